@@ -1,0 +1,120 @@
+"""The fixtures `ratio` and `figure`; README.md in this directory says how they are used."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import hflush
+import pytest
+from interleaved import Contender, Race, Target, calls_for, comparison, spread
+from pytest_benchmark.fixture import BenchmarkFixture
+
+OURS = "hflush"
+QUICK_ROUNDS = 3
+
+Work = Callable[[], object] | Contender
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--hflush-quick", action="store_true", help="few rounds: to try, not to publish")
+
+
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    version = subprocess.run(["g++", "--version"], check=False, capture_output=True, text=True)
+    machine_info["compiler"] = version.stdout.partition("\n")[0]
+    machine_info["kernel"] = platform.release()
+    machine_info["crc_kernel"] = hflush.crc.kernel()
+
+
+@pytest.fixture
+def ratio(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Measure one piece of work of ours, interleaved with its peers."""
+
+    def measure(
+        work: str,
+        *,
+        ours: Work,
+        peers: Mapping[str, Work],
+        targets: Sequence[Target] = (),
+        nbytes: int | None = None,
+        operations: int = 1,
+        rounds: int = 15,
+        calls: int | None = None,
+    ) -> None:
+        contenders = {OURS: _contender(ours)} | {name: _contender(p) for name, p in peers.items()}
+        if request.config.getoption("--hflush-quick"):
+            rounds = QUICK_ROUNDS
+        if calls is None:
+            calls = calls_for(contenders[OURS]) if callable(ours) else 1
+        race = Race(contenders, calls, seed=work)
+        benchmark.group = _group(request)
+        _run(benchmark, race, contenders[OURS], rounds)
+        benchmark.extra_info.update(
+            work=work,
+            nbytes=nbytes,
+            operations=operations,
+            seconds={name: spread(times) for name, times in race.seconds.items()},
+            peers={name: _against(race, name, targets) for name in peers},
+        )
+
+    return measure
+
+
+@pytest.fixture
+def figure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Record a number that is no time: bytes, counts; `at_most` is its target.
+
+    Beside `ratio` it adds to that entry; alone it makes one, and `work` names it.
+    """
+
+    def record(
+        name: str, value: float, unit: str, *, at_most: float | None = None, work: str | None = None
+    ) -> None:
+        if work is not None:
+            benchmark.group = _group(request)
+            benchmark.extra_info["work"] = work
+            benchmark.pedantic(lambda: None)
+        entry = {"name": name, "value": value, "unit": unit, "target": at_most}
+        benchmark.extra_info.setdefault("figures", []).append(entry)
+
+    return record
+
+
+def _group(request: pytest.FixtureRequest) -> str:
+    return request.path.stem.removeprefix("test_")
+
+
+def _contender(work: Work) -> Contender:
+    if isinstance(work, Contender):
+        return work
+    return Contender(run=lambda _state: work())
+
+
+def _run(benchmark: BenchmarkFixture, race: Race, ours: Contender, rounds: int) -> None:
+    """Let pytest-benchmark time ours, with the peers of each round before and after it."""
+    later: list[str] = []
+
+    def before() -> tuple[tuple[object, ...], dict[str, object]]:
+        order = race.order()
+        at = order.index(OURS)
+        later[:] = order[at + 1 :]
+        for name in order[:at]:
+            race.run(name)
+        return (OURS, ours.setup()), {}
+
+    def after(_name: str, state: object) -> None:
+        ours.teardown(state)
+        for name in later:
+            race.run(name)
+
+    benchmark.pedantic(race.timing, setup=before, teardown=after, rounds=rounds, warmup_rounds=1)
+    for times in race.seconds.values():
+        del times[0]  # the warm-up
+
+
+def _against(race: Race, peer: str, targets: Sequence[Target]) -> dict[str, Any]:
+    target = next((target for target in targets if target.peer == peer), None)
+    return comparison(race.seconds[OURS], race.seconds[peer], target)

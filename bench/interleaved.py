@@ -1,0 +1,131 @@
+"""Ours against peers, in turn and in one run: the only comparison that a busy machine allows.
+
+In every round each contender runs once, in an order drawn anew, so that what disturbs the machine
+disturbs all of them. A round gives one ratio per peer; the median and the spread of those are the
+result. Nothing here asserts a time: a missed target is reported, not hidden and not fatal.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from time import perf_counter
+from typing import Any
+
+LEAST_SECONDS = 0.002  # what one timing should take at least, where calls may be repeated
+MOST_CALLS = 100_000
+
+
+def _nothing(_state: object = None) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do the work.
+
+    `run` is timed and is given what `setup` returned; `setup` and `teardown` are not timed and run
+    once a round.
+    """
+
+    run: Callable[[Any], object]
+    setup: Callable[[], Any] = _nothing
+    teardown: Callable[[Any], object] = _nothing
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked of the median ratio to a peer; exactly one of the two.
+
+    speed_at_least=2.0    twice as fast as the peer, or faster
+    time_at_most=0.45     at most 0.45 of the peer's time
+    """
+
+    peer: str
+    speed_at_least: float | None = None
+    time_at_most: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.speed_at_least is None) == (self.time_at_most is None):
+            raise ValueError("a target names speed_at_least or time_at_most, and not both")
+
+
+class Race:
+    """The times of all contenders over the rounds of one piece of work."""
+
+    def __init__(self, contenders: Mapping[str, Contender], calls: int, seed: str) -> None:
+        self._contenders = contenders
+        self._calls = calls
+        self._random = random.Random(seed)
+        self.seconds: dict[str, list[float]] = {name: [] for name in contenders}
+
+    def order(self) -> list[str]:
+        """Draw the order of one round."""
+        names = list(self._contenders)
+        self._random.shuffle(names)
+        return names
+
+    def run(self, name: str) -> None:
+        """One timing of one contender, set up and cleaned up."""
+        contender = self._contenders[name]
+        state = contender.setup()
+        try:
+            self.timing(name, state)
+        finally:
+            contender.teardown(state)
+
+    def timing(self, name: str, state: object) -> None:
+        """One timing of one contender, and nothing around it."""
+        run = self._contenders[name].run
+        collecting = gc.isenabled()
+        gc.disable()
+        started = perf_counter()
+        for _ in repeat(None, self._calls):
+            run(state)
+        seconds = perf_counter() - started
+        if collecting:
+            gc.enable()
+        self.seconds[name].append(seconds / self._calls)
+
+
+def calls_for(contender: Contender) -> int:
+    """How many calls make one timing long enough to be read."""
+    state = contender.setup()
+    try:
+        calls = 1
+        while calls < MOST_CALLS:
+            started = perf_counter()
+            for _ in repeat(None, calls):
+                contender.run(state)
+            if perf_counter() - started >= LEAST_SECONDS:
+                break
+            calls *= 4
+        return min(calls, MOST_CALLS)
+    finally:
+        contender.teardown(state)
+
+
+def comparison(ours: Sequence[float], peer: Sequence[float], target: Target | None) -> dict[str, Any]:
+    """Summarize the ratios of two contenders' rounds, in the sense the target speaks of."""
+    as_time = target is not None and target.time_at_most is not None
+    above, below = (ours, peer) if as_time else (peer, ours)
+    ratios = [a / b for a, b in zip(above, below, strict=True)]
+    return {
+        "kind": "time" if as_time else "speed",
+        **spread(ratios),
+        "of_bests": min(above) / min(below),
+        "target": None if target is None else target.time_at_most or target.speed_at_least,
+        "rounds": ratios,
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median, and the 10th and 90th percentiles."""
+    if len(values) < 2:
+        return dict.fromkeys(("median", "p10", "p90"), values[0])
+    tenths = statistics.quantiles(values, n=10, method="inclusive")
+    return {"median": statistics.median(values), "p10": tenths[0], "p90": tenths[-1]}

@@ -1,0 +1,46 @@
+"""The table that the demo prints: a line per directory written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import hflush
+from hflush.statistics import aggregate
+from sink import Published
+
+COLUMNS = ("files", "rows", "bytes", "MB/s", "hflush", "mean ms", "hsync", "mean ms", "max ms")
+WIDTHS = (5, 9, 12, 7, 8, 9, 8, 9, 9)
+
+
+def line(encoding: str, files: Sequence[Published]) -> str:
+    """Return what was written and how long the streams took, by their own statistics."""
+    size = sum(file.bytes for file in files)
+    seconds = max(file.ended for file in files) - min(file.started for file in files)
+    streams = aggregate(hflush.IOStatistics.from_json(file.statistics) for file in files)
+    return aligned(
+        encoding,
+        f"{len(files)}",
+        f"{sum(file.rows for file in files):,}",
+        f"{size:,}",
+        f"{size / 1e6 / seconds:.1f}",
+        *calls("op_hflush", streams)[:2],
+        *calls("op_hsync", streams),
+    )
+
+
+def calls(operation: str, streams: hflush.IOStatistics) -> tuple[str, str, str]:
+    """Return how often the streams were asked for it, and the mean and the longest time it took."""
+    count = streams.counters[operation]
+    if count == 0:
+        return "0", "-", "-"
+    mean = streams.means[f"{operation}_duration_mean"].mean()
+    longest = streams.maximums[f"{operation}_duration_max"]
+    return f"{count:,}", f"{mean:.2f}", f"{longest:.2f}"
+
+
+def aligned(first: str, *others: str) -> str:
+    cells = (f"{text:>{width}}" for text, width in zip(others, WIDTHS, strict=True))
+    return f"{first:<9} " + " ".join(cells)
+
+
+HEADER = aligned("", *COLUMNS)

@@ -1,0 +1,143 @@
+"""One task: write a partition to an attempt file, publish it by a rename, report what was done.
+
+Runs in an executor's Python worker: no JVM gateway, no driver, nothing but the partition's rows and a
+`Job` that came with the task. The reader's directory only ever holds whole files: an attempt is a
+hidden file (Spark's readers skip names that begin with a dot) until its stream is closed, and a task
+that raises or is killed leaves no more than that hidden file. Two attempts that both get to the end
+publish the same rows under the same name; which of them may publish at all is for a sink with a
+commit protocol to decide, which this job is not.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import hflush
+from encoders import encoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READ_BYTES = 1 << 20
+
+
+
+class InjectedFailure(Exception):
+    """The failure that the demo was asked to cause."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Fail the first attempt at a partition once so many of its rows are written."""
+
+    partition: int
+    after_rows: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file in its final place, as the task that wrote it reports it."""
+
+    encoding: str
+    name: str
+    partition: int
+    attempt: int
+    rows: int
+    bytes: int
+    crc32c: int
+    started: float
+    ended: float
+    statistics: str
+    """The stream's own, as JSON."""
+
+
+PUBLISHED_SCHEMA = (
+    "encoding string, name string, partition long, attempt long, rows long, bytes long, "
+    "crc32c long, started double, ended double, statistics string"
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task needs to know; travels from the driver in the pickled function."""
+
+    fs: hflush.FileSystem
+    directory: str
+    encoding: str
+    journal_every: int
+    failure: Failure | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write one partition; yield one row about the published file (for `mapInArrow`)."""
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "a Job runs as a Spark task"
+        partition, attempt = context.partitionId(), context.attemptNumber()
+        if self.failure and attempt == 0 and partition == self.failure.partition:
+            batches = failing(batches, self.failure.after_rows)
+        published = self._publish(Counted(batches), partition, attempt)
+        yield pa.RecordBatch.from_pylist([asdict(published)])
+
+    def _publish(self, batches: Counted, partition: int, attempt: int) -> Published:
+        started = time.time()
+        name = f"part-{partition:05d}.{self.encoding}"
+        draft = f"{self.directory}/.{name}.{attempt}-{uuid.uuid4().hex[:8]}.attempt"
+        encode = encoder(self.encoding, partition, self.journal_every)
+        with self.fs.create(draft, overwrite=False, recursive=False) as out:
+            crc32c = encode(batches, out)
+            size = out.tell()
+        if crc32c is None:
+            crc32c = stored_crc32c(self.fs, draft)
+        self.fs.rename(draft, f"{self.directory}/{name}", hflush.Rename.OVERWRITE)
+        return Published(
+            encoding=self.encoding,
+            name=name,
+            partition=partition,
+            attempt=attempt,
+            rows=batches.rows,
+            bytes=size,
+            crc32c=crc32c,
+            started=started,
+            ended=time.time(),
+            statistics=out.io_statistics().to_json(),
+        )
+
+
+class Counted:
+    """Iterates over batches and counts their rows."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def failing(batches: Iterable[pa.RecordBatch], after_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the first `after_rows` rows, then raise."""
+    left = after_rows
+    for batch in batches:
+        if batch.num_rows >= left:
+            yield batch.slice(0, left)
+            raise InjectedFailure(f"injected after {after_rows:,} rows")
+        yield batch
+        left -= batch.num_rows
+
+
+def stored_crc32c(fs: hflush.FileSystem, path: str) -> int:
+    """Return the CRC32C of a file, read through hflush."""
+    crc32c = 0
+    with fs.open(path) as file:
+        while data := file.read(READ_BYTES):
+            crc32c = hflush.crc.crc32c(data, crc32c)
+    return crc32c
+

@@ -1,0 +1,39 @@
+// BufferView: a Python object's contiguous bytes, held for the length of a call.
+//
+// While it is held the exporting object cannot be resized (BufferError there). Owned by one thread;
+// made and destroyed with the GIL.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "hflush/base/bytes.h"
+
+namespace hflush::bindings {
+
+enum class Access { kRead, kWrite };
+
+class BufferView {
+ public:
+  // Throws the TypeError or BufferError that Python's buffer protocol raised.
+  explicit BufferView(pybind11::handle object, Access access = Access::kRead) {
+    // PyBUF_SIMPLE asks for C-contiguous bytes whatever the item type is.
+    const int flags = access == Access::kWrite ? PyBUF_WRITABLE : PyBUF_SIMPLE;
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw pybind11::error_already_set();
+  }
+  ~BufferView() { PyBuffer_Release(&view_); }
+  BufferView(const BufferView&) = delete;
+  BufferView& operator=(const BufferView&) = delete;
+
+  ByteView bytes() const noexcept {
+    return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+  // Requires: Access::kWrite.
+  MutableByteView writable_bytes() const noexcept {
+    return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+}  // namespace hflush::bindings

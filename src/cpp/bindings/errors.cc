@@ -1,0 +1,120 @@
+#include "errors.h"
+
+#include <cerrno>
+#include <string>
+
+namespace py = pybind11;
+
+namespace hflush::bindings {
+namespace {
+
+// The class in hflush.errors or builtins, and the errno it carries where the system gave none.
+struct Exception {
+  const char* module;
+  const char* name;
+  int error_number;
+};
+
+constexpr const char* kBuiltins = "builtins";
+constexpr const char* kErrors = "hflush.errors";
+
+Exception exception_of(StatusCode code) noexcept {
+  switch (code) {
+    case StatusCode::kNotFound:
+      return {kBuiltins, "FileNotFoundError", ENOENT};
+    case StatusCode::kAlreadyExists:
+      return {kBuiltins, "FileExistsError", EEXIST};
+    case StatusCode::kPathIsDirectory:
+      return {kErrors, "PathIsDirectoryError", EISDIR};
+    case StatusCode::kNotAFile:
+      return {kErrors, "NotAFileError", EISDIR};
+    case StatusCode::kParentNotDirectory:
+      return {kErrors, "ParentNotDirectoryError", ENOTDIR};
+    case StatusCode::kNotEmpty:
+      return {kBuiltins, "OSError", ENOTEMPTY};
+    case StatusCode::kPermissionDenied:
+      return {kBuiltins, "PermissionError", EACCES};
+    case StatusCode::kInvalidPath:
+      return {kErrors, "InvalidPathError", EINVAL};
+    case StatusCode::kInvalidArgument:
+      return {kBuiltins, "ValueError", 0};
+    case StatusCode::kOutOfRange:
+      return {kBuiltins, "IndexError", 0};
+    case StatusCode::kEndOfFile:
+      return {kErrors, "EndOfFileError", ENODATA};
+    case StatusCode::kBadSeek:
+      return {kErrors, "SeekError", EINVAL};
+    case StatusCode::kClosed:
+    case StatusCode::kForked:
+      return {kErrors, "StreamClosedError", EBADF};
+    case StatusCode::kUnsupported:
+      return {"io", "UnsupportedOperation", ENOTSUP};
+    case StatusCode::kChecksum:
+      return {kErrors, "ChecksumError", EIO};
+    case StatusCode::kTimedOut:
+      return {kBuiltins, "TimeoutError", ETIMEDOUT};
+    case StatusCode::kInterrupted:
+      return {kBuiltins, "InterruptedError", EINTR};
+    case StatusCode::kOk:
+    case StatusCode::kInternal:
+      return {kErrors, "InternalError", 0};
+    case StatusCode::kIo:
+      break;
+  }
+  return {kBuiltins, "OSError", EIO};
+}
+
+py::str file_system_text(const std::string& path) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+}
+
+py::object construct(const py::object& type, const Exception& exception, const Status& status) {
+  if (exception.error_number == 0) {
+    const std::string where = status.path().empty() ? "" : ": '" + status.path() + "'";
+    return type(status.message() + where);
+  }
+  const int error_number =
+      status.error_number() != 0 ? status.error_number() : exception.error_number;
+  if (status.path().empty()) return type(error_number, status.message());
+  return type(error_number, status.message(), file_system_text(status.path()));
+}
+
+}  // namespace
+
+py::object make_exception(const Status& status) {
+  const Exception exception = exception_of(status.code());
+  const py::object type = py::module_::import(exception.module).attr(exception.name);
+  py::object made = construct(type, exception, status);
+  if (const ChecksumMismatch* mismatch = status.checksum_mismatch()) {
+    made.attr("position") = mismatch->position;
+    made.attr("expected") = mismatch->expected;
+    made.attr("actual") = mismatch->actual;
+  }
+  if (const Status* cause = status.cause()) made.attr("__cause__") = make_exception(*cause);
+  for (const Status& other : status.others()) {
+    const std::string note = "also: " + other.to_string();
+    // add_note() exists since Python 3.11; the attribute is what it sets.
+    if (!py::hasattr(made, "__notes__")) made.attr("__notes__") = py::list();
+    py::list(made.attr("__notes__")).append(note);
+  }
+  return made;
+}
+
+void set_exception(const Status& status) {
+  if (status.code() == StatusCode::kInterrupted && PyErr_Occurred() != nullptr) return;
+  try {
+    const py::object exception = make_exception(status);
+    PyErr_SetObject(py::type::of(exception).ptr(), exception.ptr());
+  } catch (py::error_already_set& error) {
+    error.restore();
+  }
+}
+
+void check(const Status& status) {
+  if (status.ok()) return;
+  set_exception(status);
+  throw py::error_already_set();
+}
+
+}  // namespace hflush::bindings

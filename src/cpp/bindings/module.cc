@@ -1,0 +1,9 @@
+#include <pybind11/pybind11.h>
+
+#include "register.h"
+
+PYBIND11_MODULE(_core, module) {
+  hflush::bindings::register_crc(module);
+  hflush::bindings::register_stream(module);
+  hflush::bindings::register_local(module);
+}

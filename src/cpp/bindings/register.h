@@ -1,0 +1,12 @@
+// What module.cc calls: one function for each part of the core.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace hflush::bindings {
+
+void register_crc(pybind11::module_& module);
+void register_stream(pybind11::module_& module);
+void register_local(pybind11::module_& module);
+
+}  // namespace hflush::bindings

@@ -1,0 +1,225 @@
+// The stream front in Python. write() is a raw CPython method on the pybind11 class: pybind11's
+// dispatcher alone takes longer than the built-in open().write() does (docs/performance.md).
+//
+// Lock order: the GIL before the stream's mutex. A thread that holds the mutex never asks for the
+// GIL, and a call that may wait (for the mutex, a turn, the window, the store) gives the GIL up first.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+
+#include "buffers.h"
+#include "errors.h"
+#include "opened_stream.h"
+#include "register.h"
+#include "signals.h"
+
+namespace py = pybind11;
+
+namespace hflush::bindings {
+namespace {
+
+using stream::OutputStream;
+
+// The native stream of a Python object, without pybind11's dispatcher. Null, with TypeError set, if
+// __init__ never ran.
+OutputStream* stream_of(PyObject* self) noexcept {
+  auto* instance = reinterpret_cast<py::detail::instance*>(self);
+  void* pointer = instance->simple_layout ? instance->simple_value_holder[0]
+                                          : instance->nonsimple.values_and_holders[0];
+  if (pointer == nullptr) PyErr_SetString(PyExc_TypeError, "the stream was never opened");
+  return static_cast<OutputStream*>(pointer);
+}
+
+bool append(OutputStream& stream, ByteView data) {
+  if (stream.try_write(data)) return true;
+  Status written;
+  {
+    const py::gil_scoped_release unlocked;
+    SignalCheck signals;
+    written = stream.write(data, signals);
+  }
+  if (written.ok()) return true;
+  set_exception(written);
+  return false;
+}
+
+// One of write()'s numbers. A number no Py_ssize_t holds is out of every buffer's range.
+bool parse_number(PyObject* object, Py_ssize_t& number) noexcept {
+  number = PyNumber_AsSsize_t(object, PyExc_IndexError);
+  return number != -1 || PyErr_Occurred() == nullptr;
+}
+
+bool check_range(const OutputStream& stream, Py_ssize_t off, Py_ssize_t len, Py_ssize_t size) {
+  if (off >= 0 && len >= 0 && off <= size && len <= size - off) return true;
+  PyErr_Format(PyExc_IndexError, "write: off=%zd, len=%zd is outside a buffer of %zd bytes: '%s'",
+               off, len, size, stream.path().c_str());
+  return false;
+}
+
+PyObject* write_range(OutputStream& stream, ByteView data, PyObject* off_object,
+                      PyObject* len_object) {
+  const auto size = static_cast<Py_ssize_t>(data.size());
+  Py_ssize_t off = 0;
+  if (off_object != nullptr && !parse_number(off_object, off)) return nullptr;
+  Py_ssize_t len = off >= 0 && off <= size ? size - off : 0;
+  if (len_object != nullptr && len_object != Py_None && !parse_number(len_object, len)) {
+    return nullptr;
+  }
+  if (!check_range(stream, off, len, size)) return nullptr;
+  const auto count = static_cast<std::size_t>(len);
+  return append(stream, data.subspan(static_cast<std::size_t>(off), count))
+             ? PyLong_FromSsize_t(len)
+             : nullptr;
+}
+
+bool parse_write_keywords(PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                          PyObject*& b, PyObject*& off, PyObject*& len) {
+  PyObject** const slots[] = {&b, &off, &len};
+  for (Py_ssize_t i = 0; i < nargs && i < 3; ++i) *slots[i] = args[i];
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    PyObject* const name = PyTuple_GET_ITEM(names, i);
+    const char* const known[] = {"b", "off", "len"};
+    std::size_t slot = 0;
+    while (slot < 3 && PyUnicode_CompareWithASCIIString(name, known[slot]) != 0) ++slot;
+    if (slot == 3 || *slots[slot] != nullptr) {
+      PyErr_Format(PyExc_TypeError, "write() got an unexpected or repeated argument '%U'", name);
+      return false;
+    }
+    *slots[slot] = args[nargs + i];
+  }
+  if (nargs <= 3 && b != nullptr) return true;
+  PyErr_Format(PyExc_TypeError, "write() takes b, off and len; %zd arguments were given",
+               nargs + named);
+  return false;
+}
+
+// write(b, off=0, len=None) -> int
+PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) noexcept {
+  OutputStream* const stream = stream_of(self);
+  if (stream == nullptr) return nullptr;
+  try {
+    if (nargs == 1 && names == nullptr && PyBytes_CheckExact(args[0])) {
+      const Py_ssize_t size = PyBytes_GET_SIZE(args[0]);
+      const ByteView data{reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(args[0])),
+                          static_cast<std::size_t>(size)};
+      return append(*stream, data) ? PyLong_FromSsize_t(size) : nullptr;
+    }
+    PyObject* b = nullptr;
+    PyObject* off = nullptr;
+    PyObject* len = nullptr;
+    if (!parse_write_keywords(args, nargs, names, b, off, len)) return nullptr;
+    const BufferView buffer(b);
+    return write_range(*stream, buffer.bytes(), off, len);
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  return nullptr;
+}
+
+// write_byte(value): the low 8 bits of an int of any size (WRITE-1).
+PyObject* write_byte(PyObject* self, PyObject* value) noexcept {
+  OutputStream* const stream = stream_of(self);
+  if (stream == nullptr) return nullptr;
+  PyObject* const number = PyNumber_Index(value);
+  if (number == nullptr) return nullptr;
+  const unsigned long bits = PyLong_AsUnsignedLongMask(number);
+  Py_DECREF(number);
+  const auto byte = static_cast<std::byte>(bits & 0xFFU);
+  if (!append(*stream, {&byte, 1})) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef write_method = {
+    "write", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(write)),
+    METH_FASTCALL | METH_KEYWORDS, "write($self, b, off=0, len=None)\n--\n\n"};
+PyMethodDef write_byte_method = {"write_byte", write_byte, METH_O,
+                                 "write_byte($self, value, /)\n--\n\n"};
+
+void add_raw_method(py::handle type, PyMethodDef& method) {
+  auto descriptor = py::reinterpret_steal<py::object>(
+      PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &method));
+  if (!descriptor) throw py::error_already_set();
+  type.attr(method.ml_name) = descriptor;
+}
+
+// A call that may wait: without the GIL, and with signals delivered.
+template <Status (OutputStream::*Call)(stream::Interrupt&)>
+void waiting(OutputStream& stream) {
+  Status done;
+  {
+    const py::gil_scoped_release unlocked;
+    SignalCheck signals;
+    done = (stream.*Call)(signals);
+  }
+  check(done);
+}
+
+py::tuple abort(OutputStream& stream) {
+  stream::AbortResult result;
+  Status done;
+  {
+    const py::gil_scoped_release unlocked;
+    done = stream.abort(result);
+  }
+  check(done);
+  const py::object cleanup =
+      result.cleanup.ok() ? py::object(py::none()) : make_exception(result.cleanup);
+  return py::make_tuple(result.already_closed, cleanup);
+}
+
+bool abandon(OutputStream& stream) {
+  const py::gil_scoped_release unlocked;
+  return stream.abandon();
+}
+
+void set_drop_behind(OutputStream& stream, std::optional<bool> /*value*/) {
+  check(Status(StatusCode::kUnsupported, "set_drop_behind is not supported by this stream",
+               stream.path()));
+}
+
+}  // namespace
+
+void register_stream(py::module_& module) {
+  py::class_<OpenedStream>(module, "OpenedStream");
+
+  py::class_<OutputStream, StreamPointer> type(module, "OutputStream",
+                                               py::release_gil_before_calling_cpp_dtor());
+  type.def(py::init([](OpenedStream& opened) { return std::move(opened.stream); }),
+           py::arg("opened"))
+      .def("flush", &waiting<&OutputStream::flush>)
+      .def("hflush", &waiting<&OutputStream::hflush>)
+      .def("hsync", &waiting<&OutputStream::hsync>)
+      .def("close", &waiting<&OutputStream::close>)
+      .def("abort_", &abort)
+      .def("abandon_", &abandon)
+      .def("tell", &OutputStream::position)
+      .def("get_pos", &OutputStream::position)
+      .def("has_capability", &OutputStream::has_capability, py::arg("name"), py::pos_only())
+      .def("set_drop_behind", &set_drop_behind, py::arg("value"), py::pos_only())
+      .def("statistics_",
+           [](const OutputStream& stream) {
+             py::dict values;
+             for (const auto& [name, number] : stream.statistics()) values[py::str(name)] = number;
+             return values;
+           })
+      .def_property_readonly("closed",
+                             [](const OutputStream& stream) {
+                               const stream::State state = stream.state();
+                               return stream::is_final(state) || state == stream::State::kClosing;
+                             })
+      .def_property_readonly(
+          "state_", [](const OutputStream& stream) { return stream::to_string(stream.state()); })
+      .def_property_readonly("path_", [](const OutputStream& stream) {
+        return py::reinterpret_steal<py::str>(PyUnicode_DecodeFSDefaultAndSize(
+            stream.path().data(), static_cast<Py_ssize_t>(stream.path().size())));
+      });
+  add_raw_method(type, write_method);
+  add_raw_method(type, write_byte_method);
+}
+
+}  // namespace hflush::bindings

@@ -1,0 +1,70 @@
+// BufferPool: recycled memory for packets, so that a steady stream allocates nothing.
+//
+// Thread-safe. take() never blocks: when nothing fits it allocates. What comes back is kept for the
+// next taker up to `max_cached_bytes` and freed beyond that, so idle memory is bounded; memory in use
+// is bounded by the windows of the streams that hold it. Last in, first out: the buffer handed out
+// is the one most likely to be in the cache. Buffers must not outlive their pool.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "hflush/base/bytes.h"
+#include "hflush/base/mutex.h"
+
+namespace hflush {
+
+class BufferPool;
+
+// A run of writable memory, 64-byte aligned, given back to its pool when destroyed. Move-only.
+class Buffer {
+ public:
+  Buffer() noexcept = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  friend class BufferPool;
+  Buffer(BufferPool* pool, std::byte* data, std::size_t size) noexcept
+      : pool_(pool), data_(data), size_(size) {}
+
+  BufferPool* pool_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+class BufferPool {
+ public:
+  explicit BufferPool(std::size_t max_cached_bytes) : max_cached_bytes_(max_cached_bytes) {}
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // A buffer of exactly `size_bytes`, content undefined. Throws std::bad_alloc.
+  Buffer take(std::size_t size_bytes);
+
+  std::size_t cached_bytes() const;
+
+ private:
+  friend class Buffer;
+  struct Shelf {  // free buffers of one size
+    std::size_t size_bytes;
+    std::vector<std::byte*> free;
+  };
+
+  void give_back(std::byte* data, std::size_t size_bytes) noexcept;
+  Shelf* find_shelf_locked(std::size_t size_bytes) HFLUSH_REQUIRES(mutex_);
+
+  const std::size_t max_cached_bytes_;
+
+  mutable Mutex mutex_;
+  std::vector<Shelf> shelves_ HFLUSH_GUARDED_BY(mutex_);
+  std::size_t cached_bytes_ HFLUSH_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace hflush

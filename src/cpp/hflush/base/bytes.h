@@ -1,0 +1,23 @@
+// Byte views: how a run of bytes is passed without owning it.
+//
+// A view never outlives the call that received it. Immutable values; thread-compatible.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace hflush {
+
+using ByteView = std::span<const std::byte>;
+using MutableByteView = std::span<std::byte>;
+
+inline ByteView as_bytes(std::string_view text) noexcept {
+  return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+inline std::string_view as_text(ByteView bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace hflush

@@ -1,0 +1,42 @@
+// Result<T>: a T, or the Status that says why there is none. Never both, never a fine Status.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "hflush/base/status.h"
+
+namespace hflush {
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Status failure) : status_(std::move(failure)) {  // NOLINT(google-explicit-constructor)
+    if (status_.ok()) status_ = Status(StatusCode::kInternal, "a result without value or failure");
+  }
+
+  bool ok() const noexcept { return value_.has_value(); }
+  const Status& status() const noexcept { return status_; }
+
+  // Requires: ok().
+  T& operator*() & noexcept { return *value_; }
+  const T& operator*() const& noexcept { return *value_; }
+  T&& operator*() && noexcept { return *std::move(value_); }
+  T* operator->() noexcept { return &*value_; }
+  const T* operator->() const noexcept { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+}  // namespace hflush
+
+// HFLUSH_ASSIGN_OR_RETURN(auto file, open(path)); returns the Status if there is no value.
+#define HFLUSH_ASSIGN_OR_RETURN(declaration, expression)                            \
+  auto HFLUSH_CONCAT(hflush_result_, __LINE__) = (expression);                      \
+  if (!HFLUSH_CONCAT(hflush_result_, __LINE__).ok()) {                              \
+    return HFLUSH_CONCAT(hflush_result_, __LINE__).status();                        \
+  }                                                                                 \
+  declaration = *std::move(HFLUSH_CONCAT(hflush_result_, __LINE__))

@@ -1,0 +1,44 @@
+// What the x86-64 kernels share: the reduction of one word. Pure functions; thread-safe.
+// Requires: a processor with SSE4.2 and PCLMULQDQ.
+#pragma once
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "hflush/crc/folding.h"
+
+namespace hflush::crc {
+
+// (word x^32) mod P. CRC32C has an instruction of its own; CRC-32 takes two multiplications.
+template <Kind kKind>
+[[gnu::target("sse4.2,pclmul")]] inline std::uint32_t reduce(std::uint64_t word) {
+  if constexpr (kKind == Kind::kCrc32c) {
+    return static_cast<std::uint32_t>(_mm_crc32_u64(0, word));
+  } else {
+    constexpr BarrettConstants kConstants = barrett_constants(kKind);
+    const __m128i factors = _mm_set_epi64x(static_cast<long long>(kConstants.generator),
+                                           static_cast<long long>(kConstants.quotient));
+    const __m128i dividend = _mm_cvtsi64_si128(static_cast<long long>(word));
+    const __m128i quotient = _mm_clmulepi64_si128(dividend, factors, 0x00);
+    const __m128i product = _mm_clmulepi64_si128(quotient, factors, 0x10);
+    return static_cast<std::uint32_t>(_mm_extract_epi32(product, 2));
+  }
+}
+
+// The two words of a 16-byte lane.
+struct Words {
+  std::uint64_t first;
+  std::uint64_t second;
+};
+
+[[gnu::target("sse4.2,pclmul")]] inline Words words_of(__m128i lane) {
+  return {static_cast<std::uint64_t>(_mm_cvtsi128_si64(lane)),
+          static_cast<std::uint64_t>(_mm_extract_epi64(lane, 1))};
+}
+
+}  // namespace hflush::crc
+
+#endif  // defined(__x86_64__)

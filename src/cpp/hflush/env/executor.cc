@@ -1,0 +1,73 @@
+#include "hflush/env/executor.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+#include <utility>
+
+namespace hflush::env {
+namespace {
+
+// Signals are for the interpreter's threads: a worker blocks them all while it is created.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t previous_;
+};
+
+}  // namespace
+
+bool WorkerPool::run(Task task) {
+  MutexLock lock(mutex_);
+  if (stopping_) return false;
+  if (idle_ <= tasks_.size() && threads_.size() < max_threads_) {
+    try {
+      const BlockedSignals blocked;
+      threads_.emplace_back([this] { work(); });
+      pthread_setname_np(threads_.back().native_handle(), "hflush-io");
+    } catch (const std::system_error&) {
+      if (threads_.empty()) return false;  // no thread to be had: the caller works
+    }
+  }
+  tasks_.push_back(std::move(task));
+  wake_.notify_one();
+  return true;
+}
+
+void WorkerPool::work() {
+  MutexLock lock(mutex_);
+  while (true) {
+    ++idle_;
+    while (tasks_.empty() && !stopping_) wake_.wait(mutex_);
+    --idle_;
+    if (tasks_.empty()) return;  // stopping
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    const MutexUnlock unlock(mutex_);
+    task();
+    task = nullptr;
+  }
+}
+
+void WorkerPool::stop() {
+  std::vector<std::thread> threads;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    threads.swap(threads_);
+    wake_.notify_all();
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace hflush::env

@@ -1,0 +1,41 @@
+#include "hflush/env/process.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <memory>
+
+namespace hflush::env {
+
+std::atomic<std::uint32_t> Process::generation_{0};
+std::atomic<Process*> Process::current_{nullptr};
+
+Process& Process::current() {
+  if (Process* existing = current_.load()) return *existing;
+
+  // In a child the parent's Process is leaked on purpose: its locks may never be released.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    generation_.fetch_add(1, std::memory_order_relaxed);
+    current_.store(nullptr);
+  });
+  static_cast<void>(registered);
+
+  std::unique_ptr<Process> fresh(new Process);
+  Process* expected = nullptr;
+  if (!current_.compare_exchange_strong(expected, fresh.get())) return *expected;
+  // At exit the workers finish and end. The object stays: daemon threads may still use it.
+  std::atexit([] {
+    if (Process* ending = current_.load()) ending->executor_.stop();
+  });
+  return *fresh.release();
+}
+
+unsigned usable_processors() noexcept {
+  cpu_set_t usable;
+  return sched_getaffinity(0, sizeof usable, &usable) == 0
+             ? static_cast<unsigned>(CPU_COUNT(&usable))
+             : 1U;
+}
+
+}  // namespace hflush::env

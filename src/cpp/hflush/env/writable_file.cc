@@ -1,0 +1,104 @@
+#include "hflush/env/writable_file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <vector>
+
+namespace hflush::env {
+namespace {
+
+class PosixFile final : public WritableFile {
+ public:
+  explicit PosixFile(int descriptor) noexcept : descriptor_(descriptor) {}
+  ~PosixFile() override {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+  std::ptrdiff_t write_some(std::span<const ByteView> pieces) noexcept override {
+    std::array<iovec, kMaxPieces> vectors;
+    const std::size_t count = std::min(pieces.size(), vectors.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      vectors[i] = {const_cast<std::byte*>(pieces[i].data()), pieces[i].size()};
+    }
+    const ssize_t written = count == 1
+                                ? ::write(descriptor_, vectors[0].iov_base, vectors[0].iov_len)
+                                : ::writev(descriptor_, vectors.data(), static_cast<int>(count));
+    return written >= 0 ? written : -errno;
+  }
+
+  int sync() noexcept override {
+    while (::fdatasync(descriptor_) != 0) {
+      if (errno != EINTR) return errno;
+    }
+    return 0;
+  }
+
+  int wait_writable() noexcept override {
+    pollfd waiting{descriptor_, POLLOUT, 0};
+    return ::poll(&waiting, 1, -1) >= 0 || errno == EINTR ? 0 : errno;
+  }
+
+  int close() noexcept override {
+    const int descriptor = std::exchange(descriptor_, -1);
+    // After EINTR the descriptor is gone on Linux; the bytes are with the kernel either way.
+    return ::close(descriptor) == 0 || errno == EINTR ? 0 : errno;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// Drops the first `count` bytes of `pieces`; returns the index of the first piece left.
+std::size_t advance(std::vector<ByteView>& pieces, std::size_t first, std::size_t count) {
+  while (first < pieces.size() && count >= pieces[first].size()) {
+    count -= pieces[first].size();
+    ++first;
+  }
+  if (count > 0) pieces[first] = pieces[first].subspan(count);
+  return first;
+}
+
+}  // namespace
+
+std::unique_ptr<WritableFile> make_posix_file(int descriptor) {
+  return std::make_unique<PosixFile>(descriptor);
+}
+
+Status write_fully(WritableFile& file, std::span<const ByteView> pieces, const std::string& path) {
+  std::vector<ByteView> left;
+  left.reserve(pieces.size());
+  for (const ByteView piece : pieces) {
+    if (!piece.empty()) left.push_back(piece);
+  }
+  std::size_t first = 0;
+  std::size_t done = 0;
+  while (first < left.size()) {
+    const std::size_t count = std::min(left.size() - first, WritableFile::kMaxPieces);
+    const std::ptrdiff_t written = file.write_some({left.data() + first, count});
+    if (written > 0) {
+      done += static_cast<std::size_t>(written);
+      first = advance(left, first, static_cast<std::size_t>(written));
+      continue;
+    }
+    int error_number = written == 0 ? EIO : static_cast<int>(-written);  // 0: no progress is possible
+    if (error_number == EINTR) continue;
+    if (error_number == EAGAIN) error_number = file.wait_writable();
+    if (error_number != 0) {
+      std::size_t rest = 0;
+      for (std::size_t i = first; i < left.size(); ++i) rest += left[i].size();
+      return Status::from_errno(error_number,
+                                "write of " + std::to_string(done + rest) + " bytes (" +
+                                    std::to_string(done) + " written)",
+                                path);
+    }
+  }
+  return {};
+}
+
+}  // namespace hflush::env

@@ -1,0 +1,170 @@
+#include "hflush/local/checksum_namespace.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+
+#include "hflush/local/checksummed_input_file.h"
+#include "hflush/local/descriptor.h"
+#include "hflush/local/directory.h"
+#include "hflush/local/paths.h"
+#include "hflush/local/sidecar.h"
+
+namespace hflush::local {
+namespace {
+
+// A link to a directory is none.
+bool is_directory(const std::string& path) noexcept {
+  struct stat facts;
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+// Refuses `path` if one of its elements is the name of a sidecar.
+Status expect_no_sidecar(const std::string& path) {
+  for (std::string_view left = path; !is_root(left); left = parent_of(left)) {
+    if (is_sidecar_name(name_of(left))) {
+      return Status(StatusCode::kInvalidPath,
+                    "'" + std::string(name_of(left)) + "' is reserved for checksums", path, EINVAL);
+    }
+  }
+  return {};
+}
+
+Status missing_is_fine(Status status) { return is_missing(status) ? Status() : status; }
+
+Status remove_sidecar(const std::string& sidecar) {
+  if (::unlink(sidecar.c_str()) == 0) return {};
+  return missing_is_fine(Status::from_errno(errno, "delete checksum file", sidecar));
+}
+
+// Refuses to rename a file that has a sidecar to a name that leaves no room for one.
+Status expect_room(const std::string& source, const std::string& destination) {
+  struct stat facts;
+  if (::lstat(sidecar_path(source).c_str(), &facts) != 0 || is_directory(destination)) return {};
+  const std::string sidecar = sidecar_path(destination);
+  if (::lstat(sidecar.c_str(), &facts) == 0 || errno != ENAMETOOLONG) return {};
+  return Status::from_errno(ENAMETOOLONG, "rename to a name without room for '.' and '.crc'",
+                            destination);
+}
+
+// A file has been moved: its sidecar goes with it, and takes the place of the one that belonged to
+// the file that was there.
+Status move_sidecar(const std::string& source, const std::string& destination) {
+  if (source == destination || is_directory(destination)) return {};
+  const std::string from = sidecar_path(source);
+  const std::string to = sidecar_path(destination);
+  if (::rename(from.c_str(), to.c_str()) == 0) return {};
+  const Status failure = Status::from_errno(errno, "rename checksum file to '" + to + "'", from);
+  return is_missing(failure) ? remove_sidecar(to) : failure;
+}
+
+// Removes the sidecars from a directory that holds nothing else; kNotEmpty if it does.
+Status remove_orphans(const std::string& path) {
+  const Descriptor directory = open_descriptor(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!directory) return failure_of(errno, "list directory", path);
+  std::vector<std::string> orphans;
+  DirectoryReader reader(directory.get());
+  while (const dirent* entry = reader.next()) {
+    if (!is_sidecar_name(entry->d_name)) {
+      return Status::from_errno(ENOTEMPTY, "delete directory", path);
+    }
+    orphans.emplace_back(entry->d_name);
+  }
+  if (reader.error_number() != 0) {
+    return Status::from_errno(reader.error_number(), "list directory", path);
+  }
+  for (const std::string& name : orphans) {
+    if (::unlinkat(directory.get(), name.c_str(), 0) == 0 || errno == ENOENT) continue;
+    return Status::from_errno(errno == EISDIR ? ENOTEMPTY : errno, "delete directory", path);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LocalStatus> ChecksumNamespace::status(const std::string& path) const {
+  return files_.status(path);
+}
+
+Result<std::vector<LocalStatus>> ChecksumNamespace::list(const std::string& path) const {
+  auto entries = files_.list(path);
+  if (!entries.ok()) return entries;
+  std::erase_if(*entries, [&](const LocalStatus& entry) {
+    return entry.kind != Kind::kDirectory && is_sidecar_name(name_of(entry.path)) &&
+           entry.path != path;
+  });
+  return entries;
+}
+
+Status ChecksumNamespace::mkdirs(const std::string& path, mode_t permission,
+                                 bool create_parent) const {
+  HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(path));
+  return files_.mkdirs(path, permission, create_parent);
+}
+
+Result<bool> ChecksumNamespace::remove(const std::string& path, bool recursive) const {
+  if (is_root(path) || is_directory(path)) {
+    auto removed = files_.remove(path, recursive);
+    if (removed.status().code() != StatusCode::kNotEmpty || recursive) return removed;
+    HFLUSH_RETURN_IF_ERROR(remove_orphans(path));
+    return files_.remove(path, false);
+  }
+  // The sidecar first: nobody can make a new file of this name, whose sidecar would then be taken
+  // for the old one, before the old file is gone.
+  struct stat facts;
+  if (::lstat(path.c_str(), &facts) == 0)
+    HFLUSH_RETURN_IF_ERROR(remove_sidecar(sidecar_path(path)));
+  return files_.remove(path, recursive);
+}
+
+Result<std::string> ChecksumNamespace::rename(const std::string& source,
+                                              const std::string& destination) const {
+  HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(destination));
+  HFLUSH_RETURN_IF_ERROR(expect_room(source, destination));
+  HFLUSH_ASSIGN_OR_RETURN(std::string target, files_.rename(source, destination));
+  HFLUSH_RETURN_IF_ERROR(move_sidecar(source, target));
+  return target;
+}
+
+Status ChecksumNamespace::rename_exact(const std::string& source, const std::string& destination,
+                                       Existing existing) const {
+  HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(destination));
+  HFLUSH_RETURN_IF_ERROR(expect_room(source, destination));
+  HFLUSH_RETURN_IF_ERROR(files_.rename_exact(source, destination, existing));
+  return move_sidecar(source, destination);
+}
+
+Status ChecksumNamespace::set_permission(const std::string& path, mode_t permission) const {
+  HFLUSH_RETURN_IF_ERROR(files_.set_permission(path, permission));
+  if (is_directory(path)) return {};
+  return missing_is_fine(files_.set_permission(sidecar_path(path), permission));
+}
+
+Status ChecksumNamespace::set_owner(const std::string& path,
+                                    const std::optional<std::string>& owner,
+                                    const std::optional<std::string>& group) const {
+  HFLUSH_RETURN_IF_ERROR(files_.set_owner(path, owner, group));
+  if (is_directory(path)) return {};
+  return missing_is_fine(files_.set_owner(sidecar_path(path), owner, group));
+}
+
+Status ChecksumNamespace::set_times(const std::string& path, std::optional<std::int64_t> mtime_ns,
+                                    std::optional<std::int64_t> atime_ns) const {
+  return files_.set_times(path, mtime_ns, atime_ns);
+}
+
+Result<std::unique_ptr<InputFile>> ChecksumNamespace::open(const std::string& path,
+                                                           bool verify) const {
+  return verify ? open_checksummed(path) : files_.open(path);
+}
+
+Result<Space> ChecksumNamespace::fs_status(const std::string& path) const {
+  return files_.fs_status(path);
+}
+
+}  // namespace hflush::local

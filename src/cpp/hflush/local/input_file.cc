@@ -1,0 +1,91 @@
+#include "hflush/local/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "hflush/local/local_status.h"
+
+namespace hflush::local {
+namespace {
+
+constexpr std::uint64_t kMaxPosition = std::numeric_limits<off_t>::max();
+
+Status expect_regular(const struct stat& facts, const std::string& path) {
+  if (S_ISREG(facts.st_mode)) return {};
+  if (S_ISDIR(facts.st_mode)) {
+    return Status(StatusCode::kNotAFile, "open: this is a directory", path, EISDIR);
+  }
+  return Status(StatusCode::kUnsupported, "open: a pipe, socket or device", path, ENOTSUP);
+}
+
+}  // namespace
+
+Result<Descriptor> open_regular(const std::string& path, int flags) {
+  struct stat facts;
+  if (::stat(path.c_str(), &facts) != 0) return failure_of(errno, "open", path);
+  HFLUSH_RETURN_IF_ERROR(expect_regular(facts, path));
+  // O_NONBLOCK: something else may have taken the file's place.
+  Descriptor file = open_descriptor(path.c_str(), flags | O_NONBLOCK | O_NOCTTY);
+  if (!file) return failure_of(errno, "open", path);
+  if (::fstat(file.get(), &facts) != 0) return Status::from_errno(errno, "status", path);
+  HFLUSH_RETURN_IF_ERROR(expect_regular(facts, path));
+  return file;
+}
+
+Result<std::unique_ptr<RawInputFile>> RawInputFile::open(const std::string& path) {
+  HFLUSH_ASSIGN_OR_RETURN(Descriptor file, open_regular(path, O_RDONLY));
+  return std::make_unique<RawInputFile>(path, std::move(file));
+}
+
+Result<std::size_t> RawInputFile::read_at(std::uint64_t position, MutableByteView out) {
+  HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
+  std::size_t done = 0;
+  while (done < out.size() && position <= kMaxPosition - done) {
+    const ssize_t got = uninterrupted([&] {
+      return ::pread(file->get(), out.data() + done, out.size() - done,
+                     static_cast<off_t>(position + done));
+    });
+    if (got < 0) {
+      return Status::from_errno(errno, "read at " + std::to_string(position + done), path_);
+    }
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+Result<std::uint64_t> RawInputFile::length() {
+  HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
+  struct stat facts;
+  if (::fstat(file->get(), &facts) != 0) return Status::from_errno(errno, "status", path_);
+  return static_cast<std::uint64_t>(facts.st_size);
+}
+
+void RawInputFile::close() {
+  std::shared_ptr<const Descriptor> closing;
+  MutexLock lock(mutex_);
+  closing.swap(file_);
+}
+
+bool RawInputFile::closed() {
+  MutexLock lock(mutex_);
+  return file_ == nullptr;
+}
+
+Result<int> RawInputFile::fileno() {
+  HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
+  return file->get();
+}
+
+Result<std::shared_ptr<const Descriptor>> RawInputFile::file() {
+  MutexLock lock(mutex_);
+  if (file_ == nullptr) return Status(StatusCode::kClosed, "file is closed", path_, EBADF);
+  return file_;
+}
+
+}  // namespace hflush::local

@@ -1,0 +1,161 @@
+#include "hflush/local/local_sink.h"
+
+#include <cerrno>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "hflush/local/paths.h"
+
+namespace hflush::local {
+namespace {
+
+std::size_t bytes_of(std::span<const stream::Packet> packets) noexcept {
+  std::size_t bytes = 0;
+  for (const stream::Packet& packet : packets) bytes += packet.data().size();
+  return bytes;
+}
+
+}  // namespace
+
+LocalSink::LocalSink(std::unique_ptr<Destination> destination, LocalSinkOptions options,
+                     env::Executor& executor, const env::Clock& clock, unsigned usable_processors)
+    : options_(std::move(options)),
+      executor_(executor),
+      clock_(clock),
+      destination_(std::move(destination)),
+      written_(options_.geometry.start),
+      policy_(usable_processors),
+      entries_are_durable_(options_.directories_to_sync.empty()) {}
+
+LocalSink::~LocalSink() { static_cast<void>(abandon()); }
+
+bool LocalSink::has_capability(std::string_view name) const noexcept {
+  return name == "hsync" && options_.syncable;
+}
+
+std::size_t LocalSink::put(std::span<stream::Packet> packets, ByteView tail,
+                           stream::SinkEvents& events) {
+  const Drainer drainer = policy_.decide(clock_.now(), bytes_of(packets) + tail.size());
+  if (drainer == Drainer::kWorker && packets.empty()) return 0;  // the caller copies, and comes back
+  std::size_t taken = 0;
+  if (drainer == Drainer::kCaller || !enqueue(packets, events)) {
+    wait_for_worker();
+    if (write(packets, tail, events)) taken = tail.size();
+  }
+  policy_.caller_left(clock_.now());
+  return taken;
+}
+
+// Queues the packets and makes sure that a worker task is under way; false if none can be had.
+bool LocalSink::enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events) {
+  MutexLock lock(mutex_);
+  if (!worker_busy_) {
+    worker_busy_ = executor_.run([this, &events] { drain(events); });
+    if (!worker_busy_) return false;
+  }
+  queue_.insert(queue_.end(), std::make_move_iterator(packets.begin()),
+                std::make_move_iterator(packets.end()));
+  return true;
+}
+
+void LocalSink::drain(stream::SinkEvents& events) {
+  MutexLock lock(mutex_);
+  while (!queue_.empty()) {
+    std::vector<stream::Packet> batch;
+    batch.swap(queue_);
+    const MutexUnlock unlock(mutex_);
+    if (write(batch, {}, events)) worker_writes_.fetch_add(1, std::memory_order_relaxed);
+    batch.clear();
+  }
+  worker_busy_ = false;
+  drained_.notify_all();
+}
+
+void LocalSink::wait_for_worker() {
+  MutexLock lock(mutex_);
+  while (worker_busy_) drained_.wait(mutex_);
+}
+
+bool LocalSink::write(std::span<const stream::Packet> packets, ByteView tail,
+                      stream::SinkEvents& events) {
+  if (broken_) return false;
+  Status written;
+  try {
+    written = destination_->write(packets, tail);
+  } catch (const std::bad_alloc&) {
+    written = Status::from_errno(ENOMEM, "write", {});
+  }
+  if (!written.ok()) {
+    broken_ = true;
+    events.failed(std::move(written));
+    return false;
+  }
+  written_ += bytes_of(packets) + tail.size();
+  writes_.fetch_add(1, std::memory_order_relaxed);
+  events.acknowledged(written_);
+  return true;
+}
+
+void LocalSink::sync(stream::Level level, stream::SinkEvents& events) {
+  wait_for_worker();
+  if (broken_) return;  // failed() was reported when it broke
+  Status done;
+  switch (level) {
+    case stream::Level::kHandedOver:
+      done = destination_->flush();
+      break;
+    case stream::Level::kVisible:
+      break;  // every new reader asks the operating system, which has it all
+    case stream::Level::kDurable:
+      done = make_durable();
+      break;
+  }
+  if (done.ok()) {
+    events.reached(level, written_);
+  } else {
+    broken_ = true;
+    events.failed(std::move(done));
+  }
+}
+
+Status LocalSink::make_durable() {
+  HFLUSH_RETURN_IF_ERROR(destination_->sync());
+  syncs_.fetch_add(1, std::memory_order_relaxed);
+  if (entries_are_durable_) return {};
+  for (const std::string& directory : options_.directories_to_sync) {
+    HFLUSH_RETURN_IF_ERROR(sync_directory(directory));
+    directory_syncs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  entries_are_durable_ = true;
+  return {};
+}
+
+void LocalSink::finish(stream::SinkEvents& events) {
+  wait_for_worker();
+  if (broken_) return;
+  Status outcome = options_.sync_on_close ? make_durable() : Status();
+  closed_ = true;
+  outcome = first_failure(std::move(outcome), destination_->close(outcome.ok()));
+  if (outcome.ok()) {
+    events.finished();
+  } else {
+    broken_ = true;
+    events.failed(std::move(outcome));
+  }
+}
+
+Status LocalSink::abandon() noexcept {
+  wait_for_worker();
+  if (std::exchange(closed_, true)) return {};
+  return destination_->close(false);
+}
+
+void LocalSink::add_statistics(stream::Statistics& statistics) const {
+  statistics["file_writes"] = writes_.load(std::memory_order_relaxed);
+  statistics["file_writes_by_worker"] = worker_writes_.load(std::memory_order_relaxed);
+  statistics["file_syncs"] = syncs_.load(std::memory_order_relaxed);
+  statistics["directory_syncs"] = directory_syncs_.load(std::memory_order_relaxed);
+}
+
+}  // namespace hflush::local

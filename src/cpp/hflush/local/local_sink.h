@@ -1,0 +1,88 @@
+// LocalSink: the sink of a local file, raw or checksummed.
+//
+// put() writes on the caller's thread, or queues the batch for a worker, as DrainPolicy decides;
+// sync() and finish() wait for the worker and do the rest on the caller's thread, so that a sync
+// costs no thread switch. One thread at a time drives the destination: the caller, or the one worker
+// task that is under way.
+//
+// Thread-safe where Sink asks for it: the stream calls put(), sync() and finish() from one thread at
+// a time; the worker task is the other party, and the queue's mutex is between the two. It is never
+// held across a system call or an event.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "hflush/base/mutex.h"
+#include "hflush/env/clock.h"
+#include "hflush/env/executor.h"
+#include "hflush/local/destination.h"
+#include "hflush/local/drain_policy.h"
+#include "hflush/stream/sink.h"
+
+namespace hflush::local {
+
+struct LocalSinkOptions {
+  stream::Geometry geometry;
+  // hflush() and hsync() are true: nothing is kept back (contract: raw yes, checksummed no).
+  bool syncable = true;
+  // finish() syncs like hsync() before it closes (CLOSE-12).
+  bool sync_on_close = false;
+  // Directories whose entries lead to a file that was created: made durable by the first durable
+  // sync (HSYNC-14), the file's own first.
+  std::vector<std::string> directories_to_sync;
+};
+
+class LocalSink final : public stream::Sink {
+ public:
+  // `executor` and `clock` outlive the sink.
+  LocalSink(std::unique_ptr<Destination> destination, LocalSinkOptions options,
+            env::Executor& executor, const env::Clock& clock, unsigned usable_processors);
+  ~LocalSink() override;
+
+  const stream::Geometry& geometry() const noexcept override { return options_.geometry; }
+  bool has_capability(std::string_view name) const noexcept override;
+  std::size_t put(std::span<stream::Packet> packets, ByteView tail,
+                  stream::SinkEvents& events) override;
+  void sync(stream::Level level, stream::SinkEvents& events) override;
+  void finish(stream::SinkEvents& events) override;
+  Status abandon() noexcept override;
+  void add_statistics(stream::Statistics& statistics) const override;
+
+ private:
+  bool enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events);
+  void drain(stream::SinkEvents& events);
+  void wait_for_worker() HFLUSH_EXCLUDES(mutex_);
+  bool write(std::span<const stream::Packet> packets, ByteView tail, stream::SinkEvents& events);
+  Status make_durable();
+
+  const LocalSinkOptions options_;
+  env::Executor& executor_;
+  const env::Clock& clock_;
+
+  // Used by whoever drives the destination: a worker task while `worker_busy_`, else the caller.
+  const std::unique_ptr<Destination> destination_;
+  std::uint64_t written_;
+  bool broken_ = false;  // a write or sync failed: nothing more is written
+
+  // Used by the caller only.
+  DrainPolicy policy_;
+  bool entries_are_durable_;
+  bool closed_ = false;
+
+  Mutex mutex_;
+  CondVar drained_;
+  std::vector<stream::Packet> queue_ HFLUSH_GUARDED_BY(mutex_);
+  bool worker_busy_ HFLUSH_GUARDED_BY(mutex_) = false;
+
+  // Read by add_statistics() from any thread; each is a number on its own, so no order is needed.
+  std::atomic<std::int64_t> writes_{0};
+  std::atomic<std::int64_t> worker_writes_{0};
+  std::atomic<std::int64_t> syncs_{0};
+  std::atomic<std::int64_t> directory_syncs_{0};
+};
+
+}  // namespace hflush::local

@@ -1,0 +1,32 @@
+// Path text, and what makes a directory's entries durable.
+//
+// A path here is absolute and normalised: it begins with "/", has no empty, "." or ".." element and
+// no trailing slash, and is a string of bytes compared byte by byte (PATH-7). The layers above see
+// to that. Thread-safe: pure functions of their arguments, but for sync_directory().
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "hflush/base/status.h"
+
+namespace hflush::local {
+
+constexpr bool is_root(std::string_view path) noexcept { return path == "/"; }
+
+// The directory that holds `path`; "/" for "/" itself.
+std::string_view parent_of(std::string_view path) noexcept;
+
+// The last element; empty for "/".
+std::string_view name_of(std::string_view path) noexcept;
+
+std::string join(std::string_view directory, std::string_view name);
+
+// Is `path` strictly below `ancestor`? By the text alone: links are not followed.
+bool is_below(std::string_view path, std::string_view ancestor) noexcept;
+
+// Makes the entries of a directory durable: files created in, renamed within and deleted from it.
+// What the files hold has fdatasync of their own.
+Status sync_directory(const std::string& path);
+
+}  // namespace hflush::local

@@ -1,0 +1,136 @@
+#include "hflush/local/rename.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+
+#include "hflush/local/local_status.h"
+#include "hflush/local/make_directories.h"
+#include "hflush/local/paths.h"
+
+namespace hflush::local {
+namespace {
+
+bool exists(const std::string& path) noexcept {
+  struct stat facts;
+  return ::lstat(path.c_str(), &facts) == 0;
+}
+
+bool leads_to_directory(const std::string& path) noexcept {
+  struct stat facts;
+  return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+// Is the entry to be moved a directory? A link to one is not. Fails if it is missing or is "/".
+Result<bool> moves_directory(const std::string& source) {
+  struct stat facts;
+  if (::lstat(source.c_str(), &facts) != 0) return failure_of(errno, "rename", source);
+  if (is_root(source)) return Status(StatusCode::kPermissionDenied, "refusing to rename /", source);
+  return S_ISDIR(facts.st_mode);
+}
+
+Status below_itself(const std::string& source, const std::string& destination) {
+  return Status(StatusCode::kIo, "rename: '" + destination + "' is below the directory itself",
+                source, EINVAL);
+}
+
+// Why the kernel refused to move `source`, which may have gone since, to `destination`.
+Status refusal(int error_number, const std::string& source, const std::string& destination) {
+  switch (error_number) {
+    case ENOENT:
+      if (!exists(source)) return failure_of(ENOENT, "rename", source);
+      return Status::from_errno(ENOENT, "rename into directory",
+                                std::string(parent_of(destination)));
+    case ENOTDIR:
+      if (!exists(source)) return failure_of(ENOENT, "rename", source);
+      if (!exists(destination)) return Status::from_errno(ENOTDIR, "rename", destination);
+      return Status(StatusCode::kAlreadyExists, "rename of a directory: destination is a file",
+                    destination, EEXIST);
+    case EISDIR:
+      return Status::from_errno(EISDIR, "rename of a file: destination", destination);
+    case EEXIST:
+    case ENOTEMPTY:
+      return Status::from_errno(ENOTEMPTY, "rename: destination", destination);
+    case EINVAL:
+      return below_itself(source, destination);
+    default:
+      return Status::from_errno(error_number, "rename to '" + destination + "'", source);
+  }
+}
+
+Status move(const std::string& source, const std::string& destination) {
+  if (::rename(source.c_str(), destination.c_str()) == 0) return {};
+  return refusal(errno, source, destination);
+}
+
+}  // namespace
+
+Result<std::string> rename_into(const std::string& source, const std::string& destination) {
+  HFLUSH_ASSIGN_OR_RETURN(const bool is_directory, moves_directory(source));
+  if (source == destination) return source;
+  if (is_directory && is_below(destination, source)) return below_itself(source, destination);
+  std::string target = destination;
+  if (leads_to_directory(destination)) {
+    const bool replaced =
+        is_directory && ::rename(source.c_str(), destination.c_str()) == 0;  // an empty one
+    if (replaced) return destination;
+    target = join(destination, name_of(source));
+    if (target == source) return source;
+  }
+  Status moved = move(source, target);
+  if (moved.code() == StatusCode::kNotFound && exists(source)) {
+    HFLUSH_RETURN_IF_ERROR(
+        make_directories(std::string(parent_of(target)), std::nullopt, Parents::kCreate));
+    moved = move(source, target);
+  }
+  if (!moved.ok()) return moved;
+  return target;
+}
+
+Status rename_exactly(const std::string& source, const std::string& destination,
+                      Existing existing) {
+  HFLUSH_ASSIGN_OR_RETURN(const bool is_directory, moves_directory(source));
+  if (is_root(destination)) {
+    return Status(StatusCode::kPermissionDenied, "refusing to replace / by rename", destination);
+  }
+  if (source == destination) {
+    return Status::from_errno(EEXIST, "rename to itself", destination);
+  }
+  if (is_directory && is_below(destination, source)) return below_itself(source, destination);
+  if (existing == Existing::kReplace) return move(source, destination);
+
+  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, destination.c_str(), RENAME_NOREPLACE) == 0) {
+    return {};
+  }
+  switch (errno) {
+    case EEXIST:
+      return Status::from_errno(EEXIST, "rename: destination", destination);
+    case EINVAL:
+    case ENOSYS:
+      return rename_by_link(source, destination);
+    default:
+      return refusal(errno, source, destination);
+  }
+}
+
+Status rename_by_link(const std::string& source, const std::string& destination) {
+  HFLUSH_ASSIGN_OR_RETURN(const bool is_directory, moves_directory(source));
+  if (is_directory) {
+    return Status(StatusCode::kUnsupported,
+                  "this file system cannot rename a directory without replacing", source, ENOTSUP);
+  }
+  if (::link(source.c_str(), destination.c_str()) != 0) {
+    if (errno == EEXIST) return Status::from_errno(EEXIST, "rename: destination", destination);
+    return refusal(errno, source, destination);
+  }
+  if (::unlink(source.c_str()) == 0 || errno == ENOENT) return {};
+  const Status failure = Status::from_errno(errno, "rename: remove the old name", source);
+  ::unlink(destination.c_str());
+  return failure;
+}
+
+}  // namespace hflush::local

@@ -1,0 +1,40 @@
+// DurationStatistic: count, sum, shortest and longest of the durations of an operation.
+//
+// Thread-compatible. Appears in a snapshot as `<name>.samples`, `.sum_ns`, `.min_ns`, `.max_ns`.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "hflush/env/clock.h"
+#include "hflush/stream/sink.h"
+
+namespace hflush::stream {
+
+class DurationStatistic {
+ public:
+  void add(env::Duration duration) noexcept {
+    const std::int64_t ns = duration.count();
+    min_ns_ = samples_ == 0 ? ns : std::min(min_ns_, ns);
+    max_ns_ = std::max(max_ns_, ns);
+    sum_ns_ += ns;
+    ++samples_;
+  }
+
+  void add_to(Statistics& statistics, const std::string& name) const {
+    statistics[name + ".samples"] += samples_;
+    statistics[name + ".sum_ns"] += sum_ns_;
+    if (samples_ == 0) return;
+    statistics[name + ".min_ns"] = min_ns_;
+    statistics[name + ".max_ns"] = max_ns_;
+  }
+
+ private:
+  std::int64_t samples_ = 0;
+  std::int64_t sum_ns_ = 0;
+  std::int64_t min_ns_ = 0;
+  std::int64_t max_ns_ = 0;
+};
+
+}  // namespace hflush::stream

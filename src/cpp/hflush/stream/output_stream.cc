@@ -1,0 +1,430 @@
+#include "hflush/stream/output_stream.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "hflush/env/process.h"
+
+namespace hflush::stream {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a wait goes on before the caller is asked whether it was interrupted.
+constexpr auto kInterruptCheckInterval = 50ms;
+// From here on a sink may take bytes straight from the caller's memory: below, copying them into a
+// batch saves more system calls than the copy costs.
+constexpr std::size_t kOfferAtLeast = 512U << 10U;
+
+constexpr std::string_view kAbortable = "fs.capability.outputstream.abortable";
+
+std::string lower_ascii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+Status closed_failure(std::string_view operation, State state, const std::string& path) {
+  std::string message(operation);
+  message += ": the stream is ";
+  message += to_string(state);
+  return Status(StatusCode::kClosed, std::move(message), path);
+}
+
+}  // namespace
+
+// Holds a turn for a scope. The mutex is held at both ends.
+class OutputStream::TurnHolder {
+ public:
+  TurnHolder(Turn& turn, CondVar& changed) noexcept : turn_(turn), changed_(changed) {
+    turn_.taken = true;
+  }
+  ~TurnHolder() {
+    turn_.taken = false;
+    changed_.notify_all();
+  }
+  TurnHolder(const TurnHolder&) = delete;
+  TurnHolder& operator=(const TurnHolder&) = delete;
+
+ private:
+  Turn& turn_;
+  CondVar& changed_;
+};
+
+OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
+                           const env::Clock& clock, MissingSync missing_sync)
+    : path_(std::move(path)),
+      sink_(std::move(sink)),
+      geometry_(sink_->geometry()),
+      clock_(clock),
+      missing_sync_(missing_sync),
+      generation_(env::Process::generation()),
+      packetizer_(geometry_, pool),
+      acknowledged_(geometry_.start) {}
+
+OutputStream::~OutputStream() { abandon(); }
+
+bool OutputStream::is_foreign() const noexcept {
+  return generation_ != env::Process::generation();
+}
+
+Status OutputStream::foreign_failure(std::string_view operation) const {
+  return Status(StatusCode::kForked,
+                std::string(operation) + ": the stream was opened before fork, by another process",
+                path_);
+}
+
+// --- what the sink reports -------------------------------------------------------------------------
+
+void OutputStream::acknowledged(std::uint64_t offset) {
+  MutexLock lock(mutex_);
+  acknowledged_ = std::max(acknowledged_, offset);
+  changed_.notify_all();
+}
+
+void OutputStream::reached(Level level, std::uint64_t offset) {
+  MutexLock lock(mutex_);
+  for (std::size_t below = 0; below <= static_cast<std::size_t>(level); ++below) {
+    reached_[below].raise_to(offset);
+  }
+  changed_.notify_all();
+}
+
+void OutputStream::finished() {
+  MutexLock lock(mutex_);
+  finished_ = true;
+  changed_.notify_all();
+}
+
+void OutputStream::failed(Status failure) {
+  MutexLock lock(mutex_);
+  break_locked(std::move(failure));
+}
+
+void OutputStream::break_locked(Status failure) {
+  failure_ = first_failure(std::move(failure_), std::move(failure));
+  move_locked(Event::kBroke);
+  changed_.notify_all();
+}
+
+// --- states and waiting ----------------------------------------------------------------------------
+
+void OutputStream::move_locked(Event event) {
+  if (const std::optional<State> after = next(state_, event)) state_ = *after;
+}
+
+Status OutputStream::tell_failure_locked() {
+  move_locked(Event::kTold);
+  return failure_;
+}
+
+// May a new call use the stream? The first one after a failure in the background is told of it.
+Status OutputStream::check_usable_locked(std::string_view operation) {
+  if (is_foreign()) return foreign_failure(operation);
+  if (state_ == State::kOpen) return {};
+  if (state_ == State::kBroken) return tell_failure_locked();
+  return closed_failure(operation, state_, path_).with_cause(failure_);
+}
+
+Status OutputStream::wait_locked(Interrupt& interrupt) {
+  const auto deadline = CondVar::Clock::now() + kInterruptCheckInterval;
+  changed_.wait_until(mutex_, deadline);
+  if (CondVar::Clock::now() < deadline) return {};
+  const MutexUnlock unlock(mutex_);
+  return interrupt.check();
+}
+
+// --- writing ---------------------------------------------------------------------------------------
+
+bool OutputStream::try_write(ByteView data) {
+  if (is_foreign() || !mutex_.try_lock()) return false;
+  const bool open = state_ == State::kOpen && !writer_turn_.taken;
+  bool accepted = open && data.size() < packetizer_.room();
+  if (accepted) {
+    packetizer_.append_within(data);
+  } else if (open && data.size() <= geometry_.packet_bytes &&
+             sealed_bytes_locked() + 2 * geometry_.packet_bytes < geometry_.batch_bytes &&
+             window_has_room_locked(data.size())) {
+    accepted = append_or_break_locked(data);
+  }
+  mutex_.unlock();
+  return accepted;
+}
+
+Status OutputStream::write(ByteView data, Interrupt& interrupt) {
+  if (is_foreign()) return foreign_failure("write");
+  MutexLock lock(mutex_);
+  HFLUSH_RETURN_IF_ERROR(check_usable_locked("write"));
+  while (writer_turn_.taken) {
+    HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+    HFLUSH_RETURN_IF_ERROR(check_usable_locked("write"));
+  }
+  const TurnHolder turn(writer_turn_, changed_);
+  Status appended = append_locked(data, interrupt);
+  if (!appended.ok()) ++write_exceptions_;
+  return appended;
+}
+
+Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
+  // All of a record that fits in half a window is reserved first: an interrupt finds nothing of it.
+  std::size_t piece_bytes = geometry_.window_bytes / 2;
+  while (!data.empty()) {
+    std::size_t taken = 0;
+    if (data.size() >= kOfferAtLeast && !geometry_.has_checksums()) {
+      HFLUSH_RETURN_IF_ERROR(offer_locked(data, taken, interrupt));
+    }
+    if (taken == 0) {
+      taken = std::min(data.size(), piece_bytes);
+      HFLUSH_RETURN_IF_ERROR(reserve_locked(taken, interrupt));
+      append_or_break_locked(data.first(taken));
+      const bool batch_is_full = sealed_bytes_locked() >= geometry_.batch_bytes;
+      // Whoever is at the sink now does not keep a writer: the window is what bounds it.
+      if (batch_is_full && !sink_turn_.taken) put_locked({});
+    }
+    data = data.subspan(taken);
+    piece_bytes = geometry_.batch_bytes;
+    if (!failure_.ok()) return tell_failure_locked();
+    if (is_final(state_)) return closed_failure("write", state_, path_);
+  }
+  return {};
+}
+
+// Without memory part of `data` may be appended, so that the stream cannot go on.
+bool OutputStream::append_or_break_locked(ByteView data) {
+  try {
+    packetizer_.append(data, sealed_);
+    return true;
+  } catch (const std::bad_alloc&) {
+    break_locked(Status::from_errno(ENOMEM, "write", path_));
+    return false;
+  }
+}
+
+// Offers the caller's own memory to the sink, behind what is buffered.
+Status OutputStream::offer_locked(ByteView data, std::size_t& taken, Interrupt& interrupt) {
+  while (sink_turn_.taken) HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+  packetizer_.cut(Cut::kEverything, sealed_);
+  taken = put_locked(data);
+  return {};
+}
+
+bool OutputStream::window_has_room_locked(std::size_t size) const {
+  return packetizer_.position() + size <= acknowledged_ + geometry_.window_bytes;
+}
+
+Status OutputStream::reserve_locked(std::size_t size, Interrupt& interrupt) {
+  while (!window_has_room_locked(size)) {
+    if (!failure_.ok()) return tell_failure_locked();
+    if (is_final(state_)) return closed_failure("write", state_, path_);
+    if (!sealed_.empty() && !sink_turn_.taken) {
+      put_locked({});
+    } else {
+      HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+    }
+  }
+  return {};
+}
+
+std::uint64_t OutputStream::sealed_bytes_locked() const {
+  return sealed_.empty() ? 0 : sealed_.back().end() - sealed_.front().offset();
+}
+
+// Hands over what is sealed, and offers `tail`; returns how much of it was taken.
+// Requires: nobody has the sink's turn; with a tail, nothing is being filled.
+std::size_t OutputStream::put_locked(ByteView tail) {
+  std::size_t taken = 0;
+  at_sink_locked([&](std::span<Packet> batch) { taken = sink_->put(batch, tail, *this); });
+  packetizer_.skip(taken);
+  return taken;
+}
+
+// Runs `work` with what is sealed, holding the sink's turn and not the mutex.
+// Requires: nobody has the turn.
+template <typename Work>
+void OutputStream::at_sink_locked(Work work) {
+  const TurnHolder turn(sink_turn_, changed_);
+  std::vector<Packet> batch;
+  batch.swap(sealed_);
+  const MutexUnlock unlock(mutex_);
+  try {
+    work(std::span<Packet>(batch));
+  } catch (const std::bad_alloc&) {
+    failed(Status::from_errno(ENOMEM, "write", path_));
+  }
+  batch.clear();
+}
+
+// --- flush, hflush, hsync --------------------------------------------------------------------------
+
+Status OutputStream::flush(Interrupt& interrupt) {
+  if (is_foreign()) return {};
+  MutexLock lock(mutex_);
+  if (state_ != State::kOpen) return {};
+  return reach_locked(Level::kHandedOver, packetizer_.position_after(Cut::kWholeChunks), interrupt);
+}
+
+Status OutputStream::hflush(Interrupt& interrupt) {
+  return sync(Level::kVisible, "hflush", interrupt);
+}
+
+Status OutputStream::hsync(Interrupt& interrupt) {
+  return sync(Level::kDurable, "hsync", interrupt);
+}
+
+Status OutputStream::sync(Level level, std::string_view operation, Interrupt& interrupt) {
+  if (is_foreign()) return foreign_failure(operation);
+  const env::TimePoint start = clock_.now();
+  const bool capable = sink_->has_capability("hsync");
+  if (!capable && missing_sync_ == MissingSync::kRefuse) {
+    return Status(StatusCode::kUnsupported, std::string(operation) + " is not supported by this stream",
+                  path_);
+  }
+  MutexLock lock(mutex_);
+  HFLUSH_RETURN_IF_ERROR(check_usable_locked(operation));
+  HFLUSH_RETURN_IF_ERROR(
+      capable ? reach_locked(level, packetizer_.position(), interrupt)
+              : reach_locked(Level::kHandedOver, packetizer_.position_after(Cut::kWholeChunks),
+                             interrupt));
+  DurationStatistic& durations = level == Level::kDurable ? hsync_durations_ : hflush_durations_;
+  durations.add(clock_.now() - start);
+  return {};
+}
+
+// Waits until every byte below `target` is at `level`. The first of several waiters that finds the
+// sink free asks for all of them; the others find themselves served (group commit).
+Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& interrupt) {
+  while (!at(reached_, level).covers(target)) {
+    if (!failure_.ok()) return tell_failure_locked();
+    if (is_final(state_)) return closed_failure("sync", state_, path_);
+    if (!sink_turn_.taken && !at(requested_, level).covers(target)) {
+      request_locked(level);
+    } else {
+      HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+    }
+  }
+  return {};
+}
+
+void OutputStream::request_locked(Level level) {
+  const Cut cut = level == Level::kHandedOver ? Cut::kWholeChunks : Cut::kEverything;
+  at(requested_, level).raise_to(packetizer_.position_after(cut));
+  packetizer_.cut(cut, sealed_);
+  at_sink_locked([&](std::span<Packet> batch) {
+    if (!batch.empty()) sink_->put(batch, {}, *this);
+    sink_->sync(level, *this);
+  });
+}
+
+// --- the end ---------------------------------------------------------------------------------------
+
+Status OutputStream::close(Interrupt& interrupt) {
+  if (is_foreign()) return {};  // the parent's stream is the parent's to close (CONC-12)
+  const env::TimePoint start = clock_.now();
+  MutexLock lock(mutex_);
+  if (is_final(state_)) return {};
+  if (state_ == State::kClosing) {
+    while (!is_final(state_)) HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+    return {};
+  }
+  move_locked(Event::kCloseAsked);
+  Status outcome = state_ == State::kClosing ? publish_locked(interrupt) : failure_;
+  if (outcome.ok()) {
+    move_locked(Event::kPublished);
+  } else {
+    if (failure_.ok()) failure_ = outcome;
+    move_locked(Event::kCloseFailed);
+    static_cast<void>(release_sink_locked());  // what cleaning up says does not matter any more
+  }
+  close_durations_.add(clock_.now() - start);
+  changed_.notify_all();
+  return outcome;
+}
+
+Status OutputStream::publish_locked(Interrupt& interrupt) {
+  // A write under way is wholly in the file (CONC-6); one that still waits for its turn is refused.
+  while (writer_turn_.taken || sink_turn_.taken) {
+    HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+  }
+  if (!failure_.ok()) return failure_;
+  packetizer_.cut(Cut::kFinal, sealed_);
+  at_sink_locked([&](std::span<Packet> batch) {
+    if (!batch.empty()) sink_->put(batch, {}, *this);
+    sink_->finish(*this);
+  });
+  while (!finished_ && failure_.ok()) HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+  return failure_;
+}
+
+// Waits for the thread that is at the sink, if any: it is in a system call at most.
+Status OutputStream::release_sink_locked() {
+  while (sink_turn_.taken) changed_.wait(mutex_);
+  const TurnHolder turn(sink_turn_, changed_);
+  sealed_.clear();
+  const MutexUnlock unlock(mutex_);
+  return sink_->abandon();
+}
+
+Status OutputStream::abort(AbortResult& result) {
+  if (is_foreign()) return foreign_failure("abort");
+  if (!sink_->has_capability(kAbortable)) {
+    return Status(StatusCode::kUnsupported, "abort is not supported by this stream", path_);
+  }
+  MutexLock lock(mutex_);
+  ++aborts_;
+  result.already_closed = is_final(state_) || state_ == State::kClosing;
+  if (result.already_closed) return {};
+  move_locked(Event::kAbortAsked);
+  result.cleanup = release_sink_locked();
+  return {};
+}
+
+bool OutputStream::abandon() noexcept {
+  if (is_foreign()) return false;
+  MutexLock lock(mutex_);
+  if (is_final(state_) || state_ == State::kClosing) return false;
+  move_locked(Event::kAbortAsked);
+  static_cast<void>(release_sink_locked());
+  return true;
+}
+
+// --- questions -------------------------------------------------------------------------------------
+
+std::uint64_t OutputStream::position() const {
+  MutexLock lock(mutex_);
+  return packetizer_.position();
+}
+
+State OutputStream::state() const {
+  MutexLock lock(mutex_);
+  return state_;
+}
+
+bool OutputStream::has_capability(std::string_view name) const {
+  const std::string lower = lower_ascii(name);
+  if (lower == "iostatistics") return true;
+  return sink_->has_capability(lower == "hflush" ? "hsync" : lower);
+}
+
+Statistics OutputStream::statistics() const {
+  Statistics statistics;
+  {
+    MutexLock lock(mutex_);
+    statistics["stream_write_bytes"] =
+        static_cast<std::int64_t>(packetizer_.position() - geometry_.start);
+    statistics["stream_write_exceptions"] = write_exceptions_;
+    statistics["op_abort"] = aborts_;
+    hflush_durations_.add_to(statistics, "op_hflush");
+    hsync_durations_.add_to(statistics, "op_hsync");
+    close_durations_.add_to(statistics, "op_close");
+  }
+  sink_->add_statistics(statistics);
+  return statistics;
+}
+
+}  // namespace hflush::stream

@@ -1,0 +1,172 @@
+// OutputStream: the front that every writer meets, whatever the store.
+//
+// It owns the lock, the states (stream_state.h), the packets being filled, the waiting and the first
+// failure; what happens to sealed packets is its Sink's business, and it knows nothing of any store.
+//
+// Promises (contract.md, docs/semantics.md): write() appends all of its bytes, contiguous with
+// respect to every other write (CONC-2); hflush() and hsync() cover every write that returned before
+// them, and concurrent callers share one request; the first failure sticks; close() makes one
+// attempt and leaves the stream closed whatever happened.
+//
+// Thread-safe. Two turns, each held by one thread at a time and waited for with `changed_`, order
+// the work: the writer's turn (one write() appends from start to end) and the sink's turn (one
+// thread is inside put(), sync() or finish()). The writer's turn is taken before the sink's. The
+// mutex is never held across a call into the sink or into an Interrupt. A waiting call can be
+// interrupted; that breaks nothing (an interrupted write appended nothing, unless it is larger than
+// half the window). Not usable in a forked child: every call answers kForked there.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hflush/base/bytes.h"
+#include "hflush/base/mutex.h"
+#include "hflush/base/status.h"
+#include "hflush/env/clock.h"
+#include "hflush/stream/duration_statistic.h"
+#include "hflush/stream/packetizer.h"
+#include "hflush/stream/sink.h"
+#include "hflush/stream/stream_state.h"
+
+namespace hflush::stream {
+
+// Asked now and then by a call that waits, on the caller's thread, without any lock held. A failure
+// ends the wait and is returned; the stream is as before.
+class Interrupt {
+ public:
+  virtual ~Interrupt() = default;
+  virtual Status check() = 0;
+};
+
+// What hflush() and hsync() do on a store that cannot: refuse, or (an explicit option, off by
+// default) count the call and pass the bytes on as flush() does.
+enum class MissingSync : std::uint8_t { kRefuse, kCountAndFlush };
+
+struct AbortResult {
+  bool already_closed = false;
+  Status cleanup;
+};
+
+class OutputStream final : private SinkEvents {
+ public:
+  // `path` names the stream in errors. Requires: sink->geometry().valid(); `pool` and `clock`
+  // outlive the stream.
+  OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
+               const env::Clock& clock, MissingSync missing_sync = MissingSync::kRefuse);
+  // Abandons what was not closed; never publishes (CLOSE-21).
+  ~OutputStream();
+  OutputStream(const OutputStream&) = delete;
+  OutputStream& operator=(const OutputStream&) = delete;
+
+  // The part of write() that never waits, not even for the mutex: true if all of `data` is
+  // appended; false if nothing is, and write() has to be called.
+  bool try_write(ByteView data);
+  Status write(ByteView data, Interrupt& interrupt);
+  // Passes on what can be, promises nothing; a no-op unless the stream is open (FLUSH-2).
+  Status flush(Interrupt& interrupt);
+  Status hflush(Interrupt& interrupt);
+  Status hsync(Interrupt& interrupt);
+  Status close(Interrupt& interrupt);
+  // kUnsupported, and the stream stays as it is, unless the sink has the capability.
+  Status abort(AbortResult& result);
+  // Drops the stream: false if it was closed already. Waits at most for a system call under way.
+  bool abandon() noexcept;
+
+  std::uint64_t position() const;
+  bool has_capability(std::string_view name) const;
+  State state() const;
+  const std::string& path() const noexcept { return path_; }
+  Statistics statistics() const;
+  // Made by a process that this one was forked from.
+  bool is_foreign() const noexcept;
+
+ private:
+  // The right of one thread at a time to do something; see above.
+  struct Turn {
+    bool taken = false;
+  };
+  class TurnHolder;
+
+  // The furthest offset for which something is known; nothing at all before the first time.
+  class Mark {
+   public:
+    bool covers(std::uint64_t offset) const noexcept { return offset_ && *offset_ >= offset; }
+    void raise_to(std::uint64_t offset) noexcept {
+      if (!covers(offset)) offset_ = offset;
+    }
+
+   private:
+    std::optional<std::uint64_t> offset_;
+  };
+  using Marks = std::array<Mark, 3>;  // by Level
+  static Mark& at(Marks& marks, Level level) noexcept {
+    return marks[static_cast<std::size_t>(level)];
+  }
+
+  // SinkEvents
+  void acknowledged(std::uint64_t offset) override HFLUSH_EXCLUDES(mutex_);
+  void reached(Level level, std::uint64_t offset) override HFLUSH_EXCLUDES(mutex_);
+  void finished() override HFLUSH_EXCLUDES(mutex_);
+  void failed(Status failure) override HFLUSH_EXCLUDES(mutex_);
+
+  Status check_usable_locked(std::string_view operation) HFLUSH_REQUIRES(mutex_);
+  Status tell_failure_locked() HFLUSH_REQUIRES(mutex_);
+  void move_locked(Event event) HFLUSH_REQUIRES(mutex_);
+  void break_locked(Status failure) HFLUSH_REQUIRES(mutex_);
+  Status wait_locked(Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
+
+  Status append_locked(ByteView data, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
+  bool append_or_break_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
+  Status reserve_locked(std::size_t size, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
+  bool window_has_room_locked(std::size_t size) const HFLUSH_REQUIRES(mutex_);
+  std::uint64_t sealed_bytes_locked() const HFLUSH_REQUIRES(mutex_);
+  std::size_t put_locked(ByteView tail) HFLUSH_REQUIRES(mutex_);
+  template <typename Work>
+  void at_sink_locked(Work work) HFLUSH_REQUIRES(mutex_);
+  Status offer_locked(ByteView data, std::size_t& taken, Interrupt& interrupt)
+      HFLUSH_REQUIRES(mutex_);
+
+  Status sync(Level level, std::string_view operation, Interrupt& interrupt)
+      HFLUSH_EXCLUDES(mutex_);
+  Status reach_locked(Level level, std::uint64_t target, Interrupt& interrupt)
+      HFLUSH_REQUIRES(mutex_);
+  void request_locked(Level level) HFLUSH_REQUIRES(mutex_);
+  Status publish_locked(Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
+  Status release_sink_locked() HFLUSH_REQUIRES(mutex_);
+  Status foreign_failure(std::string_view operation) const;
+
+  // Constant after construction.
+  const std::string path_;
+  const std::unique_ptr<Sink> sink_;  // called without the mutex, under the sink's turn
+  const Geometry geometry_;
+  const env::Clock& clock_;
+  const MissingSync missing_sync_;
+  const std::uint32_t generation_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;  // anything below
+  State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
+  Status failure_ HFLUSH_GUARDED_BY(mutex_);  // the first one; stays
+  Turn writer_turn_ HFLUSH_GUARDED_BY(mutex_);
+  Turn sink_turn_ HFLUSH_GUARDED_BY(mutex_);
+  Packetizer packetizer_ HFLUSH_GUARDED_BY(mutex_);
+  std::vector<Packet> sealed_ HFLUSH_GUARDED_BY(mutex_);  // not yet put
+  std::uint64_t acknowledged_ HFLUSH_GUARDED_BY(mutex_);
+  Marks requested_ HFLUSH_GUARDED_BY(mutex_);
+  Marks reached_ HFLUSH_GUARDED_BY(mutex_);
+  bool finished_ HFLUSH_GUARDED_BY(mutex_) = false;
+
+  std::int64_t write_exceptions_ HFLUSH_GUARDED_BY(mutex_) = 0;
+  std::int64_t aborts_ HFLUSH_GUARDED_BY(mutex_) = 0;
+  DurationStatistic hflush_durations_ HFLUSH_GUARDED_BY(mutex_);
+  DurationStatistic hsync_durations_ HFLUSH_GUARDED_BY(mutex_);
+  DurationStatistic close_durations_ HFLUSH_GUARDED_BY(mutex_);
+};
+
+}  // namespace hflush::stream

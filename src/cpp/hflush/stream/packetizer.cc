@@ -1,0 +1,129 @@
+#include "hflush/stream/packetizer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "hflush/crc/checksum.h"
+
+namespace hflush::stream {
+namespace {
+
+constexpr std::size_t kFuseAtLeast = 4096;  // below this, catching up with the sums costs more
+
+std::size_t largest_sums(const Geometry& geometry) noexcept {
+  return geometry.has_checksums() ? geometry.packet_bytes / geometry.bytes_per_checksum * crc::kSumSize
+                                  : 0;
+}
+
+std::size_t round_up(std::size_t value, std::size_t multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+Packetizer::Packetizer(const Geometry& geometry, BufferPool& pool)
+    : geometry_(geometry),
+      pool_(pool),
+      data_begin_(round_up(Packet::kHeaderRoom + largest_sums(geometry), 64)),
+      packet_offset_(geometry.start) {}
+
+void Packetizer::start_packet() {
+  buffer_ = pool_.take(data_begin_ + geometry_.packet_bytes);
+  data_ = buffer_.data() + data_begin_;
+  filled_ = summed_ = replayed_ = 0;
+  capacity_ = geometry_.packet_bytes;
+  if (geometry_.has_checksums()) {
+    // After an append inside a chunk the first packet ends that chunk, so that the next are aligned.
+    const std::size_t into_chunk = packet_offset_ % geometry_.bytes_per_checksum;
+    if (into_chunk != 0) capacity_ = geometry_.bytes_per_checksum - into_chunk;
+  }
+  if (geometry_.block_bytes != 0) {
+    const std::uint64_t left = geometry_.block_bytes - packet_offset_ % geometry_.block_bytes;
+    capacity_ = static_cast<std::size_t>(std::min<std::uint64_t>(capacity_, left));
+  }
+}
+
+void Packetizer::append(ByteView data, std::vector<Packet>& sealed) {
+  while (!data.empty()) {
+    if (capacity_ == 0) start_packet();
+    const std::size_t count = std::min(data.size(), room());
+    copy_in(data.first(count));
+    data = data.subspan(count);
+    if (filled_ == capacity_) cut(Cut::kFinal, sealed);
+  }
+}
+
+void Packetizer::copy_in(ByteView data) noexcept {
+  const std::size_t chunk = geometry_.bytes_per_checksum;
+  if (!geometry_.has_checksums() || data.size() < std::max(kFuseAtLeast, 2 * chunk)) {
+    append_within(data);
+    return;
+  }
+  const std::size_t to_boundary = (chunk - filled_ % chunk) % chunk;
+  append_within(data.first(to_boundary));
+  sum_whole_chunks();
+  data = data.subspan(to_boundary);
+  const std::size_t whole = data.size() - data.size() % chunk;
+  crc::copy_and_sum(geometry_.checksum, data_ + filled_, data.first(whole), chunk, sum_at(filled_));
+  filled_ += whole;
+  summed_ = filled_;
+  append_within(data.subspan(whole));
+}
+
+std::byte* Packetizer::sum_at(std::size_t data_offset) noexcept {
+  return buffer_.data() + Packet::kHeaderRoom +
+         data_offset / geometry_.bytes_per_checksum * crc::kSumSize;
+}
+
+void Packetizer::sum_whole_chunks() noexcept {
+  const std::size_t whole = filled_ - filled_ % geometry_.bytes_per_checksum;
+  if (whole <= summed_) return;
+  crc::chunk_sums(geometry_.checksum, {data_ + summed_, whole - summed_},
+                  geometry_.bytes_per_checksum, sum_at(summed_));
+  summed_ = whole;
+}
+
+std::size_t Packetizer::whole_chunk_bytes() const noexcept {
+  if (!geometry_.has_checksums() || filled_ == capacity_) return filled_;
+  return filled_ - filled_ % geometry_.bytes_per_checksum;
+}
+
+std::uint64_t Packetizer::position_after(Cut cut) const noexcept {
+  return packet_offset_ + (cut == Cut::kWholeChunks ? whole_chunk_bytes() : filled_);
+}
+
+// Seals the first `data_size` bytes; the caller takes care of the rest before the buffer is gone.
+Packet Packetizer::seal(std::size_t data_size) {
+  std::size_t sums_size = 0;
+  if (geometry_.has_checksums()) {
+    if (data_size > summed_) {
+      crc::chunk_sums(geometry_.checksum, {data_ + summed_, data_size - summed_},
+                      geometry_.bytes_per_checksum, sum_at(summed_));
+    }
+    sums_size = crc::checksum_count(data_size, geometry_.bytes_per_checksum) * crc::kSumSize;
+    std::byte* const sums = buffer_.data() + Packet::kHeaderRoom;
+    std::byte* const closed_up = data_ - sums_size;
+    if (closed_up != sums) std::memmove(closed_up, sums, sums_size);
+  }
+  return Packet(std::move(buffer_), packet_offset_, data_begin_, data_size, sums_size);
+}
+
+void Packetizer::cut(Cut cut, std::vector<Packet>& sealed) {
+  const std::size_t whole = whole_chunk_bytes();
+  const std::size_t size = cut == Cut::kWholeChunks ? whole : filled_;
+  if (size <= replayed_) return;
+
+  const std::size_t kept_from = cut == Cut::kFinal ? filled_ : whole;
+  const ByteView kept{data_ + kept_from, filled_ - kept_from};  // stays valid: `sealed` owns it
+  sealed.push_back(seal(size));
+  packet_offset_ += kept_from;
+  capacity_ = filled_ = summed_ = replayed_ = 0;
+  if (!kept.empty()) {
+    start_packet();
+    append_within(kept);
+    replayed_ = size - kept_from;
+  }
+}
+
+}  // namespace hflush::stream

@@ -1,0 +1,73 @@
+// Packetizer: cuts a stream of bytes into packets as a geometry asks, and sums their chunks.
+//
+// Pure apart from taking buffers. Bytes that arrive chunk-aligned are copied and summed in one pass;
+// small ones are copied and summed when the packet seals. Every byte appended is in exactly one
+// sealed packet after cut(kEverything), except that a chunk cut short there is sealed again, longer,
+// with the bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13). Thread-compatible: the
+// stream's mutex guards it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "hflush/base/buffer_pool.h"
+#include "hflush/base/bytes.h"
+#include "hflush/stream/geometry.h"
+#include "hflush/stream/packet.h"
+
+namespace hflush::stream {
+
+enum class Cut : std::uint8_t {
+  kWholeChunks,  // what can be passed on without rewriting it later
+  kEverything,   // all bytes; a partial chunk comes again with the next packet
+  kFinal,        // all bytes; nothing follows
+};
+
+class Packetizer {
+ public:
+  // Requires: geometry.valid(). `pool` outlives the packetizer and its packets.
+  Packetizer(const Geometry& geometry, BufferPool& pool);
+
+  // The file offset after the last byte appended.
+  std::uint64_t position() const noexcept { return packet_offset_ + filled_; }
+  // The offset up to which cut() would have sealed everything.
+  std::uint64_t position_after(Cut cut) const noexcept;
+
+  // Bytes that the packet being filled still takes; 0 if there is none.
+  std::size_t room() const noexcept { return capacity_ - filled_; }
+  // The fast path. Requires: data.size() < room(), so that no packet fills up.
+  void append_within(ByteView data) noexcept {
+    __builtin_memcpy(data_ + filled_, data.data(), data.size());
+    filled_ += data.size();
+  }
+  // Appends all of `data`; packets that fill up are added to `sealed`.
+  void append(ByteView data, std::vector<Packet>& sealed);
+  // Counts bytes that went to the sink by another way. Requires: nothing is being filled.
+  void skip(std::uint64_t count) noexcept { packet_offset_ += count; }
+
+  // Adds to `sealed` at most one packet with what `cut` covers.
+  void cut(Cut cut, std::vector<Packet>& sealed);
+
+ private:
+  void start_packet();
+  void copy_in(ByteView data) noexcept;
+  void sum_whole_chunks() noexcept;
+  Packet seal(std::size_t data_size);
+  std::size_t whole_chunk_bytes() const noexcept;
+  std::byte* sum_at(std::size_t data_offset) noexcept;
+
+  const Geometry geometry_;
+  BufferPool& pool_;
+  const std::size_t data_begin_;  // of every packet, behind the header room and the largest sums
+
+  Buffer buffer_;                    // empty while no packet is being filled
+  std::byte* data_ = nullptr;        // buffer_'s data region
+  std::uint64_t packet_offset_ = 0;  // of the packet being filled, or of the next one
+  std::size_t capacity_ = 0;         // data bytes the packet takes
+  std::size_t filled_ = 0;           // summed_ <= filled_ <= capacity_
+  std::size_t summed_ = 0;           // a whole number of chunks
+  std::size_t replayed_ = 0;         // bytes at the front that an earlier packet carried already
+};
+
+}  // namespace hflush::stream

@@ -1,0 +1,454 @@
+"""How files are to be created and opened: flags, options, and the builders that collect them."""
+
+from __future__ import annotations
+
+import enum
+import os
+
+from .configuration import parse_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from concurrent.futures import Future
+    from typing import TypeAlias, TypeVar
+
+    from typing_extensions import Self
+
+    from .filesystem import FileSystem
+    from .status import FileStatus
+    from .streams import FSDataInputStream, FSDataOutputStream
+
+    T = TypeVar("T")
+    OptionValue: TypeAlias = "str | bool | int | float | Callable[[], None]"
+    Options: TypeAlias = "dict[str, tuple[OptionValue, Wish]]"
+
+__all__ = ["CreateFlag", "CreateOptions", "FileBuilder", "OpenFileBuilder", "Rename"]
+
+# Keys of options that mean the same on every store; a store's own begin with fs.SCHEME.
+PERMISSION = "fs.option.create.permission"
+BUFFER_SIZE = "fs.option.create.buffer.size"
+REPLICATION = "fs.option.create.replication"
+BLOCK_SIZE = "fs.option.create.block.size"
+PROGRESS = "fs.option.create.progress"
+CHECKSUM_TYPE = "fs.option.create.checksum.type"
+BYTES_PER_CHECKSUM = "fs.option.create.bytes.per.checksum"
+SYNC_ON_CLOSE = "fs.option.create.sync.on.close"
+
+CREATE_KEYS = frozenset(
+    (
+        PERMISSION,
+        BUFFER_SIZE,
+        REPLICATION,
+        BLOCK_SIZE,
+        PROGRESS,
+        CHECKSUM_TYPE,
+        BYTES_PER_CHECKSUM,
+        SYNC_ON_CLOSE,
+    )
+)
+
+READ_POLICY = "fs.option.openfile.read.policy"
+LENGTH = "fs.option.openfile.length"
+SPLIT_START = "fs.option.openfile.split.start"
+SPLIT_END = "fs.option.openfile.split.end"
+OPEN_BUFFER_SIZE = "fs.option.openfile.buffer.size"
+
+OPEN_KEYS = frozenset((READ_POLICY, LENGTH, SPLIT_START, SPLIT_END, OPEN_BUFFER_SIZE))
+
+
+class Wish(enum.Enum):
+    """How much an option matters."""
+
+    HINT = enum.auto()  # ignored where it is unknown, malformed or cannot be had
+    ASKED = enum.auto()  # a named setting: must be well-formed, and is ignored where it means nothing
+    MUST = enum.auto()  # refused with ValueError where it is unknown, malformed or cannot be had
+
+
+class CreateFlag(enum.Flag):
+    """What create may do, as in Hadoop's FileContext. Pass a set of them, or several joined by ``|``."""
+
+    CREATE = enum.auto()
+    OVERWRITE = enum.auto()
+    APPEND = enum.auto()
+    SYNC_BLOCK = enum.auto()
+    LAZY_PERSIST = enum.auto()
+    NEW_BLOCK = enum.auto()
+    NO_LOCAL_WRITE = enum.auto()
+    SHOULD_REPLICATE = enum.auto()
+    IGNORE_CLIENT_LOCALITY = enum.auto()
+
+    @classmethod
+    def joined(cls, flags: CreateFlag | Iterable[CreateFlag]) -> CreateFlag:
+        """One flag value of one or several.
+
+        Raises
+        ------
+        TypeError
+            An element is no CreateFlag.
+        ValueError
+            None of CREATE, OVERWRITE and APPEND is among them, or APPEND together with OVERWRITE.
+        """
+        value = cls(0)
+        for flag in (flags,) if isinstance(flags, CreateFlag) else flags:
+            if not isinstance(flag, CreateFlag):
+                raise TypeError(f"flags must be CreateFlag, not {type(flag).__name__}")
+            value |= flag
+        if not value & (cls.CREATE | cls.OVERWRITE | cls.APPEND):
+            raise ValueError(f"no flag of CREATE, OVERWRITE and APPEND in {value}")
+        if cls.APPEND in value and cls.OVERWRITE in value:
+            raise ValueError(f"APPEND and OVERWRITE exclude each other: {value}")
+        return value
+
+
+class Rename(enum.Enum):
+    """What an exact rename does with a destination that exists."""
+
+    NONE = "none"
+    OVERWRITE = "overwrite"
+
+
+class CreateOptions:
+    """What a caller asked of a new stream, checked; None where nothing was asked.
+
+    Attributes
+    ----------
+    create_parent : bool
+        Make missing parent directories.
+    permission : int or None
+        Mode bits, before the umask.
+    buffer_size, replication, block_size : int or None
+        Hints in bytes and copies; a buffer size of 0 hands every write to the store at once.
+    checksum_type : str or None
+        ``CRC32``, ``CRC32C`` or ``NULL`` for none.
+    bytes_per_checksum : int or None
+        Bytes per chunk.
+    sync_on_close : bool or None
+        Whether close persists like hsync.
+    progress : callable or None
+        Called from time to time by stores on a network.
+    """
+
+    __slots__ = (
+        "block_size",
+        "buffer_size",
+        "bytes_per_checksum",
+        "checksum_type",
+        "create_parent",
+        "permission",
+        "progress",
+        "replication",
+        "sync_on_close",
+    )
+
+    def __init__(self, options: Options, create_parent: bool = True) -> None:
+        self.create_parent = create_parent
+        self.permission = read(options, PERMISSION, as_permission)
+        self.buffer_size = read(options, BUFFER_SIZE, as_size)
+        self.replication = read(options, REPLICATION, as_positive)
+        self.block_size = read(options, BLOCK_SIZE, as_positive)
+        self.checksum_type = read(options, CHECKSUM_TYPE, as_checksum_type)
+        self.bytes_per_checksum = read(options, BYTES_PER_CHECKSUM, as_positive)
+        self.sync_on_close = read(options, SYNC_ON_CLOSE, as_bool)
+        self.progress = read(options, PROGRESS, as_callable)
+
+
+class FileBuilder:
+    """Collects how a file is to be created or appended to; nothing happens before :meth:`build`.
+
+    Made by ``fs.create_file(path)`` (which overwrites and makes no parents unless told otherwise)
+    and ``fs.append_file(path)``. The last setting of a key decides its value and whether it is
+    mandatory, whichever method made it.
+
+    Notes
+    -----
+    Ask with :meth:`opt` and :meth:`must` instead of looking at the class of a file system.
+    Source: Hadoop's output stream builder specification; contract BUILDER-1 to BUILDER-18.
+
+    Examples
+    --------
+    >>> import hflush, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "part-0")
+    >>> fs = hflush.FileSystem.get(path)
+    >>> with fs.create_file(path).overwrite(False).permission(0o640).build() as out:
+    ...     _ = out.write(b"data")
+    """
+
+    def __init__(self, filesystem: FileSystem, path: str, flags: CreateFlag) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._flags = flags
+        self._recursive = False
+        self._options: Options = {}
+
+    def create(self) -> Self:
+        """Create the file if it is missing."""
+        self._flags |= CreateFlag.CREATE
+        return self
+
+    def overwrite(self, overwrite: bool = True) -> Self:
+        """Replace a file that exists, or refuse to."""
+        if overwrite:
+            self._flags |= CreateFlag.OVERWRITE
+        else:
+            self._flags &= ~CreateFlag.OVERWRITE
+        return self
+
+    def append(self) -> Self:
+        """Write after what is there."""
+        self._flags |= CreateFlag.APPEND
+        return self
+
+    def recursive(self) -> Self:
+        """Make missing parent directories."""
+        self._recursive = True
+        return self
+
+    def permission(self, permission: int) -> Self:
+        """Mode bits of a new file, to which the umask is applied; TypeError for None."""
+        return self._ask(PERMISSION, _not_none(permission, "permission"))
+
+    def buffer_size(self, size: int | str) -> Self:
+        """Bytes to buffer; 0 hands every write to the store at once. A hint."""
+        return self._ask(BUFFER_SIZE, size)
+
+    def replication(self, replication: int) -> Self:
+        """Copies to keep, on stores that keep several."""
+        return self._ask(REPLICATION, replication)
+
+    def block_size(self, size: int | str) -> Self:
+        """Bytes per block, on stores that have blocks; ``"128m"`` is accepted."""
+        return self._ask(BLOCK_SIZE, size)
+
+    def checksum(self, type: str, bytes_per_checksum: int | None = None) -> Self:
+        """How the file is to be summed.
+
+        Parameters
+        ----------
+        type : str
+            ``CRC32``, ``CRC32C``, or ``NULL`` for no checksums.
+        bytes_per_checksum : int, optional
+            Bytes per chunk, above 0; the store's default if left out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A type that is None or unknown, a chunk of no bytes.
+        """
+        self._ask(CHECKSUM_TYPE, as_checksum_type(_not_none(type, "checksum type")))
+        if bytes_per_checksum is not None:
+            self._ask(BYTES_PER_CHECKSUM, as_positive(bytes_per_checksum))
+        return self
+
+    def progress(self, progress: Callable[[], None]) -> Self:
+        """Call `progress` from time to time; local files have no use for it. TypeError for None."""
+        return self._ask(PROGRESS, as_callable(progress))
+
+    def opt(self, key: str, value: OptionValue) -> Self:
+        """Ask for an option, which is ignored where it is unknown or cannot be had."""
+        self._options[key] = (value, Wish.HINT)
+        return self
+
+    def must(self, key: str, value: OptionValue) -> Self:
+        """Require an option: :meth:`build` raises ValueError where it is unknown or cannot be had."""
+        self._options[key] = (value, Wish.MUST)
+        return self
+
+    def _ask(self, key: str, value: OptionValue) -> Self:
+        self._options[key] = (value, Wish.ASKED)
+        return self
+
+    def build(self) -> FSDataOutputStream:
+        """Create or open the file.
+
+        Raises
+        ------
+        ValueError
+            A mandatory option is unknown or cannot be had, or the flags contradict each other.
+        OSError
+            As ``fs.create`` and ``fs.append``.
+        """
+        return self._filesystem._build(
+            self._path, CreateFlag.joined(self._flags), dict(self._options), self._recursive
+        )
+
+
+class OpenFileBuilder:
+    """Collects how a file is to be opened for reading; nothing happens before :meth:`build`.
+
+    Made by ``fs.open_file(path)``.
+
+    Notes
+    -----
+    Source: Hadoop's openFile specification; contract READ-19.
+    """
+
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._options: Options = {}
+        self._status: FileStatus | None = None
+
+    def opt(self, key: str, value: OptionValue) -> Self:
+        """Give a hint, which is ignored where it is unknown."""
+        self._options[key] = (value, Wish.HINT)
+        return self
+
+    def must(self, key: str, value: OptionValue) -> Self:
+        """Require an option: :meth:`build` raises ValueError where it is unknown."""
+        self._options[key] = (value, Wish.MUST)
+        return self
+
+    def with_file_status(self, status: FileStatus | None) -> Self:
+        """Give a status known already; only its file name is compared with the path."""
+        self._status = status
+        return self
+
+    def build(self) -> Future[FSDataInputStream]:
+        """Open the file; what fails, fails in the future that is returned.
+
+        Raises
+        ------
+        ValueError
+            A mandatory option is unknown, or the status is of a file of another name.
+        """
+        from concurrent.futures import Future
+
+        self._filesystem._check_known(self._options, self._filesystem.open_options)
+        buffer_size = read(self._options, OPEN_BUFFER_SIZE, as_size)
+        if self._status is not None and self._status.name != os.path.basename(self._path):
+            raise ValueError(f"the status of {self._status.path} is not that of {self._path}")
+        future: Future[FSDataInputStream] = Future()
+        try:
+            future.set_result(self._filesystem.open(self._path, buffer_size=buffer_size))
+        except OSError as error:
+            future.set_exception(error)
+        return future
+
+
+_KEYWORDS = {
+    "checksum_type": CHECKSUM_TYPE,
+    "bytes_per_checksum": BYTES_PER_CHECKSUM,
+    "sync_on_close": SYNC_ON_CLOSE,
+    "progress": PROGRESS,
+}
+
+
+def required(options: Mapping[str, OptionValue]) -> Options:
+    """Return the keyword options of create, append and open as options that must be honoured.
+
+    A name with a dot is a key as it stands; any other is short for a shared key.
+
+    Raises
+    ------
+    TypeError
+        An unknown name.
+    """
+    keyed: Options = {}
+    for name, value in options.items():
+        key = _KEYWORDS.get(name, name)
+        if "." not in key:
+            raise TypeError(f"unknown option {name!r}; there are {', '.join(sorted(_KEYWORDS))}")
+        keyed[key] = (value, Wish.MUST)
+    return keyed
+
+
+def asked(**settings: OptionValue | None) -> Options:
+    """Return the named settings of create that were given, by the names of the constants here."""
+    keys = {
+        "permission": PERMISSION,
+        "buffer_size": BUFFER_SIZE,
+        "replication": REPLICATION,
+        "block_size": BLOCK_SIZE,
+    }
+    return {
+        keys[name]: (value, Wish.ASKED) for name, value in settings.items() if value is not None
+    }
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def read(options: Options, key: str, convert: Callable[[OptionValue], T]) -> T | None:
+    """Return the converted value of an option, None if it is not given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The value is malformed, and not just a hint.
+    """
+    if key not in options:
+        return None
+    value, wish = options[key]
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as error:
+        if wish is Wish.HINT:
+            return None
+        raise type(error)(f"{key}: {error}") from None
+
+
+def as_int(value: OptionValue) -> int:
+    """Return a whole number: an int, a float without a fraction, or text with a binary prefix."""
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ValueError(f"must be a whole number, not {value!r}")
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError(f"must be a whole number, not {type(value).__name__}")
+    return parse_size(value)
+
+
+def as_positive(value: OptionValue) -> int:
+    """Return a whole number above 0."""
+    number = as_int(value)
+    if number <= 0:
+        raise ValueError(f"must be above 0, not {number}")
+    return number
+
+
+def as_size(value: OptionValue) -> int:
+    """Return a number of bytes, 0 or more."""
+    number = as_int(value)
+    if number < 0:
+        raise ValueError(f"must not be negative, not {number}")
+    return number
+
+
+def as_bool(value: OptionValue) -> bool:
+    """Return a bool, or what Hadoop's ``true`` and ``false`` mean."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise ValueError(f"must be true or false, not {value!r}")
+
+
+def as_permission(value: OptionValue) -> int:
+    """Return mode bits: an int, or octal digits as text."""
+    number = int(value, 8) if isinstance(value, str) else as_int(value)
+    if not 0 <= number <= 0o7777:
+        raise ValueError(f"must be mode bits from 0 to 0o7777, not {number:#o}")
+    return number
+
+
+def as_checksum_type(value: OptionValue) -> str:
+    """Return ``CRC32``, ``CRC32C`` or ``NULL``."""
+    if not isinstance(value, str):
+        raise TypeError(f"a checksum type must be str, not {type(value).__name__}")
+    if value.upper() not in ("CRC32", "CRC32C", "NULL"):
+        raise ValueError(f"a checksum type must be CRC32, CRC32C or NULL, not {value!r}")
+    return value.upper()
+
+
+def as_callable(value: OptionValue) -> Callable[[], None]:
+    """Return something to call."""
+    if not callable(value):
+        raise TypeError(f"must be callable, not {type(value).__name__}")
+    return value
+
+
+def _not_none(value: T | None, name: str) -> T:
+    if value is None:
+        raise TypeError(f"{name} must not be None")
+    return value

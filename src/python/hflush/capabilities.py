@@ -1,0 +1,147 @@
+"""Capability names, and the interfaces that streams have.
+
+Ask ``stream.has_capability(name)`` of a stream and ``fs.has_path_capability(path, name)`` of a file system. The
+presence of a method or an interface proves nothing: every output stream has ``hflush``, ``hsync``, ``set_drop_behind``
+and ``abort``, and raises :class:`io.UnsupportedOperation` from those that its store cannot do. Names compare without
+regard to case.
+
+Source: Hadoop's StreamCapabilities and CommonPathCapabilities.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol as _Interface
+    from typing import runtime_checkable
+
+__all__ = [
+    "ABORTABLE",
+    "APPEND",
+    "BULK_DELETE",
+    "CHECKSUMS",
+    "CONCAT",
+    "DROPBEHIND",
+    "ETAGS_AVAILABLE",
+    "ETAGS_PRESERVED_IN_RENAME",
+    "HFLUSH",
+    "HSYNC",
+    "IOSTATISTICS",
+    "LEASE_RECOVERABLE",
+    "MULTIPART_UPLOADER",
+    "PATH_HANDLES",
+    "PERMISSIONS",
+    "READ_VECTORED",
+    "SYMLINKS",
+    "TRUNCATE",
+    "UNBUFFER",
+    "Abortable",
+    "CanSetDropBehind",
+    "StreamCapabilities",
+    "Syncable",
+]
+
+# Of streams.
+HSYNC = "hsync"
+HFLUSH = "hflush"  # deprecated by Hadoop: always the same answer as HSYNC, which is the one to ask for
+DROPBEHIND = "dropbehind"
+IOSTATISTICS = "iostatistics"
+UNBUFFER = "in:unbuffer"
+READ_VECTORED = "in:readvectored"
+
+# Of streams and of paths.
+ABORTABLE = "fs.capability.outputstream.abortable"
+
+# Of paths.
+APPEND = "fs.capability.paths.append"
+CHECKSUMS = "fs.capability.paths.checksums"
+CONCAT = "fs.capability.paths.concat"
+PATH_HANDLES = "fs.capability.paths.pathhandles"
+PERMISSIONS = "fs.capability.paths.permissions"
+SYMLINKS = "fs.capability.paths.symlinks"
+TRUNCATE = "fs.capability.paths.truncate"
+BULK_DELETE = "fs.capability.bulk.delete"
+ETAGS_AVAILABLE = "fs.capability.etags.available"
+ETAGS_PRESERVED_IN_RENAME = "fs.capability.etags.preserved.in.rename"
+LEASE_RECOVERABLE = "fs.capability.lease.recoverable"
+MULTIPART_UPLOADER = "fs.capability.multipart.uploader"
+
+# Older spellings that mean the same (contract A-19).
+_ALIASES = {
+    "fs.capability.append": APPEND,
+    "fs.capability.truncate": TRUNCATE,
+    "fs.capability.concat": CONCAT,
+    "fs.capability.abortable": ABORTABLE,
+    "fs.capability.etags.preserved": ETAGS_PRESERVED_IN_RENAME,
+}
+
+
+def canonical(name: str) -> str:
+    """The spelling of a capability's name that is compared: lower case by ASCII rules, aliases resolved.
+
+    Raises
+    ------
+    TypeError
+        If `name` is not a str.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a capability's name must be str, not {type(name).__name__}")
+    lowered = name.lower() if name.isascii() else name
+    return _ALIASES.get(lowered, lowered)
+
+
+if not TYPE_CHECKING:
+
+    class _Interface(ABC):
+        """A runtime-checkable protocol without the cost of importing ``typing``."""
+
+        __slots__ = ()
+
+        @classmethod
+        def __subclasshook__(cls, other):
+            if cls is _Interface:
+                return NotImplemented
+            names = [name for name in vars(cls) if not name.startswith("_")]
+            return all(any(name in vars(base) for base in other.__mro__) for name in names)
+
+    def runtime_checkable(interface):
+        return interface
+
+
+@runtime_checkable
+class Syncable(_Interface):
+    """Something whose bytes can be made visible and durable. Whether they really can: :data:`HSYNC`."""
+
+    def hflush(self) -> None:
+        """Make every byte written so far visible to new readers."""
+
+    def hsync(self) -> None:
+        """Make every byte written so far visible, and put it on disk."""
+
+
+@runtime_checkable
+class StreamCapabilities(_Interface):
+    """Something that says what it can do."""
+
+    def has_capability(self, name: str, /) -> bool:
+        """Whether the stream has the capability `name`; unknown names answer False."""
+        ...
+
+
+@runtime_checkable
+class CanSetDropBehind(_Interface):
+    """Something whose use of the operating system's cache can be advised. Whether it can: :data:`DROPBEHIND`."""
+
+    def set_drop_behind(self, value: bool | None, /) -> None:
+        """Drop cached pages behind the writer (True), keep them (False), or do the default (None)."""
+
+
+@runtime_checkable
+class Abortable(_Interface):
+    """Something whose output can be thrown away. Whether it can: :data:`ABORTABLE`."""
+
+    def abort(self) -> object:
+        """Publish nothing more, and say what happened."""
+        ...

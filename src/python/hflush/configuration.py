@@ -1,0 +1,476 @@
+"""Hadoop's configuration: ``*-site.xml`` files, then what the program sets.
+
+Keys are Hadoop's own. Sizes take Hadoop's binary prefixes (``128m``), times its units (``30s``), values may refer to
+other keys (``${dfs.nameservices}``) and to the environment (``${env.HOME}``, ``${env.USER:-nobody}``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, MutableMapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+    from xml.etree.ElementTree import Element
+
+    Value: TypeAlias = str | bool | int | float
+    # Of one resource: name -> (value, is final).
+    Resource: TypeAlias = "dict[str, tuple[str, bool]]"
+
+__all__ = ["Configuration", "parse_size", "parse_time"]
+
+# What holds before any file is read: the few defaults of core-default.xml that hflush itself consults.
+DEFAULTS: Mapping[str, str] = {
+    "fs.defaultFS": "file:///",
+    "fs.file.checksum": "false",
+    "file.bytes-per-checksum": "512",
+    "fs.local.block.size": "32m",
+    "hadoop.tmp.dir": "${java.io.tmpdir}/hadoop-${user.name}",
+}
+
+_RESOURCE_ORDER = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml", "mapred-site.xml")
+_MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
+_MAX_INCLUDES = 20
+_XINCLUDE = "{http://www.w3.org/2001/XInclude}"
+_SIZE_PREFIXES = {"k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
+_TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Configuration(MutableMapping[str, str]):
+    """Hadoop's keys and values, as a mutable mapping of strings.
+
+    Parameters
+    ----------
+    load_defaults : bool
+        Read the built-in defaults and every ``*-site.xml`` of ``HADOOP_CONF_DIR``: core, hdfs, yarn, mapred, then the
+        others in alphabetical order. Later files override earlier ones, except for keys marked ``final``. Without the
+        variable, or where it names no directory, there are no files, as in Hadoop.
+
+    Raises
+    ------
+    OSError
+        A file exists and cannot be read.
+    ValueError
+        A file is not well-formed, declares entities or is no Hadoop configuration; the message names file and line.
+
+    Notes
+    -----
+    Reading expands ``${key}``, ``${env.NAME}``, ``${env.NAME-default}`` (used where the variable is not set) and
+    ``${env.NAME:-default}`` (also where it is empty), at most 20 times; a name that nobody knows is left as written.
+    ``user.name``, ``user.home`` and ``java.io.tmpdir`` are answered from the process. Setting a key from the program
+    works for final keys too. A configuration can be pickled.
+    Source: Hadoop's ``org.apache.hadoop.conf.Configuration``.
+
+    Examples
+    --------
+    >>> conf = Configuration(load_defaults=False)
+    >>> conf["dfs.blocksize"] = "128m"
+    >>> conf.get_long_bytes("dfs.blocksize")
+    134217728
+    """
+
+    def __init__(self, load_defaults: bool = True) -> None:
+        self._values: dict[str, str] = {}
+        self._final: set[str] = set()
+        if load_defaults:
+            self._values.update(DEFAULTS)
+            for path in _site_files(os.environ.get("HADOOP_CONF_DIR")):
+                self.add_resource(path)
+
+    @classmethod
+    def of(cls, conf: Mapping[str, Value] | None) -> Configuration:
+        """What ``conf=`` means everywhere: None is the default configuration, a plain mapping is set on top of it."""
+        if isinstance(conf, Configuration):
+            return conf
+        configuration = cls()
+        if conf is not None:
+            configuration.update(conf)
+        return configuration
+
+    def add_resource(self, path: str | os.PathLike[str]) -> None:
+        """Read one XML file over what is there; final keys of files read before stay as they are.
+
+        Raises
+        ------
+        OSError
+            The file is missing or cannot be read.
+        ValueError
+            It is malformed; names file and line.
+        """
+        for name, (value, final) in _read_resource(os.fspath(path)).items():
+            if name in self._final:
+                continue
+            self._values[name] = value
+            if final:
+                self._final.add(name)
+
+    # --- the mapping ---
+
+    def __getitem__(self, key: str) -> str:
+        return self._expand(self._values[key])
+
+    def __setitem__(self, key: str, value: Value) -> None:
+        self._values[_checked_key(key)] = to_text(value)
+
+    def __delitem__(self, key: str) -> None:
+        del self._values[key]
+        self._final.discard(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    def __repr__(self) -> str:
+        return f"<Configuration: {len(self)} keys>"
+
+    if TYPE_CHECKING:  # values of other types are stored as Hadoop's strings
+
+        def update(self, *args: object, **kwargs: Value) -> None: ...  # type: ignore[override]
+
+    def copy(self) -> Configuration:
+        """An independent configuration with the same contents."""
+        copied = Configuration(load_defaults=False)
+        copied._values.update(self._values)
+        copied._final.update(self._final)
+        return copied
+
+    # --- typed reading ---
+
+    def get_raw(self, key: str, default: str | None = None) -> str | None:
+        """The value as it was written, with nothing expanded."""
+        return self._values.get(key, default)
+
+    def get_bool(self, key: str, default: bool = False) -> bool:
+        """The value of `key` as a bool.
+
+        Raises
+        ------
+        ValueError
+            It is neither ``true`` nor ``false``, in any case.
+        """
+        text = self._text(key)
+        if text is None:
+            return default
+        lowered = text.lower()
+        if lowered not in ("true", "false"):
+            raise _bad_value(key, text, "true or false")
+        return lowered == "true"
+
+    def get_int(self, key: str, default: int = 0) -> int:
+        """The value of `key` as an int: decimal, or hexadecimal after ``0x``.
+
+        Raises
+        ------
+        ValueError
+            It is not a whole number.
+        """
+        text = self._text(key)
+        if text is None:
+            return default
+        try:
+            return int(text, 16 if text.lower().lstrip("+-").startswith("0x") else 10)
+        except ValueError:
+            raise _bad_value(key, text, "a whole number") from None
+
+    def get_float(self, key: str, default: float = 0.0) -> float:
+        """The value of `key` as a float.
+
+        Raises
+        ------
+        ValueError
+            It is not a number.
+        """
+        text = self._text(key)
+        if text is None:
+            return default
+        try:
+            return float(text)
+        except ValueError:
+            raise _bad_value(key, text, "a number") from None
+
+    def get_long_bytes(self, key: str, default: int = 0) -> int:
+        """The value of `key` as a number of bytes: ``134217728``, ``128m``, ``1g``.
+
+        Raises
+        ------
+        ValueError
+            It is neither a whole number nor one with a binary prefix of k m g t p e.
+        """
+        text = self._text(key)
+        if text is None:
+            return default
+        try:
+            return parse_size(text)
+        except ValueError:
+            raise _bad_value(key, text, "a size such as 131072, 128k or 1g") from None
+
+    def get_time(self, key: str, default: float = 0.0, unit: str = "ms") -> float:
+        """The value of `key` as a time in seconds: ``30s``, ``2m``, ``500ms``.
+
+        Parameters
+        ----------
+        key : str
+            The key.
+        default : float
+            Seconds, where the key is not set.
+        unit : str
+            What a bare number counts: ns, us, ms, s, m, h or d.
+
+        Raises
+        ------
+        ValueError
+            It is not a number with such a unit.
+        """
+        text = self._text(key)
+        if text is None:
+            return default
+        try:
+            return parse_time(text, unit)
+        except ValueError:
+            raise _bad_value(key, text, "a time such as 500ms, 30s or 2m") from None
+
+    # --- inside ---
+
+    def _text(self, key: str) -> str | None:
+        raw = self._values.get(key)
+        return None if raw is None else self._expand(raw).strip()
+
+    def _expand(self, text: str) -> str:
+        expanded = text
+        seen: set[str] = set()
+        for _ in range(_MAX_SUBSTITUTIONS):
+            span = _innermost_reference(expanded)
+            if span is None:
+                return expanded
+            start, end = span
+            reference = expanded[start + 2 : end - 1]
+            value = self._resolve(reference)
+            if value is None:
+                return expanded  # a name that nobody knows stays as written, as in Hadoop
+            if expanded in seen:
+                raise ValueError(f"variable substitution never ends: {text}")
+            seen.add(expanded)
+            expanded = expanded[:start] + value + expanded[end:]
+        if _innermost_reference(expanded) is None:
+            return expanded
+        raise ValueError(f"variable substitution deeper than {_MAX_SUBSTITUTIONS}: {text}")
+
+    def _resolve(self, reference: str) -> str | None:
+        if reference.startswith("env."):
+            return _environment(reference[4:])
+        if reference in self._values:
+            return self._values[reference]
+        return _process_property(reference)
+
+
+def parse_size(value: str | int) -> int:
+    """A number of bytes: an int, or text in Hadoop's form, with an optional binary prefix of k m g t p e.
+
+    Raises
+    ------
+    TypeError
+        Neither str nor int.
+    ValueError
+        Malformed text.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError(f"a size must be int or str, not {type(value).__name__}")
+    if isinstance(value, int):
+        return value
+    text = value.strip()
+    shift = _SIZE_PREFIXES.get(text[-1:].lower())
+    try:
+        return int(text) if shift is None else int(text[:-1]) << shift
+    except ValueError:
+        raise ValueError(f"not a size such as 131072, 128k or 1g: {value!r}") from None
+
+
+def parse_time(text: str, unit: str = "ms") -> float:
+    """A time in seconds from Hadoop's form: a number, and its unit of ns us ms s m h d where it is not `unit`.
+
+    Raises
+    ------
+    ValueError
+        Malformed text.
+    """
+    stripped = text.strip().lower()
+    number = stripped.rstrip("abcdefghijklmnopqrstuvwxyz")
+    suffix = stripped[len(number) :] or unit
+    if suffix not in _TIME_UNITS:
+        raise ValueError(f"not a time such as 500ms, 30s or 2m: {text!r}")
+    return float(number) * _TIME_UNITS[suffix]
+
+
+def to_text(value: Value) -> str:
+    """A value as Hadoop writes it: ``true``, ``42``, ``0.5``.
+
+    Raises
+    ------
+    TypeError
+        Neither str, bool, int nor float.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        return repr(value)
+    raise TypeError(f"a configuration value must be str, bool, int or float, not {type(value).__name__}")
+
+
+def _checked_key(key: str) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a configuration key must be str, not {type(key).__name__}")
+    if not key.strip():
+        raise ValueError("a configuration key must not be empty")
+    return key.strip()
+
+
+def _bad_value(key: str, text: str, expected: str) -> ValueError:
+    return ValueError(f"{key} must be {expected}, not {text!r}")
+
+
+def _innermost_reference(text: str) -> tuple[int, int] | None:
+    """Where the first ``${…}`` that holds no other one starts and ends."""
+    end = text.find("}")
+    while end >= 0:
+        start = text.rfind("${", 0, end)
+        if start >= 0 and end > start + 2:
+            return start, end + 1
+        end = text.find("}", end + 1)
+    return None
+
+
+def _environment(reference: str) -> str | None:
+    name, dash, default = reference.partition("-")
+    if not dash:
+        return os.environ.get(name)
+    if name.endswith(":"):
+        return os.environ.get(name[:-1]) or default
+    return os.environ.get(name, default)
+
+
+def _process_property(name: str) -> str | None:
+    if name == "user.name":
+        return user_name()
+    if name == "user.home":
+        return os.path.expanduser("~")
+    if name == "java.io.tmpdir":
+        return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
+    return None
+
+
+def user_name() -> str:
+    """Who we are to a store without Kerberos: ``HADOOP_USER_NAME``, else the user of the process."""
+    named = os.environ.get("HADOOP_USER_NAME")
+    if named:
+        return named
+    import pwd
+
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+# Parsed files by path, with the identity under which they were read, so that making many configurations reads once.
+_parsed: dict[str, tuple[tuple[int, int, int], Resource]] = {}
+
+
+def _site_files(directory: str | None) -> list[str]:
+    if not directory or not os.path.isdir(directory):
+        return []
+    names = {name for name in os.listdir(directory) if name.endswith("-site.xml")}
+    ordered = [name for name in _RESOURCE_ORDER if name in names]
+    ordered += sorted(names.difference(_RESOURCE_ORDER))
+    return [os.path.join(directory, name) for name in ordered]
+
+
+def _read_resource(path: str, depth: int = 0) -> Resource:
+    status = os.stat(path)
+    identity = (status.st_mtime_ns, status.st_size, status.st_ino)
+    known = _parsed.get(path)
+    if known is not None and known[0] == identity:
+        return known[1]
+    root = _parse_xml(path)
+    if root.tag != "configuration":
+        raise ValueError(f"{path}: line 1: the top element is <{root.tag}>, not <configuration>")
+    resource: Resource = {}
+    included = _collect(root, path, depth, resource)
+    if not included:  # what an include brings in can change without this file changing
+        _parsed[path] = (identity, resource)
+    return resource
+
+
+def _parse_xml(path: str) -> Element:
+    try:
+        from defusedxml import ElementTree
+        from defusedxml.common import DefusedXmlException
+    except ImportError as missing:
+        raise ImportError(f"reading {path} needs the package 'defusedxml': pip install defusedxml") from missing
+    try:
+        root: Element = ElementTree.parse(path, forbid_dtd=False).getroot()
+    except ElementTree.ParseError as malformed:
+        line = malformed.position[0]
+        raise ValueError(f"{path}: line {line}: not well-formed XML: {malformed}") from malformed
+    except DefusedXmlException as forbidden:
+        raise ValueError(f"{path}: entities are not allowed: {forbidden}") from forbidden
+    return root
+
+
+def _collect(parent: Element, path: str, depth: int, into: Resource) -> bool:
+    """Put the properties below `parent` into `into`; says whether another file was included."""
+    included = False
+    for element in parent:
+        if element.tag == "property":
+            _add_property(element, into)
+        elif element.tag == "configuration":
+            included |= _collect(element, path, depth, into)
+        elif element.tag == _XINCLUDE + "include":
+            _include(element, path, depth, into)
+            included = True
+        elif isinstance(element.tag, str):
+            raise ValueError(f"{path}: unexpected element <{element.tag}> in a Hadoop configuration")
+    return included
+
+
+def _add_property(element: Element, into: Resource) -> None:
+    name, value, final = element.get("name"), element.get("value"), element.get("final")
+    for field in element:
+        if field.tag == "name":
+            name = field.text
+        elif field.tag == "value":
+            value = field.text or ""
+        elif field.tag == "final":
+            final = field.text
+    if not name or not name.strip() or value is None:
+        return  # a property without name or value says nothing, as in Hadoop
+    name = name.strip()
+    if name in into and into[name][1]:
+        return
+    into[name] = (value, (final or "").strip().lower() == "true")
+
+
+def _include(element: Element, path: str, depth: int, into: Resource) -> None:
+    href = element.get("href") or ""
+    if "://" in href and not href.startswith("file://"):
+        raise ValueError(f"{path}: only local files can be included, not {href!r}")
+    if not href or depth >= _MAX_INCLUDES:
+        raise ValueError(f"{path}: {'includes are nested too deep' if href else 'an include without href'}")
+    target = os.path.join(os.path.dirname(path), href.removeprefix("file://"))
+    fallback = element.find(_XINCLUDE + "fallback")
+    if fallback is not None and not os.path.exists(target):
+        _collect(fallback, path, depth, into)
+        return
+    for name, (value, final) in _read_resource(target, depth + 1).items():
+        if name not in into or not into[name][1]:
+            into[name] = (value, final)

@@ -1,0 +1,135 @@
+"""The failures hflush reports.
+
+Everything that goes wrong with a store is an :class:`OSError` with ``errno`` and ``filename``; where users of Python's
+``io`` expect another class for the same event (``ValueError`` on a closed stream), one object is both. What a store
+cannot do at all is :class:`io.UnsupportedOperation`. Wrong arguments are ``TypeError``, ``ValueError`` and
+``IndexError`` and change nothing.
+
+Every class is made as ``cls(errno, message, filename)``, in the native core as well as here.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "ChecksumError",
+    "ConcurrentWriterError",
+    "EndOfFileError",
+    "InternalError",
+    "InvalidPathError",
+    "InvalidPathHandleError",
+    "LeaseHeldError",
+    "LeaseLostError",
+    "NotAFileError",
+    "ParentNotDirectoryError",
+    "PathIsDirectoryError",
+    "PreconditionFailedError",
+    "SeekError",
+    "StreamClosedError",
+    "UnsupportedFileSystemError",
+]
+
+
+class StreamClosedError(OSError, ValueError):
+    """The stream is not open any more (``EBADF``): closed, failed or aborted. Names the path and the state."""
+
+
+class PathIsDirectoryError(IsADirectoryError, FileExistsError):
+    """A file was to be created where a directory is (``EISDIR``)."""
+
+
+class NotAFileError(IsADirectoryError, FileNotFoundError):
+    """A file was to be opened where a directory is (``EISDIR``)."""
+
+
+class ParentNotDirectoryError(NotADirectoryError, FileExistsError):
+    """An ancestor of the path is a file (``ENOTDIR``)."""
+
+
+class InvalidPathError(OSError, ValueError):
+    """The name itself is not allowed (``EINVAL``); the store was not asked."""
+
+
+class InvalidPathHandleError(OSError):
+    """What a path handle stood for is gone or has changed (``ESTALE``)."""
+
+
+class SeekError(OSError, ValueError, EOFError):
+    """A position that cannot be sought (``EINVAL``); the position of the stream is unchanged."""
+
+
+class EndOfFileError(OSError, EOFError):
+    """The file ends before the bytes that were asked for (``ENODATA``)."""
+
+
+class ChecksumError(OSError):
+    """Stored bytes do not match their checksum (``EIO``).
+
+    Attributes
+    ----------
+    path : str
+        The file; the same as ``filename``.
+    position : int
+        Offset in bytes of the first byte of the chunk that failed, or -1 if no chunk is to blame.
+    expected, actual : int
+        The stored and the computed checksum, as unsigned 32-bit numbers.
+    """
+
+    position: int = -1
+    expected: int = 0
+    actual: int = 0
+
+    @property
+    def path(self) -> str:
+        """The file, as in ``filename``."""
+        return str(self.filename)
+
+
+class UnsupportedFileSystemError(OSError):
+    """No file system is known for the URL's scheme (``EPROTONOSUPPORT``)."""
+
+
+class LeaseHeldError(OSError):
+    """Another client is writing the file, or its lease is being recovered (``EBUSY``)."""
+
+
+class LeaseLostError(OSError):
+    """The file is not ours to write any more (``ESTALE``)."""
+
+
+class PreconditionFailedError(OSError):
+    """The file changed since it was looked at, so a conditional write was refused (``ESTALE``)."""
+
+
+class ConcurrentWriterError(FileExistsError):
+    """Another writer stored the same batch first (``EEXIST``)."""
+
+
+class InternalError(RuntimeError):
+    """A broken invariant of hflush itself. Please report it, with the message and the version."""
+
+
+def unsupported(operation: str, store: str, path: str | None = None) -> io.UnsupportedOperation:
+    """The refusal of an operation that `store` does not have (``ENOTSUP``)."""
+    return io.UnsupportedOperation(errno.ENOTSUP, f"{operation} is not supported by {store}", path)
+
+
+def invalid_path(path: str, reason: str) -> InvalidPathError:
+    """The refusal of a name, with the reason."""
+    return InvalidPathError(errno.EINVAL, f"invalid path: {reason}", path)
+
+
+def attach(error: BaseException, also: BaseException) -> None:
+    """Note on `error`, which is about to propagate, that `also` happened beside it."""
+    note = f"also failed: {type(also).__name__}: {also}"
+    add_note: Callable[[str], None] | None = getattr(error, "add_note", None)
+    if add_note is not None:
+        add_note(note)
+    else:  # Python 3.10 has no add_note, and shows no notes; programs find them here all the same
+        error.__dict__.setdefault("__notes__", []).append(note)

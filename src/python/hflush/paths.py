@@ -1,0 +1,150 @@
+"""Names: from what the caller wrote to the path that a store sees.
+
+A path is a list of elements separated by ``/``. Text is taken literally: no percent-decoding, no query, no fragment;
+names are compared by code point. Empty elements and ``.`` vanish, ``..`` is resolved lexically and may not climb above
+the root. An element may not contain ``:`` or a control character (U+0000 to U+001F).
+
+What a store sees is an absolute, normalised string, ``/`` or ``/a/b``, in which undecodable bytes of local names are
+carried by ``surrogateescape`` as everywhere in Python.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+
+from .errors import invalid_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    StrPath: TypeAlias = "str | os.PathLike[str]"
+
+__all__ = ["Location", "basename", "child", "depth", "is_under", "normalize", "parent", "parse"]
+
+_SCHEME_START = frozenset(string.ascii_letters)
+_SCHEME_REST = frozenset(string.ascii_letters + string.digits + "+.-")
+_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3"}
+
+
+class Location:
+    """A parsed URL or plain path: where a name points before any file system is asked.
+
+    Attributes
+    ----------
+    scheme : str or None
+        In lower case; None for a plain path. ``s3a`` is ``s3``.
+    authority : str
+        Host and port, name service or bucket; empty for local files.
+    path : str
+        The rest, as written: absolute or relative, not normalised.
+    """
+
+    __slots__ = ("authority", "path", "scheme")
+
+    def __init__(self, scheme: str | None, authority: str, path: str) -> None:
+        self.scheme = scheme
+        self.authority = authority
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Location(scheme={self.scheme!r}, authority={self.authority!r}, path={self.path!r})"
+
+
+def parse(url: StrPath) -> Location:
+    """Split what the caller wrote into scheme, authority and path.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        ``/a/b``, ``a/b``, ``file:/a``, ``file:///a``, ``hdfs://host:port/a``. Windows paths are not supported.
+
+    Raises
+    ------
+    TypeError
+        For bytes, file descriptors and everything else that is not text.
+    InvalidPathError
+        For the empty string, and for a colon in the first element that ends no scheme.
+    """
+    text = os.fspath(url)
+    if not isinstance(text, str):
+        raise TypeError(f"a path must be str or os.PathLike[str], not {type(text).__name__}")
+    if not text:
+        raise invalid_path(text, "it is empty")
+    scheme, colon, rest = text.partition(":")
+    if not colon or "/" in scheme:
+        return Location(None, "", text)
+    if not _is_scheme(scheme) or not rest.startswith("/"):
+        raise invalid_path(text, "':' is not allowed in a path element")
+    scheme = scheme.lower()
+    scheme = _SCHEME_ALIASES.get(scheme, scheme)
+    if not rest.startswith("//"):
+        return Location(scheme, "", rest)
+    authority, slash, path = rest[2:].partition("/")
+    return Location(scheme, authority, slash + path or "/")
+
+
+def _is_scheme(text: str) -> bool:
+    return bool(text) and text[0] in _SCHEME_START and _SCHEME_REST.issuperset(text)
+
+
+def normalize(path: str, working_directory: str = "/") -> str:
+    """The absolute, normalised form of `path`, which a relative one takes from `working_directory`.
+
+    Raises
+    ------
+    InvalidPathError
+        If an element holds ``:`` or a control character, if ``..`` climbs above the root, or if the text cannot be
+        encoded.
+    """
+    absolute = path if path.startswith("/") else f"{working_directory}/{path}"
+    elements: list[str] = []
+    for element in absolute.split("/"):
+        if element in ("", "."):
+            continue
+        if element == "..":
+            if not elements:
+                raise invalid_path(path, "'..' leads above the root")
+            elements.pop()
+            continue
+        _check_element(element, path)
+        elements.append(element)
+    return "/" + "/".join(elements)
+
+
+def _check_element(element: str, path: str) -> None:
+    if ":" in element:
+        raise invalid_path(path, "':' is not allowed in a path element")
+    if min(element) < " ":
+        raise invalid_path(path, "control characters are not allowed in a path element")
+    if not element.isascii():
+        try:
+            element.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise invalid_path(path, "it holds a surrogate that stands for no byte") from None
+
+
+def parent(path: str) -> str:
+    """The directory that holds the normalised `path`; ``/`` for the root itself."""
+    return path.rpartition("/")[0] or "/"
+
+
+def basename(path: str) -> str:
+    """The last element of the normalised `path`; empty for the root."""
+    return path.rpartition("/")[2]
+
+
+def child(directory: str, name: str) -> str:
+    """The normalised path of the entry `name` of the normalised `directory`."""
+    return f"/{name}" if directory == "/" else f"{directory}/{name}"
+
+
+def depth(path: str) -> int:
+    """How many elements the normalised `path` has."""
+    return 0 if path == "/" else path.count("/")
+
+
+def is_under(path: str, directory: str) -> bool:
+    """Whether the normalised `path` is `directory` or lies below it."""
+    return directory == "/" or path == directory or path.startswith(directory + "/")

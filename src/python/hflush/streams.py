@@ -1,0 +1,793 @@
+"""The streams: what is written to and read from open files."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import threading
+import warnings
+
+from . import _core
+from .capabilities import ABORTABLE, HSYNC, IOSTATISTICS, READ_VECTORED, UNBUFFER, canonical
+from .errors import EndOfFileError, SeekError, StreamClosedError, attach, unsupported
+from .statistics import IOStatistics, live
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Executor, Future
+    from types import TracebackType
+    from typing import NoReturn
+
+    from typing_extensions import Buffer, Self
+
+    from .filesystem import FileSystem
+
+__all__ = ["AbortResult", "FSDataInputStream", "FSDataOutputStream"]
+
+
+class AbortResult:
+    """What :meth:`FSDataOutputStream.abort` did.
+
+    Attributes
+    ----------
+    already_closed : bool
+        The stream was closed or aborted before, so nothing was left to do.
+    cleanup_exception : OSError or None
+        What went wrong while removing temporary data. Nothing is published all the same.
+    """
+
+    __slots__ = ("already_closed", "cleanup_exception")
+
+    def __init__(self, already_closed: bool, cleanup_exception: OSError | None = None) -> None:
+        self.already_closed = already_closed
+        self.cleanup_exception = cleanup_exception
+
+    def __repr__(self) -> str:
+        return (
+            f"AbortResult(already_closed={self.already_closed}, "
+            f"cleanup_exception={self.cleanup_exception!r})"
+        )
+
+
+class FSDataOutputStream(_core.OutputStream):
+    """An output stream that says when its bytes are visible, durable and published.
+
+    Made by :func:`hflush.create`, :func:`hflush.append`, :func:`hflush.open` and the methods of
+    :class:`hflush.FileSystem`; several threads may use one at once. Registered with
+    :class:`io.BufferedIOBase`: text wrappers, ``csv``, ``zipfile``, pandas, pyarrow and numpy write
+    to it.
+
+    Methods
+    -------
+    write(b, off=0, len=None) -> int
+        Append ``b[off:off + len]``, in order, and return how many bytes that were: all of them.
+        `b` is any C-contiguous bytes-like object (counted in bytes); it may be reused on return.
+        Concurrent writes interleave whole. No visibility and no durability is promised.
+        TypeError for str, None and int; IndexError for bounds outside `b`; BufferError or
+        ValueError for views that are not contiguous; :class:`StreamClosedError`; any failure that
+        happened in the background before.
+    write_byte(value)
+        Append one byte: the low 8 bits of the int.
+    flush()
+        Hand bytes to the next layer. Promises nothing, costs little, never raises on a closed
+        stream, and is never a sync.
+    hflush()
+        On return a new reader anywhere sees every byte whose write had returned before the call.
+        Not for every line or record, unless in a write-ahead log: see ``op_hflush`` in
+        :meth:`io_statistics`. :class:`io.UnsupportedOperation` where ``has_capability("hsync")``
+        is False.
+    hsync()
+        As ``hflush``, and the bytes are on disk: all of them. Concurrent calls share one sync. Not
+        for every line or record, unless in a write-ahead log.
+    close()
+        Publish: the one attempt. The stream is closed on return whatever happened; the first
+        failure is raised, others are attached as notes. A second close is a no-op. Visible to all
+        on return; durable only after ``hsync`` or with ``sync_on_close``.
+    tell() / get_pos() -> int
+        Bytes in the file so far: the length at append, 0 at create, plus what was written. Also
+        after close.
+    has_capability(name) -> bool
+        Whether this stream really can: names are in :mod:`hflush.capabilities`, without regard to
+        case. Unknown names answer False; never raises on a closed stream. TypeError unless str.
+    set_drop_behind(value)
+        Advise the cache: True, False, or None for the default. :class:`io.UnsupportedOperation`
+        where ``has_capability("dropbehind")`` is False.
+    closed : bool
+        Whether the stream is not open any more, for whatever reason.
+
+    Notes
+    -----
+    Leaving a ``with`` block by an exception aborts where abort is a capability and otherwise
+    closes; the exception stays the primary one. A stream that is garbage-collected while open is
+    abandoned with a :class:`ResourceWarning`: nothing more is published. A stream opened before a
+    fork raises in the child.
+    Source: Hadoop's output stream specification; docs/semantics.md.
+
+    Examples
+    --------
+    >>> import hflush, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "journal")
+    >>> with hflush.create(path) as out:
+    ...     _ = out.write(b"record")
+    ...     out.hsync()
+    """
+
+    __slots__ = ("_filesystem", "_mode", "_name")
+
+    # The core makes the object without __init__; the file system that asked for it binds it.
+    _filesystem: FileSystem
+    _mode: str
+    _name: str
+
+    def _bind(self, filesystem: FileSystem, name: str, mode: str) -> None:
+        self._filesystem = filesystem
+        self._name = name
+        self._mode = mode
+
+    # --- ending ---
+
+    def close(self) -> None:
+        """Publish: the one attempt. See the class; a second call is a no-op.
+
+        Raises
+        ------
+        OSError
+            The first failure, with path; other failures are attached as notes. The stream is closed.
+        """
+        try:
+            super().close()
+        finally:
+            self._filesystem._release(self)
+
+    def abort(self) -> AbortResult:
+        """Publish nothing more: what is at the path stays as it is.
+
+        Returns
+        -------
+        AbortResult
+            Whether there was nothing left to abort, and what failed while cleaning up.
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            Output of this store appears before close, so it cannot be taken back
+            (``has_capability("fs.capability.outputstream.abortable")`` is False). The stream stays open.
+
+        Notes
+        -----
+        Source: Hadoop's Abortable specification.
+        """
+        already_closed, cleanup_exception = self.abort_()
+        self._filesystem._release(self)
+        return AbortResult(already_closed, cleanup_exception)
+
+    def __enter__(self) -> Self:
+        if self.closed:
+            raise StreamClosedError(errno.EBADF, f"stream is {self.state_}", self.path)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            if self.has_capability(ABORTABLE):
+                self.abort()
+            else:
+                self.close()
+        except Exception as failure:  # what the block raised stays the primary exception
+            attach(error, failure)
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self.abandon_():
+            _warn(f"never closed, not published: {self!r}", ResourceWarning, stacklevel=2, source=self)
+
+    # --- what it is ---
+
+    @property
+    def name(self) -> str:
+        """The name under which :func:`hflush.open` finds the file: a plain path for local files, else a URL."""
+        return self._name
+
+    @property
+    def path(self) -> str:
+        """The absolute path in the store, as in ``filename`` of errors."""
+        return self.path_
+
+    @property
+    def mode(self) -> str:
+        """``"wb"``, ``"xb"`` or ``"ab"``."""
+        return self._mode
+
+    def io_statistics(self) -> IOStatistics:
+        """What this stream did: see :mod:`hflush.statistics`. Readable at any time, also after close."""
+        return live(self._flat_statistics)
+
+    def _flat_statistics(self) -> dict[str, int]:
+        return self.statistics_()
+
+    def __repr__(self) -> str:
+        return f"<hflush.{type(self).__name__} name={self._name!r} mode={self._mode!r} {self.state_}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("an open stream cannot be pickled or copied: pickle its FileSystem and path")
+
+    # --- the rest of io.BufferedIOBase ---
+
+    def writelines(self, lines: Iterable[Buffer], /) -> None:
+        """Write each of `lines`, which bring their own line ends; other threads may write between them."""
+        for line in lines:
+            self.write(line)
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def readable(self) -> bool:
+        """False."""
+        return False
+
+    def seekable(self) -> bool:
+        """False: what is written is never changed or removed."""
+        return False
+
+    def isatty(self) -> bool:
+        """False."""
+        return False
+
+    def _refuse(self, operation: str) -> io.UnsupportedOperation:
+        return unsupported(f"{operation} on an output stream", self._filesystem.store_name, self.path)
+
+    def fileno(self) -> int:
+        """Raise io.UnsupportedOperation: a descriptor would bypass the stream."""
+        raise self._refuse("fileno")
+
+    def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("seek")
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Raise io.UnsupportedOperation; for closed files see :meth:`hflush.FileSystem.truncate`."""
+        raise self._refuse("truncate")
+
+    def detach(self) -> NoReturn:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("detach")
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("read")
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("read1")
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("readinto")
+
+    def readinto1(self, buffer: Buffer, /) -> int:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("readinto1")
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("readline")
+
+    def readlines(self, hint: int | None = -1, /) -> list[bytes]:
+        """Raise io.UnsupportedOperation."""
+        raise self._refuse("readlines")
+
+    def __iter__(self) -> NoReturn:
+        raise self._refuse("iteration")
+
+
+io.BufferedIOBase.register(FSDataOutputStream)
+
+
+class UnbufferedOutputStream(FSDataOutputStream):
+    """Hands every write to the next layer before it returns, as ``open(..., buffering=0)`` does."""
+
+    __slots__ = ()
+
+    def write(self, b: Buffer, off: int = 0, len: int | None = None, /) -> int:
+        """Append and flush."""
+        written = super().write(b, off, len)
+        self.flush()
+        return written
+
+    def write_byte(self, value: int, /) -> None:
+        """Append and flush."""
+        super().write_byte(value)
+        self.flush()
+
+
+class DowngradedOutputStream(FSDataOutputStream):
+    """Turns hflush and hsync into counted flushes where the store has neither.
+
+    Only ``hflush.syncable.downgrade`` makes such streams; it is off by default. The first
+    downgraded call of a stream warns.
+    """
+
+    __slots__ = ("_downgraded", "_lock")
+    _downgraded: dict[str, int]
+    _lock: threading.Lock
+
+    def _bind(self, filesystem: FileSystem, name: str, mode: str) -> None:
+        super()._bind(filesystem, name, mode)
+        self._downgraded = {"op_hflush": 0, "op_hsync": 0}
+        self._lock = threading.Lock()
+
+    def hflush(self) -> None:
+        """Flush and count, where the store cannot hflush."""
+        if self.has_capability(HSYNC):
+            super().hflush()
+        else:
+            self._downgrade("hflush")
+
+    def hsync(self) -> None:
+        """Flush and count, where the store cannot hsync."""
+        if self.has_capability(HSYNC):
+            super().hsync()
+        else:
+            self._downgrade("hsync")
+
+    def _downgrade(self, operation: str) -> None:
+        if self.closed:
+            raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self.state_}", self.path)
+        self.flush()
+        with self._lock:
+            first = not any(self._downgraded.values())
+            self._downgraded[f"op_{operation}"] += 1
+        if first:
+            warnings.warn(
+                f"{operation} is only a flush on {self._filesystem.store_name}, as "
+                "hflush.syncable.downgrade asks: nothing is made visible or durable",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _flat_statistics(self) -> dict[str, int]:
+        flat = super()._flat_statistics()
+        for name, count in self._downgraded.items():
+            flat[name] = flat.get(name, 0) + count
+        return flat
+
+
+class UnbufferedDowngradedOutputStream(UnbufferedOutputStream, DowngradedOutputStream):
+    """Both."""
+
+    __slots__ = ()
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class _Counters:
+    """Counts that several threads add to."""
+
+    __slots__ = ("_counts", "_lock")
+
+    def __init__(self, *names: str) -> None:
+        self._counts = dict.fromkeys(names, 0)
+        self._lock = threading.Lock()
+
+    def add(self, **counts: int) -> None:
+        with self._lock:
+            for name, count in counts.items():
+                self._counts[name] += count
+
+    def snapshot(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)
+
+
+class _Source(io.RawIOBase):
+    """The bytes of one open file, with a position, for io.BufferedReader to buffer.
+
+    Owned by its FSDataInputStream, whose lock is held in every call but pread.
+    """
+
+    mode = "rb"
+
+    def __init__(self, file: _core.InputFile, name: str, path: str, bounded: bool) -> None:
+        self.file = file
+        self.name = name
+        self.path = path
+        self._bounded = bounded  # a position past the end cannot be sought
+        self._position = 0
+        self.counters = _Counters(
+            "stream_read_bytes",
+            "stream_read_operations",
+            "stream_read_exceptions",
+            "stream_read_seek_operations",
+        )
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        if self.file.verified:
+            raise unsupported("fileno", "a stream that verifies checksums", self.path)
+        return self.file.fileno()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.file.close()
+            super().close()
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        count = self._counted(lambda: self.file.read_into(self._position, buffer))
+        self._position += count
+        return count
+
+    def readall(self) -> bytes:
+        parts = []
+        while True:  # once more after the expected end: a file being written may have grown
+            remaining = max(self.file.length() - self._position, io.DEFAULT_BUFFER_SIZE)
+            part = self.pread(self._position, remaining)
+            if not part:
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            self._position += len(part)
+            parts.append(part)
+
+    def pread(self, position: int, length: int) -> bytes:
+        data = b""
+
+        def read() -> int:
+            nonlocal data
+            data = self.file.read(position, length)
+            return len(data)
+
+        self._counted(read)
+        return data
+
+    def _counted(self, read: Callable[[], int]) -> int:
+        try:
+            count = read()
+        except OSError:
+            self.counters.add(stream_read_exceptions=1)
+            raise
+        self.counters.add(stream_read_bytes=count, stream_read_operations=1)
+        return count
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._position = self.target(offset, whence, self._position)
+        self.counters.add(stream_read_seek_operations=1)
+        return self._position
+
+    def target(self, offset: int, whence: int, position: int) -> int:
+        """Return the position that a seek means, if it can be sought."""
+        if whence == os.SEEK_CUR:
+            offset += position
+        elif whence == os.SEEK_END:
+            offset += self.file.length()
+        elif whence != os.SEEK_SET:
+            raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
+        if offset < 0:
+            raise SeekError(errno.EINVAL, f"cannot seek to negative position {offset}", self.path)
+        if self._bounded and offset > self.file.length():
+            message = f"cannot seek to {offset}, past the end at {self.file.length()}"
+            raise SeekError(errno.EINVAL, message, self.path)
+        return offset
+
+
+class FSDataInputStream(io.BufferedReader):
+    """A file opened for reading: sequential and positioned reads, verified where checksums are kept.
+
+    Made by :func:`hflush.open` and :meth:`hflush.FileSystem.open`. All of :class:`io.BufferedReader`
+    works; :meth:`pread`, :meth:`read_fully` and :meth:`read_vectored` neither use nor move the
+    position and may run in several threads at once.
+
+    Notes
+    -----
+    Bytes that do not match their checksum raise :class:`hflush.ChecksumError`. A closed stream
+    raises :class:`hflush.StreamClosedError` from every read; seeking it is harmless.
+    Source: Hadoop's input stream specification; contract READ-1 to READ-21.
+    """
+
+    raw: _Source  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        file: _core.InputFile,
+        name: str,
+        path: str,
+        *,
+        buffer_size: int,
+        seeks_past_end: bool,
+    ) -> None:
+        self._filesystem = filesystem
+        super().__init__(_Source(file, name, path, not seeks_past_end), buffer_size)  # type: ignore[arg-type]
+
+    @property
+    def path(self) -> str:
+        """The absolute path in the store, as in ``filename`` of errors."""
+        return self.raw.path
+
+    # --- io.BufferedReader, with the errors of the contract ---
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return up to `size` bytes, all that is left for -1 or None, ``b""`` at the end."""
+        try:
+            return super().read(size)
+        except ValueError as error:
+            raise self._translated(error) from None
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes with at most one read of the store."""
+        try:
+            return super().read1(size)
+        except ValueError as error:
+            raise self._translated(error) from None
+
+    def readinto(self, buffer: Buffer, off: int = 0, len: int | None = None, /) -> int:
+        """Fill ``buffer[off:off + len]``, counted in bytes, and return how many were read.
+
+        Raises
+        ------
+        TypeError
+            `buffer` is no writable buffer.
+        IndexError
+            `off` or `len` is negative, or they leave the buffer.
+        """
+        try:
+            return super().readinto(_window(buffer, off, len))
+        except ValueError as error:
+            raise self._translated(error) from None
+
+    def readinto1(self, buffer: Buffer, /) -> int:
+        """Fill `buffer` with at most one read of the store, and return how many bytes were read."""
+        try:
+            return super().readinto1(buffer)
+        except ValueError as error:
+            raise self._translated(error) from None
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Return the next line with its end, at most `size` bytes of it."""
+        try:
+            return super().readline(size)
+        except ValueError as error:
+            raise self._translated(error) from None
+
+    def peek(self, size: int = 0, /) -> bytes:
+        """Return buffered bytes without moving the position."""
+        try:
+            return super().peek(size)
+        except ValueError as error:
+            raise self._translated(error) from None
+
+    def tell(self) -> int:
+        """Return the position in bytes."""
+        try:
+            return super().tell()
+        except ValueError as error:
+            raise self._translated(error) from None
+
+    def get_pos(self) -> int:
+        """Return the position in bytes: Hadoop's name for :meth:`tell`."""
+        return self.tell()
+
+    def seek(self, target: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move the position.
+
+        Returns
+        -------
+        int
+            The new position in bytes. On a closed stream nothing happens and `target` is returned
+            (``supports-seek-on-closed-file``).
+
+        Raises
+        ------
+        SeekError
+            The position is negative, or past the end where the store refuses that
+            (``rejects-seek-past-eof``). The position is unchanged.
+        """
+        if self.closed:
+            return target
+        position = super().tell() if whence == os.SEEK_CUR else 0
+        return super().seek(self.raw.target(target, whence, position))
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __iter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<hflush.FSDataInputStream name={self.name!r} {state}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("an open stream cannot be pickled or copied: pickle its FileSystem and path")
+
+    # --- positioned reads ---
+
+    def pread(self, position: int, length: int) -> bytes:
+        """Read at a position, without using or moving the stream's own.
+
+        Parameters
+        ----------
+        position : int
+            Offset in the file in bytes, 0 or more.
+        length : int
+            How many bytes, 0 or more.
+
+        Returns
+        -------
+        bytes
+            What is there: fewer than `length` bytes only at the end of the file.
+
+        Raises
+        ------
+        SeekError
+            `position` is negative.
+        IndexError
+            `length` is negative.
+        StreamClosedError, ChecksumError, OSError
+            The stream is closed; stored bytes are damaged; the store fails.
+
+        Notes
+        -----
+        Thread-safe. Source: Hadoop's PositionedReadable; contract READ-10, READ-11.
+        """
+        self._check_open()
+        if position < 0:
+            message = f"cannot read at negative position {position}"
+            raise SeekError(errno.EINVAL, message, self.path)
+        if length < 0:
+            raise IndexError(f"cannot read {length} bytes")
+        return self.raw.pread(position, length)
+
+    def read_fully(self, position: int, length: int) -> bytes:
+        """Read exactly `length` bytes at `position`; otherwise as :meth:`pread`.
+
+        Raises
+        ------
+        EndOfFileError
+            The file ends before that. It is an :class:`EOFError`.
+        """
+        data = self.pread(position, length)
+        if len(data) < length:
+            message = f"{length} bytes at {position} were asked for, and there are {len(data)}"
+            raise EndOfFileError(errno.ENODATA, message, self.path)
+        return data
+
+    def read_vectored(self, ranges: Sequence[tuple[int, int]]) -> list[Future[bytes]]:
+        """Read several ranges at once, in background threads.
+
+        Parameters
+        ----------
+        ranges : sequence of (int, int)
+            Offsets and lengths in bytes, in any order.
+
+        Returns
+        -------
+        list of concurrent.futures.Future
+            One per range, in the given order; each result is what :meth:`read_fully` returns. A
+            range past the end fails in its future, or in the call where the store declares
+            ``vector-io-early-eof-check``.
+
+        Raises
+        ------
+        TypeError
+            `ranges` or an element is no sequence of that kind.
+        ValueError
+            A length is negative, or ranges overlap where the store does not declare
+            ``vector-io-overlapping-ranges``.
+        EndOfFileError
+            An offset is negative.
+
+        Notes
+        -----
+        Source: Hadoop's input stream specification, readVectored; contract READ-21.
+        """
+        self._check_open()
+        checked = [self._checked_range(one) for one in ranges]
+        options = self._filesystem.contract_options
+        if not options["vector-io-overlapping-ranges"]:
+            _refuse_overlaps(checked)
+        if options["vector-io-early-eof-check"]:
+            for offset, length in checked:
+                self._check_end(offset, length)
+        if not checked:
+            return []
+        executor = _vector_readers()
+        return [executor.submit(self.read_fully, offset, length) for offset, length in checked]
+
+    def _checked_range(self, one: tuple[int, int]) -> tuple[int, int]:
+        offset, length = one
+        if not isinstance(offset, int) or not isinstance(length, int):
+            raise TypeError(f"a range must be (offset, length), not {one!r}")
+        if length < 0:
+            raise ValueError(f"range with a negative length: {one!r}")
+        if offset < 0:
+            message = f"range with a negative offset: {one!r}"
+            raise EndOfFileError(errno.EINVAL, message, self.path)
+        return offset, length
+
+    def _check_end(self, offset: int, length: int) -> None:
+        end = self.raw.file.length()
+        if offset + length > end:
+            message = f"range ({offset}, {length}) leaves the file, which ends at {end}"
+            raise EndOfFileError(errno.ENODATA, message, self.path)
+
+    # --- the rest ---
+
+    def unbuffer(self) -> None:
+        """Drop what was read ahead; the position stays. A no-op on a closed stream."""
+        if not self.closed:
+            position = super().tell()
+            super().seek(0, os.SEEK_END)  # the only seek that always empties the buffer
+            super().seek(position)
+
+    def has_capability(self, name: str, /) -> bool:
+        """Whether this stream has the capability `name`, without regard to case; never raises on a closed stream."""
+        return canonical(name) in _INPUT_CAPABILITIES
+
+    def io_statistics(self) -> IOStatistics:
+        """What this stream did: see :mod:`hflush.statistics`. Readable at any time, also after close.
+
+        ``stream_read_bytes`` counts the bytes fetched from the store for any kind of read, those
+        read ahead included; seeking fetches nothing.
+        """
+        return live(self.raw.counters.snapshot)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise self._closed_error()
+
+    def _closed_error(self) -> StreamClosedError:
+        return StreamClosedError(errno.EBADF, "read: stream is closed", self.path)
+
+    def _translated(self, error: ValueError) -> ValueError:
+        """Return io's own complaint about a closed file as ours, and anything else as it is."""
+        return self._closed_error() if self.closed and type(error) is ValueError else error
+
+
+_INPUT_CAPABILITIES = frozenset((IOSTATISTICS, READ_VECTORED, UNBUFFER))
+
+
+def _window(buffer: Buffer, off: int, length: int | None) -> Buffer:
+    if off == 0 and length is None:
+        return buffer
+    view = memoryview(buffer).cast("B")
+    wanted = view.nbytes - off if length is None else length
+    if off < 0 or wanted < 0 or off + wanted > view.nbytes:
+        raise IndexError(f"off={off}, len={length} leave a buffer of {view.nbytes} bytes")
+    return view[off : off + wanted]
+
+
+def _refuse_overlaps(ranges: Sequence[tuple[int, int]]) -> None:
+    end = 0
+    for offset, length in sorted(ranges):
+        if offset < end:
+            raise ValueError(f"range ({offset}, {length}) overlaps another that ends at {end}")
+        end = offset + length
+
+
+# The threads that serve vectored reads: made at the first use in this process, and again in a child after a fork.
+_readers: dict[int, Executor] = {}
+
+
+def _vector_readers() -> Executor:
+    executor = _readers.get(os.getpid())
+    if executor is None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="hflush-read")
+        executor = _readers.setdefault(os.getpid(), executor)
+    return executor

@@ -1,0 +1,52 @@
+"""Fixtures of the contract suite, beyond the `store` of tests/conftest.py.
+
+    path     a path in the store's root at which nothing exists
+    out      a stream just created at `path`; closed after the test if the test left it open
+    failed   a stream that failed while it was written, and was not closed yet
+
+A test that must hold, fail or count what the store does to its files is marked `shim` and takes the
+fixture `faults` (support/below_shim.py).
+
+Every test names its rules, @pytest.mark.rule("WRITE-1"), and, where it is for some stores only,
+these: @pytest.mark.stores("raw").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import hflush
+import pytest
+from support.limits import largest_file
+from support.stores import Store
+
+FAILED_AT = 1 << 20  # bytes that the store took of the stream `failed`
+
+
+@pytest.fixture
+def path(store: Store) -> str:
+    return store.path("file")
+
+
+@pytest.fixture
+def out(store: Store, path: str) -> Iterator[hflush.FSDataOutputStream]:
+    stream = store.fs.create(path)
+    yield stream
+    stream.close()
+
+
+@pytest.fixture
+def failed(store: Store) -> Iterator[hflush.FSDataOutputStream]:
+    stream = store.fs.create(store.path("failed"))
+    with largest_file(FAILED_AT), pytest.raises(OSError, match="failed"):
+        write_until_failure(stream)
+    yield stream
+    stream.abandon_()
+
+
+def write_until_failure(stream: hflush.FSDataOutputStream) -> None:
+    """Write more than any window of unacknowledged bytes; a stream that accepts it all is at fault."""
+    piece = bytes(FAILED_AT)
+    for _ in range(256):
+        stream.write(piece)
+    raise AssertionError("256 MiB were accepted where there is room for one")

@@ -1,0 +1,32 @@
+"""ABORT: abort is for streams whose output appears only at close; local files are not such."""
+
+from __future__ import annotations
+
+import io
+
+import hflush
+import pytest
+from hflush.capabilities import ABORTABLE
+from support.stores import Store
+
+Stream = hflush.FSDataOutputStream
+
+
+@pytest.mark.rule("ABORT-1")
+def test_abort_is_refused_without_effect(store: Store, path: str, out: Stream) -> None:
+    """ABORT-1: abort is refused, the stream stays open, and what follows is published."""
+    out.write(b"a")
+    with pytest.raises(io.UnsupportedOperation, match="abort"):
+        out.abort()
+    assert not out.closed
+    out.write(b"b")
+    out.close()
+    assert store.read(path) == b"ab"
+
+
+@pytest.mark.rule("ABORT-9")
+def test_abort_is_declared_truthfully(store: Store, path: str, out: Stream) -> None:
+    """ABORT-9: the stream's and the path's probe say that abort does not work."""
+    assert out.has_capability(ABORTABLE) is False
+    assert store.fs.has_path_capability(path, ABORTABLE) is False
+    assert store.options["supports-abort"] is False

@@ -1,0 +1,311 @@
+"""BUILDER: create_file and append_file builders."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import hflush
+import pytest
+from support.data import dataset
+from support.listing import on_disk, sidecar
+from support.stores import Store
+
+DATA = dataset(1000)
+UNKNOWN = "fs.test.something"
+
+
+@pytest.mark.rule("BUILDER-1")
+def test_nothing_happens_before_build(store: Store, path: str):
+    """Setters neither validate nor touch the store: only build() does."""
+    builder = store.fs.create_file(path).must(UNKNOWN, True).permission(0o600).block_size(7)
+    assert on_disk(store.root) == []
+    with pytest.raises(ValueError, match=re.escape(UNKNOWN)):
+        builder.build()
+    assert on_disk(store.root) == []
+
+
+@pytest.mark.rule("BUILDER-1", "BUILDER-11")
+def test_zeros_are_accepted_by_the_setters(store: Store, path: str):
+    """TestLocalFileSystem.testFSOutputStreamBuilder: 0 for a number means the default."""
+    builder = store.fs.create_file(path).buffer_size(0).replication(0).block_size(0)
+    with builder.build() as out:
+        out.write(DATA)
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("BUILDER-1")
+def test_a_builder_for_a_missing_parent_is_made_without_complaint(store: Store):
+    """The existence of anything is not looked at until build()."""
+    builder = store.fs.create_file(store.path("dir", "file"))
+    store.fs.mkdirs(store.path("dir"))
+    builder.build().close()
+    assert store.fs.is_file(store.path("dir", "file"))
+
+
+@pytest.mark.rule("BUILDER-2")
+def test_build_creates_what_create_creates(store: Store, path: str):
+    """testCreateNewFile: a file by the builder reads back as one by create."""
+    with store.fs.create_file(path).build() as out:
+        assert store.fs.get_file_status(path).length == 0
+        out.write(DATA)
+    twin = store.write(store.path("twin"), DATA)
+    assert store.read(path) == store.read(twin) == DATA
+    built, created = store.fs.get_file_status(path), store.fs.get_file_status(twin)
+    assert built.permission == created.permission
+    assert built.block_size == created.block_size
+
+
+@pytest.mark.rule("BUILDER-3")
+def test_overwrite_is_the_default(store: Store, path: str):
+    """An existing file is replaced unless overwrite(False) forbids it."""
+    store.write(path, DATA)
+    with pytest.raises(FileExistsError):
+        store.fs.create_file(path).overwrite(False).build()
+    assert store.read(path) == DATA
+    store.fs.create_file(path).build().close()
+    assert store.read(path) == b""
+
+
+@pytest.mark.rule("BUILDER-4")
+def test_parents_are_made_only_on_request(store: Store):
+    """Without recursive() a missing parent is FileNotFoundError at build."""
+    path = store.path("a", "b", "file")
+    with pytest.raises(FileNotFoundError):
+        store.fs.create_file(path).build()
+    assert on_disk(store.root) == []
+    with store.fs.create_file(path).recursive().build() as out:
+        out.write(DATA)
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("BUILDER-5")
+@pytest.mark.parametrize("value", [True, 3, 2**62, 1.5, "text"], ids=repr)
+def test_an_unknown_mandatory_option_is_refused(store: Store, path: str, value: Any):
+    """must() of an unknown key is ValueError at build, naming the key, before any change."""
+    store.write(path, DATA)
+    builder = store.fs.create_file(path).must(UNKNOWN, value)
+    with pytest.raises(ValueError, match=re.escape(UNKNOWN)):
+        builder.build()
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("BUILDER-5")
+@pytest.mark.stores("raw")
+def test_an_unknown_mandatory_option_of_append_is_refused(store: Store, path: str):
+    """The append builder checks its mandatory options, too."""
+    store.write(path, DATA)
+    with pytest.raises(ValueError, match=re.escape(UNKNOWN)):
+        store.fs.append_file(path).must(UNKNOWN, True).build()
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("BUILDER-6")
+def test_an_unknown_optional_option_is_ignored(store: Store, path: str):
+    """opt() is best effort."""
+    with store.fs.create_file(path).opt(UNKNOWN, 3).opt("fs.s3.whatever", "x").build() as out:
+        out.write(DATA)
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("BUILDER-7")
+def test_the_last_setting_of_a_key_decides_whether_it_is_mandatory(store: Store, path: str):
+    """opt then must is mandatory; must then opt is optional."""
+    with pytest.raises(ValueError, match=re.escape(UNKNOWN)):
+        store.fs.create_file(path).opt(UNKNOWN, 1).must(UNKNOWN, 1).build()
+    assert not store.fs.exists(path)
+    store.fs.create_file(path).must(UNKNOWN, 1).opt(UNKNOWN, 1).build().close()
+    assert store.fs.exists(path)
+
+
+@pytest.mark.rule("BUILDER-7")
+@pytest.mark.stores("crc")
+def test_the_last_of_a_method_and_an_option_wins(store: Store, path: str):
+    """A named method and the option of the same meaning: whichever was set last decides."""
+    key = "file.bytes-per-checksum"
+    store.fs.create_file(path).opt(key, 64).checksum("CRC32", 128).build().close()
+    assert bytes_per_checksum(path) == 128
+    store.fs.create_file(path).checksum("CRC32", 128).must(key, 64).build().close()
+    assert bytes_per_checksum(path) == 64
+
+
+@pytest.mark.rule("BUILDER-7")
+def test_the_last_call_of_a_method_wins(store: Store, path: str):
+    """A method called twice counts as called the second time."""
+    store.fs.create_file(path).permission(0o640).permission(0o600).build().close()
+    assert store.fs.get_file_status(path).permission == 0o600
+    with pytest.raises(FileExistsError):
+        store.fs.create_file(path).overwrite(True).overwrite(False).build()
+
+
+@pytest.mark.rule("BUILDER-8", "CREATE-13")
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda builder: builder.append().overwrite(True),
+        lambda builder: builder.create().append().overwrite(True),
+        lambda builder: builder.overwrite(True).append(),
+    ],
+    ids=["append+overwrite", "create+append+overwrite", "overwrite+append"],
+)
+def test_append_with_overwrite_is_refused(store: Store, path: str, combine: Callable[..., Any]):
+    """The contradiction is ValueError at build; the content stays."""
+    store.write(path, DATA)
+    with pytest.raises(ValueError, match="(?i)append"):
+        combine(store.fs.create_file(path)).build()
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("BUILDER-9")
+@pytest.mark.stores("crc")
+@pytest.mark.parametrize("value", ["96", 96, 96.0], ids=repr)
+def test_option_values_arrive_whatever_their_type(store: Store, path: str, value: Any):
+    """An option's value may be str, int or float and reaches the store without loss."""
+    store.fs.create_file(path).must("file.bytes-per-checksum", value).build().close()
+    assert bytes_per_checksum(path) == 96
+
+
+@pytest.mark.rule("BUILDER-9")
+@pytest.mark.parametrize("value", ["true", True, 2**62, -(2**62), 0.1, "text"], ids=repr)
+def test_option_values_of_each_type_are_taken(store: Store, path: str, value: Any):
+    """str, bool, 64-bit int and float are accepted by opt and must and kept without loss."""
+    builder = store.fs.create_file(path)
+    assert builder.opt(UNKNOWN, value) is builder
+    builder.build().close()
+    with pytest.raises(ValueError, match=re.escape(UNKNOWN)):
+        store.fs.create_file(path).must(UNKNOWN, value).build()
+
+
+@pytest.mark.rule("BUILDER-9")
+@pytest.mark.parametrize("value", [None, [1], b"bytes", object()], ids=["None", "list", "b", "o"])
+def test_other_types_of_values_are_refused(store: Store, path: str, value: Any):
+    """A value of another type is TypeError when it is set."""
+    with pytest.raises(TypeError):
+        store.fs.create_file(path).opt(UNKNOWN, value)
+    with pytest.raises(TypeError):
+        store.fs.create_file(path).must(UNKNOWN, value)
+
+
+@pytest.mark.rule("BUILDER-9")
+@pytest.mark.parametrize("value", ["true", True], ids=repr)
+@pytest.mark.stores("raw", "crc")
+def test_boolean_options_are_read_from_both_spellings(store: Store, path: str, value: Any):
+    """A boolean option takes True and "true" alike: an existing file is replaced."""
+    store.write(path, DATA)
+    store.fs.create_file(path).must("fs.option.create.overwrite", value).build().close()
+    assert store.read(path) == b""
+
+
+@pytest.mark.rule("BUILDER-10")
+@pytest.mark.parametrize(
+    "set_none",
+    [
+        lambda builder: builder.permission(None),
+        lambda builder: builder.progress(None),
+        lambda builder: builder.checksum(None, 512),
+    ],
+    ids=["permission", "progress", "checksum"],
+)
+def test_none_is_refused_when_it_is_set(store: Store, path: str, set_none: Callable[..., Any]):
+    """None for permission, progress or checksum is TypeError at the setter."""
+    with pytest.raises(TypeError):
+        set_none(store.fs.create_file(path))
+
+
+@pytest.mark.rule("BUILDER-11")
+def test_the_common_parameters(store: Store, path: str):
+    """Permission, buffer size, replication, block size, recursive, progress: taken and used."""
+    calls: list[int] = []
+    builder = (
+        store.fs.create_file(store.path("dir", "file"))
+        .create()
+        .overwrite(True)
+        .recursive()
+        .permission(0o600)
+        .buffer_size(4096)
+        .replication(1)
+        .block_size(1 << 20)
+        .progress(lambda: calls.append(1))
+    )
+    with builder.build() as out:
+        out.write(DATA)
+    status = store.fs.get_file_status(store.path("dir", "file"))
+    assert (status.length, status.permission, status.replication) == (len(DATA), 0o600, 1)
+
+
+@pytest.mark.rule("BUILDER-11")
+def test_the_defaults_come_from_the_file_system(store: Store, path: str):
+    """Without parameters a file has the defaults that the server defaults name."""
+    defaults = store.fs.get_server_defaults(path)
+    with store.fs.create_file(path).build() as out:
+        out.write(DATA)
+    status = store.fs.get_file_status(path)
+    assert status.block_size == defaults.block_size == store.fs.get_default_block_size(path)
+    assert status.replication == defaults.replication
+
+
+@pytest.mark.rule("BUILDER-14")
+@pytest.mark.parametrize("store_key", ["fs.hdfs.x", "fs.s3.x", "hdfs:x", "fs.option.nosuch"])
+def test_options_of_other_stores_are_not_understood(store: Store, path: str, store_key: str):
+    """A key belongs to a scheme or is shared; another scheme's is unknown here."""
+    store.fs.create_file(path).opt(store_key, "1").build().close()
+    with pytest.raises(ValueError, match=re.escape(store_key)):
+        store.fs.create_file(path).must(store_key, "1").build()
+
+
+@pytest.mark.rule("BUILDER-15")
+@pytest.mark.parametrize(
+    "key", ["fs.option.create.conditional.overwrite", "fs.option.create.conditional.overwrite.etag"]
+)
+def test_commit_options_that_are_not_supported_are_refused(store: Store, path: str, key: str):
+    """must() of a conditional overwrite is ValueError where there is none, never half-honoured."""
+    store.write(path, DATA)
+    with pytest.raises(ValueError, match=re.escape(key)):
+        store.fs.create_file(path).must(key, True).build()
+    assert store.read(path) == DATA
+    with store.fs.create_file(path).build() as out:
+        assert not out.has_capability(key)
+
+
+@pytest.mark.rule("BUILDER-17")
+@pytest.mark.stores("crc")
+def test_the_checksum_option_is_honoured(store: Store, path: str):
+    """128 bytes per checksum are in the sidecar's header, and the file reads verified."""
+    with store.fs.create_file(path).checksum("CRC32", 128).build() as out:
+        out.write(DATA)
+    assert bytes_per_checksum(path) == 128
+    assert os.path.getsize(sidecar(path)) == 8 + 4 * 8
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("BUILDER-17", "LOCAL-3")
+@pytest.mark.stores("crc")
+def test_checksums_can_be_disabled_for_one_file(store: Store, path: str):
+    """The kind NULL writes no sidecar and removes a stale one; other files keep theirs."""
+    store.write(path, DATA[::-1])
+    with store.fs.create_file(path).checksum("NULL", 512).build() as out:
+        out.write(DATA)
+    assert on_disk(store.root) == ["file"]
+    assert store.read(path) == DATA
+    store.write(store.path("other"), DATA)
+    assert os.path.exists(sidecar(store.path("other")))
+
+
+@pytest.mark.rule("BUILDER-18")
+def test_the_documentation_names_opt_and_must(store: Store, path: str):
+    """Callers are told to ask for options instead of inspecting the class of the file system."""
+    builder = type(store.fs.create_file(path))
+    for method in (builder.opt, builder.must):
+        assert len(inspect.getdoc(method) or "") > 40
+    assert "must" in (inspect.getdoc(hflush.FileSystem.create_file) or "")
+
+
+def bytes_per_checksum(path: str) -> int:
+    """What the header of a file's sidecar says."""
+    with open(sidecar(path), "rb") as file:
+        header = file.read(8)
+    assert header[:4] == b"crc\0"
+    return int.from_bytes(header[4:], "big")

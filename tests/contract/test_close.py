@@ -1,0 +1,439 @@
+"""CLOSE: the one attempt to publish."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import hflush
+import pytest
+from faults.shim.control import Faults
+from support.data import dataset
+from support.interrupts import interrupt_main_thread_when_it_waits
+from support.limits import largest_file
+from support.process import descriptors_under, thread_count
+from support.stores import Store
+from support.waiting import Task, together, wait_until
+
+Stream = hflush.FSDataOutputStream
+
+MIB = 1 << 20
+
+
+@pytest.mark.rule("CLOSE-1")
+@pytest.mark.parametrize(
+    "size",
+    [0, 1, 511, 512, 513, 4607, 4608, 4609, 65535, 65536, 65537, MIB - 1, MIB, MIB + 1, 37 * MIB // 10],
+)
+def test_close_publishes_every_byte(store: Store, path: str, out: Stream, size: int) -> None:
+    """CLOSE-1: after close the file holds what was written, whatever the size."""
+    data = dataset(size)
+    out.write(data)
+    out.close()
+    assert out.closed
+    assert store.read(path) == data
+
+
+@pytest.mark.rule("CLOSE-2", "CLOSE-14", "CONC-11", "FAIL-8")
+@pytest.mark.shim
+def test_close_waits_without_starving_others(store: Store, faults: Faults, path: str) -> None:
+    """CLOSE-2, 14: close returns when the bytes are there; other threads run meanwhile."""
+    out = store.fs.create(path)
+    out.write(b"abc")
+    ticks = []
+    with faults.gate("write") as gate:
+        closing = Task(out.close)
+        gate.wait_for(1)
+        counting = Task(lambda: ticks.extend(range(100)))
+        counting.result()
+        assert len(ticks) == 100
+        assert closing.is_alive()
+        assert Path(path).read_bytes() == b""
+    assert closing.result() is None
+    assert store.read(path) == b"abc"
+
+
+@pytest.mark.rule("CLOSE-3", "CONSIST-1")
+def test_other_clients_read_what_was_closed(store: Store, path: str) -> None:
+    """CLOSE-3: right after close another process reads the new content, a hundred times."""
+    peer = store.second_client()
+    for number in range(100):
+        data = dataset(number * 37, number)
+        store.write(path, data)
+        assert peer.run("read(path)", path=path) == data
+
+
+@pytest.mark.rule("CLOSE-4", "CONSIST-9")
+def test_metadata_is_final_after_close(store: Store, path: str, out: Stream) -> None:
+    """CLOSE-4: after close, status and every listing agree on length, time, kind and owner."""
+    out.write(dataset(1234))
+    out.close()
+    status = store.fs.get_file_status(path)
+    assert (status.length, status.is_file, status.is_directory) == (1234, True, False)
+    assert status.modification_time > 0
+    assert status.block_size > 0
+    assert store.fs.list_status(store.root) == [status]
+    assert store.fs.list_status(path) == [status]
+    assert list(store.fs.list_status_iterator(store.root)) == [status]
+    assert [found.length for found in store.fs.list_files(store.root, recursive=True)] == [1234]
+    peer = store.second_client()
+    assert peer.run("fs.get_file_status(path)", path=path) == status
+
+
+@pytest.mark.rule("CLOSE-5")
+@pytest.mark.shim
+def test_second_close_does_nothing(store: Store, faults: Faults, path: str) -> None:
+    """CLOSE-5: after success, further closes return None without a system call."""
+    out = store.fs.create(path)
+    out.write(b"abc")
+    out.close()
+    before = faults.position
+    assert [out.close() for _ in range(3)] == [None] * 3
+    assert faults.calls(since=before) == []
+    assert store.read(path) == b"abc"
+
+
+def close_on_a_full_disk(out: Stream) -> OSError:
+    """Close a stream whose last bytes find no room; return what close raised."""
+    out.write(dataset(1000))
+    with largest_file(100), pytest.raises(OSError, match="failed") as caught:
+        out.close()
+    return caught.value
+
+
+@pytest.mark.rule("CLOSE-6", "CLOSE-19", "CLOSE-17")
+def test_failed_close_is_not_repeated(store: Store, path: str) -> None:
+    """CLOSE-6, 17, 19: close fails with an OSError if the store refuses; a second one is a no-op."""
+    out = store.fs.create(path)
+    error = close_on_a_full_disk(out)
+    assert (error.errno, error.filename) == (errno.EFBIG, path)
+    assert [out.close() for _ in range(2)] == [None] * 2
+    assert Path(path).stat().st_size <= 100
+
+
+@pytest.mark.rule("CLOSE-7", "CAP-4", "STATS-4")
+def test_failed_close_leaves_the_stream_closed(store: Store, path: str) -> None:
+    """CLOSE-7: after a failed close writes and syncs are rejected, flush is quiet, probes answer."""
+    out = store.fs.create(path)
+    close_on_a_full_disk(out)
+    assert out.closed
+    for attempt in (lambda: out.write(b"x"), lambda: out.write_byte(1)):
+        with pytest.raises(hflush.StreamClosedError):
+            attempt()
+    for sync in (out.hflush, out.hsync):
+        with pytest.raises(OSError, match="hflush|hsync|closed|failed"):
+            sync()
+    assert out.flush() is None
+    assert isinstance(out.has_capability("hsync"), bool)
+    assert out.io_statistics().counters["stream_write_exceptions"] >= 1
+
+
+@pytest.mark.rule("CLOSE-8")
+@pytest.mark.parametrize("outcome", ["success", "failure", "failure before close"])
+def test_close_releases_everything(store: Store, path: str, outcome: str) -> None:
+    """CLOSE-8: descriptors and threads return to what they were, also if close fails."""
+    store.write(store.path("warm-up"), bytes(4 * MIB))
+    threads = thread_count()
+    for number in range(20):
+        out = store.fs.create(f"{path}-{number}")
+        assert descriptors_under(store.root)
+        if outcome == "success":
+            out.write(bytes(MIB))
+            out.close()
+        elif outcome == "failure":
+            close_on_a_full_disk(out)
+        else:
+            with largest_file(100), pytest.raises(OSError, match="failed"):
+                out.write(bytes(MIB))
+                out.flush()
+                out.close()
+            out.close()
+        assert descriptors_under(store.root) == []
+    assert thread_count() <= threads
+    assert sorted(status.name for status in store.fs.list_status(store.root)) == sorted(
+        ["warm-up", *(f"file-{number}" for number in range(20))]
+    )
+
+
+@pytest.mark.rule("CLOSE-8", "CLOSE-3")
+@pytest.mark.stores("raw")
+def test_another_client_appends_right_after_close(store: Store, path: str) -> None:
+    """CLOSE-8: close leaves no lock: a second client appends at once."""
+    store.write(path, b"one")
+    store.second_client().run("out = fs.append(path); out.write(b'two'); out.close()", path=path)
+    assert store.read(path) == b"onetwo"
+
+
+@pytest.mark.rule("CLOSE-10")
+@pytest.mark.stores("raw")
+@pytest.mark.shim
+def test_interrupted_close_is_no_success_raw(store: Store, faults: Faults, path: str) -> None:
+    """CLOSE-10: Ctrl-C while close waits is raised from it, and never makes it report success."""
+    out = store.fs.create(path)
+    out.write(b"one")
+    with faults.gate("sync", limit=1) as gate:
+        blocked = Task(out.hsync)
+        gate.wait_for(1)
+        out.write(b"two")
+        interrupting = interrupt_main_thread_when_it_waits()
+        with pytest.raises(KeyboardInterrupt):
+            out.close()
+        interrupting.result()
+    with_no_other_error(blocked)
+    out.close()
+    assert out.closed
+    with pytest.raises(hflush.StreamClosedError):
+        out.write(b"x")
+    assert b"onetwo".startswith(Path(path).read_bytes())
+
+
+@pytest.mark.rule("CLOSE-10")
+@pytest.mark.stores("crc")
+@pytest.mark.shim
+def test_interrupted_close_is_no_success_crc(store: Store, faults: Faults, path: str) -> None:
+    """CLOSE-10: Ctrl-C while close waits for another thread's write is raised from it."""
+    data = dataset(8 * MIB)
+    out = store.fs.create(path)
+    with faults.gate("write", limit=1) as gate:
+        blocked = Task(out.write, data)
+        gate.wait_for(1)
+        interrupting = interrupt_main_thread_when_it_waits()
+        with pytest.raises(KeyboardInterrupt):
+            out.close()
+        interrupting.result()
+    with_no_other_error(blocked)
+    out.close()
+    assert out.closed
+    with pytest.raises(hflush.StreamClosedError):
+        out.write(b"x")
+    assert data.startswith(Path(path).read_bytes())
+
+
+def with_no_other_error(task: Task) -> None:
+    """Join; the task may have found the stream closed, nothing else."""
+    try:
+        task.result()
+    except OSError as error:
+        assert isinstance(error, hflush.StreamClosedError), error
+
+
+@pytest.mark.rule("CLOSE-11")
+@pytest.mark.stores("crc")
+def test_failed_close_leaves_no_wrong_checksums(store: Store, path: str) -> None:
+    """CLOSE-11: after a failed close, what a verifying reader gets is a prefix, or an error."""
+    out = store.fs.create(path)
+    close_on_a_full_disk(out)
+    try:
+        readable = store.read(path)
+    except hflush.ChecksumError as error:
+        assert error.filename == path
+    else:
+        assert dataset(1000).startswith(readable)
+
+
+@pytest.mark.rule("CLOSE-12")
+@pytest.mark.shim
+def test_close_declares_that_it_does_not_sync(store: Store, faults: Faults, path: str) -> None:
+    """CLOSE-12: local close gives visibility only and says so; the option makes it durable."""
+    assert store.options["sync-on-close"] is False
+    store.write(path, b"abc")
+    assert faults.calls("sync") == []
+    with hflush.create(store.url(path), conf=store.conf, sync_on_close=True) as out:
+        out.write(b"abc")
+    assert [call.name for call in faults.calls("sync") if call.name == "file"] == ["file"]
+
+
+@pytest.mark.rule("CLOSE-13")
+@pytest.mark.stores("raw")
+@pytest.mark.shim
+def test_hsync_then_close_is_durable(store: Store, faults: Faults, path: str) -> None:
+    """CLOSE-13: hsync before close covers every byte: no write of the file follows the last sync."""
+    with store.fs.create(path) as out:
+        out.write(dataset(300_000))
+        out.hsync()
+    operations = [call.operation for call in faults.calls("write", "sync", path="*/file")]
+    assert operations[-1] == "sync"
+    assert operations.count("sync") == 1
+
+
+@pytest.mark.rule("CLOSE-16")
+def test_close_of_an_unwritten_stream_makes_an_empty_file(
+    store: Store, path: str, out: Stream
+) -> None:
+    """CLOSE-16: create and close give a file of no bytes."""
+    out.close()
+    status = store.fs.get_file_status(path)
+    assert (status.length, status.is_file) == (0, True)
+    assert store.read(path) == b""
+
+
+class BodyError(Exception):
+    """Raised in the body of a `with`."""
+
+
+@pytest.mark.rule("CLOSE-18")
+def test_error_of_close_leaves_the_with_block(store: Store, path: str) -> None:
+    """CLOSE-18: if the body went well, the failure of close propagates."""
+    with largest_file(100), pytest.raises(OSError, match="failed") as caught, store.fs.create(path) as out:
+        out.write(dataset(1000))
+    assert caught.value.errno == errno.EFBIG
+    assert out.closed
+
+
+@pytest.mark.rule("CLOSE-18")
+def test_error_in_flight_stays_the_primary_one(store: Store, path: str) -> None:
+    """CLOSE-18: an exception of the body propagates, with the failure of close attached."""
+    error = BodyError("mine")
+    with largest_file(100), pytest.raises(BodyError) as caught, store.fs.create(path) as out:
+        out.write(dataset(1000))
+        raise error
+    assert caught.value is error
+    assert out.closed
+    attached = [*getattr(error, "__notes__", []), repr(error.__context__)]
+    assert any("failed" in text and path in text for text in attached), attached
+
+
+@pytest.mark.rule("CLOSE-18")
+def test_error_in_the_body_alone_propagates(store: Store, path: str) -> None:
+    """CLOSE-18: leaving by an exception closes a local stream, as it does a file."""
+    with pytest.raises(BodyError), store.fs.create(path) as out:
+        out.write(b"kept")
+        raise BodyError
+    assert out.closed
+    assert store.read(path) == b"kept"
+
+
+@pytest.mark.rule("CLOSE-19")
+def test_no_error_object_is_raised_twice(store: Store, path: str) -> None:
+    """CLOSE-19: failures reported again are new objects, so nested cleanup does not trip over them."""
+    out = store.fs.create(path)
+    out.write(dataset(1000))
+    raised: list[OSError] = []
+    with largest_file(100):
+        for attempt in (out.close, out.close, lambda: out.write(b"x"), lambda: out.write(b"x")):
+            try:
+                attempt()
+            except OSError as error:
+                raised.append(error)
+    assert len(raised) == 3
+    assert len({id(error) for error in raised}) == 3
+
+
+@pytest.mark.rule("CLOSE-20")
+def test_closing_the_filesystem_closes_its_streams(store: Store, path: str) -> None:
+    """CLOSE-20: FileSystem.close closes the streams it made; it does not hang or leave a lock."""
+    client = store.new_client()
+    out = client.create(path)
+    out.write(b"abc")
+    Task(client.close).result()
+    assert out.closed
+    assert descriptors_under(store.root) == []
+    peer = store.second_client()
+    assert peer.run("read(path)", path=path) == b"abc"
+    peer.run("fs.create(path).close()", path=path)
+
+
+@pytest.mark.rule("CLOSE-21")
+def test_dropped_stream_warns_and_is_released(store: Store, path: str) -> None:
+    """CLOSE-21: a stream dropped without close warns, frees its file and publishes no more."""
+    out = store.fs.create(path)
+    out.write(dataset(1000))
+    before = Path(path).read_bytes()
+    with pytest.warns(ResourceWarning, match="file"):
+        del out
+        gc.collect()
+    assert descriptors_under(store.root) == []
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.rule("CLOSE-21")
+@pytest.mark.stores("raw")
+def test_dropped_stream_keeps_what_was_acknowledged(store: Store, path: str) -> None:
+    """CLOSE-21: what hflush acknowledged stays readable."""
+    out = store.fs.create(path)
+    out.write(b"flushed")
+    out.hflush()
+    out.write(b"not")
+    with pytest.warns(ResourceWarning):
+        del out
+        gc.collect()
+    assert store.read(path) == b"flushed"
+
+
+@pytest.mark.rule("CLOSE-21")
+def test_closed_stream_does_not_warn(store: Store, path: str) -> None:
+    """CLOSE-21: no warning for a stream that was closed, or that failed to close."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = store.fs.create(path)
+        out.close()
+        del out
+        gc.collect()
+        out = store.fs.create(path)
+        close_on_a_full_disk(out)
+        del out
+        gc.collect()
+
+
+@pytest.mark.rule("CLOSE-22")
+@pytest.mark.shim
+def test_concurrent_closes_make_one_attempt(store: Store, faults: Faults, path: str) -> None:
+    """CLOSE-22: eight threads close: one closes the file, none fails, all find it complete."""
+    out = store.fs.create(path)
+    out.write(dataset(1000))
+    seen = together(*[lambda: (out.close(), out.closed)] * 8)
+    assert seen == [(None, True)] * 8
+    assert len(faults.calls("close", path="*/file")) == 1
+    assert sum(call.result for call in faults.calls("write", path="*/file")) == 1000
+    assert store.read(path) == dataset(1000)
+
+
+@pytest.mark.rule("CLOSE-22", "CLOSE-19")
+def test_concurrent_failed_closes_report_once(store: Store, path: str) -> None:
+    """CLOSE-22: eight threads close on a full disk: one is told, the others return quietly."""
+    out = store.fs.create(path)
+    out.write(dataset(1000))
+
+    def close() -> OSError | None:
+        try:
+            out.close()
+        except OSError as error:
+            return error
+        return None
+
+    with largest_file(100):
+        errors = [error for error in together(*[close] * 8) if error is not None]
+    assert len(errors) == 1
+    assert errors[0].errno == errno.EFBIG
+
+
+@pytest.mark.rule("CLOSE-23")
+def test_death_before_close_leaves_a_prefix(store: Store, path: str) -> None:
+    """CLOSE-23: a writer killed before close leaves a prefix, as declared; it may be rewritten."""
+    data = dataset(3 * MIB, 1, 250)
+    writer = store.spawn()
+    writer.run("out = fs.create(path); out.write(data); out.flush()", path=path, data=data)
+    assert writer.kill() == -signal.SIGKILL
+    assert data.startswith(Path(path).read_bytes())
+    assert str(store.options["partial-data-on-crash"]).startswith("prefix")
+    try:
+        assert data.startswith(store.read(path))
+    except hflush.ChecksumError:
+        assert store.name == "crc"
+    store.write(path, b"again")
+    assert store.read(path) == b"again"
+
+
+@pytest.mark.rule("CLOSE-21")
+def test_exit_of_the_interpreter_publishes_nothing(store: Store, path: str) -> None:
+    """CLOSE-21: a stream left open at interpreter exit is abandoned, not published, and exit is clean."""
+    writer = store.spawn()
+    writer.run("out = fs.create(path); out.write(b'abc')", path=path)
+    assert writer.close() == 0
+    assert Path(path).read_bytes() == b""

@@ -1,0 +1,354 @@
+"""CONC: threads, processes and order."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import hflush
+import pytest
+from faults.shim.control import Faults
+from support.data import dataset, frame, parse_frames
+from support.stores import Store
+from support.waiting import Task, together
+
+Stream = hflush.FSDataOutputStream
+
+MIB = 1 << 20
+
+
+@pytest.mark.rule("CONC-1", "CONC-14")
+def test_ten_threads_lose_nothing(store: Store, path: str, out: Stream) -> None:
+    """CONC-1: ten threads write 517-byte records and sync: length and records are exact."""
+    sync = out.hflush if out.has_capability("hflush") else out.flush
+
+    def writer(thread: int) -> Callable[[], None]:
+        def run() -> None:
+            for sequence in range(100):
+                out.write(frame(thread, sequence, 517 - 21))
+                sync()
+                assert out.tell() > 0
+
+        return run
+
+    together(*[writer(thread) for thread in range(10)])
+    out.close()
+    frames = parse_frames(store.read(path))
+    assert Counter(frames) == Counter((t, s, 496) for t in range(10) for s in range(100))
+    assert out.tell() == 10 * 100 * 517
+
+
+@pytest.mark.rule("CONC-2", "CONC-3", "CONC-14")
+def test_writes_are_whole_and_in_program_order(store: Store, path: str, out: Stream) -> None:
+    """CONC-2, 3: frames of 1 B to 3 MiB from eight threads are intact, each thread's in order."""
+    sizes = [0, 1, 490, 511, 512, 513, 4096, 65535, 65536, 70_000, MIB, 3 * MIB]
+
+    def writer(thread: int) -> Callable[[], None]:
+        chance = random.Random(thread)
+
+        def run() -> None:
+            for sequence, size in enumerate(chance.sample(sizes, len(sizes))):
+                data = frame(thread, sequence, size)
+                assert out.write(data) == len(data)
+
+        return run
+
+    together(*[writer(thread) for thread in range(8)])
+    out.close()
+    frames = parse_frames(store.read(path))
+    assert len(frames) == 8 * len(sizes)
+    for thread in range(8):
+        sequences = [sequence for writer_of, sequence, _ in frames if writer_of == thread]
+        assert sequences == list(range(len(sizes)))
+
+
+@pytest.mark.rule("CONC-4")
+@pytest.mark.stores("raw")
+def test_write_ahead_log_loses_no_acknowledged_record(store: Store) -> None:
+    """CONC-4: appenders, a syncer and a roller: what was appended before a successful hsync is there."""
+    for roll in range(10):
+        path = store.path(f"wal-{roll}")
+        out = store.fs.create(path)
+        appended: list[tuple[int, int]] = []
+        acknowledged: set[tuple[int, int]] = set()
+        enough = threading.Event()
+
+        def append(thread: int, out: Stream = out, appended: list[tuple[int, int]] = appended) -> None:
+            for sequence in range(10_000):
+                try:
+                    out.write(frame(thread, sequence, 100))
+                except hflush.StreamClosedError:
+                    return
+                appended.append((thread, sequence))
+
+        def sync(
+            out: Stream = out,
+            appended: list[tuple[int, int]] = appended,
+            acknowledged: set[tuple[int, int]] = acknowledged,
+            enough: threading.Event = enough,
+        ) -> None:
+            for number in range(10_000):
+                covered = list(appended)
+                try:
+                    out.hsync()
+                except hflush.StreamClosedError:
+                    return
+                acknowledged.update(covered)
+                if number >= 3 and acknowledged:
+                    enough.set()
+
+        tasks = [*(Task(append, thread) for thread in range(4)), Task(sync)]
+        assert enough.wait(20)
+        Task(out.close).result()
+        for task in tasks:
+            task.result()
+        written = {(thread, sequence) for thread, sequence, _ in parse_frames(store.read(path))}
+        assert acknowledged <= set(appended) <= written
+
+
+@pytest.mark.rule("CONC-5")
+@pytest.mark.stores("raw")
+@pytest.mark.shim
+def test_close_while_others_wait_in_sync(store: Store, faults: Faults, path: str) -> None:
+    """CONC-5: close during waiting syncs ends all of them: success or StreamClosedError, no deadlock."""
+    out = store.fs.create(path)
+    out.write(b"abc")
+    with faults.gate("sync", limit=1) as gate:
+        first = Task(out.hsync)
+        gate.wait_for(1)
+        out.write(b"def")
+        waiting = [Task(operation) for operation in [out.hsync, out.hflush] * 5]
+        closing = Task(out.close)
+        assert first.is_alive()
+    first.result()
+    closing.result()
+    for task in waiting:
+        task.join(20)
+        assert not task.is_alive()
+        assert task.error is None or isinstance(task.error, hflush.StreamClosedError)
+    assert out.closed
+    assert store.read(path) == b"abcdef"
+
+
+@pytest.mark.rule("CONC-5")
+@pytest.mark.stores("raw")
+def test_syncers_stop_at_close(store: Store) -> None:
+    """CONC-5: ten threads that sync in a loop all end with StreamClosedError once it is closed."""
+    for number in range(20):
+        out = store.fs.create(store.path(f"file-{number}"))
+        begun = threading.Barrier(11)
+
+        def loop(out: Stream = out, begun: threading.Barrier = begun) -> None:
+            begun.wait()
+            while True:
+                out.write(b"x")
+                out.hflush()
+
+        tasks = [Task(loop) for _ in range(10)]
+        begun.wait()
+        out.close()
+        for task in tasks:
+            task.join(20)
+            assert isinstance(task.error, hflush.StreamClosedError)
+
+
+@pytest.mark.rule("CONC-6")
+def test_write_racing_with_close_is_whole_or_refused(store: Store) -> None:
+    """CONC-6: a write that races with close is wholly in the file, or raised StreamClosedError."""
+    for number in range(100):
+        path = store.path(f"file-{number}")
+        out = store.fs.create(path)
+        size = (1, 600, 70_000)[number % 3]
+
+        def write(out: Stream = out, size: int = size) -> int:
+            for sequence in range(1000):
+                try:
+                    out.write(frame(1, sequence, size))
+                except hflush.StreamClosedError:
+                    return sequence
+            return 1000
+
+        accepted, _ = together(write, out.close)
+        assert parse_frames(store.read(path)) == [(1, n, size) for n in range(accepted)]
+
+
+@pytest.mark.rule("CONC-7")
+def test_two_writing_processes_are_possible_and_undefined(store: Store, path: str) -> None:
+    """CONC-7: local stores declare that a second writer is not refused; nothing crashes."""
+    assert store.options["single-writer"] is False
+    peer = store.second_client()
+    with store.fs.create(path) as out:
+        out.write(b"a" * 1000)
+        peer.run("other = fs.create(path); other.write(b'b' * 1000)", path=path)
+        out.flush()
+    peer.run("other.close()")
+    content = Path(path).read_bytes()
+    assert set(content) <= set(b"ab\0")
+    assert len(content) <= 2000
+
+
+@pytest.mark.rule("CONC-8")
+def test_rename_while_open_follows_the_file(store: Store, path: str, out: Stream) -> None:
+    """CONC-8: renamed while open: the content is at the new path, nothing appears at the old one."""
+    new = store.path("new")
+    out.write(b"one")
+    out.flush()
+    assert store.fs.rename(path, new)
+    out.write(b"two")
+    out.close()
+    assert not store.fs.exists(path)
+    assert store.read(new) == b"onetwo"
+
+
+@pytest.mark.rule("CONC-8")
+def test_delete_while_open_leaves_nothing(store: Store, path: str, out: Stream) -> None:
+    """CONC-8: deleted while open: writing and closing succeed or raise OSError; there is no file."""
+    out.write(b"one")
+    out.flush()
+    assert store.fs.delete(path)
+    try:
+        out.write(b"two")
+        out.close()
+    except OSError:
+        assert out.closed
+    assert store.fs.list_status(store.root) == []
+    assert os.listdir(store.root) == []
+
+
+@pytest.mark.rule("CONC-9")
+def test_early_reader_reads_old_or_new_bytes(store: Store, path: str) -> None:
+    """CONC-9: a reader opened before an overwrite never raises for what it has, nor invents bytes."""
+    old, new = b"a" * 3000, b"b" * 3000
+    store.write(path, old)
+    with store.fs.open(path) as early:
+        assert early.read(10) == old[:10]
+        store.write(path, new)
+        try:
+            rest = early.read()
+        except hflush.ChecksumError:  # the old sums do not fit the new bytes: detected, not returned
+            assert store.name == "crc"
+        else:
+            assert set(rest) <= set(b"ab")
+
+
+@pytest.mark.rule("CONC-10")
+def test_changes_by_others_are_not_hidden(store: Store, path: str) -> None:
+    """CONC-10: there is no snapshot: what another client changed, a new open sees."""
+    store.write(path, b"mine")
+    store.second_client().run(
+        "out = fs.create(path); out.write(b'yours!'); out.close()", path=path
+    )
+    assert store.read(path) == b"yours!"
+    assert store.fs.get_file_status(path).length == 6
+
+
+@pytest.mark.rule("CONC-11")
+def test_progress_callback_may_use_the_stream(store: Store, path: str) -> None:
+    """CONC-11: a progress callback runs without locks: it may ask tell, probes and statistics."""
+    seen: list[tuple[int, bool, int]] = []
+    streams: list[Stream] = []
+
+    def progress() -> None:
+        for stream in streams:
+            counters = stream.io_statistics().counters
+            seen.append(
+                (stream.tell(), stream.has_capability("hsync"), counters["stream_write_bytes"])
+            )
+
+    out = store.fs.create_file(path).overwrite(True).progress(progress).build()
+    streams.append(out)
+
+    def write_all() -> None:
+        for _ in range(64):
+            out.write(bytes(MIB))
+        out.close()
+
+    Task(write_all).result()
+    assert seen
+    assert store.fs.get_file_status(path).length == 64 * MIB
+
+
+@pytest.mark.rule("CONC-12")
+@pytest.mark.parametrize("ending", ["close", "del", "exit", "write", "flush"])
+def test_child_of_a_fork_does_not_touch_the_stream(
+    store: Store, path: str, out: Stream, ending: str
+) -> None:
+    """CONC-12: after fork the child's copy writes and closes nothing; the parent's goes on."""
+    out.write(b"parent")
+    reading, writing = os.pipe()
+    child = fork_quietly()
+    if child == 0:
+        answer = b"?"
+        try:
+            answer = in_child(out, ending)
+        finally:
+            os.write(writing, answer)
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answers:
+        answer = answers.read()
+    assert os.waitpid(child, 0)[1] == 0
+    assert answer == {"close": b"raised", "write": b"raised", "flush": b"raised or quiet"}.get(
+        ending, b"quiet"
+    ) or (ending == "flush" and answer in {b"raised", b"quiet"})
+    out.write(b"-goes-on")
+    out.close()
+    assert store.read(path) == b"parent-goes-on"
+
+
+def fork_quietly() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads
+        return os.fork()
+
+
+def in_child(out: Stream, ending: str) -> bytes:
+    try:
+        if ending == "write":
+            out.write(b"child")
+        elif ending == "flush":
+            out.flush()
+        elif ending == "close":
+            out.close()
+        elif ending == "del":
+            out = None  # type: ignore[assignment]
+            gc.collect()
+    except OSError:
+        return b"raised"
+    return b"quiet"
+
+
+@pytest.mark.rule("CONC-12")
+def test_child_of_a_fork_may_open_its_own(store: Store, path: str) -> None:
+    """CONC-12: new streams work in the child, after the parent had used its own."""
+    store.write(store.path("before"), bytes(4 * MIB))
+    child = fork_quietly()
+    if child == 0:
+        status = 1
+        try:
+            store.write(path, dataset(3 * MIB))
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.read(path) == dataset(3 * MIB)
+
+
+@pytest.mark.rule("CONC-13")
+def test_streams_are_independent(store: Store) -> None:
+    """CONC-13: streams interleaved in one thread each get exactly their own bytes."""
+    paths = [store.path(f"file-{number}") for number in range(20)]
+    streams = [store.fs.create(path) for path in paths]
+    for piece in range(50):
+        for number, stream in enumerate(streams):
+            stream.write(frame(number, piece, number * 100))
+    for stream in reversed(streams):
+        stream.close()
+    for number, path in enumerate(paths):
+        assert parse_frames(store.read(path)) == [(number, n, number * 100) for n in range(50)]

@@ -1,0 +1,356 @@
+// The front over a store in memory: promises of contract.md that hold whatever the store is.
+#include "hflush/stream/output_stream.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "testing/bytes.h"
+#include "testing/recording_sink.h"
+
+namespace hflush::stream {
+namespace {
+
+using testing::Answer;
+using testing::bytes_of;
+using testing::pattern;
+using testing::RecordingSink;
+using testing::Store;
+
+class NoInterrupt final : public Interrupt {
+ public:
+  Status check() override { return {}; }
+};
+
+class InterruptAtOnce final : public Interrupt {
+ public:
+  Status check() override { return Status(StatusCode::kInterrupted, "interrupted"); }
+};
+
+struct Fixture {
+  explicit Fixture(Answer answer, Geometry geometry = {}) : store(answer, geometry) {}
+
+  OutputStream& open(MissingSync missing = MissingSync::kRefuse) {
+    stream = std::make_unique<OutputStream>("/file", std::make_unique<RecordingSink>(store), pool,
+                                            env::steady_clock(), missing);
+    return *stream;
+  }
+  std::vector<std::byte> file() {
+    MutexLock lock(store.mutex);
+    return store.file;
+  }
+  template <typename Report>
+  void report(Report what) {  // once the store has been asked for something
+    SinkEvents* events = nullptr;
+    {
+      MutexLock lock(store.mutex);
+      while (store.events == nullptr) store.changed.wait(store.mutex);
+      events = store.events;
+    }
+    what(*events);
+  }
+
+  BufferPool pool{1 << 20};
+  Store store;
+  NoInterrupt patient;
+  std::unique_ptr<OutputStream> stream;
+};
+
+Geometry tiny_window() {
+  Geometry geometry;
+  geometry.packet_bytes = 64;
+  geometry.batch_bytes = 128;
+  geometry.window_bytes = 256;
+  return geometry;
+}
+
+TEST_CASE("CLOSE-1: everything written is there after close, by either way of writing") {
+  for (const bool takes_tails : {false, true}) {
+    for (const std::size_t size : {0U, 1U, 65535U, 65536U, 1U << 20U, (3U << 20U) + 7U}) {
+      Fixture fixture(Answer::kAtOnce);
+      fixture.store.takes_tails = takes_tails;
+      OutputStream& stream = fixture.open();
+      const auto data = pattern(size);
+      CHECK((stream.try_write({data.data(), size / 2}) ||
+             stream.write({data.data(), size / 2}, fixture.patient).ok()));
+      CHECK(stream.write({data.data() + size / 2, size - size / 2}, fixture.patient).ok());
+      CHECK(stream.position() == size);
+      CHECK(stream.close(fixture.patient).ok());
+      CHECK(fixture.file() == data);
+      CHECK(stream.state() == State::kClosed);
+      CHECK(stream.position() == size);
+    }
+  }
+}
+
+TEST_CASE("HFLUSH-2: hflush covers what was written, and asks the store once for it") {
+  Fixture fixture(Answer::kAtOnce);
+  OutputStream& stream = fixture.open();
+  CHECK(stream.write(bytes_of("ab"), fixture.patient).ok());
+  CHECK(fixture.file().empty());
+  CHECK(stream.hflush(fixture.patient).ok());
+  CHECK(fixture.file() == bytes_of("ab"));
+  CHECK(stream.hflush(fixture.patient).ok());
+  CHECK(stream.hsync(fixture.patient).ok());
+  CHECK(stream.hflush(fixture.patient).ok());
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.syncs == std::vector<Level>{Level::kVisible, Level::kDurable});
+}
+
+TEST_CASE("HFLUSH-4: hflush waits for a store that answers later") {
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  CHECK(stream.write(bytes_of("abc"), fixture.patient).ok());
+  std::atomic<bool> done = false;
+  std::thread flusher([&] {
+    CHECK(stream.hflush(fixture.patient).ok());
+    done = true;
+  });
+  fixture.report([&](SinkEvents& events) {
+    events.acknowledged(3);  // receipt alone is not what was asked for
+    CHECK_FALSE(done);
+    events.reached(Level::kVisible, 3);
+  });
+  flusher.join();
+  CHECK(done);
+}
+
+TEST_CASE("HFLUSH-12: an interrupted wait breaks nothing") {
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  InterruptAtOnce impatient;
+  CHECK(stream.write(bytes_of("abc"), fixture.patient).ok());
+  CHECK(stream.hsync(impatient).code() == StatusCode::kInterrupted);
+  CHECK(stream.state() == State::kOpen);
+  fixture.report([](SinkEvents& events) { events.reached(Level::kDurable, 3); });
+  CHECK(stream.hsync(fixture.patient).ok());
+}
+
+TEST_CASE("WRITE-22: a writer waits when the window is full, and an interrupt appends nothing") {
+  Fixture fixture(Answer::kLater, tiny_window());
+  OutputStream& stream = fixture.open();
+  const auto record = pattern(100);
+  CHECK(stream.write(record, fixture.patient).ok());
+  CHECK(stream.write(record, fixture.patient).ok());
+  InterruptAtOnce impatient;
+  CHECK(stream.write(record, impatient).code() == StatusCode::kInterrupted);
+  CHECK(stream.position() == 200);
+  std::thread writer([&] { CHECK(stream.write(record, fixture.patient).ok()); });
+  fixture.report([](SinkEvents& events) { events.acknowledged(128); });
+  writer.join();
+  CHECK(stream.position() == 300);
+}
+
+TEST_CASE("WRITE-20: the first failure is told once as it was, then as a closed stream's cause") {
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  InterruptAtOnce impatient;
+  CHECK(stream.hflush(impatient).code() == StatusCode::kInterrupted);
+  fixture.report([](SinkEvents& events) {
+    events.failed(Status::from_errno(ENOSPC, "write", "/file"));
+    events.failed(Status::from_errno(EIO, "write", "/file"));
+  });
+  CHECK(stream.flush(fixture.patient).ok());
+  const Status told = stream.write(bytes_of("x"), fixture.patient);
+  CHECK(told.error_number() == ENOSPC);
+  CHECK(told.others().size() == 1);
+  const Status later = stream.write(bytes_of("x"), fixture.patient);
+  CHECK(later.code() == StatusCode::kClosed);
+  REQUIRE(later.cause() != nullptr);
+  CHECK(later.cause()->error_number() == ENOSPC);
+  CHECK_FALSE(stream.try_write(bytes_of("x")));
+  CHECK(stream.close(fixture.patient).error_number() == ENOSPC);
+  CHECK(stream.close(fixture.patient).ok());
+  CHECK(to_string(stream.state()) == "failed");
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.finishes == 0);
+  CHECK(fixture.store.abandons == 1);
+}
+
+TEST_CASE("CLOSE-6, CLOSE-7: a failed close is not tried again and leaves the stream closed") {
+  Fixture fixture(Answer::kAtOnce);
+  OutputStream& stream = fixture.open();
+  {
+    MutexLock lock(fixture.store.mutex);
+    fixture.store.next_failure = Status::from_errno(EIO, "close", "/file");
+  }
+  CHECK(stream.close(fixture.patient).error_number() == EIO);
+  CHECK(stream.close(fixture.patient).ok());
+  CHECK(stream.write(bytes_of("x"), fixture.patient).code() == StatusCode::kClosed);
+  CHECK(stream.hsync(fixture.patient).code() == StatusCode::kClosed);
+  CHECK(stream.flush(fixture.patient).ok());
+  CHECK(stream.has_capability("HSYNC"));
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.finishes == 1);
+  CHECK(fixture.store.abandons == 1);
+}
+
+TEST_CASE("CLOSE-10: an interrupted close is a failure and publishes nothing more") {
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  InterruptAtOnce impatient;
+  CHECK(stream.close(impatient).code() == StatusCode::kInterrupted);
+  CHECK(stream.close(fixture.patient).ok());
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.abandons == 1);
+}
+
+TEST_CASE("CLOSE-22: of many closers one publishes") {
+  for (int round = 0; round < 50; ++round) {
+    Fixture fixture(Answer::kAtOnce);
+    OutputStream& stream = fixture.open();
+    CHECK(stream.write(bytes_of("abc"), fixture.patient).ok());
+    std::vector<std::thread> closers;
+    for (int i = 0; i < 4; ++i) {
+      closers.emplace_back([&] {
+        NoInterrupt patient;
+        CHECK(stream.close(patient).ok());
+        CHECK(stream.state() == State::kClosed);
+      });
+    }
+    for (std::thread& closer : closers) closer.join();
+    MutexLock lock(fixture.store.mutex);
+    CHECK(fixture.store.finishes == 1);
+  }
+}
+
+TEST_CASE("CONC-6: a write racing with close is wholly in the file or refused") {
+  for (int round = 0; round < 100; ++round) {
+    Fixture fixture(Answer::kAtOnce, tiny_window());
+    OutputStream& stream = fixture.open();
+    const auto record = pattern(300);
+    std::size_t accepted = 0;
+    std::thread writer([&] {
+      NoInterrupt patient;
+      while (stream.write(record, patient).ok()) accepted += record.size();
+    });
+    while (stream.position() == 0) std::this_thread::yield();
+    CHECK(stream.close(fixture.patient).ok());
+    writer.join();
+    CHECK(fixture.file().size() == accepted);
+  }
+}
+
+TEST_CASE("CONC-1, CONC-2: records of many threads are all there, each in one piece") {
+  Fixture fixture(Answer::kAtOnce, tiny_window());
+  OutputStream& stream = fixture.open();
+  constexpr int kThreads = 4;
+  constexpr std::uint32_t kRecords = 200;
+  std::vector<std::thread> writers;
+  for (int id = 0; id < kThreads; ++id) {
+    writers.emplace_back([&, id] {
+      NoInterrupt patient;
+      for (std::uint32_t i = 0; i < kRecords; ++i) {
+        // thread, length, then that many bytes of the thread's number
+        std::vector<std::byte> record(2 + (i * 37) % 250, static_cast<std::byte>(id));
+        record[1] = static_cast<std::byte>(record.size() - 2);
+        CHECK((stream.try_write(record) || stream.write(record, patient).ok()));
+        if (i % 16 == 0) CHECK(stream.hflush(patient).ok());
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  CHECK(stream.close(fixture.patient).ok());
+  const auto file = fixture.file();
+  std::uint32_t records = 0;
+  for (std::size_t at = 0; at < file.size(); ++records) {
+    const auto length = static_cast<std::size_t>(file[at + 1]);
+    REQUIRE(at + 2 + length <= file.size());
+    for (std::size_t i = 0; i < length; ++i) REQUIRE(file[at + 2 + i] == file[at]);
+    at += 2 + length;
+  }
+  CHECK(records == kThreads * kRecords);
+}
+
+TEST_CASE("HFLUSH-1: a store that cannot is not asked; the option counts and flushes instead") {
+  Fixture fixture(Answer::kAtOnce);
+  fixture.store.syncable = false;
+  OutputStream& refusing = fixture.open();
+  CHECK(refusing.hsync(fixture.patient).code() == StatusCode::kUnsupported);
+  CHECK(refusing.state() == State::kOpen);
+  CHECK_FALSE(refusing.has_capability("hflush"));
+  OutputStream& counting = fixture.open(MissingSync::kCountAndFlush);
+  CHECK(counting.write(bytes_of("x"), fixture.patient).ok());
+  CHECK(counting.hsync(fixture.patient).ok());
+  CHECK(counting.statistics().at("op_hsync.samples") == 1);
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.syncs == std::vector<Level>{Level::kHandedOver});
+}
+
+TEST_CASE("ABORT-1, ABORT-3: abort where it is a capability, refusal elsewhere") {
+  Fixture fixture(Answer::kAtOnce);
+  AbortResult result;
+  CHECK(fixture.open().abort(result).code() == StatusCode::kUnsupported);
+  CHECK(fixture.stream->state() == State::kOpen);
+  fixture.store.abortable = true;
+  OutputStream& stream = fixture.open();
+  CHECK(stream.write(bytes_of("x"), fixture.patient).ok());
+  CHECK(stream.abort(result).ok());
+  CHECK_FALSE(result.already_closed);
+  CHECK(stream.abort(result).ok());
+  CHECK(result.already_closed);
+  CHECK(stream.close(fixture.patient).ok());
+  CHECK(stream.write(bytes_of("x"), fixture.patient).code() == StatusCode::kClosed);
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.finishes == 0);
+}
+
+TEST_CASE("CLOSE-21: a stream that is dropped is abandoned, not published") {
+  Fixture fixture(Answer::kAtOnce);
+  CHECK(fixture.open().write(bytes_of("x"), fixture.patient).ok());
+  fixture.stream.reset();
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.finishes == 0);
+  CHECK(fixture.store.abandons == 1);
+  CHECK(fixture.store.file.empty());
+}
+
+TEST_CASE("group commit: threads that sync at the same time share requests") {
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  constexpr std::size_t kThreads = 8;
+  std::atomic<std::size_t> written = 0;
+  std::vector<std::thread> writers;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    writers.emplace_back([&] {
+      NoInterrupt patient;
+      CHECK(stream.write(bytes_of("abcd"), patient).ok());
+      ++written;
+      CHECK(stream.hsync(patient).ok());
+    });
+  }
+  while (written < kThreads) std::this_thread::yield();
+  std::uint64_t answered = 0;
+  while (answered < 4 * kThreads) {
+    const std::uint64_t length = fixture.store.length();
+    if (length == answered) {
+      std::this_thread::yield();
+      continue;
+    }
+    answered = length;
+    fixture.report([&](SinkEvents& events) { events.reached(Level::kDurable, length); });
+  }
+  for (std::thread& writer : writers) writer.join();
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.syncs.size() <= kThreads);
+}
+
+TEST_CASE("statistics: bytes as they are written, and the sink's own") {
+  Fixture fixture(Answer::kAtOnce);
+  OutputStream& stream = fixture.open();
+  CHECK(stream.statistics().at("stream_write_bytes") == 0);
+  CHECK(stream.write(bytes_of("abc"), fixture.patient).ok());
+  CHECK(stream.statistics().at("stream_write_bytes") == 3);
+  CHECK(stream.hsync(fixture.patient).ok());
+  const Statistics statistics = stream.statistics();
+  CHECK(statistics.at("op_hsync.samples") == 1);
+  CHECK(statistics.at("op_hsync.min_ns") <= statistics.at("op_hsync.max_ns"));
+  CHECK(statistics.at("puts") == 1);
+}
+
+}  // namespace
+}  // namespace hflush::stream

@@ -1,0 +1,171 @@
+// Cutting: every byte in exactly one packet, at the geometry's boundaries, with the right sums.
+#include "hflush/stream/packetizer.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <vector>
+
+#include "hflush/crc/checksum.h"
+#include "testing/bytes.h"
+
+namespace hflush::stream {
+namespace {
+
+using testing::pattern;
+
+Geometry small_geometry(crc::Kind kind, std::size_t chunk = 8, std::size_t packet = 32) {
+  Geometry geometry;
+  geometry.checksum = kind;
+  geometry.bytes_per_checksum = chunk;
+  geometry.packet_bytes = packet;
+  geometry.batch_bytes = packet;
+  geometry.window_bytes = 4 * packet;
+  return geometry;
+}
+
+// The file that the packets describe, and a check of what each of them promises.
+std::vector<std::byte> assemble(const Geometry& geometry, const std::vector<Packet>& packets) {
+  std::vector<std::byte> file;
+  for (const Packet& packet : packets) {
+    REQUIRE(packet.offset() - geometry.start <= file.size());  // no gap; a replay may overlap
+    file.resize(packet.offset() - geometry.start);
+    file.insert(file.end(), packet.data().begin(), packet.data().end());
+    CHECK(packet.data().size() <= geometry.packet_bytes);
+    CHECK(packet.sums().data() + packet.sums().size() == packet.data().data());
+    if (geometry.has_checksums()) {
+      std::vector<std::byte> sums(packet.sums().size());
+      REQUIRE(sums.size() ==
+              crc::kSumSize * crc::checksum_count(packet.data().size(), geometry.bytes_per_checksum));
+      crc::chunk_sums(geometry.checksum, packet.data(), geometry.bytes_per_checksum, sums.data());
+      CHECK(std::equal(sums.begin(), sums.end(), packet.sums().begin()));
+    } else {
+      CHECK(packet.sums().empty());
+    }
+    if (geometry.block_bytes != 0) {
+      CHECK(packet.offset() / geometry.block_bytes == (packet.end() - 1) / geometry.block_bytes);
+    }
+  }
+  return file;
+}
+
+TEST_CASE("any split of the input gives the same file") {
+  BufferPool pool(1 << 20);
+  std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): a fixed seed on purpose
+  for (const crc::Kind kind : {crc::Kind::kNone, crc::Kind::kCrc32, crc::Kind::kCrc32c}) {
+    for (int round = 0; round < 200; ++round) {
+      Geometry geometry = small_geometry(kind, 512, 8192);
+      geometry.block_bytes = round % 3 == 0 ? 20480 : 0;
+      Packetizer packetizer(geometry, pool);
+      const auto data = pattern(std::uniform_int_distribution<std::size_t>(0, 60000)(random));
+      std::vector<Packet> sealed;
+      std::size_t done = 0;
+      while (done < data.size()) {
+        const std::size_t largest = round % 2 == 0 ? 300 : 20000;
+        const std::size_t count = std::min(
+            data.size() - done, std::uniform_int_distribution<std::size_t>(1, largest)(random));
+        if (count < packetizer.room()) {
+          packetizer.append_within({data.data() + done, count});
+        } else {
+          packetizer.append({data.data() + done, count}, sealed);
+        }
+        done += count;
+        CHECK(packetizer.position() == done);
+        if (round % 5 == 0) packetizer.cut(Cut::kEverything, sealed);
+        if (round % 7 == 0) packetizer.cut(Cut::kWholeChunks, sealed);
+      }
+      packetizer.cut(Cut::kFinal, sealed);
+      CHECK(assemble(geometry, sealed) == data);
+    }
+  }
+}
+
+TEST_CASE("whole chunks: the partial chunk is kept back") {
+  BufferPool pool(0);
+  Packetizer packetizer(small_geometry(crc::Kind::kCrc32), pool);
+  std::vector<Packet> sealed;
+  packetizer.append(pattern(21), sealed);
+  CHECK(sealed.empty());
+  CHECK(packetizer.position_after(Cut::kWholeChunks) == 16);
+  packetizer.cut(Cut::kWholeChunks, sealed);
+  REQUIRE(sealed.size() == 1);
+  CHECK(sealed[0].data().size() == 16);
+  packetizer.cut(Cut::kWholeChunks, sealed);
+  CHECK(sealed.size() == 1);
+  packetizer.cut(Cut::kFinal, sealed);
+  REQUIRE(sealed.size() == 2);
+  CHECK(sealed[1].offset() == 16);
+  CHECK(sealed[1].data().size() == 5);
+}
+
+TEST_CASE("HDFS-13: a partial chunk cut by a flush comes again, extended") {
+  BufferPool pool(0);
+  Packetizer packetizer(small_geometry(crc::Kind::kCrc32c), pool);
+  std::vector<Packet> sealed;
+  packetizer.append(pattern(10), sealed);
+  packetizer.cut(Cut::kEverything, sealed);
+  packetizer.cut(Cut::kEverything, sealed);  // nothing new: nothing sealed
+  REQUIRE(sealed.size() == 1);
+  CHECK(sealed[0].end() == 10);
+  const auto rest = pattern(20);
+  packetizer.append({rest.data() + 10, 10}, sealed);
+  packetizer.cut(Cut::kEverything, sealed);
+  REQUIRE(sealed.size() == 2);
+  CHECK(sealed[1].offset() == 8);
+  CHECK(sealed[1].end() == 20);
+  CHECK(assemble(small_geometry(crc::Kind::kCrc32c), sealed) == rest);
+}
+
+TEST_CASE("an append inside a chunk ends that chunk with its first packet") {
+  BufferPool pool(0);
+  Geometry geometry = small_geometry(crc::Kind::kCrc32c);
+  geometry.start = 21;
+  Packetizer packetizer(geometry, pool);
+  std::vector<Packet> sealed;
+  packetizer.append(pattern(60), sealed);
+  packetizer.cut(Cut::kFinal, sealed);
+  REQUIRE(sealed.size() == 3);
+  CHECK(sealed[0].data().size() == 3);
+  CHECK(sealed[1].offset() == 24);
+  CHECK(assemble(geometry, sealed) == pattern(60));
+}
+
+TEST_CASE("a wire header fits in front of sums and data, in one run of memory") {
+  BufferPool pool(0);
+  Packetizer packetizer(small_geometry(crc::Kind::kCrc32c), pool);
+  std::vector<Packet> sealed;
+  packetizer.append(pattern(9), sealed);
+  packetizer.cut(Cut::kFinal, sealed);
+  const MutableByteView header = sealed[0].header_room(33);
+  CHECK(header.data() + header.size() == sealed[0].sums().data());
+  CHECK(sealed[0].sums().size() == 8);
+}
+
+TEST_CASE("buffers return to the pool with their packets") {
+  BufferPool pool(1 << 20);
+  {
+    Packetizer packetizer(small_geometry(crc::Kind::kNone), pool);
+    std::vector<Packet> sealed;
+    packetizer.append(pattern(100), sealed);
+    CHECK(pool.cached_bytes() == 0);
+    sealed.clear();
+    CHECK(pool.cached_bytes() > 0);
+  }
+  CHECK(pool.cached_bytes() > 0);
+}
+
+TEST_CASE("geometry: defaults around odd chunk sizes are valid") {
+  for (const std::size_t chunk : {1U, 400U, 512U, 65536U, 1U << 24U}) {
+    CAPTURE(chunk);
+    CHECK(Geometry::with_checksums(crc::Kind::kCrc32, chunk).valid());
+  }
+  CHECK(Geometry{}.valid());
+  Geometry ragged = small_geometry(crc::Kind::kCrc32c, 8, 30);
+  CHECK_FALSE(ragged.valid());
+  Geometry ragged_block = small_geometry(crc::Kind::kCrc32c);
+  ragged_block.block_bytes = 100;
+  CHECK_FALSE(ragged_block.valid());
+}
+
+}  // namespace
+}  // namespace hflush::stream

@@ -1,0 +1,216 @@
+"""After a failure nothing pretends: the first one sticks, close reports it once, and everything is released."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from pathlib import Path
+
+import hflush
+import pytest
+from support.data import dataset
+from support.process import descriptors_under
+from support.stores import Store
+
+from faults.shim.control import Faults, named
+
+pytestmark = pytest.mark.shim
+
+
+def chain(error: BaseException | None) -> list[BaseException]:
+    """The error, its cause or context, and so on."""
+    links = []
+    while error is not None:
+        links.append(error)
+        error = error.__cause__ or error.__context__
+    return links
+
+
+@pytest.mark.rule("HSYNC-12", "HSYNC-4", "FAIL-1")
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINVAL, errno.EROFS], ids=named)
+def test_failed_sync_sticks(faults: Faults, store: Store, error: int) -> None:
+    """fsync fails once and then works: hsync, hsync again and close all raise, and no later write is taken."""
+    out = store.fs.create(store.path("file"))
+    out.write(b"data")
+    faults.fail("sync", error, "*/file", limit=1)
+    with pytest.raises(OSError) as first:
+        out.hsync()
+    assert first.value.errno == error
+    mark = faults.position
+    for call in (out.hsync, out.hflush, lambda: out.write(b"more")):
+        with pytest.raises(OSError):
+            call()
+    with pytest.raises(OSError) as closing:
+        out.close()
+    assert closing.value.errno == error
+    assert out.close() is None
+    assert faults.calls("sync", "write", since=mark) == []
+
+
+@pytest.mark.rule("HSYNC-14", "HSYNC-4", "FAIL-1")
+@pytest.mark.stores("raw")
+def test_failed_directory_sync_is_reported(faults: Faults, store: Store) -> None:
+    """A name that may not survive is no success."""
+    out = store.fs.create(store.path("file"))
+    out.write(b"data")
+    faults.fail("sync", errno.EIO, store.root)
+    with pytest.raises(OSError) as caught:
+        out.hsync()
+    assert caught.value.errno == errno.EIO
+    with pytest.raises(OSError):
+        out.close()
+
+
+@pytest.mark.rule("HFLUSH-13", "FAIL-1")
+@pytest.mark.stores("raw")
+def test_failed_hflush_sticks(faults: Faults, store: Store) -> None:
+    """A failed write(2) during hflush is raised, and nothing is reported flushed afterwards."""
+    out = store.fs.create(store.path("file"))
+    out.write(b"data")
+    faults.fail("write", errno.EIO, limit=1)
+    with pytest.raises(OSError) as caught:
+        out.hflush()
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, store.path("file"))
+    for call in (out.hflush, out.hsync, lambda: out.write(b"more")):
+        with pytest.raises(OSError):
+            call()
+    with pytest.raises(OSError):
+        out.close()
+
+
+@pytest.mark.rule("CLOSE-6", "CLOSE-7", "CLOSE-8", "CLOSE-19", "FAIL-1", "FLUSH-2", "WRITE-12")
+@pytest.mark.parametrize("operation", ["write", "close"])
+def test_failed_close_happens_once(faults: Faults, store: Store, operation: str) -> None:
+    """close fails; the stream is closed, its descriptors are gone, and a second close is None without I/O."""
+    out = store.fs.create(store.path("file"))
+    out.write(b"data")
+    faults.fail(operation, errno.EIO, "*/file")
+    with pytest.raises(OSError) as caught:
+        out.close()
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, store.path("file"))
+    assert descriptors_under(store.root) == []
+    mark = faults.position
+    assert out.closed
+    assert out.close() is None
+    assert out.flush() is None
+    for call in (lambda: out.write(b"x"), lambda: out.write(b""), lambda: out.write_byte(1)):
+        with pytest.raises(hflush.StreamClosedError) as rejected:
+            call()
+        assert not isinstance(rejected.value, io.UnsupportedOperation)
+    if out.has_capability("hsync"):
+        for call in (out.hflush, out.hsync):
+            with pytest.raises(hflush.StreamClosedError):
+                call()
+    assert out.tell() == 4
+    assert faults.position == mark
+
+
+@pytest.mark.rule("FAIL-13", "CLOSE-19")
+def test_later_errors_name_the_first_cause(faults: Faults, store: Store) -> None:
+    """After a failed close a write says the stream is closed, because of the original failure."""
+    out = store.fs.create(store.path("file"))
+    out.write(b"data")
+    faults.fail("write", errno.ENOSPC, "*/file")
+    with pytest.raises(OSError) as first:
+        out.close()
+    with pytest.raises(hflush.StreamClosedError) as later:
+        out.write(b"more")
+    assert later.value is not first.value
+    causes = chain(later.value)[1:]
+    assert any(isinstance(cause, OSError) and cause.errno == errno.ENOSPC for cause in causes)
+
+
+@pytest.mark.rule("FAIL-13", "FAIL-3", "FAIL-14")
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize(("operation", "word"), [("write", "write"), ("sync", "sync")])
+def test_errors_say_what_where_and_which_number(
+    faults: Faults, store: Store, operation: str, word: str
+) -> None:
+    """Operation, path and errno stand in the error of the call, and in that of the next one."""
+    path = store.path("file")
+    out = store.fs.create(path)
+    out.write(b"data")
+    faults.fail(operation, errno.EIO, "*/file", limit=1)
+    for call in (out.hsync, out.hsync, out.close):
+        with pytest.raises(OSError) as caught:
+            call()
+        assert (caught.value.errno, caught.value.filename) == (errno.EIO, path)
+        assert path in str(caught.value)
+        assert word in str(caught.value)
+
+
+@pytest.mark.rule("CLOSE-18", "FAIL-13")
+def test_close_failure_leaves_the_with_block(faults: Faults, store: Store) -> None:
+    """`with` raises what close raises; an exception of the body stays the primary one."""
+    faults.fail("write", errno.EIO, "*/file")
+    with pytest.raises(OSError) as caught, store.fs.create(store.path("file")) as out:
+        out.write(b"data")
+    assert caught.value.errno == errno.EIO
+    with pytest.raises(KeyError) as primary:
+        with store.fs.create(store.path("file")) as out:
+            out.write(b"data")
+            raise KeyError("body")
+    attached = chain(primary.value)[1:] + getattr(primary.value, "__notes__", [])
+    assert any("file" in str(link) for link in attached)
+
+
+@pytest.mark.rule("CLOSE-11", "LOCAL-5")
+@pytest.mark.stores("crc")
+@pytest.mark.parametrize("operation", ["write", "close", "rename"])
+@pytest.mark.parametrize("target", ["*/file", "*/.file.crc*"])
+@pytest.mark.parametrize("before", [None, b"old content"])
+def test_failed_close_leaves_no_lying_sidecar(
+    faults: Faults, store: Store, before: bytes | None, target: str, operation: str
+) -> None:
+    """After a failed close a sidecar either fits its data or is not there."""
+    path = store.path("file")
+    if before is not None:
+        store.write(path, before)
+    rule = faults.fail(operation, errno.EIO, target, limit=1)
+    failed = False
+    try:
+        with store.fs.create(path) as out:
+            out.write(dataset(5000))
+    except OSError:
+        failed = True
+    assert failed or rule.applied == 0
+    faults.stop()
+    sidecar = Path(store.root, ".file.crc")
+    if sidecar.exists():
+        assert store.read(path) in {before, dataset(5000)[: Path(path).stat().st_size]}
+    if not failed:
+        assert store.read(path) == dataset(5000)
+
+
+@pytest.mark.rule("CREATE-9", "CLOSE-8", "FAIL-3")
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EACCES, errno.ENOSPC, errno.EIO], ids=named)
+@pytest.mark.parametrize("skip", [0, 1])
+def test_failed_create_leaves_nothing(faults: Faults, store: Store, skip: int, error: int) -> None:
+    """When a file cannot be opened create says so, and holds no descriptor."""
+    rule = faults.fail("open", error, skip=skip)
+    path = store.path("file")
+    try:
+        store.fs.create(path).close()
+    except OSError as failure:
+        assert failure.errno == error
+        assert "file" in str(failure.filename)
+        assert os.listdir(store.root) == []
+    else:
+        assert rule.applied == 0
+    assert descriptors_under(store.root) == []
+
+
+@pytest.mark.rule("CLOSE-8", "FAIL-15")
+def test_thousand_failed_streams_leak_nothing(faults: Faults, store: Store) -> None:
+    """A failed stream costs nothing after its close."""
+    faults.fail("write", errno.EIO)
+    for number in range(1000):
+        out = store.fs.create(store.path(f"file{number % 7}"))
+        try:
+            out.write(b"data")
+            out.close()
+        except OSError:
+            out.close()
+    assert descriptors_under(store.root) == []

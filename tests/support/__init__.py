@@ -1,0 +1,1 @@
+"""Helpers shared by every Python test directory: `from support.data import dataset`."""

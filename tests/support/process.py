@@ -1,0 +1,33 @@
+"""What the operating system knows of this process: open descriptors, threads, resident memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def open_files() -> list[str]:
+    """Targets of this process's descriptors, sorted."""
+    targets = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the descriptor that listed the directory
+            targets.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return sorted(targets)
+
+
+def descriptors_under(root: str | os.PathLike[str]) -> list[str]:
+    """The open descriptors of this process whose file lies below `root`."""
+    prefix = os.fspath(root)
+    return [target for target in open_files() if target.startswith(prefix)]
+
+
+def thread_count() -> int:
+    """Native threads of this process."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def resident_bytes() -> int:
+    """Resident set size of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

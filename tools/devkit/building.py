@@ -1,0 +1,58 @@
+"""CMake presets."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from devkit import environment
+from devkit.console import step
+from devkit.paths import BUILD, PYTHON, ROOT
+
+
+def build(preset: str, *targets: str) -> Path:
+    """Bring a preset's targets (all, where none are named) up to date; return its directory."""
+    directory = BUILD / preset
+    if not _configured(directory):
+        _configure(preset, directory)
+    names = ["--target", *targets] if targets else []
+    step(
+        f"building {' '.join(targets) or 'everything'} ({preset})",
+        ["cmake", "--build", directory, *names],
+        log=f"build-{preset}",
+        env=environment.variables(),
+    )
+    return directory
+
+
+def _configured(directory: Path) -> bool:
+    stamp = directory / "configured"
+    ready = stamp.exists() and (directory / "build.ninja").exists()
+    return ready and stamp.read_text() == _digest()
+
+
+def _configure(preset: str, directory: Path) -> None:
+    (directory / "CMakeCache.txt").unlink(missing_ok=True)
+    pybind11 = subprocess.run(
+        [PYTHON, "-m", "pybind11", "--cmakedir"], capture_output=True, text=True, check=True
+    )
+    step(
+        f"configuring ({preset})",
+        [
+            "cmake",
+            "--preset",
+            preset,
+            f"-DPython_EXECUTABLE={PYTHON}",
+            f"-Dpybind11_DIR={pybind11.stdout.strip()}",
+        ],
+        log=f"configure-{preset}",
+        env=environment.variables(),
+    )
+    (directory / "configured").write_text(_digest())
+
+
+def _digest() -> str:
+    """Of what a configuration depends on and Ninja does not watch."""
+    presets = (ROOT / "CMakePresets.json").read_text()
+    return hashlib.sha256(f"{presets}\n{ROOT}\n{PYTHON.resolve()}".encode()).hexdigest()

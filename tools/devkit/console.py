@@ -1,0 +1,170 @@
+"""Running steps: what runs, for how long, and the tail of its log when it fails.
+
+A command is a sequence of words; what is no string is made one (paths).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from devkit.paths import LOGS, ROOT
+
+TAIL_LINES = 40
+TICK_S = 0.2
+QUIET_TICK_S = 30.0  # between lines where there is no terminal to redraw
+GRACE_S = 10.0
+
+
+class StepFailed(Exception):
+    """A step ended badly. The reason has been printed already."""
+
+    def __init__(self, title: str, code: int, output: str) -> None:
+        super().__init__(f"{title}: exit code {code}")
+        self.code = code
+        self.output = output
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)
+
+
+def heading(text: str) -> None:
+    say(f"\n\033[1m── {text}\033[0m" if sys.stdout.isatty() else f"\n== {text}")
+
+
+def step(
+    title: str,
+    command: Sequence[object],
+    *,
+    log: str,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+) -> str:
+    """Run a quiet command and return what it printed; its log is build/log/<log>.log.
+
+    Raises StepFailed.
+    """
+    path = LOGS / f"{log}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with path.open("wb") as sink:
+        process = _start(command, env, stdout=sink)
+        code = _wait_with_ticks(process, title, path, started, timeout_s)
+    text = path.read_text(errors="replace")
+    if code:
+        say(f"   {title}: FAILED after {elapsed(started)}; the whole log is {_shown(path)}")
+        say(_indented(text.splitlines()[-TAIL_LINES:]))
+        raise StepFailed(title, code, text)
+    say(f"   {title}: {elapsed(started)}")
+    return text
+
+
+def stream(
+    command: Sequence[object],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+) -> int:
+    """Run a command that shows its own progress, and return its exit code (124: out of time)."""
+    process = _start(command, env)
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        say(f"   out of time after {timeout_s:.0f} s")
+        _end(process)
+        return 124
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+
+
+def elapsed(started: float) -> str:
+    seconds = time.monotonic() - started
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def _start(
+    command: Sequence[object], env: Mapping[str, str] | None, stdout: IO[bytes] | None = None
+) -> subprocess.Popen[bytes]:
+    # A session of its own, so that the end of a step is the end of all it started.
+    return subprocess.Popen(
+        [str(word) for word in command],
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.STDOUT if stdout else None,
+        start_new_session=True,
+    )
+
+
+def _wait_with_ticks(
+    process: subprocess.Popen[bytes],
+    title: str,
+    path: Path,
+    started: float,
+    timeout_s: float | None,
+) -> int:
+    terminal = sys.stdout.isatty()
+    next_line_at = started + QUIET_TICK_S
+    try:
+        while True:
+            try:
+                return process.wait(TICK_S)
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+            if terminal:
+                _redraw(f"   {title}: {elapsed(started)}  {_last_line(path)}")
+            elif now >= next_line_at:
+                say(f"   {title}: {elapsed(started)} so far; {_last_line(path)}")
+                next_line_at = now + QUIET_TICK_S
+            if timeout_s is not None and now - started > timeout_s:
+                _end(process)
+                return 124
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+    finally:
+        if terminal:
+            _redraw("")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a step and what it started: politely, then not."""
+    for sign, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            pass
+        return
+
+
+def _redraw(text: str) -> None:
+    width = os.get_terminal_size().columns - 1
+    sys.stdout.write("\r\033[K" + text[:width])
+    sys.stdout.flush()
+
+
+def _last_line(path: Path) -> str:
+    with path.open("rb") as source:
+        source.seek(max(0, path.stat().st_size - 400))
+        lines = source.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:120]
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join(f"      {line}" for line in lines)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))

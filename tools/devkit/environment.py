@@ -1,0 +1,94 @@
+""".venv and what pip puts into it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+
+from devkit.console import step
+from devkit.machine import java_home
+from devkit.paths import PYTHON, ROOT, VENV
+
+_STAMP = VENV / "hflush-stamp.json"
+# The extension is built by ./dev build, beside its Python sources: pip only links them in.
+_EDITABLE = ["--no-build-isolation", "-C", "editable.mode=inplace", "-C", "wheel.cmake=false"]
+
+
+def require(extras: Iterable[str] = ()) -> None:
+    """Bring .venv up to date with pyproject.toml, with these extras at least."""
+    wanted, digest = set(extras), _digest()
+    installed_digest, installed = _stamp()
+    if installed_digest == digest and wanted <= installed:
+        return
+    if not _usable():
+        _create()
+    wanted |= installed
+    _install(sorted(wanted))
+    _STAMP.write_text(json.dumps([digest, sorted(wanted)]))
+
+
+def variables() -> dict[str, str]:
+    """What a command inside the environment is given."""
+    home = java_home()
+    return {
+        "PATH": os.pathsep.join([str(VENV / "bin"), os.environ.get("PATH", "")]),
+        "VIRTUAL_ENV": str(VENV),
+        "PYSPARK_PYTHON": str(PYTHON),
+        "PYSPARK_DRIVER_PYTHON": str(PYTHON),
+        **({"JAVA_HOME": str(home)} if home else {}),
+    }
+
+
+def _digest() -> str:
+    """A digest of the part of pyproject.toml that decides what is installed, and of Python."""
+    project = (ROOT / "pyproject.toml").read_text().partition("\n[tool.pytest")[0]
+    return hashlib.sha256(f"{project}\n{sys.version}\n{ROOT}".encode()).hexdigest()
+
+
+def _stamp() -> tuple[str, set[str]]:
+    """The digest and the extras of the last installation."""
+    try:
+        digest, extras = json.loads(_STAMP.read_text())
+    except (OSError, ValueError):
+        return "", set()
+    return (digest, set(extras)) if _usable() else ("", set())
+
+
+def _usable() -> bool:
+    return PYTHON.exists() and (VENV / "bin" / "pip").exists()
+
+
+def _create() -> None:
+    shutil.rmtree(VENV, ignore_errors=True)
+    step("creating .venv", [sys.executable, "-m", "venv", VENV], log="venv")
+
+
+def _install(extras: list[str]) -> None:
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
+    tools = _build_requirements()
+    step("installing " + ", ".join(tools), [*pip, *tools], log="pip-build-tools")
+    target = f".[{','.join(extras)}]" if extras else "."
+    title = "installing hflush in place" + (f" with {', '.join(extras)}" if extras else "")
+    step(title, [*pip, *_EDITABLE, "-e", target], log="pip")
+    _leave_only_the_path()
+
+
+def _leave_only_the_path() -> None:
+    """Keep the path to src/python, and drop the import hook that comes with it.
+
+    The hook could rebuild, which ./dev build does; it would cost every interpreter 1.5 ms.
+    """
+    for link in VENV.glob("lib/python*/site-packages/_editable_skbc_hflush.pth"):
+        lines = link.read_text().splitlines(keepends=True)
+        link.write_text("".join(line for line in lines if not line.startswith("import ")))
+
+
+def _build_requirements() -> list[str]:
+    """`build-system.requires` of pyproject.toml (tomllib comes with Python 3.11 only)."""
+    text = (ROOT / "pyproject.toml").read_text()
+    line = next(line for line in text.splitlines() if line.startswith("requires = "))
+    return [str(name) for name in json.loads(line.partition("=")[2])]

@@ -1,0 +1,138 @@
+"""./dev lint: formatting, style and types, in both languages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from devkit import environment, machine
+from devkit.building import build
+from devkit.console import StepFailed, step
+from devkit.outcome import Row, checked, summarize, timed
+from devkit.paths import BUILD, CPP, PYTHON, ROOT
+
+TIDY_TIMEOUT_S = 300
+_PYTHON_PLACES = ("dev", "src/python", "tests", "bench", "demo", "tools")
+_CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults")
+
+
+def lint() -> int:
+    return summarize(rows())
+
+
+def rows() -> list[Row]:
+    machine.require([machine.CLANG])
+    environment.require(["lint", "test", "bench"])
+    return [checked(name, work) for name, work in _CHECKS] + [timed("clang-tidy", _clang_tidy)]
+
+
+def fix() -> None:
+    """Format everything, and let ruff mend what it safely can."""
+    environment.require(["lint"])
+    _tool("ruff-fix", "ruff", "check", "--fix", *_places())
+    _tool("ruff-format", "ruff", "format", *_places())
+    _tool("clang-format", "clang-format", "-i", *_cpp_files("*.h", "*.cc", "*.c", "*.inc"))
+
+
+def _tool(log: str, *command: object) -> None:
+    step(log, command, log=f"lint-{log}", env=environment.variables())
+
+
+def _places() -> list[str]:
+    return [place for place in _PYTHON_PLACES if (ROOT / place).exists()]
+
+
+def _cpp_files(*patterns: str) -> list[Path]:
+    found = (ROOT.joinpath(place).rglob(pattern) for place in _CPP_PLACES for pattern in patterns)
+    return sorted(path for paths in found for path in paths)
+
+
+def _ruff() -> None:
+    _tool("ruff", "ruff", "check", *_places())
+
+
+def _ruff_format() -> None:
+    _tool("ruff-format", "ruff", "format", "--check", "--diff", *_places())
+
+
+def _mypy() -> None:
+    _tool("mypy", PYTHON, "-m", "mypy")
+
+
+def _stubtest() -> None:
+    allowed = ROOT / "tools" / "stubtest-allowlist.txt"
+    _tool("stubtest", PYTHON, "-m", "mypy.stubtest", "hflush._core", "--allowlist", allowed)
+
+
+def _codespell() -> None:
+    _tool("codespell", "codespell", *_places(), "src/cpp", "docs", "README.md", "CONTRIBUTING.md")
+
+
+def _clang_format() -> None:
+    files = _cpp_files("*.h", "*.cc", "*.c", "*.inc")
+    _tool("clang-format", "clang-format", "--dry-run", "-Werror", *files)
+
+
+def _thread_safety() -> None:
+    build("tidy")
+
+
+def _headers() -> None:
+    build("tidy", "checkheaders")
+
+
+_CHECKS: tuple[tuple[str, Callable[[], None]], ...] = (
+    ("ruff", _ruff),
+    ("ruff format", _ruff_format),
+    ("mypy", _mypy),
+    ("stubtest", _stubtest),
+    ("codespell", _codespell),
+    ("clang-format", _clang_format),
+    ("clang -Wthread-safety", _thread_safety),
+    ("headers alone", _headers),
+)
+
+
+def _clang_tidy(row: Row) -> None:
+    """One run per source file, remembered by the content of all it may depend on."""
+    build("tidy", "hflush_core")
+    cache = BUILD / "lint" / "clang-tidy"
+    cache.mkdir(parents=True, exist_ok=True)
+    shared = _digest([ROOT / ".clang-tidy", ROOT / "pyproject.toml", *_headers_of_core()])
+    sources = sorted(CPP.rglob("*.cc"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        clean = list(pool.map(lambda source: _tidy(source, shared, cache), sources))
+    row.passed += sum(clean)
+    for source, passed in zip(sources, clean, strict=True):
+        if not passed:
+            row.fail(str(source.relative_to(ROOT)))
+
+
+def _headers_of_core() -> list[Path]:
+    return sorted([*CPP.rglob("*.h"), *CPP.rglob("*.inc")])
+
+
+def _tidy(source: Path, shared: str, cache: Path) -> bool:
+    clean = cache / hashlib.sha256(f"{shared}{_digest([source])}".encode()).hexdigest()
+    if clean.exists():
+        return True
+    name = source.relative_to(CPP)
+    command = ["clang-tidy", "-p", BUILD / "tidy", "--quiet", source]
+    log = "tidy-" + str(name).replace("/", "-")
+    env = environment.variables()
+    try:
+        step(f"clang-tidy {name}", command, log=log, env=env, timeout_s=TIDY_TIMEOUT_S)
+    except StepFailed:
+        return False
+    clean.touch()
+    return True
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    whole = hashlib.sha256()
+    for path in paths:
+        whole.update(str(path).encode() + path.read_bytes())
+    return whole.hexdigest()

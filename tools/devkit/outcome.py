@@ -1,0 +1,127 @@
+"""Rows of counts, skip reasons, and the closing line."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from devkit.console import StepFailed, heading, say
+
+
+@dataclass
+class Row:
+    """What one part of the work came to. `skips` holds one reason per skipped test."""
+
+    part: str
+    passed: int = 0
+    failed: int = 0
+    skips: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+    def fail(self, why: str) -> Row:
+        self.failed += 1
+        self.failures.append(why)
+        return self
+
+
+def timed(part: str, work: Callable[[Row], object]) -> Row:
+    """Run one part into a row of its own; a failing step is a failure of the row."""
+    heading(part)
+    row, started = Row(part), time.monotonic()
+    try:
+        work(row)
+    except StepFailed as failure:
+        row.fail(str(failure))
+    row.seconds = time.monotonic() - started
+    return row
+
+
+def checked(part: str, work: Callable[[], object]) -> Row:
+    """Count a piece of work as one test, which passes unless a step of it fails."""
+
+    def count(row: Row) -> None:
+        work()
+        row.passed += 1
+
+    return timed(part, count)
+
+
+def add_junit(row: Row, report: Path, exit_code: int) -> None:
+    """Count a pytest run: from its report, and never better than its exit code."""
+    if report.exists():
+        for case in ElementTree.parse(report).getroot().iter("testcase"):
+            _add_case(row, case)
+    if exit_code and not row.failed:
+        row.fail(_meaning(exit_code))
+
+
+def _add_case(row: Row, case: ElementTree.Element) -> None:
+    name = f"{case.get('classname')}::{case.get('name')}"
+    skipped = case.find("skipped")
+    if case.find("failure") is not None or case.find("error") is not None:
+        row.fail(name)
+    elif skipped is not None:
+        row.skips.append(skipped.get("message") or "no reason given")
+    else:
+        row.passed += 1
+
+
+def _meaning(exit_code: int) -> str:
+    known = {
+        2: "pytest was interrupted or could not collect",
+        3: "pytest: internal error",
+        4: "pytest: usage error",
+        5: "no test was found",
+        124: "out of time",
+    }
+    if exit_code < 0:
+        return f"died of signal {-exit_code}"
+    return known.get(exit_code, f"exit code {exit_code}")
+
+
+def add_doctest(row: Row, output: str) -> None:
+    """Count a run of the C++ tests: doctest's totals, and the names that main.cc lists."""
+    totals = re.search(r"test cases: +\d+ \| +(\d+) passed", output)
+    if not totals:
+        row.fail("the C++ tests printed no totals")
+        return
+    skips = re.findall(r"^skipped: (.*)$", output, re.MULTILINE)
+    row.skips += skips
+    row.passed += int(totals[1]) - len(skips)
+    for name in re.findall(r"^failed: (.*)$", output, re.MULTILINE):
+        row.fail(name)
+
+
+def summarize(rows: Sequence[Row]) -> int:
+    """Print the table, every skip reason and the closing line; return the exit code."""
+    heading("summary")
+    width = max(len("part"), *(len(row.part) for row in rows))
+    say(f"{'part':<{width}}  passed  failed  skipped  seconds")
+    for row in rows:
+        say(
+            f"{row.part:<{width}}  {row.passed:>6}  {row.failed:>6}  {len(row.skips):>7}"
+            f"  {row.seconds:>7.1f}"
+        )
+    for title, of_row in (("failed", _failures), ("skipped", _skips)):
+        lines = [line for row in rows for line in of_row(row)]
+        if lines:
+            say(f"\n{title}:")
+            say("\n".join(lines))
+    passed, failed = sum(row.passed for row in rows), sum(row.failed for row in rows)
+    skipped = sum(len(row.skips) for row in rows)
+    say(f"\n{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+def _failures(row: Row) -> list[str]:
+    return [f"  {row.part}: {failure}" for failure in row.failures]
+
+
+def _skips(row: Row) -> list[str]:
+    return [f"  {row.part}: {count} × {why}" for why, count in Counter(row.skips).most_common()]

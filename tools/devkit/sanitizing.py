@@ -1,0 +1,123 @@
+"""./dev sanitize: the C++ tests and the thread tests under the sanitizers."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from devkit import environment, testing
+from devkit.building import build
+from devkit.console import say, stream
+from devkit.outcome import Row, add_junit, summarize, timed
+from devkit.paths import BUILD, PACKAGE, PYTHON, ROOT
+
+FULL_TIMEOUT_S = 1800
+BOUNDED_TIMEOUT_S = 150
+
+
+@dataclass(frozen=True)
+class Sanitizer:
+    """A preset, the runtime a plain interpreter must load first, and its options."""
+
+    preset: str
+    runtime: str
+    variable: str
+    options: str
+
+
+SANITIZERS = ("address", "thread")  # `undefined` is built together with `address`
+_KINDS = {
+    # CPython never frees what lives as long as the process.
+    "address": Sanitizer("asan", "libasan.so", "ASAN_OPTIONS", "detect_leaks=0"),
+    "thread": Sanitizer(
+        "tsan",
+        "libtsan.so",
+        "TSAN_OPTIONS",
+        # The interpreter is not instrumented: only what our code does counts.
+        "ignore_noninstrumented_modules=1:second_deadlock_stack=1",
+    ),
+}
+_KINDS["undefined"] = _KINDS["address"]
+
+
+def sanitize(kinds: Iterable[str], *, bounded: bool) -> int:
+    """Run these sanitizers, or all; return the exit code."""
+    return summarize(rows(list(kinds) or SANITIZERS, bounded=bounded))
+
+
+def rows(kinds: Iterable[str], *, bounded: bool) -> list[Row]:
+    chosen = dict.fromkeys(_KINDS[kind] for kind in kinds)
+    return [row for sanitizer in chosen for row in _rows(sanitizer, bounded)]
+
+
+def _rows(sanitizer: Sanitizer, bounded: bool) -> list[Row]:
+    cpp, threads = f"{sanitizer.preset} cpp", f"{sanitizer.preset} threads"
+    return [
+        timed(cpp, partial(_cpp, sanitizer=sanitizer)),
+        timed(threads, partial(_threads, sanitizer=sanitizer, bounded=bounded)),
+    ]
+
+
+def _cpp(row: Row, sanitizer: Sanitizer) -> None:
+    directory = build(sanitizer.preset, "hflush_cpp_tests", "_core")
+    testing.cpp_tests(row, directory, {"UBSAN_OPTIONS": "print_stacktrace=1"}, _fixed_addresses())
+
+
+def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
+    """tests/threads, with the instrumented extension in an interpreter that is not."""
+    directory = BUILD / sanitizer.preset
+    reports = directory / "reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+    junit = BUILD / "test" / f"threads-{sanitizer.preset}.xml"
+    junit.unlink(missing_ok=True)
+    command = [PYTHON, "-m", "pytest", "tests/threads", "-p", "no:cacheprovider"]
+    command += [f"--junitxml={junit}", "-o", "timeout=300", "-o", "faulthandler_timeout=280"]
+    if bounded:
+        command += ["-m", "not slow"]
+    env = {
+        **environment.variables(),
+        sanitizer.variable: f"{sanitizer.options}:log_path={reports}/report",
+        "LD_PRELOAD": f"{_library(sanitizer.runtime)} {_library('libstdc++.so.6')}",
+        "PYTHONPATH": str(_site(directory)),
+    }
+    limit_s = BOUNDED_TIMEOUT_S if bounded else FULL_TIMEOUT_S
+    code = stream([*_fixed_addresses(), *command], env=env, timeout_s=limit_s)
+    add_junit(row, junit, code)
+    for report in sorted(reports.iterdir()):
+        say(report.read_text(errors="replace"))
+        row.fail(f"a report in {report.relative_to(ROOT)}")
+
+
+def _site(directory: Path) -> Path:
+    """A package whose Python sources are ours and whose extension is the instrumented one."""
+    package = directory / "site" / "hflush"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    for source in PACKAGE.iterdir():
+        if source.suffix != ".so":
+            (package / source.name).symlink_to(source)
+    for module in directory.glob("_core*.so"):
+        (package / module.name).symlink_to(module)
+    return package.parent
+
+
+def _library(name: str) -> str:
+    found = subprocess.run(
+        ["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    )
+    return str(Path(found.stdout.strip()).resolve())
+
+
+def _fixed_addresses() -> list[str]:
+    """The thread sanitizer of g++ 12 does not know the address layout of newer kernels."""
+    if shutil.which("setarch") is None:
+        return []
+    prefix = ["setarch", platform.machine(), "-R"]
+    tried = subprocess.run([*prefix, "true"], check=False, capture_output=True)
+    return prefix if tried.returncode == 0 else []

@@ -19,10 +19,14 @@ Work = Callable[[], object] | Contender
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--hflush-quick", action="store_true", help="few rounds: to try, not to publish")
+    parser.addoption(
+        "--hflush-quick", action="store_true", help="few rounds: to try, not to publish"
+    )
 
 
-def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+def pytest_benchmark_update_machine_info(
+    config: pytest.Config, machine_info: dict[str, Any]
+) -> None:
     version = subprocess.run(["g++", "--version"], check=False, capture_output=True, text=True)
     machine_info["compiler"] = version.stdout.partition("\n")[0]
     machine_info["kernel"] = platform.release()

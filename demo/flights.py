@@ -2,20 +2,21 @@
 
     python demo/flights.py [--out URL] [--master MASTER] [--rows N] [--partitions N] …
 
-The flights that left New York City in 2013 (336,776 of them) are spread over Spark tasks. Each task,
-in a Python worker without a JVM gateway, writes its partition through an hflush stream: as Parquet,
-as CSV, and as a journal that several threads append to and sync at once. One task is made to fail
-half-way, and Spark repeats it. Then Spark's own JVM readers read everything back; row counts, sums, a
-fingerprint of all values and the CRC32C of every file are compared: exit code 1 on any difference.
+The flights that left New York City in 2013 (336,776 of them) are spread over Spark tasks. Each
+task, in a Python worker without a JVM gateway, writes its partition through an hflush stream: as
+Parquet, as CSV, and as a journal that several threads append to and sync at once. One task is made
+to fail half-way, and Spark repeats it. Then Spark's own JVM readers read everything back; row
+counts, sums, a fingerprint of all values and the CRC32C of every file are compared: exit code 1 on
+any difference.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     started = time.perf_counter()
     with ExitStack() as stack:
-        out = absolute(options.out or stack.enter_context(scratch_directory()))
+        out = absolute(options.out or stack.enter_context(scratch_directory(options.fs)))
         say(f"hflush {hflush.__version__} under Spark, {options.master}, to {out}")
         spark = stack.enter_context(engine.session(options.master))
         say(f"Spark {spark.version} is up after {time.perf_counter() - started:.1f} s")
@@ -63,7 +64,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(option, help=about, metavar=metavar, **settings)  # type: ignore[arg-type]
 
     whole = {"type": positive}
-    add("--out", "directory to write, replacing an earlier run's (default: removed at the end)", "URL")
+    add("--out", "directory to write, replacing an earlier run's (default: a temporary one)", "URL")
+    add(
+        "--fs",
+        "where the temporary one is: local, or the URL of a file system",
+        "URL",
+        default="local",
+    )
     add("--master", "Spark master (default: %(default)s)", "MASTER", default="local[*]")
     add("--rows", "flights to write (default: all)", **whole, default=dataset.TOTAL_ROWS)
     add("--partitions", "tasks per encoding (default: %(default)s)", **whole, default=8)
@@ -72,6 +79,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "hsync the journal after so many records of each thread (default: %(default)s)",
         **whole,
         default=250,
+    )
+    parser.add_argument(
+        "--failure",
+        choices=["raise", "kill"],
+        default="raise",
+        help="what one task does half-way through its first attempt (default: %(default)s)",
     )
     parser.add_argument(
         "--verify-only", action="store_true", help="compare what an earlier run left in --out"
@@ -95,7 +108,7 @@ def write_all(spark: SparkSession, out: str, options: argparse.Namespace) -> Non
     files: list[Published] = []
     for encoding in ENCODINGS:
         fails = encoding == FAILING_ENCODING
-        failure = Failure(victim, slices[victim] // 2) if fails else None
+        failure = Failure(victim, slices[victim] // 2, options.failure) if fails else None
         job = Job(fs, f"{out}/flights.{encoding}", encoding, options.journal_every, failure)
         files += write(spark, frame, job)
     Manifest(expected, tuple(files)).save(out)
@@ -120,8 +133,9 @@ def report_retry(spark: SparkSession, job: Job, failure: Failure, files: list[Pu
     repeated = next(file for file in files if file.partition == failure.partition)
     if failed == 0 or repeated.attempt == 0:
         raise RuntimeError("the injected failure did not happen")
+    ended = "was killed" if failure.kind == "kill" else "raised"
     say(
-        f"{'':9} partition {failure.partition} failed after {failure.after_rows:,} rows, on purpose;"
+        f"{'':9} partition {failure.partition} {ended} after {failure.after_rows:,} rows, as asked;"
         f" Spark repeated it: attempt {repeated.attempt} published {repeated.rows:,}"
     )
     for attempt in sweep(job):
@@ -162,13 +176,14 @@ def spark_path(out: str) -> str:
 
 
 @contextmanager
-def scratch_directory() -> Iterator[str]:
-    """Make a temporary directory, and remove it at the end."""
-    directory = tempfile.mkdtemp(prefix="hflush-demo-")
+def scratch_directory(fs: str) -> Iterator[str]:
+    """Choose a new directory of that file system, and remove it at the end."""
+    parent = tempfile.gettempdir() if fs == "local" else f"{fs.rstrip('/')}/tmp"
+    directory = absolute(f"{parent}/hflush-demo-{uuid.uuid4().hex[:8]}")
     try:
         yield directory
     finally:
-        shutil.rmtree(directory)
+        hflush.FileSystem.get(directory).delete(directory, recursive=True)
 
 
 def positive(text: str) -> int:

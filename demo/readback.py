@@ -139,7 +139,7 @@ def journal_facts(lines: DataFrame) -> dict[str, int]:
 
 
 def file_differences(spark: SparkSession, path: str, files: list[Published]) -> Iterator[str]:
-    """Compare names, lengths and CRC32C of a directory's files, as Hadoop's FileSystem sees them."""
+    """Compare names, lengths and CRC32C of a directory's files, as the JVM sees them."""
     jvm: Any = spark._jvm
     directory = jvm.org.apache.hadoop.fs.Path(path)
     fs = directory.getFileSystem(spark._jsc.hadoopConfiguration())
@@ -150,10 +150,10 @@ def file_differences(spark: SparkSession, path: str, files: list[Published]) -> 
         if file.name not in lengths:
             continue
         if lengths[file.name] != file.bytes:
-            yield f"{file.name}: {lengths[file.name]:,} bytes, expected {file.bytes:,}"
+            yield f"{file.name}: {lengths[file.name]:,} bytes instead of {file.bytes:,}"
         crc32c = jvm_crc32c(jvm, fs, jvm.org.apache.hadoop.fs.Path(directory, file.name))
         if crc32c != file.crc32c:
-            yield f"{file.name}: CRC32C is {crc32c:08x}, expected {file.crc32c:08x}"
+            yield f"{file.name}: CRC32C is {crc32c:08x} instead of {file.crc32c:08x}"
 
 
 def jvm_crc32c(jvm: Any, fs: Any, path: Any) -> int:
@@ -170,4 +170,3 @@ def first_row(frame: DataFrame) -> dict[str, int]:
     row = frame.first()
     assert row is not None, "an aggregation has a row"
     return {name: int(value or 0) for name, value in row.asDict().items()}
-

@@ -1,15 +1,17 @@
 """One task: write a partition to an attempt file, publish it by a rename, report what was done.
 
-Runs in an executor's Python worker: no JVM gateway, no driver, nothing but the partition's rows and a
-`Job` that came with the task. The reader's directory only ever holds whole files: an attempt is a
-hidden file (Spark's readers skip names that begin with a dot) until its stream is closed, and a task
-that raises or is killed leaves no more than that hidden file. Two attempts that both get to the end
-publish the same rows under the same name; which of them may publish at all is for a sink with a
-commit protocol to decide, which this job is not.
+Runs in an executor's Python worker: no JVM gateway, no driver, nothing but the partition's rows and
+a `Job` that came with the task. Readers only ever see whole files: an attempt is a hidden file
+(Spark skips names that begin with a dot) until its stream is closed, and a task that raises or is
+killed leaves no more than that. Two attempts that both get to the end publish the same rows under
+the same name, one after the other. To let exactly one publish takes a commit protocol, which this
+job does not have.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -25,17 +27,18 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 
 
-
 class InjectedFailure(Exception):
     """The failure that the demo was asked to cause."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Fail the first attempt at a partition once so many of its rows are written."""
+    """How the first attempt at a partition ends once so many of its rows are written."""
 
     partition: int
     after_rows: int
+    kind: str
+    """"raise", or "kill": the worker is gone at once, as when Spark cancels a task."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Job:
         assert context is not None, "a Job runs as a Spark task"
         partition, attempt = context.partitionId(), context.attemptNumber()
         if self.failure and attempt == 0 and partition == self.failure.partition:
-            batches = failing(batches, self.failure.after_rows)
+            batches = failing(batches, self.failure)
         published = self._publish(Counted(batches), partition, attempt)
         yield pa.RecordBatch.from_pylist([asdict(published)])
 
@@ -122,15 +125,18 @@ class Counted:
             yield batch
 
 
-def failing(batches: Iterable[pa.RecordBatch], after_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the first `after_rows` rows, then raise."""
-    left = after_rows
+def failing(batches: Iterable[pa.RecordBatch], failure: Failure) -> Iterator[pa.RecordBatch]:
+    """Yield the rows before the failure, then fail."""
+    left = failure.after_rows
     for batch in batches:
         if batch.num_rows >= left:
             yield batch.slice(0, left)
-            raise InjectedFailure(f"injected after {after_rows:,} rows")
+            break
         yield batch
         left -= batch.num_rows
+    if failure.kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise InjectedFailure(f"on purpose, after {failure.after_rows:,} rows")
 
 
 def stored_crc32c(fs: hflush.FileSystem, path: str) -> int:
@@ -140,4 +146,3 @@ def stored_crc32c(fs: hflush.FileSystem, path: str) -> int:
         while data := file.read(READ_BYTES):
             crc32c = hflush.crc.crc32c(data, crc32c)
     return crc32c
-

@@ -75,9 +75,8 @@ def _draw_block(block: Block, y: float, parts: list[str]) -> float:
         middle = y + ROW / 2
         length = whisker.mid * scale
         parts.append(_text(left - 10, middle + 4, whisker.label, "end"))
-        parts.append(
-            f'<rect x="{left}" y="{y + 3:.1f}" width="{length:.1f}" height="{ROW - 6}" fill="{color}"/>'
-        )
+        box = f'x="{left}" y="{y + 3:.1f}" width="{length:.1f}" height="{ROW - 6}"'
+        parts.append(f'<rect {box} fill="{color}"/>')
         low, high = left + whisker.low * scale, left + whisker.high * scale
         parts.append(_line(low, middle, high, middle, GREY))
         parts.append(_text(WIDTH - 6, middle + 4, f"{whisker.mid:.3g}", "end"))
@@ -87,8 +86,8 @@ def _draw_block(block: Block, y: float, parts: list[str]) -> float:
 
 def _document(height: float, parts: Sequence[str]) -> str:
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
-        'font-family="system-ui, sans-serif" font-size="12">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'width="{WIDTH}" font-family="system-ui, sans-serif" font-size="12">'
     )
     return "\n".join([head, *parts, "</svg>"]) + "\n"
 

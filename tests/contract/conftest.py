@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import hflush
 import pytest
 from support.limits import largest_file
 from support.stores import Store
+
+import hflush
 
 FAILED_AT = 1 << 20  # bytes that the store took of the stream `failed`
 
@@ -38,14 +39,14 @@ def out(store: Store, path: str) -> Iterator[hflush.FSDataOutputStream]:
 @pytest.fixture
 def failed(store: Store) -> Iterator[hflush.FSDataOutputStream]:
     stream = store.fs.create(store.path("failed"))
-    with largest_file(FAILED_AT), pytest.raises(OSError, match="failed"):
+    with largest_file(FAILED_AT), pytest.raises(OSError, match="too large"):
         write_until_failure(stream)
     yield stream
     stream.abandon_()
 
 
 def write_until_failure(stream: hflush.FSDataOutputStream) -> None:
-    """Write more than any window of unacknowledged bytes; a stream that accepts it all is at fault."""
+    """Write more than any window of unacknowledged bytes: a good stream fails."""
     piece = bytes(FAILED_AT)
     for _ in range(256):
         stream.write(piece)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 
-import hflush
 import pytest
-from hflush.capabilities import ABORTABLE
 from support.stores import Store
+
+import hflush
+from hflush.capabilities import ABORTABLE
 
 Stream = hflush.FSDataOutputStream
 

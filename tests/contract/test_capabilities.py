@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-import itertools
 import re
-import threading
 from collections.abc import Callable
 
-import hflush
 import pytest
 from faults.shim.control import Faults
-from hflush import capabilities
 from support.stores import STORES, Store
 from support.waiting import Task, together
+
+import hflush
+from hflush import capabilities
 
 Stream = hflush.FSDataOutputStream
 
@@ -48,8 +47,7 @@ OPERATIONS: dict[str, Callable[[Stream], object]] = {
 
 
 def spellings(name: str) -> list[str]:
-    mixed = "".join(next(case)(letter) for case in [itertools.cycle((str.upper, str.lower))] for letter in name)
-    return [name, name.upper(), name.title(), mixed]
+    return [name, name.upper(), name.title(), name.title().swapcase()]
 
 
 @pytest.mark.rule("CAP-1")
@@ -61,7 +59,7 @@ def test_probe_ignores_case(store: Store, out: Stream, name: str) -> None:
 
 @pytest.mark.rule("CAP-1")
 def test_probe_is_independent_of_locale(store: Store, path: str) -> None:
-    """CAP-1: under a Turkish locale I and i are still one letter, and dotless letters are others."""
+    """CAP-1: under a Turkish locale I and i are one letter, and dotless ones are others."""
     peer = store.spawn(LC_ALL="tr_TR.UTF-8", LANG="tr_TR.UTF-8")
     answers = peer.run(
         "import locale\n"
@@ -90,7 +88,8 @@ def test_answers_of_the_store(store: Store, out: Stream) -> None:
 
 @pytest.mark.rule("CAP-3")
 @pytest.mark.parametrize(
-    "name", ["", " ", "nosuch", "in:readahead", "in:unbuffer", "hsync ", "fs.capability.nosuch", "hsync\0"]
+    "name",
+    ["", " ", "nosuch", "in:readahead", "in:unbuffer", "hsync ", "fs.capability.nosuch", "hsync\0"],
 )
 def test_unknown_name_is_not_a_capability(out: Stream, name: str) -> None:
     """CAP-3: the unknown, the empty and the unsupported never answer True."""
@@ -119,7 +118,7 @@ def test_probe_of_a_failed_stream_answers(failed: Stream) -> None:
     """CAP-4: on a failed stream the probe does not raise, before close and after."""
     assert failed.has_capability("nosuch") is False
     assert isinstance(failed.has_capability("hsync"), bool)
-    with pytest.raises(OSError, match="failed"):
+    with pytest.raises(OSError, match="too large"):
         failed.close()
     assert isinstance(failed.has_capability("hsync"), bool)
 
@@ -166,7 +165,9 @@ def test_probes_are_thread_safe(store: Store, out: Stream) -> None:
     expected = [out.has_capability(name) for name in STREAM_NAMES]
 
     def probe() -> bool:
-        return all([out.has_capability(name) for name in STREAM_NAMES] == expected for _ in range(200))
+        return all(
+            [out.has_capability(name) for name in STREAM_NAMES] == expected for _ in range(200)
+        )
 
     def write() -> bool:
         return all(out.write(bytes(700)) == 700 for _ in range(200))
@@ -174,7 +175,8 @@ def test_probes_are_thread_safe(store: Store, out: Stream) -> None:
     assert together(write, *[probe] * 8) == [True] * 9
 
 
-@pytest.mark.rule("CAP-5", "CAP-12", "HFLUSH-1", "HSYNC-1", "DROP-2", "DROP-3", "ABORT-1", "ABORT-9")
+@pytest.mark.rule("CAP-5", "CAP-12", "HFLUSH-1", "HSYNC-1")
+@pytest.mark.rule("DROP-2", "DROP-3", "ABORT-1", "ABORT-9")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_probe_and_behaviour_agree(store: Store, path: str, out: Stream, name: str) -> None:
     """CAP-5: True means the call is not rejected; False means it raises and the stream goes on."""

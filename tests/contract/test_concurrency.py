@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import itertools
 import os
 import random
 import threading
@@ -11,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import hflush
 import pytest
 from faults.shim.control import Faults
 from support.data import dataset, frame, parse_frames
 from support.stores import Store
 from support.waiting import Task, together
+
+import hflush
 
 Stream = hflush.FSDataOutputStream
 
@@ -68,55 +71,52 @@ def test_writes_are_whole_and_in_program_order(store: Store, path: str, out: Str
         assert sequences == list(range(len(sizes)))
 
 
+class Log:
+    """A write-ahead log under use: what was appended, and what an hsync acknowledged since."""
+
+    def __init__(self, out: Stream) -> None:
+        self.out = out
+        self.appended: list[tuple[int, int]] = []
+        self.acknowledged: set[tuple[int, int]] = set()
+        self.in_use = threading.Event()  # several syncs have covered records
+
+    def append(self, thread: int) -> None:
+        with contextlib.suppress(hflush.StreamClosedError):
+            for sequence in itertools.count():
+                self.out.write(frame(thread, sequence, 100))
+                self.appended.append((thread, sequence))
+
+    def sync(self) -> None:
+        with contextlib.suppress(hflush.StreamClosedError):
+            for number in itertools.count():
+                covered = list(self.appended)
+                self.out.hsync()
+                self.acknowledged.update(covered)
+                if number >= 3 and covered:
+                    self.in_use.set()
+
+
 @pytest.mark.rule("CONC-4")
 @pytest.mark.stores("raw")
 def test_write_ahead_log_loses_no_acknowledged_record(store: Store) -> None:
-    """CONC-4: appenders, a syncer and a roller: what was appended before a successful hsync is there."""
+    """CONC-4: with appenders, a syncer and a roller, no acknowledged record is lost."""
     for roll in range(10):
         path = store.path(f"wal-{roll}")
-        out = store.fs.create(path)
-        appended: list[tuple[int, int]] = []
-        acknowledged: set[tuple[int, int]] = set()
-        enough = threading.Event()
-
-        def append(thread: int, out: Stream = out, appended: list[tuple[int, int]] = appended) -> None:
-            for sequence in range(10_000):
-                try:
-                    out.write(frame(thread, sequence, 100))
-                except hflush.StreamClosedError:
-                    return
-                appended.append((thread, sequence))
-
-        def sync(
-            out: Stream = out,
-            appended: list[tuple[int, int]] = appended,
-            acknowledged: set[tuple[int, int]] = acknowledged,
-            enough: threading.Event = enough,
-        ) -> None:
-            for number in range(10_000):
-                covered = list(appended)
-                try:
-                    out.hsync()
-                except hflush.StreamClosedError:
-                    return
-                acknowledged.update(covered)
-                if number >= 3 and acknowledged:
-                    enough.set()
-
-        tasks = [*(Task(append, thread) for thread in range(4)), Task(sync)]
-        assert enough.wait(20)
-        Task(out.close).result()
+        log = Log(store.fs.create(path))
+        tasks = [Task(log.sync), *(Task(log.append, thread) for thread in range(4))]
+        assert log.in_use.wait(20)
+        Task(log.out.close).result()
         for task in tasks:
             task.result()
         written = {(thread, sequence) for thread, sequence, _ in parse_frames(store.read(path))}
-        assert acknowledged <= set(appended) <= written
+        assert log.acknowledged <= set(log.appended) <= written
 
 
 @pytest.mark.rule("CONC-5")
 @pytest.mark.stores("raw")
 @pytest.mark.shim
 def test_close_while_others_wait_in_sync(store: Store, faults: Faults, path: str) -> None:
-    """CONC-5: close during waiting syncs ends all of them: success or StreamClosedError, no deadlock."""
+    """CONC-5: close ends all waiting syncs: success or StreamClosedError, and no deadlock."""
     out = store.fs.create(path)
     out.write(b"abc")
     with faults.gate("sync", limit=1) as gate:
@@ -167,12 +167,12 @@ def test_write_racing_with_close_is_whole_or_refused(store: Store) -> None:
         size = (1, 600, 70_000)[number % 3]
 
         def write(out: Stream = out, size: int = size) -> int:
-            for sequence in range(1000):
-                try:
+            accepted = 0
+            with contextlib.suppress(hflush.StreamClosedError):
+                for sequence in range(1000):
                     out.write(frame(1, sequence, size))
-                except hflush.StreamClosedError:
-                    return sequence
-            return 1000
+                    accepted += 1
+            return accepted
 
         accepted, _ = together(write, out.close)
         assert parse_frames(store.read(path)) == [(1, n, size) for n in range(accepted)]
@@ -180,7 +180,7 @@ def test_write_racing_with_close_is_whole_or_refused(store: Store) -> None:
 
 @pytest.mark.rule("CONC-7")
 def test_two_writing_processes_are_possible_and_undefined(store: Store, path: str) -> None:
-    """CONC-7: local stores declare that a second writer is not refused; nothing crashes."""
+    """CONC-7: local stores declare that a second writer is not refused."""
     assert store.options["single-writer"] is False
     peer = store.second_client()
     with store.fs.create(path) as out:
@@ -195,7 +195,7 @@ def test_two_writing_processes_are_possible_and_undefined(store: Store, path: st
 
 @pytest.mark.rule("CONC-8")
 def test_rename_while_open_follows_the_file(store: Store, path: str, out: Stream) -> None:
-    """CONC-8: renamed while open: the content is at the new path, nothing appears at the old one."""
+    """CONC-8: renamed while open, the content is at the new path, and nothing at the old."""
     new = store.path("new")
     out.write(b"one")
     out.flush()
@@ -208,7 +208,7 @@ def test_rename_while_open_follows_the_file(store: Store, path: str, out: Stream
 
 @pytest.mark.rule("CONC-8")
 def test_delete_while_open_leaves_nothing(store: Store, path: str, out: Stream) -> None:
-    """CONC-8: deleted while open: writing and closing succeed or raise OSError; there is no file."""
+    """CONC-8: deleted while open, it stays deleted; what follows succeeds or is an OSError."""
     out.write(b"one")
     out.flush()
     assert store.fs.delete(path)
@@ -223,7 +223,7 @@ def test_delete_while_open_leaves_nothing(store: Store, path: str, out: Stream) 
 
 @pytest.mark.rule("CONC-9")
 def test_early_reader_reads_old_or_new_bytes(store: Store, path: str) -> None:
-    """CONC-9: a reader opened before an overwrite never raises for what it has, nor invents bytes."""
+    """CONC-9: a reader opened before an overwrite gets old or new bytes, never others."""
     old, new = b"a" * 3000, b"b" * 3000
     store.write(path, old)
     with store.fs.open(path) as early:
@@ -231,7 +231,9 @@ def test_early_reader_reads_old_or_new_bytes(store: Store, path: str) -> None:
         store.write(path, new)
         try:
             rest = early.read()
-        except hflush.ChecksumError:  # the old sums do not fit the new bytes: detected, not returned
+        except (
+            hflush.ChecksumError
+        ):  # the old sums do not fit the new bytes: detected, not returned
             assert store.name == "crc"
         else:
             assert set(rest) <= set(b"ab")
@@ -241,9 +243,7 @@ def test_early_reader_reads_old_or_new_bytes(store: Store, path: str) -> None:
 def test_changes_by_others_are_not_hidden(store: Store, path: str) -> None:
     """CONC-10: there is no snapshot: what another client changed, a new open sees."""
     store.write(path, b"mine")
-    store.second_client().run(
-        "out = fs.create(path); out.write(b'yours!'); out.close()", path=path
-    )
+    store.second_client().run("out = fs.create(path); out.write(b'yours!'); out.close()", path=path)
     assert store.read(path) == b"yours!"
     assert store.fs.get_file_status(path).length == 6
 

@@ -212,8 +212,16 @@ def test_a_name_the_store_cannot_take_is_an_oserror(store: Store, create: Create
 @pytest.mark.rule("CREATE-9")
 @pytest.mark.parametrize(
     "options",
-    [{"block_size": -1}, {"replication": -1}, {"buffer_size": -1}, {"permission": 0o200000}],
-    ids=lambda options: next(iter(options)),
+    [
+        {"block_size": 0},
+        {"block_size": -1},
+        {"replication": 0},
+        {"replication": -1},
+        {"buffer_size": -1},
+        {"permission": 0o200000},
+        {"permission": -1},
+    ],
+    ids=str,
 )
 def test_arguments_out_of_range_are_refused(store: Store, path: str, options: dict[str, int]):
     """A block size, replication, buffer size or mode out of range is refused; nothing is left."""

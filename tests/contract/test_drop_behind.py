@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
-import hflush
 import pytest
 from support.stores import Store
+
+import hflush
 
 Stream = hflush.FSDataOutputStream
 

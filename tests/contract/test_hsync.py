@@ -4,11 +4,12 @@ disk does is in tests/faults.
 
 from __future__ import annotations
 
-import hflush
 import pytest
 from faults.shim.control import Faults
 from support.data import dataset
 from support.stores import Store
+
+import hflush
 
 Stream = hflush.FSDataOutputStream
 
@@ -17,7 +18,7 @@ Stream = hflush.FSDataOutputStream
 @pytest.mark.stores("raw")
 @pytest.mark.shim
 def test_every_hsync_of_new_bytes_syncs_the_file(store: Store, faults: Faults, path: str) -> None:
-    """HSYNC-3, 9: hsync of an empty file succeeds; each one after new bytes syncs after the write."""
+    """HSYNC-3, 9: hsync of nothing succeeds; each one after new bytes writes, then syncs."""
     with store.fs.create(path) as out:
         out.hsync()
         for _ in range(3):

@@ -7,13 +7,13 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import hflush
 import pytest
 from support.data import dataset, frame, parse_frames
 from support.stores import Store
+from support.interrupts import waits_in_kernel
 from support.process import descriptors_under
 from support.waiting import DEADLINE_S, Task, wait_until
 
@@ -24,10 +24,12 @@ pytestmark = pytest.mark.shim
 BIG = 16 << 20  # more than a stream buffers: its write waits for the store
 
 
-def asleep(tasks: Sequence[threading.Thread]) -> bool:
-    """Whether every thread waits in the kernel, by what the kernel says."""
-    stats = [Path(f"/proc/self/task/{task.native_id}/stat").read_text() for task in tasks]
-    return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
+def asleep(threads: Sequence[threading.Thread]) -> bool:
+    """Whether every one of the threads waits in the kernel, or has ended."""
+    return all(
+        not thread.is_alive() or (thread.native_id is not None and waits_in_kernel(thread.native_id))
+        for thread in threads
+    )
 
 
 @pytest.mark.rule("HSYNC-5", "HSYNC-4")
@@ -158,7 +160,7 @@ def test_contended_write_releases_the_interpreter(faults: Faults, store: Store) 
         first = Task(out.write, frame(0, 0, BIG))
         gate.wait_for(1)
         others = [Task(out.write, frame(number, 0, 1 << 20)) for number in range(1, 5)]
-        wait_until(lambda: asleep([task for task in others if task.is_alive()]), "the writers wait")
+        wait_until(lambda: asleep(others), "the writers wait")
         assert first.is_alive()
     for task in (first, *others):
         task.result()
@@ -263,9 +265,7 @@ def test_concurrent_closes_make_one_attempt(faults: Faults, store: Store, operat
     with faults.gate(operation, "*/file") as gate:
         closers = [Task(out.close) for _ in range(8)]
         gate.wait_for(1)
-        wait_until(
-            lambda: asleep([closer for closer in closers if closer.is_alive()]), "the others wait or are done"
-        )
+        wait_until(lambda: asleep(closers), "the others wait or are done")
     for closer in closers:
         closer.result()
     assert sum(call.result for call in faults.calls("write", path="*/file")) == 1000

@@ -1,7 +1,7 @@
 """pytest plugin: in any test directory, @pytest.mark.shim runs a test below the fault shim.
 
 Such a test takes the fixture `faults` (tests/faults/shim/control.py), which watches its temporary
-directory, and so the root of its store: calls of the store can be held at a gate, failed and counted.
+directory, and so the root of its store, whose calls can be held at a gate, failed and counted.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     peer.run("out = fs.create(path); result = 1", path=p)   # statements: the value of `result`
     peer.begin("wait_for_it()"); …; peer.finish()   # the same in two steps
 
-A snippet sees `hflush`, `fs` (its own instance), `read(path)` and the values passed; what one
-snippet assigns, the next one sees; it may import what a test may, `support` included. An exception raised there is raised here.
+A snippet sees `hflush`, `fs` (its own instance), `read(path)` and the values passed; it may import
+what a test may. What one snippet assigns, the next one sees. An exception there is raised here.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import hflush
-
 from support.peer import Peer
 
 

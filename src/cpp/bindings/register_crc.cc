@@ -11,6 +11,7 @@
 #include "hflush/base/bytes.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/crc/kernel.h"
+#include "register.h"
 
 namespace py = pybind11;
 
@@ -50,7 +51,7 @@ class Buffer {
 
 template <typename Work>
 auto without_gil_if_long(std::size_t size, Work work) {
-  std::optional<py::gil_scoped_release> released;
+  std::optional<py::gil_scoped_release_simple> released;
   if (size >= kReleaseGilFrom) released.emplace();
   return work();
 }

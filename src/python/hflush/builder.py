@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-import os
 
 from .configuration import parse_size
+from .paths import basename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,12 +61,14 @@ class Wish(enum.Enum):
     """How much an option matters."""
 
     HINT = enum.auto()  # ignored where it is unknown, malformed or cannot be had
-    ASKED = enum.auto()  # a named setting: must be well-formed, and is ignored where it means nothing
+    ASKED = (
+        enum.auto()
+    )  # a named setting: must be well-formed, and is ignored where it means nothing
     MUST = enum.auto()  # refused with ValueError where it is unknown, malformed or cannot be had
 
 
 class CreateFlag(enum.Flag):
-    """What create may do, as in Hadoop's FileContext. Pass a set of them, or several joined by ``|``."""
+    """What create may do, as in Hadoop's FileContext: pass a set, or several joined by ``|``."""
 
     CREATE = enum.auto()
     OVERWRITE = enum.auto()
@@ -80,7 +82,7 @@ class CreateFlag(enum.Flag):
 
     @classmethod
     def joined(cls, flags: CreateFlag | Iterable[CreateFlag]) -> CreateFlag:
-        """One flag value of one or several.
+        """Return one flag value of one or several.
 
         Raises
         ------
@@ -205,23 +207,23 @@ class FileBuilder:
         return self
 
     def permission(self, permission: int) -> Self:
-        """Mode bits of a new file, to which the umask is applied; TypeError for None."""
+        """Set the mode bits of a new file, before the umask; TypeError for None."""
         return self._ask(PERMISSION, _not_none(permission, "permission"))
 
     def buffer_size(self, size: int | str) -> Self:
-        """Bytes to buffer; 0 hands every write to the store at once. A hint."""
+        """Buffer so many bytes, as a hint; 0 hands every write to the store at once."""
         return self._ask(BUFFER_SIZE, size)
 
     def replication(self, replication: int) -> Self:
-        """Copies to keep, on stores that keep several."""
+        """Keep so many copies, on stores that keep several."""
         return self._ask(REPLICATION, replication)
 
     def block_size(self, size: int | str) -> Self:
-        """Bytes per block, on stores that have blocks; ``"128m"`` is accepted."""
+        """Set the bytes per block, on stores that have blocks; ``"128m"`` is accepted."""
         return self._ask(BLOCK_SIZE, size)
 
     def checksum(self, type: str, bytes_per_checksum: int | None = None) -> Self:
-        """How the file is to be summed.
+        """Set how the file is to be summed.
 
         Parameters
         ----------
@@ -250,7 +252,7 @@ class FileBuilder:
         return self
 
     def must(self, key: str, value: OptionValue) -> Self:
-        """Require an option: :meth:`build` raises ValueError where it is unknown or cannot be had."""
+        """Require an option: :meth:`build` raises ValueError where it cannot be had."""
         self._options[key] = (value, Wish.MUST)
         return self
 
@@ -316,7 +318,7 @@ class OpenFileBuilder:
 
         self._filesystem._check_known(self._options, self._filesystem.open_options)
         buffer_size = read(self._options, OPEN_BUFFER_SIZE, as_size)
-        if self._status is not None and self._status.name != os.path.basename(self._path):
+        if self._status is not None and self._status.name != basename(self._path):
             raise ValueError(f"the status of {self._status.path} is not that of {self._path}")
         future: Future[FSDataInputStream] = Future()
         try:

@@ -1,9 +1,9 @@
 """Capability names, and the interfaces that streams have.
 
-Ask ``stream.has_capability(name)`` of a stream and ``fs.has_path_capability(path, name)`` of a file system. The
-presence of a method or an interface proves nothing: every output stream has ``hflush``, ``hsync``, ``set_drop_behind``
-and ``abort``, and raises :class:`io.UnsupportedOperation` from those that its store cannot do. Names compare without
-regard to case.
+Ask ``stream.has_capability(name)`` of a stream and ``fs.has_path_capability(path, name)`` of a file
+system. The presence of a method or an interface proves nothing: every output stream has ``hflush``,
+``hsync``, ``set_drop_behind`` and ``abort``, and raises :class:`io.UnsupportedOperation` from those
+that its store cannot do. Names compare without regard to case.
 
 Source: Hadoop's StreamCapabilities and CommonPathCapabilities.
 """
@@ -45,7 +45,9 @@ __all__ = [
 
 # Of streams.
 HSYNC = "hsync"
-HFLUSH = "hflush"  # deprecated by Hadoop: always the same answer as HSYNC, which is the one to ask for
+HFLUSH = (
+    "hflush"  # deprecated by Hadoop: always the same answer as HSYNC, which is the one to ask for
+)
 DROPBEHIND = "dropbehind"
 IOSTATISTICS = "iostatistics"
 UNBUFFER = "in:unbuffer"
@@ -79,7 +81,7 @@ _ALIASES = {
 
 
 def canonical(name: str) -> str:
-    """The spelling of a capability's name that is compared: lower case by ASCII rules, aliases resolved.
+    """Return the spelling that is compared: lower case by ASCII rules, aliases resolved.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def canonical(name: str) -> str:
 
 if not TYPE_CHECKING:
 
-    class _Interface(ABC):
+    class _Interface(ABC):  # noqa: B024
         """A runtime-checkable protocol without the cost of importing ``typing``."""
 
         __slots__ = ()
@@ -112,7 +114,10 @@ if not TYPE_CHECKING:
 
 @runtime_checkable
 class Syncable(_Interface):
-    """Something whose bytes can be made visible and durable. Whether they really can: :data:`HSYNC`."""
+    """Something whose bytes can be made visible and durable.
+
+    Whether they really can, :data:`HSYNC` tells.
+    """
 
     def hflush(self) -> None:
         """Make every byte written so far visible to new readers."""
@@ -126,21 +131,27 @@ class StreamCapabilities(_Interface):
     """Something that says what it can do."""
 
     def has_capability(self, name: str, /) -> bool:
-        """Whether the stream has the capability `name`; unknown names answer False."""
+        """Return whether the stream has the capability `name`; False for unknown names."""
         ...
 
 
 @runtime_checkable
 class CanSetDropBehind(_Interface):
-    """Something whose use of the operating system's cache can be advised. Whether it can: :data:`DROPBEHIND`."""
+    """Something whose use of the operating system's cache can be advised.
+
+    Whether it really can, :data:`DROPBEHIND` tells.
+    """
 
     def set_drop_behind(self, value: bool | None, /) -> None:
-        """Drop cached pages behind the writer (True), keep them (False), or do the default (None)."""
+        """Drop cached pages behind the writer (True), keep them (False), or the default (None)."""
 
 
 @runtime_checkable
 class Abortable(_Interface):
-    """Something whose output can be thrown away. Whether it can: :data:`ABORTABLE`."""
+    """Something whose output can be thrown away.
+
+    Whether it really can, :data:`ABORTABLE` tells.
+    """
 
     def abort(self) -> object:
         """Publish nothing more, and say what happened."""

@@ -1,9 +1,9 @@
 """The failures hflush reports.
 
-Everything that goes wrong with a store is an :class:`OSError` with ``errno`` and ``filename``; where users of Python's
-``io`` expect another class for the same event (``ValueError`` on a closed stream), one object is both. What a store
-cannot do at all is :class:`io.UnsupportedOperation`. Wrong arguments are ``TypeError``, ``ValueError`` and
-``IndexError`` and change nothing.
+Everything that goes wrong with a store is an :class:`OSError` with ``errno`` and ``filename``;
+where users of Python's ``io`` expect another class for the same event (``ValueError`` on a closed
+stream), one object is both. What a store cannot do at all is :class:`io.UnsupportedOperation`.
+Wrong arguments are ``TypeError``, ``ValueError`` and ``IndexError`` and change nothing.
 
 Every class is made as ``cls(errno, message, filename)``, in the native core as well as here.
 """
@@ -37,7 +37,10 @@ __all__ = [
 
 
 class StreamClosedError(OSError, ValueError):
-    """The stream is not open any more (``EBADF``): closed, failed or aborted. Names the path and the state."""
+    """The stream is not open any more (``EBADF``): closed, failed or aborted.
+
+    Names the path and the state.
+    """
 
 
 class PathIsDirectoryError(IsADirectoryError, FileExistsError):
@@ -116,12 +119,12 @@ class InternalError(RuntimeError):
 
 
 def unsupported(operation: str, store: str, path: str | None = None) -> io.UnsupportedOperation:
-    """The refusal of an operation that `store` does not have (``ENOTSUP``)."""
+    """Return the refusal of an operation that `store` does not have (``ENOTSUP``)."""
     return io.UnsupportedOperation(errno.ENOTSUP, f"{operation} is not supported by {store}", path)
 
 
 def invalid_path(path: str, reason: str) -> InvalidPathError:
-    """The refusal of a name, with the reason."""
+    """Return the refusal of a name, with the reason."""
     return InvalidPathError(errno.EINVAL, f"invalid path: {reason}", path)
 
 

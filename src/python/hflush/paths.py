@@ -1,17 +1,17 @@
 """Names: from what the caller wrote to the path that a store sees.
 
-A path is a list of elements separated by ``/``. Text is taken literally: no percent-decoding, no query, no fragment;
-names are compared by code point. Empty elements and ``.`` vanish, ``..`` is resolved lexically and may not climb above
-the root. An element may not contain ``:`` or a control character (U+0000 to U+001F).
+A path is a list of elements separated by ``/``. Text is taken literally: no percent-decoding, no
+query, no fragment; names are compared by code point. Empty elements and ``.`` vanish, ``..`` is
+resolved lexically and may not climb above the root. An element may not contain ``:`` or a control
+character (U+0000 to U+001F).
 
-What a store sees is an absolute, normalised string, ``/`` or ``/a/b``, in which undecodable bytes of local names are
-carried by ``surrogateescape`` as everywhere in Python.
+What a store sees is an absolute, normalised string, ``/`` or ``/a/b``, in which undecodable bytes
+of local names are carried by ``surrogateescape`` as everywhere in Python.
 """
 
 from __future__ import annotations
 
 import os
-import string
 
 from .errors import invalid_path
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Location", "basename", "child", "depth", "is_under", "normalize", "parent", "parse"]
 
-_SCHEME_START = frozenset(string.ascii_letters)
-_SCHEME_REST = frozenset(string.ascii_letters + string.digits + "+.-")
+_SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
+_SCHEME_REST = _SCHEME_START | frozenset("0123456789+.-")
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3"}
 
 
@@ -58,7 +58,8 @@ def parse(url: StrPath) -> Location:
     Parameters
     ----------
     url : str or os.PathLike
-        ``/a/b``, ``a/b``, ``file:/a``, ``file:///a``, ``hdfs://host:port/a``. Windows paths are not supported.
+        ``/a/b``, ``a/b``, ``file:/a``, ``file:///a``, ``hdfs://host:port/a``. Windows paths are not
+        supported.
 
     Raises
     ------
@@ -75,9 +76,9 @@ def parse(url: StrPath) -> Location:
     scheme, colon, rest = text.partition(":")
     if not colon or "/" in scheme:
         return Location(None, "", text)
+    scheme = scheme.lower()
     if not _is_scheme(scheme) or not rest.startswith("/"):
         raise invalid_path(text, "':' is not allowed in a path element")
-    scheme = scheme.lower()
     scheme = _SCHEME_ALIASES.get(scheme, scheme)
     if not rest.startswith("//"):
         return Location(scheme, "", rest)
@@ -90,13 +91,13 @@ def _is_scheme(text: str) -> bool:
 
 
 def normalize(path: str, working_directory: str = "/") -> str:
-    """The absolute, normalised form of `path`, which a relative one takes from `working_directory`.
+    """Return the absolute, normalised form of `path`, relative to `working_directory`.
 
     Raises
     ------
     InvalidPathError
-        If an element holds ``:`` or a control character, if ``..`` climbs above the root, or if the text cannot be
-        encoded.
+        If an element holds ``:`` or a control character, if ``..`` climbs above the root, or if
+        the text cannot be encoded.
     """
     absolute = path if path.startswith("/") else f"{working_directory}/{path}"
     elements: list[str] = []
@@ -126,25 +127,25 @@ def _check_element(element: str, path: str) -> None:
 
 
 def parent(path: str) -> str:
-    """The directory that holds the normalised `path`; ``/`` for the root itself."""
+    """Return the directory that holds the normalised `path`; ``/`` for the root itself."""
     return path.rpartition("/")[0] or "/"
 
 
 def basename(path: str) -> str:
-    """The last element of the normalised `path`; empty for the root."""
+    """Return the last element of the normalised `path`; empty for the root."""
     return path.rpartition("/")[2]
 
 
 def child(directory: str, name: str) -> str:
-    """The normalised path of the entry `name` of the normalised `directory`."""
+    """Return the normalised path of the entry `name` of the normalised `directory`."""
     return f"/{name}" if directory == "/" else f"{directory}/{name}"
 
 
 def depth(path: str) -> int:
-    """How many elements the normalised `path` has."""
+    """Return how many elements the normalised `path` has."""
     return 0 if path == "/" else path.count("/")
 
 
 def is_under(path: str, directory: str) -> bool:
-    """Whether the normalised `path` is `directory` or lies below it."""
-    return directory == "/" or path == directory or path.startswith(directory + "/")
+    """Return whether the normalised `path` is `directory` or lies below it."""
+    return directory in ("/", path) or path.startswith(directory + "/")

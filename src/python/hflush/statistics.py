@@ -1,9 +1,9 @@
 """What a stream did, counted and timed: five read-only maps, as Hadoop's IOStatistics.
 
-Names match ``[a-z][a-z0-9_]+`` and appear in one map only. Counters are events or bytes. For each timed operation
-``op_x`` (``op_hflush``, ``op_hsync``, ``op_close``, …) there are, in milliseconds as floats,
-``minimums["op_x_duration_min"]``, ``means["op_x_duration_mean"]`` and ``maximums["op_x_duration_max"]``; minimum and
-maximum are -1 until the operation was done once.
+Names match ``[a-z][a-z0-9_]+`` and appear in one map only. Counters are events or bytes. For each
+timed operation ``op_x`` (``op_hflush``, ``op_hsync``, ``op_close``, …) there are, in milliseconds
+as floats, ``minimums["op_x_duration_min"]``, ``means["op_x_duration_mean"]`` and
+``maximums["op_x_duration_max"]``; minimum and maximum are -1 until the operation was done once.
 
 Source: Hadoop's IOStatistics specification.
 """
@@ -44,7 +44,7 @@ class MeanStatistic:
         self.sum = sum
 
     def mean(self) -> float:
-        """The mean; 0.0 of nothing."""
+        """Return the mean; 0.0 of nothing."""
         return self.sum / self.samples if self.samples else 0.0
 
     def __add__(self, other: MeanStatistic) -> MeanStatistic:
@@ -78,8 +78,9 @@ class _Values:
 class IOStatistics:
     """The statistics of one stream, or of several together.
 
-    Each access to a map reads the current values, without waiting for I/O that is under way, also after close,
-    failure and abort. :meth:`snapshot` keeps the values of one moment; pickling does so too.
+    Each access to a map reads the current values, without waiting for I/O that is under way, also
+    after close, failure and abort. :meth:`snapshot` keeps the values of one moment; pickling does
+    so too.
 
     Notes
     -----
@@ -117,20 +118,24 @@ class IOStatistics:
         return MappingProxyType(self._read().means)
 
     def snapshot(self) -> IOStatistics:
-        """The values of this moment, which change no more."""
+        """Return the values of this moment, which change no more."""
         values = self._read()
         return IOStatistics(lambda: values)
 
     def to_dict(self) -> dict[str, dict[str, object]]:
-        """Plain dictionaries by kind; a mean is ``{"samples": n, "sum": s}``."""
+        """Return plain dictionaries by kind; a mean is ``{"samples": n, "sum": s}``."""
         values = self._read()
-        plain: dict[str, dict[str, object]] = {kind: dict(getattr(values, kind)) for kind in _KINDS[:-1]}
-        plain["means"] = {name: {"samples": m.samples, "sum": m.sum} for name, m in values.means.items()}
+        plain: dict[str, dict[str, object]] = {
+            kind: dict(getattr(values, kind)) for kind in _KINDS[:-1]
+        }
+        plain["means"] = {
+            name: {"samples": m.samples, "sum": m.sum} for name, m in values.means.items()
+        }
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Mapping[str, object]]) -> IOStatistics:
-        """The inverse of :meth:`to_dict`."""
+        """Return the inverse of :meth:`to_dict`."""
         values = _Values()
         for kind in _KINDS[:-1]:
             getattr(values, kind).update(plain.get(kind, {}))
@@ -139,14 +144,14 @@ class IOStatistics:
         return cls(lambda: values)
 
     def to_json(self) -> str:
-        """:meth:`to_dict` as JSON text."""
+        """Return :meth:`to_dict` as JSON text."""
         import json
 
         return json.dumps(self.to_dict(), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> IOStatistics:
-        """The inverse of :meth:`to_json`."""
+        """Return the inverse of :meth:`to_json`."""
         import json
 
         return cls.from_dict(json.loads(text))
@@ -163,18 +168,25 @@ class IOStatistics:
 
     def __repr__(self) -> str:
         values = self._read()
-        parts = [f"{name}={value}" for kind in _KINDS[:2] for name, value in sorted(getattr(values, kind).items())]
-        parts += [f"{name}={mean.mean():.3f}ms/{mean.samples}" for name, mean in sorted(values.means.items())]
+        parts = [
+            f"{name}={value}"
+            for kind in _KINDS[:2]
+            for name, value in sorted(getattr(values, kind).items())
+        ]
+        parts += [
+            f"{name}={mean.mean():.3f}ms/{mean.samples}"
+            for name, mean in sorted(values.means.items())
+        ]
         return f"<IOStatistics {' '.join(parts)}>"
 
 
 def live(flat: Callable[[], Flat]) -> IOStatistics:
-    """Statistics that read a flat snapshot of the native core at each access."""
+    """Return statistics that read a flat snapshot of the native core at each access."""
     return IOStatistics(lambda: _from_flat(flat()))
 
 
 def aggregate(statistics: Iterable[IOStatistics]) -> IOStatistics:
-    """Several statistics as one: counters and gauges add, minimums and maximums combine, means weigh by samples."""
+    """Return several as one: counters and gauges add, extremes combine, means weigh by samples."""
     total = _Values()
     for one in statistics:
         values = one._read()
@@ -198,7 +210,10 @@ def _combine(choose: Callable[[float, float], float], a: float, b: float) -> flo
 
 
 def _from_flat(flat: Flat) -> _Values:
-    """The core's flat names: a plain one is a counter; ``op.samples``, ``.sum_ns``, ``.min_ns``, ``.max_ns`` time op."""
+    """Return the five maps of the core's flat names.
+
+    A plain one is a counter; ``op.samples``, ``op.sum_ns``, ``op.min_ns``, ``op.max_ns`` time op.
+    """
     values = _Values()
     for name, value in flat.items():
         operation, dot, part = name.partition(".")

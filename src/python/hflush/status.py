@@ -4,13 +4,20 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 
-__all__ = ["BlockLocation", "ContentSummary", "FileChecksum", "FileStatus", "FsServerDefaults", "FsStatus"]
+__all__ = [
+    "BlockLocation",
+    "ContentSummary",
+    "FileChecksum",
+    "FileStatus",
+    "FsServerDefaults",
+    "FsStatus",
+]
 
 
 class _Record:
     """A value whose fields are its slots."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def _fields(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)
@@ -36,7 +43,8 @@ class FileStatus(_Record):
     path : str
         Absolute: the name under which :func:`hflush.open` finds it.
     kind : str
-        ``file``, ``directory``, ``symlink`` (one that leads nowhere) or ``other`` (pipe, socket, device).
+        ``file``, ``directory``, ``symlink`` (one that leads nowhere) or ``other`` (pipe, socket,
+        device).
     length : int
         Bytes; 0 for directories.
     replication : int
@@ -127,7 +135,7 @@ class FileStatus(_Record):
 
     @property
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link that leads nowhere; others are reported as what they lead to."""
+        """Whether it is a link that leads nowhere; others are what they lead to."""
         return self.kind == "symlink"
 
     @property
@@ -179,7 +187,9 @@ class ContentSummary(_Record):
 
     __slots__ = ("directory_count", "file_count", "length", "space_consumed")
 
-    def __init__(self, length: int, file_count: int, directory_count: int, space_consumed: int) -> None:
+    def __init__(
+        self, length: int, file_count: int, directory_count: int, space_consumed: int
+    ) -> None:
         self.length = length
         self.file_count = file_count
         self.directory_count = directory_count
@@ -199,7 +209,9 @@ class BlockLocation(_Record):
 
     __slots__ = ("hosts", "length", "names", "offset")
 
-    def __init__(self, offset: int, length: int, hosts: tuple[str, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, offset: int, length: int, hosts: tuple[str, ...], names: tuple[str, ...]
+    ) -> None:
         self.offset = offset
         self.length = length
         self.hosts = hosts

@@ -51,6 +51,17 @@ class AbortResult:
         )
 
 
+def _refused(operation: str) -> Callable[..., NoReturn]:
+    """Return a method that no output stream has, as io has them all."""
+
+    def refuse(self: FSDataOutputStream, *_: object) -> NoReturn:
+        """Raise io.UnsupportedOperation."""
+        name = f"{operation} on an output stream"
+        raise unsupported(name, self._filesystem.store_name, self.path)
+
+    return refuse
+
+
 class FSDataOutputStream(_core.OutputStream):
     """An output stream that says when its bytes are visible, durable and published.
 
@@ -134,7 +145,8 @@ class FSDataOutputStream(_core.OutputStream):
         Raises
         ------
         OSError
-            The first failure, with path; other failures are attached as notes. The stream is closed.
+            The first failure, with path; other failures are attached as notes. The stream is
+            closed.
         """
         try:
             super().close()
@@ -153,7 +165,8 @@ class FSDataOutputStream(_core.OutputStream):
         ------
         io.UnsupportedOperation
             Output of this store appears before close, so it cannot be taken back
-            (``has_capability("fs.capability.outputstream.abortable")`` is False). The stream stays open.
+            (``has_capability("fs.capability.outputstream.abortable")`` is False). The stream stays
+            open.
 
         Notes
         -----
@@ -187,13 +200,15 @@ class FSDataOutputStream(_core.OutputStream):
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self.abandon_():
-            _warn(f"never closed, not published: {self!r}", ResourceWarning, stacklevel=2, source=self)
+            _warn(
+                f"never closed, not published: {self!r}", ResourceWarning, stacklevel=2, source=self
+            )
 
     # --- what it is ---
 
     @property
     def name(self) -> str:
-        """The name under which :func:`hflush.open` finds the file: a plain path for local files, else a URL."""
+        """The name under which :func:`hflush.open` finds the file: a plain path if it is local."""
         return self._name
 
     @property
@@ -207,86 +222,56 @@ class FSDataOutputStream(_core.OutputStream):
         return self._mode
 
     def io_statistics(self) -> IOStatistics:
-        """What this stream did: see :mod:`hflush.statistics`. Readable at any time, also after close."""
+        """Return what this stream did, also after close: see :mod:`hflush.statistics`."""
         return live(self._flat_statistics)
 
     def _flat_statistics(self) -> dict[str, int]:
         return self.statistics_()
 
     def __repr__(self) -> str:
-        return f"<hflush.{type(self).__name__} name={self._name!r} mode={self._mode!r} {self.state_}>"
+        return (
+            f"<hflush.{type(self).__name__} name={self._name!r} mode={self._mode!r} {self.state_}>"
+        )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("an open stream cannot be pickled or copied: pickle its FileSystem and path")
+        raise TypeError(
+            "an open stream cannot be pickled or copied: pickle its FileSystem and path"
+        )
 
     # --- the rest of io.BufferedIOBase ---
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Write each of `lines`, which bring their own line ends; other threads may write between them."""
+        """Write each of `lines`, as they are; other threads may write between them."""
         for line in lines:
             self.write(line)
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readable(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def seekable(self) -> bool:
-        """False: what is written is never changed or removed."""
+        """Return False: what is written is never changed or removed."""
         return False
 
     def isatty(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
-    def _refuse(self, operation: str) -> io.UnsupportedOperation:
-        return unsupported(f"{operation} on an output stream", self._filesystem.store_name, self.path)
-
-    def fileno(self) -> int:
-        """Raise io.UnsupportedOperation: a descriptor would bypass the stream."""
-        raise self._refuse("fileno")
-
-    def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("seek")
-
-    def truncate(self, size: int | None = None, /) -> int:
-        """Raise io.UnsupportedOperation; for closed files see :meth:`hflush.FileSystem.truncate`."""
-        raise self._refuse("truncate")
-
-    def detach(self) -> NoReturn:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("detach")
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("read")
-
-    def read1(self, size: int = -1, /) -> bytes:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("read1")
-
-    def readinto(self, buffer: Buffer, /) -> int:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("readinto")
-
-    def readinto1(self, buffer: Buffer, /) -> int:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("readinto1")
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("readline")
-
-    def readlines(self, hint: int | None = -1, /) -> list[bytes]:
-        """Raise io.UnsupportedOperation."""
-        raise self._refuse("readlines")
-
-    def __iter__(self) -> NoReturn:
-        raise self._refuse("iteration")
+    fileno = _refused("fileno")  # a descriptor would bypass the stream
+    seek = _refused("seek")
+    truncate = _refused("truncate")
+    detach = _refused("detach")
+    read = _refused("read")
+    read1 = _refused("read1")
+    readinto = _refused("readinto")
+    readinto1 = _refused("readinto1")
+    readline = _refused("readline")
+    readlines = _refused("readlines")
+    __iter__ = _refused("iteration")
 
 
 io.BufferedIOBase.register(FSDataOutputStream)
@@ -432,7 +417,7 @@ class _Source(io.RawIOBase):
         return count
 
     def readall(self) -> bytes:
-        parts = []
+        parts: list[bytes] = []
         while True:  # once more after the expected end: a file being written may have grown
             remaining = max(self.file.length() - self._position, io.DEFAULT_BUFFER_SIZE)
             part = self.pread(self._position, remaining)
@@ -466,6 +451,9 @@ class _Source(io.RawIOBase):
         self.counters.add(stream_read_seek_operations=1)
         return self._position
 
+    def tell(self) -> int:
+        return self._position
+
     def target(self, offset: int, whence: int, position: int) -> int:
         """Return the position that a seek means, if it can be sought."""
         if whence == os.SEEK_CUR:
@@ -483,11 +471,11 @@ class _Source(io.RawIOBase):
 
 
 class FSDataInputStream(io.BufferedReader):
-    """A file opened for reading: sequential and positioned reads, verified where checksums are kept.
+    """A file opened for reading, verified where checksums are kept.
 
-    Made by :func:`hflush.open` and :meth:`hflush.FileSystem.open`. All of :class:`io.BufferedReader`
-    works; :meth:`pread`, :meth:`read_fully` and :meth:`read_vectored` neither use nor move the
-    position and may run in several threads at once.
+    Made by :func:`hflush.open` and :meth:`hflush.FileSystem.open`. All that
+    :class:`io.BufferedReader` does works; :meth:`pread`, :meth:`read_fully` and
+    :meth:`read_vectored` neither use nor move the position and may run in several threads at once.
 
     Notes
     -----
@@ -496,7 +484,7 @@ class FSDataInputStream(io.BufferedReader):
     Source: Hadoop's input stream specification; contract READ-1 to READ-21.
     """
 
-    raw: _Source  # type: ignore[assignment]
+    raw: _Source
 
     def __init__(
         self,
@@ -509,7 +497,7 @@ class FSDataInputStream(io.BufferedReader):
         seeks_past_end: bool,
     ) -> None:
         self._filesystem = filesystem
-        super().__init__(_Source(file, name, path, not seeks_past_end), buffer_size)  # type: ignore[arg-type]
+        super().__init__(_Source(file, name, path, not seeks_past_end), buffer_size)
 
     @property
     def path(self) -> str:
@@ -570,10 +558,8 @@ class FSDataInputStream(io.BufferedReader):
 
     def tell(self) -> int:
         """Return the position in bytes."""
-        try:
-            return super().tell()
-        except ValueError as error:
-            raise self._translated(error) from None
+        self._check_open()
+        return super().tell()
 
     def get_pos(self) -> int:
         """Return the position in bytes: Hadoop's name for :meth:`tell`."""
@@ -612,7 +598,9 @@ class FSDataInputStream(io.BufferedReader):
         return f"<hflush.FSDataInputStream name={self.name!r} {state}>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("an open stream cannot be pickled or copied: pickle its FileSystem and path")
+        raise TypeError(
+            "an open stream cannot be pickled or copied: pickle its FileSystem and path"
+        )
 
     # --- positioned reads ---
 
@@ -735,11 +723,11 @@ class FSDataInputStream(io.BufferedReader):
             super().seek(position)
 
     def has_capability(self, name: str, /) -> bool:
-        """Whether this stream has the capability `name`, without regard to case; never raises on a closed stream."""
+        """Return whether this stream has a capability, without regard to case; also if closed."""
         return canonical(name) in _INPUT_CAPABILITIES
 
     def io_statistics(self) -> IOStatistics:
-        """What this stream did: see :mod:`hflush.statistics`. Readable at any time, also after close.
+        """Return what this stream did, also after close: see :mod:`hflush.statistics`.
 
         ``stream_read_bytes`` counts the bytes fetched from the store for any kind of read, those
         read ahead included; seeking fetches nothing.
@@ -779,7 +767,7 @@ def _refuse_overlaps(ranges: Sequence[tuple[int, int]]) -> None:
         end = offset + length
 
 
-# The threads that serve vectored reads: made at the first use in this process, and again in a child after a fork.
+# The threads that serve vectored reads, by process: made at the first use, again in a child.
 _readers: dict[int, Executor] = {}
 
 

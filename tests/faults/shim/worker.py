@@ -1,4 +1,4 @@
-"""A second pytest below the fault shim: the parent relays marked tests to it, one by one, and takes the outcome.
+"""A second pytest below the fault shim, for the tests marked `shim` (support/below_shim.py is the plugin).
 
 The shim must be loaded before the process starts, and a test that goes wrong below it may hang or kill its
 process. So the parent's pytest stays outside: it starts one worker, sends it test ids over a pipe, and reads
@@ -79,9 +79,10 @@ class Relay:
             options += ["-c", str(self._config.inipath)]
         if self._config.pluginmanager.hasplugin("timeout"):
             options += [f"--timeout={WORKER_TIMEOUT_S}"]
-        tests = os.path.dirname(os.path.dirname(__file__))
+        session: Any = self._config.pluginmanager.get_plugin("session")
+        files = {str(item.path) for item in session.items if item.get_closest_marker("shim")}
         self._process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "pytest", *options, tests],
+            [sys.executable, "-X", "faulthandler", "-m", "pytest", *options, *sorted(files)],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,

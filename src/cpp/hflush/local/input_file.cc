@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <utility>
@@ -44,10 +45,13 @@ Result<std::unique_ptr<RawInputFile>> RawInputFile::open(const std::string& path
 
 Result<std::size_t> RawInputFile::read_at(std::uint64_t position, MutableByteView out) {
   HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
+  // No file reaches further, and the kernel refuses to be asked.
+  const std::uint64_t room = position < kMaxPosition ? kMaxPosition - position : 0;
+  const std::size_t wanted = std::min<std::uint64_t>(out.size(), room);
   std::size_t done = 0;
-  while (done < out.size() && position <= kMaxPosition - done) {
+  while (done < wanted) {
     const ssize_t got = uninterrupted([&] {
-      return ::pread(file->get(), out.data() + done, out.size() - done,
+      return ::pread(file->get(), out.data() + done, wanted - done,
                      static_cast<off_t>(position + done));
     });
     if (got < 0) {

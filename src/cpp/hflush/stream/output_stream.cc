@@ -7,8 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "hflush/env/process.h"
-
 namespace hflush::stream {
 namespace {
 
@@ -69,10 +67,6 @@ OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferP
       acknowledged_(geometry_.start) {}
 
 OutputStream::~OutputStream() { abandon(); }
-
-bool OutputStream::is_foreign() const noexcept {
-  return generation_ != env::Process::generation();
-}
 
 Status OutputStream::foreign_failure(std::string_view operation) const {
   return Status(StatusCode::kForked,
@@ -142,19 +136,12 @@ Status OutputStream::wait_locked(Interrupt& interrupt) {
 
 // --- writing ---------------------------------------------------------------------------------------
 
-bool OutputStream::try_write(ByteView data) {
-  if (is_foreign() || !mutex_.try_lock()) return false;
-  const bool open = state_ == State::kOpen && !writer_turn_.taken;
-  bool accepted = open && data.size() < packetizer_.room();
-  if (accepted) {
-    packetizer_.append_within(data);
-  } else if (open && data.size() <= geometry_.packet_bytes &&
-             sealed_bytes_locked() + 2 * geometry_.packet_bytes < geometry_.batch_bytes &&
-             window_has_room_locked(data.size())) {
-    accepted = append_or_break_locked(data);
-  }
-  mutex_.unlock();
-  return accepted;
+// What a small write does at the end of a packet: the next one is taken, as long as that needs
+// neither the sink nor the window. Releasing the GIL for each packet would cost more than the packet.
+bool OutputStream::try_append_locked(ByteView data) {
+  return data.size() <= geometry_.packet_bytes &&
+         sealed_bytes_locked() + 2 * geometry_.packet_bytes < geometry_.batch_bytes &&
+         window_has_room_locked(data.size()) && append_or_break_locked(data);
 }
 
 Status OutputStream::write(ByteView data, Interrupt& interrupt) {
@@ -395,12 +382,16 @@ bool OutputStream::abandon() noexcept {
 
 // --- questions -------------------------------------------------------------------------------------
 
+// In a forked child the mutex may be locked for ever: nothing below takes it there.
+
 std::uint64_t OutputStream::position() const {
+  if (is_foreign()) return geometry_.start;
   MutexLock lock(mutex_);
   return packetizer_.position();
 }
 
 State OutputStream::state() const {
+  if (is_foreign()) return State::kAborted;
   MutexLock lock(mutex_);
   return state_;
 }
@@ -413,6 +404,7 @@ bool OutputStream::has_capability(std::string_view name) const {
 
 Statistics OutputStream::statistics() const {
   Statistics statistics;
+  if (is_foreign()) return statistics;
   {
     MutexLock lock(mutex_);
     statistics["stream_write_bytes"] =

@@ -13,7 +13,8 @@
 // thread is inside put(), sync() or finish()). The writer's turn is taken before the sink's. The
 // mutex is never held across a call into the sink or into an Interrupt. A waiting call can be
 // interrupted; that breaks nothing (an interrupted write appended nothing, unless it is larger than
-// half the window). Not usable in a forked child: every call answers kForked there.
+// half the window). Not usable in a forked child: calls that would do something answer kForked there,
+// and the stream looks aborted.
 #pragma once
 
 #include <array>
@@ -29,6 +30,7 @@
 #include "hflush/base/mutex.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/process.h"
 #include "hflush/stream/duration_statistic.h"
 #include "hflush/stream/packetizer.h"
 #include "hflush/stream/sink.h"
@@ -65,8 +67,19 @@ class OutputStream final : private SinkEvents {
   OutputStream& operator=(const OutputStream&) = delete;
 
   // The part of write() that never waits, not even for the mutex: true if all of `data` is
-  // appended; false if nothing is, and write() has to be called.
-  bool try_write(ByteView data);
+  // appended; false if nothing is, and write() has to be called. Inline: it is what a small write
+  // costs.
+  bool try_write(ByteView data) {
+    if (is_foreign() || !mutex_.try_lock()) return false;
+    bool accepted = state_ == State::kOpen && !writer_turn_.taken;
+    if (accepted && data.size() < packetizer_.room()) {
+      packetizer_.append_within(data);
+    } else if (accepted) {
+      accepted = try_append_locked(data);
+    }
+    mutex_.unlock();
+    return accepted;
+  }
   Status write(ByteView data, Interrupt& interrupt);
   // Passes on what can be, promises nothing; a no-op unless the stream is open (FLUSH-2).
   Status flush(Interrupt& interrupt);
@@ -84,7 +97,7 @@ class OutputStream final : private SinkEvents {
   const std::string& path() const noexcept { return path_; }
   Statistics statistics() const;
   // Made by a process that this one was forked from.
-  bool is_foreign() const noexcept;
+  bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
 
  private:
   // The right of one thread at a time to do something; see above.
@@ -121,6 +134,7 @@ class OutputStream final : private SinkEvents {
   void break_locked(Status failure) HFLUSH_REQUIRES(mutex_);
   Status wait_locked(Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
 
+  bool try_append_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
   Status append_locked(ByteView data, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool append_or_break_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
   Status reserve_locked(std::size_t size, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);

@@ -1,0 +1,124 @@
+"""Hadoop's write path for Python.
+
+Output streams that say exactly when bytes are visible (``hflush``), durable (``hsync``) and
+published (``close``), that many threads may write at once, and that never lose a failure.
+
+    with hflush.create("/logs/app.log") as out:
+        out.write(record)
+        out.hsync()                      # durable, or an exception
+
+See :func:`create`, :func:`append`, :func:`open`, :class:`FileSystem` and
+:class:`FSDataOutputStream`.
+"""
+
+from __future__ import annotations
+
+try:
+    from . import _core as _core
+except ImportError as missing:
+    raise ImportError(
+        f"the native part of hflush, hflush._core, cannot be loaded: {missing}. "
+        "In a source tree, build it with ./dev build or pip install ."
+    ) from missing
+
+from . import capabilities
+from .builder import CreateFlag, Rename
+from .capabilities import Abortable, CanSetDropBehind, StreamCapabilities, Syncable
+from .configuration import Configuration
+from .errors import (
+    ChecksumError,
+    ConcurrentWriterError,
+    EndOfFileError,
+    InternalError,
+    InvalidPathError,
+    InvalidPathHandleError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotAFileError,
+    ParentNotDirectoryError,
+    PathIsDirectoryError,
+    PreconditionFailedError,
+    SeekError,
+    StreamClosedError,
+    UnsupportedFileSystemError,
+)
+from .filesystem import FileSystem
+from .local import ChecksumFileSystem, LocalFileSystem
+from .opening import append, create, open
+from .statistics import IOStatistics, MeanStatistic
+from .status import (
+    BlockLocation,
+    ContentSummary,
+    FileChecksum,
+    FileStatus,
+    FsServerDefaults,
+    FsStatus,
+)
+from .streams import AbortResult, FSDataInputStream, FSDataOutputStream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from . import crc
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbortResult",
+    "Abortable",
+    "BlockLocation",
+    "CanSetDropBehind",
+    "ChecksumError",
+    "ChecksumFileSystem",
+    "ConcurrentWriterError",
+    "Configuration",
+    "ContentSummary",
+    "CreateFlag",
+    "EndOfFileError",
+    "FSDataInputStream",
+    "FSDataOutputStream",
+    "FileChecksum",
+    "FileStatus",
+    "FileSystem",
+    "FsServerDefaults",
+    "FsStatus",
+    "IOStatistics",
+    "InternalError",
+    "InvalidPathError",
+    "InvalidPathHandleError",
+    "LeaseHeldError",
+    "LeaseLostError",
+    "LocalFileSystem",
+    "MeanStatistic",
+    "NotAFileError",
+    "ParentNotDirectoryError",
+    "PathIsDirectoryError",
+    "PreconditionFailedError",
+    "Rename",
+    "SeekError",
+    "StreamCapabilities",
+    "StreamClosedError",
+    "Syncable",
+    "UnsupportedFileSystemError",
+    "append",
+    "capabilities",
+    "crc",
+    "create",
+    "open",
+]
+
+# Submodules that come with their first use, so that `import hflush` stays small.
+_ON_DEMAND = frozenset(("checkpoint", "cli", "crc", "fsspec", "multipart"))
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _ON_DEMAND:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_ON_DEMAND, "__version__"})

@@ -1,0 +1,1120 @@
+"""FileSystem: the name space of a store, and the streams made in it."""
+
+# ruff: noqa: ARG002 - operations that only some stores have are refused here with all arguments
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from abc import ABC, abstractmethod
+from weakref import WeakSet
+
+from . import builder as options_of
+from . import capabilities, paths
+from .builder import CreateFlag, CreateOptions, FileBuilder, OpenFileBuilder, Rename, Wish
+from .configuration import Configuration, user_name
+from .errors import (
+    InternalError,
+    PathIsDirectoryError,
+    UnsupportedFileSystemError,
+    attach,
+    unsupported,
+)
+from .statistics import IOStatistics, aggregate
+from .status import BlockLocation, ContentSummary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, TypeAlias, overload
+
+    from typing_extensions import Self
+
+    from .builder import Options, OptionValue
+    from .configuration import Value
+    from .paths import Location, StrPath
+    from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
+    from .streams import FSDataInputStream, FSDataOutputStream
+
+    Conf: TypeAlias = "Mapping[str, Value] | None"
+    Factory: TypeAlias = "Callable[[str, str, Configuration], FileSystem]"
+    PathFilter: TypeAlias = "Callable[[str], bool]"
+
+__all__ = ["BulkDelete", "FileSystem"]
+
+
+class FileSystem(ABC):
+    """The name space of one store: files are created, found, moved and removed here.
+
+    Get one by :meth:`get`, which shares, or :meth:`new_instance`, which does not. A path is a
+    string or :class:`os.PathLike`: absolute, relative to the working directory, or a URL of this
+    file system; a path of another one is ValueError. Instances may be used by several threads and
+    can be pickled: the configuration travels, and the other side connects for itself.
+
+    Every failure is raised. What a store does not have raises :class:`io.UnsupportedOperation`,
+    and :meth:`has_path_capability` and :attr:`contract_options` say so beforehand. Nothing is
+    atomic unless its method says so.
+
+    Notes
+    -----
+    Source: Hadoop's FileSystem specification, and FileContext for the exact forms of create and
+    rename.
+    """
+
+    # What messages call the store.
+    store_name: str
+    # Keys that create and open_file understand here (contract BUILDER-5, READ-19).
+    create_options: frozenset[str] = options_of.CREATE_KEYS
+    open_options: frozenset[str] = options_of.OPEN_KEYS
+    path_capabilities: frozenset[str] = frozenset()
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        self._scheme = scheme
+        self._authority = authority
+        self._conf = conf.copy()
+        self._working_directory: str | None = None
+        # Guards the fields below. Reentrant: a destructor that closes a stream may run within.
+        self._lock = threading.RLock()
+        self._streams: WeakSet[FSDataOutputStream] = WeakSet()
+        self._finished = aggregate(())
+        self._doomed: set[str] = set()
+
+    # --- instances ---
+
+    @staticmethod
+    def get(url: StrPath | None = None, conf: Conf = None) -> FileSystem:
+        """Return the shared file system of a URL: one per scheme, authority, user and conf.
+
+        Parameters
+        ----------
+        url : str or os.PathLike, optional
+            Any URL in the store; without a scheme, ``fs.defaultFS`` decides.
+        conf : mapping, optional
+            Set on top of the default :class:`hflush.Configuration`; read now, not followed.
+
+        Raises
+        ------
+        UnsupportedFileSystemError
+            Nobody serves the scheme, or ``fs.defaultFS`` has none.
+        """
+        configuration = Configuration.of(conf)
+        location = _locate(url, configuration)
+        key = (location.scheme, location.authority, user_name(), configuration.identity())
+        with _cache_lock:
+            found = _cache.get(key)
+            if found is None:
+                found = _cache[key] = _make(location, configuration)
+        return found
+
+    @staticmethod
+    def new_instance(url: StrPath | None = None, conf: Conf = None) -> FileSystem:
+        """Return a new file system of a URL, shared with nobody; otherwise as :meth:`get`."""
+        configuration = Configuration.of(conf)
+        return _make(_locate(url, configuration), configuration)
+
+    @staticmethod
+    def register(scheme: str, factory: Factory) -> None:
+        """Let `factory(scheme, authority, conf)` make the file systems of a scheme."""
+        _factories[scheme] = factory
+
+    def close(self) -> None:
+        """Close the output streams that are open, then remove what :meth:`delete_on_exit` noted.
+
+        Raises
+        ------
+        OSError
+            The first stream that could not be closed; the others are attached as notes. All are
+            closed.
+        """
+        with _cache_lock:
+            for key in [key for key, shared in _cache.items() if shared is self]:
+                del _cache[key]
+        with self._lock:
+            streams = list(self._streams)
+            doomed, self._doomed = sorted(self._doomed, key=paths.depth, reverse=True), set()
+        first: OSError | None = None
+        for stream in streams:
+            try:
+                stream.close()
+            except OSError as failure:  # noqa: PERF203
+                if first is None:
+                    first = failure
+                else:
+                    attach(first, failure)
+        for path in doomed:
+            self._remove_at_exit(path)
+        if first is not None:
+            raise first
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., FileSystem], tuple[object, ...]]:
+        return _reconnect, (self.uri, dict(self._conf.raw_items()), self._settings())
+
+    def __repr__(self) -> str:
+        return f"<hflush.{type(self).__name__} {self.uri}>"
+
+    # --- what it is ---
+
+    @property
+    def uri(self) -> str:
+        """The URL of the root: ``file:///``, ``hdfs://host:port/``."""
+        return f"{self._scheme}://{self._authority}/"
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of :attr:`uri`."""
+        return self._scheme
+
+    @property
+    def conf(self) -> Configuration:
+        """The configuration it was made with; changes to it have no effect."""
+        return self._conf
+
+    @property
+    def working_directory(self) -> str:
+        """Where relative paths begin: client state only, the directory need not exist."""
+        return self._working_directory or self._default_working_directory()
+
+    def set_working_directory(self, path: StrPath) -> None:
+        """Let relative paths begin at `path`; the store is not asked."""
+        self._working_directory = self._resolve(path)
+
+    @property
+    def home_directory(self) -> str:
+        """The user's directory, which need not exist."""
+        return f"/user/{user_name()}"
+
+    @property
+    @abstractmethod
+    def contract_options(self) -> Mapping[str, object]:
+        """How this store behaves where stores differ: the options of contract §3, read-only."""
+
+    def make_qualified(self, path: StrPath) -> str:
+        """Return the URL of a path: absolute, normalised, with scheme and authority."""
+        return self.uri + self._resolve(path)[1:]
+
+    def has_path_capability(self, path: StrPath, name: str) -> bool:
+        """Whether something is known to work under `path`; the store is not asked.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            It need not exist.
+        name : str
+            A name of :mod:`hflush.capabilities`, without regard to case; unknown ones are False.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `name` is not a str; it is empty.
+        """
+        wanted = capabilities.canonical(name)
+        if not wanted:
+            raise ValueError("the name of a capability must not be empty")
+        self._resolve(path)
+        return wanted in self.path_capabilities
+
+    def io_statistics(self) -> IOStatistics:
+        """Return what the output streams made here did together, once they are closed."""
+        with self._lock:
+            return self._finished.snapshot()
+
+    # --- writing ---
+
+    def create(
+        self,
+        path: StrPath,
+        *,
+        overwrite: bool = True,
+        recursive: bool = True,
+        permission: int | None = None,
+        buffer_size: int | str | None = None,
+        replication: int | None = None,
+        block_size: int | str | None = None,
+        flags: CreateFlag | Iterable[CreateFlag] | None = None,
+        create_parent: bool | None = None,
+        **options: OptionValue,
+    ) -> FSDataOutputStream:
+        """Create a file and open it for writing.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        overwrite : bool
+            Replace a file that exists: its data is gone at once. False is an atomic check.
+        recursive : bool
+            Make missing parent directories.
+        permission : int, optional
+            Mode bits, 0o666 if left out; the umask is applied.
+        buffer_size, block_size : int or str, optional
+            Bytes, as hints: ``65536``, ``"128m"``. A buffer size of 0 hands every write on at once.
+        replication : int, optional
+            Copies, on stores that keep several.
+        flags : set of CreateFlag, optional
+            FileContext's form, instead of `overwrite`: CREATE refuses a file that exists,
+            OVERWRITE or APPEND one that does not, together with CREATE they take both.
+        create_parent : bool, optional
+            FileContext's name for `recursive`.
+        **options
+            Must be honoured: ``checksum_type``, ``bytes_per_checksum``, ``sync_on_close``,
+            ``progress``, or keys with a dot as for ``create_file(path).must``.
+
+        Raises
+        ------
+        FileExistsError
+            The file exists and may not be replaced; checked here, not at close, unless
+            ``contract_options["create-check-at"]`` says otherwise.
+        PathIsDirectoryError, ParentNotDirectoryError
+            The path is a directory; an ancestor is a file.
+        FileNotFoundError
+            A parent is missing and not to be made, or the file is and the flags need it.
+        InvalidPathError, ValueError, TypeError
+            A bad name, a value out of range, an unknown option. Nothing was touched.
+        PermissionError, OSError
+            The store refuses.
+
+        Notes
+        -----
+        On return an empty file is at the path, visible to all (not on object stores).
+        Source: Hadoop's FileSystem.create and FileContext.create; contract CREATE-1 to CREATE-22.
+        """
+        if flags is None:
+            chosen = CreateFlag.CREATE | CreateFlag.OVERWRITE if overwrite else CreateFlag.CREATE
+        else:
+            chosen = CreateFlag.joined(flags)
+        asked = options_of.asked(
+            permission=permission,
+            buffer_size=buffer_size,
+            replication=replication,
+            block_size=block_size,
+        )
+        wanted = asked | options_of.required(options)
+        return self._build(
+            path, chosen, wanted, recursive if create_parent is None else create_parent
+        )
+
+    def append(
+        self, path: StrPath, *, buffer_size: int | str | None = None, **options: OptionValue
+    ) -> FSDataOutputStream:
+        """Open a file to write after what is there; until then nothing about it changes.
+
+        Raises
+        ------
+        FileNotFoundError, IsADirectoryError
+            It is missing; it is a directory.
+        io.UnsupportedOperation
+            The store cannot append (``fs.capability.paths.append`` is False).
+        PermissionError, OSError
+            The store refuses.
+
+        Notes
+        -----
+        Options as for :meth:`create`. Source: Hadoop's FileSystem.append; contract APPEND-1 to 18.
+        """
+        wanted = options_of.asked(buffer_size=buffer_size) | options_of.required(options)
+        return self._build(path, CreateFlag.APPEND, wanted, False)
+
+    def create_file(self, path: StrPath) -> FileBuilder:
+        """Return a builder that creates a file: it overwrites and makes no parents unless told."""
+        return FileBuilder(self, os.fspath(path), CreateFlag.CREATE | CreateFlag.OVERWRITE)
+
+    def append_file(self, path: StrPath) -> FileBuilder:
+        """Return a builder that appends to a file."""
+        return FileBuilder(self, os.fspath(path), CreateFlag.APPEND)
+
+    def _build(
+        self, path: StrPath, flags: CreateFlag, options: Options, create_parent: bool
+    ) -> FSDataOutputStream:
+        self._check_known(options, self.create_options)
+        resolved = self._resolve_to_change(path)
+        wanted = CreateOptions(options, create_parent)
+        if CreateFlag.SYNC_BLOCK in flags and wanted.sync_on_close is None:
+            wanted.sync_on_close = True
+        self._check_create(wanted)
+        if CreateFlag.APPEND not in flags:
+            if CreateFlag.CREATE not in flags:
+                self._status(resolved)  # OVERWRITE alone needs a file
+            return self._create_at(resolved, CreateFlag.OVERWRITE in flags, wanted)
+        if not self.has_path_capability(path, capabilities.APPEND):
+            raise unsupported("append", self.store_name, resolved)
+        while True:
+            try:
+                return self._track(self._append(resolved, wanted), resolved, "ab")
+            except FileNotFoundError:
+                if CreateFlag.CREATE not in flags:
+                    raise
+            try:
+                return self._create_at(resolved, False, wanted)
+            except PathIsDirectoryError:
+                raise
+            except FileExistsError:
+                continue  # somebody made it in between: append to that
+
+    def _create_at(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
+        if path == "/":
+            raise PathIsDirectoryError(errno.EISDIR, "create: path is the root directory", path)
+        stream = self._create(path, overwrite, options)
+        return self._track(stream, path, "wb" if overwrite else "xb")
+
+    @staticmethod
+    def _check_known(options: Options, known: frozenset[str]) -> None:
+        for key, (_, wish) in options.items():
+            if wish is Wish.MUST and key not in known:
+                raise ValueError(f"mandatory option {key!r} is unknown here or cannot be had")
+
+    def _check_create(self, wanted: CreateOptions) -> None:  # noqa: B027
+        """Refuse options that are known but cannot be had with these values."""
+
+    def _track(self, stream: FSDataOutputStream, path: str, mode: str) -> FSDataOutputStream:
+        stream._bind(self, self._public_name(path), mode)
+        with self._lock:
+            self._streams.add(stream)
+        return stream
+
+    def _release(self, stream: FSDataOutputStream) -> None:
+        """Forget a stream that has ended, and add up what it did: once."""
+        with self._lock:
+            if stream in self._streams:
+                self._streams.discard(stream)
+                self._finished = aggregate((self._finished, stream.io_statistics()))
+
+    # --- reading ---
+
+    def open(self, path: StrPath, *, buffer_size: int | str | None = None) -> FSDataInputStream:
+        """Open a file for reading.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        buffer_size : int or str, optional
+            Bytes to read ahead; ``io.file.buffer.size`` or 64 KiB if left out, 0 for none.
+
+        Raises
+        ------
+        FileNotFoundError, NotAFileError
+            It is missing; it is a directory. Found out here, not at the first read.
+        PermissionError, OSError
+            The store refuses.
+
+        Notes
+        -----
+        Source: Hadoop's FileSystem.open; contract READ-1 to READ-18.
+        """
+        if buffer_size is None:
+            size = self._conf.get_long_bytes("io.file.buffer.size", _READ_AHEAD_BYTES)
+        else:
+            size = options_of.as_size(buffer_size)
+        return self._open(self._resolve(path), max(size, 1))
+
+    def open_file(self, path: StrPath) -> OpenFileBuilder:
+        """Return a builder that opens a file for reading; its build() returns a future."""
+        return OpenFileBuilder(self, os.fspath(path))
+
+    # --- looking ---
+
+    def get_file_status(self, path: StrPath) -> FileStatus:
+        """Return what the store knows about a path; symbolic links are followed.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        return self._status(self._resolve(path))
+
+    def exists(self, path: StrPath) -> bool:
+        """Whether there is anything at the path."""
+        return self._status_or_none(path) is not None
+
+    def is_file(self, path: StrPath) -> bool:
+        """Whether there is a regular file."""
+        status = self._status_or_none(path)
+        return status is not None and status.is_file
+
+    def is_directory(self, path: StrPath) -> bool:
+        """Whether there is a directory."""
+        status = self._status_or_none(path)
+        return status is not None and status.is_directory
+
+    def _status_or_none(self, path: StrPath) -> FileStatus | None:
+        try:
+            return self._status(self._resolve(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def list_status(self, path: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
+        """Return the direct children of a directory, or the file itself; in no order.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A directory or a file.
+        filter : callable, optional
+            Takes a path, as in ``FileStatus.path``, and says whether to include it.
+
+        Raises
+        ------
+        FileNotFoundError, PermissionError
+            There is nothing; it may not be read.
+        """
+        found = self._list(self._resolve(path))
+        return [status for status in found if filter is None or filter(status.path)]
+
+    def list_status_iterator(
+        self, path: StrPath, filter: PathFilter | None = None
+    ) -> Iterator[FileStatus]:
+        """Return the same as :meth:`list_status` as an iterator; a missing path fails here."""
+        return iter(self.list_status(path, filter))
+
+    def list_files(self, path: StrPath, recursive: bool = False) -> Iterator[FileStatus]:
+        """Return the files in a directory, or the file itself, as an iterator.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A directory or a file; a missing one fails here.
+        recursive : bool
+            Include the files of all directories below. A symbolic link to a directory that leads
+            back to an ancestor is not followed.
+        """
+        resolved = self._resolve(path)
+        status = self._status(resolved)
+        if not status.is_directory:
+            return iter((status,))
+        return self._walk_files(self._list(resolved), recursive, (status.file_id,))
+
+    def _walk_files(
+        self, entries: Iterable[FileStatus], recursive: bool, ancestors: tuple[object, ...]
+    ) -> Iterator[FileStatus]:
+        for entry in entries:
+            if not entry.is_directory:
+                yield entry
+            elif recursive and (entry.file_id is None or entry.file_id not in ancestors):
+                below = self._list(self._store_path(entry))
+                yield from self._walk_files(below, True, (*ancestors, entry.file_id))
+
+    def glob_status(self, pattern: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
+        r"""Return what matches a pattern, sorted by path; an empty list if nothing does.
+
+        Parameters
+        ----------
+        pattern : str or os.PathLike
+            ``?`` and ``*`` within one element, ``[a-c]``, ``[^a]``, ``{one,two}`` also across
+            elements, ``\`` before a literal character.
+        filter : callable, optional
+            As for :meth:`list_status`, applied to whole matches.
+
+        Raises
+        ------
+        PermissionError
+            A directory on the way may not be read.
+        ValueError
+            A bracket or brace is never closed.
+        """
+        from .globbing import glob
+
+        found = glob(self._resolve(pattern), self._status, self._list)
+        return [status for status in found if filter is None or filter(status.path)]
+
+    def get_content_summary(self, path: StrPath) -> ContentSummary:
+        """Count files, directories and bytes at and below a path.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        status = self._status(self._resolve(path))
+        length, files, directories, consumed = 0, 0, 0, 0
+        pending: list[tuple[FileStatus, tuple[object, ...]]] = [(status, ())]
+        while pending:
+            entry, ancestors = pending.pop()
+            if not entry.is_directory:
+                files += 1
+                length += entry.length
+                consumed += entry.length * entry.replication
+                continue
+            directories += 1
+            if entry.file_id is None or entry.file_id not in ancestors:
+                below = (*ancestors, entry.file_id)
+                pending += [(child, below) for child in self._list(self._store_path(entry))]
+        return ContentSummary(length, files, directories, consumed)
+
+    def get_file_block_locations(
+        self, path: StrPath | FileStatus, start: int = 0, length: int | None = None
+    ) -> list[BlockLocation]:
+        """Return where a stretch of a file lies; nothing for directories and past the end.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or FileStatus
+            The file.
+        start, length : int
+            Bytes; to the end if `length` is left out.
+
+        Raises
+        ------
+        ValueError
+            `start` or `length` is negative.
+        """
+        if start < 0 or (length is not None and length < 0):
+            raise ValueError(f"start={start}, length={length} must not be negative")
+        status = self.get_file_status(path) if isinstance(path, (str, os.PathLike)) else path
+        if not status.is_file or start >= status.length or length == 0:
+            return []
+        end = status.length if length is None else min(start + length, status.length)
+        return self._block_locations(status, start, end)
+
+    def get_default_block_size(self, path: StrPath | None = None) -> int:
+        """Return the block size in bytes that new files get; `path` need not exist."""
+        return self.get_server_defaults().block_size
+
+    def get_enclosing_root(self, path: StrPath) -> str:
+        """Return the directory within which rename works for `path`, which need not exist."""
+        self._resolve(path)
+        return "/"
+
+    # --- changing ---
+
+    def mkdirs(
+        self, path: StrPath, permission: int | None = None, *, create_parent: bool = True
+    ) -> bool:
+        """Make a directory and its missing parents; one that exists is left as it is.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The directory.
+        permission : int, optional
+            Mode bits, 0o777 if left out; the umask is applied.
+        create_parent : bool
+            Make missing parents; otherwise one that is missing is FileNotFoundError.
+
+        Returns
+        -------
+        bool
+            True.
+
+        Raises
+        ------
+        FileExistsError, ParentNotDirectoryError
+            The path is a file; an ancestor is.
+        """
+        wanted = None if permission is None else options_of.as_permission(permission)
+        self._mkdirs(self._resolve_to_change(path), wanted, create_parent)
+        return True
+
+    def delete(self, path: StrPath, recursive: bool = False) -> bool:
+        """Remove a file or a directory.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            What to remove. Removing a file or an empty directory is atomic.
+        recursive : bool
+            Remove a directory with everything in it; not in one step unless
+            ``contract_options["supports-atomic-directory-delete"]``.
+
+        Returns
+        -------
+        bool
+            False if there was nothing to do. Callers need not look.
+
+        Raises
+        ------
+        OSError
+            A directory is not empty (``ENOTEMPTY``) and `recursive` is False.
+        PermissionError
+            It may not be removed; the root never may.
+        """
+        resolved = self._resolve_to_change(path)
+        if resolved == "/":
+            raise PermissionError(errno.EPERM, "delete: the root directory stays", resolved)
+        return self._delete(resolved, recursive)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def rename(self, src: StrPath, dst: StrPath, option: None = None) -> bool: ...
+        @overload
+        def rename(self, src: StrPath, dst: StrPath, option: Rename) -> None: ...
+
+    def rename(self, src: StrPath, dst: StrPath, option: Rename | None = None) -> bool | None:
+        """Move a file or a directory, with everything in it.
+
+        Parameters
+        ----------
+        src, dst : str or os.PathLike
+            From and to.
+        option : Rename, optional
+            Left out: Hadoop's FileSystem.rename. A `dst` that is a directory takes `src` in under
+            its own name; what else differs from store to store is in :attr:`contract_options`.
+            Rename.NONE and Rename.OVERWRITE: FileContext's exact form. `dst` is the name itself,
+            and either kept (NONE, also in a race) or replaced in one step (OVERWRITE).
+
+        Returns
+        -------
+        bool or None
+            Whether anything was moved; None for the exact form, which raises instead.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no source; for the exact form, no parent of the destination.
+        FileExistsError
+            The destination may not be replaced, or is the source.
+        ParentNotDirectoryError, OSError
+            A parent of the destination is a file; a directory is not empty (``ENOTEMPTY``); the
+            destination is below the source (``EINVAL``) or on another volume (``EXDEV``).
+
+        Notes
+        -----
+        Atomic for observers where ``contract_options["supports-atomic-rename"]``.
+        Source: contract RENAME-1 to RENAME-15 and RENAME-16 to RENAME-24.
+        """
+        source, destination = self._resolve_to_change(src), self._resolve_to_change(dst)
+        if option is None:
+            return self._rename(source, destination)
+        if not isinstance(option, Rename):
+            raise TypeError(f"option must be hflush.Rename, not {type(option).__name__}")
+        self._rename_exact(source, destination, option is Rename.OVERWRITE)
+        return None
+
+    def delete_on_exit(self, path: StrPath) -> bool:
+        """Remove `path`, with everything in it, when this file system is closed.
+
+        Returns
+        -------
+        bool
+            False if there is nothing at the path now; then nothing will be removed.
+        """
+        resolved = self._resolve_to_change(path)
+        if not self.exists(path):
+            return False
+        with self._lock:
+            self._doomed.add(resolved)
+        return True
+
+    def _remove_at_exit(self, path: str) -> None:
+        try:
+            self._delete(path, True)
+        except OSError as failure:
+            import logging
+
+            logging.getLogger(__name__).warning("delete on exit: %s", failure)
+
+    def bulk_delete(self, base: StrPath) -> BulkDelete:
+        """Return an object that removes many paths below `base`, a page at a time."""
+        return BulkDelete(self, self._resolve(base))
+
+    def copy_from_local_file(
+        self, src: StrPath, dst: StrPath, delete_source: bool = False, overwrite: bool = True
+    ) -> None:
+        """Copy a local file or tree to here, into `dst` if that is a directory.
+
+        Checksums of local files that have sidecars are verified.
+
+        Raises
+        ------
+        FileNotFoundError, FileExistsError, OSError
+            There is no source; something is in the way; a tree and a file meet.
+        """
+        from .transfer import copy
+
+        local = self._local_files(raw=False)
+        copy(
+            local,
+            local._resolve(src),
+            self,
+            self._resolve(dst),
+            delete_source=delete_source,
+            overwrite=overwrite,
+        )
+
+    def copy_to_local_file(
+        self,
+        src: StrPath,
+        dst: StrPath,
+        delete_source: bool = False,
+        use_raw_local: bool = False,
+        overwrite: bool = True,
+    ) -> None:
+        """Copy a file or tree from here to local files, into `dst` if that is a directory.
+
+        Checksum sidecars are written beside them unless `use_raw_local`.
+
+        Raises
+        ------
+        FileNotFoundError, FileExistsError, OSError
+            As :meth:`copy_from_local_file`.
+        """
+        from .transfer import copy
+
+        local = self._local_files(raw=use_raw_local)
+        copy(
+            self,
+            self._resolve(src),
+            local,
+            local._resolve(dst),
+            delete_source=delete_source,
+            overwrite=overwrite,
+        )
+
+    def _local_files(self, raw: bool) -> FileSystem:
+        configuration = self._conf.copy()
+        configuration["fs.file.checksum"] = not raw
+        return FileSystem.get("file:///", configuration)
+
+    # --- what only some stores have ---
+
+    def get_status(self) -> FsStatus:
+        """Return how full the store is."""
+        raise self._refuse("get_status")
+
+    def get_server_defaults(self) -> FsServerDefaults:
+        """Return what the store uses where the caller says nothing."""
+        raise self._refuse("get_server_defaults")
+
+    def get_file_checksum(self, path: StrPath) -> FileChecksum:
+        """Return a checksum of the whole content of a file."""
+        raise self._refuse("get_file_checksum", path)
+
+    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
+        """Set times, in milliseconds since the epoch; -1 leaves one as it is.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        raise self._refuse("set_times", path)
+
+    def set_permission(self, path: StrPath, permission: int) -> None:
+        """Set the mode bits exactly; no umask is applied."""
+        raise self._refuse("set_permission", path)
+
+    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
+        """Set owner and group by name; None leaves one as it is."""
+        raise self._refuse("set_owner", path)
+
+    def set_replication(self, path: StrPath, replication: int) -> bool:
+        """Set how many copies the store keeps."""
+        raise self._refuse("set_replication", path)
+
+    def set_write_checksum(self, write: bool) -> None:
+        """Let this instance write checksums of new files, or not."""
+        raise self._refuse("set_write_checksum")
+
+    def set_verify_checksum(self, verify: bool) -> None:
+        """Let this instance verify what it reads, or not."""
+        raise self._refuse("set_verify_checksum")
+
+    def truncate(self, path: StrPath, length: int) -> bool:
+        """Cut a file to its first `length` bytes.
+
+        Returns
+        -------
+        bool
+            True: done. False (hdfs): the last block is being shortened in the background.
+
+        Raises
+        ------
+        ValueError
+            `length` is negative, or more than the file has.
+        FileNotFoundError, IsADirectoryError
+            It is missing; it is a directory.
+        """
+        raise self._refuse("truncate", path)
+
+    def concat(self, path: StrPath, sources: Sequence[StrPath]) -> None:
+        """Move the contents of `sources` to the end of a file; they vanish."""
+        raise self._refuse("concat", path)
+
+    def copy(self, src: StrPath, dst: StrPath, *, overwrite: bool = False) -> None:
+        """Let the store copy a file or tree without its bytes passing through here."""
+        raise self._refuse("copy", src)
+
+    def create_symlink(self, target: StrPath, link: StrPath, create_parent: bool = False) -> None:
+        """Create a symbolic link."""
+        raise self._refuse("create_symlink", link)
+
+    def get_link_target(self, path: StrPath) -> str:
+        """Return what a symbolic link points to."""
+        raise self._refuse("get_link_target", path)
+
+    @property
+    def supports_symlinks(self) -> bool:
+        """Whether symbolic links can be created here. Existing local ones are followed."""
+        return capabilities.SYMLINKS in self.path_capabilities
+
+    def get_path_handle(
+        self, status: FileStatus, changed: bool = False, moved: bool = False
+    ) -> bytes:
+        """Return an opaque, serialisable reference to a file.
+
+        Parameters
+        ----------
+        status : FileStatus
+            The file, as it was seen.
+        changed, moved : bool
+            Whether the reference stays good when the file's content changes, when it is moved.
+        """
+        raise self._refuse("get_path_handle", status.path)
+
+    def open_path_handle(
+        self, handle: bytes, *, buffer_size: int | str | None = None
+    ) -> FSDataInputStream:
+        """Open what a path handle refers to.
+
+        Raises
+        ------
+        InvalidPathHandleError
+            It is gone, or has changed and may not have.
+        """
+        raise self._refuse("open_path_handle")
+
+    def msync(self) -> None:
+        """Let later reads of this client see at least everything done before."""
+        raise self._refuse("msync")
+
+    def list_corrupt_file_blocks(self, path: StrPath) -> Iterator[str]:
+        """Return the paths of files below `path` that have corrupt blocks."""
+        raise self._refuse("list_corrupt_file_blocks", path)
+
+    def recover_lease(self, path: StrPath) -> bool:
+        """Take a file from a writer that is gone; whether it is closed now."""
+        raise self._refuse("recover_lease", path)
+
+    def is_file_closed(self, path: StrPath) -> bool:
+        """Whether nobody is writing a file."""
+        raise self._refuse("is_file_closed", path)
+
+    def set_safe_mode(self, action: str) -> bool:
+        """Ask for or change the store's safe mode."""
+        raise self._refuse("set_safe_mode")
+
+    def create_multipart_uploader(self, base: StrPath) -> Any:
+        """Return an object that uploads files below `base` in parts, from several processes."""
+        raise self._refuse("create_multipart_uploader", base)
+
+    def list_multipart_uploads(self, prefix: StrPath) -> Sequence[Any]:
+        """Return the uploads under a prefix that were begun and not ended."""
+        raise self._refuse("list_multipart_uploads", prefix)
+
+    def abort_multipart_uploads(self, prefix: StrPath, older_than: float = 0.0) -> int:
+        """Abort the uploads under a prefix that are older than so many seconds; how many."""
+        raise self._refuse("abort_multipart_uploads", prefix)
+
+    def _refuse(self, operation: str, path: StrPath | None = None) -> Exception:
+        resolved = None if path is None else self._resolve(path)
+        return unsupported(operation, self.store_name, resolved)
+
+    # --- what a store implements: paths are normalised and absolute ---
+
+    @abstractmethod
+    def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream: ...
+
+    @abstractmethod
+    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream: ...
+
+    @abstractmethod
+    def _open(self, path: str, buffer_size: int) -> FSDataInputStream: ...
+
+    @abstractmethod
+    def _status(self, path: str) -> FileStatus: ...
+
+    @abstractmethod
+    def _list(self, path: str) -> list[FileStatus]: ...
+
+    @abstractmethod
+    def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None: ...
+
+    @abstractmethod
+    def _delete(self, path: str, recursive: bool) -> bool: ...
+
+    @abstractmethod
+    def _rename(self, source: str, destination: str) -> bool: ...
+
+    @abstractmethod
+    def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None: ...
+
+    def _block_locations(self, status: FileStatus, start: int, end: int) -> list[BlockLocation]:
+        """Return one location on this host, as stores without locality do."""
+        return [BlockLocation(start, end - start, ("localhost",), ("localhost:9866",))]
+
+    def _default_working_directory(self) -> str:
+        return self.home_directory
+
+    def _public_name(self, path: str) -> str:
+        """Return the name under which hflush.open finds a path."""
+        return self.uri + path[1:]
+
+    def _store_path(self, status: FileStatus) -> str:
+        """Return the path of a status, which may hold names that cannot be created."""
+        prefix = self._public_name("/")
+        return "/" + status.path[len(prefix) :]
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what has been set on this instance beyond its configuration."""
+        return {"_working_directory": self._working_directory} if self._working_directory else {}
+
+    def _accepts(self, location: Location) -> bool:
+        return (location.scheme, location.authority) == (self._scheme, self._authority)
+
+    def _resolve(self, path: StrPath) -> str:
+        """Return the absolute, normalised path of what the caller wrote.
+
+        Raises
+        ------
+        TypeError, InvalidPathError
+            It is no text; it is no name.
+        ValueError
+            It is a URL of another file system.
+        """
+        location = paths.parse(path)
+        if location.scheme is not None and not self._accepts(location):
+            raise ValueError(f"wrong file system: {os.fspath(path)!r} is not in {self.uri}")
+        if location.path.startswith("/"):
+            return paths.normalize(location.path)
+        return paths.normalize(location.path, self.working_directory)
+
+    def _resolve_to_change(self, path: StrPath) -> str:
+        """Return the same for an operation that changes what is there: names may be reserved."""
+        return self._resolve(path)
+
+
+class BulkDelete:
+    """Removes many paths below a base, a page at a time. Made by ``fs.bulk_delete(base)``.
+
+    Attributes
+    ----------
+    page_size : int
+        How many paths one call takes at most.
+    """
+
+    page_size = 1000
+
+    def __init__(self, filesystem: FileSystem, base: str) -> None:
+        self._filesystem = filesystem
+        self._base = base
+
+    def delete(self, paths_to_delete: Sequence[StrPath]) -> list[tuple[str, OSError]]:
+        """Remove files and empty directories; missing ones and duplicates are fine.
+
+        Parameters
+        ----------
+        paths_to_delete : sequence of str or os.PathLike
+            Absolute paths or URLs, below the base; at most `page_size`.
+
+        Returns
+        -------
+        list of (str, OSError)
+            What could not be removed, and why: a directory that is not empty stays.
+
+        Raises
+        ------
+        ValueError
+            Too many, a relative one, or one outside the base. Nothing was removed.
+        """
+        if len(paths_to_delete) > self.page_size:
+            raise ValueError(f"{len(paths_to_delete)} paths, a page holds {self.page_size}")
+        resolved = [(os.fspath(path), self._check(path)) for path in paths_to_delete]
+        failures: list[tuple[str, OSError]] = []
+        for path, inside in resolved:
+            try:
+                self._filesystem.delete(inside)
+            except OSError as failure:  # noqa: PERF203
+                failures.append((path, failure))
+        return failures
+
+    def _check(self, path: StrPath) -> str:
+        if not paths.parse(path).path.startswith("/"):
+            raise ValueError(f"{os.fspath(path)!r} is not absolute")
+        resolved = self._filesystem._resolve_to_change(path)
+        if not paths.is_under(resolved, self._base):
+            raise ValueError(f"{os.fspath(path)!r} is not below {self._base}")
+        return resolved
+
+    def close(self) -> None:
+        """Nothing to release; Hadoop has it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# --- instances -----------------------------------------------------------------------------------
+
+_READ_AHEAD_BYTES = 64 << 10
+
+_factories: dict[str, Factory] = {}
+_cache: dict[tuple[object, ...], FileSystem] = {}
+_cache_lock = threading.RLock()
+
+
+def _forget_after_fork() -> None:
+    """In a child: connections and locks of the parent's file systems are not ours."""
+    global _cache_lock  # noqa: PLW0603
+    _cache_lock = threading.RLock()
+    _cache.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _locate(url: StrPath | None, conf: Configuration) -> Location:
+    """Return where a URL points; ``fs.defaultFS`` gives scheme and authority if it has none."""
+    if url is not None:
+        location = paths.parse(url)
+        if location.scheme is not None:
+            return location
+    default = conf.get("fs.defaultFS", "file:///")
+    location = paths.parse(default)
+    if location.scheme is None:
+        raise UnsupportedFileSystemError(
+            errno.EPROTONOSUPPORT, f"fs.defaultFS has no scheme: {default!r}", default
+        )
+    return location
+
+
+def _make(location: Location, conf: Configuration) -> FileSystem:
+    if location.scheme is None:
+        raise InternalError(f"a location without a scheme: {location!r}")
+    factory = _factories.get(location.scheme)
+    if factory is None:
+        served = ", ".join(sorted(_factories))
+        url = f"{location.scheme}://{location.authority}/"
+        raise UnsupportedFileSystemError(
+            errno.EPROTONOSUPPORT,
+            f"no file system for scheme {location.scheme!r}; there are {served}",
+            url,
+        )
+    return factory(location.scheme, location.authority, conf)
+
+
+def _reconnect(uri: str, conf: dict[str, str], settings: dict[str, Any]) -> FileSystem:
+    """Make the other end of a pickled file system; what was set on it makes it one of its own."""
+    configuration = Configuration(load_defaults=False)
+    configuration.update(conf)
+    if not settings:
+        return FileSystem.get(uri, configuration)
+    filesystem = FileSystem.new_instance(uri, configuration)
+    for name, value in settings.items():
+        setattr(filesystem, name, value)
+    return filesystem

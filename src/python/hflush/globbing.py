@@ -1,0 +1,166 @@
+r"""Hadoop's glob patterns.
+
+``?``, ``*``, ``[a-c]``, ``[^a]``, ``{one,two}``, and ``\`` before a literal character.
+
+Wildcards match within one element and never cross ``/``; names that begin with a dot match too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .paths import child
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .status import FileStatus
+
+    Status = Callable[[str], FileStatus]
+    Listing = Callable[[str], Iterable[FileStatus]]
+
+__all__ = ["expand_braces", "glob", "translate"]
+
+_MAGIC = frozenset("?*[{\\")
+
+
+def glob(pattern: str, status: Status, listing: Listing) -> list[FileStatus]:
+    """Return what matches an absolute pattern, sorted by path; nothing is an empty list.
+
+    Parameters
+    ----------
+    pattern : str
+        Normalised but for its wildcards.
+    status, listing : callable
+        How to ask for one path and for the children of a directory; a missing path is
+        FileNotFoundError.
+
+    Raises
+    ------
+    ValueError
+        A bracket or brace that is never closed.
+    PermissionError
+        A directory on the way cannot be read.
+    """
+    found: dict[str, FileStatus] = {}
+    for alternative in expand_braces(pattern):
+        for match in _match(alternative, status, listing):
+            found[match.path] = match
+    return [found[path] for path in sorted(found)]
+
+
+def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatus]:
+    elements = [element for element in pattern.split("/") if element]
+    candidates = ["/"]
+    for number, element in enumerate(elements):
+        if _MAGIC.isdisjoint(element):
+            candidates = [child(candidate, element) for candidate in candidates]
+            continue
+        matches = re.compile(translate(element)).fullmatch
+        found = [
+            (child(candidate, entry.name), entry)
+            for candidate in candidates
+            for entry in _entries(candidate, status, listing)
+            if matches(entry.name)
+        ]
+        if number == len(elements) - 1:
+            yield from (entry for _, entry in found)
+            return
+        candidates = [path for path, entry in found if entry.is_directory]
+    for candidate in candidates:
+        try:
+            yield status(candidate)
+        except (FileNotFoundError, NotADirectoryError):  # noqa: PERF203
+            continue
+
+
+def _entries(directory: str, status: Status, listing: Listing) -> Iterable[FileStatus]:
+    try:
+        return listing(directory) if status(directory).is_directory else ()
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Return the patterns that the alternatives ``{a,b}`` stand for, nested ones too.
+
+    Raises
+    ------
+    ValueError
+        A brace that is never closed.
+    """
+    start = _find(pattern, "{", 0)
+    if start < 0:
+        return [pattern]
+    depth, begin, alternatives = 0, start + 1, []
+    position = start
+    while position < len(pattern):
+        character = pattern[position]
+        if character == "\\":
+            position += 1
+        elif character == "{":
+            depth += 1
+        elif character == "," and depth == 1:
+            alternatives.append(pattern[begin:position])
+            begin = position + 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                alternatives.append(pattern[begin:position])
+                head, tail = pattern[:start], pattern[position + 1 :]
+                return [one for part in alternatives for one in expand_braces(head + part + tail)]
+        position += 1
+    raise ValueError(f"unclosed brace in pattern {pattern!r}")
+
+
+def _find(text: str, wanted: str, start: int) -> int:
+    """Where `wanted` stands without a backslash before it, or -1."""
+    position = start
+    while position < len(text):
+        if text[position] == "\\":
+            position += 1
+        elif text[position] == wanted:
+            return position
+        position += 1
+    return -1
+
+
+def translate(element: str) -> str:
+    """Return the regular expression of one element of a pattern, its braces expanded before.
+
+    Raises
+    ------
+    ValueError
+        A bracket that is never closed, or a backslash at the end.
+    """
+    expression = ["(?s:"]
+    position = 0
+    while position < len(element):
+        character = element[position]
+        if character == "*":
+            expression.append(".*")
+        elif character == "?":
+            expression.append(".")
+        elif character == "[":
+            end = _find(element, "]", position + 2)
+            if end < 0:
+                raise ValueError(f"unclosed bracket in pattern {element!r}")
+            expression.append(_bracket(element[position + 1 : end]))
+            position = end
+        elif character == "\\":
+            position += 1
+            if position == len(element):
+                raise ValueError(f"nothing follows the backslash in pattern {element!r}")
+            expression.append(re.escape(element[position]))
+        else:
+            expression.append(re.escape(character))
+        position += 1
+    return "".join((*expression, ")"))
+
+
+def _bracket(body: str) -> str:
+    negated = body[0] in "^!"
+    inner = body[1:] if negated else body
+    escaped = inner.replace("[", r"\[").replace("^", r"\^").replace("&&", r"&\&")
+    return f"[{'^' if negated else ''}{escaped}]"

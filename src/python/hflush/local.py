@@ -1,0 +1,592 @@
+"""Local files: raw, and with Hadoop's checksum sidecars."""
+
+# pathlib would be a third of the time that `import hflush` takes.
+# ruff: noqa: PTH109, PTH110, PTH111, PTH121
+
+from __future__ import annotations
+
+import errno
+import os
+from abc import abstractmethod
+from types import MappingProxyType
+
+from . import _core, capabilities, paths
+from . import builder as options_of
+from .errors import InvalidPathHandleError, invalid_path, unsupported
+from .filesystem import FileSystem
+from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
+from .streams import (
+    DowngradedOutputStream,
+    FSDataInputStream,
+    FSDataOutputStream,
+    UnbufferedDowngradedOutputStream,
+    UnbufferedOutputStream,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .builder import CreateOptions
+    from .configuration import Configuration
+    from .paths import Location, StrPath
+
+__all__ = ["ChecksumFileSystem", "LocalFileSystem"]
+
+_FILE_MODE = 0o666
+_DIRECTORY_MODE = 0o777
+_PACKET_BYTES = 64 << 10
+_CHECKSUM_READ_BYTES = 1 << 20
+_NS_PER_MS = 1_000_000
+
+
+class _LocalFiles(FileSystem):
+    """What raw and checksummed local files share.
+
+    Configuration: ``fs.permissions.umask-mode`` (else the umask of the process),
+    ``fs.local.block.size`` (32m; reported, local files have no blocks),
+    ``hflush.file.sync-on-close`` (false: close makes visible, not durable),
+    ``hflush.syncable.downgrade`` (false: hflush and hsync that cannot be had raise).
+    """
+
+    _namespace: _core.RawNamespace | _core.ChecksumNamespace
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        if authority:
+            raise ValueError(f"a {scheme} URL names no host, but this one names {authority!r}")
+        super().__init__(scheme, authority, conf)
+        self._block_size = self._conf.get_long_bytes("fs.local.block.size", 32 << 20)
+        if self._block_size <= 0:
+            raise ValueError(f"fs.local.block.size must be above 0, not {self._block_size}")
+        self._sync_on_close = self._conf.get_bool("hflush.file.sync-on-close")
+        self._downgrade = self._conf.get_bool("hflush.syncable.downgrade")
+        umask = self._conf.get("fs.permissions.umask-mode")
+        self._umask = None if umask is None else parse_umask(umask)
+
+    # --- what it is ---
+
+    @property
+    def home_directory(self) -> str:
+        """The home directory of the process' user."""
+        home = os.path.expanduser("~")
+        return home if home.startswith("/") else "/"
+
+    def _default_working_directory(self) -> str:
+        return os.getcwd()
+
+    def _public_name(self, path: str) -> str:
+        return path
+
+    @property
+    def contract_options(self) -> Mapping[str, object]:
+        """How this store behaves where stores differ: the options of contract §3, read-only."""
+        return MappingProxyType({**_SHARED_OPTIONS, **self._measured(), **self._own_options()})
+
+    def _measured(self) -> dict[str, object]:
+        return {
+            "is-case-sensitive": _is_case_sensitive(self.working_directory),
+            "max-path": os.pathconf("/", "PC_PATH_MAX"),
+            "sync-on-close": self._sync_on_close,
+            "downgrade-syncable": self._downgrade,
+        }
+
+    @abstractmethod
+    def _own_options(self) -> dict[str, object]: ...
+
+    # --- creating and opening ---
+
+    def _stream_type(self, options: CreateOptions) -> type[FSDataOutputStream]:
+        unbuffered = options.buffer_size == 0
+        if self._downgrade:
+            return UnbufferedDowngradedOutputStream if unbuffered else DowngradedOutputStream
+        return UnbufferedOutputStream if unbuffered else FSDataOutputStream
+
+    def _syncs_on_close(self, options: CreateOptions) -> bool:
+        return self._sync_on_close if options.sync_on_close is None else options.sync_on_close
+
+    def _masked(self, permission: int | None, default: int) -> int:
+        umask = process_umask() if self._umask is None else self._umask
+        return (default if permission is None else permission) & ~umask
+
+    def _input(
+        self, file: _core.InputFile, path: str, buffer_size: int, seeks_past_end: bool
+    ) -> FSDataInputStream:
+        return FSDataInputStream(
+            self, file, path, path, buffer_size=buffer_size, seeks_past_end=seeks_past_end
+        )
+
+    # --- the name space ---
+
+    def _status(self, path: str) -> FileStatus:
+        return self._converted(self._namespace.status(path))
+
+    def _list(self, path: str) -> list[FileStatus]:
+        return [self._converted(entry) for entry in self._namespace.list(path)]
+
+    def _converted(self, native: _core.LocalStatus) -> FileStatus:
+        is_directory = native.kind == "directory"
+        return FileStatus(
+            native.path,
+            kind=native.kind,
+            length=0 if is_directory else native.length,
+            replication=0 if is_directory else 1,
+            block_size=0 if is_directory else self._block_size,
+            modification_time_ns=native.mtime_ns,
+            access_time_ns=native.atime_ns,
+            owner=native.owner,
+            group=native.group,
+            permission=native.mode,
+            file_id=(native.device, native.inode),
+        )
+
+    def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None:
+        self._namespace.mkdirs(path, self._masked(permission, _DIRECTORY_MODE), create_parent)
+
+    def _delete(self, path: str, recursive: bool) -> bool:
+        return self._namespace.delete(path, recursive)
+
+    def _rename(self, source: str, destination: str) -> bool:
+        return self._namespace.rename(source, destination)
+
+    def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
+        self._namespace.rename_exact(source, destination, overwrite)
+
+    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
+        """Set times, in milliseconds since the epoch; -1 leaves one as it is.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        resolved = self._resolve_to_change(path)
+        self._namespace.set_times(resolved, _to_ns(modification_time), _to_ns(access_time))
+
+    def set_permission(self, path: StrPath, permission: int) -> None:
+        """Set the mode bits exactly; no umask is applied.
+
+        Raises
+        ------
+        ValueError
+            `permission` is not within 0 and 0o7777.
+        """
+        mode = options_of.as_permission(permission)
+        self._namespace.set_permission(self._resolve_to_change(path), mode)
+
+    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
+        """Set owner and group by name; None leaves one as it is.
+
+        Raises
+        ------
+        PermissionError
+            Only a privileged user may give files away.
+        """
+        self._namespace.set_owner(self._resolve_to_change(path), owner, group)
+
+    def get_status(self) -> FsStatus:
+        """Return how full the volume of the working directory is."""
+        path = self.working_directory
+        while not os.path.exists(path):
+            path = paths.parent(path)
+        return FsStatus(*self._namespace.fs_status(path))
+
+    def get_server_defaults(self) -> FsServerDefaults:
+        """Return what is used where the caller says nothing."""
+        return FsServerDefaults(
+            block_size=self._block_size,
+            bytes_per_checksum=self._conf.get_int("file.bytes-per-checksum", 512),
+            write_packet_size=_PACKET_BYTES,
+            file_buffer_size=self._conf.get_int("io.file.buffer.size", _PACKET_BYTES),
+            replication=1,
+            checksum_type=self._checksum_type(),
+        )
+
+    @abstractmethod
+    def _checksum_type(self) -> str: ...
+
+
+class LocalFileSystem(_LocalFiles):
+    """Local files as they are: scheme ``file``, no sidecars.
+
+    ``hflush`` hands everything to the operating system, ``hsync`` adds fdatasync and, for a new
+    file, makes its directory entry durable. Readers of a file that is overwritten see it shrink:
+    there are no snapshots. ``dfs.support.append`` set to false switches append off.
+    """
+
+    store_name = "raw local files"
+    create_options = options_of.CREATE_KEYS - {
+        options_of.CHECKSUM_TYPE,
+        options_of.BYTES_PER_CHECKSUM,
+    }
+    _namespace: _core.RawNamespace
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        super().__init__(scheme, authority, conf)
+        self._namespace = _core.RawNamespace()
+        self._appends = self._conf.get_bool("dfs.support.append", True)
+        names = {
+            capabilities.TRUNCATE,
+            capabilities.PERMISSIONS,
+            capabilities.PATH_HANDLES,
+            capabilities.BULK_DELETE,
+            capabilities.MULTIPART_UPLOADER,
+        }
+        self.path_capabilities = frozenset(
+            names | ({capabilities.APPEND} if self._appends else set())
+        )
+
+    def _own_options(self) -> dict[str, object]:
+        return {**_RAW_OPTIONS, "supports-append": self._appends}
+
+    def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
+        return self._namespace.create(
+            self._stream_type(options),
+            path,
+            overwrite=overwrite,
+            create_parent=options.create_parent,
+            permission=self._masked(options.permission, _FILE_MODE),
+            sync_on_close=self._syncs_on_close(options),
+        )
+
+    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
+        return self._namespace.append(
+            self._stream_type(options), path, sync_on_close=self._syncs_on_close(options)
+        )
+
+    def _open(self, path: str, buffer_size: int) -> FSDataInputStream:
+        file = self._namespace.open(path, verify=False)
+        return self._input(file, path, buffer_size, seeks_past_end=True)
+
+    def truncate(self, path: StrPath, length: int) -> bool:
+        """Cut a file to its first `length` bytes; True, for it is done on return.
+
+        Raises
+        ------
+        ValueError
+            `length` is negative, or more than the file has. Nothing was changed.
+        FileNotFoundError, IsADirectoryError
+            It is missing; it is a directory.
+        """
+        self._namespace.truncate(self._resolve_to_change(path), length)
+        return True
+
+    def get_path_handle(
+        self, status: FileStatus, changed: bool = False, moved: bool = False
+    ) -> bytes:
+        """Return a reference to a file at its path, exact unless `changed`.
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            `moved`: a moved file cannot be found again.
+        """
+        if moved:
+            raise unsupported("a path handle that survives a move", self.store_name, status.path)
+        if not status.is_file:
+            raise InvalidPathHandleError(errno.ESTALE, f"not a file but {status.kind}", status.path)
+        import json
+
+        seen = (
+            None
+            if changed
+            else _version(status.file_id, status.length, status.modification_time_ns)
+        )
+        return json.dumps([status.path, seen]).encode("ascii")
+
+    def open_path_handle(
+        self, handle: bytes, *, buffer_size: int | str | None = None
+    ) -> FSDataInputStream:
+        """Open what a path handle refers to.
+
+        Raises
+        ------
+        InvalidPathHandleError
+            It is gone, or has changed and may not have.
+        ValueError
+            `handle` was not made by :meth:`get_path_handle`.
+        """
+        import json
+
+        path, seen = json.loads(bytes(handle))
+        try:
+            stream = self.open(path, buffer_size=buffer_size)
+        except (FileNotFoundError, NotADirectoryError) as missing:
+            raise InvalidPathHandleError(
+                errno.ESTALE, "path handle: the file is gone", path
+            ) from missing
+        now = os.fstat(stream.fileno())
+        if seen not in (None, _version((now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)):
+            stream.close()
+            raise InvalidPathHandleError(errno.ESTALE, "path handle: the file has changed", path)
+        return stream
+
+    def create_multipart_uploader(self, base: StrPath) -> Any:
+        """Return an object that uploads files in parts: see :mod:`hflush.multipart`."""
+        from .multipart import MultipartUploader
+
+        return MultipartUploader(self, self._resolve_to_change(base))
+
+    def _checksum_type(self) -> str:
+        return "NULL"
+
+
+class ChecksumFileSystem(_LocalFiles):
+    """Local files with Hadoop's checksum sidecars: ``.name.crc`` beside ``name``.
+
+    Scheme ``file+crc``, or ``file`` with ``fs.file.checksum`` set: what Hadoop's LocalFileSystem
+    writes and reads. ``file.bytes-per-checksum`` (512) is the size of a chunk. Sidecars are
+    verified on read, hidden in listings, and follow rename, delete and changes of permission and
+    owner; their names cannot be used for files. Checksums cover whole chunks, so there is neither
+    hflush nor hsync, and no append.
+    """
+
+    store_name = "local files with crc sidecars"
+    path_capabilities = frozenset(
+        (capabilities.PERMISSIONS, capabilities.CHECKSUMS, capabilities.BULK_DELETE)
+    )
+    _namespace: _core.ChecksumNamespace
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        super().__init__(scheme, authority, conf)
+        self._namespace = _core.ChecksumNamespace()
+        self._bytes_per_checksum = self._conf.get_int("file.bytes-per-checksum", 512)
+        if self._bytes_per_checksum <= 0:
+            raise ValueError(
+                f"file.bytes-per-checksum must be above 0, not {self._bytes_per_checksum}"
+            )
+        self._writes_checksums = True
+        self._verifies_checksums = True
+
+    def _own_options(self) -> dict[str, object]:
+        return dict(_CHECKSUM_OPTIONS)
+
+    def _accepts(self, location: Location) -> bool:
+        return location.scheme in ("file", "file+crc") and not location.authority
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        if not self._writes_checksums:
+            settings["_writes_checksums"] = False
+        if not self._verifies_checksums:
+            settings["_verifies_checksums"] = False
+        return settings
+
+    def _resolve_to_change(self, path: StrPath) -> str:
+        resolved = self._resolve(path)
+        name = paths.basename(resolved)
+        if name.startswith(".") and name.endswith(".crc"):
+            raise invalid_path(
+                resolved, "names of the form '.x.crc' are those of checksum sidecars"
+            )
+        return resolved
+
+    def set_write_checksum(self, write: bool) -> None:
+        """Let this instance write sidecars of new files, or not.
+
+        Without one (a stale one is removed) a file is written as raw: hflush and hsync work, and
+        nothing is verified on read.
+        """
+        self._writes_checksums = bool(write)
+
+    def set_verify_checksum(self, verify: bool) -> None:
+        """Let this instance verify what it reads, or not."""
+        self._verifies_checksums = bool(verify)
+
+    def _check_create(self, wanted: CreateOptions) -> None:
+        if wanted.checksum_type == "CRC32C":
+            raise ValueError("sidecars hold CRC32 sums, not CRC32C")
+
+    def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
+        return self._namespace.create(
+            self._stream_type(options),
+            path,
+            overwrite=overwrite,
+            create_parent=options.create_parent,
+            permission=self._masked(options.permission, _FILE_MODE),
+            bytes_per_checksum=options.bytes_per_checksum or self._bytes_per_checksum,
+            sync_on_close=self._syncs_on_close(options),
+            write_checksum=self._writes_checksums and options.checksum_type != "NULL",
+        )
+
+    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
+        raise unsupported("append", self.store_name, path)
+
+    def _open(self, path: str, buffer_size: int) -> FSDataInputStream:
+        file = self._namespace.open(path, verify=self._verifies_checksums)
+        return self._input(file, path, buffer_size, seeks_past_end=False)
+
+    def get_file_checksum(self, path: StrPath) -> FileChecksum:
+        """Return the CRC-32 of the whole content, verified against the sidecar as it is read.
+
+        Raises
+        ------
+        ChecksumError
+            The content does not match its sidecar.
+        """
+        value = 0
+        with self.open(path) as stream:
+            while part := stream.read(_CHECKSUM_READ_BYTES):
+                value = _core.crc32(part, value)
+        return FileChecksum("COMPOSITE-CRC32", value.to_bytes(4, "big"))
+
+    def _checksum_type(self) -> str:
+        return "CRC32"
+
+
+def _make(scheme: str, authority: str, conf: Configuration) -> FileSystem:
+    checksummed = scheme == "file+crc" or conf.get_bool("fs.file.checksum")
+    return (ChecksumFileSystem if checksummed else LocalFileSystem)(scheme, authority, conf)
+
+
+FileSystem.register("file", _make)
+FileSystem.register("file+crc", _make)
+
+
+# --- permissions ---------------------------------------------------------------------------------
+
+
+def process_umask() -> int:
+    """Return the umask of the process, without the moment of another one that os.umask() needs."""
+    try:
+        with open("/proc/self/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"Umask:"):
+                    return int(line[6:], 8)
+    except OSError:
+        pass
+    umask = os.umask(0o022)
+    os.umask(umask)
+    return umask
+
+
+def parse_umask(text: str) -> int:
+    """Return the umask that ``fs.permissions.umask-mode`` means: ``022``, ``u=rwx,g=rx,o=``.
+
+    Raises
+    ------
+    ValueError
+        Neither octal nor a list of what stays allowed.
+    """
+    stripped = text.strip()
+    try:
+        umask = int(stripped, 8)
+    except ValueError:
+        return _symbolic_umask(stripped)
+    if not 0 <= umask <= 0o777:
+        raise ValueError(f"a umask must be within 0 and 777 (octal), not {text!r}")
+    return umask
+
+
+def _symbolic_umask(text: str) -> int:
+    bits = {"r": 4, "w": 2, "x": 1}
+    shifts = {"u": 6, "g": 3, "o": 0}
+    allowed = {who: 7 for who in shifts}
+    for clause in text.split(","):
+        who, equals, letters = clause.strip().partition("=")
+        if not equals or not set(who) <= set("ugoa") or not set(letters) <= bits.keys():
+            raise ValueError(f"a umask must be like 022 or u=rwx,g=rx,o=, not {text!r}")
+        for one in "ugo" if "a" in who or not who else who:
+            allowed[one] = sum(bits[letter] for letter in set(letters))
+    return sum((7 & ~allowed[who]) << shift for who, shift in shifts.items())
+
+
+# --- small things --------------------------------------------------------------------------------
+
+
+def _to_ns(milliseconds: int) -> int | None:
+    return None if milliseconds == -1 else milliseconds * _NS_PER_MS
+
+
+def _version(file_id: tuple[int, int] | None, length: int, mtime_ns: int) -> list[int]:
+    return [*(file_id or ()), length, mtime_ns]
+
+
+def _is_case_sensitive(path: str) -> bool:
+    """Whether names that differ in case are different files, seen without writing anything."""
+    swapped = path.swapcase()
+    if swapped == path:
+        return True
+    try:
+        return not os.path.samefile(path, swapped)
+    except OSError:
+        return True
+
+
+# --- contract §3 ---------------------------------------------------------------------------------
+
+_SHARED_OPTIONS: dict[str, object] = {
+    "is-blobstore": False,
+    "create-visibility-delayed": False,
+    "create-overwrites-directory": False,
+    "create-file-under-file-allowed": False,
+    "rename-creates-dest-dirs": True,
+    "rename-overwrites-dest": True,
+    "rename-returns-false-if-dest-exists": False,
+    "rename-returns-false-if-source-missing": False,
+    "rename-remove-dest-if-empty-dir": True,
+    "supports-atomic-directory-delete": False,
+    "supports-block-locality": False,
+    "supports-concat": False,
+    "supports-seek": True,
+    "supports-seek-on-closed-file": True,
+    "supports-available-on-closed-file": False,
+    "supports-positioned-readable": True,
+    "supports-strict-exceptions": True,
+    "supports-unix-permissions": True,
+    "supports-settimes": True,
+    "supports-getfilestatus": True,
+    "supports-file-reference": False,
+    "supports-native-copy": False,
+    "vector-io-buffers-sliced": False,
+    "supports-unbuffer": True,
+    "max-filesize": (1 << 63) - 1,
+    "test.root-tests-enabled": False,
+    "test.random-seek-count": 1000,
+    "supports-dropbehind": False,
+    "supports-abort": False,
+    "create-check-at": "create",
+    "conditional-create": True,
+    "single-writer": False,
+    "open-file-visible": True,
+    "consistency-interval": 0,
+    "mtime-granularity": "ns",
+    "mtime-clock": "local kernel",
+    "etags": False,
+    "max-write-window": "page cache",
+}
+
+_RAW_OPTIONS: dict[str, object] = {
+    "supports-hflush": True,
+    "supports-hsync": True,
+    "metadata_updated_on_hsync": True,
+    "supports-atomic-rename": True,
+    "rejects-seek-past-eof": False,
+    "supports-content-check": True,
+    "supports-multipartuploader": True,
+    "vector-io-overlapping-ranges": True,
+    "vector-io-early-eof-check": False,
+    "flush-makes-visible": True,
+    "hsync-covers-all-blocks": True,
+    "partial-data-on-crash": "prefix",
+    "write-granularity": 0,
+    "finalize-consumes-upload-id": True,
+    "checksum-verified-on-read": False,
+}
+
+_CHECKSUM_OPTIONS: dict[str, object] = {
+    "supports-append": False,
+    "supports-hflush": False,
+    "supports-hsync": False,
+    # The move of the data is; data and sidecar together are two moves.
+    "supports-atomic-rename": False,
+    "rejects-seek-past-eof": True,
+    "supports-content-check": False,
+    "supports-multipartuploader": False,
+    "vector-io-overlapping-ranges": False,
+    "vector-io-early-eof-check": True,
+    "flush-makes-visible": "whole chunks",
+    "partial-data-on-crash": "prefix, may fail verification",
+    "write-granularity": 9 * 512,
+    "checksum-verified-on-read": True,
+}

@@ -1,0 +1,283 @@
+"""The three ways in: create, append, and open with the modes of the built-in open()."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import sys
+import warnings
+
+from .builder import CreateFlag
+from .capabilities import ABORTABLE
+from .errors import attach
+from .filesystem import FileSystem
+from .streams import FSDataInputStream, FSDataOutputStream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Literal, TypeAlias, overload
+
+    from .builder import OptionValue
+    from .filesystem import Conf
+    from .paths import StrPath
+
+    BinaryWriteMode: TypeAlias = Literal["wb", "bw", "ab", "ba", "xb", "bx"]
+    BinaryReadMode: TypeAlias = Literal["rb", "br"]
+    TextMode: TypeAlias = Literal[
+        "r", "rt", "tr", "w", "wt", "tw", "a", "at", "ta", "x", "xt", "tx"
+    ]
+
+__all__ = ["append", "create", "open"]
+
+
+def create(
+    url: StrPath, *, overwrite: bool = True, conf: Conf = None, **options: Any
+) -> FSDataOutputStream:
+    """Create a file, with its missing parents, and open it for writing.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        ``/a/b``, ``file:///a/b``, ``file+crc:///a/b``; without a scheme ``fs.defaultFS`` decides.
+    overwrite : bool
+        Replace a file that exists; False is an atomic check.
+    conf : mapping, optional
+        Hadoop keys, set on top of the default :class:`hflush.Configuration`.
+    **options
+        As for :meth:`hflush.FileSystem.create`: ``block_size="128m"``, ``replication=3``, ….
+
+    Raises
+    ------
+    FileExistsError, PathIsDirectoryError, ParentNotDirectoryError, InvalidPathError, OSError
+        As :meth:`hflush.FileSystem.create`.
+    UnsupportedFileSystemError
+        Nobody serves the scheme.
+
+    Examples
+    --------
+    >>> import hflush, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "log")
+    >>> with hflush.create(path) as out:
+    ...     _ = out.write(b"record")
+    ...     out.hsync()
+    >>> hflush.open(path).read()
+    'record'
+    """
+    return FileSystem.get(url, conf).create(url, overwrite=overwrite, **options)
+
+
+def append(url: StrPath, *, conf: Conf = None, **options: Any) -> FSDataOutputStream:
+    """Open a file to write after what is there.
+
+    Parameters are those of :func:`create`.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError, OSError
+        As :meth:`hflush.FileSystem.append`.
+    io.UnsupportedOperation
+        The store cannot append.
+    """
+    return FileSystem.get(url, conf).append(url, **options)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def open(
+        url: StrPath,
+        mode: BinaryWriteMode,
+        buffering: int = -1,
+        encoding: None = None,
+        errors: None = None,
+        newline: None = None,
+        *,
+        conf: Conf = None,
+        **options: OptionValue,
+    ) -> FSDataOutputStream: ...
+    @overload
+    def open(
+        url: StrPath,
+        mode: BinaryReadMode,
+        buffering: int = -1,
+        encoding: None = None,
+        errors: None = None,
+        newline: None = None,
+        *,
+        conf: Conf = None,
+        **options: OptionValue,
+    ) -> FSDataInputStream: ...
+    @overload
+    def open(
+        url: StrPath,
+        mode: TextMode = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        *,
+        conf: Conf = None,
+        **options: OptionValue,
+    ) -> io.TextIOWrapper: ...
+    @overload
+    def open(
+        url: StrPath,
+        mode: str,
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        *,
+        conf: Conf = None,
+        **options: OptionValue,
+    ) -> FSDataOutputStream | FSDataInputStream | io.TextIOWrapper: ...
+
+
+def open(
+    url: StrPath,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    *,
+    conf: Conf = None,
+    **options: Any,
+) -> FSDataOutputStream | FSDataInputStream | io.TextIOWrapper:
+    """Open a file of any store with the modes of the built-in ``open()``.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        As for :func:`create`; file descriptors are TypeError.
+    mode : str
+        ``r``, ``w``, ``x`` or ``a``, with ``b`` or ``t``. There is no update mode, ``+``.
+    buffering : int
+        0 hands every write on at once (binary only), 1 does so after each line (text only), more
+        is the size in bytes of the read buffer.
+    encoding, errors, newline : str, optional
+        Text only, as for the built-in ``open()``.
+    conf : mapping, optional
+        Hadoop keys, set on top of the default :class:`hflush.Configuration`.
+    **options
+        As for ``FileSystem.create``, ``append`` and ``open``.
+
+    Returns
+    -------
+    FSDataOutputStream, FSDataInputStream or io.TextIOWrapper
+        For ``wb``, ``xb``, ``ab``; for ``rb``; for text.
+
+    Raises
+    ------
+    ValueError
+        A mode that does not exist, or a text argument in binary mode.
+    io.UnsupportedOperation
+        ``+``; appending to a store that cannot.
+    OSError
+        As :meth:`hflush.FileSystem.create`, ``append`` and ``open``.
+
+    Notes
+    -----
+    A text stream that is dropped without close publishes nothing, and one whose ``with`` block
+    raises is aborted where its store can, as a binary one.
+    """
+    action, binary = _parse_mode(mode)
+    if binary:
+        _check_binary(mode, buffering, encoding, errors, newline)
+    elif buffering == 0:
+        raise ValueError("can't have unbuffered text I/O")
+    line_buffering = not binary and buffering == 1
+    if buffering >= 0 and not line_buffering:
+        options.setdefault("buffer_size", buffering)
+    stream = _open_binary(FileSystem.get(url, conf), url, action, options)
+    if binary:
+        return stream
+    try:
+        wrapper = io.TextIOWrapper if action == "r" else TextOutputWrapper
+        if action == "a" and stream.tell() > 0:
+            encoding = _without_mark(encoding)
+        text = wrapper(stream, encoding, errors, newline, line_buffering)
+    except BaseException:
+        stream.close()
+        raise
+    text.mode = mode  # type: ignore[misc]
+    return text
+
+
+def _open_binary(
+    filesystem: FileSystem, url: StrPath, action: str, options: dict[str, Any]
+) -> FSDataOutputStream | FSDataInputStream:
+    if action == "r":
+        return filesystem.open(url, **options)
+    if action == "a":
+        return filesystem.create(url, flags=CreateFlag.CREATE | CreateFlag.APPEND, **options)
+    return filesystem.create(url, overwrite=action == "w", **options)
+
+
+def _parse_mode(mode: str) -> tuple[str, bool]:
+    """Return which of r, w, x and a it is, and whether it is binary."""
+    if not isinstance(mode, str):
+        raise TypeError(f"mode must be str, not {type(mode).__name__}")
+    letters = set(mode)
+    if letters - set("rwxabt+") or len(mode) > len(letters):
+        raise ValueError(f"invalid mode: {mode!r}")
+    if {"b", "t"} <= letters:
+        raise ValueError("can't have text and binary mode at once")
+    actions = letters & set("rwxa")
+    if len(actions) != 1:
+        raise ValueError("must have exactly one of create/read/write/append mode")
+    if "+" in letters:
+        raise io.UnsupportedOperation(f"no update mode {mode!r}: what is written is never changed")
+    return actions.pop(), "b" in letters
+
+
+def _check_binary(
+    mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None
+) -> None:
+    given = {"encoding": encoding, "errors": errors, "newline": newline}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"binary mode {mode!r} doesn't take an {name} argument")
+    if buffering == 1:
+        warnings.warn(
+            "line buffering (buffering=1) isn't supported in binary mode, the default buffer "
+            "size will be used",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _without_mark(encoding: str | None) -> str | None:
+    """Return the encoding that goes on with a text: without a byte order mark at its start."""
+    if encoding is None:
+        return None
+    order = "le" if sys.byteorder == "little" else "be"
+    name = codecs.lookup(encoding).name
+    return {"utf-8-sig": "utf-8", "utf-16": f"utf-16-{order}", "utf-32": f"utf-32-{order}"}.get(
+        name, encoding
+    )
+
+
+class TextOutputWrapper(io.TextIOWrapper):
+    """Text over an output stream, which keeps the stream's promises about what is published."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            if self.buffer.has_capability(ABORTABLE):  # type: ignore[attr-defined]
+                self.buffer.abort()  # type: ignore[attr-defined]
+            else:
+                self.close()
+        except Exception as failure:  # what the block raised stays the primary exception
+            attach(error, failure)
+
+    def __del__(self) -> None:
+        """Close nothing, which io's own would: the stream below is abandoned, and says so."""

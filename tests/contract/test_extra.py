@@ -1,0 +1,521 @@
+"""EXTRA: optional operations."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections.abc import Callable
+
+import hflush
+import pytest
+from support.actors import public_directory, unprivileged
+from support.data import dataset
+from support.listing import listed, names, on_disk, orphans, sidecar
+from support.stores import Store
+
+DATA = dataset(2000)
+
+
+@pytest.mark.rule("EXTRA-1", "FAIL-9")
+def test_concat_is_refused(store: Store, path: str):
+    """UnsupportedOperation that names operation and path; capability and option are False."""
+    source = store.write(store.path("source"), DATA)
+    store.write(path, DATA)
+    assert store.options["supports-concat"] is False
+    assert not store.fs.has_path_capability(path, hflush.capabilities.CONCAT)
+    with pytest.raises(io.UnsupportedOperation, match="concat"):
+        store.fs.concat(path, [source])
+    assert store.read(path) == store.read(source) == DATA
+
+
+class TestTruncate:
+    """truncate, on the store that has it (crc refuses: test_local)."""
+
+    @pytest.mark.rule("EXTRA-2", "TIME-7")
+    @pytest.mark.stores("raw")
+    @pytest.mark.parametrize("length", [0, 1, 511, 512, 513, 1999, 2000])
+    def test_the_head_stays(self, store: Store, path: str, length: int):
+        """True; afterwards the length is right and the head unchanged, for other clients too."""
+        store.write(path, DATA)
+        assert store.fs.has_path_capability(path, hflush.capabilities.TRUNCATE)
+        assert store.fs.truncate(path, length) is True
+        assert store.fs.get_file_status(path).length == length
+        assert store.second_client().run("read(path)", path=path) == DATA[:length]
+
+    @pytest.mark.rule("EXTRA-2")
+    @pytest.mark.stores("raw")
+    def test_then_append(self, store: Store, path: str):
+        """What was cut off does not come back."""
+        store.write(path, DATA)
+        store.fs.truncate(path, 700)
+        with store.fs.append(path) as out:
+            assert out.tell() == 700
+            out.write(b"tail")
+        assert store.read(path) == DATA[:700] + b"tail"
+
+    @pytest.mark.rule("EXTRA-2")
+    @pytest.mark.stores("raw")
+    @pytest.mark.parametrize("length", [-1, 2001, 1 << 62])
+    def test_lengths_out_of_range(self, store: Store, path: str, length: int):
+        """Negative, or more than the file has: ValueError, and nothing changes."""
+        store.write(path, DATA)
+        with pytest.raises(ValueError, match="."):
+            store.fs.truncate(path, length)
+        assert store.read(path) == DATA
+
+    @pytest.mark.rule("EXTRA-2")
+    @pytest.mark.stores("raw")
+    def test_missing_files_and_directories(self, store: Store, path: str):
+        """FileNotFoundError and OSError; nothing is made."""
+        with pytest.raises(FileNotFoundError):
+            store.fs.truncate(path, 0)
+        with pytest.raises(IsADirectoryError):
+            store.fs.truncate(store.root, 0)
+        assert on_disk(store.root) == []
+
+
+class TestCopyFromLocal:
+    """AbstractContractCopyFromLocalTest."""
+
+    @pytest.fixture
+    def source(self, store: Store) -> str:
+        """A local file."""
+        path = f"{store.root}.source"
+        with open(path, "wb") as file:
+            file.write(DATA)
+        return path
+
+    @pytest.fixture
+    def tree(self, store: Store) -> str:
+        """A local tree of three levels, with an empty directory and an empty file."""
+        top = f"{store.root}.tree"
+        for directory in ("one/two", "empty"):
+            os.makedirs(f"{top}/{directory}")
+        for name, data in (("file", DATA), ("one/none", b""), ("one/two/deep", DATA[::-1])):
+            with open(f"{top}/{name}", "wb") as file:
+                file.write(data)
+        return top
+
+    @staticmethod
+    def assert_tree(store: Store, top: str) -> None:
+        assert names(store.fs, top) == ["empty", "file", "one"]
+        assert names(store.fs, f"{top}/empty") == []
+        assert names(store.fs, f"{top}/one") == ["none", "two"]
+        assert store.read(f"{top}/file") == DATA
+        assert store.read(f"{top}/one/none") == b""
+        assert store.read(f"{top}/one/two/deep") == DATA[::-1]
+
+    @pytest.mark.rule("EXTRA-3")
+    @pytest.mark.parametrize("size", [0, 1, 2000, 3 << 20])
+    def test_a_file(self, store: Store, path: str, source: str, size: int):
+        """testCopyFile, testCopyEmptyFile: content exact; the source stays."""
+        with open(source, "wb") as file:
+            file.write(dataset(size))
+        store.fs.copy_from_local_file(source, path)
+        assert store.read(path) == dataset(size)
+        assert os.path.getsize(source) == size
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_over_a_file(self, store: Store, path: str, source: str):
+        """testCopyFileNoOverwrite, testCopyFileOverwrite."""
+        store.write(path, b"old")
+        with pytest.raises(FileExistsError):
+            store.fs.copy_from_local_file(source, path, delete_source=True, overwrite=False)
+        assert store.read(path) == b"old"
+        assert os.path.exists(source)
+        store.fs.copy_from_local_file(source, path, delete_source=False, overwrite=True)
+        assert store.read(path) == DATA
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_a_missing_source(self, store: Store, path: str):
+        """testCopyMissingFile: FileNotFoundError; nothing appears."""
+        with pytest.raises(FileNotFoundError):
+            store.fs.copy_from_local_file(f"{store.root}.missing", path)
+        assert on_disk(store.root) == []
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_moving(self, store: Store, path: str, source: str, tree: str):
+        """testSourceIsFileAndDelSrcTrue, testCopyDirectoryWithDelete: gone after success only."""
+        store.fs.copy_from_local_file(source, path, delete_source=True)
+        assert not os.path.exists(source)
+        store.fs.copy_from_local_file(tree, store.path("tree"), delete_source=True)
+        assert not os.path.exists(tree)
+        assert store.read(path) == DATA
+        self.assert_tree(store, store.path("tree"))
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_into_a_directory(self, store: Store, path: str, source: str, tree: str):
+        """testSourceIsFileAndDestinationIsDirectory: it gets a child of the source's name."""
+        store.fs.mkdirs(path)
+        store.fs.copy_from_local_file(source, path)
+        store.fs.copy_from_local_file(tree, path)
+        assert names(store.fs, path) == sorted([os.path.basename(source), os.path.basename(tree)])
+        assert store.read(f"{path}/{os.path.basename(source)}") == DATA
+        self.assert_tree(store, f"{path}/{os.path.basename(tree)}")
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_a_tree(self, store: Store, path: str, tree: str):
+        """testSrcIsDir*, testCopyTreeDirectoryWithoutDelete: every level; the source stays."""
+        store.fs.copy_from_local_file(tree, path)
+        self.assert_tree(store, path)
+        assert os.path.exists(f"{tree}/one/two/deep")
+        assert orphans(store.root) == []
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_a_tree_over_a_tree(self, store: Store, tree: str):
+        """testSrcIsDirWithOverwriteOptions: files that are there are refused or replaced."""
+        parent = store.path("parent")
+        store.write(f"{parent}/{os.path.basename(tree)}/file", b"old")
+        with pytest.raises(FileExistsError):
+            store.fs.copy_from_local_file(tree, parent, overwrite=False)
+        assert store.read(f"{parent}/{os.path.basename(tree)}/file") == b"old"
+        store.fs.copy_from_local_file(tree, parent, overwrite=True)
+        self.assert_tree(store, f"{parent}/{os.path.basename(tree)}")
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_files_and_directories_in_each_other_s_way(
+        self, store: Store, path: str, source: str, tree: str
+    ):
+        """A directory over a file, a file where the tree has a directory: OSError; both stay."""
+        store.write(path, b"old")
+        with pytest.raises(OSError, match="."):
+            store.fs.copy_from_local_file(tree, path, delete_source=True)
+        store.write(store.path("parent", os.path.basename(tree), "one"), b"old")
+        with pytest.raises(OSError, match="."):
+            store.fs.copy_from_local_file(tree, store.path("parent"), delete_source=True)
+        assert store.read(path) == b"old"
+        assert store.read(store.path("parent", os.path.basename(tree), "one")) == b"old"
+        assert os.path.exists(f"{tree}/one/two/deep")
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_onto_itself(self, store: Store, path: str):
+        """A file copied to its own path is not lost: OSError or nothing happens."""
+        store.write(path, DATA)
+        for source in (path, store.path(".", "file")):
+            try:
+                store.fs.copy_from_local_file(source, path, overwrite=True)
+            except OSError:
+                pass
+            assert store.read(path) == DATA
+
+    @pytest.mark.rule("EXTRA-3")
+    def test_a_tree_into_itself(self, store: Store):
+        """OSError instead of an endless copy; the tree is intact."""
+        top = store.path("tree")
+        store.write(f"{top}/file", DATA)
+        for below in (top, f"{top}/inside", f"{top}/inside/deeper"):
+            with pytest.raises(OSError, match="."):
+                store.fs.copy_from_local_file(top, below)
+        assert store.read(f"{top}/file") == DATA
+        assert not store.fs.exists(f"{top}/tree/tree")
+
+
+class TestTrash:
+    """AbstractContractTrashTest."""
+
+    @pytest.mark.rule("EXTRA-4", "FAIL-9")
+    def test_trash(self, store: Store, path: str):
+        """Not offered: UnsupportedOperation, nothing is removed."""
+        store.write(path, DATA)
+        with pytest.raises(io.UnsupportedOperation, match="trash"):
+            store.fs.move_to_trash(path)
+        assert store.read(path) == DATA
+
+
+class TestGlob:
+    """The glob tests of FSMainOperationsBaseTest and FileContextMainOperationsBaseTest."""
+
+    @pytest.fixture
+    def tree(self, store: Store) -> str:
+        for name in ("aaa/x", "aaa2/x", "aaa2/xx", "axa/y", "axx/{z}", "axx/a*b", "b"):
+            store.write(store.path(*name.split("/")), DATA[:5])
+        return store.root
+
+    @staticmethod
+    def relative(store: Store, pattern: str, **options: Callable[[str], bool]) -> list[str]:
+        found = store.fs.glob_status(store.path(pattern), **options)
+        return [os.path.relpath(status.path, store.root) for status in found]
+
+    @pytest.mark.rule("EXTRA-5")
+    @pytest.mark.parametrize(
+        ("pattern", "expected"),
+        [
+            ("nosuch", []),
+            ("nosuch/*", []),
+            ("?", ["b"]),
+            ("b", ["b"]),
+            ("aaa", ["aaa"]),
+            ("*a", ["aaa", "axa"]),
+            ("a?a", ["aaa", "axa"]),
+            ("a??", ["aaa", "axa", "axx"]),
+            ("a*/x", ["aaa/x", "aaa2/x"]),
+            ("*/x*", ["aaa/x", "aaa2/x", "aaa2/xx"]),
+            ("a[ax]a", ["aaa", "axa"]),
+            ("a[^a]a", ["axa"]),
+            ("a[w-y]?", ["axa", "axx"]),
+            ("{aaa,b}", ["aaa", "b"]),
+            ("a{aa/x,xa/y}", ["aaa/x", "axa/y"]),
+            ("axx/a\\*b", ["axx/a*b"]),
+            ("axx/\\{z\\}", ["axx/{z}"]),
+            ("a*x", ["axx"]),
+            ("*", ["aaa", "aaa2", "axa", "axx", "b"]),
+            ("b/*", []),
+        ],
+    )
+    def test_patterns(self, store: Store, tree: str, pattern: str, expected: list[str]):
+        """Elements match one by one, wildcards never cross a slash; sorted; empty if nothing."""
+        assert self.relative(store, pattern) == expected
+
+    @pytest.mark.rule("EXTRA-5", "LOCAL-8")
+    def test_sidecars_do_not_match(self, store: Store, tree: str):
+        """Only what is listed can match."""
+        assert self.relative(store, ".*") == []
+        assert self.relative(store, "aaa*/*") == ["aaa/x", "aaa2/x", "aaa2/xx"]
+
+    @pytest.mark.rule("EXTRA-5")
+    def test_a_filter_sees_full_matches(self, store: Store, tree: str):
+        """testGlobStatusFilterWith*: all, none, and by the whole path."""
+        assert self.relative(store, "a*/x", filter=lambda path: True) == ["aaa/x", "aaa2/x"]
+        assert self.relative(store, "a*/x", filter=lambda path: "aaa2" in path) == ["aaa2/x"]
+        assert self.relative(store, "a*/x", filter=lambda path: False) == []
+        assert self.relative(store, "nosuch*", filter=lambda path: True) == []
+
+    @pytest.mark.rule("EXTRA-5")
+    def test_relative_patterns(self, store: Store, tree: str):
+        """They match below the working directory."""
+        store.fs.set_working_directory(store.path("aaa2"))
+        assert listed(store.fs.glob_status("x*")) == ["x", "xx"]
+
+    @pytest.mark.rule("EXTRA-5", "STATUS-15")
+    def test_an_unreadable_directory(self, store: Store):
+        """testGlobStatusThrowsExceptionForUnreadableDir: PermissionError."""
+        with public_directory() as directory:
+            store.write(f"{directory}/closed/child", DATA)
+            user = unprivileged(store)
+            os.chmod(f"{directory}/closed", 0o000)
+            for pattern in ("closed/*", "clo*/*", "*/child"):
+                with pytest.raises(PermissionError):
+                    user.run("fs.glob_status(pattern)", pattern=f"{directory}/{pattern}")
+
+
+class TestDeleteOnExit:
+    """testDeleteOnExit, testDeleteOnExitUnexisting."""
+
+    @pytest.mark.rule("EXTRA-6")
+    def test_registered_paths_go_with_the_file_system(self, store: Store):
+        """Files and trees, deepest first, when the object closes and not before."""
+        fs = store.new_client()
+        paths = [store.path("a", "b", "file"), store.path("a", "b"), store.path("a"), store.path("f")]
+        store.write(paths[0], DATA)
+        store.write(paths[3], DATA)
+        store.write(store.path("kept"), DATA)
+        assert [fs.delete_on_exit(path) for path in paths] == [True] * 4
+        assert all(store.fs.exists(path) for path in paths)
+        fs.close()
+        assert names(store.fs, store.root) == ["kept"]
+
+    @pytest.mark.rule("EXTRA-6")
+    def test_a_missing_path(self, store: Store, path: str):
+        """False, and what appears there later is not removed."""
+        fs = store.new_client()
+        assert fs.delete_on_exit(path) is False
+        store.write(path, DATA)
+        fs.close()
+        assert store.read(path) == DATA
+
+    @pytest.mark.rule("EXTRA-6")
+    def test_a_failure_is_only_logged(self, store: Store, caplog: pytest.LogCaptureFixture):
+        """What cannot be removed is a warning; the rest goes, and close does not raise."""
+        with public_directory() as directory:
+            fs = store.new_client()
+            store.write(f"{directory}/sub/file", DATA)
+            store.write(store.path("other"), DATA)
+            os.chmod(directory, 0o777)
+            snippet = """
+import io, logging
+text = io.StringIO()
+logging.getLogger('hflush').addHandler(logging.StreamHandler(text))
+answers = [fs.delete_on_exit(directory + '/sub'), fs.delete_on_exit(directory + '/mine')]
+fs.close()
+result = (answers, text.getvalue())
+"""
+            user = unprivileged(store)
+            user.run("fs.create(path).close()", path=f"{directory}/mine")
+            answers, logged = user.run(snippet, directory=directory)
+            assert answers == [True, True]
+            assert f"{directory}/sub" in logged
+            assert names(store.fs, directory) == ["sub"]
+            assert store.read(f"{directory}/sub/file") == DATA
+            fs.close()
+
+
+@pytest.mark.rule("EXTRA-7")
+def test_the_status_of_the_file_system(store: Store):
+    """testFsStatus: used, remaining and capacity are integers ≥ 0 that fit together."""
+    status = store.fs.get_status()
+    for figure in (status.used, status.remaining, status.capacity):
+        assert isinstance(figure, int)
+        assert figure >= 0
+    assert status.used + status.remaining <= status.capacity
+
+
+@pytest.mark.rule("EXTRA-8", "EXTRA-10", "FAIL-9")
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("copy", ("{path}", "{path}-copy")),
+        ("msync", ()),
+        ("recover_lease", ("{path}",)),
+        ("is_file_closed", ("{path}",)),
+        ("set_safe_mode", ("get",)),
+        ("list_corrupt_file_blocks", ("{path}",)),
+        ("list_multipart_uploads", ("{path}",)),
+        ("abort_multipart_uploads", ("{path}",)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_not_offered_is_refused(
+    store: Store, path: str, name: str, arguments: tuple[str, ...]
+):
+    """UnsupportedOperation that names the operation; the file is untouched."""
+    store.write(path, DATA)
+    with pytest.raises(io.UnsupportedOperation, match=name):
+        getattr(store.fs, name)(*(argument.format(path=path) for argument in arguments))
+    assert names(store.fs, store.root) == ["file"]
+    assert store.read(path) == DATA
+
+
+@pytest.mark.rule("EXTRA-8")
+def test_native_copy_is_declared(store: Store):
+    """testNativeCopyCapability: False, as the refusal says."""
+    assert store.options["supports-native-copy"] is False
+
+
+class TestLinks:
+    """Symbolic links: not made here, and followed where they are."""
+
+    @pytest.mark.rule("EXTRA-9", "FAIL-9")
+    def test_making_one_is_refused(self, store: Store, path: str):
+        """testUnsupportedSymlink: UnsupportedOperation from both calls, and it is said before."""
+        store.write(path, DATA)
+        assert store.fs.supports_symlinks is False
+        with pytest.raises(io.UnsupportedOperation):
+            store.fs.create_symlink(path, store.path("link"))
+        with pytest.raises(io.UnsupportedOperation):
+            store.fs.get_link_target(path)
+        assert names(store.fs, store.root) == ["file"]
+
+    @pytest.mark.rule("EXTRA-9")
+    def test_existing_ones_are_followed(self, store: Store):
+        """As declared, reads and listings follow links to files and directories."""
+        store.write(store.path("dir", "file"), DATA)
+        os.symlink(store.path("dir", "file"), store.path("to-file"))
+        os.symlink("dir", store.path("to-dir"))
+        os.symlink("nowhere", store.path("dangling"))
+        assert store.read(store.path("to-file")) == DATA
+        assert store.read(store.path("to-dir", "file")) == DATA
+        assert names(store.fs, store.path("to-dir")) == ["file"]
+        assert store.fs.get_file_status(store.path("to-file")).length == len(DATA)
+        kinds = {s.name: (s.is_file, s.is_directory) for s in store.fs.list_status(store.root)}
+        assert kinds.pop("dangling") == (False, False)
+        assert kinds == {"dir": (False, True), "to-dir": (False, True), "to-file": (True, False)}
+        with pytest.raises(FileNotFoundError):
+            store.fs.open(store.path("dangling"))
+
+    @pytest.mark.rule("EXTRA-9", "STATUS-7", "STATUS-16")
+    def test_a_loop_ends(self, store: Store):
+        """A link to an ancestor does not make a recursive listing or a summary endless."""
+        store.write(store.path("dir", "file"), DATA)
+        os.symlink(store.root, store.path("dir", "up"))
+        assert "file" in listed(store.fs.list_files(store.root, recursive=True))
+        assert store.fs.get_content_summary(store.root).length >= len(DATA)
+
+
+class TestCopyToLocal:
+    """testCopy, testCopyToLocalWithUseRawLocalFileSystemOption."""
+
+    @pytest.mark.rule("EXTRA-11")
+    @pytest.mark.parametrize("raw", [False, True], ids=["checksummed", "raw"])
+    def test_the_target(self, store: Store, path: str, raw: bool):
+        """Content exact; a sidecar beside the copy unless the raw target is asked for."""
+        store.write(path, DATA)
+        target = f"{store.root}.copy"
+        store.fs.copy_to_local_file(path, target, use_raw_local=raw)
+        with open(target, "rb") as file:
+            assert file.read() == DATA
+        assert os.path.exists(sidecar(target)) is not raw
+        assert store.read(path) == DATA
+
+    @pytest.mark.rule("EXTRA-11")
+    def test_moving(self, store: Store, path: str):
+        """The source goes after success only; a file in the way is refused without overwrite."""
+        store.write(path, DATA)
+        target = f"{store.root}.copy"
+        with open(target, "wb") as file:
+            file.write(b"old")
+        with pytest.raises(FileExistsError):
+            store.fs.copy_to_local_file(path, target, delete_source=True, overwrite=False)
+        assert store.read(path) == DATA
+        store.fs.copy_to_local_file(path, target, delete_source=True, overwrite=True)
+        with open(target, "rb") as file:
+            assert file.read() == DATA
+        assert on_disk(store.root) == []
+
+    @pytest.mark.rule("EXTRA-11")
+    def test_a_corrupt_source_is_not_copied(self, store: Store, path: str):
+        """Where checksums are verified a flipped byte stops the copy; no half copy is left."""
+        store.write(path, DATA)
+        with open(path, "r+b") as file:
+            file.write(b"\xff")
+        target = f"{store.root}.copy"
+        if store.name == "crc":
+            with pytest.raises(hflush.ChecksumError):
+                store.fs.copy_to_local_file(path, target, delete_source=True)
+            assert not os.path.exists(target)
+            assert os.path.exists(path)
+        else:
+            store.fs.copy_to_local_file(path, target)
+            assert os.path.getsize(target) == len(DATA)
+
+
+class TestVerification:
+    """Switching verification."""
+
+    @pytest.mark.rule("EXTRA-12", "FAIL-9")
+    @pytest.mark.stores("raw")
+    def test_refused_without_checksums(self, store: Store, path: str):
+        """Raw files have nothing to verify, or to write: UnsupportedOperation from both."""
+        for switch in (store.fs.set_verify_checksum, store.fs.set_write_checksum):
+            with pytest.raises(io.UnsupportedOperation):
+                switch(True)
+        with pytest.raises(io.UnsupportedOperation):
+            store.fs.list_corrupt_file_blocks(path)
+
+    @pytest.mark.rule("EXTRA-12")
+    @pytest.mark.stores("crc")
+    def test_a_setting_of_the_instance(self, store: Store, path: str):
+        """testSetVerifyChecksum: it holds for this instance's later opens; corrupt blocks: no."""
+        store.write(path, DATA)
+        with open(path, "r+b") as file:
+            file.write(b"\xff")
+        with pytest.raises(hflush.ChecksumError):
+            store.read(path)
+        store.fs.set_verify_checksum(False)
+        assert store.read(path)[1:] == DATA[1:]
+        assert store.second_client().run("fs.exists(path)", path=path)
+        with pytest.raises(hflush.ChecksumError):
+            store.second_client().run("read(path)", path=path)
+        with pytest.raises(io.UnsupportedOperation):
+            store.fs.list_corrupt_file_blocks(path)
+
+
+@pytest.mark.rule("EXTRA-13")
+def test_qualifying_is_the_client_s_business(store: Store):
+    """make_qualified resolves . and .. against the working directory; nothing need exist."""
+    store.fs.set_working_directory(store.path("missing", "dir"))
+    qualified = store.fs.make_qualified("../x/./y")
+    assert qualified.endswith(store.path("missing", "x", "y"))
+    assert qualified.startswith(f"{store.fs.scheme}:")
+    assert store.fs.make_qualified(qualified) == qualified
+    assert on_disk(store.root) == []

@@ -1,0 +1,93 @@
+"""LIM: limits are reported, not assumed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+import pytest
+from support.limits import largest_file
+from support.stores import Store
+
+import hflush
+
+Stream = hflush.FSDataOutputStream
+
+
+@pytest.mark.rule("LIM-1")
+def test_names_too_long_are_reported(store: Store) -> None:
+    """LIM-1: a name beyond the system's limit is ENAMETOOLONG for every operation, never cut."""
+    too_long = store.path("n" * 256)
+    for attempt in (
+        lambda: store.fs.create(too_long),
+        lambda: store.fs.mkdirs(too_long),
+        lambda: store.fs.get_file_status(too_long),
+        lambda: store.fs.open(too_long),
+    ):
+        with pytest.raises(OSError, match="name too long") as caught:
+            attempt()
+        assert caught.value.errno == errno.ENAMETOOLONG
+    assert os.listdir(store.root) == []
+
+
+@pytest.mark.rule("LIM-1")
+def test_longest_name_works(store: Store) -> None:
+    """LIM-1: a name that the store can hold is held; a sidecar needs five bytes of it."""
+    room = 255 - (len(".") + len(".crc") if store.name == "crc" else 0)
+    longest = store.path("n" * room)
+    store.write(longest, b"abc")
+    assert store.read(longest) == b"abc"
+    assert [status.path for status in store.fs.list_status(store.root)] == [longest]
+
+
+@pytest.mark.rule("LIM-1")
+def test_paths_too_long_are_reported(store: Store) -> None:
+    """LIM-1: a path beyond the declared maximum is ENAMETOOLONG."""
+    longest = int(store.options["max-path"])
+    deep = store.path(*["d" * 200] * (longest // 200 + 1))
+    with pytest.raises(OSError, match="name too long") as caught:
+        store.fs.create(deep)
+    assert caught.value.errno == errno.ENAMETOOLONG
+
+
+@pytest.mark.rule("LIM-1")
+def test_files_too_large_are_reported(store: Store, path: str) -> None:
+    """LIM-1: a file beyond the limit is EFBIG, not a shorter file."""
+    out = store.fs.create(path)
+    out.write(bytes(4097))
+    with largest_file(4096), pytest.raises(OSError, match="too large") as caught:
+        out.close()
+    assert caught.value.errno == errno.EFBIG
+
+
+@pytest.mark.rule("LIM-3")
+def test_idle_stream_stays_open(store: Store, path: str, out: Stream) -> None:
+    """LIM-3: a stream has no idle timeout: others come and go, and it goes on."""
+    out.write(b"one")
+    for number in range(50):
+        store.write(store.path(f"other-{number}"), bytes(1000))
+    assert not out.closed
+    out.write(b"two")
+    out.close()
+    assert store.read(path) == b"onetwo"
+
+
+def cost_of_writes(store: Store, count: int) -> float:
+    """Processor seconds of `count` writes of 20 bytes."""
+    with store.fs.create(store.path(f"file-{count}")) as out:
+        write = out.write
+        record = bytes(20)
+        began = time.process_time()
+        for _ in range(count):
+            write(record)
+        out.close()
+    return time.process_time() - began
+
+
+@pytest.mark.rule("LIM-5")
+def test_cost_is_linear_in_the_number_of_writes(store: Store) -> None:
+    """LIM-5: ten times the writes cost at most fifteen times the time."""
+    few = min(cost_of_writes(store, 100_000) for _ in range(5))
+    many = min(cost_of_writes(store, 1_000_000) for _ in range(2))
+    assert many <= 15 * few

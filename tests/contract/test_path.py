@@ -1,0 +1,244 @@
+"""PATH: names."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import unicodedata
+
+import hflush
+import pytest
+from support.data import dataset
+from support.listing import listed, names, on_disk
+from support.stores import Store
+
+DATA = dataset(100)
+
+
+@pytest.mark.rule("PATH-1")
+def test_elements_are_separated_by_slashes(store: Store):
+    """A path that was taken apart and joined again is the same path; / is the empty list."""
+    path = store.write(store.path("a", "b", "c"), DATA)
+    status = store.fs.get_file_status(path)
+    assert status.path == path == "/" + "/".join(status.path.split("/")[1:])
+    assert store.fs.get_file_status("/").path == "/"
+    assert store.fs.get_file_status(pathlib.PurePosixPath(path)) == status
+
+
+@pytest.mark.rule("PATH-2")
+@pytest.mark.parametrize("form", ["{root}//a//b", "{root}/a/b/", "//{root}/a/b", "{root}///a/b//"])
+def test_empty_elements_vanish(store: Store, form: str):
+    """Every form with empty elements is the one path, for every operation."""
+    path = store.write(store.path("a", "b"), DATA)
+    form = form.format(root=store.root)
+    assert store.fs.get_file_status(form).path == path
+    assert store.read(form) == DATA
+    assert listed(store.fs.list_status(form)) == ["b"]
+    assert store.fs.rename(form, store.path("c")) is True
+    assert names(store.fs, store.root) == ["a", "c"]
+
+
+@pytest.mark.rule("PATH-2")
+def test_the_empty_path(store: Store):
+    """An element has at least one character: "" is no path."""
+    for call in (store.fs.create, store.fs.get_file_status, store.fs.mkdirs, store.fs.delete):
+        with pytest.raises(hflush.InvalidPathError):
+            call("")
+
+
+@pytest.mark.rule("PATH-3", "PATH-5")
+@pytest.mark.parametrize("name", ["a:b", ":", "a:", "a\x07", "a\n", "\x1f", "a\0b"], ids=ascii)
+@pytest.mark.parametrize("operation", ["create", "mkdirs", "rename", "rename_exact", "builder"])
+def test_names_that_are_not_allowed(store: Store, name: str, operation: str):
+    """A colon, a control character and NUL are InvalidPathError, before the store is asked."""
+    source = store.write(store.path("source"), DATA)
+    path = store.path(name)
+    operations = {
+        "create": lambda: store.fs.create(path),
+        "mkdirs": lambda: store.fs.mkdirs(path),
+        "rename": lambda: store.fs.rename(source, path),
+        "rename_exact": lambda: store.fs.rename(source, path, hflush.Rename.NONE),
+        "builder": lambda: store.fs.create_file(path).build(),
+    }
+    with pytest.raises(hflush.InvalidPathError) as refusal:
+        operations[operation]()
+    assert isinstance(refusal.value, ValueError)
+    assert names(store.fs, store.root) == ["source"]
+
+
+@pytest.mark.rule("PATH-3")
+def test_existing_names_with_a_colon_are_listed(store: Store):
+    """testListStatusWithColons: a listing shows what the platform has, and can be walked."""
+    os.mkdir(store.path("a:dir"))
+    for name in ("a:file", "b"):
+        with open(store.path(name), "wb") as file:
+            file.write(DATA)
+    assert names(store.fs, store.root) == ["a:dir", "a:file", "b"]
+    assert {s.name: s.length for s in store.fs.list_status(store.root) if s.is_file} == {
+        "a:file": 100,
+        "b": 100,
+    }
+
+
+@pytest.mark.rule("PATH-4")
+@pytest.mark.parametrize("form", ["{root}/a/./b", "{root}/a/../a/b", "{root}/./x/../a/b/."])
+def test_dots_are_resolved_lexically(store: Store, form: str):
+    """. and .. never reach the store: what they pass need not exist."""
+    path = store.write(form.format(root=store.root), DATA)
+    assert store.read(store.path("a", "b")) == DATA
+    assert store.fs.get_file_status(path).path == store.path("a", "b")
+    assert on_disk(store.root)[0] == "a"
+
+
+@pytest.mark.rule("PATH-4")
+def test_dots_above_the_root(store: Store):
+    """.. above / is refused, or stays at /: nothing else is reached."""
+    try:
+        assert store.fs.get_file_status("/../..").path == "/"
+    except hflush.InvalidPathError as refusal:
+        assert ".." in str(refusal)
+
+
+@pytest.mark.rule("PATH-6", "PATH-7", "PATH-8")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ends-with-dot.",
+        "foo%bar",
+        "foo%20bar",
+        "%2F",
+        "a b",
+        " ",
+        "a+b#c?d",
+        "*",
+        "[x]{y,z}",
+        "back\\slash",
+        "'quotes\"",
+        "日本",
+        "é",
+        "\N{ROCKET}",
+        "~",
+        "-rf",
+        "\x7f",
+    ],
+    ids=ascii,
+)
+def test_names_survive_exactly(store: Store, name: str):
+    """testPathEscapes: no decoding, no globbing, no stripping, in any operation."""
+    path = store.write(store.path(name), DATA)
+    assert names(store.fs, store.root) == [name]
+    assert store.fs.get_file_status(path).name == name
+    assert name in on_disk(store.root)
+    target = store.path(name, name)
+    assert store.fs.delete(path)
+    store.fs.mkdirs(path)
+    store.write(target, DATA)
+    assert store.second_client().run("read(path)", path=target) == DATA
+    assert store.fs.rename(target, store.path("moved"))
+    assert names(store.fs, path) == []
+
+
+@pytest.mark.rule("PATH-8")
+def test_names_survive_in_urls(store: Store):
+    """The text of a URL's path is taken as it is, by the functions of the package too."""
+    path = store.path("a+b#c?d%20e")
+    with hflush.create(store.url(path)) as out:
+        out.write(DATA)
+    assert store.read(path) == DATA
+    assert names(store.fs, store.root) == ["a+b#c?d%20e"]
+
+
+@pytest.mark.rule("PATH-8")
+def test_undecodable_names(store: Store):
+    """A local name that is no UTF-8 can be listed, read, renamed and deleted."""
+    with open(os.fsencode(store.root) + b"/\xff\xfe", "wb") as file:
+        file.write(DATA)
+    (status,) = store.fs.list_status(store.root)
+    assert os.fsencode(status.path).endswith(b"/\xff\xfe")
+    assert store.read(status.path) == DATA
+    assert store.fs.rename(status.path, store.path("moved"))
+    assert store.fs.delete(store.path("moved"))
+
+
+@pytest.mark.rule("PATH-7", "PATH-11")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("name", "NAME"),
+        (unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é")),
+        ("ß", "SS"),
+        ("I", "ı"),
+        ("ａ", "a"),
+    ],
+    ids=ascii,
+)
+def test_names_are_compared_by_code_points(store: Store, one: str, other: str):
+    """testFilesystemIsCaseSensitive: no case folding, no locale, no normalisation."""
+    if not store.options["is-case-sensitive"]:
+        pytest.skip("is-case-sensitive is False here")
+    store.write(store.path(one), b"one")
+    assert not store.fs.exists(store.path(other))
+    with store.fs.create(store.path(other), overwrite=False) as out:
+        out.write(b"other")
+    assert store.read(store.path(one)) == b"one"
+    assert store.read(store.path(other)) == b"other"
+    assert names(store.fs, store.root) == sorted([one, other])
+
+
+@pytest.mark.rule("PATH-11", "LOCAL-12")
+def test_case_sensitivity_is_measured(store: Store):
+    """The option says what a probe on this mount finds."""
+    with open(store.path("Probe"), "wb"):
+        pass
+    sensitive = not os.path.exists(store.path("pROBE"))
+    assert store.options["is-case-sensitive"] is sensitive
+
+
+class TestWorkingDirectory:
+    """testWorkingDirectory, testWDAbsolute."""
+
+    @pytest.mark.rule("PATH-9", "EXTRA-13")
+    def test_relative_paths(self, store: Store):
+        """They resolve against the working directory of the instance."""
+        store.fs.set_working_directory(store.root)
+        assert store.fs.working_directory == store.root
+        store.write("x", DATA)
+        store.fs.mkdirs("sub/deep")
+        assert store.fs.rename("x", "sub/y")
+        assert store.read(store.path("sub", "y")) == DATA
+        store.fs.set_working_directory("sub")
+        assert store.fs.working_directory == store.path("sub")
+        assert store.read("y") == store.read("./y") == store.read("../sub/y") == DATA
+        assert store.fs.get_file_status("y").path == store.path("sub", "y")
+        store.fs.set_working_directory("..")
+        assert store.fs.working_directory == store.root
+
+    @pytest.mark.rule("PATH-9", "EXTRA-13")
+    def test_it_is_state_of_the_client_only(self, store: Store):
+        """It need not exist, is not created, and moves neither other instances nor the process."""
+        process, other = os.getcwd(), store.new_client()
+        before = other.working_directory
+        store.fs.set_working_directory(store.path("missing"))
+        assert store.fs.working_directory == store.path("missing")
+        assert on_disk(store.root) == []
+        assert (os.getcwd(), other.working_directory) == (process, before)
+        store.write("made", DATA)
+        assert store.read(store.path("missing", "made")) == DATA
+        other.close()
+
+
+@pytest.mark.rule("PATH-10")
+@pytest.mark.parametrize("url", ["s3a://bucket/x", "hdfs://nn:8020/x", "nosuch:/x"])
+@pytest.mark.parametrize("operation", ["create", "open", "delete", "list_status", "mkdirs"])
+def test_paths_of_other_file_systems(store: Store, url: str, operation: str):
+    """Another scheme or authority is ValueError, wrong filesystem."""
+    with pytest.raises(ValueError, match="(?i)wrong file ?system"):
+        getattr(store.fs, operation)(url)
+
+
+@pytest.mark.rule("PATH-10")
+def test_qualified_paths_of_this_file_system(store: Store):
+    """A path with this file system's own scheme is its path."""
+    store.write(store.url(store.path("x")), DATA)
+    assert store.read(store.path("x")) == DATA
+    assert store.fs.get_file_status(store.url(store.path("x"))).length == 100

@@ -1,0 +1,118 @@
+"""A disk that is really full, and a limit that the kernel really enforces."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import hflush
+import pytest
+from support.data import dataset
+from support.limits import largest_file
+from support.process import descriptors_under
+from support.stores import Store
+
+DISK = 1 << 20
+PIECE = 64 << 10
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one mebibyte. Only root can mount one; for others test_fault_matrix.py fills a disk."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk takes root")
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(directory)]
+    mounted = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount a small disk here: {mounted.stderr.strip()}")
+    yield directory
+    subprocess.run(["umount", str(directory)], check=True)
+
+
+def fill(out: hflush.FSDataOutputStream) -> tuple[bytes, int, OSError]:
+    """Write and, where possible, sync until the first failure: all bytes given, bytes acknowledged, the failure."""
+    given, acknowledged = b"", 0
+    for number in range(1000):
+        piece = dataset(PIECE, first=number % 7)
+        given += piece
+        try:
+            out.write(piece)
+            if out.has_capability("hsync"):
+                out.hsync()
+                acknowledged = len(given)
+        except OSError as error:
+            return given, acknowledged, error
+    raise AssertionError("the disk took more than it has")
+
+
+def check(store: Store, path: str, given: bytes, acknowledged: int) -> None:
+    try:
+        content = store.read(path)
+    except hflush.ChecksumError:
+        assert acknowledged == 0
+        return
+    assert len(content) >= acknowledged
+    assert given.startswith(content)
+
+
+@pytest.mark.rule("WRITE-14", "FAIL-1", "FAIL-3", "LOCAL-10", "CLOSE-8")
+def test_full_disk(store: Store, small_disk: Path) -> None:
+    """ENOSPC with path, from the call that met it; what was acknowledged stays; the next stream works."""
+    path = str(small_disk / "file")
+    out = store.fs.create(path)
+    given, acknowledged, failure = fill(out)
+    assert (failure.errno, os.path.dirname(failure.filename)) == (errno.ENOSPC, str(small_disk))
+    assert acknowledged or store.name == "crc"
+    with pytest.raises(OSError) as closing:
+        out.close()
+    assert closing.value.errno == errno.ENOSPC
+    assert descriptors_under(small_disk) == []
+    check(store, path, given, acknowledged)
+    assert store.fs.delete(path)
+    assert store.read(store.write(path, dataset(PIECE))) == dataset(PIECE)
+
+
+@pytest.mark.rule("WRITE-14", "FAIL-1", "CLOSE-10")
+def test_full_disk_met_by_close(store: Store, small_disk: Path) -> None:
+    """Bytes that were buffered until close are not lost in silence."""
+    (small_disk / "ballast").write_bytes(bytes(DISK - 8192))
+    out = store.fs.create(str(small_disk / "file"))
+    out.write(dataset(20_000))
+    with pytest.raises(OSError) as caught:
+        out.close()
+    assert caught.value.errno == errno.ENOSPC
+    assert out.close() is None
+
+
+@pytest.mark.rule("CREATE-9", "FAIL-1")
+def test_full_disk_met_by_create(store: Store, small_disk: Path) -> None:
+    """Whether create or close meets the full disk, one of them says so."""
+    (small_disk / "ballast").write_bytes(bytes(DISK))
+    with pytest.raises(OSError) as caught, store.fs.create(str(small_disk / "file")) as out:
+        out.write(b"data")
+    assert caught.value.errno == errno.ENOSPC
+    assert descriptors_under(small_disk) == []
+
+
+@pytest.mark.rule("WRITE-14", "FAIL-1", "FAIL-3")
+@pytest.mark.parametrize("limit", [0, 1, 511, 100_000, DISK])
+def test_file_size_limit(store: Store, limit: int) -> None:
+    """RLIMIT_FSIZE: EFBIG with path, and the bytes below the limit are there."""
+    path = store.path("file")
+    with largest_file(limit):
+        with pytest.raises(OSError) as caught:
+            out = store.fs.create(path)
+            given, acknowledged, failure = fill(out)
+            with pytest.raises(OSError):
+                out.close()
+            raise failure
+        assert caught.value.errno == errno.EFBIG
+        assert os.path.dirname(caught.value.filename) == store.root
+    if limit >= 8:  # below that not even a sidecar's header fits, and create failed
+        check(store, path, given, acknowledged)
+    assert descriptors_under(store.root) == []

@@ -1,0 +1,87 @@
+"""Ctrl-C at any moment: KeyboardInterrupt gets through, and the stream is as good as before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+from support.data import frame, parse_frames
+from support.stores import Store
+from support.waiting import Task
+
+from threads.rounds import rounds
+
+
+class Armed:
+    """SIGINT raises KeyboardInterrupt once, and only inside a `with` block; elsewhere it does nothing."""
+
+    def __init__(self) -> None:
+        self._armed = False
+
+    def __enter__(self) -> None:
+        self._armed = True
+
+    def __exit__(self, *_: object) -> None:
+        self._armed = False
+
+    def handle(self, number: int, where: FrameType | None) -> None:
+        if self._armed:
+            self._armed = False
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def armed() -> Iterator[Armed]:
+    switch = Armed()
+    before = signal.signal(signal.SIGINT, switch.handle)
+    yield switch
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.rule("HFLUSH-12", "CONC-2")
+def test_interrupts_at_any_moment(store: Store, armed: Armed) -> None:
+    """What was accepted is there once, what was interrupted once or not at all, and every frame is whole."""
+    path = store.path("file")
+    out = store.fs.create(path)
+    go, stopped, permits = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def interrupt() -> None:
+        while not stopped.is_set():
+            if go.wait(0.1):
+                go.clear()
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def compete() -> int:
+        number = 0
+        while not stopped.is_set():
+            if permits.acquire(timeout=0.1):
+                out.write(frame(1, number, 100_000))
+                number += 1
+        return number
+
+    accepted, interrupted = [], 0
+    helpers = [Task(interrupt), Task(compete)]
+    for number in range(rounds(300)):
+        try:
+            with armed:
+                go.set()
+                permits.release()
+                out.write(frame(0, number, 1 + number * 997 % 200_000))
+                accepted.append(number)
+                if out.has_capability("hsync"):
+                    out.hsync()
+        except KeyboardInterrupt:
+            interrupted += 1
+    stopped.set()
+    competitor = [helper.result() for helper in helpers][1]
+    out.close()
+    found = parse_frames(store.read(path))
+    mine = [number for thread, number, _ in found if thread == 0]
+    assert mine == sorted(set(mine))
+    assert set(accepted) <= set(mine)
+    assert [number for thread, number, _ in found if thread == 1] == list(range(competitor))
+    assert interrupted or rounds(300) < 50

@@ -1,0 +1,148 @@
+"""The code itself: which way includes point, where Python may be named, what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import hflush
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CPP = ROOT / "src" / "cpp"
+PYTHON = ROOT / "src" / "python" / "hflush"
+
+# Each folder, and the folders of the core that it may include besides itself.
+MAY_INCLUDE = {
+    "base": set(),
+    "env": {"base"},
+    "crc": {"base"},
+    "stream": {"base", "env", "crc"},
+    "local": {"base", "env", "crc", "stream"},
+    "bindings": {"base", "env", "crc", "stream", "local"},
+}
+HEAVY = {
+    "numpy", "pandas", "pyarrow", "pyspark", "fsspec", "dataclasses", "inspect", "asyncio",
+    "logging", "concurrent.futures", "xml", "defusedxml", "multiprocessing", "email",
+}  # fmt: skip
+LONGEST = 70
+LONG_FUNCTIONS: set[str] = set()  # flat ones: kernels, closed switches, tables
+MARKERS = re.compile(
+    r"\b(FIXME|XXX|HACK|TODO(?!\(\w+\): ))|^(<{7}|>{7}|={7})( |$)|breakpoint\(\)", re.M
+)
+
+
+def cpp_files(*suffixes: str) -> list[Path]:
+    return sorted(path for path in CPP.rglob("*") if path.suffix in suffixes)
+
+
+def folder(path: Path) -> str:
+    """The part of the core that a source file belongs to."""
+    return path.parent.name
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("part", MAY_INCLUDE)
+def test_includes_point_one_way(part: str) -> None:
+    """base ← env, crc ← stream ← local ← bindings, and no part of the core outside that list."""
+    allowed = MAY_INCLUDE[part] | {part}
+    included = {
+        (name(path), target)
+        for path in cpp_files(".h", ".cc", ".inc")
+        if folder(path) == part
+        for target in re.findall(r'#include "hflush/(\w+)/', path.read_text())
+    }
+    assert {(path, target) for path, target in included if target not in allowed} == set()
+
+
+def test_every_source_is_in_a_known_part() -> None:
+    """A new part of the core has to say what it may include."""
+    assert {folder(path) for path in cpp_files(".h", ".cc", ".inc")} == set(MAY_INCLUDE)
+
+
+def test_no_python_outside_the_bindings() -> None:
+    """The core can be used, tested and sanitized without an interpreter."""
+    python = re.compile(r"Python\.h|pybind11|\bPy[A-Z]\w+\(|\bPyObject\b")
+    core = [path for path in cpp_files(".h", ".cc", ".inc") if folder(path) != "bindings"]
+    assert core
+    assert [name(path) for path in core if python.search(path.read_text())] == []
+
+
+def test_headers_are_guarded_and_introduced() -> None:
+    """A header opens with what it is, and can be included twice."""
+    headers = cpp_files(".h")
+    assert headers
+    assert [name(path) for path in headers if "\n#pragma once\n" not in path.read_text()] == []
+    assert [name(path) for path in headers if not path.read_text().startswith("// ")] == []
+
+
+def test_an_import_stays_small() -> None:
+    """`import hflush` brings in none of the heavy modules, be they of the standard library."""
+    lines = ["import sys", "before = set(sys.modules)", "import hflush"]
+    program = "\n".join([*lines, "print(*(set(sys.modules) - before))"])
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    loaded = set(run.stdout.split())
+    assert "hflush._core" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_no_left_over_markers() -> None:
+    """What is not done is an issue, not a comment; a TODO names its owner and its condition."""
+    places = (CPP, PYTHON, ROOT / "tests", ROOT / "bench", ROOT / "demo", ROOT / "tools")
+    found = [
+        f"{name(path)}: {match[0]}"
+        for place in places
+        for path in sorted(place.rglob("*"))
+        if path.suffix in {".h", ".cc", ".c", ".inc", ".py", ".pyi", ".txt"}
+        and path != Path(__file__)
+        for match in [MARKERS.search(path.read_text())]
+        if match
+    ]
+    assert found == []
+
+
+def test_functions_stay_short() -> None:
+    """Past 70 lines only what is flat: a kernel, a closed switch, a table; those are named."""
+    long = {where for where, lines in [*python_functions(), *cpp_functions()] if lines > LONGEST}
+    assert long == LONG_FUNCTIONS
+
+
+def python_functions() -> Iterator[tuple[str, int]]:
+    """Every function and its length, docstring left out."""
+    for path in sorted([*PYTHON.rglob("*.py"), *(ROOT / "tools").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                has_docstring = ast.get_docstring(node) is not None
+                first = node.body[1] if has_docstring and len(node.body) > 1 else node.body[0]
+                yield f"{name(path)}:{node.name}", (node.end_lineno or 0) - first.lineno + 1
+
+
+def cpp_functions() -> Iterator[tuple[str, int]]:
+    """Every block that opens at the left margin and is no type or namespace, and its length."""
+    for path in cpp_files(".h", ".cc", ".inc"):
+        opened: int | None = None
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines):
+            if re.match(r"\S.*\{$", line) or re.match(r" {4}\S.*\) .*\{$", line):
+                opened = (
+                    None if re.match(r"(class|struct|namespace|enum|union)\b", line) else number
+                )
+            elif line.startswith("}") and opened is not None:
+                yield f"{name(path)}:{lines[opened].strip()}", number - opened + 1
+                opened = None
+
+
+def test_types_are_published() -> None:
+    """Users' type checkers read ours."""
+    assert (PYTHON / "py.typed").exists()
+    assert hflush.__file__ is not None
+    assert (Path(hflush.__file__).parent / "_core.pyi").exists()

@@ -8,8 +8,11 @@ import hflush
 from hflush.statistics import aggregate
 from sink import Published
 
-COLUMNS = ("files", "rows", "bytes", "MB/s", "hflush", "mean ms", "hsync", "mean ms", "max ms")
-WIDTHS = (5, 9, 12, 7, 8, 9, 8, 9, 9)
+COLUMNS = (
+    *("files", "rows", "bytes", "MB/s"),
+    *("hflush", "mean ms", "hsync", "mean ms", "max ms", "fsyncs"),
+)
+WIDTHS = (5, 8, 11, 6, 7, 8, 6, 8, 8, 7)
 
 
 def line(encoding: str, files: Sequence[Published]) -> str:
@@ -17,6 +20,7 @@ def line(encoding: str, files: Sequence[Published]) -> str:
     size = sum(file.bytes for file in files)
     seconds = max(file.ended for file in files) - min(file.started for file in files)
     streams = aggregate(hflush.IOStatistics.from_json(file.statistics) for file in files)
+    syncs = streams.counters.get("file_syncs", 0)
     return aligned(
         encoding,
         f"{len(files)}",
@@ -25,17 +29,17 @@ def line(encoding: str, files: Sequence[Published]) -> str:
         f"{size / 1e6 / seconds:.1f}",
         *calls("op_hflush", streams)[:2],
         *calls("op_hsync", streams),
+        f"{syncs:,}",
     )
 
 
 def calls(operation: str, streams: hflush.IOStatistics) -> tuple[str, str, str]:
     """Return how often the streams were asked for it, and the mean and the longest time it took."""
-    count = streams.counters[operation]
-    if count == 0:
+    mean = streams.means[f"{operation}_duration_mean"]
+    if mean.samples == 0:
         return "0", "-", "-"
-    mean = streams.means[f"{operation}_duration_mean"].mean()
     longest = streams.maximums[f"{operation}_duration_max"]
-    return f"{count:,}", f"{mean:.2f}", f"{longest:.2f}"
+    return f"{mean.samples:,}", f"{mean.mean():.2f}", f"{longest:.2f}"
 
 
 def aligned(first: str, *others: str) -> str:

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hflush
 import pytest
 from support.limits import largest_file
 from support.stores import Store
-
-import hflush
 
 FAILED_AT = 1 << 20  # bytes that the store took of the stream `failed`
 
@@ -38,7 +37,7 @@ def out(store: Store, path: str) -> Iterator[hflush.FSDataOutputStream]:
 
 @pytest.fixture
 def failed(store: Store) -> Iterator[hflush.FSDataOutputStream]:
-    stream = store.fs.create(store.path("failed"))
+    stream = store.fs.create(store.path("broken"))
     with largest_file(FAILED_AT), pytest.raises(OSError, match="too large"):
         write_until_failure(stream)
     yield stream

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 
-import pytest
-from support.stores import Store
-
 import hflush
+import pytest
 from hflush.capabilities import ABORTABLE
+from support.stores import Store
 
 Stream = hflush.FSDataOutputStream
 

@@ -120,9 +120,7 @@ def test_opening_for_append_changes_nothing(store: Store, path: str, append: App
     [(1, 1), (186, 421), (512, 513), (25687, 5877), (65536, 65535, 65537), (98304, 1, 511)],
     ids=str,
 )
-def test_appends_at_awkward_boundaries_are_exact(
-    store: Store, path: str, lengths: tuple[int, ...]
-):
+def test_appends_at_awkward_boundaries_are_exact(store: Store, path: str, lengths: tuple[int, ...]):
     """Appends that start inside or at the end of a chunk or packet, with flushes, are exact."""
     expected = b""
     store.write(path)
@@ -230,8 +228,9 @@ def test_a_journal_survives_its_writer_and_goes_on(store: Store, path: str, tmp_
         writer = store.spawn()
         writer.begin(JOURNAL, path=path, first=first, acknowledged=acknowledged)
         wait_until(
-            lambda before=synced_before: os.path.exists(acknowledged)
-            and os.path.getsize(acknowledged) >= before + 40,
+            lambda before=synced_before: (
+                os.path.exists(acknowledged) and os.path.getsize(acknowledged) >= before + 40
+            ),
             "ten synced records",
         )
         assert writer.kill() == -signal.SIGKILL

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import hflush
 import pytest
 from support.data import dataset
 from support.listing import on_disk, sidecar
@@ -17,6 +16,7 @@ from support.stores import Store
 DATA = dataset(1000)
 UNKNOWN = "fs.test.something"
 BYTES_PER_CHECKSUM = "fs.option.create.bytes.per.checksum"
+BUFFER_SIZE = "fs.option.create.buffer.size"
 SYNC_ON_CLOSE = "fs.option.create.sync.on.close"
 
 
@@ -136,6 +136,19 @@ def test_the_last_of_a_method_and_an_option_wins(store: Store, path: str):
     assert bytes_per_checksum(path) == 64
 
 
+@pytest.mark.rule("BUILDER-7", "BUILDER-11")
+@pytest.mark.stores("raw")
+def test_a_buffer_size_set_last_wins(store: Store, path: str):
+    """buffer_size() after opt() of its key, and the other way round: 0 means unbuffered."""
+    builder = store.fs.create_file(path)
+    with builder.opt(BUFFER_SIZE, 1 << 20).buffer_size(0).build() as out:
+        out.write(DATA)
+        assert store.fs.get_file_status(path).length == len(DATA)
+    with builder.buffer_size(0).must(BUFFER_SIZE, 1 << 20).build() as out:
+        out.write(DATA)
+        assert store.fs.get_file_status(path).length == 0
+
+
 @pytest.mark.rule("BUILDER-7")
 def test_the_last_call_of_a_method_wins(store: Store, path: str):
     """A method called twice counts as called the second time."""
@@ -158,7 +171,7 @@ def test_the_last_call_of_a_method_wins(store: Store, path: str):
 def test_append_with_overwrite_is_refused(store: Store, path: str, combine: Callable[..., Any]):
     """The contradiction is ValueError at build; the content stays."""
     store.write(path, DATA)
-    with pytest.raises(ValueError, match="(?i)append"):
+    with pytest.raises(ValueError, match=r"(?i)append"):
         combine(store.fs.create_file(path)).build()
     assert store.read(path) == DATA
 
@@ -250,6 +263,13 @@ def test_the_defaults_come_from_the_file_system(store: Store, path: str):
 
 
 @pytest.mark.rule("BUILDER-14")
+def test_the_keys_that_are_understood(store: Store):
+    """Shared keys begin with fs.option., this store's own with its scheme."""
+    for key in store.fs.create_options | store.fs.open_options:
+        assert re.fullmatch(r"fs\.(option|file)\.[a-z.-]+", key)
+
+
+@pytest.mark.rule("BUILDER-14")
 @pytest.mark.parametrize("store_key", ["fs.hdfs.x", "fs.s3.x", "hdfs:x", "fs.option.nosuch"])
 def test_options_of_other_stores_are_not_understood(store: Store, path: str, store_key: str):
     """A key belongs to a scheme or is shared; another scheme's is unknown here."""
@@ -300,9 +320,10 @@ def test_checksums_can_be_disabled_for_one_file(store: Store, path: str):
 def test_the_documentation_names_opt_and_must(store: Store, path: str):
     """Callers are told to ask for options instead of inspecting the class of the file system."""
     builder = type(store.fs.create_file(path))
-    for method in (builder.opt, builder.must):
-        assert len(inspect.getdoc(method) or "") > 40
-    assert "must" in (inspect.getdoc(hflush.FileSystem.create_file) or "")
+    documentation = inspect.getdoc(builder) or ""
+    for method in ("opt", "must"):
+        assert f"`{method}`" in documentation
+        assert inspect.getdoc(getattr(builder, method))
 
 
 def bytes_per_checksum(path: str) -> int:

@@ -6,13 +6,13 @@ import io
 import re
 from collections.abc import Callable
 
+import hflush
 import pytest
 from faults.shim.control import Faults
+from hflush import capabilities
+from support.documentation import docstring
 from support.stores import STORES, Store
 from support.waiting import Task, together
-
-import hflush
-from hflush import capabilities
 
 Stream = hflush.FSDataOutputStream
 
@@ -196,7 +196,7 @@ def test_probe_and_behaviour_agree(store: Store, path: str, out: Stream, name: s
 def test_hflush_answers_as_hsync(out: Stream) -> None:
     """CAP-6: the deprecated name has the same answer, and the docs say which to ask for."""
     assert out.has_capability(capabilities.HFLUSH) is out.has_capability(capabilities.HSYNC)
-    assert 'has_capability("hsync")' in (Stream.__doc__ or "")
+    assert 'has_capability("hsync")' in docstring(Stream.hflush)
 
 
 @pytest.mark.rule("CAP-7")
@@ -207,6 +207,32 @@ def test_names_follow_the_scheme(name: str) -> None:
     plain = {"hsync", "hflush", "dropbehind", "iostatistics"}
     schemes = "|".join(("file", "hdfs", "s3a"))
     assert name in plain or re.fullmatch(rf"(fs\.capability\.|fs\.({schemes})\.|in:)[a-z.]+", name)
+
+
+@pytest.mark.rule("CAP-8")
+@pytest.mark.parametrize("buffer_size", [None, 0])
+def test_stream_answers_for_its_buffering(store: Store, path: str, buffer_size: int | None) -> None:
+    """CAP-8: with its own buffer or without, hsync is claimed if and only if it drains it."""
+    with store.fs.create(path, buffer_size=buffer_size) as out:
+        out.write(b"abc")
+        assert out.has_capability("hsync") is store.options["supports-hsync"]
+        if out.has_capability("hsync"):
+            out.hsync()
+            assert store.read(path) == b"abc"
+
+
+@pytest.mark.rule("CAP-8")
+def test_text_wrapper_leads_to_the_probe(store: Store, path: str) -> None:
+    """CAP-8: a text wrapper claims nothing itself; drained, its stream's answer holds for it."""
+    with hflush.open(store.url(path), "w", encoding="utf-8", conf=store.conf) as text:
+        assert not isinstance(text, (hflush.Syncable, hflush.StreamCapabilities))
+        assert text.buffer.has_capability("hsync") is store.options["supports-hsync"]
+        text.write("abc")
+        if text.buffer.has_capability("hsync"):
+            text.flush()
+            text.buffer.hsync()
+            assert store.read(path) == b"abc"
+    assert store.read(path) == b"abc"
 
 
 @pytest.mark.rule("CAP-9", "LOCAL-3")

@@ -54,7 +54,7 @@ def test_a_non_empty_directory_without_the_flag(store: Store, path: str, child: 
     else:
         store.write(f"{path}/{child}", DATA)
     before = on_disk(store.root)
-    with pytest.raises(OSError, match="(?i)not empty") as refusal:
+    with pytest.raises(OSError, match=r"(?i)not empty") as refusal:
         store.fs.delete(path, False)
     assert refusal.value.errno == errno.ENOTEMPTY
     assert refusal.value.filename == path
@@ -67,7 +67,7 @@ def test_not_recursive_is_the_default(store: Store, path: str):
     store.write(f"{path}/a/file", DATA)
     store.write(f"{path}/a/b/file", DATA)
     store.write(store.path("sibling"), DATA)
-    with pytest.raises(OSError, match="."):
+    with pytest.raises(OSError, match=r"(?i)not empty"):
         store.fs.delete(path)
     assert store.read(f"{path}/a/b/file") == DATA
     assert store.fs.delete(path, recursive=True) is True
@@ -141,9 +141,7 @@ class TestSidecars:
     @pytest.mark.rule("DELETE-9")
     @pytest.mark.stores("crc")
     @both_flags
-    def test_a_directory_with_nothing_but_sidecars(
-        self, store: Store, path: str, recursive: bool
-    ):
+    def test_a_directory_with_nothing_but_sidecars(self, store: Store, path: str, recursive: bool):
         """A directory that lists empty can be deleted, hidden sidecars and all."""
         store.write(f"{path}/file", DATA)
         os.unlink(f"{path}/file")
@@ -225,7 +223,7 @@ class TestBulkDelete:
         """Paths outside the base, siblings with its prefix and relative paths are ValueError."""
         outside = [store.path("outside"), f"{base}-sibling", "relative", store.root]
         for path in outside:
-            with pytest.raises(ValueError, match="."):
+            with pytest.raises(ValueError, match="not "):
                 store.fs.bulk_delete(base).delete([path])
         assert names(store.fs, store.root) == ["base"]
 

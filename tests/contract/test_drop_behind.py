@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 
+import hflush
 import pytest
 from support.stores import Store
-
-import hflush
 
 Stream = hflush.FSDataOutputStream
 

@@ -8,14 +8,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import hflush
 import pytest
+from hflush import Rename
 from support.data import dataset
 from support.limits import largest_file
 from support.stores import Store
 from support.waiting import Task
-
-import hflush
-from hflush import Rename
 
 Stream = hflush.FSDataOutputStream
 Attempt = Callable[[Store], object]

@@ -4,12 +4,11 @@ disk does is in tests/faults.
 
 from __future__ import annotations
 
+import hflush
 import pytest
 from faults.shim.control import Faults
 from support.data import dataset
 from support.stores import Store
-
-import hflush
 
 Stream = hflush.FSDataOutputStream
 

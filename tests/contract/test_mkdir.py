@@ -90,9 +90,7 @@ def test_slashes_make_no_difference(store: Store, path: str, form: str):
 @pytest.mark.parametrize(
     ("requested", "applied"), [(None, 0o715), (0o777, 0o715), (0o700, 0o700), (0o555, 0o515)]
 )
-def test_permissions(
-    store: Store, path: str, umask: None, requested: int | None, applied: int
-):
+def test_permissions(store: Store, path: str, umask: None, requested: int | None, applied: int):
     """testMkdirsWithUmask: the requested mode, by default 0o777, is applied with the umask."""
     assert store.fs.mkdirs(path, requested) is True
     assert store.fs.get_file_status(path).permission == applied

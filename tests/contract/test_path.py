@@ -92,11 +92,10 @@ def test_dots_are_resolved_lexically(store: Store, form: str):
 
 @pytest.mark.rule("PATH-4")
 def test_dots_above_the_root(store: Store):
-    """.. above / is refused, or stays at /: nothing else is reached."""
-    try:
-        assert store.fs.get_file_status("/../..").path == "/"
-    except hflush.InvalidPathError as refusal:
-        assert ".." in str(refusal)
+    """.. above / is refused."""
+    for form in ("/..", "/../..", f"{store.root}{'/..' * 100}"):
+        with pytest.raises(hflush.InvalidPathError, match="root"):
+            store.fs.get_file_status(form)
 
 
 @pytest.mark.rule("PATH-6", "PATH-7", "PATH-8")
@@ -167,8 +166,8 @@ def test_undecodable_names(store: Store):
         ("name", "NAME"),
         (unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é")),
         ("ß", "SS"),
-        ("I", "ı"),
-        ("ａ", "a"),
+        ("I", "\N{LATIN SMALL LETTER DOTLESS I}"),
+        ("\N{FULLWIDTH LATIN SMALL LETTER A}", "a"),
     ],
     ids=ascii,
 )
@@ -232,7 +231,7 @@ class TestWorkingDirectory:
 @pytest.mark.parametrize("operation", ["create", "open", "delete", "list_status", "mkdirs"])
 def test_paths_of_other_file_systems(store: Store, url: str, operation: str):
     """Another scheme or authority is ValueError, wrong filesystem."""
-    with pytest.raises(ValueError, match="(?i)wrong file ?system"):
+    with pytest.raises(ValueError, match=r"(?i)wrong file ?system"):
         getattr(store.fs, operation)(url)
 
 

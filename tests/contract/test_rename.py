@@ -5,6 +5,7 @@ The races are in test_atomicity.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tempfile
@@ -64,10 +65,8 @@ def move(store: Store, request: pytest.FixtureRequest) -> Callable[[str, str], N
 
 def refused(store: Store, source: str, destination: str) -> None:
     """rename/2 must not do it: False or an OSError."""
-    try:
+    with contextlib.suppress(OSError):
         assert store.fs.rename(source, destination) is False
-    except OSError:
-        pass
 
 
 def assert_tree(store: Store, top: str) -> None:
@@ -291,10 +290,8 @@ class TestRename2:
     @pytest.mark.parametrize("destination", ["tree", ""], ids=["itself", "own parent"])
     def test_a_directory_to_itself(self, store: Store, tree: str, destination: str):
         """testRenameDirToSelf, testMoveDirUnderParent: the content is preserved."""
-        try:
+        with contextlib.suppress(OSError):
             store.fs.rename(tree, store.path(destination).rstrip("/"))
-        except OSError:
-            pass
         assert_tree(store, tree)
         assert names(store.fs, store.root) == ["tree"]
 
@@ -336,9 +333,7 @@ class TestRename3:
 
     @pytest.mark.rule("RENAME-20")
     @pytest.mark.parametrize("kind", ["file", "directory"])
-    def test_a_missing_parent(
-        self, store: Store, source: str, tree: str, mode: Rename, kind: str
-    ):
+    def test_a_missing_parent(self, store: Store, source: str, tree: str, mode: Rename, kind: str):
         """testRename*ToNonExistentParent: FileNotFoundError; source intact, no parent made."""
         origin = source if kind == "file" else tree
         with pytest.raises(FileNotFoundError):
@@ -377,7 +372,7 @@ class TestRename3:
         store.fs.mkdirs(directory)
         for child in children:
             store.write(f"{directory}/{child}", B)
-        with pytest.raises(OSError, match="."):
+        with pytest.raises(OSError, match="rename"):
             store.fs.rename(source, directory, mode)
         assert store.read(source) == A
         assert names(store.fs, directory) == children
@@ -385,7 +380,7 @@ class TestRename3:
     @pytest.mark.rule("RENAME-22", "RENAME-10")
     def test_a_directory_onto_a_file(self, store: Store, tree: str, other: str, mode: Rename):
         """testRenameDirectoryAsFile: OSError in both modes; both intact."""
-        with pytest.raises(OSError, match="."):
+        with pytest.raises(OSError, match="rename"):
             store.fs.rename(tree, other, mode)
         assert_tree(store, tree)
         assert store.read(other) == B
@@ -410,7 +405,7 @@ class TestRename3:
         store.write(f"{target}/child", B)
         with pytest.raises(FileExistsError):
             store.fs.rename(tree, target, Rename.NONE)
-        with pytest.raises(OSError, match="(?i)not empty") as refusal:
+        with pytest.raises(OSError, match=r"(?i)not empty") as refusal:
             store.fs.rename(tree, target, Rename.OVERWRITE)
         assert refusal.value.errno == errno.ENOTEMPTY
         assert_tree(store, tree)
@@ -420,20 +415,34 @@ class TestRename3:
     def test_a_directory_under_itself(self, store: Store, tree: str, mode: Rename):
         """OSError, unchanged."""
         for below in ("b", "one/b"):
-            with pytest.raises(OSError, match="."):
+            with pytest.raises(OSError, match="rename"):
                 store.fs.rename(tree, f"{tree}/{below}", mode)
         assert_tree(store, tree)
 
     @pytest.mark.rule("RENAME-11", "RENAME-16", "ROOT-2")
     def test_the_root(self, store: Store, source: str, tree: str, mode: Rename):
         """Neither from nor to / can anything be renamed."""
-        with pytest.raises(OSError, match="."):
+        with pytest.raises(OSError, match="rename"):
             store.fs.rename("/", store.path("target"), mode)
         for origin in (source, tree):
-            with pytest.raises(OSError, match="."):
+            with pytest.raises(OSError, match="rename"):
                 store.fs.rename(origin, "/", mode)
         assert store.read(source) == A
         assert_tree(store, tree)
+
+
+class TestHardLinks:
+    """Two names of one file: rename(2) would do nothing and say it had."""
+
+    @pytest.mark.rule("RENAME-1", "RENAME-3", "RENAME-18")
+    @pytest.mark.parametrize("mode", [None, Rename.OVERWRITE], ids=["rename/2", "OVERWRITE"])
+    def test_onto_another_name_of_the_file(self, store: Store, source: str, mode: Rename | None):
+        """After success the old name is absent, and the file is at the new one."""
+        os.link(source, store.path("target"))
+        rename(store, source, store.path("target"), mode)
+        assert names(store.fs, store.root) == ["target"]
+        assert store.read(store.path("target")) == A
+        assert orphans(store.root) == []
 
 
 @pytest.mark.rule("RENAME-28", "LOCAL-12")
@@ -470,9 +479,7 @@ class TestSidecars:
     @pytest.mark.rule("RENAME-25", "LOCAL-15")
     @pytest.mark.stores("crc")
     @pytest.mark.parametrize("overwrite", [None, Rename.OVERWRITE], ids=["rename/2", "OVERWRITE"])
-    def test_onto_a_file(
-        self, store: Store, source: str, other: str, overwrite: Rename | None
-    ):
+    def test_onto_a_file(self, store: Store, source: str, other: str, overwrite: Rename | None):
         """The destination's sidecar is replaced."""
         rename(store, source, other, overwrite)
         assert on_disk(store.root) == [".other.crc", "other"]
@@ -481,9 +488,7 @@ class TestSidecars:
     @pytest.mark.rule("RENAME-25", "LOCAL-15")
     @pytest.mark.stores("crc")
     @pytest.mark.parametrize("overwrite", [None, Rename.OVERWRITE], ids=["rename/2", "OVERWRITE"])
-    def test_onto_a_file_without_sidecar(
-        self, store: Store, source: str, overwrite: Rename | None
-    ):
+    def test_onto_a_file_without_sidecar(self, store: Store, source: str, overwrite: Rename | None):
         """The destination gets the source's sidecar."""
         target = self.without_sidecar(store, "target", B)
         rename(store, source, target, overwrite)
@@ -493,9 +498,7 @@ class TestSidecars:
     @pytest.mark.rule("RENAME-25", "LOCAL-15")
     @pytest.mark.stores("crc")
     @pytest.mark.parametrize("overwrite", [None, Rename.OVERWRITE], ids=["rename/2", "OVERWRITE"])
-    def test_without_sidecar_onto_a_file(
-        self, store: Store, other: str, overwrite: Rename | None
-    ):
+    def test_without_sidecar_onto_a_file(self, store: Store, other: str, overwrite: Rename | None):
         """The stale sidecar of the destination goes."""
         source = self.without_sidecar(store, "source", A)
         rename(store, source, other, overwrite)
@@ -577,7 +580,7 @@ class TestAcrossVolumes:
         self, store: Store, elsewhere: str, source: str, tree: str, mode: Rename, kind: str
     ):
         """rename/3 to another volume is EXDEV; the source is intact, nothing arrives."""
-        with pytest.raises(OSError, match="(?i)device|volume") as refusal:
+        with pytest.raises(OSError, match=r"(?i)device|volume") as refusal:
             store.fs.rename(source if kind == "file" else tree, f"{elsewhere}/target", mode)
         assert refusal.value.errno == errno.EXDEV
         assert store.read(source) == A
@@ -589,11 +592,12 @@ class TestAcrossVolumes:
     def test_rename2(self, store: Store, elsewhere: str, source: str, tree: str, kind: str):
         """rename/2 is EXDEV, too, or moves everything; one of the two places is complete."""
         target = f"{elsewhere}/target"
+        moved = False
         try:
             moved = store.fs.rename(source if kind == "file" else tree, target)
         except OSError as refusal:
-            assert refusal.errno == errno.EXDEV
-            moved = False
+            if refusal.errno != errno.EXDEV:
+                raise
         if kind == "file":
             assert store.read(target if moved else source) == A
         else:

@@ -108,7 +108,7 @@ def content_or_error(store: Store, path: str) -> bytes | None:
 
 @pytest.mark.shim
 @pytest.mark.rule("LOCAL-5", "CLOSE-23", "CONC-12")
-@pytest.mark.parametrize("before", [None, dataset(3000, first=100)])
+@pytest.mark.parametrize("before", [None, dataset(3000, first=100)], ids=["new", "over another"])
 @pytest.mark.parametrize("size", [0, 100, 5000, 3 << 20])
 def test_killed_at_every_call_of_a_write(
     faults: Faults, store: Store, size: int, before: bytes | None
@@ -132,13 +132,15 @@ def test_killed_at_every_call_of_a_write(
             break
         content = content_or_error(store, path)
         assert content is None or content == before or data.startswith(content)
-    assert call > 2
+    assert call >= 2
     assert store.read(path) == data
 
 
 @pytest.mark.shim
 @pytest.mark.rule("LOCAL-5", "RENAME-25", "ATOM-3")
-@pytest.mark.parametrize("replaced", [None, dataset(3000, first=100)])
+@pytest.mark.parametrize(
+    "replaced", [None, dataset(3000, first=100)], ids=["free", "over another"]
+)
 def test_killed_at_every_call_of_a_rename(
     faults: Faults, store: Store, replaced: bytes | None
 ) -> None:

@@ -37,6 +37,7 @@ class Hadoop:
         configuration = self._jvm.org.apache.hadoop.conf.Configuration()
         for key, value in settings.items():
             configuration.set(key, value)
+        fs.setConf(configuration)
         fs.initialize(self._jvm.java.net.URI("file:///"), configuration)
         return JavaFileSystem(fs, self._jvm.org.apache.hadoop.fs.Path)
 

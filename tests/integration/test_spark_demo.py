@@ -45,7 +45,7 @@ class Run:
     def row(self, encoding: str) -> list[str]:
         """The line of the table about a directory: files, rows, bytes, MB/s, hflush, …"""
         lines = [line.split() for line in self.text.splitlines()]
-        return next(cells[1:] for cells in lines if cells[:1] == [encoding] and len(cells) == 10)
+        return next(cells[1:] for cells in lines if cells[:1] == [encoding] and len(cells) == 11)
 
     def files(self, encoding: str) -> list[Path]:
         return sorted((self.out / f"flights.{encoding}").iterdir())

@@ -23,7 +23,7 @@ from support.data import dataset
 from support.stores import Store
 
 PROFILE = settings(
-    max_examples=60,
+    max_examples=150,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,

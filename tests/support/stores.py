@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import hflush
+
 from support.peer import Peer
 
 

@@ -36,12 +36,12 @@ def test_buffer_mutated_and_resized_during_write(store: Store) -> None:
     with store.fs.create(path) as out:
         disturber = Task(disturb)
         writing.set()
-        accepted = [out.write(buffer) for _ in range(3)]
+        accepted = [out.write(buffer) for _ in range(2)]
         done.set()
         disturber.result()
     assert all(count in {len(buffer), len(buffer) + 1} for count in accepted)
     assert store.fs.get_file_status(path).length == sum(accepted)
-    assert set(store.read(path)) <= {0, 1, 0xFF}
+    assert not store.read(path).strip(b"\0\1\xff")
 
 
 @pytest.mark.rule("WRITE-9", "CONC-1")

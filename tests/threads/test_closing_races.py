@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from functools import partial
 
@@ -19,28 +20,32 @@ def test_write_against_close(store: Store) -> None:
     """1,000 rounds: a write that races with close is wholly in the file, or raises StreamClosedError."""
     path = store.path("file")
     sizes = [1, 100, 600, 5000, 70_000]
+    chance = random.Random(store.name)
+
+    def write(out: hflush.FSDataOutputStream, size: int) -> int:
+        for number in range(20):
+            try:
+                out.write(frame(0, number, size))
+            except hflush.StreamClosedError:
+                return number
+        return 20
+
+    def close(out: hflush.FSDataOutputStream, delay: int) -> None:
+        for _ in range(delay):
+            pass
+        out.close()
+
+    refused = 0
     for number in range(rounds(1000)):
         out = store.fs.create(path)
-        accepted: list[tuple[int, int, int]] = []
-        started = threading.Event()
-
-        def write(
-            out: hflush.FSDataOutputStream = out,
-            size: int = sizes[number % len(sizes)],
-            accepted: list[tuple[int, int, int]] = accepted,
-            started: threading.Event = started,
-        ) -> None:
-            with pytest.raises(hflush.StreamClosedError):
-                while True:
-                    out.write(frame(0, len(accepted), size))
-                    accepted.append((0, len(accepted), size))
-                    started.set()
-
-        writer = Task(write)
-        started.wait(20)
-        out.close()
-        writer.result()
-        assert parse_frames(store.read(path)) == accepted
+        size = sizes[number % len(sizes)]
+        accepted, _ = together(
+            partial(write, out, size), partial(close, out, chance.randrange(500))
+        )
+        refused += accepted < 20
+        expected = [(0, count, size) for count in range(accepted)]
+        assert parse_frames(store.read(path)) == expected
+    assert refused
 
 
 @pytest.mark.rule("CLOSE-22", "LOCAL-4")

@@ -99,8 +99,7 @@ py::bytes chunked_sums(py::handle data, py::handle bytes_per_checksum, std::stri
   const std::size_t size = crc::checksum_count(buffer.size(), chunk) * crc::kSumSize;
   py::bytes sums(static_cast<const char*>(nullptr), size);
   auto* const at = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(sums.ptr()));
-  without_gil_if_long(buffer.size(),
-                      [&] { crc::chunk_sums(which, buffer.bytes(), chunk, at); });
+  without_gil_if_long(buffer.size(), [&] { crc::chunk_sums(which, buffer.bytes(), chunk, at); });
   return sums;
 }
 
@@ -122,8 +121,7 @@ std::size_t chunked_sums_into(py::handle data, py::handle out, py::handle bytes_
 }
 
 std::uint32_t combine(py::handle a, py::handle b, py::handle length_b, std::string_view kind) {
-  const long long length =
-      integer(length_b, "length_b", 0, std::numeric_limits<long long>::max());
+  const long long length = integer(length_b, "length_b", 0, std::numeric_limits<long long>::max());
   return crc::combine(kind_named(kind), sum_value(a, "a"), sum_value(b, "b"),
                       static_cast<std::uint64_t>(length));
 }
@@ -151,19 +149,19 @@ std::uint32_t crc_with_kernel(std::string_view name, std::string_view kind, py::
 
 }  // namespace
 
-void register_crc(py::module_& m) {
-  m.def("crc32c", extend<crc::Kind::kCrc32c>, py::arg("data"), py::arg("value") = 0);
-  m.def("crc32", extend<crc::Kind::kCrc32>, py::arg("data"), py::arg("value") = 0);
-  m.def("chunked_sums", chunked_sums, py::arg("data"), py::arg("bytes_per_checksum") = 512,
-        py::arg("kind") = "CRC32C");
-  m.def("chunked_sums_into", chunked_sums_into, py::arg("data"), py::arg("out"),
-        py::arg("bytes_per_checksum") = 512, py::arg("kind") = "CRC32C");
-  m.def("combine", combine, py::arg("a"), py::arg("b"), py::arg("length_b"),
-        py::arg("kind") = "CRC32C");
-  m.def("kernel", crc::kernel_name);
-  m.def("kernels", usable_kernels);
-  m.def("crc_with_kernel", crc_with_kernel, py::arg("kernel"), py::arg("kind"), py::arg("data"),
-        py::arg("value") = 0);
+void register_crc(py::module_& module) {
+  module.def("crc32c", extend<crc::Kind::kCrc32c>, py::arg("data"), py::arg("value") = 0);
+  module.def("crc32", extend<crc::Kind::kCrc32>, py::arg("data"), py::arg("value") = 0);
+  module.def("chunked_sums", chunked_sums, py::arg("data"), py::arg("bytes_per_checksum") = 512,
+             py::arg("kind") = "CRC32C");
+  module.def("chunked_sums_into", chunked_sums_into, py::arg("data"), py::arg("out"),
+             py::arg("bytes_per_checksum") = 512, py::arg("kind") = "CRC32C");
+  module.def("combine", combine, py::arg("a"), py::arg("b"), py::arg("length_b"),
+             py::arg("kind") = "CRC32C");
+  module.def("kernel", crc::kernel_name);
+  module.def("kernels", usable_kernels);
+  module.def("crc_with_kernel", crc_with_kernel, py::arg("kernel"), py::arg("kind"),
+             py::arg("data"), py::arg("value") = 0);
 }
 
 }  // namespace hflush::bindings

@@ -199,7 +199,12 @@ void register_stream(py::module_& module) {
       .def("abandon_", &abandon)
       .def("tell", &OutputStream::position)
       .def("get_pos", &OutputStream::position)
-      .def("has_capability", &OutputStream::has_capability, py::arg("name"), py::pos_only())
+      .def(
+          "has_capability",
+          [](const OutputStream& stream, const py::str& name) {
+            return stream.has_capability(std::string(name));
+          },
+          py::arg("name"), py::pos_only())
       .def("set_drop_behind", &set_drop_behind, py::arg("value"), py::pos_only())
       .def("statistics_",
            [](const OutputStream& stream) {

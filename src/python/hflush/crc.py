@@ -1,19 +1,19 @@
 """Checksums: CRC32C and CRC-32 of buffers and of their chunks.
 
-The work is done by the fastest kernel the processor has; `kernel` names it. Every function takes any C-contiguous
-object with the buffer protocol, of any length and alignment, and lets other threads run while it sums 64 KiB or more.
-Values follow `zlib.crc32`: the sum of no bytes is 0, and a sum is extended by passing it back in.
+The work is done by the fastest kernel the processor has; `kernel` names it. Every function takes
+any C-contiguous object with the buffer protocol, of any length and alignment, and lets other
+threads run while it sums 64 KiB or more. Values follow `zlib.crc32`: the sum of no bytes is 0, and
+a sum is extended by passing it back in.
 
-A *kind* is named as Hadoop names it: ``"CRC32C"`` (Castagnoli's polynomial, RFC 3720; the default of HDFS) or
-``"CRC32"`` (zlib's polynomial; used in the ``.crc`` files of local file systems).
+A *kind* is named as Hadoop names it: ``"CRC32C"`` (Castagnoli's polynomial, RFC 3720; the default
+of HDFS) or ``"CRC32"`` (zlib's polynomial; used in the ``.crc`` files of local file systems).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from . import _core
 
-from hflush import _core
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -104,26 +104,23 @@ def crc32(data: Buffer, value: int = 0) -> int:
     return _core.crc32(data, value)
 
 
-@overload
-def chunked_sums(data: Buffer, bytes_per_checksum: int = 512, kind: str = "CRC32C", *, out: None = None) -> bytes: ...
-@overload
-def chunked_sums(data: Buffer, bytes_per_checksum: int = 512, kind: str = "CRC32C", *, out: _Out) -> _Out: ...
 def chunked_sums(
-    data: Buffer, bytes_per_checksum: int = 512, kind: str = "CRC32C", *, out: Buffer | None = None
-) -> Buffer:
+    data: Buffer, bytes_per_checksum: int = 512, kind: str = "CRC32C", *, out: _Out | None = None
+) -> bytes | _Out:
     """Sum each chunk of a buffer on its own.
 
     Parameters
     ----------
     data : bytes-like
-        C-contiguous, any length; cut into chunks from its first byte on, the last of which may be shorter.
+        C-contiguous, any length; cut into chunks from its first byte on, the last of which may be
+        shorter.
     bytes_per_checksum : int
         Length of a chunk in bytes, 1 to 2**31 - 1. 512 is the fastest.
     kind : {"CRC32C", "CRC32"}
         The polynomial.
     out : writable bytes-like, optional
-        Where to put the sums: C-contiguous, at least 4 bytes for each, not overlapping `data`. What follows the last
-        sum is left alone.
+        Where to put the sums: C-contiguous, at least 4 bytes for each, not overlapping `data`.
+        What follows the last sum is left alone.
 
     Returns
     -------
@@ -174,8 +171,8 @@ def chunked_sums_array(
     Returns
     -------
     numpy.ndarray
-        Of shape ``(ceil(len(data) / bytes_per_checksum),)`` and dtype ``>u4``; read-only, ``astype("u4")`` gives a
-        writable copy in native order.
+        Of shape ``(ceil(n / bytes_per_checksum),)`` for n bytes, and dtype ``>u4``; read-only,
+        ``astype("u4")`` gives a writable copy in native order.
 
     Raises
     ------
@@ -209,7 +206,8 @@ def combine(a: int, b: int, length_b: int, kind: str = "CRC32C") -> int:
     Returns
     -------
     int
-        The sum of both runs together, 0 to 2**32 - 1, in time that grows with the logarithm of `length_b`.
+        The sum of both runs together, 0 to 2**32 - 1, in time that grows with the logarithm of
+        `length_b`.
 
     Raises
     ------

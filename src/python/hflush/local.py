@@ -409,7 +409,7 @@ class ChecksumFileSystem(_LocalFiles):
             write_checksum=self._writes_checksums and options.checksum_type != "NULL",
         )
 
-    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
+    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, path)
 
     def _open(self, path: str, buffer_size: int) -> FSDataInputStream:

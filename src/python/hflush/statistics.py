@@ -1,9 +1,10 @@
 """What a stream did, counted and timed: five read-only maps, as Hadoop's IOStatistics.
 
 Names match ``[a-z][a-z0-9_]+`` and appear in one map only. Counters are events or bytes. For each
-timed operation ``op_x`` (``op_hflush``, ``op_hsync``, ``op_close``, …) there are, in milliseconds
-as floats, ``minimums["op_x_duration_min"]``, ``means["op_x_duration_mean"]`` and
-``maximums["op_x_duration_max"]``; minimum and maximum are -1 until the operation was done once.
+timed operation (``op_hflush``, ``op_hsync``, ``op_close``, …), called ``op_x`` here, there is a
+counter of that name and, in milliseconds as floats, ``minimums["op_x_duration_min"]``,
+``means["op_x_duration_mean"]`` and ``maximums["op_x_duration_max"]``; minimum and maximum are -1
+until the operation was done once.
 
 Source: Hadoop's IOStatistics specification.
 """
@@ -212,14 +213,16 @@ def _combine(choose: Callable[[float, float], float], a: float, b: float) -> flo
 def _from_flat(flat: Flat) -> _Values:
     """Return the five maps of the core's flat names.
 
-    A plain one is a counter; ``op.samples``, ``op.sum_ns``, ``op.min_ns``, ``op.max_ns`` time op.
+    A plain one is a counter; ``op.samples``, which counts too, ``op.sum_ns``, ``op.min_ns`` and
+    ``op.max_ns`` time op.
     """
     values = _Values()
     for name, value in flat.items():
         operation, dot, part = name.partition(".")
         if not dot:
-            values.counters[name] = value
+            values.counters[name] = values.counters.get(name, 0) + value
         elif part == "samples":
+            values.counters[operation] = values.counters.get(operation, 0) + value
             total_ms = flat[f"{operation}.sum_ns"] / _NS_PER_MS
             low = flat[f"{operation}.min_ns"] / _NS_PER_MS if value else UNSET
             high = flat[f"{operation}.max_ns"] / _NS_PER_MS if value else UNSET

@@ -70,43 +70,12 @@ class FSDataOutputStream(_core.OutputStream):
     :class:`io.BufferedIOBase`: text wrappers, ``csv``, ``zipfile``, pandas, pyarrow and numpy write
     to it.
 
-    Methods
-    -------
-    write(b, off=0, len=None) -> int
-        Append ``b[off:off + len]``, in order, and return how many bytes that were: all of them.
-        `b` is any C-contiguous bytes-like object (counted in bytes); it may be reused on return.
-        Concurrent writes interleave whole. No visibility and no durability is promised.
-        TypeError for str, None and int; IndexError for bounds outside `b`; BufferError or
-        ValueError for views that are not contiguous; :class:`StreamClosedError`; any failure that
-        happened in the background before.
-    write_byte(value)
-        Append one byte: the low 8 bits of the int.
-    flush()
-        Hand bytes to the next layer. Promises nothing, costs little, never raises on a closed
-        stream, and is never a sync.
-    hflush()
-        On return a new reader anywhere sees every byte whose write had returned before the call.
-        Not for every line or record, unless in a write-ahead log: see ``op_hflush`` in
-        :meth:`io_statistics`. :class:`io.UnsupportedOperation` where ``has_capability("hsync")``
-        is False.
-    hsync()
-        As ``hflush``, and the bytes are on disk: all of them. Concurrent calls share one sync. Not
-        for every line or record, unless in a write-ahead log.
-    close()
-        Publish: the one attempt. The stream is closed on return whatever happened; the first
-        failure is raised, others are attached as notes. A second close is a no-op. Visible to all
-        on return; durable only after ``hsync`` or with ``sync_on_close``.
-    tell() / get_pos() -> int
-        Bytes in the file so far: the length at append, 0 at create, plus what was written. Also
-        after close.
-    has_capability(name) -> bool
-        Whether this stream really can: names are in :mod:`hflush.capabilities`, without regard to
-        case. Unknown names answer False; never raises on a closed stream. TypeError unless str.
-    set_drop_behind(value)
-        Advise the cache: True, False, or None for the default. :class:`io.UnsupportedOperation`
-        where ``has_capability("dropbehind")`` is False.
-    closed : bool
-        Whether the stream is not open any more, for whatever reason.
+    ``write(b, off=0, len=None)`` appends ``b[off:off + len]``, in order, and returns how many bytes
+    that were: all of them. `b` is any C-contiguous bytes-like object, counted in bytes, and may be
+    reused on return. Concurrent writes interleave whole. No visibility and no durability is
+    promised. It raises TypeError for str, None and int; IndexError for bounds outside `b`;
+    BufferError for views that are not contiguous; :class:`StreamClosedError`; and the failure of
+    anything that went on in the background.
 
     Notes
     -----
@@ -137,16 +106,89 @@ class FSDataOutputStream(_core.OutputStream):
         self._name = name
         self._mode = mode
 
+    # --- writing: write() itself is the core's, a call between would cost more than it does ---
+
+    def write_byte(self, value: int, /) -> None:
+        """Append one byte: the low 8 bits of `value`. Otherwise as ``write``."""
+        super().write_byte(value)
+
+    def flush(self) -> None:
+        """Hand bytes to the next layer: cheap, and no promise of anything.
+
+        It is never a sync, and a no-op on a closed stream.
+        Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.
+        """
+        super().flush()
+
+    def hflush(self) -> None:
+        """Make every byte whose write has returned visible to new readers anywhere.
+
+        Returns when the store has acknowledged. Durability is not promised. Do not call it for
+        every line or record, unless in a write-ahead log: each call waits for the store, and
+        ``op_hflush`` of :meth:`io_statistics` shows how often.
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            The store cannot (``has_capability("hsync")`` is False); the stream stays open.
+        StreamClosedError
+            The stream is not open.
+        OSError
+            The store failed, and so has the stream. TimeoutError and InterruptedError leave it
+            open.
+
+        Notes
+        -----
+        Source: Hadoop's Syncable; contract HFLUSH-1 to HFLUSH-16.
+        """
+        super().hflush()
+
+    def hsync(self) -> None:
+        """Make every byte whose write has returned visible, and put it on disk: all of them.
+
+        Concurrent calls share one sync. Do not call it for every line or record, unless in a
+        write-ahead log: each call waits for a disk, and ``op_hsync`` of :meth:`io_statistics`
+        shows how often.
+
+        Raises
+        ------
+        io.UnsupportedOperation, StreamClosedError, OSError
+            As :meth:`hflush`. After a failed sync nothing reports the same bytes as durable.
+
+        Notes
+        -----
+        Source: Hadoop's Syncable; contract HSYNC-1 to HSYNC-17.
+        """
+        super().hsync()
+
+    def set_drop_behind(self, value: bool | None, /) -> None:
+        """Drop cached pages behind the writer (True), keep them (False), or do the default (None).
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            The store cannot (``has_capability("dropbehind")`` is False); the stream stays open.
+        TypeError
+            Neither bool nor None.
+        """
+        super().set_drop_behind(value)
+
     # --- ending ---
 
     def close(self) -> None:
-        """Publish: the one attempt. See the class; a second call is a no-op.
+        """Publish: the one attempt. A second call is a no-op.
+
+        On return the bytes are visible to all. They are durable only after :meth:`hsync` or with
+        ``sync_on_close``. It may take long and it may fail, and the stream is closed either way.
 
         Raises
         ------
         OSError
-            The first failure, with path; other failures are attached as notes. The stream is
-            closed.
+            The first failure, with path; other failures are attached as notes.
+
+        Notes
+        -----
+        Source: Hadoop's output stream specification; contract CLOSE-1 to CLOSE-23.
         """
         try:
             super().close()
@@ -205,6 +247,35 @@ class FSDataOutputStream(_core.OutputStream):
             )
 
     # --- what it is ---
+
+    def tell(self) -> int:
+        """Return how many bytes the file has: at append those it had, plus what was written.
+
+        Also after close.
+        """
+        return super().tell()
+
+    def get_pos(self) -> int:
+        """Return the position in bytes: Hadoop's name for :meth:`tell`."""
+        return super().get_pos()
+
+    def has_capability(self, name: str, /) -> bool:
+        """Return whether this stream really can, by a name of :mod:`hflush.capabilities`.
+
+        Without regard to case; unknown names are False, a closed stream answers, too.
+        Source: Hadoop's StreamCapabilities; contract CAP-1 to CAP-12.
+
+        Raises
+        ------
+        TypeError
+            `name` is no str.
+        """
+        return super().has_capability(name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stream is not open any more, for whatever reason."""
+        return super().closed
 
     @property
     def name(self) -> str:

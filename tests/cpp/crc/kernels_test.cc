@@ -95,8 +95,8 @@ TEST_CASE("CRC32C of the vectors in RFC 3720, section B.4") {
   for (std::size_t i = 0; i < 32; ++i) ascending[i] = static_cast<std::byte>(i);
   const Bytes descending(ascending.rbegin(), ascending.rend());
   constexpr std::array<std::uint8_t, 48> kReadCommand = {
-      0x01, 0xC0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
-      0,    0,    0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0,    0, 0x02, 0, 0, 0, 0, 0, 0,    0};
+      0x01, 0xC0, 0, 0,    0, 0, 0, 0,    0,    0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
+      0,    0,    0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0,    0};
   for_each_kernel([&](const Kernel& kernel) {
     const auto sum = [&](ByteView data) { return kernel.extend(Kind::kCrc32c, 0, data); };
     CHECK(sum(Bytes(32, std::byte{0})) == 0x8A9136AA);

@@ -30,17 +30,23 @@ std::unique_ptr<InputFile> opened(const std::string& path) {
   return *std::move(file);
 }
 
-Result<std::string> read(InputFile& file, std::uint64_t position, std::size_t size) {
+Result<std::string> try_read(InputFile& file, std::uint64_t position, std::size_t size) {
   std::string text(size, '?');
   HFLUSH_ASSIGN_OR_RETURN(const std::size_t got,
                           file.read_at(position, std::as_writable_bytes(std::span(text))));
   return text.substr(0, got);
 }
 
+std::string read(InputFile& file, std::uint64_t position, std::size_t size) {
+  auto content = try_read(file, position, size);
+  REQUIRE_MESSAGE(content.ok(), content.status().to_string());
+  return *std::move(content);
+}
+
 // The whole of a file, in one read that goes past its end.
 Result<std::string> read_all(const std::string& path) {
   const auto file = opened(path);
-  return read(*file, 0, read_file(path).size() + 1);
+  return try_read(*file, 0, read_file(path).size() + 1);
 }
 
 void expect_refused(const std::string& path, std::uint64_t position) {
@@ -58,7 +64,7 @@ TEST_CASE("golden: the sidecar of nine bytes, as zlib and Hadoop have it") {
   write_file(root / ".file.crc", std::string_view("crc\0\0\0\2\0\xcb\xf4\x39\x26", 12));
   const auto file = opened(root / "file");
   CHECK(file->verified());
-  CHECK(*read(*file, 0, 100) == "123456789");
+  CHECK(read(*file, 0, 100) == "123456789");
   CHECK(*file->length() == 9);
 }
 
@@ -73,11 +79,11 @@ TEST_CASE("every length around chunks and runs reads whole and in part") {
       const std::string content = pattern(size);
       write_checksummed(root / "file", content, chunk);
       const auto file = opened(root / "file");
-      CHECK(*read(*file, 0, size) == content);
-      CHECK(*read(*file, 0, size + 1) == content);
-      CHECK(read(*file, size, 10)->empty());
-      CHECK(read(*file, size + 1000, 10)->empty());
-      CHECK(*read(*file, size / 2, size) == content.substr(size / 2));
+      CHECK(read(*file, 0, size) == content);
+      CHECK(read(*file, 0, size + 1) == content);
+      CHECK(read(*file, size, 10).empty());
+      CHECK(read(*file, size + 1000, 10).empty());
+      CHECK(read(*file, size / 2, size) == content.substr(size / 2));
     }
   }
 }
@@ -91,9 +97,7 @@ TEST_CASE("a thousand random reads give exact bytes") {
   for (int i = 0; i < 1000; ++i) {
     const std::size_t at = random() % content.size();
     const std::size_t size = random() % (i % 10 == 0 ? 600'000 : 3000);
-    const auto got = read(*file, at, size);
-    REQUIRE(got.ok());
-    CHECK((*got == content.substr(at, size)));
+    CHECK((read(*file, at, size) == content.substr(at, size)));
   }
 }
 
@@ -122,10 +126,10 @@ TEST_CASE("chunks that are not read are not verified") {
   wrong[600] = static_cast<char>(~wrong[600]);
   write_file(root / "file", wrong);
   const auto file = opened(root / "file");
-  CHECK(*read(*file, 0, 512) == content.substr(0, 512));
-  CHECK(*read(*file, 1024, 1024) == content.substr(1024));
-  CHECK(code_of(read(*file, 1000, 100)) == StatusCode::kChecksum);
-  CHECK(code_of(read(*file, 511, 2)) == StatusCode::kChecksum);
+  CHECK(read(*file, 0, 512) == content.substr(0, 512));
+  CHECK(read(*file, 1024, 1024) == content.substr(1024));
+  CHECK(code_of(try_read(*file, 1000, 100)) == StatusCode::kChecksum);
+  CHECK(code_of(try_read(*file, 511, 2)) == StatusCode::kChecksum);
 }
 
 TEST_CASE("a flipped bit in a sum is caught") {
@@ -170,8 +174,8 @@ TEST_CASE("a file that lost its end, at a chunk or inside one, is caught") {
     write_file(root / "file", content.substr(0, size));
     expect_refused(root / "file", position);
     const auto file = opened(root / "file");
-    CHECK(code_of(read(*file, 0, size)) == StatusCode::kChecksum);
-    if (size % 512 == 0) CHECK(code_of(read(*file, size, 1)) == StatusCode::kChecksum);
+    CHECK(code_of(try_read(*file, 0, size)) == StatusCode::kChecksum);
+    if (size % 512 == 0) CHECK(code_of(try_read(*file, size, 1)) == StatusCode::kChecksum);
   }
 }
 
@@ -210,7 +214,7 @@ TEST_CASE("a file without a sidecar is read as it is") {
   write_file(root / "file", "content");
   const auto file = opened(root / "file");
   CHECK_FALSE(file->verified());
-  CHECK(*read(*file, 0, 100) == "content");
+  CHECK(read(*file, 0, 100) == "content");
   const std::string longest(255, 'n');  // leaves no room for a sidecar's name
   write_file(root / longest, "content");
   CHECK_FALSE(opened(root / longest)->verified());
@@ -223,7 +227,7 @@ TEST_CASE("what cannot be opened says so at once") {
   CHECK(code_of(open_checksummed(root / "dir")) == StatusCode::kNotAFile);
   CHECK_FALSE(open_checksummed("/").ok());
   write_checksummed(root / "file", "content");
-  REQUIRE(::chmod(root.path().c_str(), 0755) == 0);
+  REQUIRE(::chmod(root.path().c_str(), 0755) == 0);  // nobody gets as far as the sidecar
   REQUIRE(::chmod((root / ".file.crc").c_str(), 0) == 0);
   const testing::Unprivileged nobody;
   CHECK(code_of(open_checksummed(root / "file")) == StatusCode::kPermissionDenied);
@@ -236,7 +240,7 @@ TEST_CASE("after close reads say so") {
   file->close();
   file->close();
   CHECK(file->closed());
-  CHECK(code_of(read(*file, 0, 1)) == StatusCode::kClosed);
+  CHECK(code_of(try_read(*file, 0, 1)) == StatusCode::kClosed);
   CHECK(code_of(file->fileno()) == StatusCode::kClosed);
 }
 
@@ -248,18 +252,18 @@ TEST_CASE("a file that is being written is read as far as it goes") {
   Descriptor writer = open_descriptor(sidecar_of(root / "file").c_str(), O_WRONLY);
   mark_unfinished(writer.get());
   const auto file = opened(root / "file");
-  CHECK(read(*file, 0, 100)->empty());
+  CHECK(read(*file, 0, 100).empty());
   write_file(root / "file", content.substr(0, 2048));  // the data is ahead of its sums
-  CHECK(*read(*file, 0, 5000) == content.substr(0, 2048));
+  CHECK(read(*file, 0, 5000) == content.substr(0, 2048));
 
   // The writer dies: what has no sums is a fault again.
   writer = Descriptor();
-  CHECK(code_of(read(*file, 0, 5000)) == StatusCode::kChecksum);
+  CHECK(code_of(try_read(*file, 0, 5000)) == StatusCode::kChecksum);
 
   // The writer finishes.
   write_file(root / "file", content);
   write_file(sidecar_of(root / "file"), testing::sidecar_content(content));
-  CHECK(*read(*file, 0, 5000) == content);
+  CHECK(read(*file, 0, 5000) == content);
 }
 
 TEST_CASE("threads verify at once") {

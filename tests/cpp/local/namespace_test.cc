@@ -160,15 +160,16 @@ TEST_CASE("what may not be read is an error, never an empty listing") {
   const TemporaryDirectory root;
   make_directory(root / "closed/x");
   write_file(root / "secret", "x");
-  REQUIRE(::chmod(root.path().c_str(), 0755) == 0);
   REQUIRE(::chmod((root / "closed").c_str(), 0) == 0);
   REQUIRE(::chmod((root / "secret").c_str(), 0) == 0);
+  REQUIRE(::chmod(root.path().c_str(), 0555) == 0);
   const Unprivileged nobody;
   CHECK(code_of(names.list(root / "closed")) == StatusCode::kPermissionDenied);
   CHECK(code_of(names.status(root / "closed/x")) == StatusCode::kPermissionDenied);
   CHECK(code_of(names.open(root / "secret")) == StatusCode::kPermissionDenied);
   CHECK(code_of(names.remove(root / "secret", false)) == StatusCode::kPermissionDenied);
-  CHECK(code_of(names.set_permission(root.path(), 0777)) == StatusCode::kPermissionDenied);
+  CHECK(code_of(names.set_owner(root / "secret", "0", std::nullopt)) ==
+        StatusCode::kPermissionDenied);
 }
 
 TEST_CASE("delete: files, links and empty directories, with either flag") {

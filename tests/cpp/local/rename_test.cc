@@ -346,7 +346,7 @@ TEST_CASE("exact rename: neither from nor to the root, and never below itself") 
 TEST_CASE("of many threads that rename to one name without replacing, one wins") {
   const TemporaryDirectory root;
   constexpr int kThreads = 8;
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < 25; ++round) {
     const std::string destination = root / ("winner" + std::to_string(round));
     for (int i = 0; i < kThreads; ++i) write_file(root / std::to_string(i), std::to_string(i));
     std::atomic<int> wins = 0;
@@ -385,7 +385,7 @@ TEST_CASE("replacing leaves no instant without a file, nor with a part of one") 
       if (seen != contents[0] && seen != contents[1]) ++faults;
     }
   });
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 200; ++i) {
     write_file(root / "next", contents[i % 2]);
     if (!rename_exactly(root / "next", root / "target", Existing::kReplace).ok()) ++faults;
   }

@@ -30,6 +30,7 @@ class TemporaryDirectory {
     path_ = name;
   }
   ~TemporaryDirectory() {
+    unlock(path_);
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
@@ -40,6 +41,16 @@ class TemporaryDirectory {
   std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
 
  private:
+  // Tests take permissions away, from their own user too.
+  static void unlock(const std::filesystem::path& directory) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    fs::permissions(directory, fs::perms::owner_all, fs::perm_options::add, ignored);
+    for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+      if (fs::is_directory(entry.symlink_status())) unlock(entry.path());
+    }
+  }
+
   std::string path_;
 };
 

@@ -1,5 +1,5 @@
-// PMULL on 16-byte vectors, and the crc32 instructions for what is left. Linux says which processors
-// have them.
+// PMULL on 16-byte vectors, and the crc32 instructions for what is left. Linux says which
+// processors have them.
 #if defined(__aarch64__) && defined(__linux__)
 
 #include <arm_acle.h>
@@ -72,7 +72,6 @@ HFLUSH_INLINE std::uint32_t reduce(std::uint64_t word) {
   return kKind == Kind::kCrc32c ? HFLUSH_CRC32C_WORD(0, word) : HFLUSH_CRC32_WORD(0, word);
 }
 
-#include "hflush/crc/words.inc"
 #include "hflush/crc/folding.inc"
 
 template <Kind kKind>

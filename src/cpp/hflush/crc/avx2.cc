@@ -31,9 +31,8 @@ HFLUSH_INLINE void store(std::byte* at, Vector vector) {
 }
 
 HFLUSH_INLINE Vector repeat(FoldConstants constants) {
-  return _mm256_broadcastsi128_si256(
-      _mm_set_epi64x(static_cast<long long>(constants.second_word),
-                     static_cast<long long>(constants.first_word)));
+  return _mm256_broadcastsi128_si256(_mm_set_epi64x(static_cast<long long>(constants.second_word),
+                                                    static_cast<long long>(constants.first_word)));
 }
 
 HFLUSH_INLINE Vector add_state(Vector vector, std::uint32_t state) {
@@ -42,8 +41,8 @@ HFLUSH_INLINE Vector add_state(Vector vector, std::uint32_t state) {
 }
 
 HFLUSH_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
-  const Vector products = _mm256_xor_si256(_mm256_clmulepi64_epi128(a, b, 0x00),
-                                           _mm256_clmulepi64_epi128(a, b, 0x11));
+  const Vector products =
+      _mm256_xor_si256(_mm256_clmulepi64_epi128(a, b, 0x00), _mm256_clmulepi64_epi128(a, b, 0x11));
   return _mm256_xor_si256(products, c);
 }
 
@@ -52,7 +51,6 @@ HFLUSH_INLINE Words add_lanes(Vector vector) {
       _mm_xor_si128(_mm256_castsi256_si128(vector), _mm256_extracti128_si256(vector, 1)));
 }
 
-#include "hflush/crc/words.inc"
 #include "hflush/crc/folding.inc"
 
 template <Kind kKind>
@@ -63,9 +61,9 @@ using Engine = Folding<kKind>;
 }  // namespace
 
 constinit const Kernel kAvx2Kernel = make_kernel("avx2", []() noexcept -> bool {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq") &&
-           __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2");
-  });
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq") &&
+         __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2");
+});
 
 }  // namespace hflush::crc
 

@@ -30,9 +30,9 @@ HFLUSH_INLINE void store(std::byte* at, Vector vector) { _mm512_storeu_si512(at,
 // Masks that keep everything stand where the plain intrinsics pass an undefined operand, of which
 // g++ 12 warns (GCC bug 105593). They cost nothing.
 HFLUSH_INLINE Vector repeat(FoldConstants constants) {
-  return _mm512_maskz_broadcast_i32x4(
-      0xFFFF, _mm_set_epi64x(static_cast<long long>(constants.second_word),
-                             static_cast<long long>(constants.first_word)));
+  return _mm512_maskz_broadcast_i32x4(0xFFFF,
+                                      _mm_set_epi64x(static_cast<long long>(constants.second_word),
+                                                     static_cast<long long>(constants.first_word)));
 }
 
 template <int kIndex>
@@ -56,24 +56,24 @@ HFLUSH_INLINE Words add_lanes(Vector vector) {
                                 _mm_xor_si128(lane<2>(vector), lane<3>(vector))));
 }
 
-#include "hflush/crc/words.inc"
 #include "hflush/crc/folding.inc"
 
 // A chunk of 512 bytes is a dot product of eight vectors (folding.h), which would keep the one
-// multiplier busy and everything else idle. So the second half of it goes another way: GFNI's affine
-// transformation multiplies eight bytes by one 8x8 bit matrix, and reduction modulo P is linear.
+// multiplier busy and everything else idle. So the second half of it goes another way: GFNI's
+// affine transformation multiplies eight bytes by one 8x8 bit matrix, and reduction modulo P is
+// linear.
 //
-// Byte j of the word that has d words after it is to contribute itself times x^(64 d + 24) mod P, 32
-// bits, which take four matrices: bits 8t to 8t+7 are plane t. Added over all words, byte j of the
-// four planes is a residue R_j, still to be multiplied by x^(8 (7-j)), that is, moved up by j bytes.
-// The sum of these is 88 bits, times x^8 congruent to M x^32: the first 64 to be reduced, the last 24
-// a residue, which is the form of the dot product's sum.
+// Byte j of the word that has d words after it is to contribute itself times x^(64 d + 24) mod P,
+// 32 bits, which take four matrices: bits 8t to 8t+7 are plane t. Added over all words, byte j of
+// the four planes is a residue R_j, still to be multiplied by x^(8 (7-j)), that is, moved up by j
+// bytes. The sum of these is 88 bits, times x^8 congruent to M x^32: the first 64 to be reduced,
+// the last 24 a residue, which is the form of the dot product's sum.
 constexpr std::size_t kUsualVectors = kDotBytes / sizeof(Vector);
 constexpr std::size_t kAffineVectors = kUsualVectors / 2;
 constexpr std::size_t kPlanes = 4;
 
-using Matrices = std::array<std::array<std::array<std::uint64_t, kWordsPerVector>, kPlanes>,
-                            kAffineVectors>;
+using Matrices =
+    std::array<std::array<std::array<std::uint64_t, kWordsPerVector>, kPlanes>, kAffineVectors>;
 
 template <Kind kKind>
 alignas(sizeof(Vector)) constexpr Matrices kMatrices = [] {
@@ -95,14 +95,14 @@ alignas(sizeof(Vector)) constexpr Matrices kMatrices = [] {
 // What the planes add up to, in words as those of the dot product's sum.
 HFLUSH_INLINE Vector join_planes(const Vector (&planes)[kPlanes]) {
   constexpr __mmask8 kAll = 0xFF;
-  const Vector first = _mm512_xor_si512(
-      _mm512_xor_si512(planes[0], _mm512_maskz_slli_epi64(kAll, planes[1], 8)),
-      _mm512_xor_si512(_mm512_maskz_slli_epi64(kAll, planes[2], 16),
-                       _mm512_maskz_slli_epi64(kAll, planes[3], 24)));
-  const Vector second = _mm512_xor_si512(
-      _mm512_maskz_srli_epi64(kAll, planes[1], 56),
-      _mm512_xor_si512(_mm512_maskz_srli_epi64(kAll, planes[2], 48),
-                       _mm512_maskz_srli_epi64(kAll, planes[3], 40)));
+  const Vector first =
+      _mm512_xor_si512(_mm512_xor_si512(planes[0], _mm512_maskz_slli_epi64(kAll, planes[1], 8)),
+                       _mm512_xor_si512(_mm512_maskz_slli_epi64(kAll, planes[2], 16),
+                                        _mm512_maskz_slli_epi64(kAll, planes[3], 24)));
+  const Vector second =
+      _mm512_xor_si512(_mm512_maskz_srli_epi64(kAll, planes[1], 56),
+                       _mm512_xor_si512(_mm512_maskz_srli_epi64(kAll, planes[2], 48),
+                                        _mm512_maskz_srli_epi64(kAll, planes[3], 40)));
   return _mm512_xor_si512(_mm512_maskz_unpacklo_epi64(kAll, first, second),
                           _mm512_maskz_unpackhi_epi64(kAll, first, second));
 }

@@ -4,8 +4,8 @@
 // `extend(kind, extend(kind, 0, a), b)` is the sum of a and b together. Chunk sums are independent
 // of each other, one for each `bytes_per_checksum` bytes and one for a shorter rest, stored
 // big-endian as Hadoop stores them in packets and in `.crc` files. Any length and alignment is
-// right; 512 bytes per checksum, and a copy to a 64-byte boundary, are fast. The work is done by the
-// best kernel this processor has (kernel.h). Thread-safe: pure functions of their arguments.
+// right; 512 bytes per checksum, and a copy to a 64-byte boundary, are fast. The work is done by
+// the best kernel this processor has (kernel.h). Thread-safe: pure functions of their arguments.
 #pragma once
 
 #include <cstddef>

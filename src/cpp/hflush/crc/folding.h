@@ -1,9 +1,9 @@
 // The constants of carry-less multiplication: dot products, folding and Barrett's reduction.
 //
 // Words are the message's 64-bit little-endian words, which as polynomials are reflected: bit 63 is
-// x^0 and bit 0 is x^63. A carry-less product of two reflected numbers of m and n bits has m + n - 1
-// bits; read as m + n bits it is the product of the polynomials times one more x. That is where the
-// odd exponents below come from. Constant expressions; immutable.
+// x^0 and bit 0 is x^63. A carry-less product of two reflected numbers of m and n bits has m + n -
+// 1 bits; read as m + n bits it is the product of the polynomials times one more x. That is where
+// the odd exponents below come from. Constant expressions; immutable.
 #pragma once
 
 #include <array>
@@ -46,9 +46,9 @@ constexpr FoldConstants fold_constants(Kind kind, std::size_t distance_bytes) no
 }
 
 // Barrett's reduction of w x^32, w being a word. The quotient q = floor(w x^32 / P) is
-// floor(w floor(x^96 / P) / x^64), reflected the low half of a product; the remainder is what q P has
-// below x^32, reflected the high half. Both factors have one leading bit more than a word, which
-// reflected is bit 0; of the first, 65 bits long, only the low 64 can reach the low half.
+// floor(w floor(x^96 / P) / x^64), reflected the low half of a product; the remainder is what q P
+// has below x^32, reflected the high half. Both factors have one leading bit more than a word,
+// which reflected is bit 0; of the first, 65 bits long, only the low 64 can reach the low half.
 struct BarrettConstants {
   std::uint64_t quotient;
   std::uint64_t generator;

@@ -1,9 +1,10 @@
-// Polynomials over GF(2) modulo a CRC's generator P: where every constant of the kernels comes from.
+// Polynomials over GF(2) modulo a CRC's generator P: where every constant of the kernels comes
+// from.
 //
 // A residue modulo P has 32 coefficients, kept reflected as CRC registers are: bit 31 is x^0 and
 // bit 0 is x^31. The register after n message bits M, begun with the register S, is
-// (S x^n + M x^32) mod P; all the kernels do is compute that in another order. Constant expressions;
-// immutable.
+// (S x^n + M x^32) mod P; all the kernels do is compute that in another order. Constant
+// expressions; immutable.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Slicing by eight: one table for each byte of a word. Kounavis and Berry, "A systematic approach to
-// building high performance software-based CRC generators", 2005.
+// Slicing by eight: one table for each byte of a word. Kounavis and Berry, "A systematic approach
+// to building high performance software-based CRC generators", 2005.
 #include <algorithm>
-#include <bit>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

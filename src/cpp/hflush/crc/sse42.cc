@@ -48,21 +48,20 @@ HFLUSH_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
 
 HFLUSH_INLINE Words add_lanes(Vector vector) { return words_of(vector); }
 
-#include "hflush/crc/words.inc"
 #include "hflush/crc/folding.inc"
 
-// A block of 512 bytes is three streams of 168, side by side so that three crc32 instructions are in
-// flight, and a last word. The streams stay within the block: streams from neighbouring chunks would
-// be further apart than the hardware prefetcher follows.
+// A block of 512 bytes is three streams of 168, side by side so that three crc32 instructions are
+// in flight, and a last word. The streams stay within the block: streams from neighbouring chunks
+// would be further apart than the hardware prefetcher follows.
 constexpr std::size_t kBlock = 512;
 constexpr std::size_t kStream = 168;
 static_assert(3 * kStream + 8 == kBlock);
 
 // (residue constant x^33) mod P is reduce() of this product, see folding.h.
 HFLUSH_INLINE std::uint64_t multiply_words(std::uint64_t a, std::uint32_t constant) {
-  return static_cast<std::uint64_t>(_mm_cvtsi128_si64(
-      _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(a)),
-                           _mm_cvtsi32_si128(static_cast<int>(constant)), 0x00)));
+  return static_cast<std::uint64_t>(
+      _mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(a)),
+                                             _mm_cvtsi32_si128(static_cast<int>(constant)), 0x00)));
 }
 
 template <bool kCopy>
@@ -114,8 +113,8 @@ using Engine = std::conditional_t<kKind == Kind::kCrc32c, ThreeStreams, Folding<
 }  // namespace
 
 constinit const Kernel kSse42Kernel = make_kernel("sse42", []() noexcept -> bool {
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-  });
+  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+});
 
 }  // namespace hflush::crc
 

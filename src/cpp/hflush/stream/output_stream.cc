@@ -102,6 +102,7 @@ void OutputStream::failed(Status failure) {
 }
 
 void OutputStream::break_locked(Status failure) {
+  ++write_exceptions_;
   failure_ = first_failure(std::move(failure_), std::move(failure));
   move_locked(Event::kBroke);
   changed_.notify_all();
@@ -153,9 +154,7 @@ Status OutputStream::write(ByteView data, Interrupt& interrupt) {
     HFLUSH_RETURN_IF_ERROR(check_usable_locked("write"));
   }
   const TurnHolder turn(writer_turn_, changed_);
-  Status appended = append_locked(data, interrupt);
-  if (!appended.ok()) ++write_exceptions_;
-  return appended;
+  return append_locked(data, interrupt);
 }
 
 Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
@@ -324,7 +323,9 @@ Status OutputStream::close(Interrupt& interrupt) {
   if (outcome.ok()) {
     move_locked(Event::kPublished);
   } else {
-    if (failure_.ok()) failure_ = outcome;
+    if (failure_.ok()) {  // the wait was interrupted, and no one will try again
+      failure_ = Status(StatusCode::kInterrupted, "close: " + outcome.message(), path_);
+    }
     move_locked(Event::kCloseFailed);
     static_cast<void>(release_sink_locked());  // what cleaning up says does not matter any more
   }

@@ -1,0 +1,311 @@
+"""Configuration: files, order, final keys, expansion, typed reading."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import hflush
+import pytest
+from hflush import Configuration
+from hflush.configuration import parse_size, parse_time
+
+
+def site(path: Path, *properties: str, head: str = "") -> Path:
+    """Write a configuration file of `name=value` or `name=value!` (final) properties."""
+    lines = []
+    for text in properties:
+        name, _, value = text.partition("=")
+        final = "<final>true</final>" if value.endswith("!") else ""
+        value = value.removesuffix("!")
+        lines.append(f"<property><name>{name}</name><value>{value}</value>{final}</property>")
+    path.write_text(
+        f'<?xml version="1.0"?>\n{head}<configuration>\n' + "\n".join(lines) + "\n</configuration>"
+    )
+    return path
+
+
+@pytest.fixture
+def conf_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A HADOOP_CONF_DIR."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_defaults_without_files():
+    """Without HADOOP_CONF_DIR only the built-in defaults are there; without those, nothing."""
+    assert Configuration()["fs.defaultFS"] == "file:///"
+    assert dict(Configuration(load_defaults=False)) == {}
+
+
+def test_site_files_are_read_in_hadoops_order(conf_dir: Path):
+    """Core, hdfs, yarn, mapred, then the others; the last to set a key wins."""
+    order = ["core", "hdfs", "yarn", "mapred", "aaa", "zzz"]
+    for name in reversed(order):
+        site(conf_dir / f"{name}-site.xml", f"last={name}", f"of.{name}=1")
+    (conf_dir / "core-default.xml").write_text("not read")
+    conf = Configuration()
+    assert conf["last"] == "zzz"
+    assert all(conf[f"of.{name}"] == "1" for name in order)
+
+
+def test_a_missing_directory_is_no_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """HADOOP_CONF_DIR may name nothing, as in Hadoop."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "nosuch"))
+    assert Configuration()["fs.defaultFS"] == "file:///"
+
+
+def test_final_keeps_later_files_off_but_not_the_program(conf_dir: Path):
+    """A final key survives later files; the program may still set it."""
+    site(conf_dir / "core-site.xml", "a=core!", "b=core")
+    site(conf_dir / "hdfs-site.xml", "a=hdfs", "b=hdfs")
+    conf = Configuration()
+    assert (conf["a"], conf["b"]) == ("core", "hdfs")
+    conf["a"] = "mine"
+    assert conf["a"] == "mine"
+
+
+def test_final_within_one_file(tmp_path: Path):
+    """The same holds for two properties of one file."""
+    conf = Configuration(load_defaults=False)
+    conf.add_resource(site(tmp_path / "x.xml", "a=1!", "a=2"))
+    assert conf["a"] == "1"
+
+
+def test_files_that_change_are_read_again(conf_dir: Path):
+    """What was read is remembered only as long as the file is the same."""
+    path = site(conf_dir / "core-site.xml", "a=first")
+    assert Configuration()["a"] == "first"
+    site(path, "a=second one")
+    assert Configuration()["a"] == "second one"
+
+
+def test_attributes_comments_and_whitespace(tmp_path: Path):
+    """Properties may be written as attributes; names are trimmed, values are not."""
+    path = tmp_path / "x.xml"
+    path.write_text(
+        "<configuration><!-- c --><property name='a' value='1' final='true'/>"
+        "<property><name> b </name><value> 2 </value><description>d</description></property>"
+        "<property><name>none</name></property><property><name>empty</name><value/></property>"
+        "</configuration>"
+    )
+    conf = Configuration(load_defaults=False)
+    conf.add_resource(path)
+    assert dict(conf) == {"a": "1", "b": " 2 ", "empty": ""}
+
+
+def test_includes_of_local_files(tmp_path: Path):
+    """xi:include brings in a file beside this one; its fallback is for one that is missing."""
+    site(tmp_path / "other.xml", "a=included")
+    path = tmp_path / "x.xml"
+    path.write_text(
+        '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">'
+        '<xi:include href="other.xml"/>'
+        '<xi:include href="nosuch.xml"><xi:fallback><property><name>b</name>'
+        "<value>fallback</value></property></xi:fallback></xi:include></configuration>"
+    )
+    conf = Configuration(load_defaults=False)
+    conf.add_resource(path)
+    assert dict(conf) == {"a": "included", "b": "fallback"}
+    site(tmp_path / "other.xml", "a=changed since")
+    conf.add_resource(path)
+    assert conf["a"] == "changed since"
+
+
+@pytest.mark.parametrize("href", ["http://example.org/x.xml", "x.xml", ""])
+def test_includes_that_are_refused(tmp_path: Path, href: str):
+    """A remote include, one of itself and one of nothing are errors that name the file."""
+    path = tmp_path / "x.xml"
+    path.write_text(
+        '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">'
+        f'<xi:include href="{href}"/></configuration>'
+    )
+    with pytest.raises(ValueError, match=r"x\.xml"):
+        Configuration(load_defaults=False).add_resource(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("<configuration>\n<property>\n</configuration>", "line 3"),
+        ("", "line 1"),
+        ("<project/>", "configuration"),
+        ("<configuration><name>x</name></configuration>", "name"),
+        ('<!DOCTYPE c [<!ENTITY e "x">]>\n<configuration>&e;</configuration>', "entit"),
+    ],
+    ids=["not closed", "empty", "other root", "stray element", "entity"],
+)
+def test_unreadable_xml_is_a_value_error_with_file_and_line(
+    conf_dir: Path, text: str, complaint: str
+):
+    """Malformed files stop the configuration, and say which file it is."""
+    path = conf_dir / "core-site.xml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=complaint) as refusal:
+        Configuration()
+    assert str(path) in str(refusal.value)
+
+
+def test_a_file_that_cannot_be_read_is_an_os_error(conf_dir: Path):
+    """A configuration file that is a directory is not passed over in silence."""
+    (conf_dir / "core-site.xml").mkdir()
+    with pytest.raises(OSError, match=r"core-site\.xml"):
+        Configuration()
+
+
+@pytest.mark.parametrize(
+    ("value", "expanded"),
+    [
+        ("${a}", "1"),
+        ("x${a}y${a}z", "x1y1z"),
+        ("${b}", "1-2"),
+        ("${na${m}e}", "nested"),
+        ("${unknown}", "${unknown}"),
+        ("${env.HFLUSH_T}", "set"),
+        ("${env.HFLUSH_T:-d}", "set"),
+        ("${env.HFLUSH_EMPTY:-d}", "d"),
+        ("${env.HFLUSH_EMPTY-d}", ""),
+        ("${env.HFLUSH_NO:-d}", "d"),
+        ("${env.HFLUSH_NO-d}", "d"),
+        ("${env.HFLUSH_NO}", "${env.HFLUSH_NO}"),
+        ("$a {a} $", "$a {a} $"),
+        ("${}", "${}"),
+    ],
+)
+def test_expansion(monkeypatch: pytest.MonkeyPatch, value: str, expanded: str):
+    """Other keys, the environment and its defaults; what nobody knows stays as written."""
+    monkeypatch.setenv("HFLUSH_T", "set")
+    monkeypatch.setenv("HFLUSH_EMPTY", "")
+    monkeypatch.delenv("HFLUSH_NO", raising=False)
+    conf = Configuration(load_defaults=False)
+    conf.update({"a": "1", "b": "${a}-2", "m": "m", "name": "nested", "v": value})
+    assert conf["v"] == expanded
+    assert conf.get_raw("v") == value
+
+
+def test_expansion_asks_the_process(monkeypatch: pytest.MonkeyPatch):
+    """user.name and java.io.tmpdir are known as in Hadoop."""
+    monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
+    assert Configuration()["hadoop.tmp.dir"].endswith("/hadoop-somebody")
+
+
+def test_expansion_ends():
+    """A key that refers to itself is a ValueError, not a loop."""
+    conf = Configuration(load_defaults=False)
+    conf.update({"a": "${b}", "b": "${a}", "grow": "x${grow}"})
+    for key in ("a", "grow"):
+        with pytest.raises(ValueError, match="substitution"):
+            conf[key]
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"), [(True, "true"), (False, "false"), (7, "7"), (0.5, "0.5"), ("x", "x")]
+)
+def test_values_are_stored_as_hadoops_strings(value: object, stored: str):
+    """Bool, int and float become text."""
+    conf = Configuration(load_defaults=False)
+    conf["key"] = value
+    assert conf["key"] == stored
+
+
+def test_what_cannot_be_stored():
+    """None, bytes and lists are TypeError; so is a key that is no text; empty ones ValueError."""
+    conf = Configuration(load_defaults=False)
+    for value in (None, b"x", []):
+        with pytest.raises(TypeError):
+            conf["key"] = value
+    with pytest.raises(TypeError):
+        conf[1] = "x"
+    with pytest.raises(ValueError, match="empty"):
+        conf[" "] = "x"
+
+
+def test_it_is_a_mutable_mapping():
+    """get, in, del, update, copy and len do what they do for dictionaries."""
+    conf = Configuration(load_defaults=False)
+    conf.update({"a": 1}, b=True)
+    assert (conf.get("a"), conf.get("nosuch"), conf.get("nosuch", "d")) == ("1", None, "d")
+    copied = conf.copy()
+    del conf["a"]
+    assert "a" not in conf
+    assert dict(copied) == {"a": "1", "b": "true"}
+    assert len(conf) == 1
+    with pytest.raises(KeyError):
+        conf["a"]
+
+
+def test_typed_reading():
+    """Booleans, numbers, sizes and times, and defaults where nothing is set."""
+    conf = Configuration(load_defaults=False)
+    conf.update({"b": " TRUE ", "i": "-12", "h": "0x1F", "f": "2.5", "s": "128m", "t": "2m"})
+    assert conf.get_bool("b") is True
+    assert (conf.get_int("i"), conf.get_int("h"), conf.get_float("f")) == (-12, 31, 2.5)
+    assert conf.get_long_bytes("s") == 128 << 20
+    assert conf.get_time("t") == 120.0
+    assert (conf.get_bool("no", True), conf.get_int("no", 3), conf.get_time("no", 1.5)) == (
+        True,
+        3,
+        1.5,
+    )
+
+
+@pytest.mark.parametrize("getter", ["get_bool", "get_int", "get_float", "get_long_bytes", "get_time"])
+def test_values_of_another_type_are_refused_by_key(getter: str):
+    """A malformed value is a ValueError that names key and value; it is not the default."""
+    conf = Configuration(load_defaults=False)
+    conf["the.key"] = "many"
+    with pytest.raises(ValueError, match=r"the\.key.*many"):
+        getattr(conf, getter)("the.key")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("0", 0), ("512", 512), ("64k", 65536), ("1K", 1024), ("2g", 2 << 30), ("-1", -1), (7, 7)],
+)
+def test_sizes(text: str | int, size: int):
+    """Hadoop's binary prefixes, in either case."""
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "k", "1.5m", "128mb", "x", True, None, 1.0])
+def test_what_is_no_size(text: object):
+    """Malformed text is ValueError, another type TypeError."""
+    with pytest.raises((ValueError, TypeError)):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("250", 0.25), ("1s", 1.0), ("3 ms", 0.003), ("2h", 7200.0), ("1d", 86400.0), ("5us", 5e-6)],
+)
+def test_times(text: str, seconds: float):
+    """Hadoop's units; a bare number counts in the given one."""
+    assert parse_time(text) == pytest.approx(seconds)
+    assert parse_time("2", "s") == 2.0
+
+
+def test_configurations_travel():
+    """A pickled configuration says the same, final keys included."""
+    conf = Configuration()
+    conf["x"] = "${y}"
+    copied = pickle.loads(pickle.dumps(conf))
+    assert copied.get_raw("x") == "${y}"
+    assert copied.identity() == conf.identity()
+
+
+def test_a_dictionary_is_set_on_top_of_the_files(conf_dir: Path, tmp_path: Path):
+    """conf= takes a plain dict; None means the files alone."""
+    site(conf_dir / "core-site.xml", "a=file", "b=file")
+    conf = Configuration.of({"a": 1})
+    assert (conf["a"], conf["b"]) == ("1", "file")
+    assert Configuration.of(conf) is conf
+    assert Configuration.of(None)["a"] == "file"
+
+
+def test_the_default_file_system_comes_from_the_files(conf_dir: Path, tmp_path: Path):
+    """A path without a scheme belongs to fs.defaultFS."""
+    site(conf_dir / "core-site.xml", "fs.defaultFS=file+crc:///")
+    with hflush.create(tmp_path / "data") as out:
+        out.write(b"x")
+    assert os.path.exists(tmp_path / ".data.crc")

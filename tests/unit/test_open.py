@@ -1,0 +1,239 @@
+"""hflush.open, create and append: the modes of open(), and what text keeps of the promises."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import warnings
+from pathlib import Path
+
+import hflush
+import pytest
+from support.stores import Store
+
+
+@pytest.mark.parametrize("mode", ["wb", "bw", "xb", "bx"])
+def test_binary_writing_gives_the_output_stream(store: Store, mode: str):
+    """wb and xb give an FSDataOutputStream with its mode and name."""
+    path = store.path("a")
+    with hflush.open(store.url(path), mode) as out:
+        assert type(out) is hflush.FSDataOutputStream
+        assert out.mode == "".join(sorted(mode, reverse=True))
+        assert out.name == out.path == path
+        assert out.write(b"data") == 4
+        assert (out.writable(), out.readable(), out.seekable(), out.isatty()) == (
+            True,
+            False,
+            False,
+            False,
+        )
+    assert store.read(path) == b"data"
+
+
+def test_binary_reading_gives_the_input_stream(store: Store):
+    """rb gives an FSDataInputStream."""
+    store.write(store.path("a"), b"one\ntwo\n")
+    with hflush.open(store.url(store.path("a")), "rb") as stream:
+        assert type(stream) is hflush.FSDataInputStream
+        assert (stream.mode, stream.name) == ("rb", store.path("a"))
+        assert (stream.readable(), stream.seekable(), stream.writable()) == (True, True, False)
+        assert list(stream) == [b"one\n", b"two\n"]
+
+
+@pytest.mark.parametrize("mode", ["w", "wt", "x", "xt"])
+def test_text_modes_give_a_text_wrapper(store: Store, mode: str):
+    """Text modes give an io.TextIOWrapper that encodes as asked."""
+    path = store.path("a")
+    with hflush.open(store.url(path), mode, encoding="utf-16-le", newline="\r\n") as text:
+        assert isinstance(text, io.TextIOWrapper)
+        assert text.mode == mode
+        text.write("é\n")
+    assert store.read(path) == "é\r\n".encode("utf-16-le")
+    with hflush.open(store.url(path), encoding="utf-16-le") as text:
+        assert text.read() == "é\n"
+
+
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize("mode", ["a", "at", "ab"])
+def test_append_modes_create_or_go_on(store: Store, mode: str):
+    """A missing file is created, an existing one continued, as open() does."""
+    data = b"x" if "b" in mode else "x"
+    for expected in (b"x", b"xx"):
+        with hflush.open(store.url(store.path("a")), mode) as out:
+            out.write(data)
+        assert store.read(store.path("a")) == expected
+
+
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_text_is_continued_without_another_byte_order_mark(store: Store, encoding: str):
+    """Appending text leaves one mark, at the start."""
+    for part in ("one", "two"):
+        with hflush.open(store.url(store.path("a")), "a", encoding=encoding) as text:
+            text.write(part)
+    assert store.read(store.path("a")).decode(encoding) == "onetwo"
+
+
+def test_exclusive_modes_refuse_what_exists(store: Store):
+    """X is an atomic check."""
+    store.write(store.path("a"), b"old")
+    for mode in ("x", "xb"):
+        with pytest.raises(FileExistsError):
+            hflush.open(store.url(store.path("a")), mode)
+    assert store.read(store.path("a")) == b"old"
+
+
+@pytest.mark.parametrize("mode", ["", "q", "rw", "wa", "bt", "rbt", "b", "U", "ww", "rr"])
+def test_modes_that_do_not_exist(store: Store, mode: str):
+    """They are ValueError, as for open(), and nothing is created."""
+    with pytest.raises(ValueError, match=r"mode"):
+        hflush.open(store.url(store.path("a")), mode)
+    assert not store.fs.exists(store.path("a"))
+
+
+@pytest.mark.parametrize("mode", ["r+", "w+b", "a+", "x+"])
+def test_there_is_no_update_mode(store: Store, mode: str):
+    """What is written is never changed: UnsupportedOperation, which is a ValueError."""
+    with pytest.raises(io.UnsupportedOperation, match="update"):
+        hflush.open(store.url(store.path("a")), mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "arguments"),
+    [
+        ("wb", {"encoding": "utf-8"}),
+        ("rb", {"errors": "strict"}),
+        ("wb", {"newline": ""}),
+        ("w", {"buffering": 0}),
+    ],
+)
+def test_arguments_that_exclude_each_other(store: Store, mode: str, arguments: dict):
+    """Text arguments in binary mode and unbuffered text are ValueError."""
+    with pytest.raises(ValueError, match="binary|unbuffered"):
+        hflush.open(store.url(store.path("a")), mode, **arguments)
+
+
+def test_a_mode_of_another_type(store: Store):
+    """A mode that is no text is TypeError, and so is a file descriptor."""
+    with pytest.raises(TypeError):
+        hflush.open(store.url(), 1)
+    for other in (1, b"/a", None):
+        with pytest.raises(TypeError):
+            hflush.open(other)
+
+
+def test_a_bad_encoding_leaves_nothing_open(store: Store):
+    """LookupError from the wrapper closes the stream below."""
+    with pytest.raises(LookupError):
+        hflush.open(store.url(store.path("a")), "w", encoding="no such")
+    gc.collect()
+
+
+@pytest.mark.stores("raw")
+def test_unbuffered_writes_are_seen_at_once(store: Store):
+    """buffering=0 hands every write to the operating system."""
+    with hflush.open(store.url(store.path("a")), "wb", 0) as out:
+        out.write(b"12")
+        assert store.read(store.path("a")) == b"12"
+        out.write_byte(51)
+        assert store.read(store.path("a")) == b"123"
+    with hflush.open(store.url(store.path("a")), "rb", 0) as stream:
+        assert stream.read(1) == b"1"
+        assert stream.io_statistics().counters["stream_read_bytes"] == 1
+
+
+@pytest.mark.stores("raw")
+def test_line_buffered_text_is_seen_line_by_line(store: Store):
+    """buffering=1 flushes after each line."""
+    with hflush.open(store.url(store.path("a")), "w", 1) as text:
+        text.write("line\nrest")
+        assert store.read(store.path("a")).startswith(b"line\n")
+
+
+def test_binary_line_buffering_warns(store: Store):
+    """As open() does, it is taken for the default."""
+    with pytest.warns(RuntimeWarning, match="line buffering"):
+        hflush.open(store.url(store.path("a")), "wb", 1).close()
+
+
+def test_plain_and_path_like_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Strings, os.PathLike and names relative to the process' directory mean local files."""
+    hflush.create(tmp_path / "a").close()
+    hflush.create(str(tmp_path / "b")).close()
+    monkeypatch.chdir(tmp_path)
+    with hflush.open("c", "w") as text:
+        text.write("x")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+
+
+@pytest.mark.rule("CLOSE-21")
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_a_dropped_stream_publishes_nothing_and_says_so(store: Store, mode: str):
+    """Garbage collection abandons, with a ResourceWarning, also through a text wrapper."""
+    out = hflush.open(store.url(store.path("a")), mode)
+    out.write(b"lost" if "b" in mode else "lost")
+    with pytest.warns(ResourceWarning, match="never closed"):
+        del out
+        gc.collect()
+    assert os.path.getsize(store.path("a")) == 0
+
+
+def test_a_closed_stream_is_dropped_without_a_word(store: Store):
+    """No warning after close."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = hflush.open(store.url(store.path("a")), "w")
+        out.close()
+        del out
+        gc.collect()
+    assert store.fs.is_file(store.path("a"))
+
+
+@pytest.mark.rule("CLOSE-18")
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_an_exception_in_the_block_propagates(store: Store, mode: str):
+    """The stream is closed, as files are, and the exception is the one that is seen."""
+    out = hflush.open(store.url(store.path("a")), mode)
+    with pytest.raises(ZeroDivisionError), out:
+        out.write(b"kept" if "b" in mode else "kept")
+        raise ZeroDivisionError
+    assert out.closed
+    assert store.read(store.path("a")) == b"kept"
+
+
+def test_a_closed_stream_cannot_be_entered(store: Store):
+    """With on a closed stream is StreamClosedError, for output and input."""
+    out = store.fs.create(store.path("a"))
+    out.close()
+    stream = store.fs.open(store.path("a"))
+    stream.close()
+    for closed in (out, stream):
+        with pytest.raises(hflush.StreamClosedError), closed:
+            pass
+
+
+def test_options_are_passed_on(store: Store):
+    """Options of create work through the functions, sizes as Hadoop writes them."""
+    path = store.path("deep", "a")
+    options = {"block_size": "128m", "replication": 3, "permission": 0o600}
+    with hflush.create(store.url(path), overwrite=False, sync_on_close=True, **options) as out:
+        out.write(b"x")
+    assert store.fs.get_file_status(path).permission == 0o600
+    with hflush.open(store.url(path), "rb", buffer_size="1k") as stream:
+        assert stream.read() == b"x"
+
+
+def test_conf_is_a_mapping(tmp_path: Path):
+    """conf= takes a dict, and decides whether local files have sidecars."""
+    with hflush.create(tmp_path / "a", conf={"fs.file.checksum": True}) as out:
+        out.write(b"x")
+    assert sorted(os.listdir(tmp_path)) == [".a.crc", "a"]
+
+
+@pytest.mark.rule("CKPT-9")
+@pytest.mark.stores("raw", "crc")
+def test_the_default_file_system_needs_a_scheme():
+    """fs.defaultFS without one is UnsupportedFileSystemError, which names the key."""
+    with pytest.raises(hflush.UnsupportedFileSystemError, match=r"fs\.defaultFS"):
+        hflush.open("/a", conf={"fs.defaultFS": "foo"})

@@ -1,0 +1,166 @@
+"""Names: parsing, normalisation, and what is refused."""
+
+from __future__ import annotations
+
+import pathlib
+
+import hflush
+import pytest
+from hflush import paths
+from support.stores import Store
+
+STORES = pytest.mark.stores("raw", "crc")
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme", "authority", "path"),
+    [
+        ("/a/b", None, "", "/a/b"),
+        ("a/b", None, "", "a/b"),
+        (pathlib.PurePosixPath("/a/b"), None, "", "/a/b"),
+        ("file:/a", "file", "", "/a"),
+        ("file:///a", "file", "", "/a"),
+        ("FILE:///a", "file", "", "/a"),
+        ("file+crc:///a", "file+crc", "", "/a"),
+        ("hdfs://nn:8020/a", "hdfs", "nn:8020", "/a"),
+        ("hdfs://nn:8020", "hdfs", "nn:8020", "/"),
+        ("s3a://bucket/key", "s3", "bucket", "/key"),
+        ("/a%20b", None, "", "/a%20b"),
+        ("file:///a%2Fb#c?d", "file", "", "/a%2Fb#c?d"),
+        ("a/b:c", None, "", "a/b:c"),
+    ],
+)
+def test_urls_are_split_and_taken_literally(url, scheme, authority, path):
+    """Scheme, authority and path, with nothing decoded and nothing cut off."""
+    location = paths.parse(url)
+    assert (location.scheme, location.authority, location.path) == (scheme, authority, path)
+
+
+@pytest.mark.parametrize("url", [b"/a", 3, None, pathlib.PurePosixPath])
+def test_what_is_no_text_is_a_type_error(url):
+    """Bytes, file descriptors and None are no paths."""
+    with pytest.raises(TypeError):
+        paths.parse(url)
+
+
+@pytest.mark.parametrize("url", ["", "a:b", "1:/a", ":/a", "file:a", "a b:/c"])
+def test_what_is_neither_url_nor_path_is_refused(url: str):
+    """The empty string and colons that end no scheme are InvalidPathError."""
+    with pytest.raises(hflush.InvalidPathError) as refusal:
+        paths.parse(url)
+    assert refusal.value.filename == url
+
+
+@pytest.mark.rule("PATH-1", "PATH-2", "PATH-4")
+@STORES
+@pytest.mark.parametrize(
+    ("path", "normal"),
+    [
+        ("/", "/"),
+        ("//", "/"),
+        ("/a//b/", "/a/b"),
+        ("/a/./b", "/a/b"),
+        ("/a/../b", "/b"),
+        ("/a/b/../../c", "/c"),
+        ("x", "/home/me/x"),
+        ("../x", "/home/x"),
+        ("./x/", "/home/me/x"),
+        (".", "/home/me"),
+        ("/...", "/..."),
+        ("/a.", "/a."),
+    ],
+)
+def test_paths_become_absolute_and_normal(path: str, normal: str):
+    """Empty elements and dots vanish, relative paths begin in the working directory."""
+    assert paths.normalize(path, "/home/me") == normal
+
+
+@pytest.mark.rule("PATH-3", "PATH-5")
+@STORES
+@pytest.mark.parametrize(
+    "path", ["/a:b", "/a\x07", "/a\0b", "/\n", "/..", "../..", "/a/../../b", "/\ud800", "/\udc7f"]
+)
+def test_forbidden_names_are_refused(path: str):
+    """Colons, control characters, a climb above the root and lone surrogates are refused."""
+    with pytest.raises(hflush.InvalidPathError) as refusal:
+        paths.normalize(path, "/x")
+    assert isinstance(refusal.value, ValueError)
+    assert refusal.value.filename == path
+
+
+def test_undecodable_names_are_carried():
+    """Bytes that are not UTF-8 survive as surrogate escapes."""
+    assert paths.normalize("/a\udcff") == "/a\udcff"
+
+
+@pytest.mark.rule("PATH-3", "PATH-5", "PATH-4")
+@pytest.mark.parametrize("name", ["a:b", "a\x07", "a\0b"])
+def test_forbidden_names_do_not_reach_the_store(store: Store, name: str):
+    """Every entry refuses the name, and nothing is created."""
+    path = store.path(name)
+    for attempt in (
+        lambda: store.fs.create(path),
+        lambda: store.fs.create_file(path).build(),
+        lambda: store.fs.mkdirs(path),
+        lambda: store.fs.open(path),
+        lambda: store.fs.rename(path, store.path("x")),
+        lambda: hflush.open(store.url(path), "wb"),
+    ):
+        with pytest.raises(hflush.InvalidPathError):
+            attempt()
+    assert store.fs.list_status(store.root) == []
+
+
+@pytest.mark.rule("PATH-7", "PATH-8", "PATH-6")
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["foo%bar", "a b", "日本", "a+b#c?d", "*", "a.", "%20", "[x]", "{y}", "back\\slash"],
+        ["é", "e\u0301", "ß", "SS", "I", "ı", "a", "A"],
+        ["\udcff\udcfe"],
+    ],
+)
+def test_names_survive_exactly(store: Store, names: list[str]):
+    """Every name is its own file, comes back from the listing, and opens."""
+    for number, name in enumerate(names):
+        store.write(store.path(name), b"%d" % number)
+    listed = store.fs.list_status(store.root)
+    assert sorted(status.name for status in listed) == sorted(names)
+    for number, name in enumerate(names):
+        assert store.read(store.path(name)) == b"%d" % number
+        assert store.fs.is_file(store.url(store.path(name)))
+
+
+@pytest.mark.rule("PATH-9", "EXTRA-13")
+def test_relative_paths_begin_in_the_working_directory(store: Store):
+    """The working directory is client state: it need not exist, and . and .. resolve."""
+    store.fs.set_working_directory(store.path("wd"))
+    assert store.fs.working_directory == store.path("wd")
+    assert not store.fs.exists(store.path("wd"))
+    store.fs.create("x").close()
+    store.fs.create("../y").close()
+    assert store.fs.is_file(store.path("wd", "x"))
+    assert store.fs.is_file(store.path("y"))
+    store.fs.set_working_directory("sub")
+    assert store.fs.working_directory == store.path("wd", "sub")
+
+
+@pytest.mark.rule("PATH-10")
+@pytest.mark.parametrize("other", ["s3a://bucket/key", "hdfs://nn/a", "file://host/a"])
+def test_paths_of_another_file_system_are_refused(store: Store, other: str):
+    """Another scheme or authority is ValueError: wrong file system."""
+    for attempt in (store.fs.create, store.fs.open, store.fs.get_file_status, store.fs.delete):
+        with pytest.raises(ValueError, match="wrong file system"):
+            attempt(other)
+
+
+def test_the_parts_of_a_path():
+    """parent, basename, child, depth and is_under agree with each other."""
+    assert paths.parent("/a/b") == "/a"
+    assert paths.parent("/a") == paths.parent("/") == "/"
+    assert paths.basename("/a/b") == "b"
+    assert paths.child("/", "a") == "/a"
+    assert paths.child("/a", "b") == "/a/b"
+    assert [paths.depth(path) for path in ("/", "/a", "/a/b")] == [0, 1, 2]
+    assert paths.is_under("/a/b", "/a")
+    assert not paths.is_under("/ab", "/a")

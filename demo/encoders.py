@@ -45,6 +45,10 @@ class Checksummed(io.BufferedIOBase):
     def tell(self) -> int:
         return self._out.tell()
 
+    @property
+    def name(self) -> str:
+        return self._out.name
+
     def writable(self) -> bool:
         return True
 

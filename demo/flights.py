@@ -59,36 +59,31 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-
-    def add(option: str, about: str, metavar: str = "N", **settings: object) -> None:
-        parser.add_argument(option, help=about, metavar=metavar, **settings)  # type: ignore[arg-type]
-
-    whole = {"type": positive}
-    add("--out", "directory to write, replacing an earlier run's (default: a temporary one)", "URL")
+    add = parser.add_argument
+    add("--out", metavar="URL", help="directory to write, replacing an earlier run's")
     add(
         "--fs",
-        "where the temporary one is: local, or the URL of a file system",
-        "URL",
+        metavar="URL",
         default="local",
+        help="without --out: the file system for a temporary one (default: %(default)s)",
     )
-    add("--master", "Spark master (default: %(default)s)", "MASTER", default="local[*]")
-    add("--rows", "flights to write (default: all)", **whole, default=dataset.TOTAL_ROWS)
-    add("--partitions", "tasks per encoding (default: %(default)s)", **whole, default=8)
+    add("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    add("--rows", type=positive, help="flights to write (default: all)")
+    add("--partitions", type=positive, default=8, help="tasks per encoding (default: %(default)s)")
     add(
         "--journal-every",
-        "hsync the journal after so many records of each thread (default: %(default)s)",
-        **whole,
+        type=positive,
+        metavar="N",
         default=250,
+        help="records that a journal thread writes between two hsyncs (default: %(default)s)",
     )
-    parser.add_argument(
+    add(
         "--failure",
         choices=["raise", "kill"],
         default="raise",
         help="what one task does half-way through its first attempt (default: %(default)s)",
     )
-    parser.add_argument(
-        "--verify-only", action="store_true", help="compare what an earlier run left in --out"
-    )
+    add("--verify-only", action="store_true", help="compare what an earlier run left in --out")
     options = parser.parse_args(arguments)
     if options.verify_only and not options.out:
         parser.error("--verify-only needs --out")
@@ -166,13 +161,14 @@ def verify_all(spark: SparkSession, out: str) -> bool:
 
 def absolute(url: str) -> str:
     """Return the destination as a URL: Spark and hflush differ in what a bare path means."""
-    return url.rstrip("/") if "://" in url else f"file://{Path(url).absolute()}"
+    has_scheme = ":" in url.partition("/")[0]
+    return url.rstrip("/") if has_scheme else f"file://{Path(url).absolute()}"
 
 
 def spark_path(out: str) -> str:
     """Return the name that Hadoop's FileSystem has for a destination."""
-    scheme, separator, rest = out.partition("://")
-    return JAVA_SCHEMES.get(scheme, scheme) + separator + rest
+    scheme, colon, rest = out.partition(":")
+    return JAVA_SCHEMES.get(scheme, scheme) + colon + rest
 
 
 @contextmanager

@@ -140,6 +140,8 @@ def journal_facts(lines: DataFrame) -> dict[str, int]:
 
 def file_differences(spark: SparkSession, path: str, files: list[Published]) -> Iterator[str]:
     """Compare names, lengths and CRC32C of a directory's files, as the JVM sees them."""
+    from py4j.protocol import Py4JJavaError
+
     jvm: Any = spark._jvm
     directory = jvm.org.apache.hadoop.fs.Path(path)
     fs = directory.getFileSystem(spark._jsc.hadoopConfiguration())
@@ -151,7 +153,11 @@ def file_differences(spark: SparkSession, path: str, files: list[Published]) -> 
             continue
         if lengths[file.name] != file.bytes:
             yield f"{file.name}: {lengths[file.name]:,} bytes instead of {file.bytes:,}"
-        crc32c = jvm_crc32c(jvm, fs, jvm.org.apache.hadoop.fs.Path(directory, file.name))
+        try:
+            crc32c = jvm_crc32c(jvm, fs, jvm.org.apache.hadoop.fs.Path(directory, file.name))
+        except Py4JJavaError as error:
+            yield f"{file.name}: {error.java_exception.getMessage()}"
+            continue
         if crc32c != file.crc32c:
             yield f"{file.name}: CRC32C is {crc32c:08x} instead of {file.crc32c:08x}"
 

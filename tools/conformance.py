@@ -131,7 +131,7 @@ def check() -> int:
     conformance = Conformance.load()
     unproven = list(conformance.unproven())
     for rule, store, cell in unproven:
-        evidence = f" ({', '.join(cell.tests)})" if cell.tests else ""
+        evidence = f" ({shown(cell.tests)})" if cell.tests else ""
         print(f"{rule['id']:<12} {store:<5} {cell.verdict}: {rule['requirement']}{evidence}")
     promises = sum(
         rule["stores"][store] != "-" for rule in conformance.rules for store in LOCAL_STORES
@@ -139,6 +139,11 @@ def check() -> int:
     where = " and ".join(LOCAL_STORES)
     print(f"conformance: {promises - len(unproven)} of {promises} promises proven on {where}")
     return 1 if unproven else 0
+
+
+def shown(tests: tuple[str, ...], most: int = 3) -> str:
+    listed = list(tests[:most]) + ([f"{len(tests) - most} more"] if len(tests) > most else [])
+    return ", ".join(listed)
 
 
 def render() -> None:

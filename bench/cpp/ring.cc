@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -24,10 +25,10 @@ using hflush::ByteView;
 using hflush::crc::Kind;
 
 constexpr std::size_t kChunk = 512;
-constexpr std::size_t kPacket = 64 * 1024;
+constexpr std::size_t kPacket = std::size_t{64} << 10;
 constexpr std::size_t kPackets = 16;
-constexpr std::size_t kMoved = 64 * 1024 * 1024;
-constexpr std::size_t kHot = 256 * 1024;
+constexpr std::size_t kMoved = std::size_t{64} << 20;
+constexpr std::size_t kHot = std::size_t{256} << 10;
 
 using Sums =
     std::array<std::byte, hflush::crc::checksum_count(kPacket, kChunk) * hflush::crc::kSumSize>;
@@ -82,11 +83,11 @@ int main() {
   for (std::string order; std::getline(std::cin, order);) {
     if (order == "check") {
       copy(*ring, cold, true);
-      std::cout << (holds_the_end_of(*ring, cold) ? "equal" : "different") << std::endl;
+      std::cout << (holds_the_end_of(*ring, cold) ? "equal\n" : "different\n") << std::flush;
       continue;
     }
     const bool hot = order.ends_with(" hot");
     copy(*ring, hot ? cold.first(kHot) : cold, order.starts_with("fused "));
-    std::cout << "done" << std::endl;
+    std::cout << "done\n" << std::flush;
   }
 }

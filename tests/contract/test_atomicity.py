@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import hflush
 import pytest
@@ -13,7 +14,7 @@ from support.data import dataset
 from support.listing import names, orphans
 from support.stores import Store
 
-CONTENT = dataset(20_000)
+CONTENT = dataset(30_000)
 
 
 @pytest.fixture(scope="module")
@@ -72,31 +73,33 @@ def test_all_makers_of_a_directory_succeed(store: Store, crew: Crew, depth: str)
 
 
 RENAME = """
-won = []
+def source(number):
+    return f'{root}/source-{me}-{number}'
+
 for number in range(count):
-    source = f'{root}/source-{me}-{number}'
-    with fs.create(source) as out:
+    with fs.create(source(number)) as out:
         out.write(b'%d' % me * 1000)
-    barrier.wait()
+won = []
+barrier.wait()
+for number in range(count):
     try:
-        fs.rename(source, f'{root}/target-{number}', hflush.Rename.NONE)
+        fs.rename(source(number), f'{root}/target-{number}', hflush.Rename.NONE)
         won.append(number)
     except FileExistsError:
-        with fs.open(source) as reader:
-            assert reader.read() == b'%d' % me * 1000
+        assert read(source(number)) == b'%d' % me * 1000
 result = won
 """
 
 
 @pytest.mark.rule("RENAME-17", "RENAME-28")
 def test_one_renamer_wins(store: Store, crew: Crew):
-    """Renames with NONE to one name: exactly one succeeds; the loser's source is intact."""
-    first, second = crew.race(store, 2, RENAME, root=store.root, count=150)
-    assert sorted(first + second) == list(range(150))
-    for me, won in enumerate((first, second)):
-        for number in won:
-            assert store.read(store.path(f"target-{number}")) == b"%d" % me * 1000
-    assert len(names(store.fs, store.root)) == 300
+    """Renames with NONE to one name: exactly one succeeds; the losers' sources are intact."""
+    wins = crew.race(store, 4, RENAME, root=store.root, count=300)
+    winner = {number: me for me, numbers in enumerate(wins) for number in numbers}
+    assert sum(map(len, wins)) == len(winner) == 300
+    for number, me in winner.items():
+        assert store.read(store.path(f"target-{number}")) == b"%d" % me * 1000
+    assert len(names(store.fs, store.root)) == 4 * 300
     assert orphans(store.root) == []
 
 
@@ -128,158 +131,141 @@ def test_a_rename_and_a_create_do_not_both_win(store: Store, crew: Crew):
         assert store.fs.is_directory(store.path(f"target-{number}")) == (number in renamed)
 
 
-def observe(store: Store, crew: Crew, snippet: str, act, **values) -> None:
-    """Run `act(number)` behind the barrier while another process runs `snippet` beside it."""
-    peers = crew.begin(store, 1, 2, snippet, root=store.root, content=CONTENT, **values)
-    barrier = Barrier(crew.line(store), 2, 1)
-    for number in range(values["count"]):
-        barrier.wait()
-        act(number)
-    (anomalies,) = crew.finish(peers)
-    assert anomalies == []
-
-
-WATCH_DELETE = """
+OBSERVE = """
 anomalies = []
 for number in range(count):
-    path = f'{root}/file-{number}'
     barrier.wait()
-    while True:
-        try:
-            seen = read(path)
-        except FileNotFoundError:
-            break
-        if seen != content:
-            anomalies.append((number, len(seen)))
-            break
-    if fs.exists(path):
-        anomalies.append((number, 'came back'))
+    done = look(number)
+    barrier.wait()
+    while not done:
+        done = look(number)
 result = anomalies
+"""
+
+
+def observe(
+    store: Store, crew: Crew, look: str, act: Callable[[int], object], count: int = 100
+) -> None:
+    """Run `act(number)` while another process looks, and looks on until it sees it done."""
+    values = {"root": store.root, "content": CONTENT, "count": count, "crc": store.name == "crc"}
+    crew.begin(store, 1, 2, look + OBSERVE, **values)
+    barrier = Barrier(crew.line(store), 2, 1)
+    with contextlib.suppress(TimeoutError):  # the observer says why it is missing
+        for number in range(count):
+            barrier.wait()
+            barrier.wait()  # by now it is looking
+            act(number)
+    assert crew.finish() == [[]]
+
+
+LOOK_AT_DELETED_FILE = """
+def look(number):
+    try:
+        seen = read(f'{root}/file-{number}')
+    except FileNotFoundError:
+        return True
+    if seen != content:
+        anomalies.append((number, len(seen)))
 """
 
 
 @pytest.mark.rule("ATOM-2", "DELETE-7")
 def test_deleting_a_file(store: Store, crew: Crew):
-    """A reader gets the whole file or FileNotFoundError, and the name never comes back."""
-    for number in range(150):
-        store.write(store.path(f"file-{number}"), CONTENT)
-    observe(
-        store,
-        crew,
-        WATCH_DELETE,
-        lambda number: store.fs.delete(store.path(f"file-{number}")),
-        count=150,
-    )
+    """A reader gets the whole file or FileNotFoundError."""
+    paths = [store.write(store.path(f"file-{number}"), CONTENT) for number in range(200)]
+    observe(store, crew, LOOK_AT_DELETED_FILE, lambda number: store.fs.delete(paths[number]), 200)
     assert names(store.fs, store.root) == []
 
 
-WATCH_DELETED_DIRECTORY = """
-anomalies = []
-for number in range(count):
-    path = f'{root}/dir-{number}'
-    barrier.wait()
-    while True:
-        try:
-            if fs.list_status(path) != []:
-                anomalies.append((number, 'not empty'))
-        except FileNotFoundError:
-            break
-result = anomalies
+LOOK_AT_DELETED_DIRECTORY = """
+def look(number):
+    try:
+        if fs.list_status(f'{root}/dir-{number}') != []:
+            anomalies.append((number, 'not empty'))
+    except FileNotFoundError:
+        return True
 """
 
 
 @pytest.mark.rule("DELETE-7")
 def test_deleting_an_empty_directory(store: Store, crew: Crew):
     """An observer lists an empty directory or gets FileNotFoundError."""
-    for number in range(100):
-        store.fs.mkdirs(store.path(f"dir-{number}"))
-    observe(
-        store,
-        crew,
-        WATCH_DELETED_DIRECTORY,
-        lambda number: store.fs.delete(store.path(f"dir-{number}")),
-        count=100,
-    )
+    paths = [store.path(f"dir-{number}") for number in range(100)]
+    for path in paths:
+        store.fs.mkdirs(path)
+    observe(store, crew, LOOK_AT_DELETED_DIRECTORY, lambda number: store.fs.delete(paths[number]))
+    assert names(store.fs, store.root) == []
 
 
 # One way only, from old to new: so "missing at old" must mean "there at new", and "there at new"
-# must mean "missing at old", whenever an observer looks in that order.
-WATCH_RENAME = """
+# must mean "missing at old", for an observer that looks in that order.
+LOOK_AT_RENAMED_FILE = """
 def content_at(path):
     try:
-        with open(path, 'rb') if raw else fs.open(path) as reader:
+        with open(path, 'rb') if crc else fs.open(path) as reader:
             return reader.read()
     except FileNotFoundError:
         return None
 
-anomalies = []
-for number in range(count):
+def look(number):
     old, new = f'{root}/old-{number}', f'{root}/new-{number}'
-    barrier.wait()
-    while True:
-        there = content_at(old)
-        if there is None:
-            there = content_at(new)
-            if there is None:
-                anomalies.append((number, 'at neither name'))
-        if there is not None and there != content:
-            anomalies.append((number, 'partial', len(there)))
-        if fs.exists(new):
-            if fs.exists(old):
-                anomalies.append((number, 'at both names'))
-            break
-result = anomalies
+    there = content_at(old)
+    if there is None:
+        there = content_at(new)
+    if there != content:
+        anomalies.append((number, 'at neither name' if there is None else len(there)))
+    if fs.exists(new):
+        if fs.exists(old):
+            anomalies.append((number, 'at both names'))
+        return True
 """
+
+LOOK_AT_RENAMED_DIRECTORY = """
+def look(number):
+    old, new = f'{root}/old-{number}', f'{root}/new-{number}'
+    if fs.exists(f'{new}/a') and fs.exists(f'{old}/b'):
+        anomalies.append((number, 'half of it is there'))
+    if fs.exists(f'{old}/a'):
+        return False
+    if fs.exists(f'{old}/b'):
+        anomalies.append((number, 'half of it is gone'))
+    if not (fs.exists(f'{new}/a') and fs.exists(f'{new}/b')):
+        anomalies.append((number, 'at neither name'))
+    elif (read(f'{new}/a'), read(f'{new}/b')) != (content, content):
+        anomalies.append((number, 'partial'))
+    return True
+"""
+
+
+@pytest.fixture(params=[None, Rename.NONE, Rename.OVERWRITE], ids=str)
+def rename(store: Store, request: pytest.FixtureRequest) -> Callable[[int], object]:
+    """Rename old-N to new-N, in every form."""
+    mode = () if request.param is None else (request.param,)
+
+    def rename(number: int) -> object:
+        old, new = store.path(f"old-{number}"), store.path(f"new-{number}")
+        return store.fs.rename(old, new, *mode)
+
+    return rename
 
 
 @pytest.mark.rule("ATOM-3", "RENAME-14")
-@pytest.mark.parametrize("mode", [None, Rename.NONE, Rename.OVERWRITE], ids=str)
-def test_renaming_a_file(store: Store, crew: Crew, mode: Rename | None):
+def test_renaming_a_file(store: Store, crew: Crew, rename: Callable[[int], object]):
     """An observer sees the file at exactly one name, complete; of crc that is the data file."""
-    count = 100
-    for number in range(count):
+    for number in range(100):
         store.write(store.path(f"old-{number}"), CONTENT)
-
-    def rename(number: int) -> None:
-        arguments = () if mode is None else (mode,)
-        store.fs.rename(store.path(f"old-{number}"), store.path(f"new-{number}"), *arguments)
-
-    observe(store, crew, WATCH_RENAME, rename, count=count, raw=store.name == "crc")
-    assert all(store.read(store.path(f"new-{number}")) == CONTENT for number in range(count))
-
-
-WATCH_RENAMED_DIRECTORY = """
-anomalies = []
-for number in range(count):
-    old, new = f'{root}/old-{number}', f'{root}/new-{number}'
-    barrier.wait()
-    while True:
-        gone = not fs.exists(f'{old}/a')
-        if gone and fs.exists(f'{old}/b'):
-            anomalies.append((number, 'half moved'))
-        if gone:
-            if not (fs.exists(f'{new}/a') and fs.exists(f'{new}/b')):
-                anomalies.append((number, 'not there'))
-            elif (read(f'{new}/a'), read(f'{new}/b')) != (content, content):
-                anomalies.append((number, 'partial'))
-            break
-result = anomalies
-"""
+    observe(store, crew, LOOK_AT_RENAMED_FILE, rename)
+    assert all(store.read(store.path(f"new-{number}")) == CONTENT for number in range(100))
+    assert orphans(store.root) == []
 
 
 @pytest.mark.rule("ATOM-4", "RENAME-14")
-@pytest.mark.parametrize("mode", [None, Rename.NONE], ids=str)
-def test_renaming_a_directory(store: Store, crew: Crew, mode: Rename | None):
+def test_renaming_a_directory(store: Store, crew: Crew, rename: Callable[[int], object]):
     """All children change places at once."""
     for number in range(100):
         for child in "ab":
             store.write(store.path(f"old-{number}", child), CONTENT)
-
-    def rename(number: int) -> None:
-        arguments = () if mode is None else (mode,)
-        store.fs.rename(store.path(f"old-{number}"), store.path(f"new-{number}"), *arguments)
-
-    observe(store, crew, WATCH_RENAMED_DIRECTORY, rename, count=100)
+    observe(store, crew, LOOK_AT_RENAMED_DIRECTORY, rename)
     assert orphans(store.root) == []
 
 
@@ -314,7 +300,7 @@ def test_overwriting_by_rename(store: Store, crew: Crew):
     a ChecksumError in between, and never wrong bytes.
     """
     path = store.write(store.path("file"), b"\0" * 10_000)
-    peers = crew.begin(
+    crew.begin(
         store,
         1,
         2,
@@ -328,7 +314,7 @@ def test_overwriting_by_rename(store: Store, crew: Crew):
         source = store.write(store.path("source"), bytes([number % 256]) * 10_000)
         store.fs.rename(source, path, Rename.OVERWRITE)
     store.write(store.path("end"))
-    assert crew.finish(peers) == [[]]
+    assert crew.finish() == [[]]
     assert store.read(path) == bytes([999 % 256]) * 10_000
 
 

@@ -12,7 +12,7 @@ import pytest
 from faults.shim.control import Faults
 from support.data import dataset
 from support.documentation import docstring
-from support.interrupts import interrupt_main_thread_when_it_waits
+from support.interrupts import interrupted
 from support.limits import largest_file
 from support.stores import Store
 from support.waiting import Task
@@ -281,10 +281,8 @@ def test_interrupted_wait_leaves_the_stream_open(
         blocked = Task(out.hsync)
         gate.wait_for(1)
         out.write(b"two")
-        interrupting = interrupt_main_thread_when_it_waits()
         with pytest.raises(KeyboardInterrupt):
-            sync_by(out, operation)()
-        interrupting.result()
+            interrupted(sync_by(out, operation))
         assert blocked.is_alive()
         assert not out.closed
     blocked.result()

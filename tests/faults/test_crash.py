@@ -14,11 +14,10 @@ from pathlib import Path
 
 import hflush
 import pytest
-from support.data import dataset, parse_frames
-from support.stores import Store
-
 from faults.crash_writer import record, whole_records
 from faults.shim.control import Faults
+from support.data import dataset, parse_frames
+from support.stores import Store
 
 ROUNDS = 30
 
@@ -53,9 +52,7 @@ def test_killed_writer_of_a_log(store: Store, sync: str) -> None:
     chance = random.Random(sync)
     acknowledged = -1
     for _ in range(ROUNDS // 2):
-        acknowledged = max(
-            acknowledged, write_and_kill(store, path, sync, chance.randrange(40))
-        )
+        acknowledged = max(acknowledged, write_and_kill(store, path, sync, chance.randrange(40)))
         content = store.read(path)
         count, length = whole_records(content)
         assert count > acknowledged
@@ -84,7 +81,9 @@ def test_killed_writer_of_a_file(store: Store) -> None:
 def killed_at(faults: Faults, call: int, work: Callable[[], object]) -> bool:
     """Do the work in a child that dies at its file system call number `call`; False if it made fewer."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: what is forked here can
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of forking with threads: what is forked here can
         child = os.fork()
     if child == 0:
         try:
@@ -138,9 +137,7 @@ def test_killed_at_every_call_of_a_write(
 
 @pytest.mark.shim
 @pytest.mark.rule("LOCAL-5", "RENAME-25", "ATOM-3")
-@pytest.mark.parametrize(
-    "replaced", [None, dataset(3000, first=100)], ids=["free", "over another"]
-)
+@pytest.mark.parametrize("replaced", [None, dataset(3000, first=100)], ids=["free", "over another"])
 def test_killed_at_every_call_of_a_rename(
     faults: Faults, store: Store, replaced: bytes | None
 ) -> None:

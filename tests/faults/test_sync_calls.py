@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from functools import partial
 
 import pytest
+from faults.shim.control import Call, Faults
 from support.data import dataset, frame, parse_frames
 from support.stores import Store
 from support.waiting import together
-
-from faults.shim.control import Call, Faults
 
 pytestmark = pytest.mark.shim
 
@@ -191,7 +190,9 @@ def test_rename_is_one_call(faults: Faults, store: Store) -> None:
 def test_shared_syncs_cover_every_thread(faults: Faults, store: Store) -> None:
     """Sixteen threads on one stream: each hsync returns after a sync that began after that thread's bytes."""
     threads, records = 16, 40
-    returned: list[tuple[int, int, int]] = []  # thread, record, log position when its hsync returned
+    returned: list[
+        tuple[int, int, int]
+    ] = []  # thread, record, log position when its hsync returned
 
     def work(thread: int) -> None:
         for record in range(records):
@@ -204,7 +205,10 @@ def test_shared_syncs_cover_every_thread(faults: Faults, store: Store) -> None:
         together(*(partial(work, thread) for thread in range(threads)))
         synced = synced_lengths(faults.calls())
     length = len(frame(0, 0, 1000))
-    places = {(thread, record): place for place, (thread, record, _) in enumerate(parse_frames(store.read(path)))}
+    places = {
+        (thread, record): place
+        for place, (thread, record, _) in enumerate(parse_frames(store.read(path)))
+    }
     assert len(returned) == len(places) == threads * records
     for thread, record, position in returned:
         assert synced[position] >= (places[thread, record] + 1) * length

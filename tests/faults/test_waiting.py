@@ -11,13 +11,12 @@ from typing import Any
 
 import hflush
 import pytest
+from faults.shim.control import Faults, Gate
 from support.data import dataset, frame, parse_frames
-from support.stores import Store
 from support.interrupts import waits_in_kernel
 from support.process import descriptors_under
+from support.stores import Store
 from support.waiting import DEADLINE_S, Task, wait_until
-
-from faults.shim.control import Faults, Gate
 
 pytestmark = pytest.mark.shim
 
@@ -27,7 +26,8 @@ BIG = 16 << 20  # more than a stream buffers: its write waits for the store
 def asleep(threads: Sequence[threading.Thread]) -> bool:
     """Whether every one of the threads waits in the kernel, or has ended."""
     return all(
-        not thread.is_alive() or (thread.native_id is not None and waits_in_kernel(thread.native_id))
+        not thread.is_alive()
+        or (thread.native_id is not None and waits_in_kernel(thread.native_id))
         for thread in threads
     )
 
@@ -121,7 +121,9 @@ def test_probes_do_not_wait_for_a_sync(
 
 
 @pytest.mark.rule("CONC-11", "CLOSE-14")
-@pytest.mark.parametrize("blocked", ["create", "write", "flush", "close", "rename", "delete", "mkdirs", "open"])
+@pytest.mark.parametrize(
+    "blocked", ["create", "write", "flush", "close", "rename", "delete", "mkdirs", "open"]
+)
 def test_blocking_calls_release_the_interpreter(faults: Faults, store: Store, blocked: str) -> None:
     """This thread goes on running Python while another one waits for the disk in a call."""
     other = store.write(store.path("other"), b"other")

@@ -17,6 +17,7 @@ from typing import Any
 import google_crc32c
 import pyarrow.parquet as pq
 import pytest
+from integration.hadoop import CHECKSUM_EXCEPTION, Hadoop, raises_java
 
 DEMO = Path(__file__).resolve().parents[2] / "demo" / "flights.py"
 TIMEOUT_S = 240
@@ -131,7 +132,7 @@ def test_the_failed_task_was_repeated(run: Run) -> None:
 
 
 def test_damage_is_found(run: Run, tmp_path: Path) -> None:
-    """Spark's read-back finds a changed byte, a lost line, a lost file and a foreign one."""
+    """The read-back finds a changed byte, a lost line, a wrong sum, a lost file, a foreign one."""
     damaged = tmp_path / "out"
     shutil.copytree(run.out, damaged)
     parquet, comma, journal = (
@@ -143,6 +144,7 @@ def test_damage_is_found(run: Run, tmp_path: Path) -> None:
     comma[0].write_bytes(content[:at] + b",1401," + content[at + 6 :])
     first_line_end = journal[1].read_bytes().index(b"\n") + 1
     journal[1].write_bytes(journal[1].read_bytes()[first_line_end:])
+    parquet[2].with_name(f".{parquet[2].name}.crc").write_bytes(sidecar_of_zeros(parquet[2]))
     parquet[3].unlink()
     shutil.copy(parquet[0], parquet[0].with_name("part-99999.parquet"))
 
@@ -156,6 +158,8 @@ def test_damage_is_found(run: Run, tmp_path: Path) -> None:
     )
     assert "journal   DIFFERENT: rows is 19,999 instead of 20,000" in found.text
     assert "journal   DIFFERENT: records out of order is" in found.text
+    assert "parquet   DIFFERENT: part-00002.parquet: Checksum error" in found.text
+    assert "parquet   DIFFERENT: Spark cannot read it" in found.text
     assert "parquet   DIFFERENT: part-00003.parquet: missing" in found.text
     assert "parquet   DIFFERENT: part-99999.parquet: not a file of this job" in found.text
 
@@ -171,19 +175,30 @@ def test_a_killed_task_publishes_nothing(killed_run: Run) -> None:
     assert left == []
 
 
-def test_spark_verifies_our_sidecars(killed_run: Run, tmp_path: Path) -> None:
-    """Spark's own readers find our sidecars beside the files, and refuse a changed byte."""
+def test_sidecars_are_there_to_be_verified(killed_run: Run, hadoop: Hadoop, tmp_path: Path) -> None:
+    """What Spark read back was verified against our sidecars, which no changed byte gets past."""
+    java = hadoop.checksummed()
     for encoding in ("parquet", "csv", "journal"):
-        published = [f.name for f in killed_run.files(encoding) if not f.name.startswith(".")]
-        sidecars = [f.name for f in killed_run.files(encoding) if f.name.startswith(".")]
-        assert sidecars == [f".{name}.crc" for name in published]
+        names = published(killed_run, encoding)
+        sidecars = [f".{name}.crc" for name in names]
+        assert {file.name for file in killed_run.files(encoding)} == {*names, *sidecars}
     assert killed_run.row("journal")[4:7:2] == ["0", "0"]  # crc has no hsync, and pretends none
-    damaged = tmp_path / "out"
-    shutil.copytree(killed_run.out, damaged)
-    file = damaged / "flights.csv" / "part-00001.csv"
+    damaged = tmp_path / "flights.csv"
+    shutil.copytree(killed_run.out / "flights.csv", damaged)
+    file = damaged / "part-00001.csv"
+    assert java.read(str(file)) == file.read_bytes()
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    found = demo(damaged, "--verify-only", scheme="file+crc")
-    assert found.code == 1, found.text
-    assert "Checksum error" in found.text
+    with raises_java(CHECKSUM_EXCEPTION):
+        java.read(str(file))
+
+
+def sidecar_of_zeros(file: Path) -> bytes:
+    chunks = -(-file.stat().st_size // 512)
+    return b"crc\0" + (512).to_bytes(4, "big") + bytes(4 * chunks)
+
+
+def published(run: Run, encoding: str) -> list[str]:
+    """The names that the manifest has for a directory."""
+    return [file["name"] for file in run.manifest["files"] if file["encoding"] == encoding]

@@ -269,7 +269,9 @@ class Machine(RuleBasedStateMachine):
         return handle
 
 
-@pytest.mark.rule("WRITE-15", "WRITE-19", "CLOSE-1", "CLOSE-4", "CLOSE-5", "CONC-8", "CONC-13", "CONSIST-9")
+@pytest.mark.rule(
+    "WRITE-15", "WRITE-19", "CLOSE-1", "CLOSE-4", "CLOSE-5", "CONC-8", "CONC-13", "CONSIST-9"
+)
 def test_model(store: Store) -> None:
     """After any sequence of calls, files, names, lengths and positions are those of the model."""
 

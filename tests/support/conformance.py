@@ -17,8 +17,8 @@ tools/conformance.py checks and renders that file.
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -86,12 +86,14 @@ class Recorder:
     def pytest_sessionfinish(self) -> None:
         if not self._results:
             return
-        merged = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-        merged.update(self._results)
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        temporary = RESULTS.with_name(f"{RESULTS.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(merged, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        temporary.replace(RESULTS)
+        with RESULTS.open("a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # runs side by side add to one another
+            file.seek(0)
+            text = file.read()
+            merged = {**json.loads(text or "{}"), **self._results}
+            file.truncate(0)
+            json.dump(merged, file, indent=1, sort_keys=True)
 
 
 def worst(outcomes: Iterable[str | None]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from support.waiting import Task, wait_until
+from support.waiting import DEADLINE_S, Task, wait_until
 
 
 def scheduling(native_id: int) -> tuple[str, str]:
@@ -23,8 +24,8 @@ def waits_in_kernel(native_id: int) -> bool:
     return first[0] == "S" and first == scheduling(native_id)
 
 
-def interrupt_main_thread_when_it_waits() -> Task:
-    """Send SIGINT to this process's main thread once it waits in the kernel."""
+def interrupt_main_thread() -> Task:
+    """Send SIGINT to this process's main thread once it waits."""
 
     def watch() -> None:
         wait_until(lambda: waits_in_kernel(os.getpid()), "the main thread waits in the kernel")
@@ -33,3 +34,19 @@ def interrupt_main_thread_when_it_waits() -> Task:
         signal.pthread_kill(main, signal.SIGINT)
 
     return Task(watch)
+
+
+def interrupted(call: Callable[[], object]) -> None:
+    """Make a call in the main thread and interrupt it while it waits: expect KeyboardInterrupt."""
+    about_to_call = threading.Event()
+
+    def interrupt() -> None:
+        assert about_to_call.wait(DEADLINE_S)
+        interrupt_main_thread().result()
+
+    interrupting = Task(interrupt)
+    try:
+        about_to_call.set()
+        call()
+    finally:
+        interrupting.result()

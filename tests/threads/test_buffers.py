@@ -7,7 +7,6 @@ import threading
 import pytest
 from support.stores import Store
 from support.waiting import Task
-
 from threads.rounds import rounds
 
 SIZE = 64 << 20

@@ -11,7 +11,6 @@ import pytest
 from support.data import dataset, frame, parse_frames
 from support.stores import Store
 from support.waiting import Task, together
-
 from threads.rounds import rounds
 
 

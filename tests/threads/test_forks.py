@@ -13,14 +13,15 @@ import pytest
 from support.data import dataset, frame, parse_frames
 from support.stores import Store
 from support.waiting import Task
-
 from threads.rounds import rounds
 
 
 def in_child(work: Callable[[], None]) -> None:
     """Do the work in a forked child; AssertionError unless it ends well there."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # PySpark's daemon forks; so do these tests
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # PySpark's daemon forks; so do these tests
         child = os.fork()
     if child == 0:
         status = 1

@@ -10,7 +10,6 @@ import pytest
 from support.data import frame, parse_frames
 from support.stores import Store
 from support.waiting import Task, together
-
 from threads.rounds import rounds
 
 RECORD = 517
@@ -40,7 +39,9 @@ def test_thousand_records_of_ten_threads(store: Store) -> None:
     out.close()
     content = store.read(path)
     assert len(content) == threads * records * RECORD
-    expected = [(thread, number, RECORD - 21) for thread in range(threads) for number in range(records)]
+    expected = [
+        (thread, number, RECORD - 21) for thread in range(threads) for number in range(records)
+    ]
     assert Counter(parse_frames(content)) == Counter(expected)
 
 

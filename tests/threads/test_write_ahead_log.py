@@ -12,7 +12,6 @@ import pytest
 from support.data import frame, parse_frames
 from support.stores import Store
 from support.waiting import Task
-
 from threads.rounds import rounds
 
 APPENDERS = 5

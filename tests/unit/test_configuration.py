@@ -250,7 +250,9 @@ def test_typed_reading():
     )
 
 
-@pytest.mark.parametrize("getter", ["get_bool", "get_int", "get_float", "get_long_bytes", "get_time"])
+@pytest.mark.parametrize(
+    "getter", ["get_bool", "get_int", "get_float", "get_long_bytes", "get_time"]
+)
 def test_values_of_another_type_are_refused_by_key(getter: str):
     """A malformed value is a ValueError that names key and value; it is not the default."""
     conf = Configuration(load_defaults=False)

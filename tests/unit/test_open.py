@@ -110,7 +110,7 @@ def test_there_is_no_update_mode(store: Store, mode: str):
 )
 def test_arguments_that_exclude_each_other(store: Store, mode: str, arguments: dict):
     """Text arguments in binary mode and unbuffered text are ValueError."""
-    with pytest.raises(ValueError, match="binary|unbuffered"):
+    with pytest.raises(ValueError, match=r"binary|unbuffered"):
         hflush.open(store.url(store.path("a")), mode, **arguments)
 
 
@@ -173,7 +173,7 @@ def test_a_dropped_stream_publishes_nothing_and_says_so(store: Store, mode: str)
     """Garbage collection abandons, with a ResourceWarning, also through a text wrapper."""
     out = hflush.open(store.url(store.path("a")), mode)
     out.write(b"lost" if "b" in mode else "lost")
-    with pytest.warns(ResourceWarning, match="never closed"):
+    with pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
         del out
         gc.collect()
     assert os.path.getsize(store.path("a")) == 0
@@ -195,7 +195,7 @@ def test_a_closed_stream_is_dropped_without_a_word(store: Store):
 def test_an_exception_in_the_block_propagates(store: Store, mode: str):
     """The stream is closed, as files are, and the exception is the one that is seen."""
     out = hflush.open(store.url(store.path("a")), mode)
-    with pytest.raises(ZeroDivisionError), out:
+    with pytest.raises(ZeroDivisionError), out:  # noqa: PT012
         out.write(b"kept" if "b" in mode else "kept")
         raise ZeroDivisionError
     assert out.closed

@@ -78,7 +78,7 @@ def test_paths_become_absolute_and_normal(path: str, normal: str):
 @pytest.mark.rule("PATH-3", "PATH-5")
 @STORES
 @pytest.mark.parametrize(
-    "path", ["/a:b", "/a\x07", "/a\0b", "/\n", "/..", "../..", "/a/../../b", "/\ud800", "/\udc7f"]
+    "path", ["/a:b", "/a\x07", "/a\0b", "/\n", "/..", "../..", "/a/../../b", "/\ud800x", "/\udc7f"]
 )
 def test_forbidden_names_are_refused(path: str):
     """Colons, control characters, a climb above the root and lone surrogates are refused."""
@@ -116,7 +116,7 @@ def test_forbidden_names_do_not_reach_the_store(store: Store, name: str):
     "names",
     [
         ["foo%bar", "a b", "日本", "a+b#c?d", "*", "a.", "%20", "[x]", "{y}", "back\\slash"],
-        ["é", "e\u0301", "ß", "SS", "I", "ı", "a", "A"],
+        ["é", "e\u0301", "ß", "SS", "I", "\u0131", "a", "A"],
         ["\udcff\udcfe"],
     ],
 )

@@ -56,7 +56,10 @@ def test_aggregation():
             "gauges": {"g": -3},
             "minimums": {"m_min": 3.0, "empty_min": -1.0},
             "maximums": {"m_max": 9.0},
-            "means": {"m_mean": {"samples": 3, "sum": 20.0}, "empty_mean": {"samples": 0, "sum": 0}},
+            "means": {
+                "m_mean": {"samples": 3, "sum": 20.0},
+                "empty_mean": {"samples": 0, "sum": 0},
+            },
         }
     )
     both = statistics.aggregate((one, two))
@@ -149,7 +152,7 @@ def test_downgraded_syncs_are_counted_and_warned_once(store: Store):
     with fs.create(store.path("a")) as out:
         assert out.has_capability("hsync") is False
         out.write(b"x")
-        with pytest.warns(RuntimeWarning, match="downgrade") as caught:
+        with pytest.warns(RuntimeWarning, match="downgrade") as caught:  # noqa: PT031
             out.hflush()
             out.hsync()
             out.hsync()

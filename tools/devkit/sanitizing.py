@@ -17,7 +17,7 @@ from devkit.outcome import Row, add_junit, summarize, timed
 from devkit.paths import BUILD, PACKAGE, PYTHON, ROOT
 
 FULL_TIMEOUT_S = 1800
-BOUNDED_TIMEOUT_S = 150
+BOUNDED_TIMEOUT_S = 240
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ using local::LocalStatus;
 using local::Namespace;
 
 template <typename Call>
-auto without_gil(Call call) {
+auto without_gil(const Call& call) {
   const py::gil_scoped_release released;
   return call();
 }

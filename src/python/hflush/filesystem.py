@@ -717,6 +717,10 @@ class FileSystem(ABC):
 
             logging.getLogger(__name__).warning("delete on exit: %s", failure)
 
+    def move_to_trash(self, path: StrPath) -> bool:
+        """Move a file or a directory to the user's trash."""
+        raise self._refuse("move_to_trash", path)
+
     def bulk_delete(self, base: StrPath) -> BulkDelete:
         """Return an object that removes many paths below `base`, a page at a time."""
         return BulkDelete(self, self._resolve(base))
@@ -971,6 +975,10 @@ class FileSystem(ABC):
     def _settings(self) -> dict[str, Any]:
         """Return what has been set on this instance beyond its configuration."""
         return {"_working_directory": self._working_directory} if self._working_directory else {}
+
+    def _shares_files_with(self, other: FileSystem) -> bool:
+        """Return whether both may show the same files, so that their file ids can be compared."""
+        return self.uri == other.uri
 
     def _accepts(self, location: Location) -> bool:
         return (location.scheme, location.authority) == (self._scheme, self._authority)

@@ -78,6 +78,9 @@ class _LocalFiles(FileSystem):
     def _public_name(self, path: str) -> str:
         return path
 
+    def _shares_files_with(self, other: FileSystem) -> bool:
+        return isinstance(other, _LocalFiles)
+
     @property
     def contract_options(self) -> Mapping[str, object]:
         """How this store behaves where stores differ: the options of contract §3, read-only."""
@@ -308,7 +311,10 @@ class LocalFileSystem(_LocalFiles):
         """
         import json
 
-        path, seen = json.loads(bytes(handle))
+        decoded = json.loads(bytes(handle))
+        if not isinstance(decoded, list) or len(decoded) != 2 or not isinstance(decoded[0], str):
+            raise ValueError(f"not a path handle: {handle!r}")
+        path, seen = decoded
         try:
             stream = self.open(path, buffer_size=buffer_size)
         except (FileNotFoundError, NotADirectoryError) as missing:
@@ -449,8 +455,8 @@ FileSystem.register("file+crc", _make)
 def process_umask() -> int:
     """Return the umask of the process, without the moment of another one that os.umask() needs."""
     try:
-        with open("/proc/self/status", "rb") as status:
-            for line in status:
+        with open("/proc/self/status", "rb", 0) as status:
+            for line in status.read(512).splitlines():
                 if line.startswith(b"Umask:"):
                     return int(line[6:], 8)
     except OSError:

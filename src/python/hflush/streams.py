@@ -270,7 +270,7 @@ class FSDataOutputStream(_core.OutputStream):
         TypeError
             `name` is no str.
         """
-        return super().has_capability(name)
+        return super().has_capability(canonical(name))
 
     @property
     def closed(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 
-from .paths import basename, child, is_under
+from .paths import basename, child, parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,11 +42,25 @@ def copy(
     status = source.get_file_status(source_path)
     if target.is_directory(target_path):
         target_path = child(target_path, basename(source_path))
-    if target is source and is_under(target_path, source_path):
-        raise OSError(errno.EINVAL, f"copy of {source_path} into itself", target_path)
+    if _is_within(target, target_path, source, status):
+        raise OSError(errno.EINVAL, f"copy of {source_path} onto or into itself", target_path)
     _copy(source, status, target, target_path, overwrite)
     if delete_source:
         source.delete(source_path, recursive=True)
+
+
+def _is_within(target: FileSystem, path: str, source: FileSystem, status: FileStatus) -> bool:
+    """Return whether `path` is the source itself, or lies below it, by whatever name."""
+    if not target._shares_files_with(source):
+        return False
+    while True:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            there = target.get_file_status(path)
+            if there.path == status.path or (there.file_id and there.file_id == status.file_id):
+                return True
+        if path == "/" or not status.is_directory:
+            return False
+        path = parent(path)
 
 
 def _copy(

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <random>
@@ -20,6 +21,7 @@ namespace hflush::crc {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+using Sizes = std::initializer_list<std::size_t>;
 
 constexpr std::array kKinds = {Kind::kCrc32, Kind::kCrc32c};
 
@@ -73,7 +75,7 @@ TEST_CASE("the first chunk that differs is found, in the data or in the sums, an
   for (const Kind kind : kKinds) {
     const Bytes sums = sums_of(kind, data, 512);
     CHECK(first_mismatch(kind, data, 512, sums.data()) == std::nullopt);
-    for (const std::size_t chunk : {0, 1, 127, 128, 129, 255, 256, 299, 300}) {
+    for (const std::size_t chunk : Sizes{0, 1, 127, 128, 129, 255, 256, 299, 300}) {
       CAPTURE(chunk);
       Bytes flipped = data;
       flipped[chunk * 512 + 99] ^= std::byte{0x10};

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ namespace hflush::crc {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+using Sizes = std::initializer_list<std::size_t>;
 
 constexpr std::array kKinds = {Kind::kCrc32, Kind::kCrc32c};
 constexpr std::byte kCanary{0xA5};
@@ -159,7 +161,7 @@ TEST_CASE("every alignment within 64 bytes, of sizes about the widths of the vec
   const Bytes data = random_bytes(2048, 3);
   for_each_kernel_and_kind([&](const Kernel& kernel, Kind kind) {
     for (std::size_t offset = 0; offset < 64; ++offset) {
-      for (const std::size_t size : {1, 7, 8, 15, 16, 63, 64, 65, 511, 512, 513, 1023, 1984}) {
+      for (const std::size_t size : Sizes{1, 7, 8, 15, 16, 63, 64, 65, 511, 512, 513, 1023, 1984}) {
         CAPTURE(offset);
         CAPTURE(size);
         const ByteView view(data.data() + offset, size);
@@ -191,8 +193,9 @@ TEST_CASE("one bit in a megabyte of zeros, wherever it is, changes the sum as th
 TEST_CASE("chunk sums are those of each chunk, and nothing is stored beyond them") {
   const Bytes data = random_bytes(5 * 4096 + 77, 5);
   for_each_kernel_and_kind([&](const Kernel& kernel, Kind kind) {
-    for (const std::size_t chunk : {1, 3, 8, 100, 400, 511, 512, 513, 1024, 1536, 4096, 100000}) {
-      for (const std::size_t size : {0, 1, 511, 512, 513, 1024, 4097, 20557}) {
+    for (const std::size_t chunk :
+         Sizes{1, 3, 8, 100, 400, 511, 512, 513, 1024, 1536, 4096, 100000}) {
+      for (const std::size_t size : Sizes{0, 1, 511, 512, 513, 1024, 4097, 20557}) {
         CAPTURE(chunk);
         CAPTURE(size);
         const ByteView view(data.data() + 1, size - std::min<std::size_t>(size, 1));
@@ -209,9 +212,9 @@ TEST_CASE("chunk sums are those of each chunk, and nothing is stored beyond them
 TEST_CASE("a fused copy is a copy and its chunk sums, and touches nothing else") {
   const Bytes data = random_bytes(8192, 6);
   for_each_kernel_and_kind([&](const Kernel& kernel, Kind kind) {
-    for (const std::size_t chunk : {1, 7, 400, 512, 520, 4096}) {
-      for (const std::size_t size : {0, 1, 63, 511, 512, 513, 1024, 2049, 4095, 8000}) {
-        for (const std::size_t offset : {0, 1, 16, 33, 63}) {
+    for (const std::size_t chunk : Sizes{1, 7, 400, 512, 520, 4096}) {
+      for (const std::size_t size : Sizes{0, 1, 63, 511, 512, 513, 1024, 2049, 4095, 8000}) {
+        for (const std::size_t offset : Sizes{0, 1, 16, 33, 63}) {
           CAPTURE(chunk);
           CAPTURE(size);
           CAPTURE(offset);

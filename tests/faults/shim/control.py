@@ -99,7 +99,10 @@ class Gate(Rule):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.release()
 
@@ -109,10 +112,21 @@ class Faults:
 
     def __init__(self) -> None:
         library = os.fspath(shim_library())
-        assert library in os.environ.get("LD_PRELOAD", ""), "this process does not run below the fault shim"
+        assert library in os.environ.get("LD_PRELOAD", ""), (
+            "this process does not run below the fault shim"
+        )
         self._library = ctypes.CDLL(library)
         long, text = ctypes.c_long, ctypes.c_char_p
-        self._library.fault_rule.argtypes = (text, text, ctypes.c_int, ctypes.c_int, long, long, long, long)
+        self._library.fault_rule.argtypes = (
+            text,
+            text,
+            ctypes.c_int,
+            ctypes.c_int,
+            long,
+            long,
+            long,
+            long,
+        )
         self._library.fault_watch.argtypes = (text,)
         self._library.fault_await.argtypes = (ctypes.c_int, long, long)
         for name in ("fault_applied", "fault_await", "fault_event_count", "fault_events"):
@@ -126,12 +140,21 @@ class Faults:
         self.watch("")
 
     def fail(
-        self, operation: str, error: int, path: str = "*", *, skip: int = 0, every: int = 1, limit: int = 0
+        self,
+        operation: str,
+        error: int,
+        path: str = "*",
+        *,
+        skip: int = 0,
+        every: int = 1,
+        limit: int = 0,
     ) -> Rule:
         """The operation fails with `error`, after `skip` calls, on one call in `every`, `limit` times."""
         return Rule(self._library, self._add(operation, path, FAIL, error, 0, skip, every, limit))
 
-    def short(self, operation: str, size: int, path: str = "*", *, skip: int = 0, every: int = 1) -> Rule:
+    def short(
+        self, operation: str, size: int, path: str = "*", *, skip: int = 0, every: int = 1
+    ) -> Rule:
         """A call transfers at most `size` bytes."""
         return Rule(self._library, self._add(operation, path, SHORT, 0, size, skip, every, 0))
 

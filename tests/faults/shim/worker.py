@@ -16,7 +16,6 @@ import tempfile
 from typing import IO, Any
 
 import pytest
-
 from faults.shim.library import shim_library
 
 PIPES = "HFLUSH_FAULT_WORKER"  # in a worker's environment: the descriptors of its pipes
@@ -36,6 +35,7 @@ class Relay:
         self._requests: IO[str]
         self._replies: IO[str]
         self._output: IO[bytes]
+        self._directory: tempfile.TemporaryDirectory[str]
 
     def run(self, nodeid: str) -> None:
         """Run one test in the worker; raise its failure or skip here."""
@@ -50,30 +50,34 @@ class Relay:
             pass
         finally:
             if not reply:
-                self.stop(signal.SIGABRT)  # faulthandler says where its threads are
+                text = self.stop(signal.SIGABRT)  # faulthandler says where its threads are
         if not reply:
-            self._output.seek(0)
-            text = self._output.read().decode(errors="replace")
-            pytest.fail(f"the worker below the fault shim died; its output ends:\n{text[-8000:]}", pytrace=False)
+            pytest.fail(f"the worker below the fault shim died:\n{text[-8000:]}", pytrace=False)
         outcome, text = json.loads(reply)
         if outcome == "failed":
             pytest.fail(text, pytrace=False)
         if outcome == "skipped":
             pytest.skip(text)
 
-    def stop(self, signal_number: int = signal.SIGTERM) -> None:
+    def stop(self, signal_number: int = signal.SIGTERM) -> str:
+        """End the worker, if there is one; return what it printed."""
         if self._process is None:
-            return
+            return ""
         self._process.send_signal(signal_number)
         self._process.wait()
+        self._process = None
         self._requests.close()
         self._replies.close()
-        self._process = None
+        self._directory.cleanup()
+        with self._output as output:
+            output.seek(0)
+            return output.read().decode(errors="replace")
 
     def _start(self) -> None:
         requests_there, requests_here = os.pipe()
         replies_here, replies_there = os.pipe()
         self._output = tempfile.TemporaryFile()
+        self._directory = tempfile.TemporaryDirectory(prefix="hflush-faults-")
         options = [f"--rootdir={self._config.rootpath}", "-p", "no:cacheprovider", "--capture=fd"]
         if self._config.inipath is not None:
             options += ["-c", str(self._config.inipath)]
@@ -90,6 +94,7 @@ class Relay:
             env={
                 **os.environ,
                 "LD_PRELOAD": os.fspath(shim_library()),
+                "PYTEST_DEBUG_TEMPROOT": self._directory.name,
                 PIPES: f"{requests_there},{replies_there}",
             },
         )
@@ -128,5 +133,7 @@ class Worker:
                 return "failed", "\n".join([report.longreprtext, *sections])
         for report in self._reports:
             if report.skipped:
-                return "skipped", report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+                return "skipped", report.longrepr[2] if isinstance(
+                    report.longrepr, tuple
+                ) else report.longreprtext
         return "passed", ""

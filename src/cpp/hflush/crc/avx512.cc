@@ -75,13 +75,12 @@ constexpr std::size_t kPlanes = 4;
 using Matrices =
     std::array<std::array<std::array<std::uint64_t, kWordsPerVector>, kPlanes>, kAffineVectors>;
 
-template <Kind kKind>
-alignas(sizeof(Vector)) constexpr Matrices kMatrices = [] {
+constexpr Matrices affine_matrices(Kind kind) {
   Matrices matrices{};
   for (std::size_t word = 0; word < kAffineVectors * kWordsPerVector; ++word) {
     const std::size_t words_after = kAffineVectors * kWordsPerVector - 1 - word;
-    std::uint32_t residue = power_of_x(kKind, 64 * words_after + 24);
-    for (std::size_t in = 8; in-- > 0; residue = times_x(kKind, residue)) {  // bit 7 is x^0
+    std::uint32_t residue = power_of_x(kind, 64 * words_after + 24);
+    for (std::size_t in = 8; in-- > 0; residue = times_x(kind, residue)) {  // bit 7 is x^0
       for (std::size_t out = 0; out < 8 * kPlanes; ++out) {
         const std::size_t row = 7 - out % 8;  // the instruction has bit 0 come of the last row
         matrices[word / kWordsPerVector][out / 8][word % kWordsPerVector] |=
@@ -90,7 +89,7 @@ alignas(sizeof(Vector)) constexpr Matrices kMatrices = [] {
     }
   }
   return matrices;
-}();
+}
 
 // What the planes add up to, in words as those of the dot product's sum.
 HFLUSH_INLINE Vector join_planes(const Vector (&planes)[kPlanes]) {
@@ -111,12 +110,13 @@ template <Kind kKind, bool kCopy>
 HFLUSH_INLINE std::uint32_t update_usual(std::uint32_t state, const std::byte* source,
                                          std::byte* destination) {
   Vector sum = multiply_add(add_state(take<kCopy>(source, destination), state),
-                            dot_constants<kKind>(kUsualVectors), Vector{});
+                            constants_of<kKind>(kUsualVectors), Vector{});
   for (std::size_t to_end = kUsualVectors - 1; to_end > kAffineVectors; --to_end) {
-    sum = multiply_add(take<kCopy>(source, destination), dot_constants<kKind>(to_end), sum);
+    sum = multiply_add(take<kCopy>(source, destination), constants_of<kKind>(to_end), sum);
   }
+  alignas(sizeof(Vector)) static constexpr Matrices kMatrices = affine_matrices(kKind);
   Vector planes[kPlanes] = {};
-  for (const auto& matrices : kMatrices<kKind>) {
+  for (const auto& matrices : kMatrices) {
     const Vector bytes = take<kCopy>(source, destination);
     for (std::size_t plane = 0; plane < kPlanes; ++plane) {
       const Vector matrix = load(matrices[plane].data());

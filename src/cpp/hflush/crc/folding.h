@@ -21,16 +21,15 @@ namespace hflush::crc {
 inline constexpr std::size_t kDotBytes = 512;
 inline constexpr std::size_t kDotWords = kDotBytes / 8;
 
-template <Kind kKind>
-alignas(64) inline constexpr std::array<std::uint64_t, kDotWords> kDotConstants = [] {
+constexpr std::array<std::uint64_t, kDotWords> dot_constants(Kind kind) noexcept {
   std::array<std::uint64_t, kDotWords> constants{};
-  const std::uint32_t word = power_of_x(kKind, 64);
-  std::uint32_t constant = power_of_x(kKind, 31);
-  for (std::size_t i = kDotWords; i-- > 0; constant = multiply(kKind, constant, word)) {
+  const std::uint32_t word = power_of_x(kind, 64);
+  std::uint32_t constant = power_of_x(kind, 31);
+  for (std::size_t i = kDotWords; i-- > 0; constant = multiply(kind, constant, word)) {
     constants[i] = constant;
   }
   return constants;
-}();
+}
 
 // Folding. A 16-byte lane is A x^64 + B, of words A and B; moved d bits ahead in the message it is
 // A x^(64+d) + B x^d, congruent to the sum of two products with these 64-bit constants.

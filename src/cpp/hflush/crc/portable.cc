@@ -18,24 +18,24 @@ namespace {
 
 using Table = std::array<std::uint32_t, 256>;
 
-// kTables[i][b] is the byte b, with i bytes after it in the word, times x^32 modulo P.
-template <Kind kKind>
-constexpr std::array<Table, 8> kTables = [] {
+// Table i holds each byte, with i bytes after it in the word, times x^32 modulo P.
+constexpr std::array<Table, 8> slicing_tables(Kind kind) {
   std::array<Table, 8> tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t residue = byte;
     for (auto& table : tables) {
-      for (int bit = 0; bit < 8; ++bit) residue = times_x(kKind, residue);
+      for (int bit = 0; bit < 8; ++bit) residue = times_x(kind, residue);
       table[byte] = residue;
     }
   }
   return tables;
-}();
+}
 
 template <Kind kKind>
 std::uint32_t reduce(std::uint64_t word) {
+  static constexpr auto kTables = slicing_tables(kKind);
   std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < 8; ++i) sum ^= kTables<kKind>[7 - i][word >> 8 * i & 0xFF];
+  for (std::size_t i = 0; i < 8; ++i) sum ^= kTables[7 - i][word >> 8 * i & 0xFF];
   return sum;
 }
 

@@ -35,7 +35,7 @@ Status expect_no_sidecar(const std::string& path) {
   return {};
 }
 
-Status missing_is_fine(Status status) { return is_missing(status) ? Status() : status; }
+Status missing_is_fine(const Status& status) { return is_missing(status) ? Status() : status; }
 
 Status remove_sidecar(const std::string& sidecar) {
   if (::unlink(sidecar.c_str()) == 0) return {};

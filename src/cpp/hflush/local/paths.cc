@@ -30,7 +30,7 @@ std::string join(std::string_view directory, std::string_view name) {
 bool is_below(std::string_view path, std::string_view ancestor) noexcept {
   if (is_root(ancestor)) return !is_root(path);
   return path.size() > ancestor.size() && path[ancestor.size()] == '/' &&
-         path.substr(0, ancestor.size()) == ancestor;
+         path.starts_with(ancestor);
 }
 
 Status sync_directory(const std::string& path) {

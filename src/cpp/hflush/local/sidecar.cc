@@ -53,7 +53,7 @@ std::uint64_t sidecar_offset(std::uint64_t chunk) noexcept {
 
 SidecarHeader sidecar_header(std::uint32_t bytes_per_checksum) noexcept {
   SidecarHeader header;
-  std::copy(kMagic.begin(), kMagic.end(), header.begin());
+  std::ranges::copy(kMagic, header.begin());
   store_be32(header.data() + kMagic.size(), bytes_per_checksum);
   return header;
 }
@@ -63,7 +63,7 @@ Result<std::uint32_t> parse_sidecar_header(ByteView header) {
     return Status(StatusCode::kChecksum, "checksum file ends inside its header, after " +
                                              std::to_string(header.size()) + " bytes");
   }
-  if (!std::equal(kMagic.begin(), kMagic.end(), header.begin())) {
+  if (!std::ranges::equal(kMagic, header.first(kMagic.size()))) {
     return Status(StatusCode::kChecksum, "checksum file does not begin with 'crc\\0'");
   }
   const std::uint32_t bytes_per_checksum = load_be32(header.data() + kMagic.size());

@@ -1,0 +1,77 @@
+"""What hflush costs before it does anything: importing it, and streams that are open and idle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import hflush
+import pytest
+
+IDLE_STREAMS = 1000
+
+# Prints the seconds an import took and the growth of resident memory in bytes.
+MEASURE_IMPORT = """
+import os, time
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+before = resident()
+started = time.perf_counter()
+import {module}
+print(time.perf_counter() - started, resident() - before)
+"""
+
+
+def measured_import(module: str) -> tuple[float, int]:
+    code = MEASURE_IMPORT.format(module=module)
+    seconds, grown = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    return float(seconds), int(grown)
+
+
+def test_import(figure: Callable[..., None]) -> None:
+    """Importing hflush takes a fraction of what importing pyarrow.fs takes, in fresh interpreters."""
+    pytest.importorskip("pyarrow")
+    rounds = 11
+    ours, peers, grown = [], [], []
+    for _ in range(rounds):
+        seconds, memory = measured_import("hflush")
+        ours.append(seconds)
+        grown.append(memory)
+        peers.append(measured_import("pyarrow.fs")[0])
+    ratios = sorted(mine / peer for mine, peer in zip(ours, peers, strict=True))
+    figure(
+        "time, of pyarrow.fs",
+        ratios[rounds // 2],
+        "×",
+        at_most=0.2,
+        work="import hflush",
+    )
+    figure("memory", sorted(grown)[rounds // 2] / 1e6, "MB", at_most=10.0)
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_idle_streams(figure: Callable[..., None], tmp_path: Path) -> None:
+    """A thousand open streams that wait for work cost a few pages each, and no thread."""
+    hflush.create(tmp_path / "first").close()  # what the process needs once
+    before = resident_bytes()
+    streams = [hflush.create(tmp_path / f"{number}") for number in range(IDLE_STREAMS)]
+    grown = resident_bytes() - before
+    for stream in streams:
+        stream.close()
+    figure(
+        "per stream",
+        grown / IDLE_STREAMS / 1024,
+        "KiB",
+        at_most=16.0,
+        work=f"memory of {IDLE_STREAMS:,} idle open streams",
+    )

@@ -1,0 +1,434 @@
+"""FileSystem beyond the contract suite: instances, pickling, options, umask, extras."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import io
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import hflush
+import pytest
+from hflush import CreateFlag, FileSystem, local
+from support.stores import Store
+
+
+def test_get_shares_and_new_instance_does_not(tmp_path: Path):
+    """One per scheme, authority, user and configuration; a dict, a Configuration and None alike."""
+    fs = FileSystem.get("file:///")
+    assert FileSystem.get(tmp_path) is FileSystem.get() is fs
+    assert FileSystem.get("file:///a", hflush.Configuration()) is fs
+    assert FileSystem.get("file:///", {"x": 1}) is not fs
+    assert FileSystem.get("file:///", {"x": "1"}) is FileSystem.get("file:///", {"x": 1})
+    assert FileSystem.get("file+crc:///") is not fs
+    assert FileSystem.new_instance("file:///") is not fs
+
+
+def test_another_user_gets_another(monkeypatch: pytest.MonkeyPatch):
+    """The user is part of what is shared."""
+    fs = FileSystem.get("file:///")
+    monkeypatch.setenv("HADOOP_USER_NAME", "somebody else")
+    assert FileSystem.get("file:///") is not fs
+
+
+def test_many_threads_get_one():
+    """Threads that ask at once share the instance."""
+    conf = {"unique": "test_many_threads_get_one"}
+    found: list[FileSystem] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(FileSystem.get("file:///", conf)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(map(id, found))) == 1
+
+
+def test_close_makes_room_for_another():
+    """A closed file system is not handed out again."""
+    conf = {"unique": "test_close_makes_room_for_another"}
+    fs = FileSystem.get("file:///", conf)
+    fs.close()
+    assert FileSystem.get("file:///", conf) is not fs
+
+
+def test_the_configuration_is_read_once():
+    """Changes to what was passed have no effect on the file system."""
+    conf = hflush.Configuration()
+    fs = FileSystem.new_instance("file:///", conf)
+    conf["fs.local.block.size"] = "1m"
+    assert fs.get_default_block_size() == 32 << 20
+    assert FileSystem.new_instance("file:///", conf).get_default_block_size() == 1 << 20
+
+
+def test_who_serves_a_url():
+    """The scheme and fs.file.checksum choose; unknown schemes are named."""
+    assert type(FileSystem.get("file:///")) is hflush.LocalFileSystem
+    assert type(FileSystem.get("file+crc:///")) is hflush.ChecksumFileSystem
+    checksummed = FileSystem.get("file:///", {"fs.file.checksum": True})
+    assert type(checksummed) is hflush.ChecksumFileSystem
+    assert (checksummed.uri, checksummed.scheme) == ("file:///", "file")
+    with pytest.raises(hflush.UnsupportedFileSystemError, match="gopher") as refusal:
+        FileSystem.get("gopher://host/a")
+    assert refusal.value.errno == errno.EPROTONOSUPPORT
+    with pytest.raises(ValueError, match="host"):
+        FileSystem.get("file://host/a")
+
+
+def test_it_travels_and_reconnects(store: Store):
+    """A pickled file system becomes the shared one of its URL and configuration."""
+    shared = FileSystem.get(store.url(), store.conf)
+    assert pickle.loads(pickle.dumps(shared)) is shared
+    path = store.write(store.path("a"), b"x")
+    copied = pickle.loads(pickle.dumps(store.fs))
+    assert copied.open(path).read() == b"x"
+    assert type(copied) is type(store.fs)
+
+
+def test_what_was_set_on_it_travels(store: Store):
+    """The working directory and the checksum settings are those of the original, on its own."""
+    store.fs.set_working_directory(store.path("wd"))
+    if store.name == "crc":
+        store.fs.set_write_checksum(False)
+    copied = pickle.loads(pickle.dumps(store.fs))
+    assert copied.working_directory == store.path("wd")
+    assert copied is not FileSystem.get(store.url(), store.conf)
+    copied.create("a").close()
+    assert os.listdir(store.path("wd")) == ["a"] if store.name == "crc" else True
+
+
+def test_it_travels_to_another_process(store: Store):
+    """The other process writes with it."""
+    code = "import pickle, sys; pickle.load(sys.stdin.buffer).create(sys.argv[1]).close()"
+    subprocess.run(
+        [sys.executable, "-c", code, store.path("a")], input=pickle.dumps(store.fs), check=True
+    )
+    assert store.fs.is_file(store.path("a"))
+
+
+def test_streams_do_not_travel(store: Store):
+    """An open stream can be neither pickled nor copied, and says what to do instead."""
+    with store.fs.create(store.path("a")) as out, pytest.raises(TypeError, match="FileSystem"):
+        pickle.dumps(out)
+    with store.fs.open(store.path("a")) as stream, pytest.raises(TypeError, match="FileSystem"):
+        pickle.dumps(stream)
+
+
+@pytest.mark.rule("CLOSE-20")
+def test_close_closes_open_streams(store: Store):
+    """Streams that are open are published when their file system closes."""
+    outs = [store.fs.create(store.path(name)) for name in "ab"]
+    for out in outs:
+        out.write(b"data")
+    store.fs.close()
+    assert all(out.closed for out in outs)
+    fs = store.new_client()
+    assert [fs.get_file_status(store.path(name)).length for name in "ab"] == [4, 4]
+
+
+@pytest.mark.rule("FAIL-9")
+def test_what_is_not_there_is_refused_by_name(store: Store):
+    """Every operation only other stores have raises UnsupportedOperation with name and store."""
+    path = store.write(store.path("a"))
+    calls = {
+        "concat": lambda: store.fs.concat(path, [path]),
+        "set_replication": lambda: store.fs.set_replication(path, 2),
+        "copy": lambda: store.fs.copy(path, store.path("b")),
+        "create_symlink": lambda: store.fs.create_symlink(path, store.path("l")),
+        "get_link_target": lambda: store.fs.get_link_target(path),
+        "msync": store.fs.msync,
+        "list_corrupt_file_blocks": lambda: store.fs.list_corrupt_file_blocks(path),
+        "recover_lease": lambda: store.fs.recover_lease(path),
+        "is_file_closed": lambda: store.fs.is_file_closed(path),
+        "set_safe_mode": lambda: store.fs.set_safe_mode("enter"),
+        "list_multipart_uploads": lambda: store.fs.list_multipart_uploads(path),
+        "abort_multipart_uploads": lambda: store.fs.abort_multipart_uploads(path),
+        "move_to_trash": lambda: store.fs.move_to_trash(path),
+    }
+    for name, call in calls.items():
+        with pytest.raises(io.UnsupportedOperation, match=name) as refusal:
+            call()
+        assert store.name in str(refusal.value)
+        assert refusal.value.errno == errno.ENOTSUP
+    assert store.fs.supports_symlinks is False
+
+
+@pytest.mark.rule("CREATE-15")
+@pytest.mark.stores("raw", "crc")
+@pytest.mark.parametrize(
+    ("text", "umask"),
+    [
+        ("022", 0o022),
+        ("0", 0),
+        ("777", 0o777),
+        ("u=rwx,g=rx,o=", 0o027),
+        ("a=rx", 0o222),
+        ("ug=rw", 0o110),
+        ("18", None),
+        ("1000", None),
+        ("rwx", None),
+        ("u=q", None),
+    ],
+)
+def test_umasks_as_hadoop_writes_them(text: str, umask: int | None):
+    """Octal, or symbolically what stays allowed; anything else is ValueError."""
+    if umask is None:
+        with pytest.raises(ValueError, match="umask"):
+            local.parse_umask(text)
+    else:
+        assert local.parse_umask(text) == umask
+
+
+@pytest.mark.rule("CREATE-15", "MKDIR-7")
+def test_the_configured_umask_wins(store: Store):
+    """fs.permissions.umask-mode takes the place of the process' umask."""
+    conf = {**store.conf, "fs.permissions.umask-mode": "077"}
+    fs = FileSystem.new_instance(store.url(), conf)
+    fs.create(store.path("d", "a"), permission=0o777).close()
+    fs.mkdirs(store.path("e"))
+    assert fs.get_file_status(store.path("d", "a")).permission == 0o700
+    assert fs.get_file_status(store.path("e")).permission == 0o700
+
+
+def test_the_umask_of_the_process_is_read_without_changing_it():
+    """Reading it leaves it alone."""
+    before = os.umask(0o031)
+    try:
+        assert local.process_umask() == 0o031
+        assert os.umask(0o031) == 0o031
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("fs.local.block.size", "0"),
+        ("fs.local.block.size", "many"),
+        ("fs.permissions.umask-mode", "999"),
+        ("hflush.file.sync-on-close", "perhaps"),
+    ],
+)
+def test_bad_settings_are_refused_when_configured(store: Store, key: str, value: str):
+    """A malformed value is ValueError before any file is touched."""
+    with pytest.raises(ValueError, match=r"block|umask|sync"):
+        FileSystem.new_instance(store.url(), {**store.conf, key: value})
+
+
+@pytest.mark.rule("LOCAL-14")
+@pytest.mark.stores("crc")
+@pytest.mark.parametrize("size", [0, -1])
+def test_chunks_of_no_bytes_are_refused(store: Store, size: int):
+    """bytes-per-checksum of zero or less is ValueError, by configuration, builder and option."""
+    with pytest.raises(ValueError, match="checksum"):
+        FileSystem.new_instance(store.url(), {"file.bytes-per-checksum": size})
+    with pytest.raises(ValueError, match="above 0"):
+        store.fs.create_file(store.path("a")).checksum("CRC32", size)
+    with pytest.raises(ValueError, match="above 0"):
+        store.fs.create(store.path("a"), bytes_per_checksum=size)
+    assert store.fs.list_status(store.root) == []
+
+
+@pytest.mark.stores("crc")
+def test_the_sidecar_has_the_configured_chunk(store: Store):
+    """file.bytes-per-checksum and the option are in the sidecar's header."""
+    fs = FileSystem.new_instance(store.url(), {"file.bytes-per-checksum": 128})
+    fs.create(store.path("a")).close()
+    fs.create(store.path("b"), bytes_per_checksum=64).close()
+    assert Path(store.path(".a.crc")).read_bytes()[4:8] == (128).to_bytes(4, "big")
+    assert Path(store.path(".b.crc")).read_bytes()[4:8] == (64).to_bytes(4, "big")
+
+
+@pytest.mark.stores("raw")
+def test_options_a_store_cannot_honour(store: Store):
+    """Keyword options and must() are refused; a named hint of the builder is not."""
+    with pytest.raises(ValueError, match="bytes"):
+        store.fs.create(store.path("a"), bytes_per_checksum=512)
+    with pytest.raises(ValueError, match=r"fs\.option\.create\.in-memory"):
+        store.fs.create_file(store.path("a")).must("fs.option.create.in-memory", True).build()
+    assert store.fs.list_status(store.root) == []
+    store.fs.create_file(store.path("a")).checksum("CRC32", 512).build().close()
+
+
+def test_unknown_options_are_named(store: Store):
+    """A keyword nobody knows is TypeError, a dotted key ValueError; nothing is created."""
+    with pytest.raises(TypeError, match="sinc_on_close"):
+        store.fs.create(store.path("a"), sinc_on_close=True)
+    with pytest.raises(ValueError, match=r"fs\.nosuch"):
+        store.fs.create(store.path("a"), **{"fs.nosuch": 1})
+    assert store.fs.list_status(store.root) == []
+
+
+def test_the_same_flag_in_all_its_forms(store: Store):
+    """A single flag, a set, a list and a combination are accepted; other things are TypeError."""
+    path = store.path("a")
+    for flags in (CreateFlag.CREATE, {CreateFlag.CREATE}, [CreateFlag.CREATE]):
+        store.fs.create(path, flags=flags).close()
+        store.fs.delete(path)
+    store.fs.create(path, flags=CreateFlag.CREATE | CreateFlag.OVERWRITE).close()
+    for flags in ({"CREATE"}, 1, "CREATE"):
+        with pytest.raises(TypeError):
+            store.fs.create(path, flags=flags)
+
+
+def test_qualified_names(store: Store):
+    """make_qualified gives the URL under which the file is found."""
+    path = store.write(store.path("a"), b"x")
+    url = store.fs.make_qualified(path)
+    assert url == store.url(path)
+    with hflush.open(url, "rb") as stream:
+        assert stream.read() == b"x"
+
+
+def test_statuses_are_values(store: Store):
+    """Equal when nothing but the access time differs, hashed by path, picklable."""
+    path = store.write(store.path("a"), b"abc")
+    status = store.fs.get_file_status(path)
+    assert status == store.fs.list_status(store.root)[0]
+    assert pickle.loads(pickle.dumps(status)) == status
+    assert {status: 1}[store.fs.get_file_status(path)] == 1
+    assert (status.path, status.name, status.length) == (path, "a", 3)
+    assert status.modification_time == status.modification_time_ns // 10**6
+    store.write(path, b"abcd")
+    assert store.fs.get_file_status(path) != status
+    assert "length=3" in repr(status)
+
+
+@pytest.mark.rule("STATUS-7", "STATUS-8", "STATUS-12")
+def test_walking_ends_in_spite_of_links(store: Store):
+    """A link back to an ancestor does not make a walk endless."""
+    store.write(store.path("d", "a"), b"12")
+    os.symlink(store.path("d"), store.path("d", "loop"))
+    walked = [status.path for status in store.fs.list_files(store.root, recursive=True)]
+    assert walked == [store.path("d", "a")]
+    summary = store.fs.get_content_summary(store.root)
+    assert (summary.file_count, summary.length) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*", ["a1", "a2", "b", "c*"]),
+        ("a?", ["a1", "a2"]),
+        ("[ab]*", ["a1", "a2", "b"]),
+        ("[^a]*", ["b", "c*"]),
+        ("a[0-1]", ["a1"]),
+        ("{a1,b}", ["a1", "b"]),
+        ("{a{1,2},nosuch}", ["a1", "a2"]),
+        ("c\\*", ["c*"]),
+        ("c[*]", ["c*"]),
+        ("{b/x,a1}", ["b/x", "a1"]),
+        ("*/x", ["b/x"]),
+        ("*/[xy]", ["b/x", "b/y"]),
+        ("b", ["b"]),
+        ("nosuch", []),
+        ("nosuch/*", []),
+        ("a1/*", []),
+        ("a1/x", []),
+        ("x*", []),
+    ],
+)
+def test_globs(store: Store, pattern: str, found: list[str]):
+    """Hadoop's patterns, within one element, sorted; a literal that is missing is no match."""
+    for name in ("a1", "a2", "c*", "b/x", "b/y"):
+        store.write(store.path(name))
+    matches = store.fs.glob_status(store.path(pattern))
+    assert [status.path for status in matches] == sorted(store.path(name) for name in found)
+
+
+@pytest.mark.parametrize("pattern", ["[a", "{a,b", "a\\"])
+def test_globs_that_are_malformed(store: Store, pattern: str):
+    """What is opened and never closed is ValueError."""
+    store.write(store.path("a"))
+    with pytest.raises(ValueError, match="pattern"):
+        store.fs.glob_status(store.path(pattern))
+
+
+def test_bulk_delete_is_a_context_manager(store: Store):
+    """It reports what stays, by the name it was given."""
+    store.write(store.path("d", "a"))
+    store.write(store.path("b"))
+    with store.fs.bulk_delete(store.root) as bulk:
+        failures = bulk.delete([store.path("d"), store.url(store.path("b")), store.path("no")])
+    assert [(path, error.errno) for path, error in failures] == [(store.path("d"), errno.ENOTEMPTY)]
+    assert not store.fs.exists(store.path("b"))
+
+
+@pytest.mark.stores("crc")
+def test_the_checksum_of_a_file_is_that_of_its_content(store: Store):
+    """COMPOSITE-CRC32 is the CRC-32 of all bytes, whatever the chunks."""
+    data = bytes(range(256)) * 9
+    one = FileSystem.new_instance(store.url(), {"file.bytes-per-checksum": 100})
+    for fs, name in ((store.fs, "a"), (one, "b")):
+        with fs.create(store.path(name)) as out:
+            out.write(data)
+    checksum = store.fs.get_file_checksum(store.path("a"))
+    assert checksum == one.get_file_checksum(store.path("b"))
+    assert checksum.algorithm == "COMPOSITE-CRC32"
+    assert int.from_bytes(checksum.value, "big") == hflush.crc.crc32(data)
+
+
+def test_the_options_are_complete_and_read_only(store: Store):
+    """Every option of contract §3 is published, except those that mean nothing here."""
+    options = store.fs.contract_options
+    with pytest.raises(TypeError):
+        options["supports-append"] = None  # type: ignore[index]
+    assert options["is-case-sensitive"] is not Path(store.root.swapcase()).exists()
+    assert options["max-path"] > 255
+    assert len(options) > 45
+
+
+def test_every_public_name_is_documented():
+    """help() has something to say about each name, and about each of its methods."""
+    undocumented = []
+    for name in hflush.__all__:
+        found = getattr(hflush, name)
+        if not inspect.getdoc(found):
+            undocumented.append(name)
+        if inspect.isclass(found) and found.__module__.startswith("hflush"):
+            undocumented += [
+                f"{name}.{member}"
+                for member, value in vars(found).items()
+                if not member.startswith("_")
+                and (inspect.isroutine(value) or isinstance(value, property))
+                and not inspect.getdoc(value)
+            ]
+    assert undocumented == []
+
+
+def test_importing_stays_small():
+    """Import hflush brings in none of the heavy modules."""
+    heavy = "numpy pandas pyarrow pyspark fsspec typing dataclasses inspect asyncio logging json"
+    heavy += " concurrent.futures xml defusedxml pathlib re"
+    code = f"import sys, hflush; print([name for name in {heavy!r}.split() if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_fork_gets_file_systems_of_its_own(store: Store):
+    """In a child, get makes a new one, and it works."""
+    fs = FileSystem.get(store.url(), store.conf)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            mine = FileSystem.get(store.url(), store.conf)
+            mine.create(store.path("child")).close()
+            code = 0 if mine is not fs else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert fs.is_file(store.path("child"))

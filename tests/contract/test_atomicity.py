@@ -172,8 +172,8 @@ def look(number):
 @pytest.mark.rule("ATOM-2", "DELETE-7")
 def test_deleting_a_file(store: Store, crew: Crew):
     """A reader gets the whole file or FileNotFoundError."""
-    paths = [store.write(store.path(f"file-{number}"), CONTENT) for number in range(200)]
-    observe(store, crew, LOOK_AT_DELETED_FILE, lambda number: store.fs.delete(paths[number]), 200)
+    paths = [store.write(store.path(f"file-{number}"), CONTENT) for number in range(300)]
+    observe(store, crew, LOOK_AT_DELETED_FILE, lambda number: store.fs.delete(paths[number]), 300)
     assert names(store.fs, store.root) == []
 
 

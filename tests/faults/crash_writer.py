@@ -1,10 +1,10 @@
-"""A writer that is going to be killed: appends records to a log and says on its pipe what was acknowledged.
+"""A writer that is going to be killed: appends records to a log, and says what was acknowledged.
 
     python crash_writer.py URL CONF PATH SYNC PIPE
 
-SYNC is "hflush" or "hsync", after every record, or "none": nothing is acknowledged, and the file is created anew.
-Otherwise the log is replayed and continued, as a write-ahead log is. Each acknowledgement is one line: the number
-of the record. Records are the frames of support.data.
+SYNC is "hflush" or "hsync", done after every record: the log is replayed and continued, as a
+write-ahead log is. Or it is "none": the file is created anew, and nothing is synced. For each record
+that is done its number goes to PIPE, a line each. Records are the frames of support.data.
 """
 
 from __future__ import annotations

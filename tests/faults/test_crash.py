@@ -23,7 +23,7 @@ ROUNDS = 30
 
 
 def write_and_kill(store: Store, path: str, sync: str, acknowledgements: int) -> int:
-    """Let a writer go on until it has acknowledged so many records, kill it; return the last one it acknowledged."""
+    """Kill a writer that has acknowledged so many records; return the last that it did."""
     near, far = os.pipe()
     script = Path(__file__).with_name("crash_writer.py")
     writer = subprocess.Popen(
@@ -47,7 +47,7 @@ def write_and_kill(store: Store, path: str, sync: str, acknowledgements: int) ->
 @pytest.mark.stores("raw")
 @pytest.mark.parametrize("sync", ["hflush", "hsync"])
 def test_killed_writer_of_a_log(store: Store, sync: str) -> None:
-    """Over and over: append, kill, replay. Every acknowledged record is there, once, in order, and whole."""
+    """Append, kill, replay, append …: every acknowledged record is there once, in order, whole."""
     path = store.write(store.path("log"))
     chance = random.Random(sync)
     acknowledged = -1
@@ -64,7 +64,7 @@ def test_killed_writer_of_a_log(store: Store, sync: str) -> None:
 
 @pytest.mark.rule("LOCAL-5", "CLOSE-23", "WRITE-15")
 def test_killed_writer_of_a_file(store: Store) -> None:
-    """A file that was never closed: a reader gets a prefix of what was written, or an error, never anything else."""
+    """A file that was never closed: readers get a prefix of what was written, or an error."""
     chance = random.Random(store.name)
     written = b"".join(record(number) for number in range(200))
     for _ in range(ROUNDS // 3):
@@ -79,7 +79,7 @@ def test_killed_writer_of_a_file(store: Store) -> None:
 
 
 def killed_at(faults: Faults, call: int, work: Callable[[], object]) -> bool:
-    """Do the work in a child that dies at its file system call number `call`; False if it made fewer."""
+    """Do the work in a child that dies at its system call number `call`; False if it made fewer."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning
@@ -98,7 +98,7 @@ def killed_at(faults: Faults, call: int, work: Callable[[], object]) -> bool:
 
 
 def content_or_error(store: Store, path: str) -> bytes | None:
-    """What a reader gets: None for an error that says the content cannot be trusted, or that there is none."""
+    """What a reader gets: None if it is told that there is nothing, or nothing to trust."""
     try:
         return store.read(path)
     except (hflush.ChecksumError, FileNotFoundError):
@@ -112,7 +112,7 @@ def content_or_error(store: Store, path: str) -> bytes | None:
 def test_killed_at_every_call_of_a_write(
     faults: Faults, store: Store, size: int, before: bytes | None
 ) -> None:
-    """Create, write, close, dying at each system call: a reader gets a prefix of the new content, or the old."""
+    """Dying anywhere in create, write, close: readers get a prefix of the new bytes, or the old."""
     path = store.path("file")
     data = dataset(size, first=1)
 
@@ -141,7 +141,7 @@ def test_killed_at_every_call_of_a_write(
 def test_killed_at_every_call_of_a_rename(
     faults: Faults, store: Store, replaced: bytes | None
 ) -> None:
-    """Dying inside a rename: the file is at one of its names with its content, or a reader is warned."""
+    """Dying inside a rename: the file is at one of its names, whole, or readers are warned."""
     source, target = store.path("source"), store.path("target")
     moved = dataset(2000)
 
@@ -166,7 +166,7 @@ def test_killed_at_every_call_of_a_rename(
 @pytest.mark.shim
 @pytest.mark.rule("LOCAL-5", "DELETE-9", "DELETE-7")
 def test_killed_at_every_call_of_a_delete(faults: Faults, store: Store) -> None:
-    """Dying inside a delete, then writing the name anew: the old sidecar never speaks for the new file."""
+    """Dying inside a delete: the old sidecar never speaks for a new file of that name."""
     path = store.path("file")
     for call in range(100):
         store.write(path, dataset(2000))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hflush
 import pytest
+from faults.expecting import os_error
 from support.data import dataset
 from support.limits import largest_file
 from support.process import descriptors_under
@@ -17,11 +18,12 @@ from support.stores import Store
 
 DISK = 1 << 20
 PIECE = 64 << 10
+SIDECAR_HEADER = 8
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one mebibyte. Only root can mount one; for others test_fault_matrix.py fills a disk."""
+    """A file system of one mebibyte; mounting takes root (others: test_fault_matrix.py)."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk takes root")
     directory = tmp_path / "disk"
@@ -35,7 +37,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(out: hflush.FSDataOutputStream) -> tuple[bytes, int, OSError]:
-    """Write and, where possible, sync until the first failure: all bytes given, bytes acknowledged, the failure."""
+    """Write, and sync where possible, until it fails: bytes given, how many acknowledged, error."""
     given, acknowledged = b"", 0
     for number in range(1000):
         piece = dataset(PIECE, first=number % 7)
@@ -62,7 +64,7 @@ def check(store: Store, path: str, given: bytes, acknowledged: int) -> None:
 
 @pytest.mark.rule("WRITE-14", "FAIL-1", "FAIL-3", "LOCAL-10", "CLOSE-8")
 def test_full_disk(store: Store, small_disk: Path) -> None:
-    """ENOSPC with path, from the call that met it; what was acknowledged stays; the next stream works."""
+    """ENOSPC from the call that met it; the acknowledged bytes stay; the next stream works."""
     path = str(small_disk / "file")
     out = store.fs.create(path)
     given, acknowledged, failure = fill(out)
@@ -102,13 +104,15 @@ def test_file_size_limit(store: Store, limit: int) -> None:
     """RLIMIT_FSIZE: EFBIG with path, and the bytes below the limit are there."""
     path = store.path("file")
     with largest_file(limit):
+        if store.name == "crc" and limit < SIDECAR_HEADER:
+            with os_error(errno.EFBIG):
+                store.fs.create(path)
+            return
+        out = store.fs.create(path)
+        given, acknowledged, failure = fill(out)
+        assert failure.errno == errno.EFBIG
+        assert os.path.dirname(failure.filename) == store.root
         with os_error(errno.EFBIG):
-            out = store.fs.create(path)
-            given, acknowledged, failure = fill(out)
-            with pytest.raises(OSError):
-                out.close()
-            raise failure
-        assert os.path.dirname(caught.value.filename) == store.root
-    if limit >= 8:  # below that not even a sidecar's header fits, and create failed
-        check(store, path, given, acknowledged)
+            out.close()
+    check(store, path, given, acknowledged)
     assert descriptors_under(store.root) == []

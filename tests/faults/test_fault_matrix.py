@@ -1,4 +1,4 @@
-"""Every call that a stream makes, failing in every way, at every place: success always tells the truth."""
+"""Every call that a stream makes, failing in every way and place: success tells the truth."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import hflush
 import pytest
+from faults.expecting import os_error
 from faults.shim.control import Faults, named
 from support.data import dataset
 from support.process import descriptors_under
@@ -94,7 +95,7 @@ def check(store: Store, writer: Writer) -> None:
 
 
 def check_errors(writer: Writer, error: int) -> None:
-    """Each failure names what it met: the file, its sidecar or a directory above; the first has the errno."""
+    """Each failure names the file, its sidecar or a directory above; the first has the errno."""
     first = writer.errors[0]
     assert first.errno == error
     directory, name = os.path.split(writer.path)
@@ -154,7 +155,7 @@ def test_short_and_interrupted_reads_are_finished(faults: Faults, store: Store) 
 def test_success_tells_the_truth(
     faults: Faults, store: Store, operation: str, error: int, skip: int
 ) -> None:
-    """One call fails, later ones work again: what a normal return vouched for is readable; nothing leaks."""
+    """One call fails, later ones work: what a normal return vouched for is there; nothing leaks."""
     rule = faults.fail(operation, error, skip=skip, limit=1)
     writer = Writer(store, store.path("directory", "file"))
     writer.run()
@@ -171,7 +172,7 @@ def test_success_tells_the_truth(
 @pytest.mark.parametrize("room", [0, 1, 511, 512, 650, 70_000, 71_000, 1 << 20, (3 << 20) + 71_000])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG], ids=named)
 def test_full_disk_is_reported(faults: Faults, store: Store, error: int, room: int) -> None:
-    """However much room there is, what does not fit is an error, and what was acknowledged before is there."""
+    """However much fits, the rest is an error, and what was acknowledged before is there."""
     faults.budget(room, error=error)
     writer = Writer(store, store.path("file"))
     writer.run()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.shim
 
 
 def synced_lengths(calls: Iterable[Call]) -> list[int]:
-    """After each call, in the order of completion: how long a prefix of the file is written, then synced."""
+    """How long a prefix of the file is written and then synced, before and after each call."""
     ends: list[int] = []  # of the writes
     lengths = [0]  # of the file after so many writes
     synced = [0]
@@ -188,7 +188,7 @@ def test_rename_is_one_call(faults: Faults, store: Store) -> None:
 @pytest.mark.rule("HSYNC-3", "CONC-1")
 @pytest.mark.stores("raw")
 def test_shared_syncs_cover_every_thread(faults: Faults, store: Store) -> None:
-    """Sixteen threads on one stream: each hsync returns after a sync that began after that thread's bytes."""
+    """Sixteen threads: each hsync returns after a sync that began after that thread's write."""
     threads, records = 16, 40
     returned: list[
         tuple[int, int, int]

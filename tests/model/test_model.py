@@ -1,4 +1,4 @@
-"""Random sequences of calls by several handles, against a plain model of what a file system holds."""
+"""Random calls by several handles, against a plain model of what a file system holds."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
         assert on_disk == {name for name in {*self.files, *sidecars} if "/" not in name}
 
     def _fresh(self, name: str) -> Content:
-        """The content of a file just created or truncated; its inode, and so its earlier name, stays."""
+        """The content of a file just created or truncated."""
         content = self.files.setdefault(name, Content())
         content.data.clear()
         content.visible = 0

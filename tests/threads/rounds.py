@@ -1,4 +1,4 @@
-"""How often the thread tests repeat themselves: HFLUSH_THREAD_ROUNDS is a percentage, 100 by default.
+"""How often thread tests repeat themselves: HFLUSH_THREAD_ROUNDS is a percentage, 100 by default.
 
 Instrumented builds run the same tests with fewer rounds.
 """

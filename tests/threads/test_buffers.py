@@ -14,7 +14,7 @@ SIZE = 64 << 20
 
 @pytest.mark.rule("WRITE-10")
 def test_buffer_mutated_and_resized_during_write(store: Store) -> None:
-    """The content is undefined, the length exact; resizing is refused by the exporting object, not by a crash."""
+    """The content is undefined, the length exact; the exporting object refuses to be resized."""
     path = store.path("file")
     buffer = bytearray(SIZE * rounds(100) // 100)
     writing = threading.Event()

@@ -16,7 +16,7 @@ from threads.rounds import rounds
 
 @pytest.mark.rule("CONC-6", "WRITE-12")
 def test_write_against_close(store: Store) -> None:
-    """1,000 rounds: a write that races with close is wholly in the file, or raises StreamClosedError."""
+    """1,000 rounds: a write that races with close is in the file, or raises StreamClosedError."""
     path = store.path("file")
     sizes = [1, 100, 600, 5000, 70_000]
     chance = random.Random(store.name)
@@ -63,7 +63,7 @@ def test_close_against_close(store: Store) -> None:
 @pytest.mark.stores("raw")
 @pytest.mark.parametrize("sync", ["hflush", "hsync"])
 def test_close_against_syncs(store: Store, sync: str) -> None:
-    """Ten threads write and sync until the stream is closed under them: success or StreamClosedError only."""
+    """Ten threads write and sync until the stream is closed: success or StreamClosedError only."""
     for number in range(rounds(20)):
         path = store.path(f"file{number}")
         out = store.fs.create(path)

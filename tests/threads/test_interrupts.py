@@ -16,7 +16,7 @@ from threads.rounds import rounds
 
 
 class Armed:
-    """SIGINT raises KeyboardInterrupt once, and only inside a `with` block; elsewhere it does nothing."""
+    """SIGINT raises KeyboardInterrupt once, inside a `with` block; elsewhere it does nothing."""
 
     def __init__(self) -> None:
         self._armed = False
@@ -43,7 +43,7 @@ def armed() -> Iterator[Armed]:
 
 @pytest.mark.rule("HFLUSH-12", "CONC-2")
 def test_interrupts_at_any_moment(store: Store, armed: Armed) -> None:
-    """What was accepted is there once, what was interrupted once or not at all, and every frame is whole."""
+    """What was accepted is there once, what was interrupted at most once; all frames are whole."""
     path = store.path("file")
     out = store.fs.create(path)
     go, stopped, permits = threading.Event(), threading.Event(), threading.Semaphore(0)

@@ -22,7 +22,7 @@ def record_of(thread: int, number: int) -> bytes:
 
 @pytest.mark.rule("CONC-1")
 def test_thousand_records_of_ten_threads(store: Store) -> None:
-    """10 threads × 1,000 × (write 517 bytes, hflush where there is one): length and records are exact."""
+    """10 threads × 1,000 × (write 517 B; hflush where there is one): length, records exact."""
     threads, records = 10, rounds(1000)
     path = store.path("file")
     out = store.fs.create(path)
@@ -47,7 +47,7 @@ def test_thousand_records_of_ten_threads(store: Store) -> None:
 
 @pytest.mark.rule("CONC-2", "CONC-3")
 def test_frames_of_every_size_stay_whole(store: Store) -> None:
-    """8 threads × frames of 1 B … 3 MiB: each frame is contiguous, each thread's are in its order."""
+    """8 threads × frames of 1 B … 3 MiB: all are contiguous, each thread's in its order."""
     threads, frames = 8, rounds(24)
     path = store.path("file")
     out = store.fs.create(path)
@@ -70,7 +70,7 @@ def test_frames_of_every_size_stay_whole(store: Store) -> None:
 
 @pytest.mark.rule("CONC-1", "CAP-15", "STATS-6", "FLUSH-8")
 def test_every_call_at_once(store: Store) -> None:
-    """Writers, flushers, syncers and probes on one stream: each gets sensible answers, the file is exact."""
+    """Writers, flushers, syncers and probes on one stream: right answers, an exact file."""
     records = rounds(2000)
     path = store.path("file")
     out = store.fs.create(path)

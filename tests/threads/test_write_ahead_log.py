@@ -1,4 +1,4 @@
-"""The pattern of HBase's write-ahead log: appenders, a syncer, and a roller that closes under both."""
+"""HBase's write-ahead log: appenders, a syncer, and a roller that closes under both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APPENDERS = 5
 
 
 class Log:
-    """A log that rolls: appends go to the current file; what a successful hsync covered is acknowledged."""
+    """A log that rolls: appends go to the current file; a successful hsync acknowledges them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class Log:
 @pytest.mark.rule("CONC-4")
 @pytest.mark.stores("raw")
 def test_rolling_log(store: Store) -> None:
-    """Seconds of appends, syncs and rolls: no deadlock, each record in one file, whole, the acknowledged ones too."""
+    """Appends, syncs and rolls for seconds: no deadlock; each record is whole in one file."""
     log = Log(store)
     end = time.monotonic() + rounds(300) / 100
     over = threading.Event()

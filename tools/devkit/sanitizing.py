@@ -38,8 +38,9 @@ _KINDS = {
         "tsan",
         "libtsan.so",
         "TSAN_OPTIONS",
-        # The interpreter is not instrumented: only what our code does counts.
-        "ignore_noninstrumented_modules=1:second_deadlock_stack=1",
+        # The interpreter is not instrumented: only what our code does counts. A child of a
+        # process with threads may start threads of its own: hflush promises that.
+        "ignore_noninstrumented_modules=1:second_deadlock_stack=1:die_after_fork=0",
     ),
 }
 _KINDS["undefined"] = _KINDS["address"]

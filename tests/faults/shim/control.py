@@ -1,14 +1,14 @@
 """The controls of the fault shim that this process was started below (LD_PRELOAD).
 
-    faults.watch(directory)                         follow the files below it, forget rules and log
-    faults.fail("sync", errno.EIO, limit=1)         the first fsync or fdatasync fails
-    faults.fail("write", errno.EINTR, every=3)      every third write call is interrupted
-    faults.short("write", 7)                        a write call takes at most 7 bytes
-    faults.budget(100_000)                          the disk is full after so many bytes
-    with faults.gate("sync") as gate:               syncs wait until gate.release() or the end of the block
+    faults.watch(directory)                     follow the files below it, forget rules and log
+    faults.fail("sync", errno.EIO, limit=1)     the first fsync or fdatasync fails
+    faults.fail("write", errno.EINTR, every=3)  every third write call is interrupted
+    faults.short("write", 7)                    a write call takes at most 7 bytes
+    faults.budget(100_000)                      the disk is full after so many bytes
+    with faults.gate("sync") as gate:           syncs wait for gate.release(), or the block's end
         gate.wait_for(1)
-    faults.kill("rename", skip=1)                   the process dies on its second rename
-    faults.calls("write", "sync")                   the log: what was called, in the order of completion
+    faults.kill("rename", skip=1)               the process dies on its second rename
+    faults.calls("write", "sync")               the log: the calls in the order of completion
 
 Operations: open, close, read, write, sync, truncate, rename, link, unlink, mkdir, or "*".
 """
@@ -20,9 +20,12 @@ import errno
 import os
 from fnmatch import fnmatch
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from faults.shim.library import shim_library
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FAIL, SHORT, BUDGET, GATE, KILL = range(5)
 DEADLINE_MS = 20_000
@@ -95,7 +98,7 @@ class Gate(Rule):
     def release(self) -> None:
         self._library.fault_release(self._number)
 
-    def __enter__(self) -> Gate:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -149,7 +152,7 @@ class Faults:
         every: int = 1,
         limit: int = 0,
     ) -> Rule:
-        """The operation fails with `error`, after `skip` calls, on one call in `every`, `limit` times."""
+        """After `skip` calls, one in `every` fails with `error`, `limit` times (0: always)."""
         return Rule(self._library, self._add(operation, path, FAIL, error, 0, skip, every, limit))
 
     def short(
@@ -159,7 +162,7 @@ class Faults:
         return Rule(self._library, self._add(operation, path, SHORT, 0, size, skip, every, 0))
 
     def budget(self, size: int, path: str = "*", error: int = errno.ENOSPC) -> Rule:
-        """There is room for `size` more bytes: the write that crosses it is short, the next one fails."""
+        """Room for `size` more bytes: the write that crosses it is short, the next one fails."""
         return Rule(self._library, self._add("write", path, BUDGET, error, size, 0, 1, 0))
 
     def gate(
@@ -169,11 +172,11 @@ class Faults:
         return Gate(self._library, self._add(operation, path, GATE, error, 0, skip, 1, limit))
 
     def kill(self, operation: str, path: str = "*", *, skip: int = 0) -> Rule:
-        """The process is killed when it makes such a call, after `skip` of them, before the call takes effect."""
+        """After `skip` such calls the process is killed on the next, before it takes effect."""
         return Rule(self._library, self._add(operation, path, KILL, 0, 0, skip, 1, 0))
 
     def calls(self, *operations: str, path: str = "*", since: int = 0) -> list[Call]:
-        """Return the finished calls of these operations (none: all), from the log position `since` on."""
+        """The finished calls of these operations (none: all), from log position `since` on."""
         total = self.position
         assert total <= CAPACITY, f"the log holds {CAPACITY} of {total} calls"
         events = (_Event * max(total - since, 1))()

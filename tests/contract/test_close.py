@@ -47,7 +47,7 @@ def test_close_waits_without_starving_others(store: Store, faults: Faults, path:
     """CLOSE-2, 14: close returns when the bytes are there; other threads run meanwhile."""
     out = store.fs.create(path)
     out.write(b"abc")
-    ticks = []
+    ticks: list[int] = []
     with faults.gate("write") as gate:
         closing = Task(out.close)
         gate.wait_for(1)

@@ -3,8 +3,8 @@
     python crash_writer.py URL CONF PATH SYNC PIPE
 
 SYNC is "hflush" or "hsync", done after every record: the log is replayed and continued, as a
-write-ahead log is. Or it is "none": the file is created anew, and nothing is synced. For each record
-that is done its number goes to PIPE, a line each. Records are the frames of support.data.
+write-ahead log is. Or it is "none": the file is created anew, and nothing is synced. The number of
+each record that is done goes to PIPE, a line each. Records are the frames of support.data.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def test_failed_hflush_sticks(faults: Faults, store: Store) -> None:
 @pytest.mark.rule("CLOSE-6", "CLOSE-7", "CLOSE-8", "CLOSE-19", "FAIL-1", "FLUSH-2", "WRITE-12")
 @pytest.mark.parametrize("operation", ["write", "close"])
 def test_failed_close_happens_once(faults: Faults, store: Store, operation: str) -> None:
-    """close fails: the stream is closed, descriptors are gone, another close is None without I/O."""
+    """close fails: the stream is closed, descriptors are gone, a second close does no I/O."""
     out = store.fs.create(store.path("file"))
     out.write(b"data")
     faults.fail(operation, errno.EIO, "*/file")
@@ -150,9 +150,14 @@ def test_close_failure_leaves_the_with_block(faults: Faults, store: Store) -> No
     faults.fail("write", errno.EIO, "*/file")
     with os_error(errno.EIO), store.fs.create(store.path("file")) as out:
         out.write(b"data")
-    with pytest.raises(KeyError) as primary, store.fs.create(store.path("file")) as out:
-        out.write(b"data")
-        raise KeyError("body")
+
+    def raise_inside() -> None:
+        with store.fs.create(store.path("file")) as out:
+            out.write(b"data")
+            raise KeyError("body")
+
+    with pytest.raises(KeyError) as primary:
+        raise_inside()
     attached = chain(primary.value)[1:] + getattr(primary.value, "__notes__", [])
     assert any("file" in str(link) for link in attached)
 

@@ -75,6 +75,17 @@ def test_close_waits_for_the_write(faults: Faults, store: Store) -> None:
     assert store.read(store.path("file")) == b"data"
 
 
+def errors_of(tasks: Sequence[Task]) -> list[BaseException]:
+    """What the tasks raised: OSErrors only, and to each its own."""
+    for task in tasks:
+        task.join(DEADLINE_S)
+        assert not task.is_alive()
+    errors = [task.error for task in tasks if task.error is not None]
+    assert all(isinstance(error, OSError) for error in errors)
+    assert len({id(error) for error in errors}) == len(errors)
+    return errors
+
+
 def probe(out: hflush.FSDataOutputStream) -> None:
     """Everything that answers without the store."""
     answers: list[Callable[[], Any]] = [
@@ -227,12 +238,7 @@ def test_failed_shared_sync_fails_every_waiter(faults: Faults, store: Store) -> 
             tasks.append(Task(out.hsync))
             gate.wait_for(1)
         wait_until(lambda: asleep(tasks), "every thread waits for the sync")
-    errors = []
-    for task in tasks:
-        with any_os_error() as caught:
-            task.result()
-        errors.append(caught.value)
-    assert len({id(error) for error in errors}) == len(errors)
+    assert len(errors_of(tasks)) == len(tasks)
     with any_os_error():
         out.close()
 
@@ -284,14 +290,8 @@ def test_concurrent_failing_closes_make_one_attempt(faults: Faults, store: Store
     with faults.gate("write", "*/file", error=5) as gate:
         closers = [Task(out.close) for _ in range(8)]
         gate.wait_for(1)
-    errors = []
-    for closer in closers:
-        try:
-            closer.result()
-        except OSError as error:
-            errors.append(error)
+    errors = errors_of(closers)
     assert errors
-    assert len({id(error) for error in errors}) == len(errors)
     assert len(faults.calls("write", path="*/file")) == 1
     assert out.close() is None
 
@@ -312,9 +312,13 @@ class Interrupt:
 
     def during(self, call: Callable[[], Any]) -> None:
         """Make the call and note when its KeyboardInterrupt came."""
-        with pytest.raises(KeyboardInterrupt):
+
+        def announced() -> None:
             self._called.set()
             call()
+
+        with pytest.raises(KeyboardInterrupt):
+            announced()
         self.came_before_release = not self._heard.is_set()
         self._heard.set()
         self._task.result()

@@ -77,7 +77,8 @@ class Recorder:
         self._results: dict[str, dict[str, Any]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        covered = next((value for name, value in report.user_properties if name == PROPERTY), None)
+        properties: dict[str, Any] = dict(report.user_properties)
+        covered = properties.get(PROPERTY)
         if covered is None:
             return
         outcomes = (self._results.get(report.nodeid, {}).get("outcome"), report.outcome)

@@ -62,9 +62,7 @@ def test_interrupts_at_any_moment(store: Store, armed: Armed) -> None:
                 number += 1
         return number
 
-    accepted, interrupted = [], 0
-    helpers = [Task(interrupt), Task(compete)]
-    for number in range(rounds(300)):
+    def was_interrupted(number: int) -> bool:
         try:
             with armed:
                 go.set()
@@ -74,7 +72,14 @@ def test_interrupts_at_any_moment(store: Store, armed: Armed) -> None:
                 if out.has_capability("hsync"):
                     out.hsync()
         except KeyboardInterrupt:
-            interrupted += 1
+            return True
+        return False
+
+    accepted: list[int] = []
+    interrupted = 0
+    helpers = [Task(interrupt), Task(compete)]
+    for number in range(rounds(300)):
+        interrupted += was_interrupted(number)
     stopped.set()
     competitor = [helper.result() for helper in helpers][1]
     out.close()

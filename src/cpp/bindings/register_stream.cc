@@ -136,9 +136,46 @@ PyObject* write_byte(PyObject* self, PyObject* value) noexcept {
 
 PyMethodDef write_method = {
     "write", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(write)),
-    METH_FASTCALL | METH_KEYWORDS, "write($self, b, off=0, len=None)\n--\n\n"};
-PyMethodDef write_byte_method = {"write_byte", write_byte, METH_O,
-                                 "write_byte($self, value, /)\n--\n\n"};
+    METH_FASTCALL | METH_KEYWORDS,
+    "write($self, b, off=0, len=None)\n--\n\n"
+    R"(Append ``b[off:off + len]`` and return how many bytes that were: all of them.
+
+Parameters
+----------
+b : bytes-like
+    C-contiguous, counted in bytes; copied or written before return, so it may be reused.
+off : int
+    Where in `b` to begin, in bytes.
+len : int, optional
+    How many bytes; all from `off` on by default.
+
+Returns
+-------
+int
+    `len`. Concurrent writes interleave whole, never torn (CONC-2).
+
+Raises
+------
+TypeError
+    `b` is str, int, None or otherwise no bytes; nothing is appended.
+IndexError
+    `off` and `len` are not inside `b`; nothing is appended.
+BufferError, ValueError
+    `b` is not contiguous.
+StreamClosedError
+    The stream is not open.
+OSError
+    A transfer failed, now or in the background; names path, operation and numbers.
+
+Notes
+-----
+Promises neither visibility nor durability. Source: Hadoop output stream specification, write.)"};
+PyMethodDef write_byte_method = {
+    "write_byte", write_byte, METH_O,
+    "write_byte($self, value, /)\n--\n\n"
+    R"(Append one byte: the low 8 bits of the int `value`, of any size and sign (WRITE-1).
+
+Raises what write() raises.)"};
 
 void add_raw_method(py::handle type, PyMethodDef& method) {
   auto descriptor = py::reinterpret_steal<py::object>(

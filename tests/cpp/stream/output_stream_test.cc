@@ -34,9 +34,9 @@ class InterruptAtOnce final : public Interrupt {
 struct Fixture {
   explicit Fixture(Answer answer, Geometry geometry = {}) : store(answer, geometry) {}
 
-  OutputStream& open(MissingSync missing = MissingSync::kRefuse) {
+  OutputStream& open() {
     stream = std::make_unique<OutputStream>("/file", std::make_unique<RecordingSink>(store), pool,
-                                            env::steady_clock(), missing);
+                                            env::steady_clock());
     return *stream;
   }
   std::vector<std::byte> file() {
@@ -266,19 +266,16 @@ TEST_CASE("CONC-1, CONC-2: records of many threads are all there, each in one pi
   CHECK(records == kThreads * kRecords);
 }
 
-TEST_CASE("HFLUSH-1: a store that cannot is not asked; the option counts and flushes instead") {
+TEST_CASE("HFLUSH-1: a store that cannot is not asked") {
   Fixture fixture(Answer::kAtOnce);
   fixture.store.syncable = false;
   OutputStream& refusing = fixture.open();
   CHECK(refusing.hsync(fixture.patient).code() == StatusCode::kUnsupported);
   CHECK(refusing.state() == State::kOpen);
   CHECK_FALSE(refusing.has_capability("hflush"));
-  OutputStream& counting = fixture.open(MissingSync::kCountAndFlush);
-  CHECK(counting.write(bytes_of("x"), fixture.patient).ok());
-  CHECK(counting.hsync(fixture.patient).ok());
-  CHECK(counting.statistics().at("op_hsync.samples") == 1);
+  CHECK(refusing.close(fixture.patient).ok());
   MutexLock lock(fixture.store.mutex);
-  CHECK(fixture.store.syncs == std::vector<Level>{Level::kHandedOver});
+  CHECK(fixture.store.syncs.empty());
 }
 
 TEST_CASE("ABORT-1, ABORT-3: abort where it is a capability, refusal elsewhere") {

@@ -1,8 +1,8 @@
-"""A second pytest below the fault shim, for tests marked `shim` (support/below_shim.py is the plugin).
+"""A second pytest below the fault shim, for the tests that support/below_shim.py sends there.
 
 The shim must be loaded before the process starts, and a test that goes wrong below it may hang or
 kill its process. So the parent's pytest stays outside: it starts one worker, sends it test ids over
-a pipe, and reads an outcome for each. A worker that dies fails its test and is replaced for the next.
+a pipe, and reads an outcome for each. A worker that dies fails its test; the next gets a new one.
 """
 
 from __future__ import annotations

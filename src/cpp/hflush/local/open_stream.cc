@@ -11,15 +11,18 @@
 #include "hflush/env/process.h"
 #include "hflush/local/descriptor.h"
 #include "hflush/local/local_sink.h"
+#include "hflush/local/local_status.h"
 #include "hflush/local/paths.h"
 #include "hflush/local/sidecar.h"
 
 namespace hflush::local {
 namespace {
 
-struct CreatedFile {
+// A file opened for writing. What was in it is still there until truncate().
+struct OpenedFile {
   Descriptor descriptor;
   bool is_new = false;
+  std::vector<std::string> directories_to_sync;  // whose entries are new with it
 };
 
 // What open(2) with O_CREAT says, told apart: a directory in the way is not a file that exists.
@@ -34,7 +37,7 @@ Status creation_failure(int error_number, const std::string& path) {
 // regular files do not care.
 constexpr int kOpenFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
 
-Result<CreatedFile> create_or_truncate(const std::string& path, const CreateOptions& options) {
+Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& options) {
   while (true) {
     Descriptor created(uninterrupted([&] {
       return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, options.permission);
@@ -43,17 +46,17 @@ Result<CreatedFile> create_or_truncate(const std::string& path, const CreateOpti
       if (::fchmod(created.get(), options.permission) != 0) {  // the umask was applied by the caller
         return Status::from_errno(errno, "set permission of new file", path);
       }
-      return CreatedFile{std::move(created), true};
+      return OpenedFile{std::move(created), true, {}};
     }
     if (errno != EEXIST || !options.overwrite) return creation_failure(errno, path);
 
-    Descriptor truncated = open_descriptor(path.c_str(), kOpenFlags | O_TRUNC);
-    if (truncated) return CreatedFile{std::move(truncated), false};
+    Descriptor existing = open_descriptor(path.c_str(), kOpenFlags);
+    if (existing) return OpenedFile{std::move(existing), false, {}};
     if (errno != ENOENT) return creation_failure(errno, path);
     // A dangling link, which only creation through it fills, or a file deleted just now.
     Descriptor through_link(uninterrupted(
         [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, options.permission); }));
-    if (through_link) return CreatedFile{std::move(through_link), true};
+    if (through_link) return OpenedFile{std::move(through_link), true, {}};
     if (errno != EEXIST) return creation_failure(errno, path);
   }
 }
@@ -71,48 +74,48 @@ std::vector<std::string> directories_with_new_entries(const std::string& path) {
   return directories;
 }
 
-struct NewFile {
-  std::unique_ptr<env::WritableFile> file;
-  std::vector<std::string> directories_to_sync;
-};
-
-Result<NewFile> create_file(const std::string& path, const CreateOptions& options) {
+Result<OpenedFile> open_file(const std::string& path, const CreateOptions& options) {
   std::vector<std::string> directories{std::string(parent_of(path))};
-  Result<CreatedFile> created = create_or_truncate(path, options);
-  if (!created.ok() && created.status().code() == StatusCode::kNotFound &&
+  Result<OpenedFile> opened = create_or_open(path, options);
+  if (!opened.ok() && opened.status().code() == StatusCode::kNotFound &&
       options.parents == Parents::kCreate) {
     directories = directories_with_new_entries(path);
     HFLUSH_RETURN_IF_ERROR(
         make_directories(std::string(parent_of(path)), std::nullopt, Parents::kCreate));
-    created = create_or_truncate(path, options);
+    opened = create_or_open(path, options);
   }
-  if (!created.ok()) return created.status();
-  if (!created->is_new) directories.clear();
-  return NewFile{env::make_posix_file(created->descriptor.release()), std::move(directories)};
+  if (opened.ok() && opened->is_new) opened->directories_to_sync = std::move(directories);
+  return opened;
+}
+
+// Empties a regular file; pipes and devices have nothing to empty.
+Status truncate(const OpenedFile& file, const std::string& path) {
+  if (file.is_new || ::ftruncate(file.descriptor.get(), 0) == 0 || errno == EINVAL) return {};
+  return Status::from_errno(errno, "truncate", path);
 }
 
 std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
                                                   std::unique_ptr<Destination> destination,
-                                                  LocalSinkOptions sink_options,
-                                                  stream::MissingSync missing_sync) {
+                                                  LocalSinkOptions sink_options) {
   env::Process& process = env::Process::current();
   const env::Clock& clock = env::steady_clock();
   auto sink =
       std::make_unique<LocalSink>(std::move(destination), std::move(sink_options),
                                   process.executor(), clock, env::usable_processors());
-  return std::make_unique<stream::OutputStream>(path, std::move(sink), process.buffers(), clock,
-                                                missing_sync);
+  return std::make_unique<stream::OutputStream>(path, std::move(sink), process.buffers(), clock);
 }
 
 }  // namespace
 
 StreamResult create_raw(const std::string& path, const CreateOptions& options) {
-  HFLUSH_ASSIGN_OR_RETURN(NewFile created, create_file(path, options));
+  HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
+  HFLUSH_RETURN_IF_ERROR(truncate(file, path));
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
-  sink_options.directories_to_sync = std::move(created.directories_to_sync);
-  return make_stream(path, make_raw_destination(std::move(created.file), path),
-                     std::move(sink_options), options.missing_sync);
+  sink_options.directories_to_sync = std::move(file.directories_to_sync);
+  auto written = env::make_posix_file(file.descriptor.release());
+  return make_stream(path, make_raw_destination(std::move(written), path),
+                     std::move(sink_options));
 }
 
 StreamResult create_without_checksum(const std::string& path, const CreateOptions& options) {
@@ -132,23 +135,30 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
                       ", not " + std::to_string(bytes_per_checksum),
                   path);
   }
-  HFLUSH_ASSIGN_OR_RETURN(NewFile created, create_file(path, options));
+  HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
+  const std::string sidecar = sidecar_path(path);
   CreateOptions sidecar_options = options;
   sidecar_options.overwrite = true;  // the data file decides who wins
-  const std::string sidecar = sidecar_path(path);
-  HFLUSH_ASSIGN_OR_RETURN(NewFile sums, create_file(sidecar, sidecar_options));
+  Result<OpenedFile> sums = open_file(sidecar, sidecar_options);
+  if (!sums.ok()) {
+    if (file.is_new) ::unlink(path.c_str());  // nothing is left behind (CREATE-9)
+    return sums.status();
+  }
+  // In this order no reader ever takes old sums for new data, or the reverse.
+  mark_unfinished(sums->descriptor.get());
+  HFLUSH_RETURN_IF_ERROR(truncate(*sums, sidecar));
+  HFLUSH_RETURN_IF_ERROR(truncate(file, path));
 
-  auto destination =
-      make_checksummed_destination(std::move(created.file), path, std::move(sums.file), sidecar,
-                                   bytes_per_checksum);
+  auto destination = make_checksummed_destination(
+      env::make_posix_file(file.descriptor.release()), path,
+      env::make_posix_file(sums->descriptor.release()), sidecar, bytes_per_checksum);
   HFLUSH_RETURN_IF_ERROR(destination->flush());  // the header: an open empty file verifies
   LocalSinkOptions sink_options;
-  sink_options.geometry =
-      stream::Geometry::with_checksums(crc::Kind::kCrc32, bytes_per_checksum);
+  sink_options.geometry = stream::Geometry::with_checksums(crc::Kind::kCrc32, bytes_per_checksum);
   sink_options.syncable = false;
   sink_options.sync_on_close = options.sync_on_close;
-  sink_options.directories_to_sync = std::move(created.directories_to_sync);
-  return make_stream(path, std::move(destination), std::move(sink_options), options.missing_sync);
+  sink_options.directories_to_sync = std::move(file.directories_to_sync);
+  return make_stream(path, std::move(destination), std::move(sink_options));
 }
 
 StreamResult append_raw(const std::string& path, bool sync_on_close) {
@@ -158,7 +168,7 @@ StreamResult append_raw(const std::string& path, bool sync_on_close) {
     if (error_number == EISDIR) {
       return Status(StatusCode::kNotAFile, "append: the path is a directory", path, EISDIR);
     }
-    return Status::from_errno(error_number, "append", path);
+    return failure_of(error_number, "append", path);
   }
   struct stat status{};
   if (::fstat(descriptor.get(), &status) != 0) return Status::from_errno(errno, "append", path);
@@ -167,7 +177,7 @@ StreamResult append_raw(const std::string& path, bool sync_on_close) {
   sink_options.geometry.start = static_cast<std::uint64_t>(status.st_size);
   sink_options.sync_on_close = sync_on_close;
   return make_stream(path, make_raw_destination(env::make_posix_file(descriptor.release()), path),
-                     std::move(sink_options), stream::MissingSync::kRefuse);
+                     std::move(sink_options));
 }
 
 }  // namespace hflush::local

@@ -21,7 +21,6 @@ struct CreateOptions {
   Parents parents = Parents::kCreate;
   mode_t permission = 0644;  // exact, for a file that does not exist yet
   bool sync_on_close = false;
-  stream::MissingSync missing_sync = stream::MissingSync::kRefuse;
 };
 
 using StreamResult = Result<std::unique_ptr<stream::OutputStream>>;

@@ -62,9 +62,36 @@ Status refusal(int error_number, const std::string& source, const std::string& d
   }
 }
 
+bool same_file(const struct stat& a, const struct stat& b) noexcept {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Are these two entries of directories, and not two spellings of one?
+bool are_different_entries(const std::string& a, const std::string& b) noexcept {
+  if (name_of(a) != name_of(b)) return true;
+  struct stat above_a;
+  struct stat above_b;
+  return ::stat(std::string(parent_of(a)).c_str(), &above_a) == 0 &&
+         ::stat(std::string(parent_of(b)).c_str(), &above_b) == 0 && !same_file(above_a, above_b);
+}
+
+// rename(2) does nothing where both names are links to one file; the old name has to go all the same.
+Status remove_left_over_link(const std::string& source, const std::string& destination) {
+  struct stat left;
+  struct stat moved;
+  if (::lstat(source.c_str(), &left) != 0) return {};
+  const bool links_of_one_file = ::lstat(destination.c_str(), &moved) == 0 &&
+                                 same_file(left, moved) && left.st_nlink > 1 &&
+                                 are_different_entries(source, destination);
+  if (!links_of_one_file || ::unlink(source.c_str()) == 0 || errno == ENOENT) return {};
+  return Status::from_errno(errno, "rename: remove the old name", source);
+}
+
 Status move(const std::string& source, const std::string& destination) {
-  if (::rename(source.c_str(), destination.c_str()) == 0) return {};
-  return refusal(errno, source, destination);
+  if (::rename(source.c_str(), destination.c_str()) != 0) {
+    return refusal(errno, source, destination);
+  }
+  return remove_left_over_link(source, destination);
 }
 
 }  // namespace

@@ -56,12 +56,11 @@ class OutputStream::TurnHolder {
 };
 
 OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
-                           const env::Clock& clock, MissingSync missing_sync)
+                           const env::Clock& clock)
     : path_(std::move(path)),
       sink_(std::move(sink)),
       geometry_(sink_->geometry()),
       clock_(clock),
-      missing_sync_(missing_sync),
       generation_(env::Process::generation()),
       packetizer_(geometry_, pool),
       acknowledged_(geometry_.start) {}
@@ -266,17 +265,13 @@ Status OutputStream::hsync(Interrupt& interrupt) {
 Status OutputStream::sync(Level level, std::string_view operation, Interrupt& interrupt) {
   if (is_foreign()) return foreign_failure(operation);
   const env::TimePoint start = clock_.now();
-  const bool capable = sink_->has_capability("hsync");
-  if (!capable && missing_sync_ == MissingSync::kRefuse) {
+  if (!sink_->has_capability("hsync")) {
     return Status(StatusCode::kUnsupported, std::string(operation) + " is not supported by this stream",
                   path_);
   }
   MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(check_usable_locked(operation));
-  HFLUSH_RETURN_IF_ERROR(
-      capable ? reach_locked(level, packetizer_.position(), interrupt)
-              : reach_locked(Level::kHandedOver, packetizer_.position_after(Cut::kWholeChunks),
-                             interrupt));
+  HFLUSH_RETURN_IF_ERROR(reach_locked(level, packetizer_.position(), interrupt));
   DurationStatistic& durations = level == Level::kDurable ? hsync_durations_ : hflush_durations_;
   durations.add(clock_.now() - start);
   return {};

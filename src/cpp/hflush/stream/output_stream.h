@@ -46,10 +46,6 @@ class Interrupt {
   virtual Status check() = 0;
 };
 
-// What hflush() and hsync() do on a store that cannot: refuse, or (an explicit option, off by
-// default) count the call and pass the bytes on as flush() does.
-enum class MissingSync : std::uint8_t { kRefuse, kCountAndFlush };
-
 struct AbortResult {
   bool already_closed = false;
   Status cleanup;
@@ -60,7 +56,7 @@ class OutputStream final : private SinkEvents {
   // `path` names the stream in errors. Requires: sink->geometry().valid(); `pool` and `clock`
   // outlive the stream.
   OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
-               const env::Clock& clock, MissingSync missing_sync = MissingSync::kRefuse);
+               const env::Clock& clock);
   // Abandons what was not closed; never publishes (CLOSE-21).
   ~OutputStream();
   OutputStream(const OutputStream&) = delete;
@@ -160,7 +156,6 @@ class OutputStream final : private SinkEvents {
   const std::unique_ptr<Sink> sink_;  // called without the mutex, under the sink's turn
   const Geometry geometry_;
   const env::Clock& clock_;
-  const MissingSync missing_sync_;
   const std::uint32_t generation_;
 
   mutable Mutex mutex_;

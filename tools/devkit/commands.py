@@ -36,9 +36,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Our arguments, and those behind `--` or, for the demo, all but the first."""
-    if arguments[:1] == ["demo"] and arguments[1:] not in (["-h"], ["--help"]):
-        return arguments[:1], [word for word in arguments[1:] if word != "--"]
+    """Our arguments, and those behind `--`; all but the first are the demo's."""
+    if arguments[:1] == ["demo"]:
+        return arguments[:1], arguments[1:]
     if "--" in arguments:
         at = arguments.index("--")
         return arguments[:at], arguments[at + 1 :]

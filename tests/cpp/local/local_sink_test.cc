@@ -48,7 +48,7 @@ struct Fixture {
   stream::OutputStream& open_raw(const env::Clock& clock = env::steady_clock()) {
     return open(make_raw_destination(std::make_unique<FaultyFile>(disk), "/file"), {}, clock);
   }
-  stream::OutputStream& open_checksummed(std::size_t bytes_per_checksum) {
+  stream::OutputStream& open_checksummed(std::uint32_t bytes_per_checksum) {
     LocalSinkOptions options;
     options.geometry = stream::Geometry::with_checksums(crc::Kind::kCrc32, bytes_per_checksum);
     options.syncable = false;
@@ -169,7 +169,7 @@ TEST_CASE("CLOSE-6, CLOSE-8: a close that fails is told once and has released th
 }
 
 TEST_CASE("LOCAL-1: sidecars hold the magic, the chunk size and CRC-32 sums, big-endian") {
-  for (const std::size_t chunk : {1U, 128U, 512U, 100000U}) {
+  for (const std::uint32_t chunk : {1U, 128U, 512U, 100000U}) {
     for (const std::size_t size : {0U, 1U, 511U, 512U, 513U, 1024U, 100000U, 3000000U}) {
       CAPTURE(chunk);
       CAPTURE(size);
@@ -181,12 +181,12 @@ TEST_CASE("LOCAL-1: sidecars hold the magic, the chunk size and CRC-32 sums, big
       REQUIRE(stream.close(fixture.patient).ok());
       CHECK(fixture.disk.content() == data);
       const auto sums = fixture.sidecar.content();
-      REQUIRE(sums.size() == sidecar_length(size, static_cast<std::uint32_t>(chunk)));
+      REQUIRE(sums.size() == sidecar_length(size, chunk));
       CHECK(as_text(ByteView(sums).first(4)) == std::string_view("crc\0", 4));
       CHECK(load_be32(sums.data() + 4) == chunk);
       bool all_match = true;
       for (std::size_t i = 0; i * chunk < size; ++i) {
-        const std::size_t length = std::min(chunk, size - i * chunk);
+        const std::size_t length = std::min<std::size_t>(chunk, size - i * chunk);
         const std::uint32_t expected =
             crc::extend(crc::Kind::kCrc32, 0, ByteView(data).subspan(i * chunk, length));
         all_match = all_match && load_be32(sums.data() + 8 + 4 * i) == expected;
@@ -206,6 +206,24 @@ TEST_CASE("FLUSH-5: a checksummed stream passes on whole chunks and keeps the re
   CHECK(stream.hsync(fixture.patient).code() == StatusCode::kUnsupported);
   CHECK(stream.close(fixture.patient).ok());
   CHECK(fixture.disk.content() == pattern(1300));
+}
+
+TEST_CASE("CLOSE-11: after a failure the sidecar covers what is left of the data") {
+  for (const bool sums_fail : {false, true}) {
+    Fixture fixture;
+    stream::OutputStream& stream = fixture.open_checksummed(512);
+    Disk& full = sums_fail ? fixture.sidecar : fixture.disk;
+    REQUIRE(stream.write(pattern(1024), fixture.patient).ok());
+    REQUIRE(stream.flush(fixture.patient).ok());
+    {
+      MutexLock lock(full.mutex);
+      full.capacity = full.bytes.size() + 3;
+    }
+    REQUIRE(stream.write(pattern(5000), fixture.patient).ok());
+    CHECK(stream.close(fixture.patient).error_number() == ENOSPC);
+    CHECK(fixture.disk.content() == pattern(1024));
+    CHECK(fixture.sidecar.content().size() == sidecar_length(1024, 512));
+  }
 }
 
 TEST_CASE("CLOSE-21: a dropped stream writes nothing more and closes its file") {
@@ -235,7 +253,7 @@ TEST_CASE("WAL: appenders, a syncer and a closer; what was synced is on the disk
     }
     threads.emplace_back([&] {
       NoInterrupt patient;
-      for (int n = 0; n < 40; ++n) {
+      while (true) {  // until the stream is closed
         const std::uint64_t position = stream.position();
         if (!stream.hsync(patient).ok()) return;
         durable = position;

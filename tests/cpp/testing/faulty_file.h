@@ -72,6 +72,12 @@ class FaultyFile final : public env::WritableFile {
     return 0;
   }
 
+  int truncate(std::uint64_t size) noexcept override {
+    MutexLock lock(disk_.mutex);
+    disk_.bytes.resize(size);
+    return 0;
+  }
+
   int close() noexcept override {
     MutexLock lock(disk_.mutex);
     ++disk_.closes;

@@ -3,7 +3,8 @@
 // It follows the files and directories under one watched directory, logs every call on them in
 // order, and lets rules make a call fail, transfer fewer bytes, wait at a gate, or kill the
 // process. A test in the same process sets the rules and reads the log through ctypes (control.py);
-// the code under test needs no hook. Calls elsewhere pass through untouched. Thread-safe.
+// the code under test needs no hook. Calls elsewhere pass through untouched, and so do those on
+// descriptors that were open before the watch began, or that dup() made. Thread-safe.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -287,7 +288,8 @@ static int open_through(int (*perform)(int, const char*, int, ...), const char* 
 }
 
 static mode_t mode_argument(int flags, va_list arguments) {
-  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  return creates ? va_arg(arguments, mode_t) : 0;
 }
 
 #define INTERCEPT_OPEN(name)                                               \

@@ -44,6 +44,10 @@ class PosixFile final : public WritableFile {
     return ::poll(&waiting, 1, -1) >= 0 || errno == EINTR ? 0 : errno;
   }
 
+  int truncate(std::uint64_t size) noexcept override {
+    return ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  }
+
   int close() noexcept override {
     const int descriptor = std::exchange(descriptor_, -1);
     // After EINTR the descriptor is gone on Linux; the bytes are with the kernel either way.

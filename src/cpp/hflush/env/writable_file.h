@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,8 @@ class WritableFile {
   virtual int sync() noexcept = 0;
   // Waits until the file takes bytes again, after write_some() answered -EAGAIN: 0 or errno.
   virtual int wait_writable() noexcept = 0;
+  // Cuts the file to `size` bytes: 0 or errno. Nothing is written after it.
+  virtual int truncate(std::uint64_t size) noexcept = 0;
   // Releases the descriptor whatever it answers: 0 or errno. Called once.
   virtual int close() noexcept = 0;
 

@@ -35,7 +35,9 @@ class RawDestination final : public Destination {
   }
   Status flush() override { return {}; }
   Status sync() override { return sync_file(*file_, path_); }
-  Status close(bool /*publish*/) override { return close_file(*file_, path_); }
+  Status close() override { return close_file(*file_, path_); }
+
+  void cut(std::uint64_t size) noexcept { static_cast<void>(file_->truncate(size)); }
 
  private:
   const std::unique_ptr<env::WritableFile> file_;
@@ -43,32 +45,38 @@ class RawDestination final : public Destination {
 };
 
 // The data goes first: a crash in between leaves fewer sums than data, which readers detect
-// (LOCAL-5).
+// (LOCAL-5). After a failed write both files are cut to what they agree on (CLOSE-11): a stream that
+// cannot hsync has acknowledged nothing beyond that.
 class ChecksummedDestination final : public Destination {
  public:
   ChecksummedDestination(std::unique_ptr<env::WritableFile> file, std::string path,
                          std::unique_ptr<env::WritableFile> sidecar, std::string sidecar_path,
-                         std::size_t bytes_per_checksum)
+                         std::uint32_t bytes_per_checksum)
       : data_(std::move(file), std::move(path)),
         sidecar_(std::move(sidecar)),
-        sidecar_path_(std::move(sidecar_path)) {
-    const auto header = sidecar_header(static_cast<std::uint32_t>(bytes_per_checksum));
+        sidecar_path_(std::move(sidecar_path)),
+        bytes_per_checksum_(bytes_per_checksum) {
+    const auto header = sidecar_header(bytes_per_checksum);
     unwritten_sums_.assign(header.begin(), header.end());
   }
 
   Status write(std::span<const stream::Packet> packets, ByteView /*tail: always empty*/) override {
-    HFLUSH_RETURN_IF_ERROR(data_.write(packets, {}));
+    if (Status written = data_.write(packets, {}); !written.ok()) return broken(std::move(written));
     for (const stream::Packet& packet : packets) {
       const ByteView sums = packet.sums();
       unwritten_sums_.insert(unwritten_sums_.end(), sums.begin(), sums.end());
+      written_ += packet.data().size();
     }
     return unwritten_sums_.size() < kSumsWorthAWrite ? Status() : flush();
   }
 
   Status flush() override {
     const ByteView sums(unwritten_sums_);
-    HFLUSH_RETURN_IF_ERROR(env::write_fully(*sidecar_, {&sums, 1}, sidecar_path_));
+    if (Status written = env::write_fully(*sidecar_, {&sums, 1}, sidecar_path_); !written.ok()) {
+      return broken(std::move(written));
+    }
     unwritten_sums_.clear();
+    covered_ = written_;
     return {};
   }
 
@@ -78,19 +86,33 @@ class ChecksummedDestination final : public Destination {
     return sync_file(*sidecar_, sidecar_path_);
   }
 
-  Status close(bool publish) override {
-    Status outcome = publish ? flush() : Status();
-    outcome = first_failure(std::move(outcome), data_.close(publish));
+  Status close() override {
+    Status outcome = flush();
+    if (files_disagree_) {
+      data_.cut(covered_);
+      static_cast<void>(sidecar_->truncate(sidecar_length(covered_, bytes_per_checksum_)));
+    }
+    outcome = first_failure(std::move(outcome), data_.close());
     return first_failure(std::move(outcome), close_file(*sidecar_, sidecar_path_));
   }
 
  private:
   static constexpr std::size_t kSumsWorthAWrite = 32U << 10U;  // the sums of 4 MiB
 
+  Status broken(Status failure) noexcept {
+    files_disagree_ = true;
+    return failure;
+  }
+
   RawDestination data_;
   const std::unique_ptr<env::WritableFile> sidecar_;
   const std::string sidecar_path_;
+  const std::uint32_t bytes_per_checksum_;
+
   std::vector<std::byte> unwritten_sums_;
+  std::uint64_t written_ = 0;    // bytes of data in the file
+  std::uint64_t covered_ = 0;    // of which the sidecar has the sums
+  bool files_disagree_ = false;  // a write failed half-way: neither length is known
 };
 
 }  // namespace
@@ -103,7 +125,7 @@ std::unique_ptr<Destination> make_raw_destination(std::unique_ptr<env::WritableF
 std::unique_ptr<Destination> make_checksummed_destination(
     std::unique_ptr<env::WritableFile> file, std::string path,
     std::unique_ptr<env::WritableFile> sidecar, std::string sidecar_path,
-    std::size_t bytes_per_checksum) {
+    std::uint32_t bytes_per_checksum) {
   return std::make_unique<ChecksummedDestination>(std::move(file), std::move(path),
                                                   std::move(sidecar), std::move(sidecar_path),
                                                   bytes_per_checksum);

@@ -28,18 +28,19 @@ class Destination {
   virtual Status flush() = 0;
   // flush(), and everything to the disk device.
   virtual Status sync() = 0;
-  // flush() unless `publish` is false, and releases the files whatever happens. Called once.
-  virtual Status close(bool publish) = 0;
+  // flush(), and releases the files whatever happens. After a failure, then or before, what is left
+  // is a prefix that its checksums cover, as far as the system lets us. Called once.
+  virtual Status close() = 0;
 };
 
 // A file without checksums.
 std::unique_ptr<Destination> make_raw_destination(std::unique_ptr<env::WritableFile> file,
                                                   std::string path);
 
-// A file and its sidecar `.name.crc`: the header is written with the first sums.
+// A file and its sidecar `.name.crc`: the header is written by the first flush().
 std::unique_ptr<Destination> make_checksummed_destination(
     std::unique_ptr<env::WritableFile> file, std::string path,
     std::unique_ptr<env::WritableFile> sidecar, std::string sidecar_path,
-    std::size_t bytes_per_checksum);
+    std::uint32_t bytes_per_checksum);
 
 }  // namespace hflush::local

@@ -136,7 +136,7 @@ void LocalSink::finish(stream::SinkEvents& events) {
   if (broken_) return;
   Status outcome = options_.sync_on_close ? make_durable() : Status();
   closed_ = true;
-  outcome = first_failure(std::move(outcome), destination_->close(outcome.ok()));
+  outcome = first_failure(std::move(outcome), destination_->close());
   if (outcome.ok()) {
     events.finished();
   } else {
@@ -148,7 +148,7 @@ void LocalSink::finish(stream::SinkEvents& events) {
 Status LocalSink::abandon() noexcept {
   wait_for_worker();
   if (std::exchange(closed_, true)) return {};
-  return destination_->close(false);
+  return destination_->close();
 }
 
 void LocalSink::add_statistics(stream::Statistics& statistics) const {

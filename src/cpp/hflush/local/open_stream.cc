@@ -88,9 +88,9 @@ Result<OpenedFile> open_file(const std::string& path, const CreateOptions& optio
   return opened;
 }
 
-// Empties a regular file; pipes and devices have nothing to empty.
-Status truncate(const OpenedFile& file, const std::string& path) {
-  if (file.is_new || ::ftruncate(file.descriptor.get(), 0) == 0 || errno == EINVAL) return {};
+// Cuts a regular file; pipes and devices have nothing to cut.
+Status truncate(int descriptor, off_t size, const std::string& path) {
+  if (::ftruncate(descriptor, size) == 0 || errno == EINVAL) return {};
   return Status::from_errno(errno, "truncate", path);
 }
 
@@ -109,7 +109,7 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
 
 StreamResult create_raw(const std::string& path, const CreateOptions& options) {
   HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
-  HFLUSH_RETURN_IF_ERROR(truncate(file, path));
+  HFLUSH_RETURN_IF_ERROR(truncate(file.descriptor.get(), 0, path));
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
@@ -144,15 +144,23 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
     if (file.is_new) ::unlink(path.c_str());  // nothing is left behind (CREATE-9)
     return sums.status();
   }
-  // In this order no reader ever takes old sums for new data, or the reverse.
-  mark_unfinished(sums->descriptor.get());
-  HFLUSH_RETURN_IF_ERROR(truncate(*sums, sidecar));
-  HFLUSH_RETURN_IF_ERROR(truncate(file, path));
-
+  const int file_descriptor = file.descriptor.release();
+  const int sums_descriptor = sums->descriptor.release();
   auto destination = make_checksummed_destination(
-      env::make_posix_file(file.descriptor.release()), path,
-      env::make_posix_file(sums->descriptor.release()), sidecar, bytes_per_checksum);
-  HFLUSH_RETURN_IF_ERROR(destination->flush());  // the header: an open empty file verifies
+      env::make_posix_file(file_descriptor), path, env::make_posix_file(sums_descriptor), sidecar,
+      static_cast<std::uint32_t>(bytes_per_checksum));
+  // In this order no reader ever takes old sums for new data or the reverse, and an old file is
+  // whole until nothing but cutting it is left to do. The header makes an open empty file verify.
+  mark_unfinished(sums_descriptor);
+  Status ready = destination->flush();
+  if (ready.ok()) ready = truncate(sums_descriptor, kSidecarHeaderSize, sidecar);
+  if (ready.ok()) ready = truncate(file_descriptor, 0, path);
+  if (!ready.ok()) {
+    if (sums->is_new) ::unlink(sidecar.c_str());
+    if (file.is_new) ::unlink(path.c_str());
+    return ready;
+  }
+
   LocalSinkOptions sink_options;
   sink_options.geometry = stream::Geometry::with_checksums(crc::Kind::kCrc32, bytes_per_checksum);
   sink_options.syncable = false;

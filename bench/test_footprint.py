@@ -35,7 +35,7 @@ def measured_import(module: str) -> tuple[float, int]:
 
 
 def test_import(figure: Callable[..., None]) -> None:
-    """Importing hflush takes a fraction of what importing pyarrow.fs takes, in fresh interpreters."""
+    """Importing hflush takes a fraction of what pyarrow.fs takes, in fresh interpreters."""
     pytest.importorskip("pyarrow")
     rounds = 11
     ours, peers, grown = [], [], []

@@ -1,4 +1,4 @@
-"""hsync of small records: one thread beside write + fdatasync, and sixteen that share their syncs."""
+"""hsync of small records: alone beside write + fdatasync, and sixteen threads that share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing local files: many small writes, back-to-back large ones, and large ones with work in between."""
+"""Writing local files: small writes, large ones back to back, and with work in between."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _build(_options: argparse.Namespace, _extra: Sequence[str]) -> None:
 
 def _bench(options: argparse.Namespace, extra: Sequence[str]) -> int:
     _prepare("bench")
-    building.build("dev", "_core")
+    building.build("dev", "_core", "hflush_ring_bench")
     return benching.bench(quick=options.quick, pytest_args=extra)
 
 

@@ -16,7 +16,7 @@ from devkit.paths import BUILD, CPP, PYTHON, ROOT
 
 TIDY_TIMEOUT_S = 300
 _PYTHON_PLACES = ("dev", "src/python", "tests", "bench", "demo", "tools")
-_CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults")
+_CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults", "bench/cpp")
 
 
 def lint() -> int:

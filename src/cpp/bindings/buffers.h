@@ -14,11 +14,17 @@ enum class Access { kRead, kWrite };
 
 class BufferView {
  public:
-  // Throws the TypeError or BufferError that Python's buffer protocol raised.
+  // Throws TypeError if `object` has no buffer, BufferError if it is not C-contiguous, or is
+  // read-only and to be written.
   explicit BufferView(pybind11::handle object, Access access = Access::kRead) {
-    // PyBUF_SIMPLE asks for C-contiguous bytes whatever the item type is.
-    const int flags = access == Access::kWrite ? PyBUF_WRITABLE : PyBUF_SIMPLE;
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw pybind11::error_already_set();
+    const int writable = access == Access::kWrite ? PyBUF_WRITABLE : 0;
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_STRIDES | writable) != 0) {
+      throw pybind11::error_already_set();
+    }
+    if (PyBuffer_IsContiguous(&view_, 'C') == 0) {
+      PyBuffer_Release(&view_);
+      throw pybind11::buffer_error("the buffer must be C-contiguous");
+    }
   }
   ~BufferView() { PyBuffer_Release(&view_); }
   BufferView(const BufferView&) = delete;

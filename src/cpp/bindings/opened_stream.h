@@ -1,4 +1,5 @@
-// OpenedStream: a stream on its way from a file system's create() to the Python object that owns it.
+// OpenedStream: a stream on its way from a file system's create() to the Python object that owns
+// it.
 #pragma once
 
 #include <pybind11/pybind11.h>

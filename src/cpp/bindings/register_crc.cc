@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "buffers.h"
 #include "hflush/base/bytes.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/crc/kernel.h"
@@ -19,35 +20,10 @@ namespace hflush::bindings {
 namespace {
 
 // From this many bytes on, summing takes longer than giving the GIL away and taking it back.
-constexpr std::size_t kReleaseGilFrom = 64 * 1024;
+constexpr std::size_t kReleaseGilFrom = 64U << 10U;
 
 // Hadoop keeps bytes per checksum in an int.
 constexpr long long kMaxBytesPerChecksum = std::numeric_limits<std::int32_t>::max();
-
-// Any C-contiguous buffer, held for the length of a call. BufferError if it is not contiguous, or
-// is read-only and to be written; TypeError if it is no buffer.
-class Buffer {
- public:
-  explicit Buffer(py::handle exporter, int flags = 0) {
-    if (PyObject_GetBuffer(exporter.ptr(), &view_, PyBUF_STRIDES | flags) != 0) {
-      throw py::error_already_set();
-    }
-    if (PyBuffer_IsContiguous(&view_, 'C') == 0) {
-      PyBuffer_Release(&view_);
-      throw py::buffer_error("the buffer must be C-contiguous");
-    }
-  }
-  ~Buffer() { PyBuffer_Release(&view_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
-  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
-  ByteView bytes() const { return {data(), size()}; }
-
- private:
-  Py_buffer view_;
-};
 
 template <typename Work>
 auto without_gil_if_long(std::size_t size, Work work) {
@@ -87,19 +63,20 @@ crc::Kind kind_named(std::string_view name) {
 template <crc::Kind kKind>
 std::uint32_t extend(py::handle data, py::handle value) {
   const std::uint32_t begin = sum_value(value, "value");
-  const Buffer buffer(data);
-  return without_gil_if_long(buffer.size(),
+  const BufferView buffer(data);
+  return without_gil_if_long(buffer.bytes().size(),
                              [&] { return crc::extend(kKind, begin, buffer.bytes()); });
 }
 
 py::bytes chunked_sums(py::handle data, py::handle bytes_per_checksum, std::string_view kind) {
   const crc::Kind which = kind_named(kind);
   const std::size_t chunk = chunk_size(bytes_per_checksum);
-  const Buffer buffer(data);
-  const std::size_t size = crc::checksum_count(buffer.size(), chunk) * crc::kSumSize;
+  const BufferView buffer(data);
+  const std::size_t size = crc::checksum_count(buffer.bytes().size(), chunk) * crc::kSumSize;
   py::bytes sums(static_cast<const char*>(nullptr), size);
   auto* const at = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(sums.ptr()));
-  without_gil_if_long(buffer.size(), [&] { crc::chunk_sums(which, buffer.bytes(), chunk, at); });
+  without_gil_if_long(buffer.bytes().size(),
+                      [&] { crc::chunk_sums(which, buffer.bytes(), chunk, at); });
   return sums;
 }
 
@@ -107,16 +84,17 @@ std::size_t chunked_sums_into(py::handle data, py::handle out, py::handle bytes_
                               std::string_view kind) {
   const crc::Kind which = kind_named(kind);
   const std::size_t chunk = chunk_size(bytes_per_checksum);
-  const Buffer buffer(data);
-  const Buffer sums(out, PyBUF_WRITABLE);
-  const std::size_t count = crc::checksum_count(buffer.size(), chunk);
-  if (sums.size() < count * crc::kSumSize) {
-    throw py::value_error("out has " + std::to_string(sums.size()) + " bytes, but " +
+  const BufferView buffer(data);
+  const BufferView sums(out, Access::kWrite);
+  const std::size_t count = crc::checksum_count(buffer.bytes().size(), chunk);
+  if (sums.bytes().size() < count * crc::kSumSize) {
+    throw py::value_error("out has " + std::to_string(sums.bytes().size()) + " bytes, but " +
                           std::to_string(count) + " sums take " +
                           std::to_string(count * crc::kSumSize));
   }
-  without_gil_if_long(buffer.size(),
-                      [&] { crc::chunk_sums(which, buffer.bytes(), chunk, sums.data()); });
+  without_gil_if_long(buffer.bytes().size(), [&] {
+    crc::chunk_sums(which, buffer.bytes(), chunk, sums.writable_bytes().data());
+  });
   return count;
 }
 
@@ -142,8 +120,8 @@ std::uint32_t crc_with_kernel(std::string_view name, std::string_view kind, py::
   }
   const crc::Kind which = kind_named(kind);
   const std::uint32_t begin = sum_value(value, "value");
-  const Buffer buffer(data);
-  return without_gil_if_long(buffer.size(),
+  const BufferView buffer(data);
+  return without_gil_if_long(buffer.bytes().size(),
                              [&] { return kernel->extend(which, begin, buffer.bytes()); });
 }
 

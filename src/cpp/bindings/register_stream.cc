@@ -2,7 +2,8 @@
 // dispatcher alone takes longer than the built-in open().write() does (docs/performance.md).
 //
 // Lock order: the GIL before the stream's mutex. A thread that holds the mutex never asks for the
-// GIL, and a call that may wait (for the mutex, a turn, the window, the store) gives the GIL up first.
+// GIL, and a call that may wait (for the mutex, a turn, the window, the store) gives the GIL up
+// first.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -74,8 +75,8 @@ PyObject* write_range(OutputStream& stream, ByteView data, PyObject* off_object,
              : nullptr;
 }
 
-bool parse_write_keywords(PyObject* const* args, Py_ssize_t nargs, PyObject* names,
-                          PyObject*& b, PyObject*& off, PyObject*& len) {
+bool parse_write_keywords(PyObject* const* args, Py_ssize_t nargs, PyObject* names, PyObject*& b,
+                          PyObject*& off, PyObject*& len) {
   PyObject** const slots[] = {&b, &off, &len};
   for (Py_ssize_t i = 0; i < nargs && i < 3; ++i) *slots[i] = args[i];
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
@@ -96,11 +97,26 @@ bool parse_write_keywords(PyObject* const* args, Py_ssize_t nargs, PyObject* nam
   return false;
 }
 
+// Runs the body of a raw method: no C++ exception gets out of it.
+template <typename Body>
+PyObject* guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
 // write(b, off=0, len=None) -> int
 PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) noexcept {
   OutputStream* const stream = stream_of(self);
   if (stream == nullptr) return nullptr;
-  try {
+  return guarded([&]() -> PyObject* {
     if (nargs == 1 && names == nullptr && PyBytes_CheckExact(args[0])) {
       const Py_ssize_t size = PyBytes_GET_SIZE(args[0]);
       const ByteView data{reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(args[0])),
@@ -113,25 +129,19 @@ PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
     if (!parse_write_keywords(args, nargs, names, b, off, len)) return nullptr;
     const BufferView buffer(b);
     return write_range(*stream, buffer.bytes(), off, len);
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  }
-  return nullptr;
+  });
 }
 
 // write_byte(value): the low 8 bits of an int of any size (WRITE-1).
 PyObject* write_byte(PyObject* self, PyObject* value) noexcept {
   OutputStream* const stream = stream_of(self);
   if (stream == nullptr) return nullptr;
-  PyObject* const number = PyNumber_Index(value);
-  if (number == nullptr) return nullptr;
-  const unsigned long bits = PyLong_AsUnsignedLongMask(number);
-  Py_DECREF(number);
-  const auto byte = static_cast<std::byte>(bits & 0xFFU);
-  if (!append(*stream, {&byte, 1})) return nullptr;
-  Py_RETURN_NONE;
+  return guarded([&]() -> PyObject* {
+    const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value));
+    if (!number) return nullptr;
+    const auto byte = static_cast<std::byte>(PyLong_AsUnsignedLongMask(number.ptr()) & 0xFFU);
+    return append(*stream, {&byte, 1}) ? py::none().release().ptr() : nullptr;
+  });
 }
 
 PyMethodDef write_method = {

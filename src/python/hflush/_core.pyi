@@ -1,20 +1,20 @@
 # The native core, as the Python layer sees it. Users import hflush, never this module.
 # Paths are absolute, normalised strings (no trailing slash, no "//", "." or ".."), surrogateescape-encoded.
 # Every function raises the classes of hflush.errors; the mapping lives in src/cpp/bindings/errors.cc.
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, TypeVar, final
+from typing import TypeVar, final
 
 from typing_extensions import Buffer
 
-_Self = TypeVar("_Self", bound="OutputStream")
+_Self = TypeVar("_Self", bound=OutputStream)
 
 # --- checksums (register_crc.cc) -------------------------------------------------------------------
 
 def crc32c(data: Buffer, value: int = 0) -> int: ...
 def crc32(data: Buffer, value: int = 0) -> int: ...
 def chunked_sums(data: Buffer, bytes_per_checksum: int = 512, kind: str = "CRC32C") -> bytes: ...
-def chunked_sums_into(data: Buffer, out: Buffer, bytes_per_checksum: int = 512, kind: str = "CRC32C") -> int: ...
+def chunked_sums_into(
+    data: Buffer, out: Buffer, bytes_per_checksum: int = 512, kind: str = "CRC32C"
+) -> int: ...
 def combine(a: int, b: int, length_b: int, kind: str = "CRC32C") -> int: ...
 def kernel() -> str: ...
 def kernels() -> list[str]: ...
@@ -39,12 +39,16 @@ class OutputStream:
     def hsync(self) -> None: ...
     def close(self) -> None: ...
     def abort_(self) -> tuple[bool, OSError | None]: ...  # (already_closed, cleanup_exception)
-    def abandon_(self) -> bool: ...  # True if it was open and is now abandoned; never blocks, never raises
+    def abandon_(
+        self,
+    ) -> bool: ...  # True if it was open and is now abandoned; never blocks, never raises
     def tell(self) -> int: ...
     def get_pos(self) -> int: ...
     def has_capability(self, name: str, /) -> bool: ...
     def set_drop_behind(self, value: bool | None, /) -> None: ...
-    def statistics_(self) -> dict[str, int]: ...  # a flat snapshot: name -> value, see hflush.statistics
+    def statistics_(
+        self,
+    ) -> dict[str, int]: ...  # a flat snapshot: name -> value, see hflush.statistics
     @property
     def closed(self) -> bool: ...
     @property
@@ -74,7 +78,9 @@ class LocalStatus:
     @property
     def length(self) -> int: ...
     @property
-    def kind(self) -> str: ...  # "file", "directory", "symlink" (dangling), "other" (pipe, socket, device)
+    def kind(
+        self,
+    ) -> str: ...  # "file", "directory", "symlink" (dangling), "other" (pipe, socket, device)
     @property
     def mode(self) -> int: ...  # permission bits, 0o7777
     @property
@@ -93,11 +99,19 @@ class LocalStatus:
 class _Namespace:
     # status follows symbolic links; FileNotFoundError if missing
     def status(self, path: str) -> LocalStatus: ...
-    def list(self, path: str) -> list[LocalStatus]: ...  # direct children; a file lists itself; sidecars hidden (crc)
-    def mkdirs(self, path: str, permission: int, create_parent: bool) -> None: ...  # permission: umask already applied; exact
+    def list(
+        self, path: str
+    ) -> list[LocalStatus]: ...  # direct children; a file lists itself; sidecars hidden (crc)
+    def mkdirs(
+        self, path: str, permission: int, create_parent: bool
+    ) -> None: ...  # permission: umask already applied; exact
     def delete(self, path: str, recursive: bool) -> bool: ...
-    def rename(self, source: str, destination: str) -> bool: ...  # FileSystem.rename: rules RENAME-1..13
-    def rename_exact(self, source: str, destination: str, overwrite: bool) -> None: ...  # FileContext.rename: RENAME-16..24
+    def rename(
+        self, source: str, destination: str
+    ) -> bool: ...  # FileSystem.rename: rules RENAME-1..13
+    def rename_exact(
+        self, source: str, destination: str, overwrite: bool
+    ) -> None: ...  # FileContext.rename: RENAME-16..24
     def set_permission(self, path: str, permission: int) -> None: ...
     def set_owner(self, path: str, owner: str | None, group: str | None) -> None: ...
     def set_times(self, path: str, mtime_ns: int | None, atime_ns: int | None) -> None: ...
@@ -119,7 +133,9 @@ class RawNamespace(_Namespace):
         permission: int,
         sync_on_close: bool = False,
     ) -> _Self: ...
-    def append(self, stream_type: type[_Self], path: str, *, sync_on_close: bool = False) -> _Self: ...
+    def append(
+        self, stream_type: type[_Self], path: str, *, sync_on_close: bool = False
+    ) -> _Self: ...
 
 @final
 class ChecksumNamespace(_Namespace):

@@ -14,8 +14,12 @@ TEST_CASE("what comes back is handed out again, the latest first") {
   Buffer first = pool.take(100);
   Buffer second = pool.take(100);
   std::byte* const latest = second.data();
-  { const Buffer dropped = std::move(first); }
-  { const Buffer dropped = std::move(second); }
+  {
+    const Buffer dropped = std::move(first);
+  }
+  {
+    const Buffer dropped = std::move(second);
+  }
   CHECK(pool.cached_bytes() == 200);
   CHECK(pool.take(100).data() == latest);
   CHECK(pool.take(50).size() == 50);

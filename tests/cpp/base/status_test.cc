@@ -36,7 +36,8 @@ TEST_CASE("FAIL-13, CLOSE-9: causes and companions stay attached") {
   CHECK(both.others()[0].error_number() == ENOSPC);
   CHECK(first_failure({}, second).error_number() == ENOSPC);
   CHECK(first_failure(first, {}).others().empty());
-  const Status closed = Status(StatusCode::kClosed, "write: the stream is failed").with_cause(first);
+  const Status closed =
+      Status(StatusCode::kClosed, "write: the stream is failed").with_cause(first);
   REQUIRE(closed.cause() != nullptr);
   CHECK(closed.cause()->error_number() == EIO);
 }

@@ -24,8 +24,8 @@ TEST_CASE("short writes are continued across pieces, interrupted ones repeated")
   }
   FaultyFile file(disk);
   const auto data = pattern(100);
-  const std::array<ByteView, 4> pieces{ByteView(data).first(2), ByteView(), ByteView(data).subspan(2, 6),
-                                       ByteView(data).subspan(8)};
+  const std::array<ByteView, 4> pieces{ByteView(data).first(2), ByteView(),
+                                       ByteView(data).subspan(2, 6), ByteView(data).subspan(8)};
   CHECK(write_fully(file, pieces, "/file").ok());
   CHECK(disk.content() == data);
   MutexLock lock(disk.mutex);

@@ -35,8 +35,8 @@ std::vector<std::byte> assemble(const Geometry& geometry, const std::vector<Pack
     CHECK(packet.sums().data() + packet.sums().size() == packet.data().data());
     if (geometry.has_checksums()) {
       std::vector<std::byte> sums(packet.sums().size());
-      REQUIRE(sums.size() ==
-              crc::kSumSize * crc::checksum_count(packet.data().size(), geometry.bytes_per_checksum));
+      REQUIRE(sums.size() == crc::kSumSize * crc::checksum_count(packet.data().size(),
+                                                                 geometry.bytes_per_checksum));
       crc::chunk_sums(geometry.checksum, packet.data(), geometry.bytes_per_checksum, sums.data());
       CHECK(std::equal(sums.begin(), sums.end(), packet.sums().begin()));
     } else {

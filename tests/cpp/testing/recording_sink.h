@@ -63,7 +63,8 @@ class RecordingSink final : public stream::Sink {
         store_.file.insert(store_.file.end(), packet.data().begin(), packet.data().end());
       }
       if (store_.takes_tails) taken = tail.size();
-      store_.file.insert(store_.file.end(), tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(taken));
+      store_.file.insert(store_.file.end(), tail.begin(),
+                         tail.begin() + static_cast<std::ptrdiff_t>(taken));
     }
     if (!fail(events) && answers_now(events)) events.acknowledged(store_.length());
     return taken;

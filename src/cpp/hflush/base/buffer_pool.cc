@@ -40,8 +40,7 @@ BufferPool::~BufferPool() {
 }
 
 BufferPool::Shelf* BufferPool::find_shelf_locked(std::size_t size_bytes) {
-  const auto shelf = std::find_if(shelves_.begin(), shelves_.end(),
-                                  [&](const Shelf& s) { return s.size_bytes == size_bytes; });
+  const auto shelf = std::ranges::find(shelves_, size_bytes, &Shelf::size_bytes);
   return shelf == shelves_.end() ? nullptr : &*shelf;
 }
 
@@ -59,19 +58,19 @@ Buffer BufferPool::take(std::size_t size_bytes) {
 }
 
 void BufferPool::give_back(std::byte* data, std::size_t size_bytes) noexcept {
-  try {
-    MutexLock lock(mutex_);
-    if (cached_bytes_ + size_bytes <= max_cached_bytes_) {
-      Shelf* shelf = find_shelf_locked(size_bytes);
-      if (shelf == nullptr) shelf = &shelves_.emplace_back(Shelf{size_bytes, {}});
-      shelf->free.push_back(data);
-      cached_bytes_ += size_bytes;
-      return;
-    }
-  } catch (const std::bad_alloc&) {
-    // No room to remember the buffer: free it below.
-  }
-  deallocate(data);
+  if (!keep(data, size_bytes)) deallocate(data);
+}
+
+bool BufferPool::keep(std::byte* data, std::size_t size_bytes) noexcept try {
+  MutexLock lock(mutex_);
+  if (cached_bytes_ + size_bytes > max_cached_bytes_) return false;
+  Shelf* shelf = find_shelf_locked(size_bytes);
+  if (shelf == nullptr) shelf = &shelves_.emplace_back(Shelf{size_bytes, {}});
+  shelf->free.push_back(data);
+  cached_bytes_ += size_bytes;
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;  // no room even to remember it
 }
 
 std::size_t BufferPool::cached_bytes() const {

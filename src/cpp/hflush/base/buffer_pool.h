@@ -1,9 +1,9 @@
 // BufferPool: recycled memory for packets, so that a steady stream allocates nothing.
 //
 // Thread-safe. take() never blocks: when nothing fits it allocates. What comes back is kept for the
-// next taker up to `max_cached_bytes` and freed beyond that, so idle memory is bounded; memory in use
-// is bounded by the windows of the streams that hold it. Last in, first out: the buffer handed out
-// is the one most likely to be in the cache. Buffers must not outlive their pool.
+// next taker up to `max_cached_bytes` and freed beyond that, so idle memory is bounded; memory in
+// use is bounded by the windows of the streams that hold it. Last in, first out: the buffer handed
+// out is the one most likely to be in the cache. Buffers must not outlive their pool.
 #pragma once
 
 #include <cstddef>
@@ -58,6 +58,7 @@ class BufferPool {
   };
 
   void give_back(std::byte* data, std::size_t size_bytes) noexcept;
+  bool keep(std::byte* data, std::size_t size_bytes) noexcept;
   Shelf* find_shelf_locked(std::size_t size_bytes) HFLUSH_REQUIRES(mutex_);
 
   const std::size_t max_cached_bytes_;

@@ -11,7 +11,7 @@ namespace hflush {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
   Result(Status failure) : status_(std::move(failure)) {  // NOLINT(google-explicit-constructor)
     if (status_.ok()) status_ = Status(StatusCode::kInternal, "a result without value or failure");
   }
@@ -34,9 +34,9 @@ class [[nodiscard]] Result {
 }  // namespace hflush
 
 // HFLUSH_ASSIGN_OR_RETURN(auto file, open(path)); returns the Status if there is no value.
-#define HFLUSH_ASSIGN_OR_RETURN(declaration, expression)                            \
-  auto HFLUSH_CONCAT(hflush_result_, __LINE__) = (expression);                      \
-  if (!HFLUSH_CONCAT(hflush_result_, __LINE__).ok()) {                              \
-    return HFLUSH_CONCAT(hflush_result_, __LINE__).status();                        \
-  }                                                                                 \
+#define HFLUSH_ASSIGN_OR_RETURN(declaration, expression)       \
+  auto HFLUSH_CONCAT(hflush_result_, __LINE__) = (expression); \
+  if (!HFLUSH_CONCAT(hflush_result_, __LINE__).ok()) {         \
+    return HFLUSH_CONCAT(hflush_result_, __LINE__).status();   \
+  }                                                            \
   declaration = *std::move(HFLUSH_CONCAT(hflush_result_, __LINE__))

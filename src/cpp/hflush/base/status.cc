@@ -145,7 +145,7 @@ std::string Status::to_string() const {
   return text;
 }
 
-Status first_failure(Status first, Status second) {
+Status first_failure(const Status& first, Status second) {
   return first.ok() ? second : first.with_other(std::move(second));
 }
 

@@ -54,7 +54,8 @@ class [[nodiscard]] Status {
   Status() noexcept = default;  // fine
   Status(StatusCode code, std::string message, std::string path = {}, int error_number = 0);
 
-  // A failed system call: `operation` names it ("fdatasync", "open for append"); errno picks the code.
+  // A failed system call: `operation` names it ("fdatasync", "open for append"); errno picks the
+  // code.
   static Status from_errno(int error_number, std::string_view operation, std::string path);
 
   bool ok() const noexcept { return failure_ == nullptr; }
@@ -92,16 +93,16 @@ class [[nodiscard]] Status {
 };
 
 // The first failure of two, with the second attached to it.
-Status first_failure(Status first, Status second);
+Status first_failure(const Status& first, Status second);
 
 }  // namespace hflush
 
 #define HFLUSH_CONCAT_INNER(a, b) a##b
 #define HFLUSH_CONCAT(a, b) HFLUSH_CONCAT_INNER(a, b)
 
-#define HFLUSH_RETURN_IF_ERROR(expression)                          \
-  do {                                                              \
+#define HFLUSH_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                        \
     if (::hflush::Status hflush_status = (expression); !hflush_status.ok()) { \
-      return hflush_status;                                         \
-    }                                                               \
+      return hflush_status;                                                   \
+    }                                                                         \
   } while (false)

@@ -19,7 +19,8 @@ class Process {
   // How many forks lie between the program's start and this process: what was made under another
   // generation belongs to a parent.
   static std::uint32_t generation() noexcept {
-    return generation_.load(std::memory_order_relaxed);  // only a fork changes it, before any thread runs
+    return generation_.load(
+        std::memory_order_relaxed);  // only a fork changes it, before any thread runs
   }
 
   Executor& executor() noexcept { return executor_; }

@@ -90,7 +90,8 @@ Status write_fully(WritableFile& file, std::span<const ByteView> pieces, const s
       first = advance(left, first, static_cast<std::size_t>(written));
       continue;
     }
-    int error_number = written == 0 ? EIO : static_cast<int>(-written);  // 0: no progress is possible
+    int error_number =
+        written == 0 ? EIO : static_cast<int>(-written);  // 0: no progress is possible
     if (error_number == EINTR) continue;
     if (error_number == EAGAIN) error_number = file.wait_writable();
     if (error_number != 0) {

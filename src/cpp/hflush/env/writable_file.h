@@ -1,9 +1,9 @@
 // WritableFile: an open file as a sink needs it, and write_fully(), which finishes what one system
 // call leaves undone.
 //
-// The interface is as thin as the system calls, so that a fault-injecting file below a sink can give
-// every answer a kernel gives: short writes, EINTR, ENOSPC, a failed sync. Thread-compatible: one
-// caller at a time.
+// The interface is as thin as the system calls, so that a fault-injecting file below a sink can
+// give every answer a kernel gives: short writes, EINTR, ENOSPC, a failed sync. Thread-compatible:
+// one caller at a time.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,12 @@ class WritableFile {
   static constexpr std::size_t kMaxPieces = 64;
 };
 
-// A file of the operating system. Owns `descriptor`; the destructor closes it if close() did not run.
+// A file of the operating system. Owns `descriptor`; the destructor closes it if close() did not
+// run.
 std::unique_ptr<WritableFile> make_posix_file(int descriptor);
 
-// Writes all of `pieces`, in order, however many system calls that takes. After a failure an unknown
-// prefix is written. `path` and the offset go into the failure's message.
+// Writes all of `pieces`, in order, however many system calls that takes. After a failure an
+// unknown prefix is written. `path` and the offset go into the failure's message.
 Status write_fully(WritableFile& file, std::span<const ByteView> pieces, const std::string& path);
 
 }  // namespace hflush::env

@@ -45,8 +45,8 @@ class RawDestination final : public Destination {
 };
 
 // The data goes first: a crash in between leaves fewer sums than data, which readers detect
-// (LOCAL-5). After a failed write both files are cut to what they agree on (CLOSE-11): a stream that
-// cannot hsync has acknowledged nothing beyond that.
+// (LOCAL-5). After a failed write both files are cut to what they agree on (CLOSE-11): a stream
+// that cannot hsync has acknowledged nothing beyond that.
 class ChecksummedDestination final : public Destination {
  public:
   ChecksummedDestination(std::unique_ptr<env::WritableFile> file, std::string path,

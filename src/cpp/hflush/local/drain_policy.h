@@ -34,7 +34,7 @@ class DrainPolicy {
 
  private:
   const bool worker_is_useful_;
-  env::TimePoint left_at_{};
+  env::TimePoint left_at_;
   env::Duration away_per_mib_{};
 };
 

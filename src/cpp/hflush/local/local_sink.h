@@ -2,12 +2,12 @@
 //
 // put() writes on the caller's thread, or queues the batch for a worker, as DrainPolicy decides;
 // sync() and finish() wait for the worker and do the rest on the caller's thread, so that a sync
-// costs no thread switch. One thread at a time drives the destination: the caller, or the one worker
-// task that is under way.
+// costs no thread switch. One thread at a time drives the destination: the caller, or the one
+// worker task that is under way.
 //
-// Thread-safe where Sink asks for it: the stream calls put(), sync() and finish() from one thread at
-// a time; the worker task is the other party, and the queue's mutex is between the two. It is never
-// held across a system call or an event.
+// Thread-safe where Sink asks for it: the stream calls put(), sync() and finish() from one thread
+// at a time; the worker task is the other party, and the queue's mutex is between the two. It is
+// never held across a system call or an event.
 #pragma once
 
 #include <atomic>

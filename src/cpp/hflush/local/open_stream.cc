@@ -39,11 +39,11 @@ constexpr int kOpenFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
 
 Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& options) {
   while (true) {
-    Descriptor created(uninterrupted([&] {
-      return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, options.permission);
-    }));
+    Descriptor created(uninterrupted(
+        [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, options.permission); }));
     if (created) {
-      if (::fchmod(created.get(), options.permission) != 0) {  // the umask was applied by the caller
+      if (::fchmod(created.get(), options.permission) !=
+          0) {  // the umask was applied by the caller
         return Status::from_errno(errno, "set permission of new file", path);
       }
       return OpenedFile{std::move(created), true, {}};
@@ -99,9 +99,8 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
                                                   LocalSinkOptions sink_options) {
   env::Process& process = env::Process::current();
   const env::Clock& clock = env::steady_clock();
-  auto sink =
-      std::make_unique<LocalSink>(std::move(destination), std::move(sink_options),
-                                  process.executor(), clock, env::usable_processors());
+  auto sink = std::make_unique<LocalSink>(std::move(destination), std::move(sink_options),
+                                          process.executor(), clock, env::usable_processors());
   return std::make_unique<stream::OutputStream>(path, std::move(sink), process.buffers(), clock);
 }
 
@@ -114,8 +113,7 @@ StreamResult create_raw(const std::string& path, const CreateOptions& options) {
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
   auto written = env::make_posix_file(file.descriptor.release());
-  return make_stream(path, make_raw_destination(std::move(written), path),
-                     std::move(sink_options));
+  return make_stream(path, make_raw_destination(std::move(written), path), std::move(sink_options));
 }
 
 StreamResult create_without_checksum(const std::string& path, const CreateOptions& options) {
@@ -146,9 +144,9 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
   }
   const int file_descriptor = file.descriptor.release();
   const int sums_descriptor = sums->descriptor.release();
-  auto destination = make_checksummed_destination(
-      env::make_posix_file(file_descriptor), path, env::make_posix_file(sums_descriptor), sidecar,
-      static_cast<std::uint32_t>(bytes_per_checksum));
+  auto destination = make_checksummed_destination(env::make_posix_file(file_descriptor), path,
+                                                  env::make_posix_file(sums_descriptor), sidecar,
+                                                  static_cast<std::uint32_t>(bytes_per_checksum));
   // In this order no reader ever takes old sums for new data or the reverse, and an old file is
   // whole until nothing but cutting it is left to do. The header makes an open empty file verify.
   mark_unfinished(sums_descriptor);

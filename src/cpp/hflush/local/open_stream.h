@@ -29,8 +29,8 @@ using StreamResult = Result<std::unique_ptr<stream::OutputStream>>;
 // file, kNotFound where a required parent is missing.
 StreamResult create_raw(const std::string& path, const CreateOptions& options);
 
-// The same with a sidecar. kInvalidArgument unless bytes_per_checksum is in 1 … kMaxBytesPerChecksum
-// (sidecar.h), before anything is touched.
+// The same with a sidecar. kInvalidArgument unless bytes_per_checksum is in 1 …
+// kMaxBytesPerChecksum (sidecar.h), before anything is touched.
 StreamResult create_checksummed(const std::string& path, const CreateOptions& options,
                                 std::size_t bytes_per_checksum);
 

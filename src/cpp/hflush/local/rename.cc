@@ -75,7 +75,8 @@ bool are_different_entries(const std::string& a, const std::string& b) noexcept 
          ::stat(std::string(parent_of(b)).c_str(), &above_b) == 0 && !same_file(above_a, above_b);
 }
 
-// rename(2) does nothing where both names are links to one file; the old name has to go all the same.
+// rename(2) does nothing where both names are links to one file; the old name has to go all the
+// same.
 Status remove_left_over_link(const std::string& source, const std::string& destination) {
   struct stat left;
   struct stat moved;

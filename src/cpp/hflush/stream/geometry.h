@@ -1,4 +1,5 @@
-// Geometry: the sizes at which a sink wants its bytes cut, and the window it may leave unacknowledged.
+// Geometry: the sizes at which a sink wants its bytes cut, and the window it may leave
+// unacknowledged.
 #pragma once
 
 #include <cstddef>

@@ -73,7 +73,8 @@ Status OutputStream::foreign_failure(std::string_view operation) const {
                 path_);
 }
 
-// --- what the sink reports -------------------------------------------------------------------------
+// --- what the sink reports
+// -------------------------------------------------------------------------
 
 void OutputStream::acknowledged(std::uint64_t offset) {
   MutexLock lock(mutex_);
@@ -107,7 +108,8 @@ void OutputStream::break_locked(Status failure) {
   changed_.notify_all();
 }
 
-// --- states and waiting ----------------------------------------------------------------------------
+// --- states and waiting
+// ----------------------------------------------------------------------------
 
 void OutputStream::move_locked(Event event) {
   if (const std::optional<State> after = next(state_, event)) state_ = *after;
@@ -134,10 +136,12 @@ Status OutputStream::wait_locked(Interrupt& interrupt) {
   return interrupt.check();
 }
 
-// --- writing ---------------------------------------------------------------------------------------
+// --- writing
+// ---------------------------------------------------------------------------------------
 
 // What a small write does at the end of a packet: the next one is taken, as long as that needs
-// neither the sink nor the window. Releasing the GIL for each packet would cost more than the packet.
+// neither the sink nor the window. Releasing the GIL for each packet would cost more than the
+// packet.
 bool OutputStream::try_append_locked(ByteView data) {
   return data.size() <= geometry_.packet_bytes &&
          sealed_bytes_locked() + 2 * geometry_.packet_bytes < geometry_.batch_bytes &&
@@ -245,7 +249,8 @@ void OutputStream::at_sink_locked(Work work) {
   batch.clear();
 }
 
-// --- flush, hflush, hsync --------------------------------------------------------------------------
+// --- flush, hflush, hsync
+// --------------------------------------------------------------------------
 
 Status OutputStream::flush(Interrupt& interrupt) {
   if (is_foreign()) return {};
@@ -266,8 +271,8 @@ Status OutputStream::sync(Level level, std::string_view operation, Interrupt& in
   if (is_foreign()) return foreign_failure(operation);
   const env::TimePoint start = clock_.now();
   if (!sink_->has_capability("hsync")) {
-    return Status(StatusCode::kUnsupported, std::string(operation) + " is not supported by this stream",
-                  path_);
+    return Status(StatusCode::kUnsupported,
+                  std::string(operation) + " is not supported by this stream", path_);
   }
   MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(check_usable_locked(operation));
@@ -302,7 +307,8 @@ void OutputStream::request_locked(Level level) {
   });
 }
 
-// --- the end ---------------------------------------------------------------------------------------
+// --- the end
+// ---------------------------------------------------------------------------------------
 
 Status OutputStream::close(Interrupt& interrupt) {
   if (is_foreign()) return {};  // the parent's stream is the parent's to close (CONC-12)
@@ -376,7 +382,8 @@ bool OutputStream::abandon() noexcept {
   return true;
 }
 
-// --- questions -------------------------------------------------------------------------------------
+// --- questions
+// -------------------------------------------------------------------------------------
 
 // In a forked child the mutex may be locked for ever: nothing below takes it there.
 

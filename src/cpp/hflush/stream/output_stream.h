@@ -1,20 +1,21 @@
 // OutputStream: the front that every writer meets, whatever the store.
 //
-// It owns the lock, the states (stream_state.h), the packets being filled, the waiting and the first
-// failure; what happens to sealed packets is its Sink's business, and it knows nothing of any store.
+// It owns the lock, the states (stream_state.h), the packets being filled, the waiting and the
+// first failure; what happens to sealed packets is its Sink's business, and it knows nothing of any
+// store.
 //
 // Promises (contract.md, docs/semantics.md): write() appends all of its bytes, contiguous with
-// respect to every other write (CONC-2); hflush() and hsync() cover every write that returned before
-// them, and concurrent callers share one request; the first failure sticks; close() makes one
-// attempt and leaves the stream closed whatever happened.
+// respect to every other write (CONC-2); hflush() and hsync() cover every write that returned
+// before them, and concurrent callers share one request; the first failure sticks; close() makes
+// one attempt and leaves the stream closed whatever happened.
 //
 // Thread-safe. Two turns, each held by one thread at a time and waited for with `changed_`, order
 // the work: the writer's turn (one write() appends from start to end) and the sink's turn (one
 // thread is inside put(), sync() or finish()). The writer's turn is taken before the sink's. The
 // mutex is never held across a call into the sink or into an Interrupt. A waiting call can be
 // interrupted; that breaks nothing (an interrupted write appended nothing, unless it is larger than
-// half the window). Not usable in a forked child: calls that would do something answer kForked there,
-// and the stream looks aborted.
+// half the window). Not usable in a forked child: calls that would do something answer kForked
+// there, and the stream looks aborted.
 #pragma once
 
 #include <array>

@@ -4,9 +4,10 @@
 //                 ^ sums()                  ^ data()            ^ end()
 //
 // One allocation. Checksums and data touch, and the header room ends where they begin, so that a
-// sink which speaks a wire protocol sends header, checksums and data with one call. Sealed: data and
-// checksums never change; only the header room is the sink's to write. Owned by one thread at a time;
-// its memory returns to the pool when it is destroyed, which is when its bytes are acknowledged.
+// sink which speaks a wire protocol sends header, checksums and data with one call. Sealed: data
+// and checksums never change; only the header room is the sink's to write. Owned by one thread at a
+// time; its memory returns to the pool when it is destroyed, which is when its bytes are
+// acknowledged.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +30,7 @@ class Packet {
 
   ByteView data() const noexcept { return {buffer_.data() + data_begin_, data_size_}; }
   // Big-endian, one for each chunk that data() touches; empty where the geometry has none.
-  ByteView sums() const noexcept {
-    return {buffer_.data() + data_begin_ - sums_size_, sums_size_};
-  }
+  ByteView sums() const noexcept { return {buffer_.data() + data_begin_ - sums_size_, sums_size_}; }
   // The `size` bytes in front of sums(). Requires: size <= kHeaderRoom.
   MutableByteView header_room(std::size_t size) noexcept {
     return {buffer_.data() + data_begin_ - sums_size_ - size, size};

@@ -12,8 +12,9 @@ namespace {
 constexpr std::size_t kFuseAtLeast = 4096;  // below this, catching up with the sums costs more
 
 std::size_t largest_sums(const Geometry& geometry) noexcept {
-  return geometry.has_checksums() ? geometry.packet_bytes / geometry.bytes_per_checksum * crc::kSumSize
-                                  : 0;
+  return geometry.has_checksums()
+             ? geometry.packet_bytes / geometry.bytes_per_checksum * crc::kSumSize
+             : 0;
 }
 
 std::size_t round_up(std::size_t value, std::size_t multiple) noexcept {
@@ -34,7 +35,8 @@ void Packetizer::start_packet() {
   filled_ = summed_ = replayed_ = 0;
   capacity_ = geometry_.packet_bytes;
   if (geometry_.has_checksums()) {
-    // After an append inside a chunk the first packet ends that chunk, so that the next are aligned.
+    // After an append inside a chunk the first packet ends that chunk, so that the next are
+    // aligned.
     const std::size_t into_chunk = packet_offset_ % geometry_.bytes_per_checksum;
     if (into_chunk != 0) capacity_ = geometry_.bytes_per_checksum - into_chunk;
   }

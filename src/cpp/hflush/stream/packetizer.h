@@ -1,10 +1,10 @@
 // Packetizer: cuts a stream of bytes into packets as a geometry asks, and sums their chunks.
 //
-// Pure apart from taking buffers. Bytes that arrive chunk-aligned are copied and summed in one pass;
-// small ones are copied and summed when the packet seals. Every byte appended is in exactly one
-// sealed packet after cut(kEverything), except that a chunk cut short there is sealed again, longer,
-// with the bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13). Thread-compatible: the
-// stream's mutex guards it.
+// Pure apart from taking buffers. Bytes that arrive chunk-aligned are copied and summed in one
+// pass; small ones are copied and summed when the packet seals. Every byte appended is in exactly
+// one sealed packet after cut(kEverything), except that a chunk cut short there is sealed again,
+// longer, with the bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13).
+// Thread-compatible: the stream's mutex guards it.
 #pragma once
 
 #include <cstddef>

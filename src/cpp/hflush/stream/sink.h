@@ -1,12 +1,14 @@
 // Sink: what a store implements to receive a stream. SinkEvents: what it reports back.
 //
-// Two upload disciplines fit behind it: an ordered pipeline of packets with acknowledgements (a local
-// file, HDFS) and independent blocks in parallel (S3). docs/architecture.md walks through all three.
+// Two upload disciplines fit behind it: an ordered pipeline of packets with acknowledgements (a
+// local file, HDFS) and independent blocks in parallel (S3). docs/architecture.md walks through all
+// three.
 //
-// The stream calls put(), sync() and finish() from one thread at a time and without its lock. A sink
-// may do the work before it returns (a local file: the caller's thread is the fastest) or return at
-// once and report later from an I/O thread of its own (HDFS, S3): the stream cannot tell the
-// difference, because it only believes events. After failed() or finished() nothing else is reported.
+// The stream calls put(), sync() and finish() from one thread at a time and without its lock. A
+// sink may do the work before it returns (a local file: the caller's thread is the fastest) or
+// return at once and report later from an I/O thread of its own (HDFS, S3): the stream cannot tell
+// the difference, because it only believes events. After failed() or finished() nothing else is
+// reported.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +61,8 @@ class Sink {
   virtual bool has_capability(std::string_view name) const noexcept = 0;
 
   // Takes `packets`, which follow on what was put before, and then as many bytes of `tail` as it
-  // likes to take straight from the caller's memory: that count is returned, and those bytes are the
-  // sink's as soon as it returns. Acknowledges through `events`.
+  // likes to take straight from the caller's memory: that count is returned, and those bytes are
+  // the sink's as soon as it returns. Acknowledges through `events`.
   virtual std::size_t put(std::span<Packet> packets, ByteView tail, SinkEvents& events) = 0;
   // Brings everything put so far to `level`; reports reached(). Asked for kVisible or kDurable only
   // where has_capability("hsync").

@@ -1,0 +1,371 @@
+"""Files made of parts that several processes write: begin, put parts in any order, complete.
+
+Made by :meth:`hflush.FileSystem.create_multipart_uploader`, for raw local files. The parts of an
+upload are ordinary files in a hidden directory, ``.hflush-uploads/<upload>/<number>.<part>``, in
+the directory that the uploader was made for; names that begin with a dot are no data to Hadoop and
+Spark. :meth:`MultipartUploader.complete` joins them there, puts the result on disk, and renames it
+to its path in one step; so the base and the path are on one volume.
+
+Notes
+-----
+Source: Hadoop's MultipartUploader and its FileSystemMultipartUploader; contract MPU-1 to MPU-9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import uuid
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from . import paths
+from .builder import Rename
+from .errors import PathIsDirectoryError, attach
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from typing_extensions import Buffer, Self
+
+    from .filesystem import FileSystem
+    from .paths import StrPath
+    from .streams import FSDataOutputStream
+
+__all__ = ["COLLECTOR", "MultipartUploader"]
+
+COLLECTOR = ".hflush-uploads"
+_TARGET = "target"
+_TAKEN = "taken"
+_JOINED = "joined"
+_COPY_BYTES = 1 << 20
+
+
+class MultipartUploader:
+    """Uploads files below a directory in parts. Thread-safe, and nothing is kept in memory.
+
+    An upload is known by opaque bytes, and so is a part: they can be stored, and used by another
+    uploader of the same base, also in another process. Several uploads to one path may run; the
+    last to complete wins, whole. Completing or aborting ends an upload: afterwards it is unknown.
+
+    Attributes
+    ----------
+    base : str
+        The directory: absolute, in the store.
+    """
+
+    def __init__(self, filesystem: FileSystem, base: str) -> None:
+        self._filesystem = filesystem
+        self.base = base
+        self._collector = paths.child(base, COLLECTOR)
+
+    # --- one upload ---
+
+    def start_upload(self, path: StrPath) -> bytes:
+        """Begin an upload of a file; nothing is visible at its path.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file, below the base.
+
+        Returns
+        -------
+        bytes
+            The upload: not empty.
+
+        Raises
+        ------
+        ValueError
+            `path` is not below the base.
+        PathIsDirectoryError, OSError
+            The path is a directory; the store refuses.
+        """
+        resolved = self._resolve(path)
+        self._refuse_directory(resolved)
+        name = uuid.uuid4().hex
+        directory = paths.child(self._collector, name)
+        self._filesystem.mkdirs(directory)
+        with self._create(paths.child(directory, _TARGET)) as out:
+            out.write(json.dumps(resolved).encode("ascii"))
+        return name.encode("ascii")
+
+    def put_part(
+        self, upload: bytes, path: StrPath, number: int, is_last: bool, data: Buffer | BinaryIO
+    ) -> bytes:
+        """Write one part, of any length.
+
+        Parameters
+        ----------
+        upload : bytes
+            From :meth:`start_upload`.
+        path : str or os.PathLike
+            The path the upload was begun for.
+        number : int
+            Where the part belongs: 1 or more; gaps are allowed.
+        is_last : bool
+            Whether it is the last: for stores that need to know.
+        data : bytes-like or binary file object
+            The bytes; a file is read to its end and stays open.
+
+        Returns
+        -------
+        bytes
+            The part, for :meth:`complete`. A number that is put again gives another part.
+
+        Raises
+        ------
+        FileNotFoundError
+            The upload is unknown, or has ended.
+        ValueError, TypeError
+            `upload` is empty, is of another path, or `number` is below 1; wrong types.
+        OSError
+            The part could not be written; nothing of it is left.
+        """
+        del is_last
+        directory = self._find(upload, path)
+        name = f"{_checked_number(number)}.{uuid.uuid4().hex}"
+        part = paths.child(directory, name)
+        out = self._create(part)
+        try:
+            with out:
+                length = _copy(data, out)
+        except BaseException as failure:
+            try:
+                self._filesystem.delete(part)
+            except OSError as also:
+                attach(failure, also)
+            raise
+        return json.dumps([name, length]).encode("ascii")
+
+    def complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
+        """Join the parts in ascending order of their numbers, and publish the file in one step.
+
+        Parameters
+        ----------
+        upload : bytes
+            From :meth:`start_upload`. Afterwards it is unknown, and parts not listed are gone.
+        path : str or os.PathLike
+            The path the upload was begun for; a file there is replaced.
+        parts : mapping
+            Number to part. Numbers start at 1, gaps are allowed.
+
+        Returns
+        -------
+        bytes
+            A path handle of the file: see :meth:`hflush.FileSystem.open_path_handle`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            No parts, a number below 1, one part twice, a part of another number, or an empty
+            `upload`. The upload goes on.
+        FileNotFoundError
+            The upload is unknown or has ended, or it has no such part.
+        PathIsDirectoryError
+            A directory is in the way. The upload goes on.
+        OSError
+            The store failed. The path is as it was.
+
+        Notes
+        -----
+        The file is on disk before it is visible; its name is as durable as that of any rename.
+        """
+        directory = self._find(upload, path)
+        resolved = self._resolve(path)
+        chosen = _checked_parts(parts)
+        self._refuse_directory(resolved)
+        joined = paths.child(directory, f"{_JOINED}.{uuid.uuid4().hex}")
+        try:
+            self._join(directory, chosen, joined)
+            self._filesystem.mkdirs(paths.parent(resolved))
+            status = self._filesystem.get_file_status(joined)
+            self._publish(directory, joined, resolved)
+        except BaseException as failure:
+            try:
+                self._filesystem.delete(joined)
+            except OSError as also:
+                attach(failure, also)
+            raise
+        self._remove(directory)
+        status.path = resolved
+        return self._filesystem.get_path_handle(status)
+
+    def abort(self, upload: bytes, path: StrPath) -> None:
+        """End an upload and drop its parts; the path is as it was.
+
+        Raises
+        ------
+        ValueError
+            `upload` is empty, or is of another path.
+        FileNotFoundError
+            The upload is unknown, or has ended.
+        """
+        self._end(self._find(upload, path))
+
+    # --- all uploads ---
+
+    def abort_uploads_under_path(self, path: StrPath) -> int:
+        """Abort the uploads to files at and below `path`; return how many there were."""
+        resolved = self._filesystem._resolve(path)
+        aborted = 0
+        for upload, target in self.uploads():
+            if paths.is_under(target, resolved):
+                with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+                    self.abort(upload, target)
+                    aborted += 1
+        return aborted
+
+    def uploads(self) -> list[tuple[bytes, str]]:
+        """Return the uploads that have not ended, each with its path."""
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for status in self._filesystem.list_status(self._collector):
+                name = paths.basename(status.path)
+                with contextlib.suppress(FileNotFoundError):
+                    found.append((name.encode("ascii"), self._target(status.path, name)))
+        return sorted(found)
+
+    def close(self) -> None:
+        """Release nothing: uploads that have not ended go on. Hadoop has it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<hflush.multipart.{type(self).__name__} {self.base!r}>"
+
+    # --- how ---
+
+    def _resolve(self, path: StrPath) -> str:
+        resolved = self._filesystem._resolve_to_change(path)
+        if resolved == self.base or not paths.is_under(resolved, self.base):
+            raise ValueError(f"{resolved!r} is not below {self.base!r}")
+        return resolved
+
+    def _refuse_directory(self, path: str) -> None:
+        if self._filesystem.is_directory(path):
+            raise PathIsDirectoryError(errno.EISDIR, "upload: path is a directory", path)
+
+    def _find(self, upload: bytes, path: StrPath) -> str:
+        """Return the directory of an upload to `path`."""
+        name = _decoded(upload, "an upload")
+        directory = paths.child(self._collector, name)
+        resolved = self._resolve(path)
+        if not (len(name) == 32 and name.isalnum()):
+            raise _unknown_upload(name, resolved)
+        try:
+            target = self._target(directory, name)
+        except FileNotFoundError:
+            raise _unknown_upload(name, resolved) from None
+        if target != resolved:
+            raise ValueError(f"upload {name} is of {target!r}, not of {resolved!r}")
+        return directory
+
+    def _target(self, directory: str, name: str) -> str:
+        with self._filesystem.open(paths.child(directory, _TARGET)) as stream:
+            text = stream.read()
+        if not text:  # begun this moment, or its writer died: nobody holds its id
+            raise _unknown_upload(name, directory)
+        return str(json.loads(text))
+
+    def _create(self, path: str) -> FSDataOutputStream:
+        """Create a file in the directory of an upload: if that is gone, so is the upload."""
+        return self._filesystem.create(path, overwrite=False, recursive=False)
+
+    def _join(self, directory: str, parts: list[tuple[str, int]], joined: str) -> None:
+        with self._create(joined) as out:
+            for name, length in parts:
+                with self._filesystem.open(paths.child(directory, name)) as part:
+                    copied = _copy(part, out)
+                if copied != length:
+                    message = f"part {name} has {copied} bytes, not the {length} that were put"
+                    raise OSError(errno.EIO, message, joined)
+            out.hsync()
+
+    def _publish(self, directory: str, joined: str, path: str) -> None:
+        """Rename to the path; of several that complete one upload at once, one may."""
+        target, taken = paths.child(directory, _TARGET), paths.child(directory, _TAKEN)
+        try:
+            self._filesystem.rename(target, taken, Rename.NONE)
+        except FileNotFoundError:
+            raise _unknown_upload(paths.basename(directory), path) from None
+        try:
+            self._filesystem.rename(joined, path, Rename.OVERWRITE)
+        except BaseException:
+            self._filesystem.rename(taken, target, Rename.NONE)
+            raise
+
+    def _end(self, directory: str) -> None:
+        # Without its target the upload is unknown, and of several that end it at once, one does.
+        if not self._filesystem.delete(paths.child(directory, _TARGET)):
+            raise _unknown_upload(paths.basename(directory), directory)
+        self._remove(directory)
+
+    def _remove(self, directory: str) -> None:
+        self._filesystem.delete(directory, recursive=True)
+        with contextlib.suppress(OSError):  # other uploads are in it
+            self._filesystem.delete(self._collector)
+
+
+def _unknown_upload(name: str, path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, f"no such upload: {name}", path)
+
+
+def _decoded(handle: bytes, what: str) -> str:
+    if not isinstance(handle, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{what} must be bytes, not {type(handle).__name__}")
+    text = bytes(handle).decode("ascii", "replace")
+    if not text:
+        raise ValueError(f"{what} must not be empty")
+    return text
+
+
+def _checked_number(number: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"the number of a part must be int, not {type(number).__name__}")
+    if number < 1:
+        raise ValueError(f"the number of a part must be 1 or more, not {number}")
+    return number
+
+
+def _checked_parts(parts: Mapping[int, bytes]) -> list[tuple[str, int]]:
+    """Return the names and lengths of the parts in order."""
+    if not parts:
+        raise ValueError("an upload cannot be completed without parts")
+    chosen = []
+    for number in sorted(_checked_number(number) for number in parts):
+        name, length = _part(_decoded(parts[number], "a part"))
+        if name.partition(".")[0] != str(number):
+            raise ValueError(f"part {name} was not put as number {number}")
+        chosen.append((name, length))
+    return chosen
+
+
+def _part(text: str) -> tuple[str, int]:
+    decoded: Any = None
+    with contextlib.suppress(ValueError):
+        decoded = json.loads(text)
+    if not (isinstance(decoded, list) and [type(item) for item in decoded] == [str, int]):
+        raise ValueError(f"not a part: {text!r}")
+    name, length = decoded
+    number, _, identity = name.partition(".")
+    if not (number.isdecimal() and len(identity) == 32 and identity.isalnum()):
+        raise ValueError(f"not a part: {text!r}")
+    return name, length
+
+
+def _copy(data: Buffer | BinaryIO, out: FSDataOutputStream) -> int:
+    """Write all of `data`; how many bytes it was."""
+    read = getattr(data, "read", None)
+    if read is None:
+        return out.write(memoryview(data).cast("B"))  # type: ignore[arg-type]
+    return sum(out.write(piece) for piece in _pieces(read))
+
+
+def _pieces(read: Any) -> Iterator[bytes]:
+    while piece := read(_COPY_BYTES):
+        yield piece

@@ -1,0 +1,270 @@
+"""MPU: files made of parts."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+
+import hflush
+import pytest
+from hflush import capabilities
+from hflush.multipart import COLLECTOR, MultipartUploader
+from support.data import dataset
+from support.listing import on_disk
+from support.stores import Store
+from support.waiting import together
+
+HERE = pytest.mark.stores("raw")
+
+
+@pytest.fixture
+def uploader(store: Store) -> MultipartUploader:
+    return store.fs.create_multipart_uploader(store.root)
+
+
+@pytest.mark.rule("MPU-9", "MPU-1")
+def test_capability_tells_the_truth(store: Store):
+    """The uploader is offered exactly where the capability says so, else refused by name."""
+    offered = store.fs.has_path_capability(store.root, capabilities.MULTIPART_UPLOADER)
+    assert offered == store.options["supports-multipartuploader"] == (store.name == "raw")
+    if offered:
+        assert store.fs.create_multipart_uploader(store.root).start_upload(store.path("file"))
+        return
+    with pytest.raises(io.UnsupportedOperation, match="create_multipart_uploader .* crc") as refusal:
+        store.fs.create_multipart_uploader(store.root)
+    assert refusal.value.filename == store.root
+
+
+@HERE
+@pytest.mark.rule("MPU-1")
+@pytest.mark.parametrize("numbers", [[1], [1, 2, 3], [3, 2, 1], [10_000, 7, 400, 20]])
+def test_parts_are_joined_in_order(store: Store, uploader: MultipartUploader, path: str, numbers):
+    """Parts go together by number, with gaps, however they were sent; nothing is seen before."""
+    upload = uploader.start_upload(path)
+    parts = {}
+    for number in numbers:
+        data = dataset(70_000 + number)
+        sent = io.BytesIO(data) if number % 2 else memoryview(data)
+        parts[number] = uploader.put_part(upload, path, number, number == max(numbers), sent)
+        assert not store.fs.exists(path)
+        assert on_disk(store.root)[0] == COLLECTOR
+    handle = uploader.complete(upload, path, parts)
+    assert store.read(path) == b"".join(dataset(70_000 + number) for number in sorted(numbers))
+    with store.fs.open_path_handle(handle) as reader:
+        assert reader.read() == store.read(path)
+    assert on_disk(store.root) == ["file"]
+
+
+@HERE
+@pytest.mark.rule("MPU-1")
+def test_an_existing_file_is_replaced_at_complete(store: Store, uploader, path: str):
+    """A file at the path stays until the upload completes; missing parents are made."""
+    store.write(path, b"old")
+    deep = store.path("a", "b", "file")
+    for target in (path, deep):
+        upload = uploader.start_upload(target)
+        part = uploader.put_part(upload, target, 1, True, b"new")
+        assert store.read(path) == (b"old" if target == path else b"new")
+        uploader.complete(upload, target, {1: part})
+        assert store.read(target) == b"new"
+
+
+@HERE
+@pytest.mark.rule("MPU-2")
+def test_handles_serve_another_process(store: Store, uploader, path: str):
+    """An upload begun here gets a part and is completed elsewhere, by pickled handles."""
+    upload = uploader.start_upload(path)
+    first = uploader.put_part(upload, path, 1, False, b"here,")
+    assert upload
+    assert first
+    assert all(type(handle) is bytes for handle in (upload, first))
+    snippet = """
+import pickle
+upload, first = pickle.loads(handles)
+uploader = fs.create_multipart_uploader(root)
+second = uploader.put_part(upload, path, 2, True, b'there')
+uploader.complete(upload, path, {1: first, 2: second})
+"""
+    handles = pickle.dumps((upload, first))
+    store.second_client().run(snippet, handles=handles, root=store.root, path=path)
+    assert store.read(path) == b"here,there"
+
+
+@HERE
+@pytest.mark.rule("MPU-2")
+@pytest.mark.parametrize(
+    ("upload", "expected"),
+    [
+        (b"", ValueError),
+        (b"0" * 32, FileNotFoundError),
+        (b"../" * 10 + b"ab", FileNotFoundError),
+        ("text", TypeError),
+    ],
+)
+def test_bad_uploads_are_refused(store: Store, uploader, path: str, upload, expected):
+    """An empty handle is ValueError, an unknown one FileNotFoundError, in every call."""
+    known = uploader.start_upload(path)
+    part = uploader.put_part(known, path, 1, True, b"data")
+    with pytest.raises(expected):
+        uploader.put_part(upload, path, 1, True, b"data")
+    with pytest.raises(expected):
+        uploader.complete(upload, path, {1: part})
+    with pytest.raises(expected):
+        uploader.abort(upload, path)
+    uploader.abort(known, path)
+    assert on_disk(store.root) == []
+
+
+@HERE
+@pytest.mark.rule("MPU-3")
+def test_bad_completions_are_refused(store: Store, uploader, path: str):
+    """No parts, part 0 and one part twice are ValueError; the upload can still complete."""
+    upload = uploader.start_upload(path)
+    part = uploader.put_part(upload, path, 1, True, b"data")
+    for parts in ({}, {0: part}, {-1: part}, {1: part, 2: part}, {1: b""}, {1: b"[1]"}):
+        with pytest.raises(ValueError, match=r"part|upload"):
+            uploader.complete(upload, path, parts)
+    for number in (0, -1):
+        with pytest.raises(ValueError, match="1 or more"):
+            uploader.put_part(upload, path, number, True, b"data")
+    with pytest.raises(ValueError, match="not of"):
+        uploader.complete(upload, store.path("other"), {1: part})
+    with pytest.raises(FileNotFoundError):
+        uploader.complete(upload, path, {1: part[:-8] + b'0000", 4]'})
+    assert not store.fs.exists(path)
+    uploader.complete(upload, path, {1: part})
+    assert store.read(path) == b"data"
+
+
+@HERE
+@pytest.mark.rule("MPU-3")
+def test_parts_that_are_not_listed_are_left_out(store: Store, uploader, path: str):
+    """Only listed parts are in the file; of a number put twice, the one that is listed."""
+    upload = uploader.start_upload(path)
+    first = uploader.put_part(upload, path, 1, False, b"first,")
+    uploader.put_part(upload, path, 2, False, b"dropped,")
+    older = uploader.put_part(upload, path, 3, True, b"older")
+    uploader.put_part(upload, path, 3, True, b"newer")
+    uploader.complete(upload, path, {3: older, 1: first})
+    assert store.read(path) == b"first,older"
+    assert on_disk(store.root) == ["file"]
+
+
+@HERE
+@pytest.mark.rule("MPU-4")
+@pytest.mark.parametrize("empty", [b"", io.BytesIO()], ids=["bytes", "file"])
+def test_an_empty_part_makes_an_empty_file(store: Store, uploader, path: str, empty):
+    """A part without bytes is a part."""
+    upload = uploader.start_upload(path)
+    uploader.complete(upload, path, {1: uploader.put_part(upload, path, 1, True, empty)})
+    assert store.fs.get_file_status(path).length == 0
+
+
+@HERE
+@pytest.mark.rule("MPU-5", "MPU-6")
+@pytest.mark.parametrize("ending", ["complete", "abort"])
+@pytest.mark.parametrize("parts", [0, 2])
+def test_an_ended_upload_is_unknown(store: Store, uploader, path: str, ending: str, parts: int):
+    """After complete or abort every call on the upload is FileNotFoundError, as declared."""
+    assert store.options["finalize-consumes-upload-id"] is True
+    upload = uploader.start_upload(path)
+    put = {n: uploader.put_part(upload, path, n, n == parts, b"x") for n in range(1, parts + 1)}
+    if ending == "complete":
+        put = put or {1: uploader.put_part(upload, path, 1, True, b"x")}
+        uploader.complete(upload, path, put)
+    else:
+        uploader.abort(upload, path)
+    before = on_disk(store.root)
+    assert before == (["file"] if ending == "complete" else [])
+    with pytest.raises(FileNotFoundError):
+        uploader.put_part(upload, path, 1, True, b"data")
+    with pytest.raises(FileNotFoundError):
+        uploader.complete(upload, path, put or {1: b'["1.' + b"0" * 32 + b'", 1]'})
+    with pytest.raises(FileNotFoundError):
+        uploader.abort(upload, path)
+    assert on_disk(store.root) == before
+
+
+@HERE
+@pytest.mark.rule("MPU-7")
+def test_concurrent_uploads_to_one_path(store: Store, uploader, path: str):
+    """Uploads to one path run side by side; the file is exactly one of them."""
+    contents = [bytes([value]) * 300_000 for value in range(4)]
+
+    def send(content: bytes) -> None:
+        upload = uploader.start_upload(path)
+        part = uploader.put_part(upload, path, 1, True, content)
+        uploader.complete(upload, path, {1: part})
+
+    together(*(lambda content=content: send(content) for content in contents))
+    assert store.read(path) in contents
+    assert on_disk(store.root) == ["file"]
+
+
+@HERE
+@pytest.mark.rule("MPU-6", "MPU-7")
+def test_one_of_several_completions_wins(store: Store, uploader, path: str):
+    """Completed by four threads at once, an upload is completed by one."""
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+
+    def complete() -> bool:
+        try:
+            uploader.complete(upload, path, parts)
+        except FileNotFoundError:
+            return False
+        return True
+
+    assert sum(together(*[complete] * 4)) == 1
+    assert store.read(path) == b"data"
+
+
+@HERE
+@pytest.mark.rule("MPU-8")
+def test_directory_in_the_way(store: Store, uploader, path: str):
+    """A directory at the path makes complete fail; abort still works, and so would complete."""
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    store.fs.mkdirs(path)
+    with pytest.raises(hflush.PathIsDirectoryError):
+        uploader.complete(upload, path, parts)
+    with pytest.raises(hflush.PathIsDirectoryError):
+        uploader.start_upload(path)
+    uploader.abort(upload, path)
+    assert on_disk(store.root) == ["file"]
+    assert os.path.isdir(path)
+
+
+@HERE
+@pytest.mark.rule("MPU-5")
+def test_abort_uploads_under_path(store: Store, uploader):
+    """The uploads at and below a path end; others go on."""
+    inside = [store.path("a"), store.path("a", "b"), store.path("a", "c", "d")]
+    begun = {target: uploader.start_upload(target) for target in [*inside, store.path("ab")]}
+    assert sorted(target for _, target in uploader.uploads()) == sorted(begun)
+    assert uploader.abort_uploads_under_path(store.path("a")) == 3
+    assert uploader.uploads() == [(begun[store.path("ab")], store.path("ab"))]
+    with pytest.raises(ValueError, match="not below"):
+        uploader.start_upload("/elsewhere")
+    with uploader:
+        uploader.abort(begun[store.path("ab")], store.path("ab"))
+    assert on_disk(store.root) == []
+
+
+@HERE
+@pytest.mark.shim
+@pytest.mark.rule("MPU-1")
+def test_complete_syncs_before_it_publishes(faults, store: Store, uploader, path: str):
+    """The joined file is on disk before it is renamed; one that cannot be is not published."""
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    rule = faults.fail("sync", 5, "*/joined.*", limit=1)
+    with pytest.raises(OSError, match="Input/output error"):
+        uploader.complete(upload, path, parts)
+    assert rule.applied == 1
+    assert not store.fs.exists(path)
+    uploader.complete(upload, path, parts)
+    synced = [c for c in faults.calls("sync") if c.name.startswith("joined") and not c.result]
+    assert synced
+    assert store.read(path) == b"data"

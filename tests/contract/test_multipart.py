@@ -131,7 +131,7 @@ def test_bad_completions_are_refused(store: Store, uploader, path: str):
     with pytest.raises(ValueError, match="not of"):
         uploader.complete(upload, store.path("other"), {1: part})
     with pytest.raises(FileNotFoundError):
-        uploader.complete(upload, path, {1: part[:-8] + b'0000", 4]'})
+        uploader.complete(upload, path, {1: part[:-9] + b'0000", 4]'})
     assert not store.fs.exists(path)
     uploader.complete(upload, path, {1: part})
     assert store.read(path) == b"data"

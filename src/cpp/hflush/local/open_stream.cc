@@ -18,7 +18,7 @@
 namespace hflush::local {
 namespace {
 
-// A file opened for writing. What was in it is still there until truncate().
+// A file opened for writing. What was in it is still there until cut().
 struct OpenedFile {
   Descriptor descriptor;
   bool is_new = false;
@@ -88,9 +88,10 @@ Result<OpenedFile> open_file(const std::string& path, const CreateOptions& optio
   return opened;
 }
 
-// Cuts a regular file; pipes and devices have nothing to cut.
-Status truncate(int descriptor, off_t size, const std::string& path) {
-  if (::ftruncate(descriptor, size) == 0 || errno == EINVAL) return {};
+// Cuts what an existing file holds; pipes and devices hold nothing. A new file is left alone: ext4
+// starts writing a file back at close if it was ever truncated, which halves the speed.
+Status cut(const OpenedFile& file, int descriptor, off_t size, const std::string& path) {
+  if (file.is_new || ::ftruncate(descriptor, size) == 0 || errno == EINVAL) return {};
   return Status::from_errno(errno, "truncate", path);
 }
 
@@ -108,7 +109,7 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
 
 StreamResult create_raw(const std::string& path, const CreateOptions& options) {
   HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
-  HFLUSH_RETURN_IF_ERROR(truncate(file.descriptor.get(), 0, path));
+  HFLUSH_RETURN_IF_ERROR(cut(file, file.descriptor.get(), 0, path));
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
@@ -151,8 +152,8 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
   // whole until nothing but cutting it is left to do. The header makes an open empty file verify.
   mark_unfinished(sums_descriptor);
   Status ready = destination->flush();
-  if (ready.ok()) ready = truncate(sums_descriptor, kSidecarHeaderSize, sidecar);
-  if (ready.ok()) ready = truncate(file_descriptor, 0, path);
+  if (ready.ok()) ready = cut(*sums, sums_descriptor, kSidecarHeaderSize, sidecar);
+  if (ready.ok()) ready = cut(file, file_descriptor, 0, path);
   if (!ready.ok()) {
     if (sums->is_new) ::unlink(sidecar.c_str());
     if (file.is_new) ::unlink(path.c_str());

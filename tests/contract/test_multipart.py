@@ -31,7 +31,9 @@ def test_capability_tells_the_truth(store: Store):
     if offered:
         assert store.fs.create_multipart_uploader(store.root).start_upload(store.path("file"))
         return
-    with pytest.raises(io.UnsupportedOperation, match="create_multipart_uploader .* crc") as refusal:
+    with pytest.raises(
+        io.UnsupportedOperation, match=r"create_multipart_uploader .* crc"
+    ) as refusal:
         store.fs.create_multipart_uploader(store.root)
     assert refusal.value.filename == store.root
 

@@ -573,7 +573,7 @@ class MetadataLog(Generic[T]):
             try:
                 self._write(path, content)
                 return True
-            except NotDurableError:
+            except NotDurableError:  # noqa: PERF203
                 raise
             except FileExistsError as conflict:
                 if self._stored(path) is None:

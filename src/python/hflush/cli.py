@@ -1,0 +1,254 @@
+"""The command ``hflush``: write, read and look after files of any store.
+
+Exit codes: 0, 1 for a failure (``hflush: <operation>: <path>: <reason>`` on standard error), 2 for
+wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from .configuration import Configuration
+from .filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .status import FileStatus
+
+__all__ = ["main"]
+
+_COPY_BYTES = 1 << 20
+_FOLLOW_INTERVAL_S = 0.2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process unless given.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as ended:  # argparse has said why
+        return int(ended.code or 0)
+    conf = Configuration()
+    try:
+        conf.update(dict(_key_value(text) for text in arguments.conf))
+        arguments.run(arguments, conf)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on: nothing is left to say
+        return 1
+    except (OSError, ValueError) as failure:
+        print(_message(arguments, failure), file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+def _message(arguments: argparse.Namespace, failure: Exception) -> str:
+    path = getattr(failure, "filename", None) or getattr(arguments, "path", "")
+    reason = getattr(failure, "strerror", None) or str(failure)
+    return f"hflush: {arguments.operation}: {path}: {reason}"
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"-D takes key=value, not {text!r}")
+    return key, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hflush", description="Files of local and Hadoop stores.")
+    parser.add_argument(
+        "-D", dest="conf", action="append", default=[], metavar="key=value", help="set a Hadoop key"
+    )
+    operations = parser.add_subparsers(dest="operation", required=True, metavar="operation")
+
+    def operation(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        sub = operations.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    put = operation("put", _put, "Write a file from a local file, or from standard input (-).")
+    put.add_argument("source")
+    put.add_argument("path")
+    put.add_argument("--sync", action="store_true", help="put it on disk before it is closed")
+    put.add_argument(
+        "--overwrite", action=argparse.BooleanOptionalAction, default=True, help="replace a file"
+    )
+    cat = operation("cat", _cat, "Write files to standard output.")
+    cat.add_argument("path", nargs="+")
+    ls = operation("ls", _ls, "List a directory or what matches a pattern.")
+    ls.add_argument("path")
+    ls.add_argument("-r", "--recursive", action="store_true", help="list all files below")
+    tail = operation("tail", _tail, "Write the last kilobyte of a file to standard output.")
+    tail.add_argument("path")
+    tail.add_argument("-f", "--follow", action="store_true", help="and what is added to it")
+    stat = operation("stat", _stat, "Tell what is known of a path.")
+    stat.add_argument("path")
+    mv = operation("mv", _mv, "Move a file or a directory.")
+    mv.add_argument("path")
+    mv.add_argument("target")
+    rm = operation("rm", _rm, "Remove files, and directories with -r.")
+    rm.add_argument("path", nargs="+")
+    rm.add_argument("-r", "--recursive", action="store_true", help="with everything in them")
+    rm.add_argument("-f", "--force", action="store_true", help="a missing one is fine")
+    mkdir = operation("mkdir", _mkdir, "Make directories and their missing parents.")
+    mkdir.add_argument("path", nargs="+")
+    checksum = operation("checksum", _checksum, "Tell the checksum of a file's content.")
+    checksum.add_argument("path")
+    lease = operation("recover-lease", _recover_lease, "Take a file from a writer that is gone.")
+    lease.add_argument("path")
+    uploads = operation("uploads", _uploads, "List the multipart uploads of a directory.")
+    uploads.add_argument("path")
+    uploads.add_argument("--abort", action="store_true", help="abort them")
+    return parser
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+
+def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    with (
+        _input(arguments.source) as source,
+        fs.create(arguments.path, overwrite=arguments.overwrite) as out,
+    ):
+        while part := source.read(_COPY_BYTES):
+            out.write(part)
+        if arguments.sync:
+            out.hsync()
+
+
+def _input(source: str) -> BinaryIO:
+    if source == "-":
+        return open(0, "rb", closefd=False)
+    return open(source, "rb")
+
+
+def _cat(arguments: argparse.Namespace, conf: Configuration) -> None:
+    for path in arguments.path:
+        with FileSystem.get(path, conf).open(path) as stream:
+            while part := stream.read(_COPY_BYTES):
+                sys.stdout.buffer.write(part)
+
+
+def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    if arguments.recursive:
+        found = list(fs.list_files(arguments.path, recursive=True))
+    elif fs.exists(arguments.path):
+        found = fs.list_status(arguments.path)
+    else:
+        found = fs.glob_status(arguments.path) or [fs.get_file_status(arguments.path)]
+    for status in sorted(found, key=lambda status: status.path):
+        _say(
+            f"{_mode(status)} {status.owner:8} {status.group:8} {status.length:12} "
+            f"{_time(status)} {status.path}"
+        )
+
+
+def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    position = max(0, fs.get_file_status(arguments.path).length - 1024)
+    while True:
+        with fs.open(arguments.path) as stream:  # anew: an open reader need not see growth
+            length = stream.seek(0, os.SEEK_END)
+            if length < position:  # it was truncated or replaced
+                position = 0
+            stream.seek(position)
+            while part := stream.read(_COPY_BYTES):
+                position += len(part)
+                sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+        if not arguments.follow:
+            return
+        time.sleep(_FOLLOW_INTERVAL_S)
+
+
+def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
+    status = FileSystem.get(arguments.path, conf).get_file_status(arguments.path)
+    for name, value in (
+        ("path", status.path),
+        ("kind", status.kind),
+        ("length", status.length),
+        ("modified", _time(status)),
+        ("permission", _mode(status)),
+        ("owner", status.owner),
+        ("group", status.group),
+        ("replication", status.replication),
+        ("block size", status.block_size),
+    ):
+        _say(f"{name}: {value}")
+
+
+def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
+    if not FileSystem.get(arguments.path, conf).rename(arguments.path, arguments.target):
+        raise OSError(f"not moved to {arguments.target}")
+
+
+def _rm(arguments: argparse.Namespace, conf: Configuration) -> None:
+    for path in arguments.path:
+        removed = FileSystem.get(path, conf).delete(path, arguments.recursive)
+        if not removed and not arguments.force:
+            import errno
+
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _mkdir(arguments: argparse.Namespace, conf: Configuration) -> None:
+    for path in arguments.path:
+        FileSystem.get(path, conf).mkdirs(path)
+
+
+def _checksum(arguments: argparse.Namespace, conf: Configuration) -> None:
+    checksum = FileSystem.get(arguments.path, conf).get_file_checksum(arguments.path)
+    _say(f"{checksum.algorithm} {checksum.value.hex()} {arguments.path}")
+
+
+def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
+    closed = FileSystem.get(arguments.path, conf).recover_lease(arguments.path)
+    _say("closed" if closed else "recovery goes on")
+
+
+def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    with fs.create_multipart_uploader(arguments.path) as uploader:
+        if arguments.abort:
+            _say(f"{uploader.abort_uploads_under_path(arguments.path)} aborted")
+            return
+        for upload, path in uploader.uploads():
+            _say(f"{upload.decode('ascii')} {path}")
+
+
+# --- output --------------------------------------------------------------------------------------
+
+
+def _say(line: str) -> None:
+    sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
+
+
+def _mode(status: FileStatus) -> str:
+    import stat
+
+    kinds = {"directory": stat.S_IFDIR, "symlink": stat.S_IFLNK, "file": stat.S_IFREG}
+    return stat.filemode(kinds.get(status.kind, 0) | status.permission)
+
+
+def _time(status: FileStatus) -> str:
+    moment = time.gmtime(status.modification_time_ns // 1_000_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

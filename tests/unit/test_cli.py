@@ -1,0 +1,145 @@
+"""The command, run as a user runs it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import hflush
+import pytest
+from support.waiting import wait_until
+
+COMMAND = [sys.executable, "-m", "hflush.cli"]
+
+
+def run(*arguments: object, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *map(str, arguments)], input=data, capture_output=True)
+
+
+def fine(*arguments: object, data: bytes = b"") -> str:
+    done = run(*arguments, data=data)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def refused(*arguments: object) -> str:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (1, b"")
+    text = done.stderr.decode()
+    assert text.count("\n") == 1
+    return text
+
+
+def test_put_and_cat(tmp_path: Path):
+    """From a file or standard input, to standard output; overwriting can be forbidden."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"one")
+    fine("put", source, target, "--sync")
+    fine("put", "-", tmp_path / "two", data=b"two")
+    assert fine("cat", target, f"file://{tmp_path}/two") == "onetwo"
+    text = refused("put", "--no-overwrite", "-", target)
+    assert text.startswith(f"hflush: put: {target}: ")
+    assert "exists" in text
+    fine("put", "--overwrite", "-", target, data=b"new")
+    assert target.read_bytes() == b"new"
+    fine("-D", "fs.file.checksum=true", "put", "-", target, data=b"summed")
+    assert (tmp_path / ".target.crc").exists()
+    assert "No such file" in refused("put", tmp_path / "missing", target)
+
+
+def test_looking(tmp_path: Path):
+    """ls, stat and checksum."""
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "deep").write_bytes(b"1234")
+    (tmp_path / "a").write_bytes(b"data")
+    assert [line.split()[-1] for line in fine("ls", tmp_path).splitlines()] == [
+        f"{tmp_path}/a",
+        f"{tmp_path}/b",
+    ]
+    assert fine("ls", f"{tmp_path}/[a]").endswith(f" {tmp_path}/a\n")
+    assert len(fine("ls", "-r", tmp_path).splitlines()) == 2
+    assert "length: 4\n" in fine("stat", tmp_path / "a")
+    assert fine("-D", "fs.file.checksum=true", "checksum", tmp_path / "a").startswith("COMPOSITE")
+    assert "not supported by raw local files" in refused("checksum", tmp_path / "a")
+    for operation in ("ls", "stat", "cat"):
+        text = refused(operation, tmp_path / "missing")
+        assert text.startswith(f"hflush: {operation}: {tmp_path}/missing: ")
+
+
+def test_changing(tmp_path: Path):
+    """mkdir, mv and rm."""
+    fine("mkdir", tmp_path / "a" / "b", tmp_path / "c")
+    (tmp_path / "c" / "file").touch()  # an empty directory would be replaced
+    fine("mv", tmp_path / "a" / "b", tmp_path / "c")
+    assert (tmp_path / "c" / "b").is_dir()
+    assert "not empty" in refused("rm", tmp_path / "c")
+    fine("rm", "-r", tmp_path / "c", tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+    assert refused("rm", tmp_path / "c") == f"hflush: rm: {tmp_path}/c: No such file or directory\n"
+    fine("rm", "-f", tmp_path / "c")
+    refused("mv", tmp_path / "c", tmp_path / "d")
+
+
+def test_tail_follows(tmp_path: Path):
+    """tail -f writes what is added, and starts again when the file shrinks, until interrupted."""
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 2000 + b"end\n")
+    assert fine("tail", path) == "x" * 1020 + "end\n"
+    output = tmp_path / "output"
+    with output.open("wb") as sink:
+        process = subprocess.Popen([*COMMAND, "tail", "-f", str(path)], stdout=sink)
+    try:
+        wait_until(lambda: output.read_bytes().endswith(b"end\n"), "the end is there")
+        with hflush.append(path) as out:
+            out.write(b"more\n")
+            out.hflush()
+            wait_until(lambda: output.read_bytes().endswith(b"more\n"), "growth is followed")
+        path.write_bytes(b"anew\n")
+        wait_until(lambda: output.read_bytes().endswith(b"anew\n"), "a new start is seen")
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+
+
+def test_uploads(tmp_path: Path):
+    """Uploads are listed and aborted; where there are none, the refusal says so."""
+    fs = hflush.FileSystem.get("file:///")
+    upload = fs.create_multipart_uploader(tmp_path).start_upload(tmp_path / "file")
+    assert fine("uploads", tmp_path) == f"{upload.decode()} {tmp_path}/file\n"
+    assert fine("uploads", "--abort", tmp_path) == "1 aborted\n"
+    assert fine("uploads", tmp_path) == ""
+    assert "not supported by" in refused("uploads", f"file+crc://{tmp_path}")
+
+
+def test_refusals(tmp_path: Path):
+    """Leases, other schemes and bad keys are refused in one line."""
+    text = refused("recover-lease", tmp_path / "file")
+    assert text == (
+        f"hflush: recover-lease: {tmp_path}/file: "
+        "recover_lease is not supported by raw local files\n"
+    )
+    assert "no file system for scheme 'hdfs'" in refused("ls", "hdfs://host/")
+    assert "key=value" in refused("-D", "nonsense", "ls", tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["put", "-"], ["ls", "--colour", "/"]])
+def test_usage(arguments: list[str]):
+    """Wrong usage is 2, with the usage on standard error."""
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"usage: hflush")
+
+
+def test_installed(tmp_path: Path):
+    """The script of the package and main() are the same command."""
+    from hflush.cli import main
+
+    script = Path(sys.executable).with_name("hflush")
+    if script.exists():
+        done = subprocess.run([script, "mkdir", tmp_path / "a"], capture_output=True)
+        assert done.returncode == 0
+    assert main(["mkdir", str(tmp_path / "b")]) == 0
+    assert main(["ls", str(tmp_path / "missing")]) == 1
+    assert main(["fly"]) == 2

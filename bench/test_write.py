@@ -27,7 +27,10 @@ class OsWriter:
         return os.write(self._descriptor, data)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        """Close; like every file object, twice does no harm."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def small_writes(size: int, calls: int) -> Callable[[Any], None]:

@@ -50,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(metavar="command")
 
-    def command(name: str, run: Callable[..., object], about: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, run: Callable[..., object] | None, about: str
+    ) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=about, description=about)
         added.set_defaults(run=run)
         return added
@@ -69,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     sanitize.add_argument("--bounded", action="store_true", help="leave the slow tests out")
     sanitize.add_argument("kinds", nargs="*", metavar="kind", help="address, undefined, thread")
     command("docs", _docs, "write docs/performance.md, docs/conformance.md and README's figures")
-    command("help", None, "this text")  # type: ignore[arg-type]
+    command("help", None, "this text")
     return parser
 
 

@@ -92,8 +92,8 @@ class ChecksummedDestination final : public Destination {
       data_.cut(covered_);
       static_cast<void>(sidecar_->truncate(sidecar_length(covered_, bytes_per_checksum_)));
     }
-    outcome = first_failure(std::move(outcome), data_.close());
-    return first_failure(std::move(outcome), close_file(*sidecar_, sidecar_path_));
+    outcome = first_failure(outcome, data_.close());
+    return first_failure(outcome, close_file(*sidecar_, sidecar_path_));
   }
 
  private:

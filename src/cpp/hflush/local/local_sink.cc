@@ -137,7 +137,7 @@ void LocalSink::finish(stream::SinkEvents& events) {
   if (broken_) return;
   Status outcome = options_.sync_on_close ? make_durable() : Status();
   closed_ = true;
-  outcome = first_failure(std::move(outcome), destination_->close());
+  outcome = first_failure(outcome, destination_->close());
   if (outcome.ok()) {
     events.finished();
   } else {

@@ -103,7 +103,7 @@ void OutputStream::failed(Status failure) {
 
 void OutputStream::break_locked(Status failure) {
   ++write_exceptions_;
-  failure_ = first_failure(std::move(failure_), std::move(failure));
+  failure_ = first_failure(failure_, std::move(failure));
   move_locked(Event::kBroke);
   changed_.notify_all();
 }

@@ -51,7 +51,6 @@ py::str text_of(const std::string& path) {
 }
 
 // --- files
-// -----------------------------------------------------------------------------------------
 
 std::uint64_t position_of(std::int64_t position) {
   if (position < 0) {
@@ -97,7 +96,6 @@ void register_input_file(py::module_& module) {
 }
 
 // --- name spaces
-// -----------------------------------------------------------------------------------
 
 void register_local_status(py::module_& module) {
   py::class_<LocalStatus>(module, "LocalStatus", py::is_final())
@@ -179,7 +177,6 @@ py::class_<Names> add_namespace(py::module_& module, const char* name) {
 }
 
 // --- streams
-// ---------------------------------------------------------------------------------------
 
 local::CreateOptions create_options(bool overwrite, bool create_parent, mode_t permission,
                                     bool sync_on_close) {

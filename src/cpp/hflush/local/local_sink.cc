@@ -41,41 +41,62 @@ std::size_t LocalSink::put(std::span<stream::Packet> packets, ByteView tail,
     return 0;  // the caller copies, and comes back
   std::size_t taken = 0;
   if (drainer == Drainer::kCaller || !enqueue(packets, events)) {
-    wait_for_worker();
+    settle(events);
     if (write(packets, tail, events)) taken = tail.size();
   }
   policy_.caller_left(clock_.now());
   return taken;
 }
 
-// Queues the packets and makes sure that a worker task is under way; false if none can be had.
+// Queues the packets and calls a worker; false if the caller had better write them. A worker that
+// was called a whole batch ago and has not begun finds no processor to run on.
 bool LocalSink::enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events) {
-  MutexLock lock(mutex_);
-  if (!worker_busy_) {
-    worker_busy_ = executor_.run([this, &events] { drain(events); });
-    if (!worker_busy_) return false;
+  MutexLock lock(queue_->mutex);
+  if (queue_->worker == Worker::kCalled) return false;
+  if (queue_->worker == Worker::kIdle) {
+    if (!call_worker(events)) return false;
+    queue_->worker = Worker::kCalled;
   }
-  queue_.insert(queue_.end(), std::make_move_iterator(packets.begin()),
-                std::make_move_iterator(packets.end()));
+  queue_->packets.insert(queue_->packets.end(), std::make_move_iterator(packets.begin()),
+                         std::make_move_iterator(packets.end()));
   return true;
 }
 
-void LocalSink::drain(stream::SinkEvents& events) {
-  MutexLock lock(mutex_);
-  while (!queue_.empty()) {
+// While a worker is kWriting the sink waits for it, so that only then the task may use the sink.
+bool LocalSink::call_worker(stream::SinkEvents& events) {
+  return executor_.run([this, &events, queue = queue_] {
+    MutexLock lock(queue->mutex);
+    if (queue->worker == Worker::kCalled) drain(*queue, events);
+  });
+}
+
+void LocalSink::drain(Queue& queue, stream::SinkEvents& events) {
+  queue.worker = Worker::kWriting;
+  while (!queue.packets.empty()) {
     std::vector<stream::Packet> batch;
-    batch.swap(queue_);
-    const MutexUnlock unlock(mutex_);
+    batch.swap(queue.packets);
+    const MutexUnlock unlock(queue.mutex);
     if (write(batch, {}, events)) worker_writes_.fetch_add(1, std::memory_order_relaxed);
     batch.clear();
   }
-  worker_busy_ = false;
-  drained_.notify_all();
+  queue.worker = Worker::kIdle;
+  queue.changed.notify_all();
 }
 
-void LocalSink::wait_for_worker() {
-  MutexLock lock(mutex_);
-  while (worker_busy_) drained_.wait(mutex_);
+// Waits for a worker that writes, and takes back what none has begun.
+std::vector<stream::Packet> LocalSink::take_back() {
+  std::vector<stream::Packet> batch;
+  MutexLock lock(queue_->mutex);
+  while (queue_->worker == Worker::kWriting) queue_->changed.wait(queue_->mutex);
+  queue_->worker = Worker::kIdle;
+  batch.swap(queue_->packets);
+  return batch;
+}
+
+// Everything that was put is written.
+void LocalSink::settle(stream::SinkEvents& events) {
+  const std::vector<stream::Packet> batch = take_back();
+  if (!batch.empty()) write(batch, {}, events);
 }
 
 bool LocalSink::write(std::span<const stream::Packet> packets, ByteView tail,
@@ -99,7 +120,7 @@ bool LocalSink::write(std::span<const stream::Packet> packets, ByteView tail,
 }
 
 void LocalSink::sync(stream::Level level, stream::SinkEvents& events) {
-  wait_for_worker();
+  settle(events);
   if (broken_) return;  // failed() was reported when it broke
   Status done;
   switch (level) {
@@ -133,7 +154,7 @@ Status LocalSink::make_durable() {
 }
 
 void LocalSink::finish(stream::SinkEvents& events) {
-  wait_for_worker();
+  settle(events);
   if (broken_) return;
   Status outcome = options_.sync_on_close ? make_durable() : Status();
   closed_ = true;
@@ -147,7 +168,7 @@ void LocalSink::finish(stream::SinkEvents& events) {
 }
 
 Status LocalSink::abandon() noexcept {
-  wait_for_worker();
+  take_back().clear();
   if (std::exchange(closed_, true)) return {};
   return destination_->close();
 }

@@ -1,12 +1,11 @@
 // LocalSink: the sink of a local file, raw or checksummed.
 //
 // put() writes on the caller's thread, or queues the batch for a worker, as DrainPolicy decides;
-// sync() and finish() wait for the worker and do the rest on the caller's thread, so that a sync
-// costs no thread switch. One thread at a time drives the destination: the caller, or the one
-// worker task that is under way.
+// sync() and finish() do what no worker has begun on the caller's thread, so that a sync costs no
+// thread switch. One thread at a time drives the destination: the caller, or a worker that writes.
 //
 // Thread-safe where Sink asks for it: the stream calls put(), sync() and finish() from one thread
-// at a time; the worker task is the other party, and the queue's mutex is between the two. It is
+// at a time; a worker task is the other party, and the queue's mutex is between the two. It is
 // never held across a system call or an event.
 #pragma once
 
@@ -53,9 +52,21 @@ class LocalSink final : public stream::Sink {
   void add_statistics(stream::Statistics& statistics) const override;
 
  private:
+  // Where a worker is with the queue.
+  enum class Worker : std::uint8_t { kIdle, kCalled, kWriting };
+  // Shared with the tasks that call a worker: one that comes late may outlive the sink.
+  struct Queue {
+    Mutex mutex;
+    CondVar changed;
+    std::vector<stream::Packet> packets HFLUSH_GUARDED_BY(mutex);
+    Worker worker HFLUSH_GUARDED_BY(mutex) = Worker::kIdle;
+  };
+
   bool enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events);
-  void drain(stream::SinkEvents& events);
-  void wait_for_worker() HFLUSH_EXCLUDES(mutex_);
+  bool call_worker(stream::SinkEvents& events);
+  void drain(Queue& queue, stream::SinkEvents& events) HFLUSH_REQUIRES(queue.mutex);
+  std::vector<stream::Packet> take_back();
+  void settle(stream::SinkEvents& events);
   bool write(std::span<const stream::Packet> packets, ByteView tail, stream::SinkEvents& events);
   Status make_durable();
 
@@ -63,7 +74,7 @@ class LocalSink final : public stream::Sink {
   env::Executor& executor_;
   const env::Clock& clock_;
 
-  // Used by whoever drives the destination: a worker task while `worker_busy_`, else the caller.
+  // Used by whoever drives the destination: a worker while it is kWriting, else the caller.
   const std::unique_ptr<Destination> destination_;
   std::uint64_t written_;
   bool broken_ = false;  // a write or sync failed: nothing more is written
@@ -73,10 +84,7 @@ class LocalSink final : public stream::Sink {
   bool entries_are_durable_;
   bool closed_ = false;
 
-  Mutex mutex_;
-  CondVar drained_;
-  std::vector<stream::Packet> queue_ HFLUSH_GUARDED_BY(mutex_);
-  bool worker_busy_ HFLUSH_GUARDED_BY(mutex_) = false;
+  const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
 
   // Read by add_statistics() from any thread; each is a number on its own, so no order is needed.
   std::atomic<std::int64_t> writes_{0};

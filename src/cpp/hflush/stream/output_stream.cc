@@ -74,12 +74,11 @@ Status OutputStream::foreign_failure(std::string_view operation) const {
 }
 
 // --- what the sink reports
-// -------------------------------------------------------------------------
 
 void OutputStream::acknowledged(std::uint64_t offset) {
   MutexLock lock(mutex_);
   acknowledged_ = std::max(acknowledged_, offset);
-  changed_.notify_all();
+  wake_locked();
 }
 
 void OutputStream::reached(Level level, std::uint64_t offset) {
@@ -87,13 +86,13 @@ void OutputStream::reached(Level level, std::uint64_t offset) {
   for (std::size_t below = 0; below <= static_cast<std::size_t>(level); ++below) {
     reached_[below].raise_to(offset);
   }
-  changed_.notify_all();
+  wake_locked();
 }
 
 void OutputStream::finished() {
   MutexLock lock(mutex_);
   finished_ = true;
-  changed_.notify_all();
+  wake_locked();
 }
 
 void OutputStream::failed(Status failure) {
@@ -108,8 +107,13 @@ void OutputStream::break_locked(Status failure) {
   changed_.notify_all();
 }
 
+// After an event. Whoever has the sink's turn wakes everybody when giving it up: waking them for an
+// event of its own would only make them wait again.
+void OutputStream::wake_locked() {
+  if (!sink_turn_.taken) changed_.notify_all();
+}
+
 // --- states and waiting
-// ----------------------------------------------------------------------------
 
 void OutputStream::move_locked(Event event) {
   if (const std::optional<State> after = next(state_, event)) state_ = *after;
@@ -137,7 +141,6 @@ Status OutputStream::wait_locked(Interrupt& interrupt) {
 }
 
 // --- writing
-// ---------------------------------------------------------------------------------------
 
 // What a small write does at the end of a packet: the next one is taken, as long as that needs
 // neither the sink nor the window. Releasing the GIL for each packet would cost more than the
@@ -250,7 +253,6 @@ void OutputStream::at_sink_locked(Work work) {
 }
 
 // --- flush, hflush, hsync
-// --------------------------------------------------------------------------
 
 Status OutputStream::flush(Interrupt& interrupt) {
   if (is_foreign()) return {};
@@ -308,7 +310,6 @@ void OutputStream::request_locked(Level level) {
 }
 
 // --- the end
-// ---------------------------------------------------------------------------------------
 
 Status OutputStream::close(Interrupt& interrupt) {
   if (is_foreign()) return {};  // the parent's stream is the parent's to close (CONC-12)
@@ -383,7 +384,6 @@ bool OutputStream::abandon() noexcept {
 }
 
 // --- questions
-// -------------------------------------------------------------------------------------
 
 // In a forked child the mutex may be locked for ever: nothing below takes it there.
 

@@ -129,6 +129,7 @@ class OutputStream final : private SinkEvents {
   Status tell_failure_locked() HFLUSH_REQUIRES(mutex_);
   void move_locked(Event event) HFLUSH_REQUIRES(mutex_);
   void break_locked(Status failure) HFLUSH_REQUIRES(mutex_);
+  void wake_locked() HFLUSH_REQUIRES(mutex_);
   Status wait_locked(Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
 
   bool try_append_locked(ByteView data) HFLUSH_REQUIRES(mutex_);

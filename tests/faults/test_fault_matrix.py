@@ -24,7 +24,7 @@ LASTING = [
         ("write", error)
         for error in (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
     ),
-    *(("sync", error) for error in (errno.EIO, errno.ENOSPC, errno.EINVAL)),
+    *(("sync", error) for error in (errno.EIO, errno.ENOSPC, errno.EDQUOT)),
     *(("close", error) for error in (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR)),
     *(("open", error) for error in (errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EACCES)),
     *((operation, errno.EIO) for operation in ("rename", "unlink", "truncate", "mkdir")),

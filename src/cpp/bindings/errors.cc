@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 
 namespace py = pybind11;
 
@@ -55,6 +56,8 @@ Exception exception_of(StatusCode code) noexcept {
       return {kBuiltins, "TimeoutError", ETIMEDOUT};
     case StatusCode::kInterrupted:
       return {kBuiltins, "InterruptedError", EINTR};
+    case StatusCode::kReentered:
+      return {kBuiltins, "RuntimeError", 0};
     case StatusCode::kOk:
     case StatusCode::kInternal:
       return {kErrors, "InternalError", 0};
@@ -64,23 +67,24 @@ Exception exception_of(StatusCode code) noexcept {
   return {kBuiltins, "OSError", EIO};
 }
 
-py::str file_system_text(const std::string& path) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
-}
-
 py::object construct(const py::object& type, const Exception& exception, const Status& status) {
   if (exception.error_number == 0) {
     const std::string where = status.path().empty() ? "" : ": '" + status.path() + "'";
-    return type(status.message() + where);
+    return type(text_of(status.message() + where));
   }
   const int error_number =
       status.error_number() != 0 ? status.error_number() : exception.error_number;
-  if (status.path().empty()) return type(error_number, status.message());
-  return type(error_number, status.message(), file_system_text(status.path()));
+  const py::str message = text_of(status.message());
+  if (status.path().empty()) return type(error_number, message);
+  return type(error_number, message, text_of(status.path()));
 }
 
 }  // namespace
+
+py::str text_of(std::string_view bytes) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeFSDefaultAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+}
 
 py::object make_exception(const Status& status) {
   const Exception exception = exception_of(status.code());
@@ -93,7 +97,7 @@ py::object make_exception(const Status& status) {
   }
   if (const Status* cause = status.cause()) made.attr("__cause__") = make_exception(*cause);
   for (const Status& other : status.others()) {
-    const std::string note = "also: " + other.to_string();
+    const py::str note = text_of("also: " + other.to_string());
     // add_note() exists since Python 3.11; the attribute is what it sets.
     if (!py::hasattr(made, "__notes__")) made.attr("__notes__") = py::list();
     py::list(made.attr("__notes__")).append(note);

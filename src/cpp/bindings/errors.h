@@ -6,12 +6,16 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string_view>
 #include <utility>
 
 #include "hflush/base/result.h"
 #include "hflush/base/status.h"
 
 namespace hflush::bindings {
+
+// A path, or text that may hold one: bytes that are not UTF-8 survive (surrogateescape).
+pybind11::str text_of(std::string_view bytes);
 
 // A new exception object for a failure, with its cause chained and its companions as notes.
 // Requires: !status.ok().

@@ -45,11 +45,6 @@ std::string path_of(const py::str& text) {
   throw py::value_error("a path cannot hold a null character");
 }
 
-py::str text_of(const std::string& path) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
-}
-
 // --- files
 
 std::uint64_t position_of(std::int64_t position) {
@@ -65,6 +60,9 @@ std::size_t read_into(InputFile& file, std::int64_t position, const py::object& 
   return value(without_gil([&] { return file.read_at(at, buffer.writable_bytes()); }));
 }
 
+// What a read from a file of length 0 may give: some files, as in /proc, hold more than they say.
+constexpr std::uint64_t kUnknownLength = 64U << 10U;
+
 // Allocates what the file can give, not what is asked for, and hands the bytes over uncopied.
 py::bytes read(InputFile& file, std::int64_t position, std::int64_t length) {
   const std::uint64_t at = position_of(position);
@@ -72,8 +70,8 @@ py::bytes read(InputFile& file, std::int64_t position, std::int64_t length) {
     check(Status(StatusCode::kOutOfRange, "read of " + std::to_string(length) + " bytes"));
   }
   const std::uint64_t size = value(file.length());
-  const std::uint64_t wanted =
-      at < size ? std::min(static_cast<std::uint64_t>(length), size - at) : 0;
+  const std::uint64_t left = size == 0 ? kUnknownLength : size - std::min(size, at);
+  const std::uint64_t wanted = std::min(static_cast<std::uint64_t>(length), left);
   PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(wanted));
   if (bytes == nullptr) throw py::error_already_set();
   auto owner = py::reinterpret_steal<py::bytes>(bytes);

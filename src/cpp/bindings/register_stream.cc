@@ -268,10 +268,8 @@ void register_stream(py::module_& module) {
                              })
       .def_property_readonly(
           "state_", [](const OutputStream& stream) { return stream::to_string(stream.state()); })
-      .def_property_readonly("path_", [](const OutputStream& stream) {
-        return py::reinterpret_steal<py::str>(PyUnicode_DecodeFSDefaultAndSize(
-            stream.path().data(), static_cast<Py_ssize_t>(stream.path().size())));
-      });
+      .def_property_readonly("path_",
+                             [](const OutputStream& stream) { return text_of(stream.path()); });
   add_raw_method(type, write_method);
   add_raw_method(type, write_byte_method);
 }

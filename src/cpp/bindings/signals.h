@@ -10,7 +10,7 @@ namespace hflush::bindings {
 // Used without the GIL, which it takes for the check. An exception that a handler raises stays set
 // and ends the wait; the stream is as before.
 class SignalCheck final : public stream::Interrupt {
- public:
+ private:
   Status check() override {
     const pybind11::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() == 0) return {};

@@ -23,7 +23,7 @@ using testing::FaultyFile;
 using testing::pattern;
 
 class NoInterrupt final : public stream::Interrupt {
- public:
+ private:
   Status check() override { return {}; }
 };
 

@@ -22,12 +22,12 @@ using testing::RecordingSink;
 using testing::Store;
 
 class NoInterrupt final : public Interrupt {
- public:
+ private:
   Status check() override { return {}; }
 };
 
 class InterruptAtOnce final : public Interrupt {
- public:
+ private:
   Status check() override { return Status(StatusCode::kInterrupted, "interrupted"); }
 };
 
@@ -294,6 +294,60 @@ TEST_CASE("ABORT-1, ABORT-3: abort where it is a capability, refusal elsewhere")
   CHECK(stream.write(bytes_of("x"), fixture.patient).code() == StatusCode::kClosed);
   MutexLock lock(fixture.store.mutex);
   CHECK(fixture.store.finishes == 0);
+}
+
+// Calls the stream from within a wait, as a Python signal handler may.
+class Reentering final : public Interrupt {
+ public:
+  Reentering(OutputStream& stream, Status (*call)(OutputStream&, Interrupt&))
+      : stream_(stream), call_(call) {}
+  Status seen;
+
+ private:
+  Status check() override {
+    NoInterrupt patient;
+    seen = call_(stream_, patient);
+    return Status(StatusCode::kInterrupted, "seen");
+  }
+  OutputStream& stream_;
+  Status (*call_)(OutputStream&, Interrupt&);
+};
+
+TEST_CASE("a call from within a waiting call of the same thread is refused, and does not hang") {
+  Fixture fixture(Answer::kLater, tiny_window());
+  OutputStream& stream = fixture.open();
+  CHECK(stream.write(pattern(200), fixture.patient).ok());
+  Reentering closing(stream, [](OutputStream& s, Interrupt& i) { return s.close(i); });
+  CHECK(stream.write(pattern(100), closing).code() == StatusCode::kInterrupted);
+  CHECK(closing.seen.code() == StatusCode::kReentered);
+  CHECK(stream.state() == State::kOpen);
+  Reentering writing(stream, [](OutputStream& s, Interrupt& i) { return s.write(pattern(1), i); });
+  CHECK(stream.write(pattern(100), writing).code() == StatusCode::kInterrupted);
+  CHECK(writing.seen.code() == StatusCode::kReentered);
+  Reentering closing_again(stream, [](OutputStream& s, Interrupt& i) { return s.close(i); });
+  CHECK(stream.close(closing_again).code() == StatusCode::kInterrupted);
+  CHECK(closing_again.seen.code() == StatusCode::kReentered);
+}
+
+TEST_CASE("after a failed close nothing is put any more, whoever was waiting") {
+  Fixture fixture(Answer::kLater, tiny_window());
+  OutputStream& stream = fixture.open();
+  CHECK(stream.write(pattern(200), fixture.patient).ok());
+  std::thread writer([&] {
+    NoInterrupt patient;
+    CHECK_FALSE(stream.write(pattern(200), patient).ok());
+  });
+  std::thread flusher([&] {
+    NoInterrupt patient;
+    CHECK_FALSE(stream.hsync(patient).ok());
+  });
+  fixture.report([](SinkEvents& events) { events.acknowledged(0); });
+  InterruptAtOnce impatient;
+  CHECK(stream.close(impatient).code() == StatusCode::kInterrupted);
+  writer.join();
+  flusher.join();
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.abandons == 1);
 }
 
 TEST_CASE("CLOSE-21: a stream that is dropped is abandoned, not published") {

@@ -76,6 +76,8 @@ std::string_view to_string(StatusCode code) noexcept {
       return "interrupted";
     case StatusCode::kForked:
       return "opened before fork";
+    case StatusCode::kReentered:
+      return "reentrant call";
     case StatusCode::kInternal:
       return "internal error";
   }

@@ -37,6 +37,7 @@ enum class StatusCode : std::uint8_t {
   kTimedOut,            // a deadline passed
   kInterrupted,         // the wait was interrupted; nothing is broken
   kForked,              // the object belongs to the parent process
+  kReentered,           // called from within a call of the same thread: Python's RuntimeError
   kInternal,            // a broken invariant of ours
 };
 

@@ -29,33 +29,39 @@ class BlockedSignals {
 
 bool WorkerPool::run(Task task) {
   MutexLock lock(mutex_);
-  if (stopping_) return false;
-  if (idle_ <= tasks_.size() && threads_.size() < max_threads_) {
-    try {
-      const BlockedSignals blocked;
-      threads_.emplace_back([this] { work(); });
-      pthread_setname_np(threads_.back().native_handle(), "hflush-io");
-    } catch (const std::system_error&) {
-      if (threads_.empty()) return false;  // no thread to be had: the caller works
-    }
-  }
+  if (stopping_ || (idle_ <= tasks_.size() && !start_thread_locked())) return false;
   tasks_.push_back(std::move(task));
   wake_.notify_one();
+  return true;
+}
+
+bool WorkerPool::start_thread_locked() {
+  if (threads_.size() == max_threads_) return false;
+  try {
+    const BlockedSignals blocked;
+    threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    return false;  // the system has no thread for us
+  }
+  pthread_setname_np(threads_.back().native_handle(), "hflush-io");
+  ++idle_;
   return true;
 }
 
 void WorkerPool::work() {
   MutexLock lock(mutex_);
   while (true) {
-    ++idle_;
     while (tasks_.empty() && !stopping_) wake_.wait(mutex_);
-    --idle_;
     if (tasks_.empty()) return;  // stopping
+    --idle_;
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
-    const MutexUnlock unlock(mutex_);
-    task();
-    task = nullptr;
+    {
+      const MutexUnlock unlock(mutex_);
+      task();
+      task = nullptr;
+    }
+    ++idle_;
   }
 }
 

@@ -18,7 +18,8 @@ class Executor {
   using Task = std::function<void()>;
 
   virtual ~Executor() = default;
-  // Runs `task` soon, on another thread. False if no work is taken any more: the caller does it.
+  // Runs `task` at once, on another thread. False if none is free: the caller does it. So no task
+  // ever waits for another one that is stuck.
   virtual bool run(Task task) = 0;
 };
 
@@ -34,6 +35,7 @@ class WorkerPool final : public Executor {
 
  private:
   void work();
+  bool start_thread_locked() HFLUSH_REQUIRES(mutex_);
 
   const std::size_t max_threads_;
 
@@ -41,7 +43,7 @@ class WorkerPool final : public Executor {
   CondVar wake_;
   std::deque<Task> tasks_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ HFLUSH_GUARDED_BY(mutex_);
-  std::size_t idle_ HFLUSH_GUARDED_BY(mutex_) = 0;
+  std::size_t idle_ HFLUSH_GUARDED_BY(mutex_) = 0;  // including those that just start
   bool stopping_ HFLUSH_GUARDED_BY(mutex_) = false;
 };
 

@@ -50,6 +50,10 @@ class PosixFile final : public WritableFile {
 
   int close() noexcept override {
     const int descriptor = std::exchange(descriptor_, -1);
+    // A forked child shares the open file, and with it a lock that tells readers of a writer.
+    struct flock everything{};
+    everything.l_type = F_UNLCK;
+    ::fcntl(descriptor, F_OFD_SETLK, &everything);
     // After EINTR the descriptor is gone on Linux; the bytes are with the kernel either way.
     return ::close(descriptor) == 0 || errno == EINTR ? 0 : errno;
   }

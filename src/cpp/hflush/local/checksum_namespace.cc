@@ -37,11 +37,6 @@ Status expect_no_sidecar(const std::string& path) {
 
 Status missing_is_fine(const Status& status) { return is_missing(status) ? Status() : status; }
 
-Status remove_sidecar(const std::string& sidecar) {
-  if (::unlink(sidecar.c_str()) == 0) return {};
-  return missing_is_fine(Status::from_errno(errno, "delete checksum file", sidecar));
-}
-
 // Refuses to rename a file that has a sidecar to a name that leaves no room for one.
 Status expect_room(const std::string& source, const std::string& destination) {
   struct stat facts;

@@ -87,7 +87,7 @@ class ChecksummedDestination final : public Destination {
   }
 
   Status close() override {
-    Status outcome = flush();
+    Status outcome = files_disagree_ ? Status() : flush();
     if (files_disagree_) {
       data_.cut(covered_);
       static_cast<void>(sidecar_->truncate(sidecar_length(covered_, bytes_per_checksum_)));

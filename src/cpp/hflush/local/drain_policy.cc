@@ -10,7 +10,9 @@ Drainer DrainPolicy::decide(env::TimePoint now, std::size_t bytes) noexcept {
   constexpr std::int64_t kMiB = 1 << 20;
   constexpr env::Duration kLongest =
       4 * kAwayPerMiB;  // one long pause does not decide for many batches
-  const env::Duration away = (now - left_at_) * kMiB / static_cast<std::int64_t>(bytes);
+  constexpr env::Duration kForEver = std::chrono::seconds(1);  // more would only overflow
+  const env::Duration away =
+      std::min<env::Duration>(now - left_at_, kForEver) * kMiB / static_cast<std::int64_t>(bytes);
   away_per_mib_ = (away_per_mib_ + std::clamp(away, env::Duration{}, kLongest)) / 2;
   return away_per_mib_ > kAwayPerMiB ? Drainer::kWorker : Drainer::kCaller;
 }

@@ -106,7 +106,7 @@ bool LocalSink::write(std::span<const stream::Packet> packets, ByteView tail,
   try {
     written = destination_->write(packets, tail);
   } catch (const std::bad_alloc&) {
-    written = Status::from_errno(ENOMEM, "write", {});
+    written = out_of_memory_;
   }
   if (!written.ok()) {
     broken_ = true;
@@ -170,7 +170,11 @@ void LocalSink::finish(stream::SinkEvents& events) {
 Status LocalSink::abandon() noexcept {
   take_back().clear();
   if (std::exchange(closed_, true)) return {};
-  return destination_->close();
+  try {
+    return destination_->close();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_;
+  }
 }
 
 void LocalSink::add_statistics(stream::Statistics& statistics) const {

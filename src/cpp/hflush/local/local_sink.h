@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -71,6 +72,8 @@ class LocalSink final : public stream::Sink {
   Status make_durable();
 
   const LocalSinkOptions options_;
+  const Status out_of_memory_ =
+      Status::from_errno(ENOMEM, "write", {});  // made while there is memory
   env::Executor& executor_;
   const env::Clock& clock_;
 

@@ -44,7 +44,9 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     if (created) {
       if (::fchmod(created.get(), options.permission) !=
           0) {  // the umask was applied by the caller
-        return Status::from_errno(errno, "set permission of new file", path);
+        const int error_number = errno;
+        ::unlink(path.c_str());
+        return Status::from_errno(error_number, "set permission of new file", path);
       }
       return OpenedFile{std::move(created), true, {}};
     }
@@ -56,7 +58,7 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     // A dangling link, which only creation through it fills, or a file deleted just now.
     Descriptor through_link(uninterrupted(
         [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, options.permission); }));
-    if (through_link) return OpenedFile{std::move(through_link), true, {}};
+    if (through_link) return OpenedFile{std::move(through_link), false, {}};
     if (errno != EEXIST) return creation_failure(errno, path);
   }
 }
@@ -88,10 +90,12 @@ Result<OpenedFile> open_file(const std::string& path, const CreateOptions& optio
   return opened;
 }
 
-// Cuts what an existing file holds; pipes and devices hold nothing. A new file is left alone: ext4
-// starts writing a file back at close if it was ever truncated, which halves the speed.
-Status cut(const OpenedFile& file, int descriptor, off_t size, const std::string& path) {
-  if (file.is_new || ::ftruncate(descriptor, size) == 0 || errno == EINVAL) return {};
+// Cuts a file; pipes and devices hold nothing. One that is short enough is left alone: ext4 starts
+// writing a file back at close if it was ever truncated, which halves the speed.
+Status cut(int descriptor, off_t size, const std::string& path) {
+  struct stat facts{};
+  if (::fstat(descriptor, &facts) == 0 && facts.st_size <= size) return {};
+  if (::ftruncate(descriptor, size) == 0 || errno == EINVAL) return {};
   return Status::from_errno(errno, "truncate", path);
 }
 
@@ -109,7 +113,7 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
 
 StreamResult create_raw(const std::string& path, const CreateOptions& options) {
   HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
-  HFLUSH_RETURN_IF_ERROR(cut(file, file.descriptor.get(), 0, path));
+  HFLUSH_RETURN_IF_ERROR(cut(file.descriptor.get(), 0, path));
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
@@ -119,10 +123,7 @@ StreamResult create_raw(const std::string& path, const CreateOptions& options) {
 
 StreamResult create_without_checksum(const std::string& path, const CreateOptions& options) {
   HFLUSH_ASSIGN_OR_RETURN(auto stream, create_raw(path, options));
-  const std::string sidecar = sidecar_path(path);
-  if (::unlink(sidecar.c_str()) != 0 && errno != ENOENT) {
-    return Status::from_errno(errno, "remove stale checksum file", sidecar);
-  }
+  HFLUSH_RETURN_IF_ERROR(remove_sidecar(sidecar_path(path)));
   return stream;
 }
 
@@ -152,8 +153,8 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
   // whole until nothing but cutting it is left to do. The header makes an open empty file verify.
   mark_unfinished(sums_descriptor);
   Status ready = destination->flush();
-  if (ready.ok()) ready = cut(*sums, sums_descriptor, kSidecarHeaderSize, sidecar);
-  if (ready.ok()) ready = cut(file, file_descriptor, 0, path);
+  if (ready.ok()) ready = cut(sums_descriptor, kSidecarHeaderSize, sidecar);
+  if (ready.ok()) ready = cut(file_descriptor, 0, path);
   if (!ready.ok()) {
     if (sums->is_new) ::unlink(sidecar.c_str());
     if (file.is_new) ::unlink(path.c_str());

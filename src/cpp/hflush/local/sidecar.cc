@@ -75,6 +75,12 @@ Result<std::uint32_t> parse_sidecar_header(ByteView header) {
   return bytes_per_checksum;
 }
 
+Status remove_sidecar(const std::string& sidecar) {
+  if (::unlink(sidecar.c_str()) == 0) return {};
+  Status failure = Status::from_errno(errno, "delete checksum file", sidecar);
+  return is_missing(failure) ? Status() : failure;
+}
+
 void mark_unfinished(int sidecar) noexcept {
   struct flock lock = whole_file(F_WRLCK);
   ::fcntl(sidecar, F_OFD_SETLK, &lock);

@@ -52,10 +52,14 @@ SidecarHeader sidecar_header(std::uint32_t bytes_per_checksum) noexcept;
 // more than kMaxBytesPerChecksum.
 Result<std::uint32_t> parse_sidecar_header(ByteView header);
 
+// Fine if there is none.
+Status remove_sidecar(const std::string& sidecar);
+
 // For the writer of an open, writable sidecar: tells readers, in any process, that it and its file
-// are not complete. The mark goes when the descriptor is closed, also by the writer's death, after
-// which missing sums are a fault again (LOCAL-5). Set it before the file's bytes change. A file
-// system without locks takes no mark; readers then refuse what they cannot verify.
+// are not complete. The mark goes when the file is closed (env::WritableFile::close() unlocks it,
+// because a forked child shares the lock), also by the writer's death, after which missing sums are
+// a fault again (LOCAL-5), unless a forked child of it lives on. Set it before the file's bytes
+// change. A file system without locks takes no mark; readers then refuse what they cannot verify.
 void mark_unfinished(int sidecar) noexcept;
 bool is_unfinished(int sidecar) noexcept;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <new>
 #include <span>
 #include <utility>
@@ -10,10 +9,6 @@
 namespace hflush::stream {
 namespace {
 
-using namespace std::chrono_literals;
-
-// How long a wait goes on before the caller is asked whether it was interrupted.
-constexpr auto kInterruptCheckInterval = 50ms;
 // From here on a sink may take bytes straight from the caller's memory: below, copying them into a
 // batch saves more system calls than the copy costs.
 constexpr std::size_t kOfferAtLeast = 512U << 10U;
@@ -41,10 +36,10 @@ Status closed_failure(std::string_view operation, State state, const std::string
 class OutputStream::TurnHolder {
  public:
   TurnHolder(Turn& turn, CondVar& changed) noexcept : turn_(turn), changed_(changed) {
-    turn_.taken = true;
+    turn_ = {true, std::this_thread::get_id()};
   }
   ~TurnHolder() {
-    turn_.taken = false;
+    turn_ = {};
     changed_.notify_all();
   }
   TurnHolder(const TurnHolder&) = delete;
@@ -58,12 +53,13 @@ class OutputStream::TurnHolder {
 OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
                            const env::Clock& clock)
     : path_(std::move(path)),
-      sink_(std::move(sink)),
-      geometry_(sink_->geometry()),
+      geometry_(sink->geometry()),
       clock_(clock),
       generation_(env::Process::generation()),
+      out_of_memory_(Status::from_errno(ENOMEM, "write", path_)),
       packetizer_(geometry_, pool),
-      acknowledged_(geometry_.start) {}
+      acknowledged_(geometry_.start),
+      sink_(std::move(sink)) {}
 
 OutputStream::~OutputStream() { abandon(); }
 
@@ -132,12 +128,29 @@ Status OutputStream::check_usable_locked(std::string_view operation) {
   return closed_failure(operation, state_, path_).with_cause(failure_);
 }
 
+// Must a call that is at work give up? A failure, an abort or a failed close ended the stream.
+Status OutputStream::check_alive_locked(std::string_view operation) {
+  if (!failure_.ok()) return tell_failure_locked();
+  if (is_final(state_)) return closed_failure(operation, state_, path_);
+  return {};
+}
+
+// A signal handler that runs inside a waiting call of this thread would wait for itself.
+Status OutputStream::check_not_reentered_locked(std::string_view operation) const {
+  const std::thread::id self = std::this_thread::get_id();
+  const bool inside = (writer_turn_.taken && writer_turn_.holder == self) ||
+                      (state_ == State::kClosing && closer_ == self);
+  if (!inside) return {};
+  return Status(StatusCode::kReentered,
+                std::string(operation) + ": reentrant call, from within a call of the same thread",
+                path_);
+}
+
 Status OutputStream::wait_locked(Interrupt& interrupt) {
-  const auto deadline = CondVar::Clock::now() + kInterruptCheckInterval;
-  changed_.wait_until(mutex_, deadline);
-  if (CondVar::Clock::now() < deadline) return {};
+  changed_.wait_until(mutex_, interrupt.next_check());
+  if (CondVar::Clock::now() < interrupt.next_check()) return {};
   const MutexUnlock unlock(mutex_);
-  return interrupt.check();
+  return interrupt.check_now();
 }
 
 // --- writing
@@ -154,6 +167,7 @@ bool OutputStream::try_append_locked(ByteView data) {
 Status OutputStream::write(ByteView data, Interrupt& interrupt) {
   if (is_foreign()) return foreign_failure("write");
   MutexLock lock(mutex_);
+  HFLUSH_RETURN_IF_ERROR(check_not_reentered_locked("write"));
   HFLUSH_RETURN_IF_ERROR(check_usable_locked("write"));
   while (writer_turn_.taken) {
     HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
@@ -181,8 +195,7 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
     }
     data = data.subspan(taken);
     piece_bytes = geometry_.batch_bytes;
-    if (!failure_.ok()) return tell_failure_locked();
-    if (is_final(state_)) return closed_failure("write", state_, path_);
+    HFLUSH_RETURN_IF_ERROR(check_alive_locked("write"));
   }
   return {};
 }
@@ -193,7 +206,18 @@ bool OutputStream::append_or_break_locked(ByteView data) {
     packetizer_.append(data, sealed_);
     return true;
   } catch (const std::bad_alloc&) {
-    break_locked(Status::from_errno(ENOMEM, "write", path_));
+    break_locked(out_of_memory_);
+    return false;
+  }
+}
+
+// Likewise: what was being filled may be lost.
+bool OutputStream::cut_or_break_locked(Cut cut) {
+  try {
+    packetizer_.cut(cut, sealed_);
+    return true;
+  } catch (const std::bad_alloc&) {
+    break_locked(out_of_memory_);
     return false;
   }
 }
@@ -201,9 +225,9 @@ bool OutputStream::append_or_break_locked(ByteView data) {
 // Offers the caller's own memory to the sink, behind what is buffered.
 Status OutputStream::offer_locked(ByteView data, std::size_t& taken, Interrupt& interrupt) {
   while (sink_turn_.taken) HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
-  packetizer_.cut(Cut::kEverything, sealed_);
-  taken = put_locked(data);
-  return {};
+  HFLUSH_RETURN_IF_ERROR(check_alive_locked("write"));
+  if (cut_or_break_locked(Cut::kEverything)) taken = put_locked(data);
+  return check_alive_locked("write");
 }
 
 bool OutputStream::window_has_room_locked(std::size_t size) const {
@@ -212,13 +236,12 @@ bool OutputStream::window_has_room_locked(std::size_t size) const {
 
 Status OutputStream::reserve_locked(std::size_t size, Interrupt& interrupt) {
   while (!window_has_room_locked(size)) {
-    if (!failure_.ok()) return tell_failure_locked();
-    if (is_final(state_)) return closed_failure("write", state_, path_);
     if (!sealed_.empty() && !sink_turn_.taken) {
       put_locked({});
     } else {
       HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
     }
+    HFLUSH_RETURN_IF_ERROR(check_alive_locked("write"));
   }
   return {};
 }
@@ -247,7 +270,7 @@ void OutputStream::at_sink_locked(Work work) {
   try {
     work(std::span<Packet>(batch));
   } catch (const std::bad_alloc&) {
-    failed(Status::from_errno(ENOMEM, "write", path_));
+    failed(out_of_memory_);
   }
   batch.clear();
 }
@@ -288,9 +311,9 @@ Status OutputStream::sync(Level level, std::string_view operation, Interrupt& in
 // sink free asks for all of them; the others find themselves served (group commit).
 Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& interrupt) {
   while (!at(reached_, level).covers(target)) {
-    if (!failure_.ok()) return tell_failure_locked();
-    if (is_final(state_)) return closed_failure("sync", state_, path_);
-    if (!sink_turn_.taken && !at(requested_, level).covers(target)) {
+    HFLUSH_RETURN_IF_ERROR(check_alive_locked("sync"));
+    const bool may_ask = state_ == State::kOpen && !sink_turn_.taken;
+    if (may_ask && !at(requested_, level).covers(target)) {
       request_locked(level);
     } else {
       HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
@@ -301,8 +324,9 @@ Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& 
 
 void OutputStream::request_locked(Level level) {
   const Cut cut = level == Level::kHandedOver ? Cut::kWholeChunks : Cut::kEverything;
-  at(requested_, level).raise_to(packetizer_.position_after(cut));
-  packetizer_.cut(cut, sealed_);
+  const std::uint64_t target = packetizer_.position_after(cut);
+  if (!cut_or_break_locked(cut)) return;
+  at(requested_, level).raise_to(target);
   at_sink_locked([&](std::span<Packet> batch) {
     if (!batch.empty()) sink_->put(batch, {}, *this);
     sink_->sync(level, *this);
@@ -316,14 +340,17 @@ Status OutputStream::close(Interrupt& interrupt) {
   const env::TimePoint start = clock_.now();
   MutexLock lock(mutex_);
   if (is_final(state_)) return {};
+  HFLUSH_RETURN_IF_ERROR(check_not_reentered_locked("close"));
   if (state_ == State::kClosing) {
     while (!is_final(state_)) HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
     return {};
   }
   move_locked(Event::kCloseAsked);
+  closer_ = std::this_thread::get_id();
   Status outcome = state_ == State::kClosing ? publish_locked(interrupt) : failure_;
   if (outcome.ok()) {
     move_locked(Event::kPublished);
+    close_durations_.add(clock_.now() - start);
   } else {
     if (failure_.ok()) {  // the wait was interrupted, and no one will try again
       failure_ = Status(StatusCode::kInterrupted, "close: " + outcome.message(), path_);
@@ -331,7 +358,6 @@ Status OutputStream::close(Interrupt& interrupt) {
     move_locked(Event::kCloseFailed);
     static_cast<void>(release_sink_locked());  // what cleaning up says does not matter any more
   }
-  close_durations_.add(clock_.now() - start);
   changed_.notify_all();
   return outcome;
 }
@@ -342,12 +368,15 @@ Status OutputStream::publish_locked(Interrupt& interrupt) {
     HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
   }
   if (!failure_.ok()) return failure_;
-  packetizer_.cut(Cut::kFinal, sealed_);
+  if (!cut_or_break_locked(Cut::kFinal)) return failure_;
   at_sink_locked([&](std::span<Packet> batch) {
     if (!batch.empty()) sink_->put(batch, {}, *this);
     sink_->finish(*this);
   });
-  while (!finished_ && failure_.ok()) HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+  while (!finished_ && failure_.ok()) {
+    const Status waited = wait_locked(interrupt);
+    if (!waited.ok() && !finished_) return waited;
+  }
   return failure_;
 }
 
@@ -362,13 +391,13 @@ Status OutputStream::release_sink_locked() {
 
 Status OutputStream::abort(AbortResult& result) {
   if (is_foreign()) return foreign_failure("abort");
+  MutexLock lock(mutex_);
+  result.already_closed = is_final(state_) || state_ == State::kClosing;
+  if (result.already_closed) return {};
   if (!sink_->has_capability(kAbortable)) {
     return Status(StatusCode::kUnsupported, "abort is not supported by this stream", path_);
   }
-  MutexLock lock(mutex_);
   ++aborts_;
-  result.already_closed = is_final(state_) || state_ == State::kClosing;
-  if (result.already_closed) return {};
   move_locked(Event::kAbortAsked);
   result.cleanup = release_sink_locked();
   return {};

@@ -19,12 +19,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "hflush/base/bytes.h"
@@ -40,11 +41,23 @@
 namespace hflush::stream {
 
 // Asked now and then by a call that waits, on the caller's thread, without any lock held. A failure
-// ends the wait and is returned; the stream is as before.
+// ends the wait and is returned; the stream is as before. One for each call.
 class Interrupt {
  public:
   virtual ~Interrupt() = default;
+
+  CondVar::Clock::time_point next_check() const noexcept { return next_check_; }
+  Status check_now() {
+    next_check_ = CondVar::Clock::now() + kInterval;
+    return check();
+  }
+
+ private:
+  static constexpr auto kInterval = std::chrono::milliseconds(50);
+
   virtual Status check() = 0;
+
+  CondVar::Clock::time_point next_check_ = CondVar::Clock::now() + kInterval;
 };
 
 struct AbortResult {
@@ -83,7 +96,8 @@ class OutputStream final : private SinkEvents {
   Status hflush(Interrupt& interrupt);
   Status hsync(Interrupt& interrupt);
   Status close(Interrupt& interrupt);
-  // kUnsupported, and the stream stays as it is, unless the sink has the capability.
+  // A no-op on a closed stream; else kUnsupported, and the stream stays as it is, unless the sink
+  // has the capability.
   Status abort(AbortResult& result);
   // Drops the stream: false if it was closed already. Waits at most for a system call under way.
   bool abandon() noexcept;
@@ -100,6 +114,7 @@ class OutputStream final : private SinkEvents {
   // The right of one thread at a time to do something; see above.
   struct Turn {
     bool taken = false;
+    std::thread::id holder;
   };
   class TurnHolder;
 
@@ -126,6 +141,8 @@ class OutputStream final : private SinkEvents {
   void failed(Status failure) override HFLUSH_EXCLUDES(mutex_);
 
   Status check_usable_locked(std::string_view operation) HFLUSH_REQUIRES(mutex_);
+  Status check_alive_locked(std::string_view operation) HFLUSH_REQUIRES(mutex_);
+  Status check_not_reentered_locked(std::string_view operation) const HFLUSH_REQUIRES(mutex_);
   Status tell_failure_locked() HFLUSH_REQUIRES(mutex_);
   void move_locked(Event event) HFLUSH_REQUIRES(mutex_);
   void break_locked(Status failure) HFLUSH_REQUIRES(mutex_);
@@ -135,6 +152,7 @@ class OutputStream final : private SinkEvents {
   bool try_append_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
   Status append_locked(ByteView data, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool append_or_break_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
+  bool cut_or_break_locked(Cut cut) HFLUSH_REQUIRES(mutex_);
   Status reserve_locked(std::size_t size, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool window_has_room_locked(std::size_t size) const HFLUSH_REQUIRES(mutex_);
   std::uint64_t sealed_bytes_locked() const HFLUSH_REQUIRES(mutex_);
@@ -155,15 +173,16 @@ class OutputStream final : private SinkEvents {
 
   // Constant after construction.
   const std::string path_;
-  const std::unique_ptr<Sink> sink_;  // called without the mutex, under the sink's turn
   const Geometry geometry_;
   const env::Clock& clock_;
   const std::uint32_t generation_;
+  const Status out_of_memory_;  // made while there is memory
 
   mutable Mutex mutex_;
   CondVar changed_;  // anything below
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
-  Status failure_ HFLUSH_GUARDED_BY(mutex_);  // the first one; stays
+  Status failure_ HFLUSH_GUARDED_BY(mutex_);          // the first one; stays
+  std::thread::id closer_ HFLUSH_GUARDED_BY(mutex_);  // who is at work while kClosing
   Turn writer_turn_ HFLUSH_GUARDED_BY(mutex_);
   Turn sink_turn_ HFLUSH_GUARDED_BY(mutex_);
   Packetizer packetizer_ HFLUSH_GUARDED_BY(mutex_);
@@ -178,6 +197,10 @@ class OutputStream final : private SinkEvents {
   DurationStatistic hflush_durations_ HFLUSH_GUARDED_BY(mutex_);
   DurationStatistic hsync_durations_ HFLUSH_GUARDED_BY(mutex_);
   DurationStatistic close_durations_ HFLUSH_GUARDED_BY(mutex_);
+
+  // Called without the mutex, under the sink's turn. Last, so that it is gone before anything that
+  // it reports to.
+  const std::unique_ptr<Sink> sink_;
 };
 
 }  // namespace hflush::stream

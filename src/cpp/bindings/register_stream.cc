@@ -1,9 +1,10 @@
 // The stream front in Python. write() is a raw CPython method on the pybind11 class: pybind11's
 // dispatcher alone takes longer than the built-in open().write() does (docs/performance.md).
 //
-// Lock order: the GIL before the stream's mutex. A thread that holds the mutex never asks for the
-// GIL, and a call that may wait (for the mutex, a turn, the window, the store) gives the GIL up
-// first.
+// The GIL keeps callers apart: while no call that may wait is under way (CallScope), a small write
+// needs no other lock. Lock order: the GIL before the stream's mutex. A thread that holds the mutex
+// never asks for the GIL, and a call that may wait (for the mutex, a turn, the window, the store)
+// gives the GIL up first.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -34,9 +35,10 @@ OutputStream* stream_of(PyObject* self) noexcept {
 }
 
 bool append(OutputStream& stream, ByteView data) {
-  if (stream.try_write(data)) return true;
+  if (stream.append_alone(data) || stream.try_write(data)) return true;
   Status written;
   {
+    const OutputStream::CallScope call(stream);
     const py::gil_scoped_release unlocked;
     SignalCheck signals;
     written = stream.write(data, signals);
@@ -201,6 +203,7 @@ template <Status (OutputStream::*Call)(stream::Interrupt&)>
 void waiting(OutputStream& stream) {
   Status done;
   {
+    const OutputStream::CallScope call(stream);
     const py::gil_scoped_release unlocked;
     SignalCheck signals;
     done = (stream.*Call)(signals);
@@ -212,6 +215,7 @@ py::tuple abort(OutputStream& stream) {
   stream::AbortResult result;
   Status done;
   {
+    const OutputStream::CallScope call(stream);
     const py::gil_scoped_release unlocked;
     done = stream.abort(result);
   }
@@ -222,6 +226,7 @@ py::tuple abort(OutputStream& stream) {
 }
 
 bool abandon(OutputStream& stream) {
+  const OutputStream::CallScope call(stream);
   const py::gil_scoped_release unlocked;
   return stream.abandon();
 }

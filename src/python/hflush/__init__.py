@@ -23,7 +23,15 @@ except ImportError as missing:
 
 from . import capabilities
 from .builder import CreateFlag, Rename
-from .capabilities import Abortable, CanSetDropBehind, StreamCapabilities, Syncable
+from .capabilities import (
+    Abortable,
+    CanSetDropBehind,
+    CanUnbuffer,
+    PositionedReadable,
+    Seekable,
+    StreamCapabilities,
+    Syncable,
+)
 from .configuration import Configuration
 from .errors import (
     ChecksumError,
@@ -44,7 +52,8 @@ from .errors import (
 )
 from .filesystem import FileSystem
 from .local import ChecksumFileSystem, LocalFileSystem
-from .opening import append, create, open
+from .opening import append, create
+from .opening import open as open
 from .statistics import IOStatistics, MeanStatistic
 from .status import (
     BlockLocation,
@@ -69,6 +78,7 @@ __all__ = [
     "Abortable",
     "BlockLocation",
     "CanSetDropBehind",
+    "CanUnbuffer",
     "ChecksumError",
     "ChecksumFileSystem",
     "ConcurrentWriterError",
@@ -94,9 +104,11 @@ __all__ = [
     "NotAFileError",
     "ParentNotDirectoryError",
     "PathIsDirectoryError",
+    "PositionedReadable",
     "PreconditionFailedError",
     "Rename",
     "SeekError",
+    "Seekable",
     "StreamCapabilities",
     "StreamClosedError",
     "Syncable",
@@ -105,8 +117,7 @@ __all__ = [
     "capabilities",
     "crc",
     "create",
-    "open",
-]
+]  # and open, which `from hflush import *` must not put in the place of the built-in one
 
 # Submodules that come with their first use, so that `import hflush` stays small.
 _ON_DEMAND = frozenset(("checkpoint", "cli", "crc", "fsspec", "multipart"))
@@ -121,4 +132,4 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ON_DEMAND, "__version__"})
+    return sorted({*__all__, *_ON_DEMAND, "__version__", "open"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 
 from .configuration import parse_size
 from .paths import basename
@@ -190,7 +191,7 @@ class FileBuilder:
 
     def overwrite(self, overwrite: bool = True) -> Self:
         """Replace a file that exists, or refuse to."""
-        if overwrite:
+        if flag("overwrite", overwrite):
             self._flags |= CreateFlag.OVERWRITE
         else:
             self._flags &= ~CreateFlag.OVERWRITE
@@ -248,12 +249,12 @@ class FileBuilder:
 
     def opt(self, key: str, value: OptionValue) -> Self:
         """Ask for an option, which is ignored where it is unknown or cannot be had."""
-        self._options[key] = (value, Wish.HINT)
+        self._options[_checked_key(key)] = (value, Wish.HINT)
         return self
 
     def must(self, key: str, value: OptionValue) -> Self:
         """Require an option: :meth:`build` raises ValueError where it cannot be had."""
-        self._options[key] = (value, Wish.MUST)
+        self._options[_checked_key(key)] = (value, Wish.MUST)
         return self
 
     def _ask(self, key: str, value: OptionValue) -> Self:
@@ -293,12 +294,12 @@ class OpenFileBuilder:
 
     def opt(self, key: str, value: OptionValue) -> Self:
         """Give a hint, which is ignored where it is unknown."""
-        self._options[key] = (value, Wish.HINT)
+        self._options[_checked_key(key)] = (value, Wish.HINT)
         return self
 
     def must(self, key: str, value: OptionValue) -> Self:
         """Require an option: :meth:`build` raises ValueError where it is unknown."""
-        self._options[key] = (value, Wish.MUST)
+        self._options[_checked_key(key)] = (value, Wish.MUST)
         return self
 
     def with_file_status(self, status: FileStatus | None) -> Self:
@@ -318,28 +319,35 @@ class OpenFileBuilder:
 
         self._filesystem._check_known(self._options, self._filesystem.open_options)
         buffer_size = read(self._options, OPEN_BUFFER_SIZE, as_size)
-        if self._status is not None and self._status.name != basename(self._path):
+        name = basename(self._path.rstrip("/"))
+        if self._status is not None and self._status.name != name:
             raise ValueError(f"the status of {self._status.path} is not that of {self._path}")
         future: Future[FSDataInputStream] = Future()
         try:
             future.set_result(self._filesystem.open(self._path, buffer_size=buffer_size))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             future.set_exception(error)
         return future
 
 
-_KEYWORDS = {
+CREATE_KEYWORDS = {
     "checksum_type": CHECKSUM_TYPE,
     "bytes_per_checksum": BYTES_PER_CHECKSUM,
     "sync_on_close": SYNC_ON_CLOSE,
     "progress": PROGRESS,
 }
+OPEN_KEYWORDS = {
+    "read_policy": READ_POLICY,
+    "length": LENGTH,
+    "split_start": SPLIT_START,
+    "split_end": SPLIT_END,
+}
 
 
-def required(options: Mapping[str, OptionValue]) -> Options:
+def required(options: Mapping[str, OptionValue], keywords: Mapping[str, str]) -> Options:
     """Return the keyword options of create, append and open as options that must be honoured.
 
-    A name with a dot is a key as it stands; any other is short for a shared key.
+    A name with a dot is a key as it stands; any other is short for a shared key, as `keywords` say.
 
     Raises
     ------
@@ -348,9 +356,9 @@ def required(options: Mapping[str, OptionValue]) -> Options:
     """
     keyed: Options = {}
     for name, value in options.items():
-        key = _KEYWORDS.get(name, name)
+        key = keywords.get(name, name)
         if "." not in key:
-            raise TypeError(f"unknown option {name!r}; there are {', '.join(sorted(_KEYWORDS))}")
+            raise TypeError(f"unknown option {name!r}; there are {', '.join(sorted(keywords))}")
         keyed[key] = (value, Wish.MUST)
     return keyed
 
@@ -448,6 +456,39 @@ def as_callable(value: OptionValue) -> Callable[[], None]:
     if not callable(value):
         raise TypeError(f"must be callable, not {type(value).__name__}")
     return value
+
+
+def flag(name: str, value: bool) -> bool:
+    """Return an argument that must be a bool: the text ``"false"`` is not taken as true.
+
+    Raises
+    ------
+    TypeError
+        It is anything else.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be bool, not {type(value).__name__}")
+    return value
+
+
+def whole(name: str, value: int) -> int:
+    """Return an argument that must be an int, or of a type that stands for one, as numpy's do.
+
+    Raises
+    ------
+    TypeError
+        It is anything else.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be int, not {type(value).__name__}") from None
+
+
+def _checked_key(key: str) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"the key of an option must be str, not {type(key).__name__}")
+    return key
 
 
 def _not_none(value: T | None, name: str) -> T:

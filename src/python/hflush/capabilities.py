@@ -14,6 +14,8 @@ from abc import ABC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
     from typing import Protocol as _Interface
     from typing import runtime_checkable
 
@@ -39,6 +41,9 @@ __all__ = [
     "UNBUFFER",
     "Abortable",
     "CanSetDropBehind",
+    "CanUnbuffer",
+    "PositionedReadable",
+    "Seekable",
     "StreamCapabilities",
     "Syncable",
 ]
@@ -96,6 +101,10 @@ def canonical(name: str) -> str:
 
 if not TYPE_CHECKING:
 
+    def _attribute(cls, name):
+        """Return what a class or its nearest base defines, None if nothing."""
+        return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+
     class _Interface(ABC):  # noqa: B024
         """A runtime-checkable protocol without the cost of importing ``typing``."""
 
@@ -106,7 +115,7 @@ if not TYPE_CHECKING:
             if cls is _Interface:
                 return NotImplemented
             names = [name for name in vars(cls) if not name.startswith("_")]
-            return all(any(name in vars(base) for base in other.__mro__) for name in names)
+            return all(_attribute(other, name) is not None for name in names)
 
     def runtime_checkable(interface):
         return interface
@@ -156,3 +165,44 @@ class Abortable(_Interface):
     def abort(self) -> object:
         """Publish nothing more, and say what happened."""
         ...
+
+
+@runtime_checkable
+class Seekable(_Interface):
+    """Something with a position that can be moved; whether it really can, ``seekable()`` tells."""
+
+    def seek(self, target: int, whence: int = 0, /) -> int:
+        """Move the position, and return the new one."""
+        ...
+
+    def get_pos(self) -> int:
+        """Return the position in bytes."""
+        ...
+
+
+@runtime_checkable
+class PositionedReadable(_Interface):
+    """Something that is read at any position, without using or moving one of its own."""
+
+    def pread(self, position: int, length: int) -> bytes:
+        """Return up to `length` bytes at a position."""
+        ...
+
+    def read_fully(self, position: int, length: int) -> bytes:
+        """Return exactly `length` bytes at a position."""
+        ...
+
+    def read_vectored(self, ranges: Sequence[tuple[int, int]]) -> list[Future[bytes]]:
+        """Read several ranges at once."""
+        ...
+
+
+@runtime_checkable
+class CanUnbuffer(_Interface):
+    """Something that reads ahead and can drop what it read.
+
+    Whether it really can, :data:`UNBUFFER` tells.
+    """
+
+    def unbuffer(self) -> None:
+        """Drop what was read ahead; the position stays."""

@@ -39,7 +39,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import capabilities, paths
-from .builder import CHECKSUM_TYPE, SYNC_ON_CLOSE, Rename
+from .builder import CHECKSUM_TYPE, SYNC_ON_CLOSE, Rename, flag
 from .configuration import Configuration
 from .errors import (
     ConcurrentWriterError,
@@ -49,6 +49,7 @@ from .errors import (
     attach,
 )
 from .filesystem import FileSystem
+from .streams import AbortResult, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,6 +78,8 @@ VERIFY_RENAME = "hflush.checkpoint.verify-rename"
 KEEP_EXISTING = "hflush.checkpoint.keep-existing"
 # A contract option: false says that a store has only FileSystem's rename, not FileContext's.
 EXACT_RENAME = "supports-exact-rename"
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -130,12 +133,17 @@ class CancellableFSDataOutputStream:
         A temporary file that cannot be removed is logged. After :meth:`close`, failed or not, a
         no-op.
         """
-        with self._lock:
-            if not self._terminated:
-                self._terminated = True
-                self._discard(None)
+        self.abort()
 
-    def _discard(self, failure: BaseException | None) -> None:
+    def abort(self) -> AbortResult:
+        """Do the same as :meth:`cancel`, and return what happened."""
+        with self._lock:
+            if self._terminated:
+                return AbortResult(already_closed=True)
+            self._terminated = True
+            return AbortResult(already_closed=False, cleanup_exception=self._discard(None))
+
+    def _discard(self, failure: BaseException | None) -> OSError | None:
         self._stream.abandon_()
         try:
             self._publication.discard()
@@ -143,6 +151,8 @@ class CancellableFSDataOutputStream:
             if failure is not None:
                 attach(failure, also)
             _log.warning("a temporary file stays behind: %s", also)
+            return also if isinstance(also, OSError) else None
+        return None
 
     def __enter__(self) -> Self:
         if self.closed:
@@ -162,17 +172,17 @@ class CancellableFSDataOutputStream:
 
     # --- what the stream below does ---
 
-    def write(self, b: Buffer, off: int = 0, len: int | None = None, /) -> int:
+    def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
         """Append ``b[off:off + len]``: as :class:`hflush.FSDataOutputStream` does."""
-        return self._stream.write(b, off, len)
+        return self._named(self._stream.write, b, off, len)
 
     def write_byte(self, value: int, /) -> None:
         """Append one byte: the low 8 bits of `value`."""
-        self._stream.write_byte(value)
+        self._named(self._stream.write_byte, value)
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
         """Write each of `lines`, as they are."""
-        self._stream.writelines(lines)
+        self._named(self._stream.writelines, lines)
 
     def flush(self) -> None:
         """Hand bytes to the next layer: no promise of anything."""
@@ -180,15 +190,22 @@ class CancellableFSDataOutputStream:
 
     def hflush(self) -> None:
         """Let the temporary file have every byte written so far."""
-        self._stream.hflush()
+        self._named(self._stream.hflush)
 
     def hsync(self) -> None:
         """Put every byte written so far on disk, in the temporary file."""
-        self._stream.hsync()
+        self._named(self._stream.hsync)
 
     def set_drop_behind(self, value: bool | None, /) -> None:
         """Pass the advice on."""
-        self._stream.set_drop_behind(value)
+        self._named(self._stream.set_drop_behind, value)
+
+    def _named(self, operation: Callable[..., T], *arguments: object) -> T:
+        """Do what the stream below does; if it is closed, say so of the path."""
+        try:
+            return operation(*arguments)
+        except StreamClosedError as closed:
+            raise StreamClosedError(closed.errno, closed.strerror, self.path) from None
 
     def tell(self) -> int:
         """Return how many bytes were written."""
@@ -199,8 +216,10 @@ class CancellableFSDataOutputStream:
         return self._stream.get_pos()
 
     def has_capability(self, name: str, /) -> bool:
-        """Return what the stream below answers."""
-        return self._stream.has_capability(name)
+        """Return what the stream below answers; this one can always be aborted."""
+        return self._stream.has_capability(name) or (
+            capabilities.canonical(name) == capabilities.ABORTABLE
+        )
 
     def io_statistics(self) -> IOStatistics:
         """Return the statistics of the stream below."""
@@ -241,6 +260,22 @@ class CancellableFSDataOutputStream:
     def isatty(self) -> bool:
         """Return False."""
         return False
+
+    @property
+    def _filesystem(self) -> FileSystem:
+        return self._stream._filesystem
+
+    fileno = refused("fileno")
+    seek = refused("seek")
+    truncate = refused("truncate")
+    detach = refused("detach")
+    read = refused("read")
+    read1 = refused("read1")
+    readinto = refused("readinto")
+    readinto1 = refused("readinto1")
+    readline = refused("readline")
+    readlines = refused("readlines")
+    __iter__ = refused("iteration")
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
@@ -402,6 +437,7 @@ class RenamingManager(CheckpointFileManager):
         self, path: StrPath, overwrite_if_possible: bool
     ) -> CancellableFSDataOutputStream:
         """Open a file under a temporary name: see :meth:`CheckpointFileManager.create_atomic`."""
+        flag("overwrite_if_possible", overwrite_if_possible)
         resolved = self.filesystem._resolve_to_change(path)
         if resolved == "/":
             raise PathIsDirectoryError(errno.EISDIR, "path is the root directory", resolved)
@@ -410,7 +446,7 @@ class RenamingManager(CheckpointFileManager):
         builder.opt(CHECKSUM_TYPE, "NULL").opt(SYNC_ON_CLOSE, self._sync)
         if self._creates_parents:
             builder.recursive()
-        publication = _Publication(self, temporary, resolved, bool(overwrite_if_possible))
+        publication = _Publication(self, temporary, resolved, overwrite_if_possible)
         return CancellableFSDataOutputStream(builder.build(), publication)
 
     def _publish(self, temporary: str, path: str, overwrite: bool) -> None:
@@ -490,8 +526,6 @@ class FileSystemBased(RenamingManager):
 
 
 # --- the log -------------------------------------------------------------------------------------
-
-T = TypeVar("T")
 
 
 class MetadataLog(Generic[T]):

@@ -58,7 +58,7 @@ class Configuration(MutableMapping[str, str]):
         A file exists and cannot be read.
     ValueError
         A file is not well-formed, declares entities or is no Hadoop configuration; the message
-        names file and line.
+        names the file, and the line where it is known.
 
     Notes
     -----
@@ -78,6 +78,8 @@ class Configuration(MutableMapping[str, str]):
     """
 
     def __init__(self, load_defaults: bool = True) -> None:
+        if not isinstance(load_defaults, bool):
+            raise TypeError(f"load_defaults must be bool, not {type(load_defaults).__name__}")
         self._values: dict[str, str] = {}
         self._final: set[str] = set()
         if load_defaults:
@@ -90,6 +92,8 @@ class Configuration(MutableMapping[str, str]):
         """Return what ``conf=`` means: None is the default, a mapping is set on top of it."""
         if isinstance(conf, Configuration):
             return conf
+        if conf is not None and not isinstance(conf, Mapping):
+            raise TypeError(f"conf must be a mapping, not {type(conf).__name__}")
         configuration = cls()
         if conf is not None:
             configuration.update(conf)
@@ -103,7 +107,7 @@ class Configuration(MutableMapping[str, str]):
         OSError
             The file is missing or cannot be read.
         ValueError
-            It is malformed; names file and line.
+            It is malformed; names the file, and the line where it is known.
         """
         for name, (value, final) in _read_resource(os.fspath(path)).items():
             if name in self._final:
@@ -123,6 +127,11 @@ class Configuration(MutableMapping[str, str]):
     def __delitem__(self, key: str) -> None:
         del self._values[key]
         self._final.discard(key)
+
+    def clear(self) -> None:
+        """Remove every key, whether or not its value can be read."""
+        self._values.clear()
+        self._final.clear()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -444,6 +453,8 @@ def _parse_xml(path: str) -> Element:
         raise ValueError(f"{path}: line {line}: not well-formed XML: {malformed}") from malformed
     except DefusedXmlException as forbidden:
         raise ValueError(f"{path}: entities are not allowed: {forbidden}") from forbidden
+    except (LookupError, ValueError) as unknown:
+        raise ValueError(f"{path}: line 1: its encoding is not supported: {unknown}") from unknown
     if root is None:
         raise ValueError(f"{path}: line 1: there is no element")
     return root

@@ -22,7 +22,7 @@ from .errors import (
     unsupported,
 )
 from .statistics import IOStatistics, aggregate
-from .status import BlockLocation, ContentSummary
+from .status import BlockLocation, ContentSummary, FileStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .builder import Options, OptionValue
     from .configuration import Value
     from .paths import Location, StrPath
-    from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
+    from .status import FileChecksum, FsServerDefaults, FsStatus
     from .streams import FSDataInputStream, FSDataOutputStream
 
     Conf: TypeAlias = "Mapping[str, Value] | None"
@@ -179,8 +179,8 @@ class FileSystem(ABC):
 
     @property
     def conf(self) -> Configuration:
-        """The configuration it was made with; changes to it have no effect."""
-        return self._conf
+        """A copy of the configuration it was made with; changes to it have no effect."""
+        return self._conf.copy()
 
     @property
     def working_directory(self) -> str:
@@ -200,6 +200,10 @@ class FileSystem(ABC):
     @abstractmethod
     def contract_options(self) -> Mapping[str, object]:
         """How this store behaves where stores differ: the options of contract §3, read-only."""
+
+    def _fixed_options(self) -> Mapping[str, object]:
+        """Return those of them that are known without looking at the store."""
+        return self.contract_options
 
     def make_qualified(self, path: StrPath) -> str:
         """Return the URL of a path: absolute, normalised, with scheme and authority."""
@@ -291,20 +295,24 @@ class FileSystem(ABC):
         On return an empty file is at the path, visible to all (not on object stores).
         Source: Hadoop's FileSystem.create and FileContext.create; contract CREATE-1 to CREATE-22.
         """
+        replaces = options_of.flag("overwrite", overwrite)
         if flags is None:
-            chosen = CreateFlag.CREATE | CreateFlag.OVERWRITE if overwrite else CreateFlag.CREATE
+            chosen = CreateFlag.CREATE | CreateFlag.OVERWRITE if replaces else CreateFlag.CREATE
         else:
             chosen = CreateFlag.joined(flags)
+            if not replaces and CreateFlag.OVERWRITE in chosen:
+                raise ValueError("overwrite=False contradicts CreateFlag.OVERWRITE")
+        makes_parents = options_of.flag("recursive", recursive)
+        if create_parent is not None:
+            makes_parents = options_of.flag("create_parent", create_parent)
         asked = options_of.asked(
             permission=permission,
             buffer_size=buffer_size,
             replication=replication,
             block_size=block_size,
         )
-        wanted = asked | options_of.required(options)
-        return self._build(
-            path, chosen, wanted, recursive if create_parent is None else create_parent
-        )
+        wanted = asked | options_of.required(options, options_of.CREATE_KEYWORDS)
+        return self._build(path, chosen, wanted, makes_parents)
 
     def append(
         self, path: StrPath, *, buffer_size: int | str | None = None, **options: OptionValue
@@ -324,7 +332,8 @@ class FileSystem(ABC):
         -----
         Options as for :meth:`create`. Source: Hadoop's FileSystem.append; contract APPEND-1 to 18.
         """
-        wanted = options_of.asked(buffer_size=buffer_size) | options_of.required(options)
+        wanted = options_of.asked(buffer_size=buffer_size)
+        wanted |= options_of.required(options, options_of.CREATE_KEYWORDS)
         return self._build(path, CreateFlag.APPEND, wanted, False)
 
     def create_file(self, path: StrPath) -> FileBuilder:
@@ -393,7 +402,9 @@ class FileSystem(ABC):
 
     # --- reading ---
 
-    def open(self, path: StrPath, *, buffer_size: int | str | None = None) -> FSDataInputStream:
+    def open(
+        self, path: StrPath, *, buffer_size: int | str | None = None, **options: OptionValue
+    ) -> FSDataInputStream:
         """Open a file for reading.
 
         Parameters
@@ -402,9 +413,14 @@ class FileSystem(ABC):
             The file.
         buffer_size : int or str, optional
             Bytes to read ahead; ``io.file.buffer.size`` or 64 KiB if left out, 0 for none.
+        **options
+            Must be known: ``read_policy``, ``length``, ``split_start``, ``split_end``, or keys with
+            a dot as for ``open_file(path).must``.
 
         Raises
         ------
+        TypeError, ValueError
+            An unknown option; a buffer size that is none.
         FileNotFoundError, NotAFileError
             It is missing; it is a directory. Found out here, not at the first read.
         PermissionError, OSError
@@ -414,10 +430,14 @@ class FileSystem(ABC):
         -----
         Source: Hadoop's FileSystem.open; contract READ-1 to READ-18.
         """
-        if buffer_size is None:
-            size = self._conf.get_long_bytes("io.file.buffer.size", _READ_AHEAD_BYTES)
-        else:
+        wanted = options_of.required(options, options_of.OPEN_KEYWORDS)
+        self._check_known(wanted, self.open_options)
+        if buffer_size is not None:
             size = options_of.as_size(buffer_size)
+        else:
+            default = self._conf.get_long_bytes("io.file.buffer.size", _READ_AHEAD_BYTES)
+            given = options_of.read(wanted, options_of.OPEN_BUFFER_SIZE, options_of.as_size)
+            size = default if given is None else given
         return self._open(self._resolve(path), max(size, 1))
 
     def open_file(self, path: StrPath) -> OpenFileBuilder:
@@ -491,6 +511,7 @@ class FileSystem(ABC):
             Include the files of all directories below. A symbolic link to a directory that leads
             back to an ancestor is not followed.
         """
+        options_of.flag("recursive", recursive)
         resolved = self._resolve(path)
         status = self._status(resolved)
         if not status.is_directory:
@@ -573,7 +594,7 @@ class FileSystem(ABC):
         """
         if start < 0 or (length is not None and length < 0):
             raise ValueError(f"start={start}, length={length} must not be negative")
-        status = self.get_file_status(path) if isinstance(path, (str, os.PathLike)) else path
+        status = path if isinstance(path, FileStatus) else self.get_file_status(path)
         if not status.is_file or start >= status.length or length == 0:
             return []
         end = status.length if length is None else min(start + length, status.length)
@@ -614,6 +635,7 @@ class FileSystem(ABC):
         FileExistsError, ParentNotDirectoryError
             The path is a file; an ancestor is.
         """
+        options_of.flag("create_parent", create_parent)
         wanted = None if permission is None else options_of.as_permission(permission)
         self._mkdirs(self._resolve_to_change(path), wanted, create_parent)
         return True
@@ -641,6 +663,7 @@ class FileSystem(ABC):
         PermissionError
             It may not be removed; the root never may.
         """
+        options_of.flag("recursive", recursive)
         resolved = self._resolve_to_change(path)
         if resolved == "/":
             raise PermissionError(errno.EPERM, "delete: the root directory stays", resolved)
@@ -745,8 +768,8 @@ class FileSystem(ABC):
             local._resolve(src),
             self,
             self._resolve(dst),
-            delete_source=delete_source,
-            overwrite=overwrite,
+            delete_source=options_of.flag("delete_source", delete_source),
+            overwrite=options_of.flag("overwrite", overwrite),
         )
 
     def copy_to_local_file(
@@ -768,14 +791,14 @@ class FileSystem(ABC):
         """
         from .transfer import copy
 
-        local = self._local_files(raw=use_raw_local)
+        local = self._local_files(raw=options_of.flag("use_raw_local", use_raw_local))
         copy(
             self,
             self._resolve(src),
             local,
             local._resolve(dst),
-            delete_source=delete_source,
-            overwrite=overwrite,
+            delete_source=options_of.flag("delete_source", delete_source),
+            overwrite=options_of.flag("overwrite", overwrite),
         )
 
     def _local_files(self, raw: bool) -> FileSystem:
@@ -1107,10 +1130,10 @@ def _make(location: Location, conf: Configuration) -> FileSystem:
     factory = _factories.get(location.scheme)
     if factory is None:
         served = ", ".join(sorted(_factories))
-        url = f"{location.scheme}://{location.authority}/"
+        url = f"{location.written_scheme}://{location.authority}/"
         raise UnsupportedFileSystemError(
             errno.EPROTONOSUPPORT,
-            f"no file system for scheme {location.scheme!r}; there are {served}",
+            f"no file system for scheme {location.written_scheme!r}; there are {served}",
             url,
         )
     return factory(location.scheme, location.authority, conf)

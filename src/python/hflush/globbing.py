@@ -39,7 +39,7 @@ def glob(pattern: str, status: Status, listing: Listing) -> list[FileStatus]:
     Raises
     ------
     ValueError
-        A bracket or brace that is never closed.
+        A bracket or brace that is never closed, or a range that runs backwards.
     PermissionError
         A directory on the way cannot be read.
     """
@@ -57,7 +57,7 @@ def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatu
         if _MAGIC.isdisjoint(element):
             candidates = [child(candidate, element) for candidate in candidates]
             continue
-        matches = re.compile(translate(element)).fullmatch
+        matches = _compiled(element).fullmatch
         found = [
             (child(candidate, entry.name), entry)
             for candidate in candidates
@@ -157,6 +157,13 @@ def translate(element: str) -> str:
             expression.append(re.escape(character))
         position += 1
     return "".join((*expression, ")"))
+
+
+def _compiled(element: str) -> re.Pattern[str]:
+    try:
+        return re.compile(translate(element))
+    except re.error as error:
+        raise ValueError(f"bad pattern {element!r}: {error.msg}") from None
 
 
 def _bracket(body: str) -> str:

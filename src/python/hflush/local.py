@@ -39,6 +39,7 @@ _DIRECTORY_MODE = 0o777
 _PACKET_BYTES = 64 << 10
 _CHECKSUM_READ_BYTES = 1 << 20
 _NS_PER_MS = 1_000_000
+_INT64_MAX = (1 << 63) - 1
 
 
 class _LocalFiles(FileSystem):
@@ -84,11 +85,18 @@ class _LocalFiles(FileSystem):
     @property
     def contract_options(self) -> Mapping[str, object]:
         """How this store behaves where stores differ: the options of contract §3, read-only."""
-        return MappingProxyType({**_SHARED_OPTIONS, **self._measured(), **self._own_options()})
+        return MappingProxyType({**self._fixed_options(), **self._measured()})
+
+    def _fixed_options(self) -> Mapping[str, object]:
+        return {**_SHARED_OPTIONS, **self._own_options()}
 
     def _measured(self) -> dict[str, object]:
+        try:
+            directory = self.working_directory
+        except FileNotFoundError:  # it has been deleted
+            directory = self.home_directory
         return {
-            "is-case-sensitive": _is_case_sensitive(self.working_directory),
+            "is-case-sensitive": _is_case_sensitive(directory),
             "max-path": os.pathconf("/", "PC_PATH_MAX"),
             "sync-on-close": self._sync_on_close,
             "downgrade-syncable": self._downgrade,
@@ -162,9 +170,12 @@ class _LocalFiles(FileSystem):
         ------
         FileNotFoundError
             There is nothing.
+        ValueError
+            A time is too far away for nanoseconds in 64 bits.
         """
-        resolved = self._resolve_to_change(path)
-        self._namespace.set_times(resolved, _to_ns(modification_time), _to_ns(access_time))
+        modified = _to_ns("modification_time", modification_time)
+        accessed = _to_ns("access_time", access_time)
+        self._namespace.set_times(self._resolve_to_change(path), modified, accessed)
 
     def set_permission(self, path: StrPath, permission: int) -> None:
         """Set the mode bits exactly; no umask is applied.
@@ -185,6 +196,8 @@ class _LocalFiles(FileSystem):
         PermissionError
             Only a privileged user may give files away.
         """
+        _check_principal("owner", owner)
+        _check_principal("group", group)
         self._namespace.set_owner(self._resolve_to_change(path), owner, group)
 
     def get_status(self) -> FsStatus:
@@ -271,7 +284,11 @@ class LocalFileSystem(_LocalFiles):
         FileNotFoundError, IsADirectoryError
             It is missing; it is a directory.
         """
-        self._namespace.truncate(self._resolve_to_change(path), length)
+        resolved = self._resolve_to_change(path)
+        kept = options_of.whole("length", length)
+        if not 0 <= kept <= _INT64_MAX:
+            raise ValueError(f"length={kept} is negative or more than any file has")
+        self._namespace.truncate(resolved, kept)
         return True
 
     def get_path_handle(
@@ -284,7 +301,9 @@ class LocalFileSystem(_LocalFiles):
         io.UnsupportedOperation
             `moved`: a moved file cannot be found again.
         """
-        if moved:
+        if not isinstance(status, FileStatus):
+            raise TypeError(f"status must be a FileStatus, not {type(status).__name__}")
+        if options_of.flag("moved", moved):
             raise unsupported("a path handle that survives a move", self.store_name, status.path)
         if not status.is_file:
             raise InvalidPathHandleError(errno.ESTALE, f"not a file but {status.kind}", status.path)
@@ -292,7 +311,7 @@ class LocalFileSystem(_LocalFiles):
 
         seen = (
             None
-            if changed
+            if options_of.flag("changed", changed)
             else _version(status.file_id, status.length, status.modification_time_ns)
         )
         return json.dumps([status.path, seen]).encode("ascii")
@@ -311,10 +330,14 @@ class LocalFileSystem(_LocalFiles):
         """
         import json
 
-        decoded = json.loads(bytes(handle))
-        if not isinstance(decoded, list) or len(decoded) != 2 or not isinstance(decoded[0], str):
+        if not isinstance(handle, (bytes, bytearray, memoryview)):
+            raise TypeError(f"a path handle must be bytes, not {type(handle).__name__}")
+        try:
+            path, seen = json.loads(bytes(handle))
+        except (TypeError, ValueError, RecursionError):
+            path = seen = None
+        if not isinstance(path, str):
             raise ValueError(f"not a path handle: {handle!r}")
-        path, seen = decoded
         try:
             stream = self.open(path, buffer_size=buffer_size)
         except (FileNotFoundError, NotADirectoryError) as missing:
@@ -393,11 +416,11 @@ class ChecksumFileSystem(_LocalFiles):
         Without one (a stale one is removed) a file is written as raw: hflush and hsync work, and
         nothing is verified on read.
         """
-        self._writes_checksums = bool(write)
+        self._writes_checksums = options_of.flag("write", write)
 
     def set_verify_checksum(self, verify: bool) -> None:
         """Let this instance verify what it reads, or not."""
-        self._verifies_checksums = bool(verify)
+        self._verifies_checksums = options_of.flag("verify", verify)
 
     def _check_create(self, wanted: CreateOptions) -> None:
         if wanted.checksum_type == "CRC32C":
@@ -500,8 +523,16 @@ def _symbolic_umask(text: str) -> int:
 # --- small things --------------------------------------------------------------------------------
 
 
-def _to_ns(milliseconds: int) -> int | None:
-    return None if milliseconds == -1 else milliseconds * _NS_PER_MS
+def _to_ns(name: str, milliseconds: int) -> int | None:
+    time = options_of.whole(name, milliseconds)
+    if abs(time) > _INT64_MAX // _NS_PER_MS:
+        raise ValueError(f"{name}={time} is out of range")
+    return None if time == -1 else time * _NS_PER_MS
+
+
+def _check_principal(name: str, value: str | None) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} must be str or None, not {type(value).__name__}")
 
 
 def _version(file_id: tuple[int, int] | None, length: int, mtime_ns: int) -> list[int]:
@@ -546,7 +577,7 @@ _SHARED_OPTIONS: dict[str, object] = {
     "supports-native-copy": False,
     "vector-io-buffers-sliced": False,
     "supports-unbuffer": True,
-    "max-filesize": (1 << 63) - 1,
+    "max-filesize": _INT64_MAX,
     "test.root-tests-enabled": False,
     "test.random-seek-count": 1000,
     "supports-dropbehind": False,
@@ -559,6 +590,7 @@ _SHARED_OPTIONS: dict[str, object] = {
     "mtime-granularity": "ns",
     "mtime-clock": "local kernel",
     "etags": False,
+    "etags-preserved-in-rename": False,
     "max-write-window": "page cache",
 }
 

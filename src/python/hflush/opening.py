@@ -7,7 +7,7 @@ import io
 import sys
 import warnings
 
-from .builder import CreateFlag
+from .builder import CreateFlag, whole
 from .capabilities import ABORTABLE
 from .errors import attach
 from .filesystem import FileSystem
@@ -183,6 +183,7 @@ def open(
     raises is aborted where its store can, as a binary one.
     """
     action, binary = _parse_mode(mode)
+    buffering = whole("buffering", buffering)
     if binary:
         _check_binary(mode, buffering, encoding, errors, newline)
     elif buffering == 0:
@@ -194,10 +195,7 @@ def open(
     if binary:
         return stream
     try:
-        wrapper = io.TextIOWrapper if action == "r" else TextOutputWrapper
-        if action == "a" and stream.tell() > 0:
-            encoding = _without_mark(encoding)
-        text = wrapper(stream, encoding, errors, newline, line_buffering)
+        text = _text(stream, action, encoding, errors, newline, line_buffering)
     except BaseException:
         stream.close()
         raise
@@ -213,6 +211,23 @@ def _open_binary(
     if action == "a":
         return filesystem.create(url, flags=CreateFlag.CREATE | CreateFlag.APPEND, **options)
     return filesystem.create(url, overwrite=action == "w", **options)
+
+
+def _text(
+    stream: FSDataOutputStream | FSDataInputStream,
+    action: str,
+    encoding: str | None,
+    errors: str | None,
+    newline: str | None,
+    line_buffering: bool,
+) -> io.TextIOWrapper:
+    if action == "r":
+        return io.TextIOWrapper(stream, encoding, errors, newline, line_buffering)
+    if stream.tell() > 0:
+        encoding = _without_mark(encoding)
+    marked = encoding is not None and codecs.lookup(encoding).name in _MARKS
+    wrapper = MarkedTextOutputWrapper if marked else TextOutputWrapper
+    return wrapper(stream, encoding, errors, newline, line_buffering)
 
 
 def _parse_mode(mode: str) -> tuple[str, bool]:
@@ -238,7 +253,8 @@ def _check_binary(
     given = {"encoding": encoding, "errors": errors, "newline": newline}
     for name, value in given.items():
         if value is not None:
-            raise ValueError(f"binary mode {mode!r} doesn't take an {name} argument")
+            article = "a" if name == "newline" else "an"
+            raise ValueError(f"binary mode {mode!r} doesn't take {article} {name} argument")
     if buffering == 1:
         warnings.warn(
             "line buffering (buffering=1) isn't supported in binary mode, the default buffer "
@@ -257,6 +273,10 @@ def _without_mark(encoding: str | None) -> str | None:
     return {"utf-8-sig": "utf-8", "utf-16": f"utf-16-{order}", "utf-32": f"utf-32-{order}"}.get(
         name, encoding
     )
+
+
+# The byte order marks that io leaves out where it cannot seek.
+_MARKS = {"utf-16": codecs.BOM_UTF16, "utf-32": codecs.BOM_UTF32}
 
 
 class TextOutputWrapper(io.TextIOWrapper):
@@ -281,3 +301,16 @@ class TextOutputWrapper(io.TextIOWrapper):
 
     def __del__(self) -> None:
         """Close nothing, which io's own would: the stream below is abandoned, and says so."""
+
+
+class MarkedTextOutputWrapper(TextOutputWrapper):
+    """Writes the byte order mark before the first text."""
+
+    _is_marked = False
+
+    def write(self, text: str, /) -> int:
+        """Write text, and return how many characters that were."""
+        if text and not self._is_marked:
+            self.buffer.write(_MARKS[codecs.lookup(self.encoding).name])
+            self._is_marked = True
+        return super().write(text)

@@ -35,16 +35,21 @@ class Location:
     ----------
     scheme : str or None
         In lower case; None for a plain path. ``s3a`` is ``s3``.
+    written_scheme : str or None
+        The same as the caller wrote it.
     authority : str
         Host and port, name service or bucket; empty for local files.
     path : str
         The rest, as written: absolute or relative, not normalised.
     """
 
-    __slots__ = ("authority", "path", "scheme")
+    __slots__ = ("authority", "path", "scheme", "written_scheme")
 
-    def __init__(self, scheme: str | None, authority: str, path: str) -> None:
+    def __init__(
+        self, scheme: str | None, authority: str, path: str, written_scheme: str | None = None
+    ) -> None:
         self.scheme = scheme
+        self.written_scheme = written_scheme
         self.authority = authority
         self.path = path
 
@@ -76,14 +81,15 @@ def parse(url: StrPath) -> Location:
     scheme, colon, rest = text.partition(":")
     if not colon or "/" in scheme:
         return Location(None, "", text)
+    written = scheme
     scheme = scheme.lower()
     if not _is_scheme(scheme) or not rest.startswith("/"):
         raise invalid_path(text, "':' is not allowed in a path element")
     scheme = _SCHEME_ALIASES.get(scheme, scheme)
     if not rest.startswith("//"):
-        return Location(scheme, "", rest)
+        return Location(scheme, "", rest, written)
     authority, slash, path = rest[2:].partition("/")
-    return Location(scheme, authority, slash + path or "/")
+    return Location(scheme, authority, slash + path or "/", written)
 
 
 def _is_scheme(text: str) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import io
+import operator
 import os
 import threading
 import warnings
 
 from . import _core
+from .builder import whole
 from .capabilities import ABORTABLE, HSYNC, IOSTATISTICS, READ_VECTORED, UNBUFFER, canonical
 from .errors import EndOfFileError, SeekError, StreamClosedError, attach, unsupported
 from .statistics import IOStatistics, live
@@ -51,7 +53,7 @@ class AbortResult:
         )
 
 
-def _refused(operation: str) -> Callable[..., NoReturn]:
+def refused(operation: str) -> Callable[..., NoReturn]:
     """Return a method that no output stream has, as io has them all."""
 
     def refuse(self: FSDataOutputStream, *_: object) -> NoReturn:
@@ -171,6 +173,8 @@ class FSDataOutputStream(_core.OutputStream):
         TypeError
             Neither bool nor None.
         """
+        if value is not None and not isinstance(value, bool):
+            raise TypeError(f"value must be bool or None, not {type(value).__name__}")
         super().set_drop_behind(value)
 
     # --- ending ---
@@ -332,17 +336,17 @@ class FSDataOutputStream(_core.OutputStream):
         """Return False."""
         return False
 
-    fileno = _refused("fileno")  # a descriptor would bypass the stream
-    seek = _refused("seek")
-    truncate = _refused("truncate")
-    detach = _refused("detach")
-    read = _refused("read")
-    read1 = _refused("read1")
-    readinto = _refused("readinto")
-    readinto1 = _refused("readinto1")
-    readline = _refused("readline")
-    readlines = _refused("readlines")
-    __iter__ = _refused("iteration")
+    fileno = refused("fileno")  # a descriptor would bypass the stream
+    seek = refused("seek")
+    truncate = refused("truncate")
+    detach = refused("detach")
+    read = refused("read")
+    read1 = refused("read1")
+    readinto = refused("readinto")
+    readinto1 = refused("readinto1")
+    readline = refused("readline")
+    readlines = refused("readlines")
+    __iter__ = refused("iteration")
 
 
 io.BufferedIOBase.register(FSDataOutputStream)
@@ -353,7 +357,7 @@ class UnbufferedOutputStream(FSDataOutputStream):
 
     __slots__ = ()
 
-    def write(self, b: Buffer, off: int = 0, len: int | None = None, /) -> int:
+    def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
         """Append and flush."""
         written = super().write(b, off, len)
         self.flush()
@@ -656,6 +660,13 @@ class FSDataInputStream(io.BufferedReader):
         position = super().tell() if whence == os.SEEK_CUR else 0
         return super().seek(self.raw.target(target, whence, position))
 
+    def flush(self) -> None:
+        """Do nothing, also on a closed stream: there is nothing to hand on."""
+
+    def isatty(self) -> bool:
+        """Return False."""
+        return False
+
     def __enter__(self) -> Self:
         self._check_open()
         return self
@@ -704,12 +715,15 @@ class FSDataInputStream(io.BufferedReader):
         Thread-safe. Source: Hadoop's PositionedReadable; contract READ-10, READ-11.
         """
         self._check_open()
+        position, length = whole("position", position), whole("length", length)
         if position < 0:
             message = f"cannot read at negative position {position}"
             raise SeekError(errno.EINVAL, message, self.path)
         if length < 0:
             raise IndexError(f"cannot read {length} bytes")
-        return self.raw.pread(position, length)
+        if position > _LAST_POSITION:
+            return b""
+        return self.raw.pread(position, min(length, _LAST_POSITION))
 
     def read_fully(self, position: int, length: int) -> bytes:
         """Read exactly `length` bytes at `position`; otherwise as :meth:`pread`.
@@ -756,7 +770,7 @@ class FSDataInputStream(io.BufferedReader):
         """
         self._check_open()
         checked = [self._checked_range(one) for one in ranges]
-        options = self._filesystem.contract_options
+        options = self._filesystem._fixed_options()
         if not options["vector-io-overlapping-ranges"]:
             _refuse_overlaps(checked)
         if options["vector-io-early-eof-check"]:
@@ -768,9 +782,10 @@ class FSDataInputStream(io.BufferedReader):
         return [executor.submit(self.read_fully, offset, length) for offset, length in checked]
 
     def _checked_range(self, one: tuple[int, int]) -> tuple[int, int]:
-        offset, length = one
-        if not isinstance(offset, int) or not isinstance(length, int):
-            raise TypeError(f"a range must be (offset, length), not {one!r}")
+        try:
+            offset, length = map(operator.index, one)
+        except (TypeError, ValueError):
+            raise TypeError(f"a range must be (offset, length), not {one!r}") from None
         if length < 0:
             raise ValueError(f"range with a negative length: {one!r}")
         if offset < 0:
@@ -817,6 +832,7 @@ class FSDataInputStream(io.BufferedReader):
         return self._closed_error() if self.closed and type(error) is ValueError else error
 
 
+_LAST_POSITION = (1 << 63) - 1  # no file has a byte there
 _INPUT_CAPABILITIES = frozenset((IOSTATISTICS, READ_VECTORED, UNBUFFER))
 
 

@@ -155,6 +155,18 @@ Status OutputStream::wait_locked(Interrupt& interrupt) {
 
 // --- writing
 
+bool OutputStream::try_write(ByteView data) {
+  if (is_foreign() || !mutex_.try_lock()) return false;
+  bool accepted = state_ == State::kOpen && !writer_turn_.taken;
+  if (accepted && data.size() < packetizer_.room()) {
+    packetizer_.append_within(data);
+  } else if (accepted) {
+    accepted = try_append_locked(data);
+  }
+  mutex_.unlock();
+  return accepted;
+}
+
 // What a small write does at the end of a packet: the next one is taken, as long as that needs
 // neither the sink nor the window. Releasing the GIL for each packet would cost more than the
 // packet.
@@ -418,6 +430,7 @@ bool OutputStream::abandon() noexcept {
 
 std::uint64_t OutputStream::position() const {
   if (is_foreign()) return geometry_.start;
+  static_cast<void>(calls_under_way_.load(std::memory_order_acquire));  // sees append_alone()
   MutexLock lock(mutex_);
   return packetizer_.position();
 }
@@ -437,6 +450,7 @@ bool OutputStream::has_capability(std::string_view name) const {
 Statistics OutputStream::statistics() const {
   Statistics statistics;
   if (is_foreign()) return statistics;
+  static_cast<void>(calls_under_way_.load(std::memory_order_acquire));  // sees append_alone()
   {
     MutexLock lock(mutex_);
     statistics["stream_write_bytes"] =

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -76,20 +77,40 @@ class OutputStream final : private SinkEvents {
   OutputStream(const OutputStream&) = delete;
   OutputStream& operator=(const OutputStream&) = delete;
 
-  // The part of write() that never waits, not even for the mutex: true if all of `data` is
-  // appended; false if nothing is, and write() has to be called. Inline: it is what a small write
-  // costs.
-  bool try_write(ByteView data) {
-    if (is_foreign() || !mutex_.try_lock()) return false;
-    bool accepted = state_ == State::kOpen && !writer_turn_.taken;
-    if (accepted && data.size() < packetizer_.room()) {
-      packetizer_.append_within(data);
-    } else if (accepted) {
-      accepted = try_append_locked(data);
+  // A call that may wait is under way. Callers that share a lock of their own (Python's GIL) make
+  // and destroy one around each such call while they hold it, and may let it go in between.
+  class CallScope {
+   public:
+    explicit CallScope(OutputStream& stream) noexcept : calls_(stream.calls_under_way_) { add(1); }
+    ~CallScope() { add(-1); }
+    CallScope(const CallScope&) = delete;
+    CallScope& operator=(const CallScope&) = delete;
+
+   private:
+    // Not one atomic step: the callers' lock makes it one.
+    void add(int count) noexcept {
+      calls_.store(calls_.load(std::memory_order_acquire) + count, std::memory_order_release);
     }
-    mutex_.unlock();
-    return accepted;
+    std::atomic<int>& calls_;
+  };
+
+  // What a small write costs: a copy into the packet being filled, without any lock of the stream.
+  // True if all of `data` is appended; false if nothing is. Requires: the caller holds the lock
+  // that all CallScopes of the stream are made under, so that while none exists nobody else is
+  // inside.
+  bool append_alone(ByteView data) noexcept HFLUSH_NO_THREAD_SAFETY_ANALYSIS {
+    if (calls_under_way_.load(std::memory_order_acquire) != 0 || is_foreign() ||
+        state_.load(std::memory_order_relaxed) != State::kOpen ||
+        data.size() >= packetizer_.room()) {
+      return false;
+    }
+    packetizer_.append_within(data);
+    calls_under_way_.store(0, std::memory_order_release);
+    return true;
   }
+  // The part of write() that never waits, not even for the mutex: true if all of `data` is
+  // appended; false if nothing is, and write() has to be called.
+  bool try_write(ByteView data);
   Status write(ByteView data, Interrupt& interrupt);
   // Passes on what can be, promises nothing; a no-op unless the stream is open (FLUSH-2).
   Status flush(Interrupt& interrupt);
@@ -178,9 +199,14 @@ class OutputStream final : private SinkEvents {
   const std::uint32_t generation_;
   const Status out_of_memory_;  // made while there is memory
 
+  // CallScopes. Guarded by the callers' own lock; atomic so that what was done under it is seen.
+  std::atomic<int> calls_under_way_{0};
+
   mutable Mutex mutex_;
   CondVar changed_;  // anything below
-  State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
+  // Changes under the mutex only; append_alone() reads it without, and then a failure that a sink
+  // reports at this instant is told to the next call.
+  std::atomic<State> state_ = State::kOpen;
   Status failure_ HFLUSH_GUARDED_BY(mutex_);          // the first one; stays
   std::thread::id closer_ HFLUSH_GUARDED_BY(mutex_);  // who is at work while kClosing
   Turn writer_turn_ HFLUSH_GUARDED_BY(mutex_);

@@ -364,3 +364,21 @@ def test_empty_path_capability_name_is_refused(store: Store) -> None:
         store.fs.has_path_capability(store.root, "")
     with pytest.raises(TypeError):
         store.fs.has_path_capability(store.root, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("CAP-10")
+def test_interfaces_of_input_streams(store: Store) -> None:
+    """CAP-10: a reader is Seekable, PositionedReadable and CanUnbuffer; None is no method."""
+    store.write(store.path("file"), b"data")
+    with store.fs.open(store.path("file")) as reader:
+        assert isinstance(reader, hflush.Seekable)
+        assert isinstance(reader, hflush.PositionedReadable)
+        assert isinstance(reader, hflush.CanUnbuffer)
+        assert not isinstance(reader, hflush.Syncable)
+
+    class Withdrawn(hflush.FSDataOutputStream):
+        hsync = None
+
+    assert not issubclass(Withdrawn, hflush.Syncable)
+    assert issubclass(Withdrawn, hflush.Abortable)
+    assert not issubclass(Withdrawn, hflush.PositionedReadable)

@@ -786,3 +786,46 @@ def test_purging(store: Store):
     with pytest.raises(TypeError, match="bytes-like"):
         log.add(7, "text")
     wait_until(lambda: log.batch_ids() == [6], "the refused batch is absent")
+
+
+@pytest.mark.rule("CKPT-5")
+def test_abort_is_cancel(store: Store, manager: CheckpointFileManager) -> None:
+    """The stream is Abortable on every store, and says what abort did."""
+    out = manager.create_atomic(store.path("file"), False)
+    out.write(b"data", off=1, len=2)
+    assert isinstance(out, hflush.Abortable)
+    assert out.has_capability(hflush.capabilities.ABORTABLE.upper())
+    assert out.abort().already_closed is False
+    assert out.abort().already_closed is True
+    assert on_disk(store.root) == []
+
+
+@pytest.mark.rule("CKPT-5")
+def test_a_closed_stream_names_the_path_to_be(store: Store, manager: CheckpointFileManager) -> None:
+    """Not the temporary one, which is nobody's business."""
+    out = manager.create_atomic(store.path("file"), False)
+    out.close()
+    for late in (lambda: out.write(b"x"), lambda: out.write_byte(1), out.hflush, out.hsync):
+        with pytest.raises(hflush.StreamClosedError) as raised:
+            late()
+        assert raised.value.filename == store.path("file")
+
+
+@pytest.mark.rule("CKPT-22")
+@pytest.mark.parametrize(
+    "name", ["seek", "truncate", "fileno", "detach", "read", "readinto", "readline", "__iter__"]
+)
+def test_what_no_output_stream_has(store: Store, manager: CheckpointFileManager, name: str) -> None:
+    """The rest of io is refused, not missing."""
+    with (
+        manager.create_atomic(store.path("file"), False) as out,
+        pytest.raises(io.UnsupportedOperation),
+    ):
+        getattr(out, name)()
+
+
+@pytest.mark.rule("CKPT-3")
+def test_overwrite_if_possible_takes_a_bool(store: Store, manager: CheckpointFileManager) -> None:
+    """A text is not taken for true."""
+    with pytest.raises(TypeError, match="must be bool"):
+        manager.create_atomic(store.path("file"), "false")

@@ -411,3 +411,14 @@ def test_the_existence_check_happens_in_create(store: Store, path: str):
     with store.fs.create(path, overwrite=False), pytest.raises(FileExistsError):
         store.second_client().run("fs.create(path, overwrite=False)", path=path)
     assert "create-check-at" in (inspect.getdoc(hflush.FileSystem.create) or "")
+
+
+@pytest.mark.rule("CREATE-2")
+def test_overwrite_false_contradicts_the_flag(store: Store, path: str) -> None:
+    """overwrite=False never replaces a file, whatever the flags say."""
+    store.write(path, b"old")
+    with pytest.raises(ValueError, match=r"overwrite=False contradicts CreateFlag\.OVERWRITE"):
+        store.fs.create(path, overwrite=False, flags={CreateFlag.CREATE, CreateFlag.OVERWRITE})
+    assert store.read(path) == b"old"
+    with pytest.raises(FileExistsError):
+        store.fs.create(path, overwrite=False, flags=CreateFlag.CREATE)

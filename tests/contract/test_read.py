@@ -774,3 +774,21 @@ class TestPathHandles:
             store.fs.get_path_handle(store.fs.get_file_status(file))
         with pytest.raises(io.UnsupportedOperation):
             store.fs.open_path_handle(b"handle")
+
+
+@pytest.mark.rule("READ-21")
+def test_ranges_of_numpy_integers(store: Store, file: str) -> None:
+    """READ-21: whatever stands for an int is one."""
+    numpy = pytest.importorskip("numpy")
+    with store.fs.open(file) as reader:
+        (part,) = reader.read_vectored([tuple(numpy.array([2, 3]))])
+        assert part.result() == reader.read_fully(2, 3) == reader.pread(numpy.int32(2), 3)
+
+
+@pytest.mark.rule("READ-6")
+def test_flush_and_isatty_of_a_closed_reader(store: Store, file: str) -> None:
+    """Both are harmless, as on an output stream."""
+    reader = store.fs.open(file)
+    reader.close()
+    reader.flush()
+    assert reader.isatty() is False

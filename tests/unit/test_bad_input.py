@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import array
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hflush
@@ -229,7 +230,11 @@ def test_bad_arguments_of_reads(store: Store, path: str):
         ([("0", 1)], TypeError),
         ([(0, -1)], ValueError),
         ([(-1, 1)], EOFError),
-        ([(0, 1, 2)], ValueError),
+        ([(0, 1, 2)], TypeError),
+        ([(0,)], TypeError),
+        ([7], TypeError),
+        (["ab"], TypeError),
+        ([(0.0, 1)], TypeError),
     ],
 )
 def test_bad_ranges(store: Store, path: str, ranges: object, error: type[Exception]):
@@ -355,3 +360,112 @@ def test_bad_times_and_lengths(store: Store, path: str):
             with pytest.raises(ValueError, match=r"trunc|length"):
                 store.fs.truncate(path, length)
     assert store.read(path) == b"data"
+
+
+@pytest.mark.parametrize("wrong", ["false", 0, None], ids=repr)
+def test_what_is_no_bool_is_never_taken_for_one(store: Store, path: str, wrong: object):
+    """A text, a number or None where a bool belongs is TypeError, and nothing happens."""
+    fs = store.fs
+    store.write(path, b"data")
+    calls: list[Callable[[], object]] = [
+        lambda: fs.create(path, overwrite=wrong),
+        lambda: fs.create(path, recursive=wrong),
+        lambda: fs.create_file(path).overwrite(wrong),
+        lambda: fs.delete(path, recursive=wrong),
+        lambda: fs.list_files(store.root, recursive=wrong),
+        lambda: fs.mkdirs(store.path("d"), create_parent=wrong),
+        lambda: fs.copy_from_local_file(path, store.path("b"), delete_source=wrong),
+        lambda: fs.copy_from_local_file(path, store.path("b"), overwrite=wrong),
+        lambda: fs.copy_to_local_file(path, store.path("b"), use_raw_local=wrong),
+        lambda: hflush.Configuration(wrong),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="must be bool"):
+            call()
+    with pytest.raises(TypeError, match="must be bool"):
+        fs.create(path, create_parent="false")
+    assert store.read(path) == b"data"
+
+
+@pytest.mark.stores("crc")
+def test_checksum_switches_take_a_bool(store: Store):
+    """set_write_checksum("false") and its like are TypeError."""
+    for switch in (store.fs.set_write_checksum, store.fs.set_verify_checksum):
+        with pytest.raises(TypeError, match="must be bool"):
+            switch("false")
+
+
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize("length", [-1, 5, 1 << 63, 1 << 70])
+def test_truncate_to_what_is_not_there(store: Store, path: str, length: int):
+    """A length that is negative or more than the file has, by however much, is ValueError."""
+    store.write(path, b"data")
+    with pytest.raises(ValueError, match=re.escape(str(length))):
+        store.fs.truncate(path, length)
+    with pytest.raises(TypeError, match="length must be int"):
+        store.fs.truncate(path, "2")
+    assert store.read(path) == b"data"
+
+
+def test_numbers_beyond_64_bits(store: Store, path: str):
+    """Times and sizes are ValueError; behind the end of any file there is nothing to read."""
+    store.write(path, b"data")
+    for time in (1 << 62, -(1 << 70)):
+        with pytest.raises(ValueError, match="out of range"):
+            store.fs.set_times(path, time)
+    with pytest.raises(ValueError, match="64 bits"):
+        store.fs.open(path, buffer_size=1 << 70)
+    with store.fs.open(path) as stream:
+        assert stream.pread(1 << 70, 1) == b""
+        assert stream.pread(2, 1 << 70) == b"ta"
+        with pytest.raises(TypeError, match="position must be int"):
+            stream.pread("0", 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda fs, path: fs.set_owner(path, 0),
+        lambda fs, path: fs.set_owner(path, None, b"staff"),
+        lambda fs, path: fs.set_times(path, "now"),
+        lambda fs, path: fs.get_file_block_locations(None),
+        lambda fs, path: fs.create_file(path).opt(None, 1),
+        lambda fs, path: fs.open_file(path).must(7, 1),
+        lambda fs, path: hflush.open(path, "rb", buffering=2.5),
+        lambda fs, path: hflush.create(path, conf=[("a", "b")]),
+    ],
+)
+def test_wrong_types_of_the_name_space(
+    store: Store, path: str, call: Callable[[hflush.FileSystem, str], object]
+):
+    """They are TypeError, in one line and without a word of the native signatures."""
+    store.write(path, b"data")
+    with pytest.raises(TypeError) as raised:
+        call(store.fs, path)
+    assert "incompatible function arguments" not in str(raised.value)
+    assert store.read(path) == b"data"
+
+
+@pytest.mark.stores("raw")
+def test_what_is_no_path_handle(store: Store, path: str):
+    """Junk is ValueError and says so; what is no bytes, and a status that is none, TypeError."""
+    for junk in (b"", b"junk", b"\xff", b"[]", b"[1, 2]", b"7", b'{"a": 1}'):
+        with pytest.raises(ValueError, match="not a path handle"):
+            store.fs.open_path_handle(junk)
+    with pytest.raises(TypeError, match="must be bytes"):
+        store.fs.open_path_handle("junk")
+    with pytest.raises(TypeError, match="FileStatus"):
+        store.fs.get_path_handle(None)
+
+
+@pytest.mark.parametrize("element", ["[z-a]", "x[9-0]*"])
+def test_ranges_that_run_backwards(store: Store, element: str):
+    """A glob whose range has no member is ValueError."""
+    with pytest.raises(ValueError, match="bad pattern"):
+        store.fs.glob_status(store.path(element))
+
+
+def test_set_drop_behind_takes_a_bool_or_none(out: hflush.FSDataOutputStream):
+    """Anything else is TypeError, in words."""
+    with pytest.raises(TypeError, match="bool or None"):
+        out.set_drop_behind("false")

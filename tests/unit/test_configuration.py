@@ -311,3 +311,27 @@ def test_the_default_file_system_comes_from_the_files(conf_dir: Path, tmp_path: 
     with hflush.create(tmp_path / "data") as out:
         out.write(b"x")
     assert os.path.exists(tmp_path / ".data.crc")
+
+
+def test_an_unknown_encoding_is_named_with_its_file(tmp_path: Path):
+    """An encoding that no codec has, or that the parser cannot take, is ValueError."""
+    path = tmp_path / "odd-site.xml"
+    for encoding in ("klingon", "shift_jis", "base64"):
+        path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><configuration/>')
+        with pytest.raises(ValueError, match=r"odd-site\.xml"):
+            Configuration(load_defaults=False).add_resource(path)
+
+
+def test_clear_never_fails():
+    """Values that cannot be read are no reason to keep them."""
+    conf = Configuration(load_defaults=False)
+    conf["a"] = "${a}"
+    conf.clear()
+    assert len(conf) == 0
+
+
+def test_conf_that_is_no_mapping():
+    """A list of pairs, a number or a path is TypeError."""
+    for wrong in ([("a", "b")], 7, "core-site.xml"):
+        with pytest.raises(TypeError, match="conf must be a mapping"):
+            Configuration.of(wrong)

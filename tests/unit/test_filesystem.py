@@ -432,3 +432,62 @@ def test_a_fork_gets_file_systems_of_its_own(store: Store):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert fs.is_file(store.path("child"))
+
+
+def test_conf_is_a_copy(store: Store):
+    """What is set on fs.conf stays there."""
+    store.fs.conf["fs.local.block.size"] = "1"
+    assert store.fs.conf.get("fs.local.block.size") != "1"
+
+
+def test_contract_options_in_a_deleted_directory(store: Store):
+    """They need no working directory, and vectored reads do not look at it at all."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import hflush, os, sys, tempfile\n"
+            "where = tempfile.mkdtemp(); os.chdir(where); os.rmdir(where)\n"
+            "with hflush.create(sys.argv[1]) as out: out.write(b'data')\n"
+            "fs = hflush.FileSystem.get(sys.argv[1])\n"
+            "assert fs.contract_options['max-path'] > 0\n"
+            "print(fs.open(sys.argv[1]).read_vectored([(1, 2)])[0].result())",
+            store.url(store.path("a")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "b'at'", done.stderr
+
+
+def test_open_takes_the_options_of_open_file(store: Store):
+    """By short name or by key; an unknown one is refused and named."""
+    path = store.path("a")
+    store.write(path, b"data")
+    size = {"fs.option.openfile.buffer.size": "4k"}
+    with store.fs.open(path, read_policy="sequential", length=4, **size) as stream:
+        assert stream.read() == b"data"
+    with hflush.open(store.url(path), "rb", split_start=0, split_end=4) as stream:
+        assert stream.read() == b"data"
+    with pytest.raises(TypeError, match="unknown option 'nope'; there are length"):
+        store.fs.open(path, nope=1)
+    with pytest.raises(ValueError, match=r"fs\.x\.y"):
+        store.fs.open(path, **{"fs.x.y": 1})
+
+
+def test_open_file_of_a_path_with_a_slash_at_its_end(store: Store):
+    """The status of the same file is accepted; a path of another store fails in the future."""
+    path = store.path("a")
+    store.write(path, b"data")
+    status = store.fs.get_file_status(path)
+    with store.fs.open_file(path + "/").with_file_status(status).build().result() as stream:
+        assert stream.read() == b"data"
+    future = store.fs.open_file("hdfs://elsewhere/a").build()
+    assert isinstance(future.exception(), ValueError)
+
+
+def test_a_missing_store_is_named_as_it_was_written():
+    """s3a:// is not called s3."""
+    with pytest.raises(hflush.UnsupportedFileSystemError, match="'s3a'"):
+        FileSystem.get("s3a://bucket/a")

@@ -75,6 +75,32 @@ def test_text_is_continued_without_another_byte_order_mark(store: Store, encodin
     assert store.read(store.path("a")).decode(encoding) == "onetwo"
 
 
+@pytest.mark.parametrize("mode", ["w", "x"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "UTF16", "utf-32", "utf-16-be"])
+def test_text_is_the_same_as_with_the_built_in_open(
+    store: Store, tmp_path: Path, mode: str, encoding: str
+):
+    """One byte order mark, at the first write; none where there is none."""
+    for number, texts in enumerate(([], [""], ["é\n", "two"])):
+        path, plain = store.path(f"{number}"), tmp_path / f"{number}-plain"
+        with hflush.open(store.url(path), mode, encoding=encoding) as text:
+            text.writelines(texts)
+        with open(plain, mode, encoding=encoding) as text:
+            text.writelines(texts)
+        assert store.read(path) == plain.read_bytes()
+        with hflush.open(store.url(path), encoding=encoding) as text:
+            assert text.read() == "".join(texts)
+
+
+def test_star_import_leaves_the_built_in_open_alone():
+    """`from hflush import *` does not shadow open()."""
+    names: dict[str, object] = {}
+    exec("from hflush import *", names)
+    assert "open" not in names
+    assert names["create"] is hflush.create
+    assert "open" in dir(hflush)
+
+
 def test_exclusive_modes_refuse_what_exists(store: Store):
     """X is an atomic check."""
     store.write(store.path("a"), b"old")
@@ -237,3 +263,13 @@ def test_the_default_file_system_needs_a_scheme():
     """fs.defaultFS without one is UnsupportedFileSystemError, which names the key."""
     with pytest.raises(hflush.UnsupportedFileSystemError, match=r"fs\.defaultFS"):
         hflush.open("/a", conf={"fs.defaultFS": "foo"})
+
+
+@pytest.mark.parametrize("buffering", [-1, 0])
+def test_write_takes_its_bounds_by_name(store: Store, buffering: int):
+    """write(b, off=, len=) is the same for every class of stream."""
+    path = store.path("a")
+    with hflush.open(store.url(path), "wb", buffering) as out:
+        assert out.write(b"abcdef", off=1, len=3) == 3
+        assert out.write(b=b"xyz", len=1) == 1
+    assert store.read(path) == b"bcdx"

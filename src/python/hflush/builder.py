@@ -400,13 +400,16 @@ def read(options: Options, key: str, convert: Callable[[OptionValue], T]) -> T |
 
 def as_int(value: OptionValue) -> int:
     """Return a whole number: an int, a float without a fraction, or text with a binary prefix."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError(f"must be a whole number, not {type(value).__name__}")
     if isinstance(value, float):
         if not value.is_integer():
             raise ValueError(f"must be a whole number, not {value!r}")
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise TypeError(f"must be a whole number, not {type(value).__name__}")
-    return parse_size(value)
+        value = int(value)
+    number = parse_size(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"must fit into 64 bits, unlike {number}")
+    return number
 
 
 def as_positive(value: OptionValue) -> int:

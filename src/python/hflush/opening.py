@@ -310,7 +310,7 @@ class MarkedTextOutputWrapper(TextOutputWrapper):
 
     def write(self, text: str, /) -> int:
         """Write text, and return how many characters that were."""
-        if text and not self._is_marked:
+        if not self._is_marked:
             self.buffer.write(_MARKS[codecs.lookup(self.encoding).name])
             self._is_marked = True
         return super().write(text)

@@ -30,3 +30,13 @@ def test_abort_is_declared_truthfully(store: Store, path: str, out: Stream) -> N
     assert out.has_capability(ABORTABLE) is False
     assert store.fs.has_path_capability(path, ABORTABLE) is False
     assert store.options["supports-abort"] is False
+
+
+def test_abort_after_close_is_a_no_op(store: Store, path: str, out: Stream) -> None:
+    """Contract §1, state CLOSED: abort does nothing and says that the stream was closed."""
+    out.write(b"kept")
+    out.close()
+    result = out.abort()
+    assert result.already_closed is True
+    assert result.cleanup_exception is None
+    assert store.read(path) == b"kept"

@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(handle=handles)
     def abort(self, handle: Handle) -> None:
-        """No local store can take output back: abort refuses, and does nothing on a closed stream."""
+        """No local store takes output back: abort refuses, and does nothing on a closed stream."""
         if not handle.open:
             assert handle.stream.abort().already_closed is True
             return

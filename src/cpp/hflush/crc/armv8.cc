@@ -77,6 +77,7 @@ HFLUSH_INLINE std::uint32_t reduce(std::uint64_t word) {
 template <Kind kKind>
 using Engine = Folding<kKind>;
 
+#define HFLUSH_PREFETCH_BYTES 0
 #include "hflush/crc/chunks.inc"
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "hflush/crc/kernel.h"
 #include "hflush/crc/x86.h"
 
+#define HFLUSH_PREFETCH_BYTES 0
 #define HFLUSH_TARGET [[gnu::target("avx2,vpclmulqdq,pclmul,sse4.2")]]
 #define HFLUSH_INLINE [[gnu::always_inline]] HFLUSH_TARGET inline
 

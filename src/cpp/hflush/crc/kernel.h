@@ -39,6 +39,7 @@ extern const Kernel kPortableKernel;
 #if defined(__x86_64__)
 extern const Kernel kSse42Kernel;
 extern const Kernel kAvx2Kernel;
+extern const Kernel kAvx512AheadKernel;
 extern const Kernel kAvx512Kernel;
 #elif defined(__aarch64__) && defined(__linux__)
 extern const Kernel kArmv8Kernel;

@@ -11,6 +11,7 @@
 #include "hflush/crc/kernel.h"
 #include "hflush/crc/polynomial.h"
 
+#define HFLUSH_PREFETCH_BYTES 0
 #define HFLUSH_TARGET
 
 namespace hflush::crc {

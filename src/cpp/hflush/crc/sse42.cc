@@ -15,6 +15,7 @@
 #include "hflush/crc/kernel.h"
 #include "hflush/crc/x86.h"
 
+#define HFLUSH_PREFETCH_BYTES 0
 #define HFLUSH_TARGET [[gnu::target("sse4.2,pclmul")]]
 #define HFLUSH_INLINE [[gnu::always_inline]] HFLUSH_TARGET inline
 

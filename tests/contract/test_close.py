@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -171,7 +172,8 @@ def test_close_releases_everything(store: Store, path: str, outcome: str) -> Non
                 with pytest.raises(OSError, match="too large"):
                     out.close()
         assert descriptors_under(store.root) == []
-    assert [name for name in thread_names() if name != "hflush-io"] == others
+    added = Counter(thread_names()) - Counter(others)  # one of the others may have ended meanwhile
+    assert set(added) <= {"hflush-io"}
     assert thread_names().count("hflush-io") < 20  # the pool, whatever the number of streams
     assert len(store.fs.list_status(store.root)) == 20
     assert all(name.startswith(("file-", ".file-")) for name in os.listdir(store.root))

@@ -101,7 +101,7 @@ bool parse_write_keywords(PyObject* const* args, Py_ssize_t nargs, PyObject* nam
 
 // Runs the body of a raw method: no C++ exception gets out of it.
 template <typename Body>
-PyObject* guarded(Body body) noexcept {
+PyObject* guarded(Body body) {
   try {
     return body();
   } catch (py::error_already_set& error) {
@@ -117,7 +117,7 @@ PyObject* guarded(Body body) noexcept {
 }
 
 // write(b, off=0, len=None) -> int
-PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) noexcept {
+PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   OutputStream* const stream = stream_of(self);
   if (stream == nullptr) return nullptr;
   return guarded([&]() -> PyObject* {
@@ -137,7 +137,7 @@ PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
 }
 
 // write_byte(value): the low 8 bits of an int of any size (WRITE-1).
-PyObject* write_byte(PyObject* self, PyObject* value) noexcept {
+PyObject* write_byte(PyObject* self, PyObject* value) {
   OutputStream* const stream = stream_of(self);
   if (stream == nullptr) return nullptr;
   return guarded([&]() -> PyObject* {

@@ -77,7 +77,8 @@ HFLUSH_INLINE std::uint32_t reduce(std::uint64_t word) {
 template <Kind kKind>
 using Engine = Folding<kKind>;
 
-#define HFLUSH_PREFETCH_BYTES 0
+constexpr std::size_t kPrefetchBytes = 0;
+
 #include "hflush/crc/chunks.inc"
 
 }  // namespace

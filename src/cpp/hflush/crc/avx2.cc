@@ -14,7 +14,6 @@
 #include "hflush/crc/kernel.h"
 #include "hflush/crc/x86.h"
 
-#define HFLUSH_PREFETCH_BYTES 0
 #define HFLUSH_TARGET [[gnu::target("avx2,vpclmulqdq,pclmul,sse4.2")]]
 #define HFLUSH_INLINE [[gnu::always_inline]] HFLUSH_TARGET inline
 
@@ -56,6 +55,8 @@ HFLUSH_INLINE Words add_lanes(Vector vector) {
 
 template <Kind kKind>
 using Engine = Folding<kKind>;
+
+constexpr std::size_t kPrefetchBytes = 0;
 
 #include "hflush/crc/chunks.inc"
 

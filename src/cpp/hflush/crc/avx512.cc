@@ -1,7 +1,14 @@
 // The 64-byte kernel for processors that fetch a stream ahead well enough by themselves.
 #if defined(__x86_64__)
 
-#define HFLUSH_PREFETCH_BYTES 0
+#include <cstddef>
+
+namespace hflush::crc {
+namespace {
+constexpr std::size_t kPrefetchBytes = 0;
+}  // namespace
+}  // namespace hflush::crc
+
 #include "hflush/crc/avx512.inc"
 
 namespace hflush::crc {

@@ -3,8 +3,16 @@
 // than half.
 #if defined(__x86_64__)
 
-#define HFLUSH_PREFETCH_BYTES 8192
 #include <cpuid.h>
+
+#include <cstddef>
+
+namespace hflush::crc {
+namespace {
+// Half as far and half as far again do about as well.
+constexpr std::size_t kPrefetchBytes = 8192;
+}  // namespace
+}  // namespace hflush::crc
 
 #include "hflush/crc/avx512.inc"
 

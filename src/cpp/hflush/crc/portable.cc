@@ -11,7 +11,6 @@
 #include "hflush/crc/kernel.h"
 #include "hflush/crc/polynomial.h"
 
-#define HFLUSH_PREFETCH_BYTES 0
 #define HFLUSH_TARGET
 
 namespace hflush::crc {
@@ -50,6 +49,8 @@ struct Engine {
     return update_words<kKind, kCopy>(state, source, size, destination);
   }
 };
+
+constexpr std::size_t kPrefetchBytes = 0;
 
 #include "hflush/crc/chunks.inc"
 

@@ -15,7 +15,6 @@
 #include "hflush/crc/kernel.h"
 #include "hflush/crc/x86.h"
 
-#define HFLUSH_PREFETCH_BYTES 0
 #define HFLUSH_TARGET [[gnu::target("sse4.2,pclmul")]]
 #define HFLUSH_INLINE [[gnu::always_inline]] HFLUSH_TARGET inline
 
@@ -108,6 +107,8 @@ struct ThreeStreams {
 
 template <Kind kKind>
 using Engine = std::conditional_t<kKind == Kind::kCrc32c, ThreeStreams, Folding<kKind>>;
+
+constexpr std::size_t kPrefetchBytes = 0;
 
 #include "hflush/crc/chunks.inc"
 

@@ -49,7 +49,7 @@ from .errors import (
     attach,
 )
 from .filesystem import FileSystem
-from .streams import AbortResult, refused
+from .streams import AbortResult, WriteOnly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -88,7 +88,7 @@ class NotDurableError(OSError):
     """The file is complete at its path, but its name may be lost if the machine fails now."""
 
 
-class CancellableFSDataOutputStream:
+class CancellableFSDataOutputStream(WriteOnly):
     """An output stream that publishes its file on :meth:`close` and drops it on :meth:`cancel`.
 
     Made by :meth:`CheckpointFileManager.create_atomic`; thread-safe. Registered with
@@ -245,37 +245,9 @@ class CancellableFSDataOutputStream:
         """``"wb"`` or ``"xb"``: whether a file there would be replaced."""
         return "wb" if self._publication.overwrite else "xb"
 
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readable(self) -> bool:
-        """Return False."""
-        return False
-
-    def seekable(self) -> bool:
-        """Return False."""
-        return False
-
-    def isatty(self) -> bool:
-        """Return False."""
-        return False
-
     @property
     def _filesystem(self) -> FileSystem:
         return self._stream._filesystem
-
-    fileno = refused("fileno")
-    seek = refused("seek")
-    truncate = refused("truncate")
-    detach = refused("detach")
-    read = refused("read")
-    read1 = refused("read1")
-    readinto = refused("readinto")
-    readinto1 = refused("readinto1")
-    readline = refused("readline")
-    readlines = refused("readlines")
-    __iter__ = refused("iteration")
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"

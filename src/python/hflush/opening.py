@@ -8,10 +8,8 @@ import sys
 import warnings
 
 from .builder import CreateFlag, whole
-from .capabilities import ABORTABLE
-from .errors import attach
 from .filesystem import FileSystem
-from .streams import FSDataInputStream, FSDataOutputStream
+from .streams import FSDataInputStream, FSDataOutputStream, leave_block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -288,16 +286,7 @@ class TextOutputWrapper(io.TextIOWrapper):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.close()
-            return
-        try:
-            if self.buffer.has_capability(ABORTABLE):  # type: ignore[attr-defined]
-                self.buffer.abort()  # type: ignore[attr-defined]
-            else:
-                self.close()
-        except Exception as failure:  # what the block raised stays the primary exception
-            attach(error, failure)
+        leave_block(self.buffer, self.close, error)  # type: ignore[arg-type]
 
     def __del__(self) -> None:
         """Close nothing, which io's own would: the stream below is abandoned, and says so."""

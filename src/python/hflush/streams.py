@@ -64,7 +64,57 @@ def refused(operation: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class FSDataOutputStream(_core.OutputStream):
+def leave_block(
+    out: FSDataOutputStream, close: Callable[[], None], error: BaseException | None
+) -> None:
+    """End a ``with`` block over `out`: publish, or abort if `error` left it and `out` can."""
+    if error is None:
+        close()
+        return
+    try:
+        if out.has_capability(ABORTABLE):
+            out.abort()
+        else:
+            close()
+    except Exception as failure:  # what the block raised stays the primary exception
+        attach(error, failure)
+
+
+class WriteOnly:
+    """What io asks of every file object, answered for one that is only written to."""
+
+    __slots__ = ()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readable(self) -> bool:
+        """Return False."""
+        return False
+
+    def seekable(self) -> bool:
+        """Return False: what is written is never changed or removed."""
+        return False
+
+    def isatty(self) -> bool:
+        """Return False."""
+        return False
+
+    fileno = refused("fileno")  # a descriptor would bypass the stream
+    seek = refused("seek")
+    truncate = refused("truncate")
+    detach = refused("detach")
+    read = refused("read")
+    read1 = refused("read1")
+    readinto = refused("readinto")
+    readinto1 = refused("readinto1")
+    readline = refused("readline")
+    readlines = refused("readlines")
+    __iter__ = refused("iteration")
+
+
+class FSDataOutputStream(_core.OutputStream, WriteOnly):
     """An output stream that says when its bytes are visible, durable and published.
 
     Made by :func:`hflush.create`, :func:`hflush.append`, :func:`hflush.open` and the methods of
@@ -233,16 +283,7 @@ class FSDataOutputStream(_core.OutputStream):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.close()
-            return
-        try:
-            if self.has_capability(ABORTABLE):
-                self.abort()
-            else:
-                self.close()
-        except Exception as failure:  # what the block raised stays the primary exception
-            attach(error, failure)
+        leave_block(self, self.close, error)
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self.abandon_():
@@ -313,40 +354,10 @@ class FSDataOutputStream(_core.OutputStream):
             "an open stream cannot be pickled or copied: pickle its FileSystem and path"
         )
 
-    # --- the rest of io.BufferedIOBase ---
-
     def writelines(self, lines: Iterable[Buffer], /) -> None:
         """Write each of `lines`, as they are; other threads may write between them."""
         for line in lines:
             self.write(line)
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readable(self) -> bool:
-        """Return False."""
-        return False
-
-    def seekable(self) -> bool:
-        """Return False: what is written is never changed or removed."""
-        return False
-
-    def isatty(self) -> bool:
-        """Return False."""
-        return False
-
-    fileno = refused("fileno")  # a descriptor would bypass the stream
-    seek = refused("seek")
-    truncate = refused("truncate")
-    detach = refused("detach")
-    read = refused("read")
-    read1 = refused("read1")
-    readinto = refused("readinto")
-    readinto1 = refused("readinto1")
-    readline = refused("readline")
-    readlines = refused("readlines")
-    __iter__ = refused("iteration")
 
 
 io.BufferedIOBase.register(FSDataOutputStream)

@@ -37,8 +37,8 @@ bool LocalSink::has_capability(std::string_view name) const noexcept {
 std::size_t LocalSink::put(std::span<stream::Packet> packets, ByteView tail,
                            stream::SinkEvents& events) {
   const Drainer drainer = policy_.decide(clock_.now(), bytes_of(packets) + tail.size());
-  if (drainer == Drainer::kWorker && packets.empty())
-    return 0;  // the caller copies, and comes back
+  // The caller copies its bytes, and comes back with packets.
+  if (drainer == Drainer::kWorker && packets.empty()) return 0;
   std::size_t taken = 0;
   if (drainer == Drainer::kCaller || !enqueue(packets, events)) {
     settle(events);

@@ -42,8 +42,8 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     Descriptor created(uninterrupted(
         [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, options.permission); }));
     if (created) {
-      if (::fchmod(created.get(), options.permission) !=
-          0) {  // the umask was applied by the caller
+      // The umask was applied by the caller.
+      if (::fchmod(created.get(), options.permission) != 0) {
         const int error_number = errno;
         ::unlink(path.c_str());
         return Status::from_errno(error_number, "set permission of new file", path);

@@ -1,4 +1,4 @@
-"""The fixtures `ratio` and `figure`; README.md in this directory says how they are used."""
+"""The fixtures `ratio`, `ratios` and `figure`; README.md beside says how they are used."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ from typing import Any
 
 import hflush
 import pytest
-from interleaved import Contender, Race, Target, calls_for, comparison, spread
+from hdfs_cluster import hdfs, hdfs_on_disk, quick, wire_speed  # noqa: F401 - fixtures
+from interleaved import (
+    Contender,
+    Quantity,
+    Race,
+    Target,
+    Trial,
+    Trials,
+    calls_for,
+    comparison,
+    spread,
+)
 from pytest_benchmark.fixture import BenchmarkFixture
+from s3_servers import minio, null_s3  # noqa: F401 - fixtures
 
 OURS = "hflush"
 QUICK_ROUNDS = 3
@@ -68,6 +80,48 @@ def ratio(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callab
 
 
 @pytest.fixture
+def ratios(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Compare contenders that measure themselves, several quantities in one run."""
+
+    def measure(
+        quantities: Sequence[Quantity],
+        *,
+        ours: Trial,
+        peers: Mapping[str, Trial],
+        rounds: int = 10,
+    ) -> None:
+        if request.config.getoption("--hflush-quick"):
+            rounds = QUICK_ROUNDS
+        trials = Trials({OURS: ours, **peers}, seed=quantities[0].work)
+        benchmark.group = _group(request)
+        benchmark.pedantic(trials.round, rounds=rounds, warmup_rounds=1)
+        entries = benchmark.extra_info.setdefault("works", [])
+        for quantity in quantities:
+            values = trials.values(quantity.key, without_first=1)
+            entries.append(_entry(quantity, values))
+
+    return measure
+
+
+def _entry(quantity: Quantity, values: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    mine = values[OURS]
+    return {
+        "work": quantity.work,
+        "unit": quantity.unit,
+        "nbytes": quantity.nbytes,
+        "operations": quantity.operations,
+        "seconds": {name: spread(each) for name, each in values.items()},
+        "peers": {
+            name: comparison(
+                mine, each, _target(name, quantity.targets), as_time=quantity.unit != ""
+            )
+            for name, each in values.items()
+            if name != OURS
+        },
+    }
+
+
+@pytest.fixture
 def figure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Record a number that is no time: bytes, counts; `at_most` is its target.
 
@@ -120,5 +174,8 @@ def _run(benchmark: BenchmarkFixture, race: Race, ours: Contender, rounds: int) 
 
 
 def _against(race: Race, peer: str, targets: Sequence[Target]) -> dict[str, Any]:
-    target = next((target for target in targets if target.peer == peer), None)
-    return comparison(race.seconds[OURS], race.seconds[peer], target)
+    return comparison(race.seconds[OURS], race.seconds[peer], _target(peer, targets))
+
+
+def _target(peer: str, targets: Sequence[Target]) -> Target | None:
+    return next((target for target in targets if target.peer == peer), None)

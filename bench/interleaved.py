@@ -92,6 +92,51 @@ class Race:
         self.seconds[name].append(seconds / self._calls)
 
 
+@dataclass(frozen=True)
+class Quantity:
+    """One line of the report that comes out of a trial.
+
+    key        the name under which the contenders' answers give it; less is better
+    work       the line
+    unit       what the number counts, where that is not the seconds that the work took
+    nbytes     moved by the work, operations: done by it, as for `ratio`
+    """
+
+    key: str
+    work: str
+    targets: Sequence[Target] = ()
+    unit: str = ""
+    nbytes: int | None = None
+    operations: int = 1
+
+
+# One contender's way to do the work once; the answer has every quantity that is asked for.
+Trial = Callable[[], Mapping[str, float]]
+
+
+class Trials:
+    """What contenders that measure themselves have answered, over the rounds of one work."""
+
+    def __init__(self, trials: Mapping[str, Trial], seed: str) -> None:
+        self._trials = trials
+        self._random = random.Random(seed)
+        self._answers: dict[str, list[Mapping[str, float]]] = {name: [] for name in trials}
+
+    def round(self) -> None:
+        """Each contender once, in an order drawn anew."""
+        names = list(self._trials)
+        self._random.shuffle(names)
+        for name in names:
+            self._answers[name].append(self._trials[name]())
+
+    def values(self, key: str, *, without_first: int) -> dict[str, list[float]]:
+        """One quantity of every contender, by rounds."""
+        return {
+            name: [answer[key] for answer in answers[without_first:]]
+            for name, answers in self._answers.items()
+        }
+
+
 def calls_for(contender: Contender) -> int:
     """How many calls make one timing long enough to be read."""
     state = contender.setup()
@@ -110,10 +155,14 @@ def calls_for(contender: Contender) -> int:
 
 
 def comparison(
-    ours: Sequence[float], peer: Sequence[float], target: Target | None
+    ours: Sequence[float], peer: Sequence[float], target: Target | None, *, as_time: bool = False
 ) -> dict[str, Any]:
-    """Summarize the ratios of two contenders' rounds, in the sense the target speaks of."""
-    as_time = target is not None and target.time_at_most is not None
+    """Summarize the ratios of two contenders' rounds, in the sense the target speaks of.
+
+    `as_time` is that sense where there is no target.
+    """
+    if target is not None:
+        as_time = target.time_at_most is not None
     above, below = (ours, peer) if as_time else (peer, ours)
     ratios = [a / b for a, b in zip(above, below, strict=True)]
     return {

@@ -1,6 +1,6 @@
 """A Spark job whose executors write through hflush, and proof that what they wrote is right.
 
-    python demo/flights.py [--out URL] [--master MASTER] [--rows N] [--partitions N] …
+    python demo/flights.py [--fs hdfs|s3] [--out URL] [--master MASTER] [--rows N] …
 
 The flights that left New York City in 2013 (336,776 of them) are spread over Spark tasks. Each
 task, in a Python worker without a JVM gateway, writes its partition through an hflush stream: as
@@ -22,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cluster
 import dataset
 import engine
 import hflush
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 ENCODINGS = ("parquet", "csv", "journal")
 FAILING_ENCODING = "journal"
-JAVA_SCHEMES = {"file+crc": "file", "s3": "s3a"}
+STARTED = {"hdfs": (cluster.hdfs, "an HDFS of 3 DataNodes"), "s3": (cluster.s3, "a MinIO")}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     started = time.perf_counter()
     with ExitStack() as stack:
+        if options.fs in STARTED and not options.out:
+            start, name = STARTED[options.fs]
+            options.fs = stack.enter_context(start())
+            say(f"{name} is up after {time.perf_counter() - started:.1f} s")
         out = absolute(options.out or stack.enter_context(scratch_directory(options.fs)))
         say(f"hflush {hflush.__version__} under Spark, {options.master}, to {out}")
         spark = stack.enter_context(engine.session(options.master))
@@ -65,7 +70,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--fs",
         metavar="URL",
         default="local",
-        help="without --out: the file system for a temporary one (default: %(default)s)",
+        help="without --out: the file system for a temporary one, or hdfs or s3: servers that are "
+        "started for it (default: %(default)s)",
     )
     add("--master", default="local[*]", help="Spark master (default: %(default)s)")
     add("--rows", type=positive, help="flights to write (default: all)")
@@ -148,14 +154,15 @@ def sweep(job: Job) -> Iterator[str]:
 def verify_all(spark: SparkSession, out: str) -> bool:
     """Read everything below `out` with the JVM, print what was found, and say if it is right."""
     manifest = Manifest.load(out)
-    say("\nread back by Spark's JVM readers; CRC32C by the JDK")
     correct = True
-    for encoding in ENCODINGS:
-        directory = spark_path(f"{out}/flights.{encoding}")
-        files = [file for file in manifest.files if file.encoding == encoding]
-        checked = readback.check(spark, directory, encoding, manifest.expected, files)
-        say(str(checked))
-        correct = correct and not checked.differences
+    with readback.readable(out) as (below, how):
+        say(f"\nread back by Spark's JVM readers{how}; CRC32C by the JDK")
+        for encoding in ENCODINGS:
+            directory = f"{below}/flights.{encoding}"
+            files = [file for file in manifest.files if file.encoding == encoding]
+            checked = readback.check(spark, directory, encoding, manifest.expected, files)
+            say(str(checked))
+            correct = correct and not checked.differences
     return correct
 
 
@@ -163,12 +170,6 @@ def absolute(url: str) -> str:
     """Return the destination as a URL: Spark and hflush differ in what a bare path means."""
     has_scheme = ":" in url.partition("/")[0]
     return url.rstrip("/") if has_scheme else f"file://{Path(url).absolute()}"
-
-
-def spark_path(out: str) -> str:
-    """Return the name that Hadoop's FileSystem has for a destination."""
-    scheme, colon, rest = out.partition(":")
-    return JAVA_SCHEMES.get(scheme, scheme) + colon + rest
 
 
 @contextmanager

@@ -6,7 +6,10 @@ from the rows before anything is written, Spark works out the same ones from wha
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +63,25 @@ def expected_facts(table: pa.Table, frame: DataFrame) -> Expected:
     }
     ddl = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema)
     return Expected(facts, journal, ddl)
+
+
+@contextmanager
+def readable(out: str) -> Iterator[tuple[str, str]]:
+    """Yield a directory that Spark's JVM can read and that has what is below `out`, and how.
+
+    Spark comes without a client of S3: Arrow's copies the objects onto this machine's disk first.
+    """
+    scheme, _, rest = out.partition("://")
+    if scheme not in {"s3", "s3a"}:
+        yield out.replace("file+crc:", "file:", 1), ""
+        return
+    with tempfile.TemporaryDirectory(prefix="hflush-demo-") as copied:
+        from pyarrow import fs
+
+        store = fs.S3FileSystem(endpoint_override=os.environ.get("AWS_ENDPOINT_URL_S3"))
+        local = fs.LocalFileSystem()
+        fs.copy_files(rest, copied, source_filesystem=store, destination_filesystem=local)
+        yield f"file://{copied}", ", from copies by Arrow's S3 client"
 
 
 @dataclass(frozen=True)

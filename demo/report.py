@@ -20,7 +20,7 @@ def line(encoding: str, files: Sequence[Published]) -> str:
     size = sum(file.bytes for file in files)
     seconds = max(file.ended for file in files) - min(file.started for file in files)
     streams = aggregate(hflush.IOStatistics.from_json(file.statistics) for file in files)
-    syncs = streams.counters.get("file_syncs", 0)
+    syncs = streams.counters.get("file_syncs")  # of this machine's disks
     return aligned(
         encoding,
         f"{len(files)}",
@@ -29,7 +29,7 @@ def line(encoding: str, files: Sequence[Published]) -> str:
         f"{size / 1e6 / seconds:.1f}",
         *calls("op_hflush", streams)[:2],
         *calls("op_hsync", streams),
-        f"{syncs:,}",
+        "-" if syncs is None else f"{syncs:,}",
     )
 
 

@@ -3,9 +3,10 @@
 Runs in an executor's Python worker: no JVM gateway, no driver, nothing but the partition's rows and
 a `Job` that came with the task. Readers only ever see whole files: an attempt is a hidden file
 (Spark skips names that begin with a dot) until its stream is closed, and a task that raises or is
-killed leaves no more than that. Two attempts that both get to the end publish the same rows under
-the same name, one after the other. To let exactly one publish takes a commit protocol, which this
-job does not have.
+killed leaves no more than that. Where nothing appears before close anyway, as on S3, there is no
+attempt file: closing the stream publishes, leaving it by an exception does not. Two attempts that
+both get to the end publish the same rows under the same name, one after the other. To let exactly
+one publish takes a commit protocol, which this job does not have.
 """
 
 from __future__ import annotations
@@ -90,14 +91,18 @@ class Job:
     def _publish(self, batches: Counted, partition: int, attempt: int) -> Published:
         started = time.time()
         name = f"part-{partition:05d}.{self.encoding}"
-        draft = f"{self.directory}/.{name}.{attempt}-{uuid.uuid4().hex[:8]}.attempt"
+        path = f"{self.directory}/{name}"
+        in_place = self.fs.has_path_capability(path, hflush.capabilities.ABORTABLE)
+        hidden = f"{self.directory}/.{name}.{attempt}-{uuid.uuid4().hex[:8]}.attempt"
+        draft = path if in_place else hidden
         encode = encoder(self.encoding, partition, self.journal_every)
-        with self.fs.create(draft, overwrite=False, recursive=False) as out:
+        with self.fs.create(draft, overwrite=in_place, recursive=False) as out:
             crc32c = encode(batches, out)
             size = out.tell()
         if crc32c is None:
             crc32c = stored_crc32c(self.fs, draft)
-        self.fs.rename(draft, f"{self.directory}/{name}", hflush.Rename.OVERWRITE)
+        if not in_place:
+            self.fs.rename(draft, path, hflush.Rename.OVERWRITE)
         return Published(
             encoding=self.encoding,
             name=name,

@@ -1,7 +1,8 @@
 """Shared by all Python tests: the contract's markers and the fixture `store`.
 
 support/conformance.py explains the markers `rule` and `stores`, support/stores.py what `store`
-offers, support/peer.py second clients. A test directory needs nothing else to take part.
+offers, support/peer.py second clients, support/minidfs.py clusters of HDFS, support/s3.py an S3
+server. A test directory needs nothing else to take part.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["support.conformance", "support.below_shim"]
+pytest_plugins = ["support.conformance", "support.below_shim", "support.minidfs", "support.s3"]
 
-os.environ.pop("HADOOP_CONF_DIR", None)  # a machine's own Hadoop configuration is no part of a test
+# A machine's own configuration of Hadoop and AWS is no part of a test.
+for _name in [name for name in os.environ if name == "HADOOP_CONF_DIR" or name.startswith("AWS_")]:
+    del os.environ[_name]
+os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def store(
     """One of the stores, with a fresh root directory (support.stores.Store)."""
     from support.stores import STORES
 
-    store = STORES[request.param](str(tmp_path))
+    store = STORES[request.param].of_test(request, tmp_path)
     yield store
     store.release()
 

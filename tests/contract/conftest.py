@@ -2,6 +2,7 @@
 
     path     a path in the store's root at which nothing exists
     out      a stream just created at `path`; closed after the test if the test left it open
+    umask    for this test the umask is 0o062
     failed   a stream that failed while it was written, and was not closed yet
 
 A test that must hold, fail or count what the store does to its files is marked `shim` and takes the
@@ -13,11 +14,11 @@ these: @pytest.mark.stores("raw").
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import hflush
 import pytest
-from support.limits import largest_file
 from support.stores import Store
 
 FAILED_AT = 1 << 20  # bytes that the store took of the stream `failed`
@@ -38,7 +39,7 @@ def out(store: Store, path: str) -> Iterator[hflush.FSDataOutputStream]:
 @pytest.fixture
 def failed(store: Store) -> Iterator[hflush.FSDataOutputStream]:
     stream = store.fs.create(store.path("broken"))
-    with largest_file(FAILED_AT), pytest.raises(OSError, match="too large"):
+    with store.full(FAILED_AT), pytest.raises(OSError, match=store.full_text):
         write_until_failure(stream)
     yield stream
     stream.abandon_()
@@ -50,3 +51,16 @@ def write_until_failure(stream: hflush.FSDataOutputStream) -> None:
     for _ in range(256):
         stream.write(piece)
     raise AssertionError("256 MiB were accepted where there is room for one")
+
+
+@pytest.fixture
+def umask(store: Store) -> Iterator[None]:
+    """The umask 0o062, as in Hadoop's own tests: the process's, or on a cluster the client's."""
+    before = os.umask(0o062)
+    kept = store.fs
+    if not store.local:
+        conf = {**store.conf, "fs.permissions.umask-mode": "062"}
+        store.fs = hflush.FileSystem.new_instance(store.url(), conf)
+    yield
+    store.fs = kept
+    os.umask(before)

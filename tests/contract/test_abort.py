@@ -7,12 +7,13 @@ import io
 import hflush
 import pytest
 from hflush.capabilities import ABORTABLE
-from support.stores import Store
+from support.stores import FILES, Store
 
 Stream = hflush.FSDataOutputStream
 
 
 @pytest.mark.rule("ABORT-1")
+@pytest.mark.stores(*FILES)
 def test_abort_is_refused_without_effect(store: Store, path: str, out: Stream) -> None:
     """ABORT-1: abort is refused, the stream stays open, and what follows is published."""
     out.write(b"a")
@@ -25,6 +26,7 @@ def test_abort_is_refused_without_effect(store: Store, path: str, out: Stream) -
 
 
 @pytest.mark.rule("ABORT-9")
+@pytest.mark.stores(*FILES)
 def test_abort_is_declared_truthfully(store: Store, path: str, out: Stream) -> None:
     """ABORT-9: the stream's and the path's probe say that abort does not work."""
     assert out.has_capability(ABORTABLE) is False

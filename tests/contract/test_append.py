@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -10,9 +11,7 @@ from collections.abc import Callable
 
 import hflush
 import pytest
-from support.actors import public_directory, unprivileged
 from support.data import dataset
-from support.listing import on_disk
 from support.stores import Store
 from support.waiting import Task, wait_until
 
@@ -31,7 +30,7 @@ def append(request: pytest.FixtureRequest) -> Append:
 
 
 @pytest.mark.rule("APPEND-1", "BUILDER-2", "CONSIST-2")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 @pytest.mark.parametrize(("old", "new"), [(0, 256), (8192, 8192), (1, 0)])
 def test_append_adds_to_the_content(store: Store, path: str, append: Append, old: int, new: int):
     """After close the file is old + new, for other clients at once."""
@@ -47,17 +46,17 @@ def test_append_adds_to_the_content(store: Store, path: str, append: Append, old
 
 
 @pytest.mark.rule("APPEND-2", "BUILDER-2")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_append_to_a_missing_file(store: Store, path: str, append: Append):
     """A missing file is FileNotFoundError with its path; nothing is created."""
     with pytest.raises(FileNotFoundError) as refusal:
         append(store.fs, path)
     assert refusal.value.filename == path
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @pytest.mark.rule("APPEND-3", "BUILDER-2", "ROOT-2")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_append_to_a_directory(store: Store, append: Append):
     """A directory, the root too, is IsADirectoryError."""
     for directory in (store.root, "/"):
@@ -93,7 +92,7 @@ def test_the_append_modes_are_refused_where_append_is_not_offered(store: Store, 
 
 
 @pytest.mark.rule("APPEND-1")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_the_append_capability_is_declared(store: Store, path: str):
     """testFileSystemDeclaresCapability: the probe says True, also for a path that is not there."""
     assert store.options["supports-append"] is True
@@ -101,7 +100,7 @@ def test_the_append_capability_is_declared(store: Store, path: str):
 
 
 @pytest.mark.rule("APPEND-5", "TIME-4")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_opening_for_append_changes_nothing(store: Store, path: str, append: Append):
     """Opening for append leaves content, length and modification time."""
     store.write(path, b"old")
@@ -114,7 +113,7 @@ def test_opening_for_append_changes_nothing(store: Store, path: str, append: App
 
 
 @pytest.mark.rule("APPEND-7", "HFLUSH-10")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 @pytest.mark.parametrize(
     "lengths",
     [(1, 1), (186, 421), (512, 513), (25687, 5877), (65536, 65535, 65537), (98304, 1, 511)],
@@ -137,7 +136,7 @@ def test_appends_at_awkward_boundaries_are_exact(store: Store, path: str, length
 
 
 @pytest.mark.rule("APPEND-9", "CONC-8")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_renaming_a_file_being_appended(store: Store, path: str):
     """The bytes go to the renamed file, and the old name stays absent."""
     store.write(path, b"old ")
@@ -151,34 +150,47 @@ def test_renaming_a_file_being_appended(store: Store, path: str):
 
 
 @pytest.mark.rule("APPEND-10")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_append_needs_write_permission_on_the_file_only(store: Store):
     """TestFileAppend2.testSimpleAppend: dir 0o111 and file 0o222 will do, file 0o555 will not."""
-    with public_directory() as directory:
+    with store.public_directory() as directory:
         parent = f"{directory}/dir"
-        os.mkdir(parent)
+        store.fs.mkdirs(parent)
         path = store.write(f"{parent}/file", b"old ")
-        user = unprivileged(store)
-        os.chmod(path, 0o222)
-        os.chmod(parent, 0o111)
+        user = store.unprivileged()
+        store.chmod(path, 0o222)
+        store.chmod(parent, 0o111)
         user.run("with fs.append(path) as out: out.write(b'new')", path=path)
-        os.chmod(path, 0o555)
+        store.chmod(path, 0o555)
         with pytest.raises(PermissionError):
             user.run("fs.append(path)", path=path)
-        os.chmod(path, 0o644)
-        os.chmod(parent, 0o755)
+        store.chmod(path, 0o644)
+        store.chmod(parent, 0o755)
         assert store.read(path) == b"old new"
 
 
+def when_free(append: Callable[[], hflush.FSDataOutputStream]) -> hflush.FSDataOutputStream:
+    """Append as soon as no other writer has the file."""
+    opened: list[hflush.FSDataOutputStream] = []
+
+    def tried() -> bool:
+        with contextlib.suppress(hflush.LeaseHeldError):
+            opened.append(append())
+        return bool(opened)
+
+    wait_until(tried, "nobody else writes the file")
+    return opened[0]
+
+
 @pytest.mark.rule("APPEND-12")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_racing_small_appends_do_not_corrupt(store: Store, path: str):
     """TestFileAppend3.testSmallAppendRace: every append that succeeded is wholly present."""
     store.write(path)
 
     def append_twenty_times(writer: int) -> None:
         for turn in range(20):
-            with store.fs.append(path) as out:
+            with when_free(lambda: store.fs.append(path)) as out:
                 out.write(b"%d:%03d:" % (writer, turn) + bytes([65 + writer]) * 117)
 
     writers = [Task(append_twenty_times, writer) for writer in range(3)]
@@ -218,10 +230,10 @@ def replay(content: bytes) -> list[int]:
 
 
 @pytest.mark.rule("APPEND-16", "HFLUSH-11")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_a_journal_survives_its_writer_and_goes_on(store: Store, path: str, tmp_path):
     """kill -9, replay to the last synced record, append, replay again: all records once."""
-    acknowledged = f"{store.root}.acknowledged"
+    acknowledged = store.scratch("acknowledged")
     first = 0
     for _ in range(3):
         synced_before = os.path.getsize(acknowledged) if os.path.exists(acknowledged) else 0
@@ -239,16 +251,18 @@ def test_a_journal_survives_its_writer_and_goes_on(store: Store, path: str, tmp_
             last_synced = struct.unpack(">I", file.read()[-4:])[0]
         assert numbers == list(range(len(numbers)))
         assert len(numbers) > last_synced
+        store.take_over(path)
         store.fs.truncate(path, 100 * len(numbers))
+        store.settle(path)
         first = len(numbers)
 
 
 @pytest.mark.rule("APPEND-17")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_append_can_be_switched_off(store: Store, path: str):
     """With append off in the configuration it is refused as where it is not offered."""
     store.write(path, b"old")
-    fs = hflush.FileSystem.new_instance(store.url(), {"dfs.support.append": "false"})
+    fs = hflush.FileSystem.new_instance(store.url(), {**store.conf, "dfs.support.append": "false"})
     assert fs.has_path_capability(path, "fs.capability.paths.append") is False
     for append in APPENDERS.values():
         with pytest.raises(io.UnsupportedOperation):

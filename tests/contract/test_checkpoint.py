@@ -15,6 +15,7 @@ import hflush
 import pytest
 from hflush import Rename
 from hflush.checkpoint import (
+    AbortableStreamBased,
     CancellableFSDataOutputStream,
     CheckpointFileManager,
     FileContextBased,
@@ -23,8 +24,8 @@ from hflush.checkpoint import (
     NotDurableError,
 )
 from support.actors import Crew
-from support.listing import names, on_disk, orphans
-from support.stores import Store
+from support.listing import names, orphans
+from support.stores import FILES, Store
 from support.waiting import Task, together, wait_until
 
 KEY = "spark.sql.streaming.checkpointFileManagerClass"
@@ -41,9 +42,15 @@ def crew() -> Iterator[Crew]:
     crew.close()
 
 
-@pytest.fixture(params=STYLES, ids=lambda style: style.__name__)
+@pytest.fixture(
+    params=[
+        *(pytest.param(style, marks=pytest.mark.stores(*FILES)) for style in STYLES),
+        pytest.param(AbortableStreamBased, marks=pytest.mark.stores("s3")),
+    ],
+    ids=lambda style: style.__name__,
+)
 def manager(request: pytest.FixtureRequest, store: Store) -> CheckpointFileManager:
-    """Both strategies, one after the other."""
+    """The strategies of the store, one after the other."""
     return request.param(store.url(), store.conf)
 
 
@@ -61,14 +68,13 @@ def log_of(store: Store, **options: Any) -> MetadataLog:
 
 @pytest.mark.rule("CKPT-1", "CKPT-2", "CKPT-12")
 def test_a_file_appears_at_close(manager, store: Store, path: str):
-    """Until close there is one hidden temporary file beside the path, then one file, whole."""
+    """Until close there is one hidden temporary file beside the path, or none; then one file."""
     out = manager.create_atomic(path, False)
     out.write(b"x" * 100_000)
     assert not manager.exists(path)
-    (temporary,) = on_disk(store.root)
-    assert TEMPORARY.match(temporary)
+    assert [bool(TEMPORARY.match(name)) for name in store.on_disk()] == [True] * renames(manager)
     out.close()
-    assert on_disk(store.root) == ["file"]
+    assert store.on_disk() == ["file"]
     assert store.read(path) == b"x" * 100_000
     assert out.closed
 
@@ -101,12 +107,13 @@ def test_readers_see_whole_files_only(manager, store: Store, path: str):
 
     writer = Task(write)
     while writer.is_alive():
-        content = store.read(path)
+        content = store.read(path) if renames(manager) else store.content(path)
         assert (len(content), len(set(content))) == (50_000, 1)
     writer.result()
 
 
 @pytest.mark.rule("CKPT-2")
+@pytest.mark.stores(*FILES)
 def test_temporary_names_are_unique(store: Store, path: str):
     """A thousand streams to one path have a thousand temporary files."""
     manager = CheckpointFileManager.create(
@@ -115,13 +122,14 @@ def test_temporary_names_are_unique(store: Store, path: str):
     seen = set()
     for _ in range(1000):
         out = manager.create_atomic(path, True)
-        seen.update(on_disk(store.root))
+        seen.update(store.on_disk())
         out.cancel()
     assert len(seen) == 1000
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @pytest.mark.rule("CKPT-2")
+@pytest.mark.stores(*FILES)
 def test_temporary_names_tell_the_spark_task(store: Store, path: str, monkeypatch):
     """Within a Spark task its attempt id is part of the name."""
     pyspark = pytest.importorskip("pyspark")
@@ -130,11 +138,22 @@ def test_temporary_names_tell_the_spark_task(store: Store, path: str, monkeypatc
     monkeypatch.setattr(pyspark.TaskContext, "_taskContext", context)
     try:
         out = CheckpointFileManager.create(store.url(), store.conf).create_atomic(path, True)
-        assert TEMPORARY.match(on_disk(store.root)[0]).group(1) == ".TID7"
+        assert TEMPORARY.match(store.on_disk()[0]).group(1) == ".TID7"
         out.cancel()
     finally:
         monkeypatch.undo()
         pyspark.TaskContext._taskContext = None
+
+
+def renames(manager) -> bool:
+    """Whether this manager publishes by a rename."""
+    return not isinstance(manager, AbortableStreamBased)
+
+
+def overwrites(manager) -> bool:
+    """Whether a rename of this manager can replace a file; otherwise, as in Spark, it stays."""
+    exact = not isinstance(manager, FileSystemBased)
+    return exact or manager.filesystem.contract_options["rename-overwrites-dest"]
 
 
 @pytest.mark.rule("CKPT-3", "CKPT-7", "CKPT-12")
@@ -153,7 +172,7 @@ def test_an_existing_file_is_kept(manager, store: Store, path: str, when: str):
     assert store.read(path) == b"2"
     out.cancel()
     out.close()
-    assert on_disk(store.root) == ["file"]
+    assert store.on_disk() == ["file"]
 
 
 @pytest.mark.rule("CKPT-4", "CKPT-12")
@@ -161,8 +180,8 @@ def test_an_existing_file_is_replaced(manager, store: Store, path: str):
     """With overwriting the new content is there, and no checksum of the old one."""
     store.write(path, b"5" * 1000)
     put(manager, path, b"6", overwrite=True)
-    assert store.read(path) == b"6"
-    assert on_disk(store.root) == ["file"]
+    assert store.read(path) == (b"6" if overwrites(manager) else b"5" * 1000)
+    assert store.on_disk() == ["file"]
 
 
 @pytest.mark.stores("raw")
@@ -175,10 +194,10 @@ def test_sums_of_another_program_go_with_the_old_content(manager, store: Store, 
         lambda: manager.delete(path),
     ):
         checked.create(path).close()
-        assert on_disk(store.root) == [".file.crc", "file"]
+        assert store.on_disk() == [".file.crc", "file"]
         assert [status.name for status in manager.list(store.root)] == ["file"]
         change()
-        assert ".file.crc" not in on_disk(store.root)
+        assert ".file.crc" not in store.on_disk()
 
 
 @pytest.mark.rule("CKPT-4")
@@ -192,7 +211,7 @@ def test_a_store_that_cannot_replace_keeps_the_old_file(
     with caplog.at_level(logging.WARNING):
         put(manager, path, b"new", overwrite=True)
     assert store.read(path) == b"old"
-    assert on_disk(store.root) == ["file"]
+    assert store.on_disk() == ["file"]
     assert "cannot be overwritten" in caplog.text
 
 
@@ -202,20 +221,21 @@ def test_cancel_drops_everything(manager, store: Store, path: str, existing: boo
     """After cancel the path is as it was, nothing is left, and writing is StreamClosedError."""
     if existing:
         put(manager, path, b"old")
-    before = on_disk(store.root)
+    before = store.on_disk()
     out = manager.create_atomic(path, True)
     out.write(b"1" * 200_000)
     out.cancel()
-    assert on_disk(store.root) == before
+    assert store.on_disk() == before
     assert not existing or store.read(path) == b"old"
     with pytest.raises(hflush.StreamClosedError):
         out.write(b"more")
     with pytest.raises(ZeroDivisionError), manager.create_atomic(path, True) as out:
         raise ZeroDivisionError
-    assert on_disk(store.root) == before
+    assert store.on_disk() == before
 
 
 @pytest.mark.rule("CKPT-5")
+@pytest.mark.stores(*FILES)
 def test_cancel_never_raises(manager, store: Store, path: str, monkeypatch, caplog):
     """A temporary file that cannot be removed is logged."""
     out = manager.create_atomic(path, True)
@@ -246,7 +266,7 @@ def test_close_and_cancel_end_once(manager, store: Store, path: str):
         with pytest.raises(hflush.StreamClosedError), out:
             raise AssertionError("it is not open")
         store.fs.delete(path)
-        assert on_disk(store.root) == []
+        assert store.on_disk() == []
 
 
 @pytest.mark.rule("CKPT-6")
@@ -256,7 +276,7 @@ def test_close_and_cancel_race(manager, store: Store, path: str):
         out = manager.create_atomic(path, True)
         out.write(b"whole")
         together(out.close, out.cancel, out.close, out.cancel)
-        assert on_disk(store.root) in ([], ["file"])
+        assert store.on_disk() in ([], ["file"])
         store.fs.delete(path)
 
 
@@ -274,7 +294,7 @@ def test_a_failed_close_leaves_nothing(faults, store: Store, path: str, operatio
     assert rule.applied == 1
     out.close()
     out.cancel()
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @pytest.mark.rule("CKPT-22")
@@ -283,18 +303,18 @@ def test_the_stream_below_answers(manager, store: Store, path: str):
     with manager.create_atomic(path, False) as out:
         assert isinstance(out, CancellableFSDataOutputStream)
         assert isinstance(out, io.BufferedIOBase)
-        assert out.has_capability("HSYNC")  # there is no sidecar on the way
+        assert out.has_capability("HSYNC") is renames(manager)  # there is no sidecar on the way
         assert not out.has_capability("unknown")
         assert out.write(b"abcd", 1, 2) == 2
         out.write_byte(0x64)
         out.writelines([b"e", b"f"])
         assert out.tell() == out.get_pos() == 5
         out.flush()
-        out.hflush()
-        out.hsync()
+        for sync in (out.hflush, out.hsync) if renames(manager) else ():
+            sync()
         out.set_drop_behind(None) if out.has_capability("dropbehind") else None
         statistics = out.io_statistics()
-        assert statistics.counters["op_hsync"] == 1
+        assert statistics.counters["op_hsync"] == renames(manager)
         assert (out.name, out.path, out.mode) == (path, path, "xb")
         assert (out.writable(), out.readable(), out.seekable(), out.isatty()) == (
             True,
@@ -304,7 +324,7 @@ def test_the_stream_below_answers(manager, store: Store, path: str):
     assert store.read(path) == b"bcdef"
     with io.TextIOWrapper(manager.create_atomic(path, True), "utf-8") as text:
         text.write("text")
-    assert store.read(path) == b"text"
+    assert store.read(path) == (b"text" if overwrites(manager) else b"bcdef")
 
 
 # --- the rename ----------------------------------------------------------------------------------
@@ -312,6 +332,7 @@ def test_the_stream_below_answers(manager, store: Store, path: str):
 
 @pytest.mark.rule("CKPT-10")
 @pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.stores(*FILES)
 def test_the_exact_rename_is_told(store: Store, path: str, monkeypatch, overwrite: bool):
     """FileContext's style renames with OVERWRITE when overwriting, and with NONE otherwise."""
     manager = FileContextBased(store.url(), store.conf)
@@ -339,6 +360,7 @@ def test_the_exact_rename_is_told(store: Store, path: str, monkeypatch, overwrit
         ("refuses", True, OSError),
     ],
 )
+@pytest.mark.stores(*FILES)
 def test_a_rename_that_answers_false(
     store: Store, path: str, monkeypatch, state: str, overwrite: bool, expected: Any
 ):
@@ -346,7 +368,7 @@ def test_a_rename_that_answers_false(
     manager = FileSystemBased(store.url(), store.conf)
     fs = manager.filesystem
     out = manager.create_atomic(path, overwrite)
-    (temporary,) = on_disk(store.root)
+    (temporary,) = store.on_disk()
 
     def refuse(source: str, destination: str) -> bool:
         if state == "appears":
@@ -386,6 +408,7 @@ def test_an_existing_file_is_seen_before_the_rename(store: Store, path: str, mon
 
 
 @pytest.mark.rule("CKPT-20")
+@pytest.mark.stores(*FILES)
 def test_a_rename_that_lies_is_found_out(store: Store, path: str, monkeypatch):
     """A file that is not there after the rename is an error, if verification is asked for."""
     for verify in (True, False):
@@ -437,7 +460,7 @@ def test_a_name_that_may_be_lost_is_told(faults, store: Store, path: str):
     with pytest.raises(NotDurableError, match="published") as failure:
         out.close()
     assert failure.value.filename == path
-    assert on_disk(store.root) == ["file"]
+    assert store.on_disk() == ["file"]
 
 
 @pytest.mark.rule("CKPT-23")
@@ -448,9 +471,9 @@ def test_a_batch_that_is_run_again(manager, store: Store, path: str):
     put(again, path, b"first")
     put(again, path, b"second")
     assert store.read(path) == b"first"
-    assert on_disk(store.root) == ["file"]
+    assert store.on_disk() == ["file"]
     put(again, path, b"third", overwrite=True)
-    assert store.read(path) == b"third"
+    assert store.read(path) == (b"third" if overwrites(manager) else b"first")
     with pytest.raises(FileExistsError):
         put(manager, path, b"fourth")
 
@@ -485,7 +508,8 @@ def test_the_configured_manager_wins(store: Store, module: str):
     def made(name: str) -> CheckpointFileManager:
         return CheckpointFileManager.create(store.url(), {**store.conf, KEY: name})
 
-    assert type(CheckpointFileManager.create(store.url(), store.conf)) is FileContextBased
+    unasked = AbortableStreamBased if store.name == "s3" else FileContextBased
+    assert type(CheckpointFileManager.create(store.url(), store.conf)) is unasked
     for separator in (":", "."):
         assert type(made(f"{module}{separator}Custom")) is Custom
     for package in ("", ".checkpointing"):
@@ -498,16 +522,19 @@ def test_the_configured_manager_wins(store: Store, module: str):
         ("no_such_module.Class", ImportError),
         ("NoModule", ValueError),
         ("io:BytesIO", TypeError),
-        (
-            "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
-            hflush.UnsupportedFileSystemError,
-        ),
     ):
         with pytest.raises(expected):
             made(name)
+    abortable = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    if store.name == "s3":
+        assert type(made(abortable)) is AbortableStreamBased
+    else:
+        with pytest.raises(hflush.UnsupportedFileSystemError):
+            made(abortable)
 
 
 @pytest.mark.rule("CKPT-8")
+@pytest.mark.stores("raw", "crc")
 def test_a_store_without_exact_rename(store: Store, path: str, caplog):
     """The fallback is FileSystem's rename, with one warning that correctness depends on it."""
     base = type(store.fs)
@@ -541,12 +568,12 @@ def test_a_store_without_exact_rename(store: Store, path: str, caplog):
 @pytest.mark.rule("CKPT-8", "CKPT-9")
 def test_the_default_file_system(store: Store):
     """A path without a scheme is in fs.defaultFS, which must have one that somebody serves."""
-    conf = {**store.conf, "fs.defaultFS": f"{store.scheme}:///"}
+    conf = {**store.conf, "fs.defaultFS": store.url("/")}
     manager = CheckpointFileManager.create(store.path("checkpoint"), conf)
     assert manager.filesystem.scheme == store.scheme
     with pytest.raises(hflush.UnsupportedFileSystemError, match=r"fs\.defaultFS"):
         CheckpointFileManager.create("/checkpoint", {**store.conf, "fs.defaultFS": "foo"})
-    for scheme in ("s3", "nobody"):
+    for scheme in ("gs", "nobody"):
         with pytest.raises(hflush.UnsupportedFileSystemError, match=scheme):
             CheckpointFileManager.create(f"{scheme}://bucket/checkpoint", store.conf)
 
@@ -577,8 +604,8 @@ def test_the_name_space(manager, store: Store):
         assert not manager.exists(file)
     for _ in range(2):
         manager.delete(store.path("a"))
-    assert on_disk(store.root) == []
-    assert manager.is_local
+    assert store.on_disk() == []
+    assert manager.is_local is store.local
     sub = type(manager)(store.url(store.path("new", "one")), store.conf)
     assert sub.create_checkpoint_directory() == store.fs.make_qualified(store.path("new", "one"))
     assert manager.exists(store.path("new", "one"))
@@ -609,7 +636,7 @@ def test_batches_are_added_once(store: Store):
     assert not log.add(1, b"b")
     assert log.get(1) == b"a"
     assert store.read(store.path("log", "1")) == b"a"
-    assert on_disk(store.path("log")) == ["1"]
+    assert store.on_disk(store.path("log")) == ["1"]
     assert log.get_latest() == (1, b"a")
     assert log_of(store).get_latest() == (1, b"a")
     for wrong, expected in ((-1, ValueError), ("1", TypeError), (True, TypeError)):
@@ -642,7 +669,7 @@ def test_one_writer_wins_each_batch(store: Store, crew: Crew):
     log = log_of(store)
     for number, me in winner.items():
         assert log.get(number) == b"%d" % me * 1000
-    assert on_disk(store.path("log")) == sorted(str(number) for number in range(50))
+    assert store.on_disk(store.path("log")) == sorted(str(number) for number in range(50))
 
 
 @pytest.mark.rule("CKPT-16")
@@ -660,7 +687,7 @@ def test_the_loser_of_a_race_is_told(store: Store, monkeypatch):
         log.add(7, b"ours")
     assert failure.value.errno == errno.EEXIST
     assert log.get(7) == b"theirs"
-    assert on_disk(store.path("log")) == ["7"]
+    assert store.on_disk(store.path("log")) == ["7"]
     store.fs.mkdirs(store.path("log", "8"))
     with pytest.raises(FileExistsError) as failure:
         log.add(8, b"in the way")
@@ -681,7 +708,7 @@ def test_a_failed_add_can_be_repeated(faults, store: Store, broken: str):
         with pytest.raises(OSError, match="No space left"):
             good.add(1, b"a")
     assert (good.get(1), good.get_latest(), good.batch_ids()) == (None, None, [])
-    assert not store.fs.exists(store.path("log")) or on_disk(store.path("log")) == []
+    assert not store.fs.exists(store.path("log")) or store.on_disk(store.path("log")) == []
     assert good.add(1, b"a")
     assert good.get(1) == b"a"
 
@@ -698,7 +725,7 @@ def test_a_failed_write_is_repeated(faults, store: Store):
         else:
             with pytest.raises(OSError, match="Input/output error"):
                 log.add(retries, b"data")
-    assert on_disk(store.path("log")) == ["2"]
+    assert store.on_disk(store.path("log")) == ["2"]
     with pytest.raises(ValueError, match="retries"):
         log_of(store, retries=-1)
 
@@ -706,6 +733,7 @@ def test_a_failed_write_is_repeated(faults, store: Store):
 @pytest.mark.rule("CKPT-25")
 @pytest.mark.parametrize("retries", [0, 1])
 @pytest.mark.parametrize("stored", [b"ours", b"theirs"])
+@pytest.mark.stores(*FILES)
 def test_a_lost_reply_is_looked_into(store: Store, monkeypatch, retries: int, stored: bytes):
     """A rename that fails after it worked: our bytes are success, others are another writer's."""
     log = log_of(store, retries=retries)
@@ -778,9 +806,9 @@ def test_purging(store: Store):
     log.purge(4)
     assert log.batch_ids() == [4, 5, 6, 7, 8, 9]
     log.purge_after(6)
-    assert on_disk(store.path("log")) == ["4", "5", "6"]
+    assert store.on_disk(store.path("log")) == ["4", "5", "6"]
     log.purge(6)
-    assert on_disk(store.path("log")) == ["6"]
+    assert store.on_disk(store.path("log")) == ["6"]
     log.purge_after(6)
     assert log.get_latest() == (6, b"data")
     with pytest.raises(TypeError, match="bytes-like"):
@@ -797,7 +825,7 @@ def test_abort_is_cancel(store: Store, manager: CheckpointFileManager) -> None:
     assert out.has_capability(hflush.capabilities.ABORTABLE.upper())
     assert out.abort().already_closed is False
     assert out.abort().already_closed is True
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @pytest.mark.rule("CKPT-5")
@@ -805,7 +833,8 @@ def test_a_closed_stream_names_the_path_to_be(store: Store, manager: CheckpointF
     """Not the temporary one, which is nobody's business."""
     out = manager.create_atomic(store.path("file"), False)
     out.close()
-    for late in (lambda: out.write(b"x"), lambda: out.write_byte(1), out.hflush, out.hsync):
+    syncs = (out.hflush, out.hsync) if renames(manager) else ()
+    for late in (lambda: out.write(b"x"), lambda: out.write_byte(1), *syncs):
         with pytest.raises(hflush.StreamClosedError) as raised:
             late()
         assert raised.value.filename == store.path("file")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import errno
 import inspect
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import hflush
 import pytest
 from hflush import CreateFlag
-from support.actors import public_directory, unprivileged
 from support.data import dataset
-from support.listing import names, on_disk
-from support.stores import Store
+from support.listing import names
+from support.stores import FILES, Store
 
 Create = Callable[..., hflush.FSDataOutputStream]
 
@@ -45,15 +43,8 @@ def overwrite(request: pytest.FixtureRequest) -> bool:
     return request.param
 
 
-@pytest.fixture
-def umask() -> Iterator[None]:
-    """The umask 0o062, as in Hadoop's own tests."""
-    before = os.umask(0o062)
-    yield
-    os.umask(before)
-
-
 @pytest.mark.rule("CREATE-1", "CREATE-18")
+@pytest.mark.stores(*FILES)
 def test_a_created_file_is_visible_at_once_and_empty(store: Store, path: str, create: Create):
     """When create returns, every client sees a zero-length file, in listings too."""
     with create(store.fs, path, overwrite=False):
@@ -67,6 +58,7 @@ def test_a_created_file_is_visible_at_once_and_empty(store: Store, path: str, cr
 
 
 @pytest.mark.rule("CREATE-18")
+@pytest.mark.stores(*FILES)
 def test_an_open_file_is_listed_while_it_is_written(store: Store, path: str):
     """A file open for writing is in the namespace and in every listing."""
     with store.fs.create(path) as out:
@@ -87,6 +79,7 @@ def test_creating_over_a_file_without_overwrite_is_refused(store: Store, path: s
 
 
 @pytest.mark.rule("CREATE-3")
+@pytest.mark.stores(*FILES)
 def test_creating_with_overwrite_replaces_the_content(store: Store, path: str, create: Create):
     """overwrite=True makes the old data unavailable at once; after close only the new is there."""
     store.write(path, NEW)
@@ -156,13 +149,13 @@ class TestNonRecursiveCreate:
         """A missing parent is FileNotFoundError and is not created."""
         with pytest.raises(FileNotFoundError):
             create(store.fs, store.path("missing", "f"), overwrite)
-        assert on_disk(store.root) == []
+        assert store.on_disk() == []
 
     def test_missing_grandparent(self, store: Store, create: Create, overwrite: bool):
         """Two missing levels are FileNotFoundError, and none is created."""
         with pytest.raises(FileNotFoundError):
             create(store.fs, store.path("missing", "too", "f"), overwrite)
-        assert on_disk(store.root) == []
+        assert store.on_disk() == []
 
     def test_file_as_parent(self, store: Store, path: str, create: Create, overwrite: bool):
         """A parent that is a file is ParentNotDirectoryError; it stays a file."""
@@ -179,13 +172,13 @@ def test_no_file_is_created_below_a_file(
 ):
     """An ancestor that is a file is ParentNotDirectoryError at any depth; nothing is created."""
     store.write(path, OLD)
-    before = on_disk(store.root)
+    before = store.on_disk()
     with pytest.raises(hflush.ParentNotDirectoryError) as refusal:
         create(store.fs, f"{path}/{below}", overwrite=overwrite)
     assert isinstance(refusal.value, FileExistsError)
     assert isinstance(refusal.value, NotADirectoryError)
     assert store.read(path) == OLD
-    assert on_disk(store.root) == before
+    assert store.on_disk() == before
 
 
 @pytest.mark.rule("CREATE-8", "ROOT-2")
@@ -198,13 +191,13 @@ def test_no_file_is_created_at_the_root(store: Store, create: Create, overwrite:
 
 @pytest.mark.rule("CREATE-9")
 def test_a_name_the_store_cannot_take_is_an_oserror(store: Store, create: Create):
-    """A name of 256 bytes is ENAMETOOLONG with the path, and nothing is left behind."""
-    path = store.path("n" * 256)
+    """A name of more bytes than there can be is ENAMETOOLONG with the path; nothing is left."""
+    path = store.path("n" * (store.longest_name + 1))
     with pytest.raises(OSError, match="name") as refusal:
         create(store.fs, path, overwrite=True)
     assert refusal.value.errno == errno.ENAMETOOLONG
     assert refusal.value.filename == path
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @pytest.mark.rule("CREATE-9")
@@ -225,14 +218,14 @@ def test_arguments_out_of_range_are_refused(store: Store, path: str, options: di
     """A block size, replication, buffer size or mode out of range is refused; nothing is left."""
     with pytest.raises((ValueError, OSError)):
         store.fs.create(path, **options)
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @pytest.mark.rule("CREATE-10")
 def test_every_api_returns_the_same_type_of_stream(store: Store, path: str, create: Create):
     """create and build return the one stream type, with every operation of the contract."""
     with create(store.fs, path, overwrite=True) as out:
-        assert type(out) is hflush.FSDataOutputStream
+        assert isinstance(out, hflush.FSDataOutputStream)
         assert isinstance(out, hflush.Syncable)
         assert isinstance(out, hflush.StreamCapabilities)
         assert isinstance(out, hflush.CanSetDropBehind)
@@ -242,12 +235,13 @@ def test_every_api_returns_the_same_type_of_stream(store: Store, path: str, crea
 
 
 @pytest.mark.rule("CREATE-10", "APPEND-1")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_append_returns_the_stream_type_of_create(store: Store, path: str):
     """append and the append builder return what create returns."""
     store.write(path, OLD)
-    with store.fs.append(path) as appended, store.fs.append_file(path).build() as built:
-        assert type(appended) is type(built) is hflush.FSDataOutputStream
+    for append in (store.fs.append, lambda path: store.fs.append_file(path).build()):
+        with append(path) as appended:
+            assert type(appended) is hflush.FSDataOutputStream
 
 
 @pytest.mark.rule("CREATE-13")
@@ -271,7 +265,7 @@ class TestCreateFlags:
         """OVERWRITE alone on a missing file is FileNotFoundError and creates nothing."""
         with pytest.raises(FileNotFoundError):
             store.fs.create(path, flags={CreateFlag.OVERWRITE})
-        assert on_disk(store.root) == []
+        assert store.on_disk() == []
 
     def test_overwrite_on_an_existing_file(self, store: Store, path: str):
         """OVERWRITE alone replaces an existing file."""
@@ -289,14 +283,14 @@ class TestCreateFlags:
             out.write(NEW)
         assert store.read(path) == NEW
 
-    @pytest.mark.stores("raw")
+    @pytest.mark.stores("raw", "hdfs")
     def test_append_on_a_missing_file(self, store: Store, path: str):
         """APPEND alone on a missing file is FileNotFoundError and creates nothing."""
         with pytest.raises(FileNotFoundError):
             store.fs.create(path, flags={CreateFlag.APPEND})
-        assert on_disk(store.root) == []
+        assert store.on_disk() == []
 
-    @pytest.mark.stores("raw")
+    @pytest.mark.stores("raw", "hdfs")
     @pytest.mark.parametrize("flags", [{"APPEND"}, {"CREATE", "APPEND"}], ids="+".join)
     def test_append_on_an_existing_file(self, store: Store, path: str, flags: set[str]):
         """APPEND, with or without CREATE, adds to an existing file."""
@@ -305,7 +299,7 @@ class TestCreateFlags:
             out.write(NEW)
         assert store.read(path) == OLD + NEW
 
-    @pytest.mark.stores("raw")
+    @pytest.mark.stores("raw", "hdfs")
     def test_create_and_append_on_a_missing_file(self, store: Store, path: str):
         """CREATE with APPEND creates a missing file."""
         with store.fs.create(path, flags={CreateFlag.CREATE, CreateFlag.APPEND}) as out:
@@ -342,16 +336,18 @@ def test_block_sizes(store: Store, path: str):
 @pytest.mark.parametrize(
     ("requested", "applied"), [(None, 0o604), (0o777, 0o715), (0o600, 0o600), (0o666, 0o604)]
 )
+@pytest.mark.stores(*FILES)
 def test_permissions_of_a_new_file(
     store: Store, path: str, umask: None, requested: int | None, applied: int
 ):
     """The requested mode, by default 0o666, is applied with the umask."""
     store.fs.create(path, permission=requested).close()
     assert store.fs.get_file_status(path).permission == applied
-    assert os.stat(path).st_mode & 0o7777 == applied
+    assert store.mode(path) == applied
 
 
 @pytest.mark.rule("CREATE-15", "BUILDER-11")
+@pytest.mark.stores(*FILES)
 def test_permission_through_the_builder(store: Store, path: str, umask: None):
     """The builder's permission is applied with the umask, too."""
     store.fs.create_file(path).permission(0o777).build().close()
@@ -359,26 +355,28 @@ def test_permission_through_the_builder(store: Store, path: str, umask: None):
 
 
 @pytest.mark.rule("CREATE-16")
+@pytest.mark.stores(*FILES)
 def test_creating_without_permission(store: Store):
     """A directory the user may not write is PermissionError; nothing is created."""
-    with public_directory() as directory:
-        os.chmod(directory, 0o555)
-        user = unprivileged(store)
+    with store.public_directory() as directory:
+        store.chmod(directory, 0o555)
+        user = store.unprivileged()
         for create in ("fs.create(path)", "fs.create_file(path).build()"):
             with pytest.raises(PermissionError):
                 user.run(create, path=f"{directory}/file")
-        assert on_disk(directory) == []
+        assert store.on_disk(directory) == []
 
 
 @pytest.mark.rule("CREATE-16")
+@pytest.mark.stores(*FILES)
 def test_overwriting_without_permission(store: Store):
     """A file the user may not write is PermissionError; its content is intact."""
-    with public_directory() as directory:
-        os.chmod(directory, 0o777)
+    with store.public_directory() as directory:
+        store.chmod(directory, 0o777)
         path = store.write(f"{directory}/file", OLD)
-        os.chmod(path, 0o444)
+        store.chmod(path, 0o444)
         with pytest.raises(PermissionError):
-            unprivileged(store).run("fs.create(path, overwrite=True)", path=path)
+            store.unprivileged().run("fs.create(path, overwrite=True)", path=path)
         assert store.read(path) == OLD
 
 
@@ -399,12 +397,13 @@ def test_non_canonical_paths_are_normalised(store: Store, create: Create, form: 
     """Double and trailing slashes do not reach the store."""
     with create(store.fs, form.format(root=store.root), overwrite=False) as out:
         out.write(OLD)
-        assert out.name == store.path("a", "b")
+        assert out.name == store.public(store.path("a", "b"))
     assert store.read(store.path("a", "b")) == OLD
     assert names(store.fs, store.root) == ["a"]
 
 
 @pytest.mark.rule("CREATE-22")
+@pytest.mark.stores(*FILES)
 def test_the_existence_check_happens_in_create(store: Store, path: str):
     """The option create-check-at says create, and a second creator is refused right there."""
     assert store.options["create-check-at"] == "create"

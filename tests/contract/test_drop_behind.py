@@ -1,4 +1,4 @@
-"""DROP: set_drop_behind, which local streams do not have."""
+"""DROP: set_drop_behind, which local streams do not have (hdfs: test_hdfs)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ Stream = hflush.FSDataOutputStream
 
 @pytest.mark.rule("DROP-1", "DROP-2", "DROP-6")
 @pytest.mark.parametrize("value", [True, False, None])
+@pytest.mark.stores("raw", "crc")
 def test_set_drop_behind_is_refused(
     store: Store, path: str, out: Stream, value: bool | None
 ) -> None:
@@ -29,4 +30,4 @@ def test_set_drop_behind_is_refused(
 @pytest.mark.rule("DROP-3", "DROP-6")
 def test_probe_says_so(store: Store, out: Stream) -> None:
     """DROP-3: the probe answers what the call does."""
-    assert out.has_capability("dropbehind") is store.options["supports-dropbehind"] is False
+    assert out.has_capability("dropbehind") is store.options["supports-dropbehind"]

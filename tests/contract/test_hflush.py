@@ -13,7 +13,6 @@ from faults.shim.control import Faults
 from support.data import dataset
 from support.documentation import docstring
 from support.interrupts import interrupted
-from support.limits import largest_file
 from support.stores import Store
 from support.waiting import Task
 
@@ -34,7 +33,7 @@ def operation(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.rule("HFLUSH-1", "HSYNC-1")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_capable_stream_accepts_sync(store: Store, path: str, out: Stream, operation: str) -> None:
     """HFLUSH-1, HSYNC-1: a stream that reports the capability does the operation."""
     assert out.has_capability(operation)
@@ -88,7 +87,7 @@ def test_downgrade_is_explicit_counted_and_warned_of(
 
 
 @pytest.mark.rule("HFLUSH-2", "HSYNC-2", "CONSIST-8")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 @pytest.mark.parametrize("chunk", [512, 400, 65536])
 def test_new_reader_sees_every_section(
     store: Store, path: str, out: Stream, operation: str, chunk: int
@@ -103,7 +102,7 @@ def test_new_reader_sees_every_section(
 
 
 @pytest.mark.rule("HFLUSH-2", "HSYNC-2")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_single_byte_is_seen(store: Store, path: str, out: Stream, operation: str) -> None:
     """HFLUSH-2: one byte is enough to be seen."""
     out.write(b"a")
@@ -115,7 +114,7 @@ def test_single_byte_is_seen(store: Store, path: str, out: Stream, operation: st
 
 
 @pytest.mark.rule("HFLUSH-3", "HSYNC-2", "CONSIST-8")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_other_clients_see_flushed_bytes(
     store: Store, path: str, out: Stream, operation: str
 ) -> None:
@@ -162,7 +161,7 @@ def test_hflush_promises_no_durability(store: Store, faults: Faults, path: str) 
 
 
 @pytest.mark.rule("HFLUSH-6", "CONC-9")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_early_reader_sees_old_or_new_prefix(store: Store, path: str, out: Stream) -> None:
     """HFLUSH-6: a reader opened before the flush sees a prefix of the old or the new content."""
     out.write(b"old")
@@ -176,7 +175,7 @@ def test_early_reader_sees_old_or_new_prefix(store: Store, path: str, out: Strea
 
 
 @pytest.mark.rule("HFLUSH-8", "HSYNC-6")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_sync_after_close_is_refused(path: str, out: Stream, operation: str) -> None:
     """HFLUSH-8, HSYNC-6: on a closed stream it raises StreamClosedError."""
     out.write(b"a")
@@ -198,8 +197,8 @@ def test_refused_sync_is_refused_after_close(path: str, out: Stream, operation: 
 
 
 @pytest.mark.rule("HFLUSH-8", "HSYNC-6", "HFLUSH-13")
-@pytest.mark.stores("raw")
-def test_sync_of_a_failed_stream_is_refused(failed: Stream, operation: str) -> None:
+@pytest.mark.stores("raw", "hdfs")
+def test_sync_of_a_failed_stream_is_refused(store: Store, failed: Stream, operation: str) -> None:
     """HFLUSH-8, 13: a failed stream reports its failure, before close and after."""
     for close in (lambda: None, failed.close):
         with contextlib.suppress(OSError):
@@ -209,7 +208,7 @@ def test_sync_of_a_failed_stream_is_refused(failed: Stream, operation: str) -> N
 
 
 @pytest.mark.rule("HFLUSH-9", "HSYNC-2", "HSYNC-9")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_sync_of_nothing_changes_nothing(
     store: Store, path: str, out: Stream, operation: str
 ) -> None:
@@ -225,7 +224,7 @@ def test_sync_of_nothing_changes_nothing(
 
 
 @pytest.mark.rule("HFLUSH-10", "HSYNC-2")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_small_steps_keep_the_sequence(
     store: Store, path: str, out: Stream, operation: str
 ) -> None:
@@ -239,7 +238,7 @@ def test_small_steps_keep_the_sequence(
 
 
 @pytest.mark.rule("HFLUSH-10", "HSYNC-2")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_any_mixture_of_sizes_keeps_the_sequence(store: Store, path: str, out: Stream) -> None:
     """HFLUSH-10: sizes around chunks and packets, flushed at random, give the exact bytes."""
     chance = random.Random(11)
@@ -255,7 +254,7 @@ def test_any_mixture_of_sizes_keeps_the_sequence(store: Store, path: str, out: S
 
 
 @pytest.mark.rule("HFLUSH-11", "CLOSE-23")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_flushed_bytes_survive_the_writer(store: Store, path: str) -> None:
     """HFLUSH-11: kill -9 after hflush: the flushed bytes are there, and nothing but a prefix."""
     flushed, unflushed = dataset(100_000), b"tail"
@@ -295,16 +294,16 @@ def test_interrupted_wait_leaves_the_stream_open(
 
 
 @pytest.mark.rule("HFLUSH-13", "HSYNC-2")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_failed_sync_fails_the_stream(store: Store, path: str, out: Stream, operation: str) -> None:
     """HFLUSH-13: a failure is raised with the path, and the stream is failed."""
     out.write(bytes(1000))
-    with largest_file(10), pytest.raises(OSError, match="too large") as caught:
+    with store.full(10), pytest.raises(OSError, match=store.full_text) as caught:
         sync_by(out, operation)()
     assert caught.value.filename == path
     with pytest.raises(hflush.StreamClosedError, match="failed"):
         out.write(b"x")
-    with pytest.raises(OSError, match="too large"):
+    with pytest.raises(OSError, match=store.full_text):
         out.close()
     assert store.fs.get_file_status(path).length <= 10
 
@@ -318,7 +317,7 @@ def test_hflush_and_hsync_come_together(store: Store, out: Stream) -> None:
 
 
 @pytest.mark.rule("HFLUSH-15")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_cost_of_sync_is_documented_and_counted(out: Stream) -> None:
     """HFLUSH-15: the docs warn of a sync per record, and counters show it."""
     for sync in (Stream.hflush, Stream.hsync):

@@ -44,7 +44,7 @@ def test_length_is_right_after_hsync(store: Store, path: str, out: Stream) -> No
 
 
 @pytest.mark.rule("HSYNC-15")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_capability_is_declared_where_the_request_is_passed_on(store: Store, out: Stream) -> None:
     """HSYNC-15: raw claims hsync, because it passes the request on; what a disk does is its own."""
     assert out.has_capability("hsync")

@@ -16,8 +16,8 @@ import zlib
 import hflush
 import pytest
 from support.data import dataset
-from support.listing import names, on_disk, orphans, sidecar
-from support.stores import Store
+from support.listing import names, orphans, sidecar
+from support.stores import FILES, Store
 from support.waiting import wait_until
 
 SIZES = {0: 8, 1: 12, 511: 12, 512: 12, 513: 16, 1024: 16, 100_000: 792}
@@ -159,7 +159,7 @@ class TestSyncing:
             assert out.has_capability("hsync")
             out.hsync()
             assert store.read(path) == DATA[:1300]
-            assert on_disk(store.root) == ["file"]
+            assert store.on_disk() == ["file"]
         store.fs.set_write_checksum(True)
         assert store.read(path) == DATA[:1300]
         store.write(store.path("summed"), DATA)
@@ -268,7 +268,7 @@ class TestCrashes:
     def test_a_killed_writer(self, store: Store, path: str, progress: int):
         """kill -9: a prefix or ChecksumError, never wrong bytes; the file can be written anew."""
         place(path, b"other bytes" * 1000, golden(b"other bytes" * 1000))
-        data, told = dataset(7001), f"{store.root}.progress"
+        data, told = dataset(7001), store.scratch("progress")
         writer = store.spawn()
         writer.begin(WRITER, path=path, data=data, progress=told)
         wait_until(
@@ -343,7 +343,7 @@ class TestBadSidecars:
         place(path, DATA, golden(DATA[::-1]))
         with pytest.raises(hflush.ChecksumError):
             store.read(path)
-        assert on_disk(store.root) == [".file.crc", "file"]
+        assert store.on_disk() == [".file.crc", "file"]
         assert content(path) == DATA
         assert not os.path.exists(os.path.join(os.path.dirname(store.root), "bad_files"))
 
@@ -416,6 +416,7 @@ except OSError:
 
 @pytest.mark.rule("LOCAL-10", "WRITE-14")
 @pytest.mark.parametrize("limit", [100_000, 123_457])
+@pytest.mark.stores("raw", "crc")
 def test_a_partial_write_and_a_full_file(store: Store, path: str, limit: int):
     """write(2) that takes a part is continued; the EFBIG that follows names the path."""
     data = dataset(70_000)
@@ -427,6 +428,7 @@ def test_a_partial_write_and_a_full_file(store: Store, path: str, limit: int):
 
 
 @pytest.mark.rule("LOCAL-11", "CONC-9")
+@pytest.mark.stores("raw", "crc")
 def test_overwriting_keeps_the_file_s_identity(store: Store, path: str):
     """As O_TRUNC: the inode stays, and a reader from before may see the truncation."""
     store.write(path, DATA)
@@ -444,6 +446,7 @@ class TestContractOptions:
     """What the platform decides is measured and published."""
 
     @pytest.mark.rule("LOCAL-12")
+    @pytest.mark.stores(*FILES)
     def test_the_probes(self, store: Store, path: str):
         """Renaming onto a file, seeking past the end, permissions: as the options say."""
         options = store.options
@@ -461,6 +464,7 @@ class TestContractOptions:
         assert options["supports-unix-permissions"] is kept
 
     @pytest.mark.rule("LOCAL-12")
+    @pytest.mark.stores("raw", "crc")
     def test_the_values_of_the_contract(self, store: Store):
         """testContractWorks: the record of section 3, read-only."""
         raw = store.name == "raw"
@@ -551,7 +555,7 @@ class TestBytesPerChecksum:
         for call in calls:
             with pytest.raises(ValueError, match="above 0"):
                 call()
-        assert on_disk(store.root) == []
+        assert store.on_disk() == []
 
     @pytest.mark.rule("LOCAL-14")
     @pytest.mark.stores("crc")

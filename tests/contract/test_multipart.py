@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import json
 import pickle
 
 import hflush
@@ -11,11 +11,17 @@ import pytest
 from hflush import capabilities
 from hflush.multipart import COLLECTOR, MultipartUploader
 from support.data import dataset
-from support.listing import on_disk
-from support.stores import Store
+from support.stores import S3Store, Store
 from support.waiting import together
 
-HERE = pytest.mark.stores("raw")
+HERE = pytest.mark.stores("raw", "hdfs", "s3")
+TREES = pytest.mark.stores("raw", "hdfs")  # parts are files of a hidden directory
+LEAST_PART = {"s3": 5 << 20}  # of all parts but the last
+UNKNOWN = {
+    "raw": b"0" * 32,
+    "hdfs": b"0" * 32,
+    "s3": b'["%s", "bm8tc3VjaC11cGxvYWQ", "", true]',  # %s: the path
+}
 
 
 @pytest.fixture
@@ -27,7 +33,7 @@ def uploader(store: Store) -> MultipartUploader:
 def test_capability_tells_the_truth(store: Store):
     """The uploader is offered exactly where the capability says so, else refused by name."""
     offered = store.fs.has_path_capability(store.root, capabilities.MULTIPART_UPLOADER)
-    assert offered == store.options["supports-multipartuploader"] == (store.name == "raw")
+    assert offered == store.options["supports-multipartuploader"] == (store.name != "crc")
     if offered:
         assert store.fs.create_multipart_uploader(store.root).start_upload(store.path("file"))
         return
@@ -44,18 +50,21 @@ def test_capability_tells_the_truth(store: Store):
 def test_parts_are_joined_in_order(store: Store, uploader: MultipartUploader, path: str, numbers):
     """Parts go together by number, with gaps, however they were sent; nothing is seen before."""
     upload = uploader.start_upload(path)
+    size = LEAST_PART.get(store.name, 70_000)
     parts = {}
     for number in numbers:
-        data = dataset(70_000 + number)
+        data = dataset(size + number)
         sent = io.BytesIO(data) if number % 2 else memoryview(data)
         parts[number] = uploader.put_part(upload, path, number, number == max(numbers), sent)
         assert not store.fs.exists(path)
-        assert on_disk(store.root)[0] == COLLECTOR
+        assert store.on_disk()[:1] == ([] if store.name == "s3" else [COLLECTOR])
     handle = uploader.complete(upload, path, parts)
-    assert store.read(path) == b"".join(dataset(70_000 + number) for number in sorted(numbers))
-    with store.fs.open_path_handle(handle) as reader:
-        assert reader.read() == store.read(path)
-    assert on_disk(store.root) == ["file"]
+    assert store.read(path) == b"".join(dataset(size + number) for number in sorted(numbers))
+    if store.fs.has_path_capability(path, capabilities.PATH_HANDLES):
+        with store.fs.open_path_handle(handle) as reader:
+            assert reader.read() == store.read(path)
+    assert handle
+    assert store.on_disk() == ["file"]
 
 
 @HERE
@@ -77,7 +86,8 @@ def test_an_existing_file_is_replaced_at_complete(store: Store, uploader, path: 
 def test_handles_serve_another_process(store: Store, uploader, path: str):
     """An upload begun here gets a part and is completed elsewhere, by pickled handles."""
     upload = uploader.start_upload(path)
-    first = uploader.put_part(upload, path, 1, False, b"here,")
+    here = dataset(LEAST_PART.get(store.name, 5))
+    first = uploader.put_part(upload, path, 1, False, here)
     assert upload
     assert first
     assert all(type(handle) is bytes for handle in (upload, first))
@@ -90,7 +100,7 @@ uploader.complete(upload, path, {1: first, 2: second})
 """
     handles = pickle.dumps((upload, first))
     store.second_client().run(snippet, handles=handles, root=store.root, path=path)
-    assert store.read(path) == b"here,there"
+    assert store.read(path) == here + b"there"
 
 
 @HERE
@@ -99,7 +109,7 @@ uploader.complete(upload, path, {1: first, 2: second})
     ("upload", "expected"),
     [
         (b"", ValueError),
-        (b"0" * 32, FileNotFoundError),
+        (b"unknown", FileNotFoundError),
         (b"../" * 10 + b"ab", FileNotFoundError),
         ("text", TypeError),
     ],
@@ -108,6 +118,8 @@ def test_bad_uploads_are_refused(store: Store, uploader, path: str, upload, expe
     """An empty handle is ValueError, an unknown one FileNotFoundError, in every call."""
     known = uploader.start_upload(path)
     part = uploader.put_part(known, path, 1, True, b"data")
+    if upload == b"unknown":
+        upload = UNKNOWN[store.name].replace(b"%s", path.encode())
     with pytest.raises(expected):
         uploader.put_part(upload, path, 1, True, b"data")
     with pytest.raises(expected):
@@ -115,7 +127,7 @@ def test_bad_uploads_are_refused(store: Store, uploader, path: str, upload, expe
     with pytest.raises(expected):
         uploader.abort(upload, path)
     uploader.abort(known, path)
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @HERE
@@ -133,24 +145,44 @@ def test_bad_completions_are_refused(store: Store, uploader, path: str):
     with pytest.raises(ValueError, match="not of"):
         uploader.complete(upload, store.path("other"), {1: part})
     with pytest.raises(FileNotFoundError):
-        uploader.complete(upload, path, {1: part[:-9] + b'0000", 4]'})
+        uploader.complete(upload, path, {1: another(store, part)})
     assert not store.fs.exists(path)
     uploader.complete(upload, path, {1: part})
     assert store.read(path) == b"data"
 
 
+def another(store: Store, part: bytes) -> bytes:
+    """A part of the same number that was never put."""
+    if store.name != "s3":
+        return part[:-9] + b'0000", 4]'
+    number, _, size, crc32c = json.loads(part)
+    return json.dumps([number, '"' + "0" * 32 + '"', size, crc32c]).encode()
+
+
 @HERE
 @pytest.mark.rule("MPU-3")
 def test_parts_that_are_not_listed_are_left_out(store: Store, uploader, path: str):
-    """Only listed parts are in the file; of a number put twice, the one that is listed."""
+    """Only listed parts are in the file; of a number put twice, the one that is listed, or none."""
     upload = uploader.start_upload(path)
-    first = uploader.put_part(upload, path, 1, False, b"first,")
+    begin = dataset(LEAST_PART.get(store.name, 6))
+    first = uploader.put_part(upload, path, 1, False, begin)
     uploader.put_part(upload, path, 2, False, b"dropped,")
     older = uploader.put_part(upload, path, 3, True, b"older")
-    uploader.put_part(upload, path, 3, True, b"newer")
+    newer = uploader.put_part(upload, path, 3, True, b"newer")
+    if store.name == "s3":  # a part put again takes the place of the older one
+        with pytest.raises(FileNotFoundError):
+            uploader.complete(upload, path, {3: older, 1: first})
+        assert not store.fs.exists(path)
+        older = newer
+    if isinstance(store, S3Store) and not store.s3.drops_parts:
+        with pytest.raises(FileNotFoundError):
+            uploader.complete(upload, path, {3: older, 1: first})
+        uploader.abort(upload, path)
+        assert store.on_disk() == []
+        return
     uploader.complete(upload, path, {3: older, 1: first})
-    assert store.read(path) == b"first,older"
-    assert on_disk(store.root) == ["file"]
+    assert store.read(path) == begin + (b"newer" if store.name == "s3" else b"older")
+    assert store.on_disk() == ["file"]
 
 
 @HERE
@@ -171,21 +203,25 @@ def test_an_ended_upload_is_unknown(store: Store, uploader, path: str, ending: s
     """After complete or abort every call on the upload is FileNotFoundError, as declared."""
     assert store.options["finalize-consumes-upload-id"] is True
     upload = uploader.start_upload(path)
-    put = {n: uploader.put_part(upload, path, n, n == parts, b"x") for n in range(1, parts + 1)}
+    piece = bytes(LEAST_PART.get(store.name, 1))
+    put = {n: uploader.put_part(upload, path, n, n == parts, piece) for n in range(1, parts + 1)}
+    ended_elsewhere = uploader.start_upload(path)
+    other = uploader.put_part(ended_elsewhere, path, 1, True, b"x")
+    uploader.abort(ended_elsewhere, path)
     if ending == "complete":
         put = put or {1: uploader.put_part(upload, path, 1, True, b"x")}
         uploader.complete(upload, path, put)
     else:
         uploader.abort(upload, path)
-    before = on_disk(store.root)
+    before = store.on_disk()
     assert before == (["file"] if ending == "complete" else [])
     with pytest.raises(FileNotFoundError):
         uploader.put_part(upload, path, 1, True, b"data")
     with pytest.raises(FileNotFoundError):
-        uploader.complete(upload, path, put or {1: b'["1.' + b"0" * 32 + b'", 1]'})
+        uploader.complete(upload, path, put or {1: other})
     with pytest.raises(FileNotFoundError):
         uploader.abort(upload, path)
-    assert on_disk(store.root) == before
+    assert store.on_disk() == before
 
 
 @HERE
@@ -201,13 +237,16 @@ def test_concurrent_uploads_to_one_path(store: Store, uploader, path: str):
 
     together(*(lambda content=content: send(content) for content in contents))
     assert store.read(path) in contents
-    assert on_disk(store.root) == ["file"]
+    assert store.on_disk() == ["file"]
 
 
 @HERE
 @pytest.mark.rule("MPU-6", "MPU-7")
 def test_one_of_several_completions_wins(store: Store, uploader, path: str):
-    """Completed by four threads at once, an upload is completed by one."""
+    """Completed by four threads at once, an upload is completed by one.
+
+    A store that completes again what it has completed tells several that it was them.
+    """
     upload = uploader.start_upload(path)
     parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
 
@@ -218,11 +257,13 @@ def test_one_of_several_completions_wins(store: Store, uploader, path: str):
             return False
         return True
 
-    assert sum(together(*[complete] * 4)) == 1
+    won = sum(together(*[complete] * 4))
+    again = isinstance(store, S3Store) and not store.s3.completes_once
+    assert won == 1 or (again and won > 1)
     assert store.read(path) == b"data"
 
 
-@HERE
+@TREES
 @pytest.mark.rule("MPU-8")
 def test_directory_in_the_way(store: Store, uploader, path: str):
     """A directory at the path makes complete fail; abort still works, and so would complete."""
@@ -234,11 +275,43 @@ def test_directory_in_the_way(store: Store, uploader, path: str):
     with pytest.raises(hflush.PathIsDirectoryError):
         uploader.start_upload(path)
     uploader.abort(upload, path)
-    assert on_disk(store.root) == ["file"]
-    assert os.path.isdir(path)
+    assert store.on_disk() == ["file"]
+    assert store.fs.is_directory(path)
 
 
-@HERE
+@pytest.mark.stores("s3")
+@pytest.mark.rule("MPU-8")
+def test_directory_in_the_way_of_an_object(store: Store, uploader, path: str):
+    """Declared divergence: it is looked for, in no one step with the publication."""
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    store.write(f"{path}/child", b"child")
+    with pytest.raises(hflush.PathIsDirectoryError):
+        uploader.complete(upload, path, parts)
+    with pytest.raises(hflush.PathIsDirectoryError):
+        uploader.start_upload(path)
+    uploader.abort(upload, path)
+    assert store.on_disk() == ["file", "file/child"]
+
+
+@pytest.mark.stores("s3")
+@pytest.mark.rule("MPU-5", "OBJ-8")
+def test_abort_uploads_of_objects_under_path(store: S3Store, uploader):
+    """The uploads at and below a path end; others go on."""
+    inside = [store.path("a"), store.path("a", "b"), store.path("a", "c", "d")]
+    begun = {target: uploader.start_upload(target) for target in [*inside, store.path("ab")]}
+    found = store.fs.list_multipart_uploads(store.root)
+    assert sorted(upload.path for upload in found) == sorted(map(store.public, begun))
+    assert uploader.abort_uploads_under_path(store.path("a")) == 3
+    assert [key for key, _ in store.uploads()] == [store.key(store.path("ab"))]
+    with pytest.raises(ValueError, match="not below"):
+        uploader.start_upload("/elsewhere")
+    with uploader:
+        uploader.abort(begun[store.path("ab")], store.path("ab"))
+    assert store.uploads() == []
+
+
+@TREES
 @pytest.mark.rule("MPU-5")
 def test_abort_uploads_under_path(store: Store, uploader):
     """The uploads at and below a path end; others go on."""
@@ -251,10 +324,10 @@ def test_abort_uploads_under_path(store: Store, uploader):
         uploader.start_upload("/elsewhere")
     with uploader:
         uploader.abort(begun[store.path("ab")], store.path("ab"))
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
-@HERE
+@TREES
 @pytest.mark.shim
 @pytest.mark.rule("MPU-1")
 def test_complete_syncs_before_it_publishes(faults, store: Store, uploader, path: str):

@@ -12,10 +12,9 @@ from collections.abc import Callable
 
 import hflush
 import pytest
-from support.actors import public_directory, unprivileged
 from support.data import dataset
-from support.listing import listed, names, on_disk
-from support.stores import Store
+from support.listing import listed, names
+from support.stores import FILES, Store
 from support.waiting import Task
 
 DATA = dataset(1000)
@@ -80,11 +79,11 @@ def test_a_file(store: Store, path: str, length: int):
     """testZeroByteFilesAreFiles: its length is its bytes, and it is no directory."""
     store.write(path, DATA[:length])
     status = store.fs.get_file_status(path)
-    assert (status.path, status.length) == (path, length)
+    assert (status.path, status.length) == (store.public(path), length)
     assert (status.is_file, status.is_directory) == (True, False)
     assert status.block_size > 0
     assert status.modification_time > 0
-    assert status.is_encrypted is False
+    assert status.is_encrypted is not store.options["supports-unix-permissions"]
     assert store.fs.is_file(path)
     assert not store.fs.is_directory(path)
     assert store.fs.exists(path)
@@ -154,7 +153,7 @@ class TestListStatus:
         """Children without grandchildren, and without the directory itself."""
         statuses = listing(store.fs, tree)
         assert listed(statuses) == ["empty", "file-0", "file-1", "file-2", "one", "three"]
-        assert {os.path.dirname(status.path) for status in statuses} == {tree}
+        assert {os.path.dirname(status.path) for status in statuses} == {store.public(tree)}
 
     @pytest.mark.rule("STATUS-7")
     def test_files_only(self, store: Store, tree: str):
@@ -232,7 +231,7 @@ def test_all_data_files_are_listed_and_no_sidecar(store: Store, any_listing):
         store.write(store.path(name), DATA)
     assert listed(any_listing(store.fs, store.root)) == shown
     hidden = ["..hidden.crc", ".a.crc", ".crc.crc", ".x.crc.crc"] if store.name == "crc" else []
-    assert on_disk(store.root) == sorted(shown + hidden)
+    assert store.on_disk() == sorted(shown + hidden)
 
 
 @pytest.mark.rule("STATUS-10")
@@ -249,14 +248,15 @@ def test_names_of_sidecars_are_reserved(store: Store):
     """.x.crc cannot be created where sidecars are: refused, and nothing is left."""
     with pytest.raises((hflush.InvalidPathError, PermissionError)):
         store.fs.create(store.path(".x.crc"))
-    assert on_disk(store.root) == []
+    assert store.on_disk() == []
 
 
 @pytest.mark.rule("STATUS-12")
+@pytest.mark.stores(*FILES)
 def test_listing_under_concurrent_change(store: Store):
     """5000 entries, some renamed while they are listed: no crash, no loop, the others once."""
     for number in range(5000):
-        os.close(os.open(store.path(f"{number}"), os.O_CREAT, 0o644))
+        store.touch(store.path(f"{number}"))
     stop = threading.Event()
 
     def rename_some() -> int:
@@ -264,7 +264,7 @@ def test_listing_under_concurrent_change(store: Store):
         while not stop.is_set():
             for number in range(0, 5000, 50):
                 there, other = store.path(f"{number}"), store.path(f"{number}-renamed")
-                os.rename(*((there, other) if turns % 2 == 0 else (other, there)))
+                store.move(*((there, other) if turns % 2 == 0 else (other, there)))
             turns += 1
         return turns
 
@@ -282,7 +282,7 @@ def test_listing_under_concurrent_change(store: Store):
 
 
 @pytest.mark.rule("STATUS-14", "CONSIST-9")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_the_length_never_exceeds_the_readable_bytes(store: Store, path: str):
     """While a file is written its length is at most what a new reader gets."""
     with store.fs.create(path) as out:
@@ -304,17 +304,18 @@ def test_the_length_never_exceeds_the_written_bytes(store: Store, path: str):
             out.write(dataset(977))
             out.flush()
             length = store.fs.get_file_status(path).length
-            assert length <= os.path.getsize(path) <= out.tell()
+            assert length <= store.size(path) <= out.tell()
     assert store.fs.get_file_status(path).length == len(store.read(path)) == 97_700
 
 
 @pytest.mark.rule("STATUS-15")
+@pytest.mark.stores(*FILES)
 def test_an_unreadable_directory(store: Store):
     """testListStatusThrowsExceptionForUnreadableDir: PermissionError, never None or empty."""
-    with public_directory() as directory:
+    with store.public_directory() as directory:
         store.write(f"{directory}/closed/child", DATA)
-        user = unprivileged(store)
-        os.chmod(f"{directory}/closed", 0o000)
+        user = store.unprivileged()
+        store.chmod(f"{directory}/closed", 0o000)
         for call in (
             "fs.list_status(path)",
             "list(fs.list_status_iterator(path))",
@@ -352,6 +353,7 @@ class TestContentSummary:
 
 
 @pytest.mark.rule("STATUS-18")
+@pytest.mark.stores("raw", "crc")
 def test_block_locations(store: Store, path: str):
     """One local host; nothing beyond EOF or for directories; negative is ValueError."""
     assert store.options["supports-block-locality"] is False
@@ -395,6 +397,7 @@ class TestSpecialFiles:
     """testFileStatusPipeFile: pipes, sockets and links."""
 
     @pytest.mark.rule("STATUS-21")
+    @pytest.mark.stores("raw", "crc")
     def test_a_pipe(self, store: Store, path: str):
         """A status and a listing return at once and say it is neither file nor directory."""
         os.mkfifo(path)
@@ -405,6 +408,7 @@ class TestSpecialFiles:
         assert not store.fs.is_file(path)
 
     @pytest.mark.rule("STATUS-21")
+    @pytest.mark.stores("raw", "crc")
     def test_a_socket(self, store: Store, path: str, monkeypatch: pytest.MonkeyPatch):
         """A socket has a status of its own, too."""
         monkeypatch.chdir(store.root)
@@ -415,6 +419,7 @@ class TestSpecialFiles:
         assert names(store.fs, store.root) == ["file"]
 
     @pytest.mark.rule("STATUS-21", "READ-1")
+    @pytest.mark.stores("raw", "crc")
     def test_a_pipe_is_not_opened(self, store: Store, path: str):
         """Opening a pipe for reading is refused at once instead of waiting for a writer."""
         os.mkfifo(path)

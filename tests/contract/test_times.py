@@ -6,12 +6,13 @@ import os
 
 import hflush
 import pytest
-from hflush import Rename
-from support.stores import Store
+from hflush import Rename, cli
+from support.stores import FILES, Store
 
 Stream = hflush.FSDataOutputStream
 
 LONG_AGO_MS = 1_234_567_890_123
+CLOCKS = {"hdfs": "NameNode", "s3": "store"}
 
 
 def store_clock_ns(store: Store, name: str) -> int:
@@ -27,10 +28,11 @@ def test_time_after_close_is_within_the_close(store: Store, path: str, out: Stre
     out.close()
     after = store_clock_ns(store, "after")
     assert before <= store.fs.get_file_status(path).modification_time_ns <= after
-    assert store.options["mtime-clock"] == "local kernel"
+    assert store.options["mtime-clock"] == CLOCKS.get(store.name, "local kernel")
 
 
 @pytest.mark.rule("TIME-2")
+@pytest.mark.stores(*FILES)
 def test_time_while_writing_does_not_go_back(store: Store, path: str, out: Stream) -> None:
     """TIME-2: while a file is written its time may change; it exists and does not go back."""
     times = [store.fs.get_file_status(path).modification_time_ns]
@@ -54,10 +56,11 @@ def test_append_changes_the_time_when_it_writes(store: Store, path: str) -> None
         out.write(b"d")
         out.hflush()
         assert store.fs.get_file_status(path).modification_time > LONG_AGO_MS
-    assert store.options["mtime-clock"] == "local kernel"
+    assert store.options["mtime-clock"] == ("local kernel" if store.local else "NameNode")
 
 
 @pytest.mark.rule("TIME-5")
+@pytest.mark.stores(*FILES)
 def test_set_times_sets_what_it_is_given(store: Store, path: str) -> None:
     """TIME-5: both times are set; -1 leaves one as it is; a missing path is FileNotFoundError."""
     assert store.options["supports-settimes"] is True
@@ -75,6 +78,7 @@ def test_set_times_sets_what_it_is_given(store: Store, path: str) -> None:
 
 
 @pytest.mark.rule("TIME-6")
+@pytest.mark.stores(*FILES)
 def test_rename_keeps_the_time_of_the_file(store: Store, path: str) -> None:
     """TIME-6: both renames keep the file's time; its new parent's changes."""
     store.write(path, b"abc")
@@ -98,6 +102,7 @@ def test_truncate_changes_the_time(store: Store, path: str) -> None:
 
 
 @pytest.mark.rule("TIME-8")
+@pytest.mark.stores("raw", "crc")
 def test_access_time_is_the_systems(store: Store, path: str) -> None:
     """TIME-8: declared divergence: access times are what the mount option makes of them."""
     store.write(path, b"abc")
@@ -110,6 +115,7 @@ def test_access_time_is_the_systems(store: Store, path: str) -> None:
 
 
 @pytest.mark.rule("TIME-9")
+@pytest.mark.stores("raw", "crc")
 def test_times_have_the_resolution_of_the_store(store: Store, path: str) -> None:
     """TIME-9: nanoseconds are reported as the system has them, milliseconds are cut from them."""
     store.write(path, b"abc")
@@ -120,3 +126,33 @@ def test_times_have_the_resolution_of_the_store(store: Store, path: str) -> None
     assert status.modification_time == LONG_AGO_MS
     assert store.options["mtime-granularity"] == "ns"
     assert status.modification_time_ns == exact
+
+
+@pytest.mark.rule("TIME-11")
+@pytest.mark.stores("raw", "hdfs", "s3")
+def test_what_times_mean_can_be_measured(
+    store: Store, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """TIME-11: a command prints granularity, skew, and what set_times, rename and chmod do."""
+    options = [f"-D{key}={value}" for key, value in store.conf.items()]
+    assert cli.main([*options, "times", store.url(store.root)]) == 0
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    told = dict(line.split(": ", 1) for line in lines)
+    assert list(told) == ["granularity", "clock", "set_permission", "set_times", "rename"]
+    assert (
+        told["granularity"]
+        in {
+            "raw": ("1e-09 s", "1e-06 s", "0.001 s"),
+            "hdfs": ("0.001 s", "1 s"),
+            "s3": ("1 s",),
+        }[store.name]
+    )
+    assert abs(float(told["clock"].split()[0])) < 60
+    assert told["set_permission"] == "keeps the modification time"
+    if store.name == "s3":
+        assert told["set_times"].startswith("refused: ")
+        assert told["rename"] == "changes it"
+    else:
+        assert told["set_times"] == "changes it"
+        assert told["rename"] == "keeps the modification time"
+    assert store.on_disk() == []

@@ -12,7 +12,6 @@ import random
 import resource
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import hflush
@@ -21,8 +20,7 @@ from faults.shim.control import Faults
 from support.data import dataset
 from support.documentation import docstring
 from support.interrupts import waits_in_kernel
-from support.limits import largest_file
-from support.stores import Store
+from support.stores import FILES, Store
 from support.waiting import Task, wait_until
 
 Stream = hflush.FSDataOutputStream
@@ -313,14 +311,15 @@ def test_limit_of_the_destination_is_reported(store: Store, path: str) -> None:
         with out:
             out.write(data)
 
-    with largest_file(MIB), pytest.raises(OSError, match="too large") as caught:
+    with store.full(MIB), pytest.raises(OSError, match=store.full_text) as caught:
         use()
-    assert caught.value.errno == errno.EFBIG
+    assert caught.value.errno == store.full_errno
     assert caught.value.filename == path
-    assert data.startswith(Path(path).read_bytes())
+    assert data.startswith(store.visible(path))
 
 
 @pytest.mark.rule("WRITE-15", "FLUSH-6")
+@pytest.mark.stores(*FILES)
 def test_only_a_prefix_is_ever_visible(store: Store, path: str, out: Stream) -> None:
     """WRITE-15: at every moment a reader sees a prefix of what was written."""
     chance = random.Random(7)
@@ -351,7 +350,7 @@ def test_write_alone_promises_no_visibility(store: Store, path: str, out: Stream
     assert "No visibility and no durability is promised" in docstring(Stream)
     data = dataset(5 * MIB // 2, 1, 250)
     out.write(data)
-    assert data.startswith(Path(path).read_bytes())
+    assert data.startswith(store.visible(path))
     out.close()
     assert store.read(path) == data
 
@@ -433,7 +432,7 @@ def test_tell_counts_accepted_bytes(store: Store, path: str, out: Stream) -> Non
 
 
 @pytest.mark.rule("WRITE-19")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_tell_starts_at_the_length_in_append(store: Store, path: str) -> None:
     """WRITE-19: after append, tell is the length the file had."""
     store.write(path, b"ab")

@@ -64,7 +64,7 @@ def test_killed_writer_of_a_log(store: Store, sync: str) -> None:
 
 @pytest.mark.rule("LOCAL-5", "CLOSE-23", "WRITE-15")
 def test_killed_writer_of_a_file(store: Store) -> None:
-    """A file that was never closed: readers get a prefix of what was written, or an error."""
+    """A file that was never closed: readers get a prefix of it, an error, or what was before."""
     chance = random.Random(store.name)
     written = b"".join(record(number) for number in range(200))
     for _ in range(ROUNDS // 3):
@@ -75,7 +75,7 @@ def test_killed_writer_of_a_file(store: Store) -> None:
         except hflush.ChecksumError:
             assert store.name == "crc"
         else:
-            assert written.startswith(content)
+            assert written.startswith(content) or (store.name, content) == ("s3", b"old content")
 
 
 def killed_at(faults: Faults, call: int, work: Callable[[], object]) -> bool:

@@ -16,6 +16,8 @@ from support.limits import largest_file
 from support.process import descriptors_under
 from support.stores import Store
 
+pytestmark = pytest.mark.stores("raw", "crc")  # the disk of this machine
+
 DISK = 1 << 20
 PIECE = 64 << 10
 SIDECAR_HEADER = 8

@@ -18,6 +18,7 @@ import google_crc32c
 import pyarrow.parquet as pq
 import pytest
 from integration.hadoop import CHECKSUM_EXCEPTION, Hadoop, raises_java
+from support.minidfs import Hdfs
 
 DEMO = Path(__file__).resolve().parents[2] / "demo" / "flights.py"
 TIMEOUT_S = 240
@@ -53,9 +54,13 @@ class Run:
 
 
 def demo(out: Path, *arguments: str, scheme: str = "file") -> Run:
-    command = [sys.executable, str(DEMO), "--out", f"{scheme}://{out}", "--master", "local[2]"]
-    finished = subprocess.run(
-        [*command, *arguments],
+    finished = run_demo("--out", f"{scheme}://{out}", *arguments)
+    return Run(out, finished.returncode, finished.stdout)
+
+
+def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(DEMO), "--master", "local[2]", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -63,7 +68,6 @@ def demo(out: Path, *arguments: str, scheme: str = "file") -> Run:
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         check=False,
     )
-    return Run(out, finished.returncode, finished.stdout)
 
 
 def size_options() -> Iterator[str]:
@@ -202,3 +206,37 @@ def sidecar_of_zeros(file: Path) -> bytes:
 def published(run: Run, encoding: str) -> list[str]:
     """The names that the manifest has for a directory."""
     return [file["name"] for file in run.manifest["files"] if file["encoding"] == encoding]
+
+
+def test_on_a_cluster_of_its_own() -> None:
+    """--fs hdfs starts an HDFS, writes there, and Spark's JVM finds everything equal."""
+    finished = run_demo("--fs", "hdfs", "--failure", "kill", *size_options())
+    assert_all_equal(finished)
+    assert f"partition {VICTIM} was killed after 2,500 rows" in finished.stdout
+    assert re.search(rf"swept \.part-0000{VICTIM}\.journal\.0-\w+\.attempt", finished.stdout)
+
+
+def test_on_another_cluster(hdfs_cluster: Hdfs) -> None:
+    """--out hdfs://… writes to a cluster that is there; what it leaves can be verified later."""
+    out = f"{hdfs_cluster.url}{hdfs_cluster.root()}/out"
+    assert_all_equal(run_demo("--out", out, *size_options()))
+    assert_all_equal(run_demo("--out", out, "--verify-only"))
+
+
+def test_on_an_object_store_of_its_own() -> None:
+    """--fs s3 starts a MinIO; tasks publish by closing, so that a killed one leaves nothing."""
+    finished = run_demo("--fs", "s3", "--failure", "kill", *size_options())
+    assert_all_equal(finished)
+    assert f"partition {VICTIM} was killed after 2,500 rows" in finished.stdout
+    assert "swept" not in finished.stdout
+    assert "from copies by Arrow's S3 client" in finished.stdout
+
+
+def assert_all_equal(finished: subprocess.CompletedProcess[str]) -> None:
+    assert finished.returncode == 0, finished.stdout
+    for encoding in ("parquet", "csv", "journal"):
+        assert re.search(
+            rf"^{encoding} +20,000 rows, \d+ facts and {PARTITIONS} files: all equal$",
+            finished.stdout,
+            re.M,
+        ), finished.stdout

@@ -89,8 +89,8 @@ class Crew:
 
     @staticmethod
     def line(store: Store) -> str:
-        """The file of the barrier, outside the store's root."""
-        return f"{store.root}.barrier"
+        """The file of the barrier."""
+        return store.scratch("barrier")
 
     def _enlist(self, store: Store, size: int) -> list[Peer]:
         from support.peer import Peer

@@ -5,10 +5,11 @@ Markers
     @pytest.mark.stores("raw")                   the stores it proves them for
 
 A test that takes the fixture `store` runs once per store, or only on those that `stores` names, and
-counts for the one it ran on. A marked test without that fixture counts for the stores that `stores`
-names, and must name them. Where the matrix says N, the test that runs there is the proof of the
-refusal: what a test asserts on a store is what the contract promises there, so there is no second
-marker.
+counts for the one it ran on. The values of its other parameters may be marked, too, as being for
+some stores only. With the fixture `faults` it runs on local stores only. A marked test without that
+fixture counts for the stores that `stores` names, and must name them. Where the matrix says N, the
+test that runs there is the proof of the refusal: what a test asserts on a store is what the
+contract promises there, so there is no second marker.
 
 Outcomes go to build/conformance.json, merged with what is there (one `./dev test` is several pytest
 runs): {"<test id>": {"rules": [...], "stores": [...], "outcome": "passed|failed|skipped"}}.
@@ -34,7 +35,8 @@ PROPERTY = "conformance"
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "rule(*ids): the contract rules that the test proves")
     config.addinivalue_line("markers", "stores(*names): the stores a test runs on or speaks for")
-    if not hasattr(config, "workerinput"):  # under pytest-xdist only the controller records
+    is_controller = not hasattr(config, "workerinput")  # under pytest-xdist only that one records
+    if is_controller and config.getoption("--s3-server") == "minio":
         config.pluginmanager.register(Recorder())
 
 
@@ -44,10 +46,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
         named = metafunc.definition.get_closest_marker("stores")
         names = [name for name in STORES if named is None or name in named.args]
+        if "faults" in metafunc.fixturenames:  # the shim is below local files
+            names = [name for name in names if STORES[name].local]
         metafunc.parametrize("store", names, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if _parameters_fit(item)]
     known = {rule["id"] for rule in json.loads(RULES.read_text(encoding="utf-8"))}
     for item in items:
         rules = sorted({name for marker in item.iter_markers("rule") for name in marker.args})
@@ -57,6 +62,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if unknown:
             raise pytest.UsageError(f"{item.nodeid}: no such rule: {', '.join(unknown)}")
         item.user_properties.append((PROPERTY, {"rules": rules, "stores": stores_of(item)}))
+
+
+def _parameters_fit(item: pytest.Item) -> bool:
+    """Whether the store of a test is among those that the values of its parameters are for."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or "store" not in callspec.params:
+        return True
+    marks = [mark for mark in callspec.marks if mark.name == "stores"]
+    return all(callspec.params["store"] in mark.args for mark in marks)
 
 
 def stores_of(item: pytest.Item) -> list[str]:

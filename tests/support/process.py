@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 
@@ -20,6 +21,18 @@ def descriptors_under(root: str | os.PathLike[str]) -> list[str]:
     """The open descriptors of this process whose file lies below `root`."""
     prefix = os.fspath(root)
     return [target for target in open_files() if target.startswith(prefix)]
+
+
+def connections(ports: Collection[int]) -> list[str]:
+    """The TCP connections of this process to these ports of 127.0.0.1, by remote port, sorted."""
+    ours = set(open_files())
+    found = []
+    for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
+        _, _, remote, _, _, _, _, _, _, inode, *_ = line.split()
+        port = int(remote.partition(":")[2], 16)
+        if port in ports and f"socket:[{inode}]" in ours:
+            found.append(str(port))
+    return sorted(found)
 
 
 def thread_names() -> list[str]:

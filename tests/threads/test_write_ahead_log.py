@@ -69,7 +69,7 @@ class Log:
 
 
 @pytest.mark.rule("CONC-4")
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs")
 def test_rolling_log(store: Store) -> None:
     """Appends, syncs and rolls for seconds: no deadlock; each record is whole in one file."""
     log = Log(store)

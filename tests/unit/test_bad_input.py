@@ -10,7 +10,7 @@ from pathlib import Path
 
 import hflush
 import pytest
-from support.stores import Store
+from support.stores import FILES, Store
 
 
 @pytest.fixture
@@ -162,7 +162,10 @@ def test_a_closed_output_stream(store: Store, path: str):
 
 @pytest.mark.rule("READ-6")
 def test_a_closed_input_stream(store: Store, path: str):
-    """Reads of any form are StreamClosedError; seek, unbuffer, probes and close are harmless."""
+    """Reads of any form are StreamClosedError; unbuffer, probes and close are harmless.
+
+    So is seek, where it is declared.
+    """
     store.write(path, b"data")
     stream = store.fs.open(path)
     stream.read(1)
@@ -185,7 +188,11 @@ def test_a_closed_input_stream(store: Store, path: str):
         with pytest.raises(hflush.StreamClosedError) as refusal:
             attempt()
         assert refusal.value.filename == path
-    assert stream.seek(0) == 0
+    if store.options["supports-seek-on-closed-file"]:
+        assert stream.seek(0) == 0
+    else:
+        with pytest.raises(hflush.StreamClosedError, match="seek"):
+            stream.seek(0)
     assert stream.unbuffer() is None
     assert stream.close() is None
     assert stream.has_capability("in:unbuffer")
@@ -410,9 +417,10 @@ def test_truncate_to_what_is_not_there(store: Store, path: str, length: int):
 def test_numbers_beyond_64_bits(store: Store, path: str):
     """Times and sizes are ValueError; behind the end of any file there is nothing to read."""
     store.write(path, b"data")
-    for time in (1 << 62, -(1 << 70)):
-        with pytest.raises(ValueError, match="out of range"):
-            store.fs.set_times(path, time)
+    for time in (1 << (62 if store.local else 63), -(1 << 70)):
+        if store.options["supports-settimes"]:
+            with pytest.raises(ValueError, match="out of range"):
+                store.fs.set_times(path, time)
     with pytest.raises(ValueError, match="64 bits"):
         store.fs.open(path, buffer_size=1 << 70)
     with store.fs.open(path) as stream:
@@ -427,7 +435,7 @@ def test_numbers_beyond_64_bits(store: Store, path: str):
     [
         lambda fs, path: fs.set_owner(path, 0),
         lambda fs, path: fs.set_owner(path, None, b"staff"),
-        lambda fs, path: fs.set_times(path, "now"),
+        pytest.param(lambda fs, path: fs.set_times(path, "now"), marks=pytest.mark.stores(*FILES)),
         lambda fs, path: fs.get_file_block_locations(None),
         lambda fs, path: fs.create_file(path).opt(None, 1),
         lambda fs, path: fs.open_file(path).must(7, 1),

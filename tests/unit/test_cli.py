@@ -120,7 +120,10 @@ def test_refusals(tmp_path: Path):
         f"hflush: recover-lease: {tmp_path}/file: "
         "recover_lease is not supported by raw local files\n"
     )
-    assert "no file system for scheme 'hdfs'" in refused("ls", "hdfs://host/")
+    assert "no file system for scheme 'gs'" in refused("ls", "gs://bucket/")
+    assert "must name a bucket" in refused("ls", "s3:///")
+    assert "how old an upload is" in refused("uploads", "--older-than", "1d", tmp_path)
+    assert "must name a host" in refused("ls", "hdfs:///")
     assert "key=value" in refused("-D", "nonsense", "ls", tmp_path)
 
 

@@ -16,7 +16,7 @@ RULES = [
         "id": f"TEST-{declared}",
         "level": "MUST",
         "requirement": "something",
-        "stores": {"raw": declared, "crc": "-", "hdfs": "Y", "s3": "-"},
+        "stores": {"raw": declared, "crc": "-", "hdfs": "-", "s3": "-"},
         "source": "",
     }
     for declared in "YND"
@@ -75,13 +75,37 @@ def test_unproven_promises_fail_the_check(
 
 
 def test_page_shows_every_rule_and_links_its_tests(tool: ModuleType) -> None:
-    """The page has a summary, a row per rule, stores that are not built yet, and links."""
+    """The page has a summary, a row per rule, and links."""
     results = {"tests/contract/test_x.py::test[raw]": result("passed", "raw")}
     lines = list(tool.page(tool.Conformance(RULES, results)))
     row = next(line for line in lines if line.startswith("| TEST-N "))
-    assert "| refused as declared | not applicable | not yet | not applicable |" in row
+    assert "| refused as declared | not applicable | not applicable | not applicable |" in row
     assert "[test_x](../tests/contract/test_x.py)" in row
     assert "| holds | 1 | 0 | 0 | 0 |" in lines
+
+
+def test_what_is_not_yet_kept_is_listed_with_its_reason(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listed promise is "not yet", whatever passes; a test of it that fails still fails."""
+    monkeypatch.setattr(tool, "NOT_YET", {("TEST-Y", "raw"): ("recovery", "a part")})
+    for outcome, verdict in (("passed", "not yet: recovery"), ("failed", "FAILS")):
+        assert verdicts(tool, result(outcome, "raw"))[0] == verdict
+    assert verdicts(tool)[0] == "not yet: recovery"
+    page = list(tool.page(tool.Conformance(RULES, {})))
+    assert "| TEST-Y | raw | recovery | a part |" in page
+
+
+def test_the_list_of_what_is_not_yet_kept_names_promises(tool: ModuleType) -> None:
+    """Each entry is a promise, and says what is missing."""
+    import json
+
+    rules = {rule["id"]: rule for rule in json.loads(tool.RULES.read_text(encoding="utf-8"))}
+    for (identity, store), (what, missing) in tool.NOT_YET.items():
+        assert store in tool.STORES
+        assert rules[identity]["stores"][store] in "YD"
+        assert what
+        assert missing
 
 
 def test_matrix_is_complete(tool: ModuleType) -> None:

@@ -8,12 +8,13 @@ import pickle
 
 import hflush
 import pytest
-from hflush import errors
+from hflush import LeaseHeldError, errors
 
 BASES = {
     "ChecksumError": (OSError,),
     "ConcurrentWriterError": (FileExistsError,),
     "EndOfFileError": (EOFError, OSError),
+    "FileLeaseHeldError": (LeaseHeldError, FileExistsError),
     "InvalidPathError": (OSError, ValueError),
     "InvalidPathHandleError": (OSError,),
     "LeaseHeldError": (OSError,),

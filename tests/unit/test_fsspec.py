@@ -14,7 +14,12 @@ import pytest
 fsspec = pytest.importorskip("fsspec")
 
 from fsspec.tests import abstract  # noqa: E402
-from hflush.fsspec import HflushFileSystem, register  # noqa: E402
+from hflush.fsspec import (  # noqa: E402
+    HflushFileSystem,
+    HflushHdfsFileSystem,
+    HflushS3FileSystem,
+    register,
+)
 
 
 class Fixtures(abstract.AbstractFixtures):
@@ -164,12 +169,20 @@ def test_checksums(tmp_path):
 
 
 def test_register_refuses_what_is_not_supported():
-    """hdfs and s3 are named in the refusal, and stay as they are."""
-    with pytest.raises(hflush.UnsupportedFileSystemError, match="hdfs and s3"):
-        register()
-    with pytest.raises(hflush.UnsupportedFileSystemError, match="s3"):
-        register("file", "s3")
+    """It is named in the refusal; nothing is registered then."""
+    with pytest.raises(hflush.UnsupportedFileSystemError, match="support gs yet"):
+        register("file", "gs")
     assert fsspec.get_filesystem_class("file") is not HflushFileSystem
+
+
+def test_register_takes_hdfs_and_s3():
+    """Unless told otherwise, in that process."""
+    program = (
+        "import fsspec, hflush.fsspec as ours; ours.register()\n"
+        "assert fsspec.get_filesystem_class('hdfs') is ours.HflushHdfsFileSystem\n"
+        "assert fsspec.get_filesystem_class('s3') is ours.HflushS3FileSystem"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_register_takes_the_place(tmp_path):
@@ -180,3 +193,96 @@ def test_register_takes_the_place(tmp_path):
     )
     subprocess.run([sys.executable, "-c", program], check=True)
     assert (tmp_path / "file").read_bytes() == b"x"
+
+
+class TestHdfs:
+    """hflush+hdfs: which file system and path a URL means, before anything is connected."""
+
+    @pytest.mark.parametrize(
+        ("url", "host", "port", "path"),
+        [
+            ("hflush+hdfs://nn:9000/a/b", "nn", 9000, "/a/b"),
+            ("hflush+hdfs://nn/a/", "nn", None, "/a"),
+            ("hflush+hdfs://service", "service", None, "/"),
+            ("hflush+hdfs://[::1]:9000/a", "[::1]", 9000, "/a"),
+            ("hflush+hdfs:///a", None, None, "/a"),
+            ("hflush+hdfs:/a", None, None, "/a"),
+        ],
+    )
+    def test_urls(self, url: str, host: str | None, port: int | None, path: str):
+        options = HflushHdfsFileSystem._get_kwargs_from_urls(url)
+        assert (options.get("host"), options.get("port")) == (host, port)
+        assert HflushHdfsFileSystem._strip_protocol(url) == path
+
+    def test_paths_alone(self):
+        """Plain ones begin at the root; the protocol that register() takes over is known, too."""
+        strip = HflushHdfsFileSystem._strip_protocol
+        assert [strip("/a/b/"), strip("a"), strip("/")] == ["/a/b", "/a", "/"]
+        assert strip(["hdfs://nn:1/x", "/y"]) == ["/x", "/y"]
+
+    def test_the_file_system(self):
+        """One for each host; a URL of it leads back to it."""
+        fs, path = fsspec.core.url_to_fs("hflush+hdfs://nn:9000/a")
+        assert isinstance(fs, HflushHdfsFileSystem)
+        assert fs.filesystem.uri == "hdfs://nn:9000/"
+        assert fs is fsspec.filesystem("hflush+hdfs", host="nn", port=9000)
+        assert fs is not fsspec.filesystem("hflush+hdfs", host="nn", port=9001)
+        assert fs.unstrip_protocol(path) == "hflush+hdfs://nn:9000/a"
+        assert pickle.loads(pickle.dumps(fs)) is fs
+
+    def test_the_default_file_system(self):
+        conf = {"fs.defaultFS": "hdfs://nn:9000"}
+        fs = fsspec.filesystem("hflush+hdfs", conf=conf)
+        assert fs.fsid == "hflush+hdfs://nn:9000/"
+        with pytest.raises(ValueError, match="must name a host"):
+            fsspec.filesystem("hflush+hdfs")
+
+
+class TestS3:
+    """hflush+s3: which bucket and path a URL means, before anything is connected."""
+
+    @pytest.mark.parametrize(
+        ("url", "bucket", "path"),
+        [
+            ("hflush+s3://b/a/c", "b", "/a/c"),
+            ("hflush+s3a://b/a/", "b", "/a"),
+            ("s3://b.c", "b.c", "/"),
+            ("s3a://b/a", "b", "/a"),
+            ("hflush+s3:///a", None, "/a"),
+        ],
+    )
+    def test_urls(self, url: str, bucket: str | None, path: str):
+        options = HflushS3FileSystem._get_kwargs_from_urls(url)
+        assert options == ({"bucket": bucket} if bucket else {})
+        assert HflushS3FileSystem._strip_protocol(url) == path
+
+    def test_plain_paths(self):
+        assert HflushS3FileSystem._strip_protocol("a/b") == "/a/b"
+        assert HflushS3FileSystem._strip_protocol(["/a/", "s3://b/c"]) == ["/a", "/c"]
+
+    def test_a_bucket(self):
+        fs = fsspec.filesystem("hflush+s3", bucket="b", conf={"fs.s3a.endpoint": "http://h:1"})
+        assert fs.filesystem.uri == "s3://b/"
+        assert fs.fsid == "hflush+s3://b/"
+        assert fs.unstrip_protocol("/a") == "hflush+s3://b/a"
+        with pytest.raises(ValueError, match="must name a bucket"):
+            fsspec.filesystem("hflush+s3")
+
+    def test_files(self):
+        """Writing, reading, listing and copying, over a server."""
+        from support.scripted_s3 import ScriptedS3
+
+        with ScriptedS3() as server:
+            conf = {**server.conf, "fs.s3a.create.performance": "true"}
+            fs = fsspec.filesystem("hflush+s3", bucket="bucket", conf=conf)
+            fs.pipe("/d/a", b"data")
+            assert fs.cat("/d/a") == b"data"
+            assert fs.ls("/d", detail=False) == ["/d/a"]
+            assert fs.info("/d/a")["ETag"] == server.objects["d/a"].etag.strip('"')
+            with fsspec.open("hflush+s3://bucket/d/b", "wt", conf=conf) as out:
+                out.write("text")
+            assert server.objects["d/b"].data == b"text"
+            server.put("d/x", b"x")
+            assert sorted(fs.find("/d")) == ["/d/a", "/d/b", "/d/x"]
+            fs.rm("/d", recursive=True)
+            assert not fs.exists("/d/a")

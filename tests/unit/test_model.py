@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-from pathlib import Path
 
 import hflush
 import pytest
@@ -20,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from support.data import dataset
-from support.stores import Store
+from support.stores import FILES, Store
 
 PROFILE = settings(
     max_examples=150,
@@ -71,7 +70,12 @@ class Machine(RuleBasedStateMachine):
         self.clients_of_test[0].mkdirs(self.root)
         self.files: dict[str, Content] = {}
         self.opened: list[Handle] = []
-        self.syncs = self.store.name == "raw"
+        options = self.store.options
+        self.appends = options["supports-append"]
+        self.syncs = options["supports-hsync"]
+        self.flush_shows = options["flush-makes-visible"] is True
+        self.moves_open_files = self.store.name == "raw"
+        self.rename_refuses = options["rename-returns-false-if-dest-exists"]
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -80,8 +84,8 @@ class Machine(RuleBasedStateMachine):
         return name in self.files and self.files[name].writer is not None
 
     def movable(self, name: str) -> bool:
-        """Only raw declares what becomes of a file that is moved or deleted under its writer."""
-        return self.syncs or not self.being_written(name)
+        """On raw alone a file goes on whatever is done to it under its writer."""
+        return self.moves_open_files or not self.being_written(name)
 
     def check_content(self, name: str) -> None:
         """A new reader sees what the model says it must, and nothing else."""
@@ -109,7 +113,7 @@ class Machine(RuleBasedStateMachine):
     @rule(target=handles, client=clients, name=names)
     def append(self, client: int, name: str) -> object:
         fs, path = self.clients_of_test[client], self.path(name)
-        if not self.syncs:
+        if not self.appends:
             with pytest.raises(io.UnsupportedOperation):
                 fs.append(path)
             return multiple()
@@ -153,7 +157,7 @@ class Machine(RuleBasedStateMachine):
     @rule(handle=handles)
     def flush(self, handle: Handle) -> None:
         handle.stream.flush()
-        if handle.open:
+        if handle.open and self.flush_shows:
             handle.content.visible = len(handle.content.data)
 
     @rule(handle=handles, sync=st.sampled_from(["hflush", "hsync"]))
@@ -178,7 +182,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(handle=handles)
     def abort(self, handle: Handle) -> None:
-        """No local store takes output back: abort refuses, and does nothing on a closed stream."""
+        """No such store takes output back: abort refuses, and does nothing on a closed stream."""
         if not handle.open:
             assert handle.stream.abort().already_closed is True
             return
@@ -192,6 +196,9 @@ class Machine(RuleBasedStateMachine):
         fs = self.clients_of_test[client]
         if not (self.movable(source) and self.movable(destination)):
             return
+        if self.rename_refuses and not self.may_be_renamed(source, destination):
+            assert fs.rename(self.path(source), self.path(destination)) is False
+            return
         if source not in self.files:
             with pytest.raises(FileNotFoundError):
                 fs.rename(self.path(source), self.path(destination))
@@ -199,8 +206,17 @@ class Machine(RuleBasedStateMachine):
         assert fs.rename(self.path(source), self.path(destination)) is True
         self.files[destination] = self.files.pop(source)
 
+    def may_be_renamed(self, source: str, destination: str) -> bool:
+        """Where rename neither replaces files nor makes directories."""
+        if source not in self.files or not self.has_directory(destination):
+            return False
+        return source == destination or destination not in self.files
+
+    def has_directory(self, name: str) -> bool:
+        return "/" not in name or self.clients_of_test[0].exists(self.path("d"))
+
     @rule(client=clients, source=names, destination=names, overwrite=st.booleans())
-    @precondition(lambda self: (Path(self.root) / "d").exists())
+    @precondition(lambda self: self.has_directory("d/e"))
     def rename_exactly(self, client: int, source: str, destination: str, overwrite: bool) -> None:
         fs = self.clients_of_test[client]
         how = hflush.Rename.OVERWRITE if overwrite else hflush.Rename.NONE
@@ -244,7 +260,8 @@ class Machine(RuleBasedStateMachine):
     def names_are_listed(self) -> None:
         fs = self.clients_of_test[0]
         listed = {status.path for status in fs.list_status(self.root) if status.is_file}
-        assert listed == {self.path(name) for name in self.files if "/" not in name}
+        named = {self.path(name) for name in self.files if "/" not in name}
+        assert listed == {self.store.public(path) for path in named}
         for name, content in self.files.items():
             length = fs.get_file_status(self.path(name)).length
             assert length == len(content.data) or (content.writer and length < len(content.data))
@@ -257,7 +274,7 @@ class Machine(RuleBasedStateMachine):
         for name in self.files:
             self.check_content(name)
         sidecars = {f".{name}.crc" for name in self.files} if self.store.name == "crc" else set()
-        on_disk = {entry.name for entry in Path(self.root).iterdir() if not entry.is_dir()}
+        on_disk = {name for name in self.store.on_disk(self.root) if name.partition("/")[0] != "d"}
         assert on_disk == {name for name in {*self.files, *sidecars} if "/" not in name}
 
     def _fresh(self, name: str) -> Content:
@@ -275,6 +292,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.rule(
     "WRITE-15", "WRITE-19", "CLOSE-1", "CLOSE-4", "CLOSE-5", "CONC-8", "CONC-13", "CONSIST-9"
 )
+@pytest.mark.stores(*FILES)
 def test_model(store: Store) -> None:
     """After any sequence of calls, files, names, lengths and positions are those of the model."""
 
@@ -282,4 +300,5 @@ def test_model(store: Store) -> None:
         pass
 
     MachineOfStore.store = store
-    run_state_machine_as_test(MachineOfStore, settings=PROFILE)
+    profile = PROFILE if store.local else settings(PROFILE, max_examples=25)
+    run_state_machine_as_test(MachineOfStore, settings=profile)

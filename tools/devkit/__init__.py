@@ -2,7 +2,7 @@
 
 console      running steps: what runs, for how long, and the tail of its log when it fails
 machine      Debian packages: what is missing, and how it is installed
-environment  .venv and what pip puts into it
+environment  .venv, what pip puts into it, and what the tests run against: jars, an S3 server
 building     CMake presets
 outcome      rows of counts, skip reasons, and the closing line
 testing      ./dev test

@@ -8,28 +8,42 @@ from devkit import environment
 from devkit.console import say, step, stream
 from devkit.paths import BUILD, PYTHON, ROOT
 
+BENCH = ROOT / "bench"
 RAW = BUILD / "bench" / "latest.json"
 PUBLISHED = ROOT / "docs" / "performance.json"
 
 
-def bench(*, quick: bool, pytest_args: Sequence[str]) -> int:
-    """Run the benchmarks; a full, successful run also becomes docs/performance.json."""
+def sections() -> list[str]:
+    """The sections of the report: one for each file of cases."""
+    return sorted(path.stem.removeprefix("test_") for path in BENCH.glob("test_*.py"))
+
+
+def bench(chosen: Sequence[str], *, quick: bool, pytest_args: Sequence[str]) -> int:
+    """Run the benchmarks; a full, successful run also becomes docs/performance.json.
+
+    Of some sections, it takes their place there and leaves the others as they are.
+    """
     RAW.parent.mkdir(parents=True, exist_ok=True)
-    command = [PYTHON, "-m", "pytest", "bench", f"--benchmark-json={RAW}", "-o", "timeout=1800"]
+    files = [BENCH / f"test_{name}.py" for name in chosen] or [BENCH]
+    command = [PYTHON, "-m", "pytest", *files, f"--benchmark-json={RAW}", "-o", "timeout=1800"]
+    command += ["-o", "faulthandler_timeout=1790"]
     command += ["--hflush-quick"] if quick else []
     code = stream([*command, *pytest_args], env=environment.variables())
     if code or quick or pytest_args:
         say(f"measured into {RAW.relative_to(ROOT)}; docs/performance.json is left as it is")
         return code
-    _report("publish", str(RAW))
+    _report("publish", str(RAW), *(["--into"] if chosen else []))
     docs()
     return 0
 
 
 def docs() -> None:
-    """Generate what is generated: performance, conformance, and the figures in README."""
+    """Generate what is generated: performance, conformance, keys, and the figures in README."""
     if PUBLISHED.exists():
         _report("render")
+    for store in ("hdfs", "s3"):
+        keys = ROOT / "tools" / f"{store}_keys.py"
+        step(f"docs/{store}-client.md: keys", [PYTHON, keys], log=f"docs-{store}-keys")
     if (BUILD / "conformance.json").exists():
         conformance = ROOT / "tools" / "conformance.py"
         step("docs/conformance.md", [PYTHON, conformance, "render"], log="docs-conformance")

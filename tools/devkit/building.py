@@ -10,10 +10,14 @@ from devkit import environment
 from devkit.console import step
 from devkit.paths import BUILD, PYTHON, ROOT
 
+# What a preset is for, where that is not everything.
+_TARGETS = {"tidy": ("checkheaders",)}
+
 
 def build(preset: str, *targets: str) -> Path:
-    """Bring a preset's targets (all, where none are named) up to date; return its directory."""
+    """Bring a preset's targets up to date, those it is for unless named; return its directory."""
     directory = BUILD / preset
+    targets = targets or _TARGETS.get(preset, ())
     if not _configured(directory):
         _configure(preset, directory)
     names = ["--target", *targets] if targets else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -60,48 +61,92 @@ def _parser() -> argparse.ArgumentParser:
     command(
         "demo", _demo, "run a Spark job whose executors write through hflush; takes its options"
     )
-    test = command("test", _test, "run every test, or some parts; behind --, arguments for pytest")
-    test.add_argument("parts", nargs="*", metavar="part", help=", ".join(testing.PARTS))
-    command("build", _build, "build the extension and the C++ tests, incrementally")
-    bench = command("bench", _bench, "measure against the peers; behind --, arguments for pytest")
+    slow = ", ".join(testing.SLOW_PARTS)
+    test = command(
+        "test",
+        _test,
+        f"run every test but {slow}, or some parts; behind --, arguments for pytest",
+    )
+    parts = ", ".join((*testing.PARTS, slow))
+    test.add_argument("parts", nargs="*", metavar="part", help=parts)
+    build = command("build", _build, "build the extension and the C++ tests, incrementally")
+    build.add_argument(
+        "presets", nargs="*", metavar="preset", default=["dev"], help="of CMakePresets.json"
+    )
+    bench = command(
+        "bench", _bench, "measure against the peers, all or some sections; behind --, for pytest"
+    )
     bench.add_argument("--quick", action="store_true", help="few rounds: to try it, not to publish")
+    bench.add_argument(
+        "sections", nargs="*", metavar="section", help=", ".join(benching.sections())
+    )
+    command(
+        "reliability",
+        _reliability,
+        "measure what clients of S3 do under faults, into docs/reliability.md; behind --, for it",
+    )
     lint = command("lint", _lint, "check formatting, style and types in both languages")
     lint.add_argument("--fix", action="store_true", help="format, and mend what is safe to mend")
-    sanitize = command("sanitize", _sanitize, "run C++ and thread tests under the sanitizers")
+    sanitize = command(
+        "sanitize", _sanitize, "run C++ and thread tests under the sanitizers, and fuzz"
+    )
     sanitize.add_argument("--bounded", action="store_true", help="leave the slow tests out")
-    sanitize.add_argument("kinds", nargs="*", metavar="kind", help="address, undefined, thread")
+    sanitize.add_argument(
+        "kinds", nargs="*", metavar="kind", help="address, undefined, thread, fuzz"
+    )
     command("docs", _docs, "write docs/performance.md, docs/conformance.md and README's figures")
     command("help", None, "this text")
     return parser
 
 
 def _prepare(*extras: str) -> None:
-    needs = machine.FOR_BUILD + ((machine.JAVA,) if {"test", "demo"} & set(extras) else ())
-    machine.require(needs)
+    has_cluster = {"test", "demo", "bench"} & set(extras)
+    machine.require(machine.FOR_BUILD + (machine.FOR_CLUSTER if has_cluster else ()))
     environment.require(extras)
 
 
 def _demo(_options: argparse.Namespace, extra: Sequence[str]) -> int:
     _prepare("demo")
+    if {"hdfs", "--fs=hdfs"} & set(extra):
+        environment.require_cluster()
+    if {"s3", "--fs=s3"} & set(extra):
+        environment.require_store()
     building.build("dev", "_core")
     return stream([PYTHON, ROOT / "demo", *extra], env=environment.variables())
 
 
 def _test(options: argparse.Namespace, extra: Sequence[str]) -> int:
-    _refuse_unknown("part", options.parts, testing.PARTS)
+    _refuse_unknown("part", options.parts, (*testing.PARTS, *testing.SLOW_PARTS))
+    environment.begin_store()
+    if "radosgw" in options.parts:
+        machine.require(machine.FOR_RADOSGW)
     _prepare("test")
     return testing.test(options.parts, extra)
 
 
-def _build(_options: argparse.Namespace, _extra: Sequence[str]) -> None:
+def _build(options: argparse.Namespace, _extra: Sequence[str]) -> None:
     _prepare()
-    building.build("dev")
+    for preset in options.presets:
+        building.build(preset)
 
 
 def _bench(options: argparse.Namespace, extra: Sequence[str]) -> int:
+    _refuse_unknown("section", options.sections, benching.sections())
+    environment.begin_store()
     _prepare("bench")
-    building.build("dev", "_core", "hflush_ring_bench")
-    return benching.bench(quick=options.quick, pytest_args=extra)
+    environment.require_cluster()
+    environment.require_store()
+    building.build("dev", "_core", "hflush_ring_bench", "hflush_scripted_cluster", "hflush_null_s3")
+    return benching.bench(options.sections, quick=options.quick, pytest_args=extra)
+
+
+def _reliability(_options: argparse.Namespace, extra: Sequence[str]) -> int:
+    _prepare("bench", "test")
+    environment.require_store()
+    building.build("dev", "_core")
+    path = os.pathsep.join(str(ROOT / part) for part in ("tools", "tests"))
+    variables = {**environment.variables(), "PYTHONPATH": path}
+    return stream([PYTHON, "-m", "reliability", "run", *extra], env=variables)
 
 
 def _lint(options: argparse.Namespace, _extra: Sequence[str]) -> int:

@@ -5,14 +5,17 @@ A command is a sequence of words; what is no string is made one (paths).
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from devkit.paths import LOGS, ROOT
 
@@ -20,6 +23,11 @@ TAIL_LINES = 40
 TICK_S = 0.2
 QUIET_TICK_S = 30.0  # between lines where there is no terminal to redraw
 GRACE_S = 10.0
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_waited_for: set[subprocess.Popen[bytes]] = set()  # by threads, each for its own
 
 
 class StepFailed(Exception):
@@ -64,6 +72,40 @@ def step(
         raise StepFailed(title, code, text)
     say(f"   {title}: {elapsed(started)}")
     return text
+
+
+def beside(command: Sequence[object], *, log: str) -> subprocess.Popen[bytes]:
+    """Start a command that runs beside the steps, when they leave it time; it ends with us.
+
+    Whether it succeeds, whoever needs its result finds out.
+    """
+    path = LOGS / f"{log}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as sink:
+        process = _start(["nice", "-n", "19", *command], None, stdout=sink)
+    with contextlib.suppress(OSError):  # where sessions compete, and not processes
+        Path(f"/proc/{process.pid}/autogroup").write_text("19")
+    atexit.register(_end, process)
+    return process
+
+
+def join(title: str, process: subprocess.Popen[bytes], *, log: str) -> None:
+    """Wait for what runs beside the steps."""
+    started = time.monotonic()
+    _wait_with_ticks(process, title, LOGS / f"{log}.log", started, None)
+    say(f"   {title}: {elapsed(started)}")
+
+
+def side_by_side(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Do work that consists of steps for each item, some at a time; an interruption ends it all."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            return list(pool.map(work, items))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(_waited_for):
+                _end(process)
+            raise
 
 
 def stream(
@@ -114,6 +156,7 @@ def _wait_with_ticks(
 ) -> int:
     terminal = sys.stdout.isatty()
     next_line_at = started + QUIET_TICK_S
+    _waited_for.add(process)
     try:
         while True:
             try:
@@ -132,6 +175,7 @@ def _wait_with_ticks(
         _end(process)
         raise
     finally:
+        _waited_for.discard(process)
         if terminal:
             _redraw("")
 

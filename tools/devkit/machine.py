@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -47,9 +48,25 @@ def _python_venv() -> bool:
     return all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
 
 
-def _doctest() -> bool:
-    places = ("/usr/include", "/usr/local/include")
-    return any(Path(place, "doctest", "doctest.h").is_file() for place in places)
+def _header(name: str) -> Callable[[], bool]:
+    places = ["/usr/include", "/usr/local/include"]
+    if multiarch := sysconfig.get_config_var("MULTIARCH"):
+        places.append(f"/usr/include/{multiarch}")
+    return lambda: any(Path(place, name).is_file() for place in places)
+
+
+def _library(name: str) -> Callable[[], bool]:
+    places = ["/usr/lib", "/usr/lib64", "/usr/local/lib"]
+    if multiarch := sysconfig.get_config_var("MULTIARCH"):
+        places.append(f"/usr/lib/{multiarch}")
+    return lambda: any(Path(place, name).exists() for place in places)
+
+
+def _has_clang_sanitizers() -> bool:
+    places = Path("/usr/lib").glob("llvm-*/lib/clang/*/lib/linux")
+    return any(
+        place.joinpath(f"libclang_rt.asan-{platform.machine()}.so").is_file() for place in places
+    )
 
 
 def _has_java() -> bool:
@@ -66,15 +83,39 @@ HEADERS = Need("Python's C headers", _python_headers, _python_package("dev"))
 COMPILER = Need("a C++20 compiler", _program("g++"), ("g++",))
 CMAKE = Need("CMake", _program("cmake"), ("cmake",))
 NINJA = Need("Ninja", _program("ninja"), ("ninja-build",))
-DOCTEST = Need("doctest", _doctest, ("doctest-dev",))
+DOCTEST = Need("doctest", _header("doctest/doctest.h"), ("doctest-dev",))
+PROTOZERO = Need("protozero", _header("protozero/pbf_reader.hpp"), ("libprotozero-dev",))
+CURL_HEADERS = Need("libcurl's headers", _header("curl/curl.h"), ("libcurl4-openssl-dev",))
+CURL = Need("libcurl", _library("libcurl.so.4"), ("libcurl4", "libcurl4t64"))
+SSL_HEADERS = Need("OpenSSL's headers", _header("openssl/evp.h"), ("libssl-dev",))
+MAVEN = Need("Maven", _program("mvn"), ("maven",))
 CLANG = Need("clang", _program("clang++"), ("clang",))
+CLANG_SANITIZERS = Need("clang's sanitizers", _has_clang_sanitizers, ("libclang-rt-dev",))
+RADOSGW = Need("Ceph's S3 gateway", _program("radosgw"), ("radosgw",))
+CEPH_MONITOR = Need("Ceph's monitor", _program("ceph-mon"), ("ceph-mon",))
+CEPH_STORE = Need("Ceph's object store", _program("ceph-osd"), ("ceph-osd",))
+CEPH = Need("Ceph's tools", _program("ceph"), ("ceph-common",))
 JAVA = Need(
     f"Java {JAVA_LEAST} or later",
     _has_java,
     ("openjdk-17-jdk-headless", "openjdk-21-jdk-headless", "default-jdk-headless"),
 )
 
-FOR_BUILD = (PYTHON, HEADERS, COMPILER, CMAKE, NINJA, DOCTEST)
+FOR_BUILD = (
+    PYTHON,
+    HEADERS,
+    COMPILER,
+    CMAKE,
+    NINJA,
+    DOCTEST,
+    PROTOZERO,
+    CURL_HEADERS,
+    CURL,
+    SSL_HEADERS,
+)
+FOR_CHECKS = (CLANG, CLANG_SANITIZERS)
+FOR_CLUSTER = (JAVA, MAVEN)  # Spark needs Java, too
+FOR_RADOSGW = (RADOSGW, CEPH_MONITOR, CEPH_STORE, CEPH)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""./dev sanitize: the C++ tests and the thread tests under the sanitizers."""
+"""./dev sanitize: the C++ tests and the thread tests under the sanitizers, and the fuzzers."""
 
 from __future__ import annotations
 
@@ -10,37 +10,49 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from devkit import environment, testing
+from devkit import environment, fuzzing, machine, testing
 from devkit.building import build
-from devkit.console import say, stream
-from devkit.outcome import Row, add_junit, summarize, timed
+from devkit.console import say, side_by_side, stream
+from devkit.outcome import Row, add_junit, checked, summarize, timed
 from devkit.paths import BUILD, PACKAGE, PYTHON, ROOT
 
 FULL_TIMEOUT_S = 1800
-BOUNDED_TIMEOUT_S = 240
+BOUNDED_TIMEOUT_S = 360
 
 
 @dataclass(frozen=True)
 class Sanitizer:
-    """A preset, the runtime a plain interpreter must load first, and its options."""
+    """A preset, the runtime a plain interpreter must load first, its options, and what it skips."""
 
     preset: str
+    compiler: str
     runtime: str
     variable: str
     options: str
+    cpp_tests: tuple[str, ...] = ()
 
 
-SANITIZERS = ("address", "thread")  # `undefined` is built together with `address`
+FUZZ = "fuzz"
+SANITIZERS = ("address", "thread", FUZZ)  # `undefined` is built together with `address`
 _KINDS = {
     # CPython never frees what lives as long as the process.
-    "address": Sanitizer("asan", "libasan.so", "ASAN_OPTIONS", "detect_leaks=0"),
+    "address": Sanitizer(
+        "asan",
+        "clang++",
+        f"libclang_rt.asan-{platform.machine()}.so",
+        "ASAN_OPTIONS",
+        "detect_leaks=0",
+    ),
     "thread": Sanitizer(
         "tsan",
+        "g++",
         "libtsan.so",
         "TSAN_OPTIONS",
         # The interpreter is not instrumented: only what our code does counts. A child of a
         # process with threads may start threads of its own: hflush promises that.
         "ignore_noninstrumented_modules=1:second_deadlock_stack=1:die_after_fork=0",
+        # Machines without I/O, on one thread.
+        cpp_tests=("--test-case-exclude=simulation*",),
     ),
 }
 _KINDS["undefined"] = _KINDS["address"]
@@ -52,21 +64,35 @@ def sanitize(kinds: Iterable[str], *, bounded: bool) -> int:
 
 
 def rows(kinds: Iterable[str], *, bounded: bool) -> list[Row]:
-    chosen = dict.fromkeys(_KINDS[kind] for kind in kinds)
-    return [row for sanitizer in chosen for row in _rows(sanitizer, bounded)]
+    wanted = list(kinds)
+    machine.require(machine.FOR_CHECKS)
+    chosen = dict.fromkeys(_KINDS[kind] for kind in wanted if kind != FUZZ)
+    builds = {sanitizer: _build_row(sanitizer) for sanitizer in chosen}
+    built = [sanitizer for sanitizer, row in builds.items() if not row.failed]
+    rows = [*builds.values()]
+    rows += side_by_side(_cpp_row, built)  # a C++ test keeps one processor busy, or none
+    rows += [_threads_row(sanitizer, bounded) for sanitizer in built]
+    return rows + ([fuzzing.row(bounded=bounded)] if FUZZ in wanted else [])
 
 
-def _rows(sanitizer: Sanitizer, bounded: bool) -> list[Row]:
-    cpp, threads = f"{sanitizer.preset} cpp", f"{sanitizer.preset} threads"
-    return [
-        timed(cpp, partial(_cpp, sanitizer=sanitizer)),
-        timed(threads, partial(_threads, sanitizer=sanitizer, bounded=bounded)),
-    ]
+def _build_row(sanitizer: Sanitizer) -> Row:
+    work = partial(build, sanitizer.preset, "hflush_cpp_tests", "_core")
+    return checked(f"{sanitizer.preset} build", work)
+
+
+def _cpp_row(sanitizer: Sanitizer) -> Row:
+    return timed(f"{sanitizer.preset} cpp", partial(_cpp, sanitizer=sanitizer))
+
+
+def _threads_row(sanitizer: Sanitizer, bounded: bool) -> Row:
+    work = partial(_threads, sanitizer=sanitizer, bounded=bounded)
+    return timed(f"{sanitizer.preset} threads", work)
 
 
 def _cpp(row: Row, sanitizer: Sanitizer) -> None:
-    directory = build(sanitizer.preset, "hflush_cpp_tests", "_core")
-    testing.cpp_tests(row, directory, {"UBSAN_OPTIONS": "print_stacktrace=1"}, _fixed_addresses())
+    directory = BUILD / sanitizer.preset
+    env = {"UBSAN_OPTIONS": "print_stacktrace=1"}
+    testing.cpp_tests(row, directory, env, _fixed_addresses(), sanitizer.cpp_tests)
 
 
 def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
@@ -80,11 +106,14 @@ def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
     command = [PYTHON, "-m", "pytest", "tests/threads", "-p", "no:cacheprovider"]
     command += [f"--junitxml={junit}", "-o", "timeout=300", "-o", "faulthandler_timeout=280"]
     if bounded:
-        command += ["-m", "not slow"]
+        # The streams are the same on every store, and other sinks have C++ tests of their own.
+        command += ["-m", "not slow", "-k", "not hdfs and not s3"]
     env = {
         **environment.variables(),
         sanitizer.variable: f"{sanitizer.options}:log_path={reports}/report",
-        "LD_PRELOAD": f"{_library(sanitizer.runtime)} {_library('libstdc++.so.6')}",
+        "LD_PRELOAD": " ".join(
+            _library(sanitizer.compiler, name) for name in (sanitizer.runtime, "libstdc++.so.6")
+        ),
         "PYTHONPATH": str(_site(directory)),
     }
     limit_s = BOUNDED_TIMEOUT_S if bounded else FULL_TIMEOUT_S
@@ -108,9 +137,9 @@ def _site(directory: Path) -> Path:
     return package.parent
 
 
-def _library(name: str) -> str:
+def _library(compiler: str, name: str) -> str:
     found = subprocess.run(
-        ["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
     )
     return str(Path(found.stdout.strip()).resolve())
 

@@ -1,39 +1,70 @@
-"""./dev test: the C++ tests, the Python tests, the Spark tests, and the conformance gate."""
+"""./dev test: C++ tests, Python tests, tests on HDFS, S3 and Spark, and the conformance gate."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from devkit import environment, linting, sanitizing
+from devkit import environment, linting, machine, sanitizing
 from devkit.building import build
-from devkit.console import StepFailed, step, stream
+from devkit.console import StepFailed, beside, join, step, stream
 from devkit.outcome import Row, add_doctest, add_junit, checked, summarize, timed
 from devkit.paths import BUILD, PYTHON, ROOT
 
-# Each part is a directory of tests, run in a process of its own, and the time it may take.
-PYTHON_PARTS = {"unit": 600, "contract": 900, "threads": 600, "faults": 600, "spark": 900}
-DIRECTORIES = {"spark": "integration"}
+# Each part is a directory of tests, or some files of one, run in a process of its own, and the time
+# it may take.
+PYTHON_PARTS = {
+    "unit": 600,
+    "contract": 1200,
+    "threads": 600,
+    "faults": 600,
+    "hdfs": 900,
+    "s3": 600,
+    "spark": 900,
+}
+SLOW_PARTS = {"radosgw": 3600}  # run when they are named
+FILES = {
+    "hdfs": ("integration/test_hdfs_*.py",),
+    "s3": ("integration/test_s3_*.py",),
+    "spark": ("integration/test_[js][ap]*.py",),
+    "radosgw": ("contract", "integration/test_s3_*.py", "radosgw"),
+}
+ARGUMENTS = {"radosgw": ("--s3-server=radosgw",)}
 PARTS = ("cpp", *PYTHON_PARTS, "conformance")
-CPP_TIMEOUT_S = 300
+CPP_TIMEOUT_S = 600
+_BUILDS = "build-beside"
 
 
 def test(parts: Sequence[str], pytest_args: Sequence[str]) -> int:
-    """Run these parts, or all of them; return the exit code.
+    """Run these parts, or all but the slow ones; return the exit code.
 
     Where the environment says CI, a full run includes the linters and bounded sanitizers.
     """
+    checks_too = bool(os.environ.get("CI")) and not parts
     directory = build("dev")
+    environment.require_cluster()
     if not parts:
         _conformance("reset", "forgetting earlier proofs")
     chosen = list(parts) or list(PARTS)
-    rows = [_part(name, directory, pytest_args) for name in chosen]
-    if os.environ.get("CI") and not parts:
+    rows = [_part(name, directory, pytest_args) for name in chosen if name == "cpp"]
+    if len(chosen) > len(rows):
+        environment.require_store()  # what began it beside had all the time until here
+    builds = _begin_builds() if checks_too else None
+    rows += [_part(name, directory, pytest_args) for name in chosen if name != "cpp"]
+    if builds is not None:
+        join("what the checks need built", builds, log=_BUILDS)
         rows += linting.rows()
         rows += sanitizing.rows(sanitizing.SANITIZERS, bounded=True)
     return summarize(rows)
+
+
+def _begin_builds() -> subprocess.Popen[bytes]:
+    """Begin what linters and sanitizers build: the Python tests leave processors idle."""
+    machine.require(machine.FOR_CHECKS)
+    return beside([ROOT / "dev", "build", "tidy", "asan", "tsan"], log=_BUILDS)
 
 
 def _part(name: str, directory: Path, pytest_args: Sequence[str]) -> Row:
@@ -45,13 +76,18 @@ def _part(name: str, directory: Path, pytest_args: Sequence[str]) -> Row:
 
 
 def cpp_tests(
-    row: Row, directory: Path, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    row: Row,
+    directory: Path,
+    env: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+    arguments: Sequence[str] = (),
 ) -> None:
     """Run the C++ tests of a build directory into a row."""
-    command = [*prefix, directory / "hflush_cpp_tests"]
+    command = [*prefix, directory / "hflush_cpp_tests", *arguments]
     log = f"cpp-{directory.name}"
+    title = f"hflush_cpp_tests ({directory.name})"
     try:
-        output = step("hflush_cpp_tests", command, log=log, env=env, timeout_s=CPP_TIMEOUT_S)
+        output = step(title, command, log=log, env=env, timeout_s=CPP_TIMEOUT_S)
     except StepFailed as failure:
         add_doctest(row, failure.output)
         if not row.failed:
@@ -63,9 +99,12 @@ def cpp_tests(
 def _python_tests(row: Row, name: str, extra: Sequence[str]) -> None:
     report = BUILD / "test" / f"{name}.xml"
     report.unlink(missing_ok=True)
-    directory = f"tests/{DIRECTORIES.get(name, name)}"
-    command = [PYTHON, "-m", "pytest", directory, f"--junitxml={report}", *extra]
-    code = stream(command, env=environment.variables(), timeout_s=PYTHON_PARTS[name])
+    patterns = FILES.get(name, (name,))
+    where = sorted(found for each in patterns for found in (ROOT / "tests").glob(each))
+    own = [f"--junitxml={report}", *ARGUMENTS.get(name, ())]
+    command = [PYTHON, "-m", "pytest", *where, *own, *extra]
+    limit = {**PYTHON_PARTS, **SLOW_PARTS}[name]
+    code = stream(command, env=environment.variables(), timeout_s=limit)
     if code == 5 and extra:
         code = 0  # the caller's own selection took nothing from this part
     add_junit(row, report, code)

@@ -52,6 +52,14 @@ Exception exception_of(StatusCode code) noexcept {
       return {"io", "UnsupportedOperation", ENOTSUP};
     case StatusCode::kChecksum:
       return {kErrors, "ChecksumError", EIO};
+    case StatusCode::kLeaseHeld:
+      return {kErrors, "LeaseHeldError", EBUSY};
+    case StatusCode::kLeaseHeldExists:
+      return {kErrors, "FileLeaseHeldError", EBUSY};
+    case StatusCode::kLeaseLost:
+      return {kErrors, "LeaseLostError", ESTALE};
+    case StatusCode::kPreconditionFailed:
+      return {kErrors, "PreconditionFailedError", ESTALE};
     case StatusCode::kTimedOut:
       return {kBuiltins, "TimeoutError", ETIMEDOUT};
     case StatusCode::kInterrupted:
@@ -95,6 +103,7 @@ py::object make_exception(const Status& status) {
     made.attr("expected") = mismatch->expected;
     made.attr("actual") = mismatch->actual;
   }
+  if (!status.remote_class().empty()) made.attr("remote_class") = text_of(status.remote_class());
   if (const Status* cause = status.cause()) made.attr("__cause__") = make_exception(*cause);
   for (const Status& other : status.others()) {
     const py::str note = text_of("also: " + other.to_string());

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "buffers.h"
+#include "gil.h"
 #include "hflush/base/bytes.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/crc/kernel.h"
@@ -27,7 +28,7 @@ constexpr long long kMaxBytesPerChecksum = std::numeric_limits<std::int32_t>::ma
 
 template <typename Work>
 auto without_gil_if_long(std::size_t size, Work work) {
-  std::optional<py::gil_scoped_release_simple> released;
+  std::optional<ReleasedGil> released;
   if (size >= kReleaseGilFrom) released.emplace();
   return work();
 }

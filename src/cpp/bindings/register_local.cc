@@ -13,12 +13,14 @@
 
 #include "buffers.h"
 #include "errors.h"
+#include "gil.h"
 #include "hflush/local/checksum_namespace.h"
 #include "hflush/local/input_file.h"
 #include "hflush/local/namespace.h"
 #include "hflush/local/open_stream.h"
 #include "hflush/local/sidecar.h"
 #include "opened_stream.h"
+#include "reading.h"
 #include "register.h"
 
 namespace py = pybind11;
@@ -33,7 +35,7 @@ using local::Namespace;
 
 template <typename Call>
 auto without_gil(const Call& call) {
-  const py::gil_scoped_release released;
+  const ReleasedGil released;
   return call();
 }
 
@@ -47,13 +49,6 @@ std::string path_of(const py::str& text) {
 
 // --- files
 
-std::uint64_t position_of(std::int64_t position) {
-  if (position < 0) {
-    check(Status(StatusCode::kBadSeek, "read at negative position " + std::to_string(position)));
-  }
-  return static_cast<std::uint64_t>(position);
-}
-
 std::size_t read_into(InputFile& file, std::int64_t position, const py::object& out) {
   const std::uint64_t at = position_of(position);
   const BufferView buffer(out, Access::kWrite);
@@ -66,20 +61,12 @@ constexpr std::uint64_t kUnknownLength = 64U << 10U;
 // Allocates what the file can give, not what is asked for, and hands the bytes over uncopied.
 py::bytes read(InputFile& file, std::int64_t position, std::int64_t length) {
   const std::uint64_t at = position_of(position);
-  if (length < 0) {
-    check(Status(StatusCode::kOutOfRange, "read of " + std::to_string(length) + " bytes"));
-  }
+  const std::uint64_t asked = length_of(length);
   const std::uint64_t size = value(file.length());
   const std::uint64_t left = size == 0 ? kUnknownLength : size - std::min(size, at);
-  const std::uint64_t wanted = std::min(static_cast<std::uint64_t>(length), left);
-  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(wanted));
-  if (bytes == nullptr) throw py::error_already_set();
-  auto owner = py::reinterpret_steal<py::bytes>(bytes);
-  const MutableByteView out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes)),
-                            static_cast<std::size_t>(wanted));
-  const std::size_t got = value(without_gil([&] { return file.read_at(at, out); }));
-  if (got == wanted) return owner;
-  return owner[py::slice(0, static_cast<py::ssize_t>(got), 1)];
+  return read_bytes(std::min(asked, left), [&](MutableByteView out) {
+    return value(without_gil([&] { return file.read_at(at, out); }));
+  });
 }
 
 void register_input_file(py::module_& module) {

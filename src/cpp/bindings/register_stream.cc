@@ -13,9 +13,11 @@
 
 #include "buffers.h"
 #include "errors.h"
+#include "hflush/stream/statistics_sum.h"
 #include "opened_stream.h"
 #include "register.h"
 #include "signals.h"
+#include "statistics.h"
 
 namespace py = pybind11;
 
@@ -23,6 +25,8 @@ namespace hflush::bindings {
 namespace {
 
 using stream::OutputStream;
+using stream::Statistics;
+using stream::StatisticsSum;
 
 // The native stream of a Python object, without pybind11's dispatcher. Null, with TypeError set, if
 // __init__ never ran.
@@ -34,13 +38,13 @@ OutputStream* stream_of(PyObject* self) noexcept {
   return static_cast<OutputStream*>(pointer);
 }
 
-bool append(OutputStream& stream, ByteView data) {
+bool append(PyObject* self, OutputStream& stream, ByteView data) {
   if (stream.append_alone(data) || stream.try_write(data)) return true;
   Status written;
   {
     const OutputStream::CallScope call(stream);
-    const py::gil_scoped_release unlocked;
-    SignalCheck signals;
+    const ReleasedGil unlocked;
+    SignalCheck signals(self);
     written = stream.write(data, signals);
   }
   if (written.ok()) return true;
@@ -61,7 +65,7 @@ bool check_range(const OutputStream& stream, Py_ssize_t off, Py_ssize_t len, Py_
   return false;
 }
 
-PyObject* write_range(OutputStream& stream, ByteView data, PyObject* off_object,
+PyObject* write_range(PyObject* self, OutputStream& stream, ByteView data, PyObject* off_object,
                       PyObject* len_object) {
   const auto size = static_cast<Py_ssize_t>(data.size());
   Py_ssize_t off = 0;
@@ -72,7 +76,7 @@ PyObject* write_range(OutputStream& stream, ByteView data, PyObject* off_object,
   }
   if (!check_range(stream, off, len, size)) return nullptr;
   const auto count = static_cast<std::size_t>(len);
-  return append(stream, data.subspan(static_cast<std::size_t>(off), count))
+  return append(self, stream, data.subspan(static_cast<std::size_t>(off), count))
              ? PyLong_FromSsize_t(len)
              : nullptr;
 }
@@ -125,14 +129,14 @@ PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
       const Py_ssize_t size = PyBytes_GET_SIZE(args[0]);
       const ByteView data{reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(args[0])),
                           static_cast<std::size_t>(size)};
-      return append(*stream, data) ? PyLong_FromSsize_t(size) : nullptr;
+      return append(self, *stream, data) ? PyLong_FromSsize_t(size) : nullptr;
     }
     PyObject* b = nullptr;
     PyObject* off = nullptr;
     PyObject* len = nullptr;
     if (!parse_write_keywords(args, nargs, names, b, off, len)) return nullptr;
     const BufferView buffer(b);
-    return write_range(*stream, buffer.bytes(), off, len);
+    return write_range(self, *stream, buffer.bytes(), off, len);
   });
 }
 
@@ -144,7 +148,7 @@ PyObject* write_byte(PyObject* self, PyObject* value) {
     const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value));
     if (!number) return nullptr;
     const auto byte = static_cast<std::byte>(PyLong_AsUnsignedLongMask(number.ptr()) & 0xFFU);
-    return append(*stream, {&byte, 1}) ? py::none().release().ptr() : nullptr;
+    return append(self, *stream, {&byte, 1}) ? py::none().release().ptr() : nullptr;
   });
 }
 
@@ -200,12 +204,13 @@ void add_raw_method(py::handle type, PyMethodDef& method) {
 
 // A call that may wait: without the GIL, and with signals delivered.
 template <Status (OutputStream::*Call)(stream::Interrupt&)>
-void waiting(OutputStream& stream) {
+void waiting(const py::object& self) {
+  auto& stream = self.cast<OutputStream&>();
   Status done;
   {
     const OutputStream::CallScope call(stream);
-    const py::gil_scoped_release unlocked;
-    SignalCheck signals;
+    const ReleasedGil unlocked;
+    SignalCheck signals(self.ptr());
     done = (stream.*Call)(signals);
   }
   check(done);
@@ -216,7 +221,7 @@ py::tuple abort(OutputStream& stream) {
   Status done;
   {
     const OutputStream::CallScope call(stream);
-    const py::gil_scoped_release unlocked;
+    const ReleasedGil unlocked;
     done = stream.abort(result);
   }
   check(done);
@@ -227,13 +232,18 @@ py::tuple abort(OutputStream& stream) {
 
 bool abandon(OutputStream& stream) {
   const OutputStream::CallScope call(stream);
-  const py::gil_scoped_release unlocked;
+  const ReleasedGil unlocked;
   return stream.abandon();
 }
 
-void set_drop_behind(OutputStream& stream, std::optional<bool> /*value*/) {
-  check(Status(StatusCode::kUnsupported, "set_drop_behind is not supported by this stream",
-               stream.path()));
+void set_drop_behind(OutputStream& stream, std::optional<bool> value) {
+  Status done;
+  {
+    const OutputStream::CallScope call(stream);
+    const ReleasedGil unlocked;
+    done = stream.set_drop_behind(value);
+  }
+  check(done);
 }
 
 }  // namespace
@@ -260,12 +270,7 @@ void register_stream(py::module_& module) {
           },
           py::arg("name"), py::pos_only())
       .def("set_drop_behind", &set_drop_behind, py::arg("value"), py::pos_only())
-      .def("statistics_",
-           [](const OutputStream& stream) {
-             py::dict values;
-             for (const auto& [name, number] : stream.statistics()) values[py::str(name)] = number;
-             return values;
-           })
+      .def("statistics_", [](const OutputStream& stream) { return to_dict(stream.statistics()); })
       .def_property_readonly("closed",
                              [](const OutputStream& stream) {
                                const stream::State state = stream.state();
@@ -277,6 +282,17 @@ void register_stream(py::module_& module) {
                              [](const OutputStream& stream) { return text_of(stream.path()); });
   add_raw_method(type, write_method);
   add_raw_method(type, write_byte_method);
+
+  py::class_<StatisticsSum>(module, "StatisticsSum", py::is_final())
+      .def(py::init())
+      .def(
+          "add",
+          [](StatisticsSum& sum, const OutputStream& stream, const Statistics& own) {
+            sum.add(stream.statistics());
+            sum.add(own);
+          },
+          py::arg("stream"), py::arg("own"), py::pos_only())
+      .def("total", [](const StatisticsSum& sum) { return to_dict(sum.total()); });
 }
 
 }  // namespace hflush::bindings

@@ -1,21 +1,47 @@
-// SignalCheck: lets Python's signal handlers run while a call waits (PEP 475).
+// SignalCheck: lets Python run while a call waits: its signal handlers (PEP 475), and what a
+// program wants to do meanwhile. waiting(): a call that waits.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
-#include "hflush/stream/output_stream.h"
+#include "gil.h"
+#include "hflush/env/interrupt.h"
 
 namespace hflush::bindings {
 
-// Used without the GIL, which it takes for the check. An exception that a handler raises stays set
-// and ends the wait; the stream is as before.
-class SignalCheck final : public stream::Interrupt {
+// Used without the GIL, which it takes for the check. An exception that is raised stays set and
+// ends the wait; the stream is as before.
+class SignalCheck final : public env::Interrupt {
+ public:
+  SignalCheck() = default;
+  // `stream` outlives it; its method _report is called if it has one (ReportingOutputStream).
+  explicit SignalCheck(PyObject* stream) : stream_(stream) {}
+
  private:
   Status check() override {
-    const pybind11::gil_scoped_acquire gil;
-    if (PyErr_CheckSignals() == 0) return {};
+    const HeldGil gil;
+    if (PyErr_CheckSignals() == 0 && report()) return {};
     return Status(StatusCode::kInterrupted, "interrupted by a signal");
   }
+
+  bool report() {
+    if (stream_ == nullptr || PyObject_HasAttrString(stream_, kReport) == 0) return true;
+    PyObject* const done = PyObject_CallMethod(stream_, kReport, nullptr);
+    Py_XDECREF(done);
+    return done != nullptr;
+  }
+
+  static constexpr const char* kReport = "_report";
+
+  PyObject* const stream_ = nullptr;
 };
+
+// Makes `call` without the GIL; it may be interrupted by a Python signal handler.
+template <typename Call>
+auto waiting(const Call& call) {
+  const ReleasedGil released;
+  SignalCheck signals;
+  return call(signals);
+}
 
 }  // namespace hflush::bindings

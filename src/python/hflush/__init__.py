@@ -3,7 +3,7 @@
 Output streams that say exactly when bytes are visible (``hflush``), durable (``hsync``) and
 published (``close``), that many threads may write at once, and that never lose a failure.
 
-    with hflush.create("/logs/app.log") as out:
+    with hflush.create("hdfs://nn:8020/logs/app.log") as out:
         out.write(record)
         out.hsync()                      # durable, or an exception
 
@@ -37,6 +37,7 @@ from .errors import (
     ChecksumError,
     ConcurrentWriterError,
     EndOfFileError,
+    FileLeaseHeldError,
     InternalError,
     InvalidPathError,
     InvalidPathHandleError,
@@ -51,6 +52,7 @@ from .errors import (
     UnsupportedFileSystemError,
 )
 from .filesystem import FileSystem
+from .hdfs import DistributedFileSystem
 from .local import ChecksumFileSystem, LocalFileSystem
 from .opening import append, create
 from .opening import open as open
@@ -85,10 +87,12 @@ __all__ = [
     "Configuration",
     "ContentSummary",
     "CreateFlag",
+    "DistributedFileSystem",
     "EndOfFileError",
     "FSDataInputStream",
     "FSDataOutputStream",
     "FileChecksum",
+    "FileLeaseHeldError",
     "FileStatus",
     "FileSystem",
     "FsServerDefaults",
@@ -120,7 +124,7 @@ __all__ = [
 ]  # and open, which `from hflush import *` must not put in the place of the built-in one
 
 # Submodules that come with their first use, so that `import hflush` stays small.
-_ON_DEMAND = frozenset(("checkpoint", "cli", "crc", "fsspec", "multipart"))
+_ON_DEMAND = frozenset(("checkpoint", "cli", "crc", "fsspec", "multipart", "s3", "trash"))
 
 
 def __getattr__(name: str) -> ModuleType:

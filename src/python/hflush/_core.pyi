@@ -1,7 +1,8 @@
 # The native core, as the Python layer sees it. Users import hflush, never this module.
 # Paths are absolute, normalised strings (no trailing slash, no "//", "." or ".."), surrogateescape-encoded.
 # Every function raises the classes of hflush.errors; the mapping lives in src/cpp/bindings/errors.cc.
-from typing import TypeVar, final
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer
 
@@ -55,6 +56,14 @@ class OutputStream:
     def state_(self) -> str: ...  # "open", "closing", "closed", "failed", "aborted"
     @property
     def path_(self) -> str: ...
+
+@final
+class StatisticsSum:
+    """What many streams did together, each added once, when it has ended. The GIL guards it."""
+
+    def __init__(self) -> None: ...
+    def add(self, stream: OutputStream, own: dict[str, int], /) -> None: ...
+    def total(self) -> dict[str, int]: ...  # flat, as statistics_()
 
 class InputFile:
     """Positioned, verified reads of one open file. Thread-safe; holds no position."""
@@ -152,3 +161,298 @@ class ChecksumNamespace(_Namespace):
         sync_on_close: bool = False,
         write_checksum: bool = True,
     ) -> _Self: ...
+
+# --- HDFS (register_hdfs.cc) ---------------------------------------------------------------------
+# Paths hold no surrogates: a server would not give them back.
+
+# (offset, length, hosts, names, topology paths, cached hosts, storage types, is corrupt)
+_Location: TypeAlias = tuple[
+    int,
+    int,
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[str, ...],
+    bool,
+]
+
+@final
+class HdfsFileStatus:
+    @property
+    def name(self) -> str: ...  # last component in listings, else empty
+    @property
+    def kind(self) -> str: ...  # "file", "directory", "symlink"
+    @property
+    def length(self) -> int: ...
+    @property
+    def permission(self) -> int: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def modification_time(self) -> int: ...  # ms
+    @property
+    def access_time(self) -> int: ...
+    @property
+    def replication(self) -> int: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def file_id(self) -> int: ...
+    @property
+    def is_encrypted(self) -> bool: ...
+    @property
+    def is_erasure_coded(self) -> bool: ...
+    @property
+    def has_acl(self) -> bool: ...
+    @property
+    def locations(self) -> list[_Location] | None: ...  # of located listings
+
+@final
+class HdfsCreateOptions:
+    def __init__(self) -> None: ...
+    overwrite: bool
+    create_parent: bool
+    masked: int  # permission after the umask
+    unmasked: int  # before it
+    replication: int | None
+    block_size: int | None
+    checksum: str | None  # "CRC32", "CRC32C", "NULL"
+    bytes_per_checksum: int | None
+    sync_block: bool
+    update_length: bool  # hsync tells the NameNode the length
+    lazy_persist: bool
+    no_local_write: bool
+    ignore_client_locality: bool
+    should_replicate: bool
+    favored_nodes: list[str]
+    storage_policy: str
+    ec_policy: str
+
+@final
+class HdfsInputFile:
+    """As InputFile; its reads wait for a network and can be interrupted."""
+
+    def read_into(self, position: int, out: Buffer) -> int: ...
+    def read(self, position: int, length: int) -> bytes: ...
+    def length(self) -> int: ...
+    def close(self) -> None: ...
+    def unbuffer(self) -> None: ...  # lets connections and what was read ahead go
+    def set_drop_behind(self, value: bool | None) -> None: ...
+    def set_readahead(self, bytes: int | None) -> None: ...
+    def statistics(self) -> dict[str, int]: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def verified(self) -> bool: ...
+
+@final
+class HdfsClient:
+    """One user's connection to one HDFS: made at the first call, and again in a forked child."""
+
+    def __init__(self, configuration: dict[str, str], authority: str, user: str) -> None: ...
+    def close(self) -> None: ...  # later calls connect again
+    def statistics(self) -> dict[str, int]: ...
+    def status(self, path: str) -> HdfsFileStatus | None: ...
+    # One page: the entries, and how many remain after them. start_after: the last name before.
+    def list_page(
+        self, path: str, start_after: str, located: bool
+    ) -> tuple[list[HdfsFileStatus], int] | None: ...
+    def mkdirs(self, path: str, masked: int, unmasked: int, create_parent: bool) -> bool: ...
+    def delete(self, path: str, recursive: bool) -> bool: ...
+    def rename(self, source: str, destination: str) -> bool: ...
+    def rename_exact(
+        self, source: str, destination: str, overwrite: bool, to_trash: bool = False
+    ) -> None: ...
+    def truncate(self, path: str, length: int) -> bool: ...
+    def concat(self, path: str, sources: Sequence[str]) -> None: ...
+    def set_permission(self, path: str, permission: int) -> None: ...
+    def set_owner(self, path: str, owner: str | None, group: str | None) -> None: ...
+    def set_times(self, path: str, modification_time: int, access_time: int) -> None: ...  # ms
+    def set_replication(self, path: str, replication: int) -> bool: ...
+    def set_storage_policy(self, path: str, policy: str) -> None: ...
+    def set_quota(self, path: str, names: int | None, space: int | None) -> None: ...
+    # (length, files, directories, space consumed, quota, space quota)
+    def content_summary(self, path: str) -> tuple[int, int, int, int, int, int]: ...
+    def block_locations(self, path: str, start: int, length: int) -> list[_Location]: ...
+    def enclosing_root(self, path: str) -> str: ...
+    # Pages of paths with corrupt blocks: the paths, and the cookie of the next page.
+    def corrupt_files(self, path: str, cookie: str) -> tuple[list[str], str]: ...
+    def recover_lease(self, path: str) -> bool: ...
+    def is_file_closed(self, path: str) -> bool: ...
+    def fs_status(self) -> tuple[int, int, int]: ...  # capacity, used, remaining (bytes)
+    def server_defaults(self) -> dict[str, Any]: ...  # the arguments of FsServerDefaults
+    def set_safe_mode(self, action: int) -> bool: ...  # SafeModeActionProto
+    def msync(self) -> None: ...
+    # By block: (bytes, bytes per sum, sums per block, MD5 or CRC, checksum type)
+    def block_checksums(
+        self, path: str, length: int, composite: bool
+    ) -> list[tuple[int, int, int, bytes, str]]: ...
+    def create(self, stream_type: type[_Self], path: str, options: HdfsCreateOptions) -> _Self: ...
+    def append(
+        self,
+        stream_type: type[_Self],
+        path: str,
+        *,
+        new_block: bool,
+        sync_block: bool,
+        update_length: bool,
+    ) -> _Self: ...
+    def open(self, path: str, verify: bool) -> HdfsInputFile: ...
+
+# --- S3 (register_s3.cc) ---------------------------------------------------------------------------
+
+@final
+class S3Settings:
+    """What a client needs to know of its endpoint. Durations are seconds, sizes bytes."""
+
+    def __init__(self) -> None: ...
+    scheme: str
+    host: str
+    port: int  # 0: the scheme's
+    region: str
+    path_style: bool
+    payload_signing: str  # "auto", "always", "never"
+    content_md5: bool
+    checksums: bool
+    expect_continue: bool
+    max_uploads: int
+    connect_timeout: float
+    stall_timeout: float
+    complete_timeout: float
+    retry_limit: int
+    retry_interval: float
+    retry_throttle_limit: int
+    retry_throttle_interval: float
+    retry_deadline: float
+    credentials_wait: float
+    retry_5xx: bool
+    verify_peer: bool
+    ca_file: str
+    proxy: str
+    proxy_user: str
+    proxy_password: str
+    no_proxy: str
+    user_agent: str
+    max_connections: int
+    idle_timeout: float
+
+@final
+class S3Response:
+    """What a call came to, after all its attempts."""
+
+    @property
+    def status(self) -> int: ...  # HTTP; 0 without a response
+    @property
+    def headers(self) -> dict[str, str]: ...  # names in lower case
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def error(self) -> OSError | None: ...  # what there is to raise
+    # "" or why it failed: hflush::s3::FailureKind in lower case ("final", "gone", ...)
+    @property
+    def kind(self) -> str: ...
+    @property
+    def ambiguous(self) -> bool: ...  # failed, but the store may have executed it
+    @property
+    def attempts(self) -> int: ...
+
+@final
+class S3ObjectOptions:
+    """How an object is written; see s3_sink.h."""
+
+    def __init__(self) -> None: ...
+    bucket: str
+    key: str
+    headers: list[tuple[str, str]]
+    request_headers: list[tuple[str, str]]
+    block_bytes: int
+    uniform_parts: bool
+    max_parts: int
+    active_blocks: int
+    buffering: str  # "memory", "disk", "adaptive"
+    buffer_directory: str
+    memory_bytes: int
+    if_absent: bool
+    if_match: str
+    delayed: bool
+
+@final
+class S3Upload:
+    """What came of an upload: stays after its stream. Not usable in a forked child."""
+
+    # state ("writing", "finishing", "looking", "published", "pending", "failed", "unknown", "abandoned"), upload_id,
+    # etag, version_id, size, parts [(number, etag, size, crc32c)], crc32c, has_checksums, full_object_checksum, token,
+    # others [OSError], cleanup (OSError | None), cleaned_up
+    def outcome(self) -> dict[str, Any]: ...
+    # False after `timeout` seconds.
+    def wait_cleaned_up(self, timeout: float) -> bool: ...
+
+@final
+class S3ReadOptions:
+    """How an object is read; see input_file.h."""
+
+    def __init__(self) -> None: ...
+    bucket: str
+    key: str
+    size: int
+    etag: str
+    version_id: str
+    request_headers: list[tuple[str, str]]
+    readahead_bytes: int
+    window_bytes: int
+
+@final
+class S3InputFile:
+    """Positioned reads of one object."""
+
+    def read_into(self, position: int, out: Buffer) -> int: ...
+    def read(self, position: int, length: int) -> bytes: ...
+    def length(self) -> int: ...
+    def close(self) -> None: ...
+    def unbuffer(self) -> None: ...
+    def statistics(self) -> dict[str, int]: ...
+    @property
+    def closed(self) -> bool: ...
+
+@final
+class S3Client:
+    """Calls of one endpoint. Connects when needed, and again in a forked child."""
+
+    def __init__(
+        self, settings: S3Settings, access_key: str, secret_key: str, session_token: str
+    ) -> None: ...
+    def set_credentials(self, access_key: str, secret_key: str, session_token: str) -> None: ...
+    # True if a store refused the newest credentials as expired: whoever has newer ones sets them.
+    def wait_credentials_wanted(self, timeout: float) -> bool: ...
+    # Raises only what is wrong with the arguments, and an interruption; else the response says it.
+    def call(
+        self,
+        operation: str,
+        method: str,
+        bucket: str,
+        key: str,
+        *,
+        path: str,
+        query: Sequence[tuple[str, str]] = ...,
+        headers: Sequence[tuple[str, str]] = ...,
+        body: Buffer | None = None,
+        expect_root: str = "",
+        expect_etag: bool = False,
+        repeat: bool = True,
+        fresh_connection: bool = False,
+        is_upload: bool = False,
+        retry_limit: int | None = None,
+        stall_timeout: float | None = None,
+    ) -> S3Response: ...
+    def create(
+        self, stream_type: type[_Self], path: str, options: S3ObjectOptions
+    ) -> tuple[_Self, S3Upload]: ...
+    def open(self, path: str, options: S3ReadOptions) -> S3InputFile: ...
+    def statistics(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+
+# Waits until no upload of this process has clean-up calls under way; False after `timeout` seconds.
+def s3_drain(timeout: float) -> bool: ...

@@ -10,7 +10,7 @@ from .paths import basename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
     from typing import TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .streams import FSDataInputStream, FSDataOutputStream
 
     T = TypeVar("T")
-    OptionValue: TypeAlias = "str | bool | int | float | Callable[[], None]"
+    OptionValue: TypeAlias = "str | bool | int | float | Sequence[str] | Callable[[], None]"
     Options: TypeAlias = "dict[str, tuple[OptionValue, Wish]]"
 
 __all__ = ["CreateFlag", "CreateOptions", "FileBuilder", "OpenFileBuilder", "Rename"]
@@ -35,6 +35,15 @@ PROGRESS = "fs.option.create.progress"
 CHECKSUM_TYPE = "fs.option.create.checksum.type"
 BYTES_PER_CHECKSUM = "fs.option.create.bytes.per.checksum"
 SYNC_ON_CLOSE = "fs.option.create.sync.on.close"
+CONDITIONAL_OVERWRITE = "fs.option.create.conditional.overwrite"
+CONDITIONAL_ETAG = "fs.option.create.conditional.overwrite.etag"
+CONTENT_TYPE = "fs.option.create.content.type"
+IN_CLOSE = "fs.option.create.in.close"
+
+FAVORED_NODES = "fs.hdfs.create.favored.nodes"
+STORAGE_POLICY = "fs.hdfs.create.storage.policy"
+EC_POLICY = "fs.hdfs.create.ec.policy"
+UPDATE_LENGTH = "fs.hdfs.create.update.length"
 
 CREATE_KEYS = frozenset(
     (
@@ -48,6 +57,7 @@ CREATE_KEYS = frozenset(
         SYNC_ON_CLOSE,
     )
 )
+HDFS_CREATE_KEYS = CREATE_KEYS | {FAVORED_NODES, STORAGE_POLICY, EC_POLICY, UPDATE_LENGTH}
 
 READ_POLICY = "fs.option.openfile.read.policy"
 LENGTH = "fs.option.openfile.length"
@@ -56,6 +66,8 @@ SPLIT_END = "fs.option.openfile.split.end"
 OPEN_BUFFER_SIZE = "fs.option.openfile.buffer.size"
 
 OPEN_KEYS = frozenset((READ_POLICY, LENGTH, SPLIT_START, SPLIT_END, OPEN_BUFFER_SIZE))
+
+_LONGEST = (1 << 63) - 1
 
 
 class Wish(enum.Enum):
@@ -69,17 +81,20 @@ class Wish(enum.Enum):
 
 
 class CreateFlag(enum.Flag):
-    """What create may do, as in Hadoop's FileContext: pass a set, or several joined by ``|``."""
+    """What create may do, as in Hadoop's FileContext: pass a set, or several joined by ``|``.
+
+    Those below APPEND say how the file is kept, and are hints on stores that have no such thing.
+    """
 
     CREATE = enum.auto()
     OVERWRITE = enum.auto()
     APPEND = enum.auto()
-    SYNC_BLOCK = enum.auto()
-    LAZY_PERSIST = enum.auto()
-    NEW_BLOCK = enum.auto()
-    NO_LOCAL_WRITE = enum.auto()
-    SHOULD_REPLICATE = enum.auto()
-    IGNORE_CLIENT_LOCALITY = enum.auto()
+    SYNC_BLOCK = enum.auto()  # each block is on disk when it is complete
+    LAZY_PERSIST = enum.auto()  # in memory first, on disk some time later
+    NEW_BLOCK = enum.auto()  # append begins a block instead of filling up the last
+    NO_LOCAL_WRITE = enum.auto()  # no replica on the writer's own host
+    SHOULD_REPLICATE = enum.auto()  # replicas also where the directory would erasure-code
+    IGNORE_CLIENT_LOCALITY = enum.auto()  # replicas anywhere
 
     @classmethod
     def joined(cls, flags: CreateFlag | Iterable[CreateFlag]) -> CreateFlag:
@@ -130,22 +145,45 @@ class CreateOptions:
         Whether close persists like hsync.
     progress : callable or None
         Called from time to time by stores on a network.
+    flags : CreateFlag
+        Those that say how the file is kept.
+    favored_nodes : tuple of str or None
+        ``host:port`` of the data nodes that had better keep the replicas (hdfs).
+    storage_policy, ec_policy : str or None
+        By name (hdfs).
+    update_length : bool or None
+        Whether hsync also brings the length that status and listings tell up to date (hdfs).
+    asked : dict
+        Everything by its key, as it was given: for what one store alone understands.
     """
 
     __slots__ = (
+        "asked",
         "block_size",
         "buffer_size",
         "bytes_per_checksum",
         "checksum_type",
         "create_parent",
+        "ec_policy",
+        "favored_nodes",
+        "flags",
         "permission",
         "progress",
         "replication",
+        "storage_policy",
         "sync_on_close",
+        "update_length",
     )
 
-    def __init__(self, options: Options, create_parent: bool = True) -> None:
+    def __init__(
+        self,
+        options: Options,
+        create_parent: bool = True,
+        flags: CreateFlag = CreateFlag.CREATE,
+    ) -> None:
+        self.asked = options
         self.create_parent = create_parent
+        self.flags = flags
         self.permission = read(options, PERMISSION, as_permission)
         self.buffer_size = read(options, BUFFER_SIZE, as_size)
         self.replication = read(options, REPLICATION, as_positive)
@@ -153,7 +191,13 @@ class CreateOptions:
         self.checksum_type = read(options, CHECKSUM_TYPE, as_checksum_type)
         self.bytes_per_checksum = read(options, BYTES_PER_CHECKSUM, as_positive)
         self.sync_on_close = read(options, SYNC_ON_CLOSE, as_bool)
+        if self.sync_on_close is None and CreateFlag.SYNC_BLOCK in flags:
+            self.sync_on_close = True
         self.progress = read(options, PROGRESS, as_callable)
+        self.favored_nodes = read(options, FAVORED_NODES, as_names)
+        self.storage_policy = read(options, STORAGE_POLICY, as_name)
+        self.ec_policy = read(options, EC_POLICY, as_name)
+        self.update_length = read(options, UPDATE_LENGTH, as_bool)
 
 
 class FileBuilder:
@@ -318,13 +362,13 @@ class OpenFileBuilder:
         from concurrent.futures import Future
 
         self._filesystem._check_known(self._options, self._filesystem.open_options)
-        buffer_size = read(self._options, OPEN_BUFFER_SIZE, as_size)
         name = basename(self._path.rstrip("/"))
         if self._status is not None and self._status.name != name:
             raise ValueError(f"the status of {self._status.path} is not that of {self._path}")
         future: Future[FSDataInputStream] = Future()
         try:
-            future.set_result(self._filesystem.open(self._path, buffer_size=buffer_size))
+            opened = self._filesystem._open_asked(self._path, None, self._options, self._status)
+            future.set_result(opened)
         except (OSError, ValueError) as error:
             future.set_exception(error)
         return future
@@ -335,6 +379,13 @@ CREATE_KEYWORDS = {
     "bytes_per_checksum": BYTES_PER_CHECKSUM,
     "sync_on_close": SYNC_ON_CLOSE,
     "progress": PROGRESS,
+    "favored_nodes": FAVORED_NODES,
+    "storage_policy": STORAGE_POLICY,
+    "ec_policy": EC_POLICY,
+    "update_length": UPDATE_LENGTH,
+    "content_type": CONTENT_TYPE,
+    "if_match": CONDITIONAL_ETAG,
+    "storage_class": "fs.s3a.create.storage.class",
 }
 OPEN_KEYWORDS = {
     "read_policy": READ_POLICY,
@@ -454,6 +505,24 @@ def as_checksum_type(value: OptionValue) -> str:
     return value.upper()
 
 
+def as_name(value: OptionValue) -> str:
+    """Return a name, which is not empty."""
+    if not isinstance(value, str):
+        raise TypeError(f"must be str, not {type(value).__name__}")
+    if not value.strip():
+        raise ValueError("must not be empty")
+    return value.strip()
+
+
+def as_names(value: OptionValue) -> tuple[str, ...]:
+    """Return several names, given as a sequence or as one text with commas."""
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    if callable(value) or isinstance(value, (bool, int, float)):
+        raise TypeError(f"must be names, not {type(value).__name__}")
+    return tuple(as_name(name) for name in value)
+
+
 def as_callable(value: OptionValue) -> Callable[[], None]:
     """Return something to call."""
     if not callable(value):
@@ -486,6 +555,32 @@ def whole(name: str, value: int) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be int, not {type(value).__name__}") from None
+
+
+def file_length(value: int) -> int:
+    """Return the argument `length`, with which a file is to end.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no int; no file has that length.
+    """
+    length = whole("length", value)
+    if not 0 <= length <= _LONGEST:
+        raise ValueError(f"length={length} is negative or more than any file has")
+    return length
+
+
+def check_principal(name: str, value: str | None) -> None:
+    """Refuse an argument that does not name a user or a group, or nobody.
+
+    Raises
+    ------
+    TypeError
+        It is anything else.
+    """
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} must be str or None, not {type(value).__name__}")
 
 
 def _checked_key(key: str) -> str:

@@ -25,6 +25,8 @@ __all__ = [
     "BULK_DELETE",
     "CHECKSUMS",
     "CONCAT",
+    "CREATE_IN_CLOSE",
+    "DELAYED_COMPLETION",
     "DROPBEHIND",
     "ETAGS_AVAILABLE",
     "ETAGS_PRESERVED_IN_RENAME",
@@ -35,6 +37,7 @@ __all__ = [
     "MULTIPART_UPLOADER",
     "PATH_HANDLES",
     "PERMISSIONS",
+    "READAHEAD",
     "READ_VECTORED",
     "SYMLINKS",
     "TRUNCATE",
@@ -57,9 +60,12 @@ DROPBEHIND = "dropbehind"
 IOSTATISTICS = "iostatistics"
 UNBUFFER = "in:unbuffer"
 READ_VECTORED = "in:readvectored"
+READAHEAD = "in:readahead"
 
 # Of streams and of paths.
 ABORTABLE = "fs.capability.outputstream.abortable"
+CREATE_IN_CLOSE = "fs.option.create.in.close"  # nothing is at the path before close
+DELAYED_COMPLETION = "fs.s3a.capability.magic.output.stream"  # close can hand publication over
 
 # Of paths.
 APPEND = "fs.capability.paths.append"

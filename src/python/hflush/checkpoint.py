@@ -5,8 +5,8 @@ and unique (``.NAME.<uuid>[.TID<task>].tmp``), and renames it when the stream is
 :class:`MetadataLog` stores one such file for each batch and lets exactly one writer win each.
 
 Both renames are atomic on local files and HDFS; :class:`FileContextBased` is preferred for its
-errors and because it never overwrites what it was told to keep. On object stores neither is atomic;
-they will publish through the abortable stream, without a rename.
+errors and because it never overwrites what it was told to keep. On object stores neither is atomic:
+there :class:`AbortableStreamBased` writes in place, for closing a stream publishes it whole.
 
 Configuration
 -------------
@@ -39,7 +39,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import capabilities, paths
-from .builder import CHECKSUM_TYPE, SYNC_ON_CLOSE, Rename, flag
+from .builder import CHECKSUM_TYPE, CONDITIONAL_OVERWRITE, SYNC_ON_CLOSE, Rename, flag
 from .configuration import Configuration
 from .errors import (
     ConcurrentWriterError,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .streams import FSDataInputStream, FSDataOutputStream
 
 __all__ = [
+    "AbortableStreamBased",
     "CancellableFSDataOutputStream",
     "CheckpointFileManager",
     "FileContextBased",
@@ -96,7 +97,7 @@ class CancellableFSDataOutputStream(WriteOnly):
     garbage-collected is neither: nothing is published, and its temporary file stays.
     """
 
-    def __init__(self, stream: FSDataOutputStream, publication: _Publication) -> None:
+    def __init__(self, stream: FSDataOutputStream, publication: _Publication | _InPlace) -> None:
         self._stream = stream
         self._publication = publication
         self._lock = threading.Lock()
@@ -121,11 +122,13 @@ class CancellableFSDataOutputStream(WriteOnly):
                 return
             self._terminated = True
             try:
+                self._publication.prepare()
                 self._stream.close()
                 self._publication.publish()
             except BaseException as failure:
                 self._discard(failure)
-                raise
+                if not self._publication.accepts(failure):
+                    raise
 
     def cancel(self) -> None:
         """Drop what was written; what is at the path stays as it is. Never raises OSError.
@@ -144,7 +147,8 @@ class CancellableFSDataOutputStream(WriteOnly):
             return AbortResult(already_closed=False, cleanup_exception=self._discard(None))
 
     def _discard(self, failure: BaseException | None) -> OSError | None:
-        self._stream.abandon_()
+        if isinstance(self._publication, _Publication):
+            self._stream.abandon_()
         try:
             self._publication.discard()
         except Exception as also:
@@ -266,11 +270,52 @@ class _Publication:
         self.path = path
         self.overwrite = overwrite
 
+    def prepare(self) -> None:
+        """Nothing is to be looked at: the rename does that."""
+
     def publish(self) -> None:
         self._manager._publish(self._temporary, self.path, self.overwrite)
 
+    def accepts(self, failure: BaseException) -> bool:  # noqa: ARG002
+        return False
+
     def discard(self) -> None:
         self._manager.filesystem.delete(self._temporary)
+
+
+class _InPlace:
+    """A stream that publishes at its path when it is closed.
+
+    What must not be replaced, and could not be ruled out when it was opened, is looked for before.
+    """
+
+    def __init__(
+        self, stream: FSDataOutputStream, *, overwrite: bool, looks: bool, keep_existing: bool
+    ) -> None:
+        self._stream = stream
+        self._looks = looks
+        self._keep_existing = keep_existing
+        self.path = stream.path
+        self.overwrite = overwrite
+
+    def prepare(self) -> None:
+        if self._looks and self._stream._filesystem.exists(self.path):
+            raise FileExistsError(errno.EEXIST, "close: path exists", self.path)
+
+    def publish(self) -> None:
+        """Nothing is left to do: the stream was closed."""
+
+    def accepts(self, failure: BaseException) -> bool:
+        """Whether a file that was there before is as good as this one."""
+        kept = self._keep_existing and isinstance(failure, FileExistsError)
+        if kept:
+            _log.info("%s exists and is kept, as %s asks", self.path, KEEP_EXISTING)
+        return kept
+
+    def discard(self) -> None:
+        left = self._stream.abort().cleanup_exception
+        if left is not None:
+            raise left
 
 
 class CheckpointFileManager(ABC):
@@ -302,8 +347,9 @@ class CheckpointFileManager(ABC):
     def create(path: StrPath, conf: Conf = None) -> CheckpointFileManager:
         """Return the manager for `path`.
 
-        The class that the configuration names; else :class:`FileContextBased`; else, where the
-        store has no exact rename, :class:`FileSystemBased`, with a logged warning.
+        The class that the configuration names; else, where streams publish when they are closed and
+        can be aborted, :class:`AbortableStreamBased`; else :class:`FileContextBased`; else, where
+        the store has no exact rename, :class:`FileSystemBased`, with a logged warning.
 
         Raises
         ------
@@ -316,7 +362,10 @@ class CheckpointFileManager(ABC):
         chosen = configuration.get(MANAGER_CLASS)
         if chosen:
             return _load(chosen)(path, configuration)
-        FileSystem.get(path, configuration)  # a scheme that nobody serves is no reason to fall back
+        # A scheme that nobody serves is no reason to fall back.
+        filesystem = FileSystem.get(path, configuration)
+        if filesystem.has_path_capability(path, capabilities.ABORTABLE):
+            return AbortableStreamBased(path, configuration)
         try:
             return FileContextBased(path, configuration)
         except UnsupportedFileSystemError as missing:
@@ -415,7 +464,9 @@ class RenamingManager(CheckpointFileManager):
             raise PathIsDirectoryError(errno.EISDIR, "path is the root directory", resolved)
         temporary = _temporary(resolved)
         builder = self.filesystem.create_file(temporary).overwrite(False)
-        builder.opt(CHECKSUM_TYPE, "NULL").opt(SYNC_ON_CLOSE, self._sync)
+        builder.opt(SYNC_ON_CLOSE, self._sync)
+        if self.is_local:  # no sidecar: it would have to be moved, too
+            builder.opt(CHECKSUM_TYPE, "NULL")
         if self._creates_parents:
             builder.recursive()
         publication = _Publication(self, temporary, resolved, overwrite_if_possible)
@@ -697,6 +748,59 @@ class MetadataLog(Generic[T]):
         return paths.child(self.manager.path, str(batch_id))
 
 
+class AbortableStreamBased(CheckpointFileManager):
+    """Writes in place, on stores where a file appears when its stream is closed, or not at all.
+
+    There is neither a temporary file nor a rename. That an existing file is not replaced is checked
+    by the store when it publishes, where it can (``contract_options["conditional-create"]``), else
+    right before, when two writers of large files can both find nothing. Parameters and attributes
+    are those of :class:`CheckpointFileManager`.
+
+    Raises
+    ------
+    UnsupportedFileSystemError
+        The streams of this store cannot be aborted.
+    """
+
+    def __init__(self, path: StrPath, conf: Conf = None) -> None:
+        super().__init__(path, conf)
+        if not self.filesystem.has_path_capability(self.path, capabilities.ABORTABLE):
+            raise UnsupportedFileSystemError(
+                errno.EPROTONOSUPPORT,
+                f"streams of {self.filesystem.store_name} cannot be aborted",
+                self.filesystem.uri,
+            )
+
+    def create_atomic(
+        self, path: StrPath, overwrite_if_possible: bool
+    ) -> CancellableFSDataOutputStream:
+        """Open a file at its path: see :meth:`CheckpointFileManager.create_atomic`."""
+        overwrite = flag("overwrite_if_possible", overwrite_if_possible)
+        stream = None if overwrite else self._create_conditionally(path)
+        looks = stream is None and not overwrite
+        if stream is None:
+            stream = self.filesystem.create(path, overwrite=True)
+        keep_existing = self._conf.get_bool(KEEP_EXISTING)
+        return CancellableFSDataOutputStream(
+            stream,
+            _InPlace(stream, overwrite=overwrite, looks=looks, keep_existing=keep_existing),
+        )
+
+    def _create_conditionally(self, path: StrPath) -> FSDataOutputStream | None:
+        """Open a file that is published only where there is none; None if there is one already."""
+        conditional = self.filesystem.create_file(path).overwrite(False).recursive()
+        try:
+            return conditional.opt(CONDITIONAL_OVERWRITE, True).build()
+        except ValueError:
+            _log.debug("%s cannot check when it publishes", self.filesystem.uri)
+        try:  # it may be checked for small ones
+            return self.filesystem.create(path, overwrite=False)
+        except PathIsDirectoryError:
+            raise
+        except FileExistsError:  # told when it is closed, as elsewhere
+            return None
+
+
 # --- small things --------------------------------------------------------------------------------
 
 _SPARK = "org.apache.spark.sql.execution.streaming"
@@ -708,18 +812,15 @@ _SPARK_CLASSES: dict[str, type[CheckpointFileManager]] = {
         ("FileSystemBased", FileSystemBased),
     )
 }
-_ABORTABLE = "AbortableStreamBasedCheckpointFileManager"
+_SPARK_CLASSES["org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"] = (
+    AbortableStreamBased
+)
 
 
 def _load(name: str) -> type[CheckpointFileManager]:
     """Return the manager class that a configuration names."""
     if name in _SPARK_CLASSES:
         return _SPARK_CLASSES[name]
-    if name.rpartition(".")[2] == _ABORTABLE:
-        raise UnsupportedFileSystemError(
-            errno.EPROTONOSUPPORT,
-            f"{MANAGER_CLASS}: {_ABORTABLE} comes with s3, which is not supported yet",
-        )
     module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     if not module or not attribute:
         raise ValueError(f"{MANAGER_CLASS}: neither module:Class nor module.Class: {name!r}")

@@ -10,19 +10,21 @@ import argparse
 import os
 import sys
 import time
+import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from .configuration import Configuration
+from .configuration import Configuration, parse_time
 from .filesystem import FileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .status import FileStatus
 
 __all__ = ["main"]
 
 _COPY_BYTES = 1 << 20
+_NS_PER_S = 1_000_000_000
 _FOLLOW_INTERVAL_S = 0.2
 
 
@@ -109,9 +111,14 @@ def _parser() -> argparse.ArgumentParser:
     checksum.add_argument("path")
     lease = operation("recover-lease", _recover_lease, "Take a file from a writer that is gone.")
     lease.add_argument("path")
-    uploads = operation("uploads", _uploads, "List the multipart uploads of a directory.")
+    uploads = operation("uploads", _uploads, "List the multipart uploads below a path.")
     uploads.add_argument("path")
     uploads.add_argument("--abort", action="store_true", help="abort them")
+    uploads.add_argument(
+        "--older-than", metavar="time", help="only those (1d, 12h, 30m); s3 needs it to abort"
+    )
+    times = operation("times", _times, "Find out what the times of files mean in a directory.")
+    times.add_argument("path")
     return parser
 
 
@@ -160,11 +167,13 @@ def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
 
 def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
-    position = max(0, fs.get_file_status(arguments.path).length - 1024)
+    position = -1
     while True:
         with fs.open(arguments.path) as stream:  # anew: an open reader need not see growth
             length = stream.seek(0, os.SEEK_END)
-            if length < position:  # it was truncated or replaced
+            if position < 0:
+                position = max(0, length - 1024)
+            elif length < position:  # it was truncated or replaced
                 position = 0
             stream.seek(position)
             while part := stream.read(_COPY_BYTES):
@@ -223,12 +232,72 @@ def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
 
 def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
+    age = None if arguments.older_than is None else parse_time(arguments.older_than, "s")
+    if fs.scheme == "s3":
+        _s3_uploads(fs, arguments, age)
+        return
+    if age is not None:
+        raise ValueError(f"{fs.store_name} does not know how old an upload is")
     with fs.create_multipart_uploader(arguments.path) as uploader:
         if arguments.abort:
             _say(f"{uploader.abort_uploads_under_path(arguments.path)} aborted")
             return
         for upload, path in uploader.uploads():
             _say(f"{upload.decode('ascii')} {path}")
+
+
+def _s3_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | None) -> None:
+    if arguments.abort:
+        if age is None:  # writers at work have uploads, too
+            raise ValueError("--abort needs --older-than, above the time of the longest writer")
+        _say(f"{fs.abort_multipart_uploads(arguments.path, age)} aborted")
+        return
+    for upload in fs.list_multipart_uploads(arguments.path):
+        if age is None or upload.age >= age:
+            moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(upload.initiated))
+            _say(f"{moment} {upload.upload_id} {upload.path}")
+
+
+def _times(arguments: argparse.Namespace, conf: Configuration) -> None:
+    """Measure what a store's times are worth, with a file of its own that is removed again."""
+    fs = FileSystem.get(arguments.path, conf)
+    path = f"{fs.make_qualified(arguments.path).rstrip('/')}/.hflush-times-{uuid.uuid4().hex}"
+    moved = f"{path}-moved"
+
+    def modified(at: str) -> int:
+        return fs.get_file_status(at).modification_time_ns
+
+    def effect(change: Callable[[], object], at: str) -> str:
+        before = modified(path)
+        time.sleep(granularity / _NS_PER_S + 0.01)  # so that another time looks different
+        try:
+            change()
+        except (OSError, ValueError) as refusal:
+            return f"refused: {getattr(refusal, 'strerror', None) or refusal}"
+        return "keeps the modification time" if modified(at) == before else "changes it"
+
+    try:
+        began = time.time_ns()
+        fs.create(path).close()
+        ended = time.time_ns()
+        granularity = _granularity(modified(path))
+        skew = modified(path) - (began + ended) // 2
+        _say(f"granularity: {granularity / _NS_PER_S:g} s")
+        uncertain = (granularity + ended - began) / 2
+        _say(
+            f"clock: {skew / _NS_PER_S:+.3f} s from ours, give or take {uncertain / _NS_PER_S:.3f}"
+        )
+        _say(f"set_permission: {effect(lambda: fs.set_permission(path, 0o600), path)}")
+        _say(f"set_times: {effect(lambda: fs.set_times(path, 1_000_000_000_000), path)}")
+        _say(f"rename: {effect(lambda: fs.rename(path, moved), moved)}")
+    finally:
+        fs.delete(path)
+        fs.delete(moved)
+
+
+def _granularity(time_ns: int) -> int:
+    """Return the largest usual unit, in nanoseconds, that a time is a multiple of."""
+    return next((unit for unit in (_NS_PER_S, 1_000_000, 1_000) if time_ns % unit == 0), 1)
 
 
 # --- output --------------------------------------------------------------------------------------

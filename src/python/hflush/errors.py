@@ -3,6 +3,7 @@
 Everything that goes wrong with a store is an :class:`OSError` with ``errno`` and ``filename``;
 where users of Python's ``io`` expect another class for the same event (``ValueError`` on a closed
 stream), one object is both. What a store cannot do at all is :class:`io.UnsupportedOperation`.
+An exception that a Hadoop server answered with keeps its Java class name as ``remote_class``.
 Wrong arguments are ``TypeError``, ``ValueError`` and ``IndexError`` and change nothing.
 
 Every class is made as ``cls(errno, message, filename)``, in the native core as well as here.
@@ -21,6 +22,7 @@ __all__ = [
     "ChecksumError",
     "ConcurrentWriterError",
     "EndOfFileError",
+    "FileLeaseHeldError",
     "InternalError",
     "InvalidPathError",
     "InvalidPathHandleError",
@@ -100,6 +102,10 @@ class UnsupportedFileSystemError(OSError):
 
 class LeaseHeldError(OSError):
     """Another client is writing the file, or its lease is being recovered (``EBUSY``)."""
+
+
+class FileLeaseHeldError(LeaseHeldError, FileExistsError):
+    """A file to be created anew exists, and another client is writing it (``EBUSY``)."""
 
 
 class LeaseLostError(OSError):

@@ -10,8 +10,8 @@ import threading
 from abc import ABC, abstractmethod
 from weakref import WeakSet
 
+from . import _core, capabilities, paths
 from . import builder as options_of
-from . import capabilities, paths
 from .builder import CreateFlag, CreateOptions, FileBuilder, OpenFileBuilder, Rename, Wish
 from .configuration import Configuration, user_name
 from .errors import (
@@ -21,7 +21,7 @@ from .errors import (
     attach,
     unsupported,
 )
-from .statistics import IOStatistics, aggregate
+from .statistics import IOStatistics, live
 from .status import BlockLocation, ContentSummary, FileStatus
 
 TYPE_CHECKING = False
@@ -78,7 +78,7 @@ class FileSystem(ABC):
         # Guards the fields below. Reentrant: a destructor that closes a stream may run within.
         self._lock = threading.RLock()
         self._streams: WeakSet[FSDataOutputStream] = WeakSet()
-        self._finished = aggregate(())
+        self._finished = _core.StatisticsSum()
         self._doomed: set[str] = set()
 
     # --- instances ---
@@ -137,7 +137,7 @@ class FileSystem(ABC):
         first: OSError | None = None
         for stream in streams:
             try:
-                stream.close()
+                self._end_open(stream)
             except OSError as failure:  # noqa: PERF203
                 if first is None:
                     first = failure
@@ -147,6 +147,10 @@ class FileSystem(ABC):
             self._remove_at_exit(path)
         if first is not None:
             raise first
+
+    def _end_open(self, stream: FSDataOutputStream) -> None:
+        """End a stream that is open when the file system is closed."""
+        stream.close()
 
     def __enter__(self) -> Self:
         return self
@@ -233,7 +237,7 @@ class FileSystem(ABC):
     def io_statistics(self) -> IOStatistics:
         """Return what the output streams made here did together, once they are closed."""
         with self._lock:
-            return self._finished.snapshot()
+            return live(self._finished.total).snapshot()
 
     # --- writing ---
 
@@ -274,7 +278,8 @@ class FileSystem(ABC):
             FileContext's name for `recursive`.
         **options
             Must be honoured: ``checksum_type``, ``bytes_per_checksum``, ``sync_on_close``,
-            ``progress``, or keys with a dot as for ``create_file(path).must``.
+            ``progress``, on s3 ``content_type``, ``storage_class`` and ``if_match`` (an etag), or
+            keys with a dot as for ``create_file(path).must``.
 
         Raises
         ------
@@ -315,9 +320,25 @@ class FileSystem(ABC):
         return self._build(path, chosen, wanted, makes_parents)
 
     def append(
-        self, path: StrPath, *, buffer_size: int | str | None = None, **options: OptionValue
+        self,
+        path: StrPath,
+        *,
+        buffer_size: int | str | None = None,
+        flags: CreateFlag | Iterable[CreateFlag] = CreateFlag.APPEND,
+        **options: OptionValue,
     ) -> FSDataOutputStream:
         """Open a file to write after what is there; until then nothing about it changes.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        buffer_size : int or str, optional
+            A hint in bytes; 0 hands every write on at once.
+        flags : set of CreateFlag
+            How to: NEW_BLOCK, SYNC_BLOCK. APPEND need not be among them.
+        **options
+            As for :meth:`create`.
 
         Raises
         ------
@@ -330,11 +351,13 @@ class FileSystem(ABC):
 
         Notes
         -----
-        Options as for :meth:`create`. Source: Hadoop's FileSystem.append; contract APPEND-1 to 18.
+        Source: Hadoop's FileSystem.append; contract APPEND-1 to APPEND-18.
         """
+        given = (flags,) if isinstance(flags, CreateFlag) else tuple(flags)
+        chosen = CreateFlag.joined((CreateFlag.APPEND, *given))
         wanted = options_of.asked(buffer_size=buffer_size)
         wanted |= options_of.required(options, options_of.CREATE_KEYWORDS)
-        return self._build(path, CreateFlag.APPEND, wanted, False)
+        return self._build(path, chosen, wanted, False)
 
     def create_file(self, path: StrPath) -> FileBuilder:
         """Return a builder that creates a file: it overwrites and makes no parents unless told."""
@@ -349,9 +372,7 @@ class FileSystem(ABC):
     ) -> FSDataOutputStream:
         self._check_known(options, self.create_options)
         resolved = self._resolve_to_change(path)
-        wanted = CreateOptions(options, create_parent)
-        if CreateFlag.SYNC_BLOCK in flags and wanted.sync_on_close is None:
-            wanted.sync_on_close = True
+        wanted = CreateOptions(options, create_parent, flags)
         self._check_create(wanted)
         if CreateFlag.APPEND not in flags:
             if CreateFlag.CREATE not in flags:
@@ -398,7 +419,7 @@ class FileSystem(ABC):
         with self._lock:
             if stream in self._streams:
                 self._streams.discard(stream)
-                self._finished = aggregate((self._finished, stream.io_statistics()))
+                self._finished.add(stream, stream._own_statistics())
 
     # --- reading ---
 
@@ -432,13 +453,22 @@ class FileSystem(ABC):
         """
         wanted = options_of.required(options, options_of.OPEN_KEYWORDS)
         self._check_known(wanted, self.open_options)
+        return self._open_asked(path, buffer_size, wanted, None)
+
+    def _open_asked(
+        self,
+        path: StrPath,
+        buffer_size: int | str | None,
+        options: Options,
+        status: FileStatus | None,
+    ) -> FSDataInputStream:
         if buffer_size is not None:
             size = options_of.as_size(buffer_size)
         else:
             default = self._conf.get_long_bytes("io.file.buffer.size", _READ_AHEAD_BYTES)
-            given = options_of.read(wanted, options_of.OPEN_BUFFER_SIZE, options_of.as_size)
+            given = options_of.read(options, options_of.OPEN_BUFFER_SIZE, options_of.as_size)
             size = default if given is None else given
-        return self._open(self._resolve(path), max(size, 1))
+        return self._open_known(self._resolve(path), max(size, 1), options, status)
 
     def open_file(self, path: StrPath) -> OpenFileBuilder:
         """Return a builder that opens a file for reading; its build() returns a future."""
@@ -497,8 +527,20 @@ class FileSystem(ABC):
     def list_status_iterator(
         self, path: StrPath, filter: PathFilter | None = None
     ) -> Iterator[FileStatus]:
-        """Return the same as :meth:`list_status` as an iterator; a missing path fails here."""
-        return iter(self.list_status(path, filter))
+        """Return the same as :meth:`list_status` as an iterator; a missing path fails here.
+
+        Stores with pages fetch one when it is needed, and do not promise that all are of one
+        moment.
+        """
+        found = self._iterate(self._resolve(path))
+        return (status for status in found if filter is None or filter(status.path))
+
+    def list_located_status(
+        self, path: StrPath, filter: PathFilter | None = None
+    ) -> Iterator[FileStatus]:
+        """Return the same as :meth:`list_status_iterator`, with ``FileStatus.block_locations``."""
+        found = self._iterate_located(self._resolve(path))
+        return (status for status in found if filter is None or filter(status.path))
 
     def list_files(self, path: StrPath, recursive: bool = False) -> Iterator[FileStatus]:
         """Return the files in a directory, or the file itself, as an iterator.
@@ -516,7 +558,7 @@ class FileSystem(ABC):
         status = self._status(resolved)
         if not status.is_directory:
             return iter((status,))
-        return self._walk_files(self._list(resolved), recursive, (status.file_id,))
+        return self._walk_files(self._iterate(resolved), recursive, (status.file_id,))
 
     def _walk_files(
         self, entries: Iterable[FileStatus], recursive: bool, ancestors: tuple[object, ...]
@@ -525,7 +567,7 @@ class FileSystem(ABC):
             if not entry.is_directory:
                 yield entry
             elif recursive and (entry.file_id is None or entry.file_id not in ancestors):
-                below = self._list(self._store_path(entry))
+                below = self._iterate(self._store_path(entry))
                 yield from self._walk_files(below, True, (*ancestors, entry.file_id))
 
     def glob_status(self, pattern: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
@@ -961,11 +1003,33 @@ class FileSystem(ABC):
     @abstractmethod
     def _open(self, path: str, buffer_size: int) -> FSDataInputStream: ...
 
+    def _open_known(
+        self,
+        path: str,
+        buffer_size: int,
+        options: Options,
+        status: FileStatus | None,
+    ) -> FSDataInputStream:
+        """Open with what is known beforehand: for stores to which that saves a request."""
+        return self._open(path, buffer_size)
+
     @abstractmethod
     def _status(self, path: str) -> FileStatus: ...
 
     @abstractmethod
     def _list(self, path: str) -> list[FileStatus]: ...
+
+    def _iterate(self, path: str) -> Iterator[FileStatus]:
+        """Return the same in as many steps as the store takes; a missing path fails here."""
+        return iter(self._list(path))
+
+    def _iterate_located(self, path: str) -> Iterator[FileStatus]:
+        """Return the same with locations."""
+        return map(self._located, self._iterate(path))
+
+    def _located(self, status: FileStatus) -> FileStatus:
+        status.block_locations = tuple(self.get_file_block_locations(status))
+        return status
 
     @abstractmethod
     def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None: ...
@@ -1063,7 +1127,10 @@ class BulkDelete:
         """
         if len(paths_to_delete) > self.page_size:
             raise ValueError(f"{len(paths_to_delete)} paths, a page holds {self.page_size}")
-        resolved = [(os.fspath(path), self._check(path)) for path in paths_to_delete]
+        return self._remove([(os.fspath(path), self._check(path)) for path in paths_to_delete])
+
+    def _remove(self, resolved: Sequence[tuple[str, str]]) -> list[tuple[str, OSError]]:
+        """Remove a page of paths: each as it was given, and where it is."""
         failures: list[tuple[str, OSError]] = []
         for path, inside in resolved:
             try:
@@ -1094,7 +1161,14 @@ class BulkDelete:
 
 _READ_AHEAD_BYTES = 64 << 10
 
-_factories: dict[str, Factory] = {}
+
+def _make_s3(scheme: str, authority: str, conf: Configuration) -> FileSystem:
+    from .s3 import S3FileSystem  # with its first use: it brings much that others do not need
+
+    return S3FileSystem(scheme, authority, conf)
+
+
+_factories: dict[str, Factory] = {"s3": _make_s3}
 _cache: dict[tuple[object, ...], FileSystem] = {}
 _cache_lock = threading.RLock()
 
@@ -1110,12 +1184,16 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def _locate(url: StrPath | None, conf: Configuration) -> Location:
-    """Return where a URL points; ``fs.defaultFS`` gives scheme and authority if it has none."""
+    """Return where a URL points; ``fs.defaultFS`` says what it leaves out, scheme or authority.
+
+    ``hdfs:///p`` means the default file system if that is one of ``hdfs``.
+    """
+    default = conf.get("fs.defaultFS", "file:///")
     if url is not None:
         location = paths.parse(url)
         if location.scheme is not None:
-            return location
-    default = conf.get("fs.defaultFS", "file:///")
+            is_default = not location.authority and default.startswith(f"{location.scheme}://")
+            return paths.parse(default) if is_default else location
     location = paths.parse(default)
     if location.scheme is None:
         raise UnsupportedFileSystemError(

@@ -1,9 +1,9 @@
-"""hflush for fsspec: ``hflush+file://`` URLs in pandas, pyarrow, dask and everything else on it.
+"""hflush for fsspec: ``hflush+file``, ``hflush+hdfs`` and ``hflush+s3`` URLs in pandas, pyarrow, ….
 
-The class is registered by entry point; nothing needs to be imported. :func:`register` puts it in
-the place of fsspec's own implementation of a protocol.
+The classes are registered by entry point; nothing needs to be imported. :func:`register` puts them
+in the place of fsspec's own implementations of a protocol.
 
-    pandas.DataFrame(...).to_parquet("hflush+file:///data/table.parquet")
+    pandas.DataFrame(...).to_parquet("hflush+hdfs://nn:8020/data/table.parquet")
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from .filesystem import FileSystem
 from .opening import TextOutputWrapper
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .filesystem import Conf
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
 
-__all__ = ["HflushFileSystem", "register"]
+__all__ = ["HflushFileSystem", "HflushHdfsFileSystem", "HflushS3FileSystem", "register"]
 
 _PREFIX = "hflush+"
-_SERVED = ("file", f"{_PREFIX}file")
 _FLAGS = {
     "wb": CreateFlag.CREATE | CreateFlag.OVERWRITE,
     "xb": CreateFlag.CREATE,
@@ -53,12 +54,17 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ``hflush`` and ``hsync``. fsspec's transactions are not supported. Missing parents are made.
     """
 
-    protocol = (f"{_PREFIX}file",)
+    protocol: tuple[str, ...] = (f"{_PREFIX}file",)
     root_marker = "/"
+    _scheme = "file"
 
     def __init__(self, conf: Conf = None, **storage_options: Any) -> None:
-        super().__init__(**storage_options)
-        self.filesystem = FileSystem.get("file:///", conf)
+        super().__init__(conf=conf, **storage_options)
+        self.filesystem = FileSystem.get(self._url(storage_options), conf)
+
+    def _url(self, storage_options: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return the URL of the file system that the options mean."""
+        return "file:///"
 
     @property
     def fsid(self) -> str:
@@ -70,14 +76,21 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         text = os.fspath(path)
-        for protocol in _SERVED:
+        for protocol in (cls._scheme, f"{_PREFIX}{cls._scheme}"):
             if text.startswith(f"{protocol}:/"):
-                text = text[len(protocol) + 1 :]
-                text = text[2:] if text.startswith("//") else text
+                text = cls._without_authority(text[len(protocol) + 1 :])
                 break
         if not text.startswith("/"):
-            text = f"{os.getcwd()}/{text}"  # noqa: PTH109
+            text = f"{cls._working_directory()}/{text}"
         return text.rstrip("/") or "/"
+
+    @classmethod
+    def _without_authority(cls, text: str) -> str:
+        return text[2:] if text.startswith("//") else text
+
+    @classmethod
+    def _working_directory(cls) -> str:
+        return os.getcwd()  # noqa: PTH109
 
     # --- bytes ---
 
@@ -132,12 +145,12 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Return what is known of a path: name, size, type, mtime in seconds, mode, owner, …."""
-        return _described(self.filesystem.get_file_status(self._strip_protocol(path)))
+        return self._described(self.filesystem.get_file_status(self._strip_protocol(path)))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """Return what is in a directory, or the file itself, sorted."""
         found = self.filesystem.list_status(self._strip_protocol(path))
-        entries = sorted((_described(status) for status in found), key=lambda entry: entry["name"])
+        entries = sorted(map(self._described, found), key=lambda entry: str(entry["name"]))
         return entries if detail else [entry["name"] for entry in entries]
 
     def exists(self, path: str, **_: Any) -> bool:
@@ -210,18 +223,116 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def invalidate_cache(self, path: str | None = None) -> None:
         """Nothing is cached."""
 
+    def _described(self, status: FileStatus) -> dict[str, Any]:
+        return {
+            "name": self._strip_protocol(status.path),
+            "size": status.length,
+            "type": status.kind if status.kind in ("file", "directory") else "other",
+            "mtime": status.modification_time_ns / 1e9,
+            "mode": status.permission,
+            "owner": status.owner,
+            "group": status.group,
+            "islink": status.kind == "symlink",
+        }
 
-def _described(status: FileStatus) -> dict[str, Any]:
-    return {
-        "name": status.path,
-        "size": status.length,
-        "type": status.kind if status.kind in ("file", "directory") else "other",
-        "mtime": status.modification_time_ns / 1e9,
-        "mode": status.permission,
-        "owner": status.owner,
-        "group": status.group,
-        "islink": status.kind == "symlink",
-    }
+
+class HflushHdfsFileSystem(HflushFileSystem):
+    """:class:`hflush.DistributedFileSystem` as fsspec sees file systems.
+
+    Parameters
+    ----------
+    host : str, optional
+        Host or name service; ``fs.defaultFS`` decides unless given. URLs bring their own.
+    port : int, optional
+        8020 unless given.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`.
+    """
+
+    protocol: tuple[str, ...] = (f"{_PREFIX}hdfs",)
+    _scheme = "hdfs"
+
+    def _url(self, storage_options: Mapping[str, Any]) -> str:
+        host, port = storage_options.get("host") or "", storage_options.get("port")
+        return f"hdfs://{host}:{port}/" if port else f"hdfs://{host}/"
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        host, colon, port = paths.parse(path.removeprefix(_PREFIX)).authority.rpartition(":")
+        if not colon or not port.isdecimal():
+            host, port = f"{host}{colon}{port}", ""
+        options: dict[str, Any] = {"host": host} if host else {}
+        return {**options, "port": int(port)} if port else options
+
+    @property
+    def fsid(self) -> str:
+        """The same for all that see the same files."""
+        return f"{_PREFIX}{self.filesystem.uri}"
+
+    def unstrip_protocol(self, name: str) -> str:
+        """Return the URL of a path, with the host."""
+        return self.fsid + str(self._strip_protocol(name))[1:]
+
+    @classmethod
+    def _without_authority(cls, text: str) -> str:
+        return "/" + text[2:].partition("/")[2] if text.startswith("//") else text
+
+    @classmethod
+    def _working_directory(cls) -> str:
+        return ""  # of a class without a user; fsspec's own take relative names from the root, too
+
+
+class HflushS3FileSystem(HflushHdfsFileSystem):
+    """One bucket, :class:`hflush.s3.S3FileSystem`, as fsspec sees file systems.
+
+    Parameters
+    ----------
+    bucket : str, optional
+        The bucket; ``fs.defaultFS`` decides unless given. URLs bring their own.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`.
+
+    Notes
+    -----
+    Names begin with a slash and not with the bucket: there is one instance for each.
+    """
+
+    protocol = (f"{_PREFIX}s3", f"{_PREFIX}s3a")
+    _scheme = "s3"
+
+    def _url(self, storage_options: Mapping[str, Any]) -> str:
+        return f"s3://{storage_options.get('bucket') or ''}/"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if not isinstance(path, list):
+            text = os.fspath(path)
+            path = text.replace("s3a://", "s3://", 1) if "s3a://" in text[:13] else text
+        return super()._strip_protocol(path)
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        bucket = paths.parse(path.removeprefix(_PREFIX)).authority
+        return {"bucket": bucket} if bucket else {}
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        """Let the store copy a file; of a directory, make it only."""
+        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+        if self.filesystem.is_directory(source):
+            self.filesystem.mkdirs(target)
+        else:
+            self.filesystem.copy(source, target, overwrite=True)
+
+    def _described(self, status: FileStatus) -> dict[str, Any]:
+        described = super()._described(status)
+        return {**described, "ETag": status.etag} if status.etag else described
+
+
+_SERVED: dict[str, type[HflushFileSystem]] = {
+    name: served
+    for served in (HflushFileSystem, HflushHdfsFileSystem, HflushS3FileSystem)
+    for name in (*(one.removeprefix(_PREFIX) for one in served.protocol), *served.protocol)
+}
 
 
 def register(*protocols: str) -> None:
@@ -230,7 +341,7 @@ def register(*protocols: str) -> None:
     Parameters
     ----------
     *protocols : str
-        ``file``. None at all means ``hdfs`` and ``s3``.
+        ``file``, ``hdfs``, ``s3``. None at all means ``hdfs`` and ``s3``.
 
     Raises
     ------
@@ -246,4 +357,4 @@ def register(*protocols: str) -> None:
             f"(supported: {', '.join(_SERVED)})",
         )
     for protocol in wanted:
-        fsspec.register_implementation(protocol, HflushFileSystem, clobber=True)
+        fsspec.register_implementation(protocol, _SERVED[protocol], clobber=True)

@@ -14,6 +14,7 @@ from . import _core, capabilities, paths
 from . import builder as options_of
 from .errors import InvalidPathHandleError, invalid_path, unsupported
 from .filesystem import FileSystem
+from .permissions import parse_umask, process_umask
 from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
 from .streams import (
     DowngradedOutputStream,
@@ -196,8 +197,8 @@ class _LocalFiles(FileSystem):
         PermissionError
             Only a privileged user may give files away.
         """
-        _check_principal("owner", owner)
-        _check_principal("group", group)
+        options_of.check_principal("owner", owner)
+        options_of.check_principal("group", group)
         self._namespace.set_owner(self._resolve_to_change(path), owner, group)
 
     def get_status(self) -> FsStatus:
@@ -285,9 +286,7 @@ class LocalFileSystem(_LocalFiles):
             It is missing; it is a directory.
         """
         resolved = self._resolve_to_change(path)
-        kept = options_of.whole("length", length)
-        if not 0 <= kept <= _INT64_MAX:
-            raise ValueError(f"length={kept} is negative or more than any file has")
+        kept = options_of.file_length(length)
         self._namespace.truncate(resolved, kept)
         return True
 
@@ -301,20 +300,17 @@ class LocalFileSystem(_LocalFiles):
         io.UnsupportedOperation
             `moved`: a moved file cannot be found again.
         """
-        if not isinstance(status, FileStatus):
-            raise TypeError(f"status must be a FileStatus, not {type(status).__name__}")
+        from . import handles
+
+        handles.check_status(status)
         if options_of.flag("moved", moved):
             raise unsupported("a path handle that survives a move", self.store_name, status.path)
-        if not status.is_file:
-            raise InvalidPathHandleError(errno.ESTALE, f"not a file but {status.kind}", status.path)
-        import json
-
         seen = (
             None
             if options_of.flag("changed", changed)
             else _version(status.file_id, status.length, status.modification_time_ns)
         )
-        return json.dumps([status.path, seen]).encode("ascii")
+        return handles.pack(status.path, seen)
 
     def open_path_handle(
         self, handle: bytes, *, buffer_size: int | str | None = None
@@ -328,22 +324,13 @@ class LocalFileSystem(_LocalFiles):
         ValueError
             `handle` was not made by :meth:`get_path_handle`.
         """
-        import json
+        from . import handles
 
-        if not isinstance(handle, (bytes, bytearray, memoryview)):
-            raise TypeError(f"a path handle must be bytes, not {type(handle).__name__}")
-        try:
-            path, seen = json.loads(bytes(handle))
-        except (TypeError, ValueError, RecursionError):
-            path = seen = None
-        if not isinstance(path, str):
-            raise ValueError(f"not a path handle: {handle!r}")
+        path, (seen,) = handles.unpack(handle, 1)
         try:
             stream = self.open(path, buffer_size=buffer_size)
         except (FileNotFoundError, NotADirectoryError) as missing:
-            raise InvalidPathHandleError(
-                errno.ESTALE, "path handle: the file is gone", path
-            ) from missing
+            raise handles.gone(path) from missing
         now = os.fstat(stream.fileno())
         if seen not in (None, _version((now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)):
             stream.close()
@@ -472,54 +459,6 @@ FileSystem.register("file", _make)
 FileSystem.register("file+crc", _make)
 
 
-# --- permissions ---------------------------------------------------------------------------------
-
-
-def process_umask() -> int:
-    """Return the umask of the process, without the moment of another one that os.umask() needs."""
-    try:
-        with open("/proc/self/status", "rb", 0) as status:
-            for line in status.read(512).splitlines():
-                if line.startswith(b"Umask:"):
-                    return int(line[6:], 8)
-    except OSError:
-        pass
-    umask = os.umask(0o022)
-    os.umask(umask)
-    return umask
-
-
-def parse_umask(text: str) -> int:
-    """Return the umask that ``fs.permissions.umask-mode`` means: ``022``, ``u=rwx,g=rx,o=``.
-
-    Raises
-    ------
-    ValueError
-        Neither octal nor a list of what stays allowed.
-    """
-    stripped = text.strip()
-    try:
-        umask = int(stripped, 8)
-    except ValueError:
-        return _symbolic_umask(stripped)
-    if not 0 <= umask <= 0o777:
-        raise ValueError(f"a umask must be within 0 and 777 (octal), not {text!r}")
-    return umask
-
-
-def _symbolic_umask(text: str) -> int:
-    bits = {"r": 4, "w": 2, "x": 1}
-    shifts = {"u": 6, "g": 3, "o": 0}
-    allowed = {who: 7 for who in shifts}
-    for clause in text.split(","):
-        who, equals, letters = clause.strip().partition("=")
-        if not equals or not set(who) <= set("ugoa") or not set(letters) <= bits.keys():
-            raise ValueError(f"a umask must be like 022 or u=rwx,g=rx,o=, not {text!r}")
-        for one in "ugo" if "a" in who or not who else who:
-            allowed[one] = sum(bits[letter] for letter in set(letters))
-    return sum((7 & ~allowed[who]) << shift for who, shift in shifts.items())
-
-
 # --- small things --------------------------------------------------------------------------------
 
 
@@ -530,12 +469,7 @@ def _to_ns(name: str, milliseconds: int) -> int | None:
     return None if time == -1 else time * _NS_PER_MS
 
 
-def _check_principal(name: str, value: str | None) -> None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} must be str or None, not {type(value).__name__}")
-
-
-def _version(file_id: tuple[int, int] | None, length: int, mtime_ns: int) -> list[int]:
+def _version(file_id: tuple[int, ...] | None, length: int, mtime_ns: int) -> list[int]:
     return [*(file_id or ()), length, mtime_ns]
 
 

@@ -1,10 +1,11 @@
 """Files made of parts that several processes write: begin, put parts in any order, complete.
 
-Made by :meth:`hflush.FileSystem.create_multipart_uploader`, for raw local files. The parts of an
-upload are ordinary files in a hidden directory, ``.hflush-uploads/<upload>/<number>.<part>``, in
-the directory that the uploader was made for; names that begin with a dot are no data to Hadoop and
-Spark. :meth:`MultipartUploader.complete` joins them there, puts the result on disk, and renames it
-to its path in one step; so the base and the path are on one volume.
+Made by :meth:`hflush.FileSystem.create_multipart_uploader`, for raw local files and HDFS. The parts
+of an upload are ordinary files in a hidden directory, ``.hflush-uploads/<upload>/<number>.<part>``,
+in the directory that the uploader was made for; names that begin with a dot are no data to Hadoop
+and Spark. :meth:`MultipartUploader.complete` joins them there and renames the result, which is on
+disk, to its path in one step; so the base and the path are on one volume. Where a store can concat
+(HDFS), joining moves no data.
 
 Notes
 -----
@@ -19,9 +20,9 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from . import paths
+from . import capabilities, paths
 from .builder import Rename
-from .errors import PathIsDirectoryError, attach
+from .errors import LeaseLostError, PathIsDirectoryError, attach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +42,33 @@ _JOINED = "joined"
 _COPY_BYTES = 1 << 20
 
 
-class MultipartUploader:
+class UploaderBelow:
+    """What every uploader is: of a directory, and nothing that would have to be closed."""
+
+    def __init__(self, filesystem: FileSystem, base: str) -> None:
+        self._filesystem = filesystem
+        self.base = base
+
+    def close(self) -> None:
+        """Release nothing: uploads that have not ended go on. Hadoop has it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.base!r}>"
+
+    def _resolve(self, path: StrPath) -> str:
+        resolved = self._filesystem._resolve_to_change(path)
+        if resolved == self.base or not paths.is_under(resolved, self.base):
+            raise ValueError(f"{resolved!r} is not below {self.base!r}")
+        return resolved
+
+
+class MultipartUploader(UploaderBelow):
     """Uploads files below a directory in parts. Thread-safe, and nothing is kept in memory.
 
     An upload is known by opaque bytes, and so is a part: they can be stored, and used by another
@@ -55,8 +82,7 @@ class MultipartUploader:
     """
 
     def __init__(self, filesystem: FileSystem, base: str) -> None:
-        self._filesystem = filesystem
-        self.base = base
+        super().__init__(filesystem, base)
         self._collector = paths.child(base, COLLECTOR)
 
     # --- one upload ---
@@ -130,6 +156,8 @@ class MultipartUploader:
         try:
             with out:
                 length = _copy(data, out)
+                if self._concatenates():
+                    out.hsync()
         except BaseException as failure:
             try:
                 self._filesystem.delete(part)
@@ -165,7 +193,8 @@ class MultipartUploader:
         PathIsDirectoryError
             A directory is in the way. The upload goes on.
         OSError
-            The store failed. The path is as it was.
+            The store failed. The path is as it was; where joining moves no data, the parts are
+            gone if that was after they were joined.
 
         Notes
         -----
@@ -177,7 +206,10 @@ class MultipartUploader:
         self._refuse_directory(resolved)
         joined = paths.child(directory, f"{_JOINED}.{uuid.uuid4().hex}")
         try:
-            self._join(directory, chosen, joined)
+            try:
+                self._join(directory, chosen, joined)
+            except LeaseLostError as lost:  # another has completed it, and removed the directory
+                raise _unknown_upload(paths.basename(directory), resolved) from lost
             self._filesystem.mkdirs(paths.parent(resolved))
             status = self._filesystem.get_file_status(joined)
             self._publish(directory, joined, resolved)
@@ -226,25 +258,7 @@ class MultipartUploader:
                     found.append((name.encode("ascii"), self._target(status.path, name)))
         return sorted(found)
 
-    def close(self) -> None:
-        """Release nothing: uploads that have not ended go on. Hadoop has it."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<hflush.multipart.{type(self).__name__} {self.base!r}>"
-
     # --- how ---
-
-    def _resolve(self, path: StrPath) -> str:
-        resolved = self._filesystem._resolve_to_change(path)
-        if resolved == self.base or not paths.is_under(resolved, self.base):
-            raise ValueError(f"{resolved!r} is not below {self.base!r}")
-        return resolved
 
     def _refuse_directory(self, path: str) -> None:
         if self._filesystem.is_directory(path):
@@ -276,15 +290,28 @@ class MultipartUploader:
         """Create a file in the directory of an upload: if that is gone, so is the upload."""
         return self._filesystem.create(path, overwrite=False, recursive=False)
 
+    def _concatenates(self) -> bool:
+        return self._filesystem.has_path_capability(self.base, capabilities.CONCAT)
+
     def _join(self, directory: str, parts: list[tuple[str, int]], joined: str) -> None:
+        if self._concatenates():
+            self._concatenate(directory, parts, joined)
+            return
         with self._create(joined) as out:
             for name, length in parts:
                 with self._filesystem.open(paths.child(directory, name)) as part:
                     copied = _copy(part, out)
-                if copied != length:
-                    message = f"part {name} has {copied} bytes, not the {length} that were put"
-                    raise OSError(errno.EIO, message, joined)
+                _check_length(name, copied, length, joined)
             out.hsync()
+
+    def _concatenate(self, directory: str, parts: list[tuple[str, int]], joined: str) -> None:
+        for name, length in parts:
+            found = self._filesystem.get_file_status(paths.child(directory, name)).length
+            _check_length(name, found, length, joined)
+        self._create(joined).close()
+        # An empty file cannot be a source of concat.
+        if filled := [paths.child(directory, name) for name, length in parts if length]:
+            self._filesystem.concat(joined, filled)
 
     def _publish(self, directory: str, joined: str, path: str) -> None:
         """Rename to the path; of several that complete one upload at once, one may."""
@@ -356,6 +383,12 @@ def _part(text: str) -> tuple[str, int]:
     if not (number.isdecimal() and len(identity) == 32 and identity.isalnum()):
         raise ValueError(f"not a part: {text!r}")
     return name, length
+
+
+def _check_length(name: str, found: int, put: int, path: str) -> None:
+    if found != put:
+        message = f"part {name} has {found} bytes, not the {put} that were put"
+        raise OSError(errno.EIO, message, path)
 
 
 def _copy(data: Buffer | BinaryIO, out: FSDataOutputStream) -> int:

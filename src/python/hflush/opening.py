@@ -37,7 +37,8 @@ def create(
     Parameters
     ----------
     url : str or os.PathLike
-        ``/a/b``, ``file:///a/b``, ``file+crc:///a/b``; without a scheme ``fs.defaultFS`` decides.
+        ``/a/b``, ``file:///a/b``, ``file+crc:///a/b``, ``hdfs://host:port/a/b``,
+        ``hdfs://service/a/b``, ``s3://bucket/a/b``; without a scheme ``fs.defaultFS`` decides.
     overwrite : bool
         Replace a file that exists; False is an atomic check.
     conf : mapping, optional

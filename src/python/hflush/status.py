@@ -60,24 +60,30 @@ class FileStatus(_Record):
     permission : int
         The mode bits, at most 0o7777.
     file_id : tuple of int, or None
-        What stays the same under rename: (device, inode) of local files.
+        What stays the same under rename: (device, inode) of local files, (inode,) of hdfs.
     etag : str or None
         Of object stores.
-    is_encrypted : bool
-        Whether the store keeps it encrypted.
+    is_encrypted, is_erasure_coded, has_acl : bool
+        Whether the store keeps it encrypted, or in stripes with parity; whether more than the
+        mode bits decides who may what.
+    block_locations : tuple of BlockLocation, or None
+        Where its blocks are: only of :meth:`hflush.FileSystem.list_located_status`.
 
     Notes
     -----
-    Equal if everything but the access time is equal; hashed by path.
+    Equal if everything but access time and locations is equal; hashed by path.
     """
 
     __slots__ = (
         "access_time_ns",
+        "block_locations",
         "block_size",
         "etag",
         "file_id",
         "group",
+        "has_acl",
         "is_encrypted",
+        "is_erasure_coded",
         "kind",
         "length",
         "modification_time_ns",
@@ -100,9 +106,12 @@ class FileStatus(_Record):
         owner: str = "",
         group: str = "",
         permission: int = 0o644,
-        file_id: tuple[int, int] | None = None,
+        file_id: tuple[int, ...] | None = None,
         etag: str | None = None,
         is_encrypted: bool = False,
+        is_erasure_coded: bool = False,
+        has_acl: bool = False,
+        block_locations: tuple[BlockLocation, ...] | None = None,
     ) -> None:
         self.path = path
         self.kind = kind
@@ -117,6 +126,9 @@ class FileStatus(_Record):
         self.file_id = file_id
         self.etag = etag
         self.is_encrypted = is_encrypted
+        self.is_erasure_coded = is_erasure_coded
+        self.has_acl = has_acl
+        self.block_locations = block_locations
 
     @property
     def name(self) -> str:
@@ -149,10 +161,13 @@ class FileStatus(_Record):
         return self.access_time_ns // 1_000_000
 
     def _fields(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__ if name != "access_time_ns")
+        return tuple(getattr(self, name) for name in self.__slots__ if name not in _NOT_COMPARED)
 
     def __hash__(self) -> int:
         return hash(self.path)
+
+
+_NOT_COMPARED = frozenset(("access_time_ns", "block_locations"))
 
 
 class FsStatus(_Record):
@@ -183,17 +198,35 @@ class ContentSummary(_Record):
         How many; special files count as files.
     space_consumed : int
         Bytes of all copies.
+    quota, space_quota : int
+        How many files and directories, and how many bytes of all copies, there may be; -1 where
+        nothing is set.
     """
 
-    __slots__ = ("directory_count", "file_count", "length", "space_consumed")
+    __slots__ = (
+        "directory_count",
+        "file_count",
+        "length",
+        "quota",
+        "space_consumed",
+        "space_quota",
+    )
 
     def __init__(
-        self, length: int, file_count: int, directory_count: int, space_consumed: int
+        self,
+        length: int,
+        file_count: int,
+        directory_count: int,
+        space_consumed: int,
+        quota: int = -1,
+        space_quota: int = -1,
     ) -> None:
         self.length = length
         self.file_count = file_count
         self.directory_count = directory_count
         self.space_consumed = space_consumed
+        self.quota = quota
+        self.space_quota = space_quota
 
 
 class BlockLocation(_Record):
@@ -204,18 +237,48 @@ class BlockLocation(_Record):
     offset, length : int
         Bytes.
     hosts, names : tuple of str
-        Host names, and the same with ports where there are any.
+        Host names, and addresses with ports where there are any.
+    topology_paths : tuple of str
+        The same with their place in the network, ``/rack/address:port``; empty where unknown.
+    cached_hosts : tuple of str
+        Those of the hosts that keep it in memory.
+    storage_types : tuple of str
+        On what they keep it: ``DISK``, ``SSD``, ``ARCHIVE``, …; empty where unknown.
+    is_corrupt : bool
+        No good copy is known.
     """
 
-    __slots__ = ("hosts", "length", "names", "offset")
+    __slots__ = (
+        "cached_hosts",
+        "hosts",
+        "is_corrupt",
+        "length",
+        "names",
+        "offset",
+        "storage_types",
+        "topology_paths",
+    )
 
     def __init__(
-        self, offset: int, length: int, hosts: tuple[str, ...], names: tuple[str, ...]
+        self,
+        offset: int,
+        length: int,
+        hosts: tuple[str, ...],
+        names: tuple[str, ...],
+        *,
+        topology_paths: tuple[str, ...] = (),
+        cached_hosts: tuple[str, ...] = (),
+        storage_types: tuple[str, ...] = (),
+        is_corrupt: bool = False,
     ) -> None:
         self.offset = offset
         self.length = length
         self.hosts = hosts
         self.names = names
+        self.topology_paths = topology_paths
+        self.cached_hosts = cached_hosts
+        self.storage_types = storage_types
+        self.is_corrupt = is_corrupt
 
 
 class FsServerDefaults(_Record):
@@ -229,14 +292,20 @@ class FsServerDefaults(_Record):
         Copies.
     checksum_type : str
         ``CRC32``, ``CRC32C`` or ``NULL``.
+    encrypt_data_transfer : bool
+        Whether data travels encrypted.
+    trash_interval : int
+        Minutes after which the store empties the trash; 0: it does not.
     """
 
     __slots__ = (
         "block_size",
         "bytes_per_checksum",
         "checksum_type",
+        "encrypt_data_transfer",
         "file_buffer_size",
         "replication",
+        "trash_interval",
         "write_packet_size",
     )
 
@@ -249,6 +318,8 @@ class FsServerDefaults(_Record):
         file_buffer_size: int,
         replication: int,
         checksum_type: str,
+        encrypt_data_transfer: bool = False,
+        trash_interval: int = 0,
     ) -> None:
         self.block_size = block_size
         self.bytes_per_checksum = bytes_per_checksum
@@ -256,6 +327,8 @@ class FsServerDefaults(_Record):
         self.file_buffer_size = file_buffer_size
         self.replication = replication
         self.checksum_type = checksum_type
+        self.encrypt_data_transfer = encrypt_data_transfer
+        self.trash_interval = trash_interval
 
 
 class FileChecksum(_Record):
@@ -264,9 +337,10 @@ class FileChecksum(_Record):
     Attributes
     ----------
     algorithm : str
-        ``COMPOSITE-CRC32`` (the CRC-32 of the whole content), …
+        ``COMPOSITE-CRC32`` (the CRC-32 of the whole content), ``MD5-of-0MD5-of-512CRC32C`` (hdfs:
+        depends on block and chunk sizes), …
     value : bytes
-        Big-endian.
+        Big-endian, as Hadoop's: the MD5 form has bytes per sum (4), sums per block (8), MD5 (16).
     """
 
     __slots__ = ("algorithm", "value")

@@ -7,6 +7,7 @@ import io
 import operator
 import os
 import threading
+import time
 import warnings
 
 from . import _core
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Executor, Future
     from types import TracebackType
-    from typing import NoReturn
+    from typing import NoReturn, TypeAlias
 
     from typing_extensions import Buffer, Self
 
     from .filesystem import FileSystem
+
+    NativeFile: TypeAlias = "_core.InputFile | _core.HdfsInputFile | _core.S3InputFile"
 
 __all__ = ["AbortResult", "FSDataInputStream", "FSDataOutputStream"]
 
@@ -342,7 +345,14 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         return live(self._flat_statistics)
 
     def _flat_statistics(self) -> dict[str, int]:
-        return self.statistics_()
+        flat = self.statistics_()
+        for name, count in self._own_statistics().items():
+            flat[name] = flat.get(name, 0) + count
+        return flat
+
+    def _own_statistics(self) -> dict[str, int]:
+        """Return what is counted here, and not by the core."""
+        return {}
 
     def __repr__(self) -> str:
         return (
@@ -378,6 +388,54 @@ class UnbufferedOutputStream(FSDataOutputStream):
         """Append and flush."""
         super().write_byte(value)
         self.flush()
+
+
+class ReportingOutputStream(FSDataOutputStream):
+    """Calls the program's `progress` now and then: after a call, and while one waits for a store.
+
+    It is called without any lock held, by the thread that uses the stream, about 20 times a second
+    at most. What it raises ends the call; the stream is as after an interrupt.
+    """
+
+    __slots__ = ("_next", "_progress")
+    _next: float
+    _progress: Callable[[], None]
+
+    def _report_to(self, progress: Callable[[], None]) -> None:
+        self._progress = progress
+        self._next = 0.0
+
+    def _report(self) -> None:
+        """Call it if it is due. The core does so while a call waits."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _REPORT_INTERVAL_S
+            self._progress()
+
+    def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
+        """Append and report."""
+        written = super().write(b, off, len)
+        self._report()
+        return written
+
+    def hflush(self) -> None:
+        """Make visible and report."""
+        super().hflush()
+        self._report()
+
+    def hsync(self) -> None:
+        """Make durable and report."""
+        super().hsync()
+        self._report()
+
+
+_REPORT_INTERVAL_S = 0.05
+
+
+class UnbufferedReportingOutputStream(UnbufferedOutputStream, ReportingOutputStream):
+    """Both."""
+
+    __slots__ = ()
 
 
 class DowngradedOutputStream(FSDataOutputStream):
@@ -425,11 +483,8 @@ class DowngradedOutputStream(FSDataOutputStream):
                 stacklevel=3,
             )
 
-    def _flat_statistics(self) -> dict[str, int]:
-        flat = super()._flat_statistics()
-        for name, count in self._downgraded.items():
-            flat[name] = flat.get(name, 0) + count
-        return flat
+    def _own_statistics(self) -> dict[str, int]:
+        return self._downgraded
 
 
 class UnbufferedDowngradedOutputStream(UnbufferedOutputStream, DowngradedOutputStream):
@@ -468,7 +523,7 @@ class _Source(io.RawIOBase):
 
     mode = "rb"
 
-    def __init__(self, file: _core.InputFile, name: str, path: str, bounded: bool) -> None:
+    def __init__(self, file: NativeFile, name: str, path: str, bounded: bool) -> None:
         self.file = file
         self.name = name
         self.path = path
@@ -488,8 +543,8 @@ class _Source(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        if self.file.verified:
-            raise unsupported("fileno", "a stream that verifies checksums", self.path)
+        if not isinstance(self.file, _core.InputFile) or self.file.verified:
+            raise unsupported("fileno", "a stream that is no local file as it is", self.path)
         return self.file.fileno()
 
     def close(self) -> None:
@@ -575,7 +630,7 @@ class FSDataInputStream(io.BufferedReader):
     def __init__(
         self,
         filesystem: FileSystem,
-        file: _core.InputFile,
+        file: NativeFile,
         name: str,
         path: str,
         *,
@@ -657,17 +712,21 @@ class FSDataInputStream(io.BufferedReader):
         Returns
         -------
         int
-            The new position in bytes. On a closed stream nothing happens and `target` is returned
-            (``supports-seek-on-closed-file``).
+            The new position in bytes. On a closed stream nothing happens and `target` is returned,
+            where the store declares ``supports-seek-on-closed-file``.
 
         Raises
         ------
         SeekError
             The position is negative, or past the end where the store refuses that
             (``rejects-seek-past-eof``). The position is unchanged.
+        StreamClosedError
+            The stream is closed, and the store does not declare that.
         """
         if self.closed:
-            return target
+            if self._filesystem._fixed_options()["supports-seek-on-closed-file"]:
+                return target
+            raise self._closed_error("seek")
         position = super().tell() if whence == os.SEEK_CUR else 0
         return super().seek(self.raw.target(target, whence, position))
 
@@ -829,14 +888,17 @@ class FSDataInputStream(io.BufferedReader):
         ``stream_read_bytes`` counts the bytes fetched from the store for any kind of read, those
         read ahead included; seeking fetches nothing.
         """
-        return live(self.raw.counters.snapshot)
+        return live(self._flat_statistics)
+
+    def _flat_statistics(self) -> dict[str, int]:
+        return self.raw.counters.snapshot()
 
     def _check_open(self) -> None:
         if self.closed:
             raise self._closed_error()
 
-    def _closed_error(self) -> StreamClosedError:
-        return StreamClosedError(errno.EBADF, "read: stream is closed", self.path)
+    def _closed_error(self, operation: str = "read") -> StreamClosedError:
+        return StreamClosedError(errno.EBADF, f"{operation}: stream is closed", self.path)
 
     def _translated(self, error: ValueError) -> ValueError:
         """Return io's own complaint about a closed file as ours, and anything else as it is."""

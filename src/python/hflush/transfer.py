@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 
+from .capabilities import ABORTABLE
 from .paths import basename, child, parent
 
 TYPE_CHECKING = False
@@ -87,6 +88,7 @@ def _copy_file(
                 while count := reader.readinto(buffer):
                     writer.write(buffer[:count])
         except BaseException:
-            with contextlib.suppress(OSError):  # half a file is of no use; why, is being raised
-                target.delete(target_path)
+            if not writer.has_capability(ABORTABLE):  # else what was there before is there still
+                with contextlib.suppress(OSError):  # half a file is of no use; why, is being raised
+                    target.delete(target_path)
             raise

@@ -35,5 +35,27 @@ TEST_CASE("idle memory is bounded; buffers are aligned") {
   CHECK(pool.cached_bytes() == 100);
 }
 
+TEST_CASE("a reservation lets more stay, and its end frees that") {
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20U;
+  BufferPool pool(150);
+  const auto use_two = [&pool] {
+    const Buffer a = pool.take(kMegabyte);
+    const Buffer b = pool.take(kMegabyte);
+    a.data()[kMegabyte - 1] = std::byte{1};
+  };
+  use_two();
+  CHECK(pool.cached_bytes() == 0);
+  {
+    const BufferPool::Reservation reservation(pool, 2 * kMegabyte);
+    use_two();
+    CHECK(pool.cached_bytes() == 2 * kMegabyte);
+    {
+      const BufferPool::Reservation another(pool, kMegabyte);
+    }
+    CHECK(pool.cached_bytes() == 2 * kMegabyte);
+  }
+  CHECK(pool.cached_bytes() == 0);
+}
+
 }  // namespace
 }  // namespace hflush

@@ -42,8 +42,18 @@ std::vector<std::byte> assemble(const Geometry& geometry, const std::vector<Pack
     } else {
       CHECK(packet.sums().empty());
     }
+    if (geometry.has_chunks()) {
+      std::uint64_t into_block = packet.offset() - geometry.block_start;
+      if (geometry.block_bytes != 0) into_block %= geometry.block_bytes;
+      const std::size_t into_chunk = into_block % geometry.bytes_per_checksum;
+      if (into_chunk != 0) {
+        CHECK(packet.data().size() <= geometry.bytes_per_checksum - into_chunk);
+      }
+    }
     if (geometry.block_bytes != 0) {
-      CHECK(packet.offset() / geometry.block_bytes == (packet.end() - 1) / geometry.block_bytes);
+      const std::uint64_t begin = packet.offset() - geometry.block_start;
+      const std::uint64_t last = packet.end() - 1 - geometry.block_start;
+      CHECK(begin / geometry.block_bytes == last / geometry.block_bytes);
     }
   }
   return file;
@@ -52,9 +62,12 @@ std::vector<std::byte> assemble(const Geometry& geometry, const std::vector<Pack
 TEST_CASE("any split of the input gives the same file") {
   BufferPool pool(1 << 20);
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): a fixed seed on purpose
-  for (const crc::Kind kind : {crc::Kind::kNone, crc::Kind::kCrc32, crc::Kind::kCrc32c}) {
+  const auto no_chunks = small_geometry(crc::Kind::kNone, 0, 8192);
+  const auto no_sums = small_geometry(crc::Kind::kNone, 512, 8192);
+  const auto crc32 = small_geometry(crc::Kind::kCrc32, 512, 8192);
+  const auto crc32c = small_geometry(crc::Kind::kCrc32c, 512, 8192);
+  for (Geometry geometry : {no_chunks, no_sums, crc32, crc32c}) {
     for (int round = 0; round < 200; ++round) {
-      Geometry geometry = small_geometry(kind, 512, 8192);
       geometry.block_bytes = round % 3 == 0 ? 20480 : 0;
       Packetizer packetizer(geometry, pool);
       const auto data = pattern(std::uniform_int_distribution<std::size_t>(0, 60000)(random));
@@ -116,9 +129,45 @@ TEST_CASE("HDFS-13: a partial chunk cut by a flush comes again, extended") {
   CHECK(assemble(small_geometry(crc::Kind::kCrc32c), sealed) == rest);
 }
 
+TEST_CASE("HDFS-13: chunks without sums are cut and come again like those with sums") {
+  BufferPool pool(0);
+  const Geometry geometry = small_geometry(crc::Kind::kNone);
+  Packetizer packetizer(geometry, pool);
+  std::vector<Packet> sealed;
+  const auto data = pattern(40);
+  packetizer.append({data.data(), 10}, sealed);
+  CHECK(packetizer.position_after(Cut::kWholeChunks) == 8);
+  packetizer.cut(Cut::kEverything, sealed);
+  packetizer.append({data.data() + 10, 30}, sealed);
+  REQUIRE(sealed.size() == 2);
+  CHECK(sealed[0].end() == 10);
+  CHECK(sealed[1].offset() == 8);
+  CHECK(sealed[1].end() == 40);
+  CHECK(sealed[1].sums().empty());
+  CHECK(assemble(geometry, sealed) == data);
+}
+
+TEST_CASE("without chunks a packet ends anywhere, and nothing comes again") {
+  BufferPool pool(0);
+  const Geometry geometry = small_geometry(crc::Kind::kNone, 0);
+  Packetizer packetizer(geometry, pool);
+  std::vector<Packet> sealed;
+  const auto data = pattern(42);
+  packetizer.append({data.data(), 10}, sealed);
+  CHECK(packetizer.position_after(Cut::kWholeChunks) == 10);
+  packetizer.cut(Cut::kWholeChunks, sealed);
+  packetizer.append({data.data() + 10, 32}, sealed);
+  REQUIRE(sealed.size() == 2);
+  CHECK(sealed[1].offset() == 10);
+  CHECK(sealed[1].end() == 42);
+  CHECK(assemble(geometry, sealed) == data);
+}
+
 TEST_CASE("an append inside a chunk ends that chunk with its first packet") {
   BufferPool pool(0);
-  Geometry geometry = small_geometry(crc::Kind::kCrc32c);
+  Geometry geometry;
+  SUBCASE("with sums") { geometry = small_geometry(crc::Kind::kCrc32c); }
+  SUBCASE("without") { geometry = small_geometry(crc::Kind::kNone); }
   geometry.start = 21;
   Packetizer packetizer(geometry, pool);
   std::vector<Packet> sealed;
@@ -128,6 +177,43 @@ TEST_CASE("an append inside a chunk ends that chunk with its first packet") {
   CHECK(sealed[0].data().size() == 3);
   CHECK(sealed[1].offset() == 24);
   CHECK(assemble(geometry, sealed) == pattern(60));
+}
+
+TEST_CASE("blocks and chunks are counted from where the block begins, not from the file's start") {
+  BufferPool pool(0);
+  Geometry geometry = small_geometry(crc::Kind::kCrc32c);
+  geometry.block_bytes = 40;
+  SUBCASE("a new block behind a short one") { geometry.block_start = geometry.start = 21; }
+  SUBCASE("inside a chunk of a block behind a short one") {
+    geometry.block_start = 21;
+    geometry.start = 32;
+  }
+  SUBCASE("at the end of a chunk") {
+    geometry.block_start = 21;
+    geometry.start = 37;
+  }
+  SUBCASE("a chunk before the block's end") {
+    geometry.block_start = 3;
+    geometry.start = 40;
+  }
+  CAPTURE(geometry.start);
+  Packetizer packetizer(geometry, pool);
+  std::vector<Packet> sealed;
+  const auto data = pattern(130);
+  for (const std::byte& one : data) {
+    packetizer.append({&one, 1}, sealed);
+    if (packetizer.position() % 11 == 0) packetizer.cut(Cut::kEverything, sealed);
+  }
+  packetizer.cut(Cut::kFinal, sealed);
+  CHECK(assemble(geometry, sealed) == data);
+  bool aligned = false;
+  for (const Packet& packet : sealed) {
+    const std::uint64_t into_block = (packet.offset() - geometry.block_start) % 40;
+    const std::uint64_t into_chunk = into_block % 8;
+    if (aligned) CHECK(into_chunk == 0);
+    if (into_chunk != 0) CHECK(packet.data().size() <= 8 - into_chunk);
+    aligned = aligned || (packet.end() - geometry.block_start) % 8 == 0;
+  }
 }
 
 TEST_CASE("a wire header fits in front of sums and data, in one run of memory") {
@@ -160,11 +246,16 @@ TEST_CASE("geometry: defaults around odd chunk sizes are valid") {
     CHECK(Geometry::with_checksums(crc::Kind::kCrc32, chunk).valid());
   }
   CHECK(Geometry{}.valid());
-  Geometry ragged = small_geometry(crc::Kind::kCrc32c, 8, 30);
-  CHECK_FALSE(ragged.valid());
+  CHECK_FALSE(small_geometry(crc::Kind::kCrc32c, 8, 30).valid());
+  CHECK_FALSE(small_geometry(crc::Kind::kNone, 8, 30).valid());
+  CHECK_FALSE(small_geometry(crc::Kind::kCrc32c, 0).valid());
+  CHECK(small_geometry(crc::Kind::kNone, 0, 30).valid());
   Geometry ragged_block = small_geometry(crc::Kind::kCrc32c);
   ragged_block.block_bytes = 100;
   CHECK_FALSE(ragged_block.valid());
+  Geometry later_block = small_geometry(crc::Kind::kCrc32c);
+  later_block.block_start = 1;
+  CHECK_FALSE(later_block.valid());
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct Store {
   CondVar changed;
   std::vector<std::byte> file HFLUSH_GUARDED_BY(mutex);
   int puts HFLUSH_GUARDED_BY(mutex) = 0;
+  int tails HFLUSH_GUARDED_BY(mutex) = 0;  // offered
   std::vector<stream::Level> syncs HFLUSH_GUARDED_BY(mutex);
   int finishes HFLUSH_GUARDED_BY(mutex) = 0;
   int abandons HFLUSH_GUARDED_BY(mutex) = 0;
@@ -58,6 +59,7 @@ class RecordingSink final : public stream::Sink {
     {
       MutexLock lock(store_.mutex);
       ++store_.puts;
+      if (!tail.empty()) ++store_.tails;
       for (const stream::Packet& packet : packets) {
         store_.file.resize(packet.offset() - store_.geometry.start);  // a replayed chunk overlaps
         store_.file.insert(store_.file.end(), packet.data().begin(), packet.data().end());

@@ -1,5 +1,7 @@
 #include "hflush/base/buffer_pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -9,11 +11,25 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line
 
+constexpr std::size_t kLarge = std::size_t{256} << 10U;
+
 std::byte* allocate(std::size_t size_bytes) {
-  return static_cast<std::byte*>(::operator new(size_bytes, kAlignment));
+  if (size_bytes < kLarge) {
+    return static_cast<std::byte*>(::operator new(size_bytes, kAlignment));
+  }
+  void* pages =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(pages);
 }
 
-void deallocate(std::byte* data) noexcept { ::operator delete(data, kAlignment); }
+void deallocate(std::byte* data, std::size_t size_bytes) noexcept {
+  if (size_bytes < kLarge) {
+    ::operator delete(data, kAlignment);
+  } else {
+    munmap(data, size_bytes);
+  }
+}
 
 }  // namespace
 
@@ -33,9 +49,16 @@ Buffer::~Buffer() {
   if (data_ != nullptr) pool_->give_back(data_, size_);
 }
 
+BufferPool::Reservation::Reservation(BufferPool& pool, std::size_t bytes)
+    : pool_(pool), bytes_(bytes) {
+  pool_.reserve(bytes_);
+}
+
+BufferPool::Reservation::~Reservation() { pool_.unreserve(bytes_); }
+
 BufferPool::~BufferPool() {
   for (Shelf& shelf : shelves_) {
-    for (std::byte* data : shelf.free) deallocate(data);
+    for (std::byte* data : shelf.free) deallocate(data, shelf.size_bytes);
   }
 }
 
@@ -58,7 +81,7 @@ Buffer BufferPool::take(std::size_t size_bytes) {
 }
 
 void BufferPool::give_back(std::byte* data, std::size_t size_bytes) noexcept {
-  if (!keep(data, size_bytes)) deallocate(data);
+  if (!keep(data, size_bytes)) deallocate(data, size_bytes);
 }
 
 bool BufferPool::keep(std::byte* data, std::size_t size_bytes) noexcept try {
@@ -71,6 +94,23 @@ bool BufferPool::keep(std::byte* data, std::size_t size_bytes) noexcept try {
   return true;
 } catch (const std::bad_alloc&) {
   return false;  // no room even to remember it
+}
+
+void BufferPool::reserve(std::size_t bytes) {
+  MutexLock lock(mutex_);
+  max_cached_bytes_ += bytes;
+}
+
+void BufferPool::unreserve(std::size_t bytes) noexcept {
+  MutexLock lock(mutex_);
+  max_cached_bytes_ -= bytes;
+  for (Shelf& shelf : shelves_) {
+    while (cached_bytes_ > max_cached_bytes_ && !shelf.free.empty()) {
+      deallocate(shelf.free.back(), shelf.size_bytes);
+      shelf.free.pop_back();
+      cached_bytes_ -= shelf.size_bytes;
+    }
+  }
 }
 
 std::size_t BufferPool::cached_bytes() const {

@@ -1,9 +1,11 @@
 // BufferPool: recycled memory for packets, so that a steady stream allocates nothing.
 //
 // Thread-safe. take() never blocks: when nothing fits it allocates. What comes back is kept for the
-// next taker up to `max_cached_bytes` and freed beyond that, so idle memory is bounded; memory in
-// use is bounded by the windows of the streams that hold it. Last in, first out: the buffer handed
-// out is the one most likely to be in the cache. Buffers must not outlive their pool.
+// next taker up to `max_cached_bytes`, and as much more as open streams have reserved, and freed
+// beyond that, so idle memory is bounded; memory in use is bounded by the windows of the streams
+// that hold it. Last in, first out: the buffer handed out is the one most likely to be in the
+// cache. Large buffers are pages of their own: freed ones are the system's again, and leave no
+// holes in the heap. Buffers and reservations must not outlive their pool.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +42,20 @@ class Buffer {
 
 class BufferPool {
  public:
+  // Lets the pool keep so many bytes more for as long as it exists: what a stream with a large
+  // window gives back it takes again soon.
+  class Reservation {
+   public:
+    Reservation(BufferPool& pool, std::size_t bytes);
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
+    ~Reservation();
+
+   private:
+    BufferPool& pool_;
+    const std::size_t bytes_;
+  };
+
   explicit BufferPool(std::size_t max_cached_bytes) : max_cached_bytes_(max_cached_bytes) {}
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
@@ -59,11 +75,12 @@ class BufferPool {
 
   void give_back(std::byte* data, std::size_t size_bytes) noexcept;
   bool keep(std::byte* data, std::size_t size_bytes) noexcept;
+  void reserve(std::size_t bytes) HFLUSH_EXCLUDES(mutex_);
+  void unreserve(std::size_t bytes) noexcept HFLUSH_EXCLUDES(mutex_);
   Shelf* find_shelf_locked(std::size_t size_bytes) HFLUSH_REQUIRES(mutex_);
 
-  const std::size_t max_cached_bytes_;
-
   mutable Mutex mutex_;
+  std::size_t max_cached_bytes_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<Shelf> shelves_ HFLUSH_GUARDED_BY(mutex_);
   std::size_t cached_bytes_ HFLUSH_GUARDED_BY(mutex_) = 0;
 };

@@ -70,6 +70,14 @@ std::string_view to_string(StatusCode code) noexcept {
       return "unsupported";
     case StatusCode::kChecksum:
       return "checksum error";
+    case StatusCode::kLeaseHeld:
+      return "lease held";
+    case StatusCode::kLeaseHeldExists:
+      return "already exists and lease held";
+    case StatusCode::kLeaseLost:
+      return "lease lost";
+    case StatusCode::kPreconditionFailed:
+      return "precondition failed";
     case StatusCode::kTimedOut:
       return "timed out";
     case StatusCode::kInterrupted:
@@ -86,7 +94,7 @@ std::string_view to_string(StatusCode code) noexcept {
 
 Status::Status(StatusCode code, std::string message, std::string path, int error_number)
     : failure_(std::make_shared<const Failure>(
-          Failure{code, error_number, std::move(message), std::move(path), {}, {}, {}})) {}
+          Failure{code, error_number, std::move(message), std::move(path), {}, {}, {}, {}})) {}
 
 Status Status::from_errno(int error_number, std::string_view operation, std::string path) {
   std::string message(operation);
@@ -103,6 +111,10 @@ const std::string& Status::path() const noexcept { return failure_ ? failure_->p
 
 const ChecksumMismatch* Status::checksum_mismatch() const noexcept {
   return failure_ ? failure_->mismatch.get() : nullptr;
+}
+
+const std::string& Status::remote_class() const noexcept {
+  return failure_ ? failure_->remote_class : kEmpty;
 }
 
 const Status* Status::cause() const noexcept { return failure_ ? failure_->cause.get() : nullptr; }
@@ -136,6 +148,13 @@ Status Status::with_mismatch(ChecksumMismatch mismatch) const {
   if (ok()) return *this;
   Failure changed = *failure_;
   changed.mismatch = std::make_shared<const ChecksumMismatch>(mismatch);
+  return Status(std::make_shared<const Failure>(std::move(changed)));
+}
+
+Status Status::with_remote_class(std::string name) const {
+  if (ok()) return *this;
+  Failure changed = *failure_;
+  changed.remote_class = std::move(name);
   return Status(std::make_shared<const Failure>(std::move(changed)));
 }
 

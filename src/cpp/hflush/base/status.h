@@ -34,6 +34,10 @@ enum class StatusCode : std::uint8_t {
   kClosed,              // the stream is not open any more
   kUnsupported,         // this store cannot do that
   kChecksum,            // stored bytes do not match their checksum
+  kLeaseHeld,           // another client is writing the file: EBUSY
+  kLeaseHeldExists,     // a file to be created anew exists, and is being written
+  kLeaseLost,           // this client does not hold the file open any more: ESTALE
+  kPreconditionFailed,  // the file is not the one that the caller meant: ESTALE
   kTimedOut,            // a deadline passed
   kInterrupted,         // the wait was interrupted; nothing is broken
   kForked,              // the object belongs to the parent process
@@ -65,6 +69,8 @@ class [[nodiscard]] Status {
   const std::string& message() const noexcept;
   const std::string& path() const noexcept;
   const ChecksumMismatch* checksum_mismatch() const noexcept;
+  // The class of the exception that a Hadoop server answered with; empty if none did.
+  const std::string& remote_class() const noexcept;
   // What made this failure happen, if it was another failure (FAIL-13).
   const Status* cause() const noexcept;
   // Failures that happened beside this one (CLOSE-9).
@@ -74,6 +80,7 @@ class [[nodiscard]] Status {
   [[nodiscard]] Status with_cause(Status cause) const;
   [[nodiscard]] Status with_other(Status other) const;
   [[nodiscard]] Status with_mismatch(ChecksumMismatch mismatch) const;
+  [[nodiscard]] Status with_remote_class(std::string name) const;
 
   std::string to_string() const;
 
@@ -86,6 +93,7 @@ class [[nodiscard]] Status {
     int error_number;
     std::string message;
     std::string path;
+    std::string remote_class;
     std::shared_ptr<const ChecksumMismatch> mismatch;
     std::shared_ptr<const Status> cause;
     std::vector<Status> others;

@@ -17,4 +17,12 @@ class Clock {
 // The monotonic clock of the machine.
 const Clock& steady_clock() noexcept;
 
+// For every wait that takes a timeout: no limit.
+inline constexpr Duration kNoTimeout = Duration::max();
+
+// When a wait that starts `now` ends; the last of all times for kNoTimeout.
+constexpr TimePoint deadline_after(TimePoint now, Duration timeout) noexcept {
+  return timeout < TimePoint::max() - now ? now + timeout : TimePoint::max();
+}
+
 }  // namespace hflush::env

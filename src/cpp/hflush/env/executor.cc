@@ -1,31 +1,13 @@
 #include "hflush/env/executor.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <system_error>
 #include <utility>
 
+#include "hflush/env/blocked_signals.h"
+
 namespace hflush::env {
-namespace {
-
-// Signals are for the interpreter's threads: a worker blocks them all while it is created.
-class BlockedSignals {
- public:
-  BlockedSignals() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &previous_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t previous_;
-};
-
-}  // namespace
 
 bool WorkerPool::run(Task task) {
   MutexLock lock(mutex_);

@@ -18,8 +18,7 @@ class Executor {
   using Task = std::function<void()>;
 
   virtual ~Executor() = default;
-  // Runs `task` at once, on another thread. False if none is free: the caller does it. So no task
-  // ever waits for another one that is stuck.
+  // Takes `task` to run it on another thread; false if it cannot.
   virtual bool run(Task task) = 0;
 };
 
@@ -29,6 +28,8 @@ class WorkerPool final : public Executor {
   explicit WorkerPool(std::size_t max_threads) : max_threads_(max_threads) {}
   ~WorkerPool() override { stop(); }
 
+  // At once, or not at all: if no thread is free the caller does it. So no task ever waits for
+  // another one that is stuck.
   bool run(Task task) override;
   // Finishes what was taken, then joins every thread. Idempotent; run() answers false from here on.
   void stop();

@@ -24,11 +24,18 @@ Process& Process::current() {
   std::unique_ptr<Process> fresh(new Process);
   Process* expected = nullptr;
   if (!current_.compare_exchange_strong(expected, fresh.get())) return *expected;
-  // At exit the workers finish and end. The object stays: daemon threads may still use it.
-  std::atexit([] {
-    if (Process* ending = current_.load()) ending->executor_.stop();
-  });
+  // The object stays: daemon threads may still use it, and a lookup that hangs reports to it.
+  std::atexit(&Process::end);
   return *fresh.release();
+}
+
+void Process::end() noexcept {
+  Process* ending = current_.load();
+  if (ending == nullptr) return;
+  ending->resolver_.stop();
+  // The workers finish and end, then the loop to which they report.
+  ending->executor_.stop();
+  ending->loop_.stop();
 }
 
 unsigned usable_processors() noexcept {

@@ -7,9 +7,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "hflush/base/buffer_pool.h"
+#include "hflush/env/clock.h"
+#include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
+#include "hflush/env/resolver.h"
 
 namespace hflush::env {
 
@@ -24,9 +30,19 @@ class Process {
   }
 
   Executor& executor() noexcept { return executor_; }
+  // For lookups of names, and nothing else.
+  Executor& resolver() noexcept { return resolver_; }
   BufferPool& buffers() noexcept { return buffers_; }
+  // The one I/O thread of the process; it starts when there is something to do.
+  EventLoop& loop() noexcept { return loop_; }
+
+  // What exit does: ends the threads of the current one, if there is one. For exit handlers of
+  // whoever loads a library that cleans up at exit itself; registered after that library's, it runs
+  // before. Idempotent.
+  static void end() noexcept;
 
   static constexpr std::size_t kMaxWorkers = 4;
+  static constexpr std::size_t kMaxLookups = 4;
   static constexpr std::size_t kMaxCachedBytes = 8U << 20U;
 
  private:
@@ -36,8 +52,17 @@ class Process {
   static std::atomic<Process*> current_;
 
   BufferPool buffers_{kMaxCachedBytes};
-  WorkerPool executor_{kMaxWorkers};
+  EventLoop loop_{steady_clock()};
+  WorkerPool executor_{kMaxWorkers};  // ends before the loop, to which its tasks report
+  Resolver resolver_{kMaxLookups};
 };
+
+// In a forked child: lets something of the parent's go without its end, which would take locks that
+// no thread of this process will release. Without memory for that it ends all the same.
+template <typename T>
+void leave_to_parent(std::shared_ptr<T> held) noexcept {
+  if (held != nullptr) static_cast<void>(new (std::nothrow) std::shared_ptr<T>(std::move(held)));
+}
 
 // How many processors this process may use: 1 makes helping threads pointless.
 unsigned usable_processors() noexcept;

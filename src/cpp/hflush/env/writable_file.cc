@@ -62,16 +62,6 @@ class PosixFile final : public WritableFile {
   int descriptor_;
 };
 
-// Drops the first `count` bytes of `pieces`; returns the index of the first piece left.
-std::size_t advance(std::vector<ByteView>& pieces, std::size_t first, std::size_t count) {
-  while (first < pieces.size() && count >= pieces[first].size()) {
-    count -= pieces[first].size();
-    ++first;
-  }
-  if (count > 0) pieces[first] = pieces[first].subspan(count);
-  return first;
-}
-
 }  // namespace
 
 std::unique_ptr<WritableFile> make_posix_file(int descriptor) {
@@ -79,19 +69,19 @@ std::unique_ptr<WritableFile> make_posix_file(int descriptor) {
 }
 
 Status write_fully(WritableFile& file, std::span<const ByteView> pieces, const std::string& path) {
-  std::vector<ByteView> left;
-  left.reserve(pieces.size());
+  std::vector<ByteView> wanted;
+  wanted.reserve(pieces.size());
   for (const ByteView piece : pieces) {
-    if (!piece.empty()) left.push_back(piece);
+    if (!piece.empty()) wanted.push_back(piece);
   }
-  std::size_t first = 0;
+  std::span<ByteView> left(wanted);
   std::size_t done = 0;
-  while (first < left.size()) {
-    const std::size_t count = std::min(left.size() - first, WritableFile::kMaxPieces);
-    const std::ptrdiff_t written = file.write_some({left.data() + first, count});
+  while (!left.empty()) {
+    const std::size_t count = std::min(left.size(), WritableFile::kMaxPieces);
+    const std::ptrdiff_t written = file.write_some(left.first(count));
     if (written > 0) {
       done += static_cast<std::size_t>(written);
-      first = advance(left, first, static_cast<std::size_t>(written));
+      left = without_front(left, static_cast<std::size_t>(written));
       continue;
     }
     int error_number =
@@ -100,7 +90,7 @@ Status write_fully(WritableFile& file, std::span<const ByteView> pieces, const s
     if (error_number == EAGAIN) error_number = file.wait_writable();
     if (error_number != 0) {
       std::size_t rest = 0;
-      for (std::size_t i = first; i < left.size(); ++i) rest += left[i].size();
+      for (const ByteView piece : left) rest += piece.size();
       return Status::from_errno(error_number,
                                 "write of " + std::to_string(done + rest) + " bytes (" +
                                     std::to_string(done) + " written)",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "hflush/env/clock.h"
 #include "hflush/stream/sink.h"
@@ -14,6 +15,9 @@ namespace hflush::stream {
 
 class DurationStatistic {
  public:
+  static constexpr std::string_view kMin = ".min_ns";
+  static constexpr std::string_view kMax = ".max_ns";
+
   void add(env::Duration duration) noexcept {
     const std::int64_t ns = duration.count();
     min_ns_ = samples_ == 0 ? ns : std::min(min_ns_, ns);
@@ -26,8 +30,8 @@ class DurationStatistic {
     statistics[name + ".samples"] += samples_;
     statistics[name + ".sum_ns"] += sum_ns_;
     if (samples_ == 0) return;
-    statistics[name + ".min_ns"] = min_ns_;
-    statistics[name + ".max_ns"] = max_ns_;
+    statistics[name + std::string(kMin)] = min_ns_;
+    statistics[name + std::string(kMax)] = max_ns_;
   }
 
  private:

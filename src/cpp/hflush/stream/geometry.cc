@@ -17,10 +17,10 @@ Geometry Geometry::with_checksums(crc::Kind kind, std::size_t bytes_per_checksum
 
 bool Geometry::valid() const noexcept {
   const bool whole_chunks =
-      !has_checksums() || (bytes_per_checksum > 0 && packet_bytes % bytes_per_checksum == 0 &&
-                           block_bytes % bytes_per_checksum == 0);
+      has_chunks() ? packet_bytes % bytes_per_checksum == 0 && block_bytes % bytes_per_checksum == 0
+                   : !has_checksums();
   return packet_bytes > 0 && whole_chunks && window_bytes / 2 >= packet_bytes && batch_bytes > 0 &&
-         batch_bytes <= window_bytes;
+         batch_bytes <= window_bytes && block_start <= start;
 }
 
 }  // namespace hflush::stream

@@ -10,21 +10,29 @@
 namespace hflush::stream {
 
 struct Geometry {
-  // Checksums: one for each `bytes_per_checksum` of the file, or none.
+  // One sum for each chunk, or none.
   crc::Kind checksum = crc::Kind::kNone;
-  std::size_t bytes_per_checksum = 512;
+  // A chunk: packets begin where one begins, except for one that ends the chunk it begins in. A
+  // store may ask that of chunks without sums too (HDFS does). 0: no chunks and so no sums, packets
+  // end anywhere, and the sink may take a caller's bytes as they are.
+  std::size_t bytes_per_checksum = 0;
   // Data bytes of a full packet: a whole number of chunks.
   std::size_t packet_bytes = 64U << 10U;
   // Sealed bytes that are worth one hand-over: waking a thread costs more than copying a packet.
   std::size_t batch_bytes = 1U << 20U;
   // Bytes written and not acknowledged; a writer waits beyond that (WRITE-22).
   std::size_t window_bytes = 5U << 20U;
-  // No packet crosses a multiple of this; 0: the file is one block.
+  // No packet crosses the end of a block: blocks of this size follow on each other from
+  // `block_start` on; 0: the rest of the file is one block.
   std::uint64_t block_bytes = 0;
   // The file's length when the stream was opened.
   std::uint64_t start = 0;
+  // Where the block begins that holds, or will hold, the byte at `start`. Chunks are counted from
+  // the start of their block: after a short block (NEW_BLOCK) the file's own offsets do not align.
+  std::uint64_t block_start = 0;
 
   bool has_checksums() const noexcept { return checksum != crc::Kind::kNone; }
+  bool has_chunks() const noexcept { return bytes_per_checksum != 0; }
 
   // The default sizes around chunks of `bytes_per_checksum`. Requires: bytes_per_checksum > 0.
   static Geometry with_checksums(crc::Kind kind, std::size_t bytes_per_checksum) noexcept;

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "hflush/base/ascii.h"
+
 namespace hflush::stream {
 namespace {
 
@@ -14,14 +16,6 @@ namespace {
 constexpr std::size_t kOfferAtLeast = 512U << 10U;
 
 constexpr std::string_view kAbortable = "fs.capability.outputstream.abortable";
-
-std::string lower_ascii(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 Status closed_failure(std::string_view operation, State state, const std::string& path) {
   std::string message(operation);
@@ -72,23 +66,40 @@ Status OutputStream::foreign_failure(std::string_view operation) const {
 // --- what the sink reports
 
 void OutputStream::acknowledged(std::uint64_t offset) {
-  MutexLock lock(mutex_);
-  acknowledged_ = std::max(acknowledged_, offset);
-  wake_locked();
+  tell([&]() HFLUSH_REQUIRES(mutex_) { return acknowledge_locked(offset); });
 }
 
 void OutputStream::reached(Level level, std::uint64_t offset) {
-  MutexLock lock(mutex_);
-  for (std::size_t below = 0; below <= static_cast<std::size_t>(level); ++below) {
-    reached_[below].raise_to(offset);
-  }
-  wake_locked();
+  tell([&]() HFLUSH_REQUIRES(mutex_) {
+    for (std::size_t below = 0; below <= static_cast<std::size_t>(level); ++below) {
+      reached_[below].raise_to(offset);
+    }
+    if (level != Level::kHandedOver) acknowledge_locked(offset);
+    return true;
+  });
 }
 
 void OutputStream::finished() {
-  MutexLock lock(mutex_);
-  finished_ = true;
-  wake_locked();
+  tell([&]() HFLUSH_REQUIRES(mutex_) { return finished_ = true; });
+}
+
+// True if a writer waits for that: with less room than it needs it would only wait again.
+bool OutputStream::acknowledge_locked(std::uint64_t offset) {
+  acknowledged_ = std::max(acknowledged_, offset);
+  return needed_ && acknowledged_ >= *needed_;
+}
+
+// An event: `change` is made, and says whether somebody waits for it. They are woken without the
+// mutex, which is the first thing they take. Whoever has the sink's turn wakes everybody when
+// giving it up: waking them for an event of its own would only make them wait again.
+template <typename Change>
+void OutputStream::tell(Change change) {
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    wake = change() && !sink_turn_.taken;
+  }
+  if (wake) changed_.notify_all();
 }
 
 void OutputStream::failed(Status failure) {
@@ -101,12 +112,6 @@ void OutputStream::break_locked(Status failure) {
   failure_ = first_failure(failure_, std::move(failure));
   move_locked(Event::kBroke);
   changed_.notify_all();
-}
-
-// After an event. Whoever has the sink's turn wakes everybody when giving it up: waking them for an
-// event of its own would only make them wait again.
-void OutputStream::wake_locked() {
-  if (!sink_turn_.taken) changed_.notify_all();
 }
 
 // --- states and waiting
@@ -194,7 +199,7 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
   std::size_t piece_bytes = geometry_.window_bytes / 2;
   while (!data.empty()) {
     std::size_t taken = 0;
-    if (data.size() >= kOfferAtLeast && !geometry_.has_checksums()) {
+    if (data.size() >= kOfferAtLeast && !geometry_.has_chunks()) {
       HFLUSH_RETURN_IF_ERROR(offer_locked(data, taken, interrupt));
     }
     if (taken == 0) {
@@ -251,7 +256,10 @@ Status OutputStream::reserve_locked(std::size_t size, Interrupt& interrupt) {
     if (!sealed_.empty() && !sink_turn_.taken) {
       put_locked({});
     } else {
-      HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+      needed_ = packetizer_.position() + size - geometry_.window_bytes;
+      const Status waited = wait_locked(interrupt);
+      needed_.reset();
+      HFLUSH_RETURN_IF_ERROR(waited);
     }
     HFLUSH_RETURN_IF_ERROR(check_alive_locked("write"));
   }
@@ -319,13 +327,14 @@ Status OutputStream::sync(Level level, std::string_view operation, Interrupt& in
   return {};
 }
 
-// Waits until every byte below `target` is at `level`. The first of several waiters that finds the
-// sink free asks for all of them; the others find themselves served (group commit).
+// Waits until every byte below `target` is at `level`. One request is under way for a level at a
+// time: those who come meanwhile share the next one, which the first of them makes when the one
+// under way is answered (group commit).
 Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& interrupt) {
   while (!at(reached_, level).covers(target)) {
     HFLUSH_RETURN_IF_ERROR(check_alive_locked("sync"));
-    const bool may_ask = state_ == State::kOpen && !sink_turn_.taken;
-    if (may_ask && !at(requested_, level).covers(target)) {
+    const bool is_answered = at(reached_, level).covers(at(requested_, level));
+    if (state_ == State::kOpen && !sink_turn_.taken && is_answered) {
       request_locked(level);
     } else {
       HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
@@ -339,10 +348,7 @@ void OutputStream::request_locked(Level level) {
   const std::uint64_t target = packetizer_.position_after(cut);
   if (!cut_or_break_locked(cut)) return;
   at(requested_, level).raise_to(target);
-  at_sink_locked([&](std::span<Packet> batch) {
-    if (!batch.empty()) sink_->put(batch, {}, *this);
-    sink_->sync(level, *this);
-  });
+  at_sink_locked([&](std::span<Packet> batch) { sink_->put_and_sync(batch, level, *this); });
 }
 
 // --- the end
@@ -415,6 +421,19 @@ Status OutputStream::abort(AbortResult& result) {
   return {};
 }
 
+Status OutputStream::set_drop_behind(std::optional<bool> value) {
+  if (is_foreign()) return foreign_failure("set_drop_behind");
+  if (!sink_->has_capability("dropbehind")) {
+    return Status(StatusCode::kUnsupported, "set_drop_behind is not supported by this stream",
+                  path_);
+  }
+  {
+    MutexLock lock(mutex_);
+    HFLUSH_RETURN_IF_ERROR(check_usable_locked("set_drop_behind"));
+  }
+  return sink_->set_drop_behind(value);
+}
+
 bool OutputStream::abandon() noexcept {
   if (is_foreign()) return false;
   MutexLock lock(mutex_);
@@ -442,7 +461,7 @@ State OutputStream::state() const {
 }
 
 bool OutputStream::has_capability(std::string_view name) const {
-  const std::string lower = lower_ascii(name);
+  const std::string lower = to_lower(name);
   if (lower == "iostatistics") return true;
   return sink_->has_capability(lower == "hflush" ? "hsync" : lower);
 }

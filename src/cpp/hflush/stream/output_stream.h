@@ -33,6 +33,7 @@
 #include "hflush/base/mutex.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/interrupt.h"
 #include "hflush/env/process.h"
 #include "hflush/stream/duration_statistic.h"
 #include "hflush/stream/packetizer.h"
@@ -41,25 +42,7 @@
 
 namespace hflush::stream {
 
-// Asked now and then by a call that waits, on the caller's thread, without any lock held. A failure
-// ends the wait and is returned; the stream is as before. One for each call.
-class Interrupt {
- public:
-  virtual ~Interrupt() = default;
-
-  CondVar::Clock::time_point next_check() const noexcept { return next_check_; }
-  Status check_now() {
-    next_check_ = CondVar::Clock::now() + kInterval;
-    return check();
-  }
-
- private:
-  static constexpr auto kInterval = std::chrono::milliseconds(50);
-
-  virtual Status check() = 0;
-
-  CondVar::Clock::time_point next_check_ = CondVar::Clock::now() + kInterval;
-};
+using env::Interrupt;
 
 struct AbortResult {
   bool already_closed = false;
@@ -120,6 +103,8 @@ class OutputStream final : private SinkEvents {
   // A no-op on a closed stream; else kUnsupported, and the stream stays as it is, unless the sink
   // has the capability.
   Status abort(AbortResult& result);
+  // kUnsupported, whatever the state, unless the sink has the capability.
+  Status set_drop_behind(std::optional<bool> value);
   // Drops the stream: false if it was closed already. Waits at most for a system call under way.
   bool abandon() noexcept;
 
@@ -143,6 +128,9 @@ class OutputStream final : private SinkEvents {
   class Mark {
    public:
     bool covers(std::uint64_t offset) const noexcept { return offset_ && *offset_ >= offset; }
+    bool covers(const Mark& other) const noexcept {
+      return !other.offset_ || covers(*other.offset_);
+    }
     void raise_to(std::uint64_t offset) noexcept {
       if (!covers(offset)) offset_ = offset;
     }
@@ -160,6 +148,9 @@ class OutputStream final : private SinkEvents {
   void reached(Level level, std::uint64_t offset) override HFLUSH_EXCLUDES(mutex_);
   void finished() override HFLUSH_EXCLUDES(mutex_);
   void failed(Status failure) override HFLUSH_EXCLUDES(mutex_);
+  template <typename Change>
+  void tell(Change change) HFLUSH_EXCLUDES(mutex_);
+  bool acknowledge_locked(std::uint64_t offset) HFLUSH_REQUIRES(mutex_);
 
   Status check_usable_locked(std::string_view operation) HFLUSH_REQUIRES(mutex_);
   Status check_alive_locked(std::string_view operation) HFLUSH_REQUIRES(mutex_);
@@ -167,7 +158,6 @@ class OutputStream final : private SinkEvents {
   Status tell_failure_locked() HFLUSH_REQUIRES(mutex_);
   void move_locked(Event event) HFLUSH_REQUIRES(mutex_);
   void break_locked(Status failure) HFLUSH_REQUIRES(mutex_);
-  void wake_locked() HFLUSH_REQUIRES(mutex_);
   Status wait_locked(Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
 
   bool try_append_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
@@ -214,6 +204,8 @@ class OutputStream final : private SinkEvents {
   Packetizer packetizer_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<Packet> sealed_ HFLUSH_GUARDED_BY(mutex_);  // not yet put
   std::uint64_t acknowledged_ HFLUSH_GUARDED_BY(mutex_);
+  // What has to be acknowledged before the writer goes on that waits for the window.
+  std::optional<std::uint64_t> needed_ HFLUSH_GUARDED_BY(mutex_);
   Marks requested_ HFLUSH_GUARDED_BY(mutex_);
   Marks reached_ HFLUSH_GUARDED_BY(mutex_);
   bool finished_ HFLUSH_GUARDED_BY(mutex_) = false;

@@ -34,14 +34,16 @@ void Packetizer::start_packet() {
   data_ = buffer_.data() + data_begin_;
   filled_ = summed_ = replayed_ = 0;
   capacity_ = geometry_.packet_bytes;
-  if (geometry_.has_checksums()) {
+  std::uint64_t into_block = packet_offset_ - geometry_.block_start;
+  if (geometry_.block_bytes != 0) into_block %= geometry_.block_bytes;
+  if (geometry_.has_chunks()) {
     // After an append inside a chunk the first packet ends that chunk, so that the next are
     // aligned.
-    const std::size_t into_chunk = packet_offset_ % geometry_.bytes_per_checksum;
+    const std::size_t into_chunk = into_block % geometry_.bytes_per_checksum;
     if (into_chunk != 0) capacity_ = geometry_.bytes_per_checksum - into_chunk;
   }
   if (geometry_.block_bytes != 0) {
-    const std::uint64_t left = geometry_.block_bytes - packet_offset_ % geometry_.block_bytes;
+    const std::uint64_t left = geometry_.block_bytes - into_block;
     capacity_ = static_cast<std::size_t>(std::min<std::uint64_t>(capacity_, left));
   }
 }
@@ -87,7 +89,7 @@ void Packetizer::sum_whole_chunks() noexcept {
 }
 
 std::size_t Packetizer::whole_chunk_bytes() const noexcept {
-  if (!geometry_.has_checksums() || filled_ == capacity_) return filled_;
+  if (!geometry_.has_chunks() || filled_ == capacity_) return filled_;
   return filled_ - filled_ % geometry_.bytes_per_checksum;
 }
 

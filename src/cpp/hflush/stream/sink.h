@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,7 +42,7 @@ class SinkEvents {
  public:
   // The store has confirmed receipt of every byte below `offset`.
   virtual void acknowledged(std::uint64_t offset) = 0;
-  // Every byte below `offset` has got to `level`.
+  // Every byte below `offset` has got to `level`; beyond kHandedOver it is acknowledged by that.
   virtual void reached(Level level, std::uint64_t offset) = 0;
   // finish() is through: the file is published.
   virtual void finished() = 0;
@@ -62,16 +63,29 @@ class Sink {
 
   // Takes `packets`, which follow on what was put before, and then as many bytes of `tail` as it
   // likes to take straight from the caller's memory: that count is returned, and those bytes are
-  // the sink's as soon as it returns. Acknowledges through `events`.
+  // the sink's as soon as it returns. There is a tail only where the geometry has no chunks.
+  // Acknowledges through `events`.
   virtual std::size_t put(std::span<Packet> packets, ByteView tail, SinkEvents& events) = 0;
   // Brings everything put so far to `level`; reports reached(). Asked for kVisible or kDurable only
   // where has_capability("hsync").
   virtual void sync(Level level, SinkEvents& events) = 0;
+  // put() and sync() together, for a sink that marks the packets it sends: what is put last carries
+  // the sync.
+  virtual void put_and_sync(std::span<Packet> packets, Level level, SinkEvents& events) {
+    if (!packets.empty()) put(packets, {}, events);
+    sync(level, events);
+  }
   // The one attempt to publish; everything was put. Reports finished() or failed().
   virtual void finish(SinkEvents& events) = 0;
   // Releases everything; publishes nothing more. No event follows its return. Does not wait for a
   // network. Called once, after a failure, or instead of finish().
   virtual Status abandon() noexcept = 0;
+
+  // Whether the store is to drop what it has written from its cache; nullopt: as it likes. Asked
+  // only where has_capability("dropbehind"); thread-safe.
+  virtual Status set_drop_behind(std::optional<bool> /*value*/) {
+    return Status(StatusCode::kUnsupported, "set_drop_behind is not supported by this stream");
+  }
 
   // Adds the sink's own counters. Thread-safe; never waits for I/O.
   virtual void add_statistics(Statistics& statistics) const = 0;

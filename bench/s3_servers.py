@@ -1,0 +1,91 @@
+"""What the S3 benchmarks run on: a MinIO server, and one that drops what it is sent.
+
+MinIO's data is in memory where there is enough of that (see hdfs_cluster.py). bench/cpp/null_s3.cc
+answers at wire speed: what is measured there is the client. Every contender is a child process
+(s3_contender.py) that lives as long as the module's tests, one for each server.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hdfs_cluster import LEAST_MEMORY, MEMORY, OURS, Answer, Child
+from minio import MinioServer
+
+HERE = Path(__file__).resolve().parent
+NULL_S3 = HERE.parent / "build" / "dev" / "hflush_null_s3"
+OBSTORE, PYARROW, S3FS, BOTO3 = "obstore", "pyarrow", "s3fs", "boto3"
+BUCKET = "bench"
+
+__all__ = ["BOTO3", "BUCKET", "OBSTORE", "OURS", "PYARROW", "S3FS", "Answer", "S3Bench"]
+
+
+class S3Bench:
+    """A server and the contenders that talk to it."""
+
+    def __init__(self, url: str, access_key: str, secret_key: str) -> None:
+        self._arguments = (url, BUCKET, access_key, secret_key)
+        self._names = count()
+        self._children: dict[str, Child] = {}
+
+    def child(self, name: str) -> Child:
+        """Start one more process of a contender."""
+        return Child(name, [sys.executable, HERE / "s3_contender.py", name, *self._arguments])
+
+    def new_key(self) -> str:
+        return f"bench/{next(self._names)}"
+
+    def order(self, child: str, name: str, *arguments: object) -> Answer:
+        """An order to the process that lives as long as the server."""
+        if child not in self._children:
+            self._children[child] = self.child(child)
+        return self._children[child].order(name, *arguments)
+
+    def stop(self) -> None:
+        for child in self._children.values():
+            child.stop()
+
+
+@contextmanager
+def _with_children(bench: S3Bench) -> Iterator[S3Bench]:
+    try:
+        yield bench
+    finally:
+        bench.stop()
+
+
+@pytest.fixture(scope="module")
+def minio() -> Iterator[S3Bench]:
+    """A real server."""
+    large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
+    with MinioServer.start(place=MEMORY if large else None) as server:
+        server.make_bucket(BUCKET)
+        with _with_children(S3Bench(server.url, server.access_key, server.secret_key)) as bench:
+            yield bench
+
+
+@pytest.fixture(scope="module")
+def null_s3() -> Iterator[S3Bench]:
+    """A server that costs next to nothing."""
+    if not NULL_S3.exists():
+        pytest.skip("build/dev has no hflush_null_s3")
+    server = subprocess.Popen([NULL_S3], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        port = json.loads(server.stdout.readline())["port"]
+        with _with_children(S3Bench(f"http://127.0.0.1:{port}", "nobody", "secret-of-nobody")) as b:
+            yield b
+    finally:
+        server.kill()
+        server.wait()
+        for stream in (server.stdin, server.stdout):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,193 @@
+"""S3, beside obstore, pyarrow, s3fs and boto3: see s3_servers.py for what they run on."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from interleaved import Quantity, Target
+from s3_servers import BOTO3, OBSTORE, OURS, PYARROW, S3FS, Answer, S3Bench
+
+MIB = 1 << 20
+GB = 1e9
+OBJECT = 256 * MIB
+WRITE = 64 << 10
+WRITERS = (OBSTORE, PYARROW, S3FS, BOTO3)
+READERS = (OBSTORE, PYARROW)
+NULL, MINIO = "a server that drops it", "MinIO"
+
+
+@pytest.fixture(params=["null_s3", "minio"])
+def server(request: pytest.FixtureRequest) -> tuple[str, S3Bench]:
+    """Each of the servers, and what the report calls it."""
+    names = {"null_s3": NULL, "minio": MINIO}
+    return names[request.param], request.getfixturevalue(request.param)
+
+
+def peers(trial: Callable[[str], Answer], *names: str) -> dict[str, Callable[[], Answer]]:
+    return {name: partial(trial, name) for name in names}
+
+
+def test_write(server: tuple[str, S3Bench], ratios: Callable[..., None], quick: bool) -> None:
+    """From create until close has returned."""
+    where, bench = server
+    nbytes = OBJECT // 4 if quick else OBJECT
+
+    def trial(name: str) -> Answer:
+        answer = bench.order(name, "write", f"write/{name}", nbytes, WRITE)
+        return {"seconds": answer["seconds"], "cpu": answer["cpu"] * GB / nbytes}
+
+    about = f"256 MiB in writes of 64 KiB to {where}"
+    speed = 1.1 if where == NULL else 1.0
+    cpu = [Target(PYARROW, time_at_most=0.5), *(Target(n, time_at_most=1.0) for n in (S3FS, BOTO3))]
+    ratios(
+        [
+            Quantity(
+                "seconds",
+                f"{about}: throughput",
+                [Target(name, speed_at_least=speed) for name in WRITERS],
+                nbytes=nbytes,
+            ),
+            # obstore keeps references to the caller's memory instead of copies: it has no target.
+            Quantity("cpu", f"{about}: client CPU", cpu, unit="s/GB"),
+        ],
+        ours=partial(trial, OURS),
+        peers=peers(trial, *WRITERS),
+        rounds=15,
+    )
+
+
+def test_cpu_of_a_gigabyte(null_s3: S3Bench, figure: Callable[..., None], quick: bool) -> None:
+    """In seconds, not beside anybody."""
+    seconds = [
+        null_s3.order(OURS, "write", "cpu", OBJECT, WRITE)["cpu"] * GB / OBJECT
+        for _ in range(3 if quick else 15)
+    ]
+    work = f"client CPU of 1 GB in writes of 64 KiB to {NULL}"
+    figure("median", statistics.median(seconds), "s", at_most=0.5, work=work)
+
+
+def test_latency(server: tuple[str, S3Bench], ratios: Callable[..., None], quick: bool) -> None:
+    """One small object after the other."""
+    where, bench = server
+    objects = 50 if quick else 300
+
+    def trial(name: str) -> Answer:
+        return bench.order(name, "files", f"small/{name}", objects, 1)
+
+    targets = [Target(OBSTORE, time_at_most=1.0), Target(BOTO3, time_at_most=0.5)]
+    ratios(
+        [Quantity("p50", f"create, 1 KiB, close on {where}: p50", targets)],
+        ours=partial(trial, OURS),
+        peers=peers(trial, OBSTORE, BOTO3),
+        rounds=15,
+    )
+
+
+def test_small_objects(
+    server: tuple[str, S3Bench], ratios: Callable[..., None], quick: bool
+) -> None:
+    """Sixteen threads that share one client."""
+    where, bench = server
+    objects = 200 if quick else 1000
+
+    def trial(name: str) -> Answer:
+        return bench.order(name, "files", f"many/{name}", objects, 16)
+
+    ratios(
+        [
+            Quantity(
+                "seconds",
+                f"small objects: create, 1 KiB, close on {where}; 16 threads",
+                [Target(OBSTORE, speed_at_least=1.1), Target(S3FS, speed_at_least=3.0)],
+                operations=objects,
+            )
+        ],
+        ours=partial(trial, OURS),
+        peers=peers(trial, OBSTORE, S3FS),
+        rounds=10,
+    )
+
+
+@pytest.fixture
+def stored(server: tuple[str, S3Bench], quick: bool) -> tuple[str, S3Bench, str, int]:
+    """An object to read."""
+    where, bench = server
+    nbytes = OBJECT // 4 if quick else OBJECT
+    key = f"read-{nbytes}"  # so that the server that keeps nothing knows of it
+    bench.order(OURS, "write", key, nbytes, WRITE)
+    return where, bench, key, nbytes
+
+
+def test_read(stored: tuple[str, S3Bench, str, int], ratios: Callable[..., None]) -> None:
+    """From start to end."""
+    where, bench, key, nbytes = stored
+
+    def trial(name: str) -> Answer:
+        answer = bench.order(name, "read", key, MIB)
+        assert answer["bytes"] == nbytes
+        return {"seconds": answer["seconds"], "cpu": answer["cpu"] * GB / nbytes}
+
+    about = f"sequential read of 256 MiB from {where}"
+    targets = [Target(name, speed_at_least=1.0) for name in READERS]
+    ratios(
+        [
+            Quantity("seconds", f"{about}: throughput", targets, nbytes=nbytes),
+            Quantity("cpu", f"{about}: client CPU", unit="s/GB"),
+        ],
+        ours=partial(trial, OURS),
+        peers=peers(trial, *READERS),
+        rounds=10,
+    )
+
+
+def test_preads(
+    stored: tuple[str, S3Bench, str, int], ratios: Callable[..., None], quick: bool
+) -> None:
+    """One after the other, at random positions."""
+    where, bench, key, nbytes = stored
+    reads = 200 if quick else 10_000
+
+    def trial(name: str) -> Answer:
+        answer = bench.order(name, "preads", key, nbytes, reads, WRITE)
+        assert answer["bytes"] == reads * WRITE
+        return answer
+
+    ratios(
+        [
+            Quantity(
+                "seconds",
+                f"64 KiB at random positions from {where}",
+                [Target(name, speed_at_least=1.0) for name in READERS],
+                operations=reads,
+            )
+        ],
+        ours=partial(trial, OURS),
+        peers=peers(trial, *READERS),
+        rounds=5,
+    )
+
+
+def test_memory(server: tuple[str, S3Bench], ratios: Callable[..., None]) -> None:
+    """How far it grows, in a process that has written one small object before."""
+    where, bench = server
+
+    def trial(name: str) -> Answer:
+        with bench.child(name) as child:
+            return {"mib": child.order("peak", f"peak/{name}", OBJECT, WRITE)["bytes"] / MIB}
+
+    ratios(
+        [
+            Quantity(
+                "mib",
+                f"256 MiB in writes of 64 KiB to {where}: peak growth of memory",
+                [Target(name, time_at_most=1.0) for name in READERS],
+                unit="MiB",
+            )
+        ],
+        ours=partial(trial, OURS),
+        peers=peers(trial, *READERS),
+        rounds=5,
+    )

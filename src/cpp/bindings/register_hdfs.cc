@@ -1,0 +1,512 @@
+// HDFS: one client, its name space and its files. Every function converts, gives the GIL up, makes
+// one call of the core and converts back; while it waits, Python's signal handlers run.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "buffers.h"
+#include "errors.h"
+#include "gil.h"
+#include "hflush/env/process.h"
+#include "hflush/hdfs/block_checksums.h"
+#include "hflush/hdfs/client.h"
+#include "hflush/hdfs/input_file.h"
+#include "hflush/hdfs/lease_renewer.h"
+#include "hflush/hdfs/name_node_requests.h"
+#include "opened_stream.h"
+#include "reading.h"
+#include "register.h"
+#include "signals.h"
+#include "statistics.h"
+#include "text.h"
+
+namespace py = pybind11;
+
+namespace hflush::bindings {
+namespace {
+
+using hdfs::Client;
+using hdfs::FileStatus;
+using hdfs::InputFile;
+using hdfs::LocatedBlock;
+
+// A native client, made when it is needed first, and again in a forked child: the parent's
+// connections, locks and leases are not the child's. Used with the GIL.
+class HdfsClient {
+ public:
+  HdfsClient(hdfs::ConfigurationMap configuration, std::string authority, std::string user)
+      : configuration_(std::move(configuration)),
+        authority_(std::move(authority)),
+        user_(std::move(user)) {
+    value(settings());  // what is wrong with them is told before anything is done
+  }
+  ~HdfsClient() { close(); }
+  HdfsClient(const HdfsClient&) = delete;
+  HdfsClient& operator=(const HdfsClient&) = delete;
+
+  std::shared_ptr<Client> client() {
+    forget_parents();
+    if (client_ == nullptr) {
+      client_ = value(Client::make(value(settings())));
+      generation_ = env::Process::generation();
+    }
+    return client_;
+  }
+
+  // The client that exists in this process, if one does.
+  std::shared_ptr<Client> existing() {
+    forget_parents();
+    return client_;
+  }
+
+  // Lets go of the client; open files keep it, and the next call makes another one.
+  void close() {
+    std::shared_ptr<Client> closing = existing();
+    client_ = nullptr;
+    const ReleasedGil released;
+    closing.reset();
+  }
+
+ private:
+  Result<hdfs::Settings> settings() const {
+    return hdfs::Settings::from_map(configuration_, authority_, user_);
+  }
+
+  void forget_parents() {
+    if (generation_ == env::Process::generation()) return;
+    env::leave_to_parent(std::exchange(client_, nullptr));
+  }
+
+  const hdfs::ConfigurationMap configuration_;
+  const std::string authority_;
+  const std::string user_;
+  std::shared_ptr<Client> client_;
+  std::uint32_t generation_ = 0;
+};
+
+template <hdfs::Request T>
+// clang 14 wants it.
+// NOLINTNEXTLINE(readability-redundant-typename)
+typename T::Response ask(HdfsClient& self, const T& request, const std::string& path) {
+  const std::shared_ptr<Client> client = self.client();
+  return value(
+      waiting([&](SignalCheck& signals) { return client->rpc().call(request, path, signals); }));
+}
+
+// --- what the name space says
+
+std::string_view kind_of(const FileStatus& status) noexcept {
+  switch (status.kind) {
+    case hdfs::FileKind::kDirectory:
+      return "directory";
+    case hdfs::FileKind::kSymlink:
+      return "symlink";
+    case hdfs::FileKind::kFile:
+      break;
+  }
+  return "file";
+}
+
+std::string_view name_of(hdfs::StorageType type) noexcept {
+  switch (type) {
+    case hdfs::StorageType::kSsd:
+      return "SSD";
+    case hdfs::StorageType::kArchive:
+      return "ARCHIVE";
+    case hdfs::StorageType::kRamDisk:
+      return "RAM_DISK";
+    case hdfs::StorageType::kProvided:
+      return "PROVIDED";
+    case hdfs::StorageType::kNvdimm:
+      return "NVDIMM";
+    case hdfs::StorageType::kDisk:
+      break;
+  }
+  return "DISK";
+}
+
+// (offset, length, hosts, names, topology paths, cached hosts, storage types, is corrupt)
+py::tuple location_of(const LocatedBlock& block) {
+  py::list hosts;
+  py::list names;
+  py::list topology_paths;
+  py::list cached_hosts;
+  py::list storage_types;
+  for (std::size_t i = 0; i < block.replicas.size(); ++i) {
+    const hdfs::Replica& replica = block.replicas[i];
+    const std::string address = replica.node.transfer_address();
+    hosts.append(from_utf8(replica.node.host));
+    names.append(from_utf8(address));
+    topology_paths.append(from_utf8(replica.node.location + "/" + address));
+    storage_types.append(name_of(replica.storage_type));
+    if (i < block.cached.size() && block.cached[i])
+      cached_hosts.append(from_utf8(replica.node.host));
+  }
+  return py::make_tuple(block.offset, block.block.length, py::tuple(hosts), py::tuple(names),
+                        py::tuple(topology_paths), py::tuple(cached_hosts),
+                        py::tuple(storage_types), block.corrupt);
+}
+
+py::list locations_of(const hdfs::LocatedBlocks& located) {
+  py::list locations;
+  for (const LocatedBlock& block : located.blocks) locations.append(location_of(block));
+  return locations;
+}
+
+void register_status(py::module_& module) {
+  constexpr std::uint32_t kHasAcl = 1;
+  py::class_<FileStatus>(module, "HdfsFileStatus", py::is_final())
+      .def_property_readonly("name", [](const FileStatus& self) { return from_utf8(self.name); })
+      .def_property_readonly("kind", &kind_of)
+      .def_readonly("length", &FileStatus::length)
+      .def_readonly("permission", &FileStatus::permission)
+      .def_property_readonly("owner", [](const FileStatus& self) { return from_utf8(self.owner); })
+      .def_property_readonly("group", [](const FileStatus& self) { return from_utf8(self.group); })
+      .def_readonly("modification_time", &FileStatus::modification_time)
+      .def_readonly("access_time", &FileStatus::access_time)
+      .def_readonly("replication", &FileStatus::replication)
+      .def_readonly("block_size", &FileStatus::block_size)
+      .def_readonly("file_id", &FileStatus::file_id)
+      .def_readonly("is_encrypted", &FileStatus::encrypted)
+      .def_readonly("is_erasure_coded", &FileStatus::erasure_coded)
+      .def_property_readonly("has_acl",
+                             [](const FileStatus& self) { return (self.flags & kHasAcl) != 0; })
+      .def_property_readonly("locations", [](const FileStatus& self) -> py::object {
+        if (!self.locations) return py::none();
+        return locations_of(*self.locations);
+      });
+}
+
+// --- the name space
+
+std::optional<FileStatus> status(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  return ask(self, hdfs::GetFileInfo{at}, at);
+}
+
+// (entries, how many remain), or None if there is nothing.
+py::object list_page(HdfsClient& self, const py::str& path, const py::str& start_after,
+                     bool located) {
+  const std::string at = to_utf8(path);
+  auto page = ask(self, hdfs::GetListing{at, to_utf8(start_after), located}, at);
+  if (!page) return py::none();
+  py::list entries;
+  for (FileStatus& entry : page->entries) entries.append(py::cast(std::move(entry)));
+  return py::make_tuple(entries, page->remaining);
+}
+
+bool mkdirs(HdfsClient& self, const py::str& path, std::uint32_t masked, std::uint32_t unmasked,
+            bool create_parent) {
+  const std::string at = to_utf8(path);
+  return ask(self, hdfs::Mkdirs{at, masked, unmasked, create_parent}, at);
+}
+
+bool remove(HdfsClient& self, const py::str& path, bool recursive) {
+  const std::string at = to_utf8(path);
+  return ask(self, hdfs::Delete{at, recursive}, at);
+}
+
+bool rename(HdfsClient& self, const py::str& source, const py::str& destination) {
+  const std::string from = to_utf8(source);
+  return ask(self, hdfs::Rename{from, to_utf8(destination)}, from);
+}
+
+void rename_exact(HdfsClient& self, const py::str& source, const py::str& destination,
+                  bool overwrite, bool to_trash) {
+  const std::string from = to_utf8(source);
+  ask(self, hdfs::Rename2{from, to_utf8(destination), overwrite, to_trash}, from);
+}
+
+bool truncate(HdfsClient& self, const py::str& path, std::uint64_t length) {
+  const std::string at = to_utf8(path);
+  return ask(self, hdfs::Truncate{at, length, self.client()->settings().client_name}, at);
+}
+
+void concat(HdfsClient& self, const py::str& path, const std::vector<py::str>& sources) {
+  hdfs::Concat request{to_utf8(path), {}};
+  for (const py::str& source : sources) request.sources.push_back(to_utf8(source));
+  ask(self, request, request.target);
+}
+
+void set_permission(HdfsClient& self, const py::str& path, std::uint32_t permission) {
+  const std::string at = to_utf8(path);
+  ask(self, hdfs::SetPermission{at, permission}, at);
+}
+
+void set_owner(HdfsClient& self, const py::str& path, const std::optional<py::str>& owner,
+               const std::optional<py::str>& group) {
+  hdfs::SetOwner request{to_utf8(path), {}, {}};
+  if (owner) request.owner = to_utf8(*owner);
+  if (group) request.group = to_utf8(*group);
+  ask(self, request, request.path);
+}
+
+void set_times(HdfsClient& self, const py::str& path, std::int64_t modification_time,
+               std::int64_t access_time) {
+  const std::string at = to_utf8(path);
+  ask(self, hdfs::SetTimes{at, modification_time, access_time}, at);
+}
+
+bool set_replication(HdfsClient& self, const py::str& path, std::uint32_t replication) {
+  const std::string at = to_utf8(path);
+  return ask(self, hdfs::SetReplication{at, replication}, at);
+}
+
+void set_storage_policy(HdfsClient& self, const py::str& path, const py::str& policy) {
+  const std::string at = to_utf8(path);
+  ask(self, hdfs::SetStoragePolicy{at, to_utf8(policy)}, at);
+}
+
+void set_quota(HdfsClient& self, const py::str& path, std::optional<std::int64_t> names,
+               std::optional<std::int64_t> space) {
+  hdfs::SetQuota request;
+  request.path = to_utf8(path);
+  if (names) request.name_quota = *names;
+  if (space) request.space_quota = *space;
+  ask(self, request, request.path);
+}
+
+// (length, files, directories, space consumed, quota, space quota)
+py::tuple content_summary(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  const hdfs::ContentSummary summary = ask(self, hdfs::GetContentSummary{at}, at);
+  return py::make_tuple(summary.length, summary.file_count, summary.directory_count,
+                        summary.space_consumed, summary.quota, summary.space_quota);
+}
+
+py::list block_locations(HdfsClient& self, const py::str& path, std::uint64_t start,
+                         std::uint64_t length) {
+  const std::string at = to_utf8(path);
+  const auto located = ask(self, hdfs::GetBlockLocations{at, start, length}, at);
+  return located ? locations_of(*located) : py::list();
+}
+
+// (files, cookie of the next page)
+py::tuple corrupt_files(HdfsClient& self, const py::str& path, const std::string& cookie) {
+  const std::string at = to_utf8(path);
+  const auto page = ask(self, hdfs::ListCorruptFileBlocks{at, cookie}, at);
+  py::list files;
+  for (const std::string& file : page.files) files.append(from_utf8(file));
+  return py::make_tuple(files, page.cookie);
+}
+
+py::str enclosing_root(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  return from_utf8(ask(self, hdfs::GetEnclosingRoot{at}, at));
+}
+
+// --- the file system
+
+// (capacity, used, remaining)
+py::tuple fs_status(HdfsClient& self) {
+  const hdfs::FsStats stats = ask(self, hdfs::GetFsStats{}, "");
+  return py::make_tuple(stats.capacity, stats.used, stats.remaining);
+}
+
+std::string_view name_of(crc::Kind kind) noexcept {
+  switch (kind) {
+    case crc::Kind::kCrc32:
+      return "CRC32";
+    case crc::Kind::kCrc32c:
+      return "CRC32C";
+    case crc::Kind::kNone:
+      break;
+  }
+  return "NULL";
+}
+
+crc::Kind kind_named(std::string_view name) {
+  for (const crc::Kind kind : {crc::Kind::kNone, crc::Kind::kCrc32, crc::Kind::kCrc32c}) {
+    if (name_of(kind) == name) return kind;
+  }
+  throw py::value_error("no such checksum type: '" + std::string(name) + "'");
+}
+
+py::dict server_defaults(HdfsClient& self) {
+  const std::shared_ptr<Client> client = self.client();
+  const hdfs::ServerDefaults defaults =
+      value(waiting([&](SignalCheck& signals) { return client->server_defaults(signals); }));
+  py::dict values;
+  values["block_size"] = defaults.block_size;
+  values["bytes_per_checksum"] = defaults.bytes_per_checksum;
+  values["write_packet_size"] = defaults.write_packet_size;
+  values["file_buffer_size"] = defaults.file_buffer_size;
+  values["replication"] = defaults.replication;
+  values["checksum_type"] = name_of(defaults.checksum);
+  values["encrypt_data_transfer"] = defaults.encrypt_data_transfer;
+  values["trash_interval"] = defaults.trash_interval_minutes;
+  return values;
+}
+
+bool set_safe_mode(HdfsClient& self, int action) {
+  return ask(self, hdfs::SetSafeMode{static_cast<hdfs::SafeModeAction>(action), false}, "");
+}
+
+void msync(HdfsClient& self) { ask(self, hdfs::Msync{}, ""); }
+
+py::dict statistics(HdfsClient& self) {
+  stream::Statistics counted;
+  if (const std::shared_ptr<Client> client = self.existing()) {
+    client->rpc().add_statistics(counted);
+    counted["lease_renewals"] = client->leases().renewals();
+  }
+  return to_dict(counted);
+}
+
+// --- leases
+
+bool recover_lease(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  return ask(self, hdfs::RecoverLease{at, self.client()->settings().client_name}, at);
+}
+
+bool is_file_closed(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  return ask(self, hdfs::IsFileClosed{at}, at);
+}
+
+// --- files
+
+py::object create(HdfsClient& self, const py::type& stream_type, const py::str& path,
+                  const hdfs::CreateOptions& options) {
+  const std::shared_ptr<Client> client = self.client();
+  return make_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
+                       return client->create(at, options, signals);
+                     }));
+}
+
+py::object append(HdfsClient& self, const py::type& stream_type, const py::str& path,
+                  bool new_block, bool sync_block, bool update_length) {
+  const hdfs::AppendOptions options{new_block, sync_block, update_length};
+  const std::shared_ptr<Client> client = self.client();
+  return make_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
+                       return client->append(at, options, signals);
+                     }));
+}
+
+std::unique_ptr<InputFile> open(HdfsClient& self, const py::str& path, bool verify) {
+  const std::shared_ptr<Client> client = self.client();
+  return value(waiting(
+      [&, at = to_utf8(path)](SignalCheck& signals) { return client->open(at, verify, signals); }));
+}
+
+void register_input_file(py::module_& module) {
+  py::class_<InputFile> type(module, "HdfsInputFile", py::is_final(),
+                             py::release_gil_before_calling_cpp_dtor());
+  add_reading(type);
+  type.def("set_drop_behind", &InputFile::set_drop_behind, py::arg("value"))
+      .def("set_readahead", &InputFile::set_readahead, py::arg("bytes"))
+      .def_property_readonly("verified", &InputFile::verified);
+}
+
+// By block: (bytes, bytes per sum, sums per block, MD5 or CRC, checksum type).
+py::list block_checksums(HdfsClient& self, const py::str& path, std::uint64_t length,
+                         bool composite) {
+  using hdfs::BlockChecksumType;
+  const auto type = composite ? BlockChecksumType::kCompositeCrc : BlockChecksumType::kMd5Crc;
+  const std::shared_ptr<Client> client = self.client();
+  const auto sums = value(waiting([&, at = to_utf8(path)](SignalCheck& signals) {
+    return hdfs::block_checksums(hdfs::ReadContext::of(client), at, length, type, signals);
+  }));
+  py::list blocks;
+  for (const hdfs::BlockChecksum& sum : sums) {
+    blocks.append(py::make_tuple(sum.size, sum.bytes_per_crc, sum.crcs_per_block,
+                                 py::bytes(sum.checksum), name_of(sum.kind)));
+  }
+  return blocks;
+}
+
+void register_create_options(py::module_& module) {
+  using hdfs::CreateOptions;
+  py::class_<CreateOptions>(module, "HdfsCreateOptions", py::is_final())
+      .def(py::init<>())
+      .def_readwrite("overwrite", &CreateOptions::overwrite)
+      .def_readwrite("create_parent", &CreateOptions::create_parent)
+      .def_readwrite("masked", &CreateOptions::masked)
+      .def_readwrite("unmasked", &CreateOptions::unmasked)
+      .def_readwrite("replication", &CreateOptions::replication)
+      .def_readwrite("block_size", &CreateOptions::block_size)
+      .def_property(
+          "checksum",
+          [](const CreateOptions& self) -> std::optional<std::string_view> {
+            if (!self.checksum) return std::nullopt;
+            return name_of(*self.checksum);
+          },
+          [](CreateOptions& self, std::optional<std::string> name) {
+            self.checksum.reset();
+            if (name) self.checksum = kind_named(*name);
+          })
+      .def_readwrite("bytes_per_checksum", &CreateOptions::bytes_per_checksum)
+      .def_readwrite("sync_block", &CreateOptions::sync_block)
+      .def_readwrite("update_length", &CreateOptions::update_length)
+      .def_readwrite("lazy_persist", &CreateOptions::lazy_persist)
+      .def_readwrite("no_local_write", &CreateOptions::no_local_write)
+      .def_readwrite("ignore_client_locality", &CreateOptions::ignore_client_locality)
+      .def_readwrite("should_replicate", &CreateOptions::should_replicate)
+      .def_readwrite("favored_nodes", &CreateOptions::favored_nodes)
+      .def_readwrite("storage_policy", &CreateOptions::storage_policy)
+      .def_readwrite("ec_policy", &CreateOptions::ec_policy);
+}
+
+void add_name_space(py::class_<HdfsClient>& type) {
+  type.def("status", &status, py::arg("path"))
+      .def("list_page", &list_page, py::arg("path"), py::arg("start_after"), py::arg("located"))
+      .def("mkdirs", &mkdirs, py::arg("path"), py::arg("masked"), py::arg("unmasked"),
+           py::arg("create_parent"))
+      .def("delete", &remove, py::arg("path"), py::arg("recursive"))
+      .def("rename", &rename, py::arg("source"), py::arg("destination"))
+      .def("rename_exact", &rename_exact, py::arg("source"), py::arg("destination"),
+           py::arg("overwrite"), py::arg("to_trash") = false)
+      .def("truncate", &truncate, py::arg("path"), py::arg("length"))
+      .def("concat", &concat, py::arg("path"), py::arg("sources"))
+      .def("set_permission", &set_permission, py::arg("path"), py::arg("permission"))
+      .def("set_owner", &set_owner, py::arg("path"), py::arg("owner"), py::arg("group"))
+      .def("set_times", &set_times, py::arg("path"), py::arg("modification_time"),
+           py::arg("access_time"))
+      .def("set_replication", &set_replication, py::arg("path"), py::arg("replication"))
+      .def("set_storage_policy", &set_storage_policy, py::arg("path"), py::arg("policy"))
+      .def("set_quota", &set_quota, py::arg("path"), py::arg("names"), py::arg("space"))
+      .def("content_summary", &content_summary, py::arg("path"))
+      .def("block_locations", &block_locations, py::arg("path"), py::arg("start"),
+           py::arg("length"))
+      .def("corrupt_files", &corrupt_files, py::arg("path"), py::arg("cookie"))
+      .def("enclosing_root", &enclosing_root, py::arg("path"))
+      .def("recover_lease", &recover_lease, py::arg("path"))
+      .def("is_file_closed", &is_file_closed, py::arg("path"));
+}
+
+}  // namespace
+
+void register_hdfs(py::module_& module) {
+  register_status(module);
+  register_create_options(module);
+  register_input_file(module);
+
+  py::class_<HdfsClient> type(module, "HdfsClient", py::is_final());
+  type.def(py::init<hdfs::ConfigurationMap, std::string, std::string>(), py::arg("configuration"),
+           py::arg("authority"), py::arg("user"));
+  add_name_space(type);
+  type.def("fs_status", &fs_status)
+      .def("server_defaults", &server_defaults)
+      .def("set_safe_mode", &set_safe_mode, py::arg("action"))
+      .def("msync", &msync)
+      .def("statistics", &statistics)
+      .def("create", &create, py::arg("stream_type"), py::arg("path"), py::arg("options"))
+      .def("append", &append, py::arg("stream_type"), py::arg("path"), py::kw_only(),
+           py::arg("new_block"), py::arg("sync_block"), py::arg("update_length"))
+      .def("open", &open, py::arg("path"), py::arg("verify"))
+      .def("block_checksums", &block_checksums, py::arg("path"), py::arg("length"),
+           py::arg("composite"))
+      .def("close", &HdfsClient::close);
+}
+
+}  // namespace hflush::bindings

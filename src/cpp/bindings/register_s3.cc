@@ -1,0 +1,534 @@
+// S3: one client, its calls, uploads and files. Every function converts, gives the GIL up, makes
+// one call of the core and converts back; while it waits, Python's signal handlers run.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "buffers.h"
+#include "errors.h"
+#include "gil.h"
+#include "hflush/env/clock.h"
+#include "hflush/env/process.h"
+#include "hflush/s3/client.h"
+#include "hflush/s3/credentials.h"
+#include "hflush/s3/input_file.h"
+#include "hflush/s3/s3_sink.h"
+#include "hflush/stream/output_stream.h"
+#include "opened_stream.h"
+#include "reading.h"
+#include "register.h"
+#include "signals.h"
+#include "statistics.h"
+#include "text.h"
+
+namespace py = pybind11;
+
+namespace hflush::bindings {
+namespace {
+
+using s3::Call;
+using s3::CallResult;
+using s3::Client;
+using s3::CredentialStore;
+using s3::InputFile;
+using s3::ObjectOptions;
+using s3::ReadOptions;
+using s3::Settings;
+
+// --- values
+
+env::Duration duration_of(double seconds) {
+  if (std::isnan(seconds) || seconds < 0) {
+    throw py::value_error("a duration of " + std::to_string(seconds) + " seconds");
+  }
+  const std::chrono::duration<double> duration(seconds);
+  if (duration >= env::kNoTimeout) return env::kNoTimeout;
+  return std::chrono::duration_cast<env::Duration>(duration);
+}
+
+double seconds_of(env::Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+using Pairs = std::vector<std::pair<py::str, py::str>>;
+
+bool is_token(std::string_view text) noexcept {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  });
+}
+
+bool is_one_line(std::string_view text) noexcept {
+  return std::ranges::all_of(text, [](char c) {
+    const auto value = static_cast<unsigned char>(c);
+    return (value >= 0x20 && value != 0x7F) || value == '\t';
+  });
+}
+
+// Values are not named in what is raised: they may be keys.
+std::vector<env::HttpHeader> headers_of(const Pairs& pairs) {
+  std::vector<env::HttpHeader> headers;
+  headers.reserve(pairs.size());
+  for (const auto& [name, value] : pairs) {
+    env::HttpHeader& header = headers.emplace_back(env::HttpHeader{to_utf8(name), to_utf8(value)});
+    if (!is_token(header.name)) throw py::value_error("no header's name: " + header.name);
+    if (!is_one_line(header.value)) {
+      throw py::value_error("control characters in the value of header " + header.name);
+    }
+  }
+  return headers;
+}
+
+py::list pairs_of(const std::vector<env::HttpHeader>& headers) {
+  py::list pairs;
+  for (const env::HttpHeader& header : headers) {
+    pairs.append(py::make_tuple(from_utf8(header.name), from_utf8(header.value)));
+  }
+  return pairs;
+}
+
+py::object error_of(const Status& status) {
+  return status.ok() ? py::object(py::none()) : make_exception(status);
+}
+
+// True unless `timeout` seconds passed.
+template <typename Wait>
+bool wait_at_most(double timeout, const Wait& wait) {
+  const env::Duration at_most = duration_of(timeout);
+  const Status waited = waiting([&](SignalCheck& signals) { return wait(at_most, signals); });
+  if (waited.code() == StatusCode::kTimedOut) return false;
+  check(waited);
+  return true;
+}
+
+// --- the client
+
+// A native client, made when it is needed first, and again in a forked child. Used with the GIL.
+class S3Client {
+ public:
+  S3Client(Settings settings, std::string access_key, std::string secret_key,
+           std::string session_token)
+      : settings_(std::move(settings)),
+        credentials_{std::move(access_key), std::move(secret_key), std::move(session_token)} {}
+  ~S3Client() { close(); }
+  S3Client(const S3Client&) = delete;
+  S3Client& operator=(const S3Client&) = delete;
+
+  std::shared_ptr<Client> client() {
+    const std::shared_ptr<CredentialStore> credentials = store();
+    if (client_ == nullptr) client_ = value(Client::make(settings_, credentials));
+    return client_;
+  }
+
+  // The client that exists in this process, if one does.
+  std::shared_ptr<Client> existing() {
+    forget_parents();
+    return client_;
+  }
+
+  std::shared_ptr<CredentialStore> store() {
+    forget_parents();
+    if (store_ == nullptr) store_ = std::make_shared<CredentialStore>(credentials_);
+    return store_;
+  }
+
+  void set_credentials(std::string access_key, std::string secret_key, std::string session_token) {
+    credentials_ = {std::move(access_key), std::move(secret_key), std::move(session_token)};
+    const std::shared_ptr<CredentialStore> told = store();
+    const s3::Credentials newest = credentials_;  // which the GIL guards
+    const ReleasedGil released;
+    told->set(newest);
+  }
+
+  // Lets go of the client; streams and files keep it, and the next call makes another one.
+  void close() {
+    std::shared_ptr<Client> closing = existing();
+    client_ = nullptr;
+    const ReleasedGil released;
+    closing.reset();
+  }
+
+ private:
+  void forget_parents() {
+    if (std::exchange(generation_, env::Process::generation()) == env::Process::generation()) {
+      return;
+    }
+    env::leave_to_parent(std::exchange(client_, nullptr));
+    env::leave_to_parent(std::exchange(store_, nullptr));
+  }
+
+  const Settings settings_;
+  s3::Credentials credentials_;
+  std::uint32_t generation_ = env::Process::generation();
+  std::shared_ptr<CredentialStore> store_;
+  std::shared_ptr<Client> client_;
+};
+
+bool wait_credentials_wanted(S3Client& self, double timeout) {
+  const env::Duration at_most = duration_of(timeout);
+  const bool wanted = waiting([&, store = self.store()](SignalCheck& signals) {
+    return store->wait_until_wanted(at_most, signals);
+  });
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return wanted;
+}
+
+// --- calls
+
+struct S3Response {
+  int status = 0;
+  py::dict headers;
+  py::bytes body;
+  py::object error;
+  std::string_view kind;
+  bool ambiguous = false;
+  int attempts = 0;
+};
+
+S3Response response_of(CallResult result) {
+  // What a signal handler raised is set already.
+  if (result.status.code() == StatusCode::kInterrupted) check(result.status);
+  S3Response response;
+  response.status = result.head.status;
+  std::map<std::string, std::string> headers;
+  for (const env::HttpHeader& header : result.head.headers) {
+    std::string& value = headers[header.name];
+    value += value.empty() ? header.value : ", " + header.value;
+  }
+  for (const auto& [name, value] : headers) response.headers[from_utf8(name)] = from_utf8(value);
+  response.body = py::bytes(result.body);
+  response.error = error_of(result.status);
+  if (result.failure) response.kind = s3::to_string(result.failure->kind);
+  response.ambiguous = result.ambiguous;
+  response.attempts = result.attempts;
+  return response;
+}
+
+S3Response make_call(S3Client& self, const py::str& operation, const py::str& method,
+                     const py::str& bucket, const py::str& key, const py::str& path,
+                     const Pairs& query, const Pairs& headers, const py::object& body,
+                     std::string expect_root, bool expect_etag, bool repeat, bool fresh_connection,
+                     bool is_upload, std::optional<int> retry_limit,
+                     std::optional<double> stall_timeout) {
+  const std::shared_ptr<Client> client = self.client();
+  Call call;
+  call.operation = to_utf8(operation);
+  call.method = to_utf8(method);
+  call.bucket = to_utf8(bucket);
+  call.key = to_utf8(key);
+  for (const auto& [name, text] : query) call.query.emplace_back(to_utf8(name), to_utf8(text));
+  call.headers = headers_of(headers);
+  call.repeat = repeat ? s3::Repeat::kFreely : s3::Repeat::kNotTwice;
+  if (expect_etag) call.expect = s3::Expect::kETag;
+  if (!expect_root.empty()) call.expect = s3::Expect::kRoot;
+  call.root = std::move(expect_root);
+  call.fresh_connection = fresh_connection;
+  call.is_upload = is_upload;
+  call.retry_limit = retry_limit;
+  if (stall_timeout) call.stall_timeout = duration_of(*stall_timeout);
+  if (is_upload) call.stream = client->new_stream();
+  std::string copy;  // what is sent may be read after an interruption of this call
+  if (!body.is_none()) copy = as_text(BufferView(body).bytes());
+  CallResult result = waiting([&](SignalCheck& signals) {
+    if (!body.is_none()) call.body = s3::text_body(std::move(copy));
+    return client->call_and_wait(std::move(call), signals);
+  });
+  if (!result.status.ok()) result.status = result.status.with_path(to_utf8(path));
+  return response_of(std::move(result));
+}
+
+// --- uploads
+
+// What is left of an upload of a parent process is not looked at.
+class UploadHandle {
+ public:
+  explicit UploadHandle(std::shared_ptr<s3::S3Upload> upload) : upload_(std::move(upload)) {}
+  ~UploadHandle() {
+    if (is_foreign()) env::leave_to_parent(std::move(upload_));
+  }
+  UploadHandle(const UploadHandle&) = delete;
+  UploadHandle& operator=(const UploadHandle&) = delete;
+
+  // Throws in a forked child.
+  s3::S3Upload& upload() const {
+    if (is_foreign()) {
+      check(Status(StatusCode::kForked, "the upload was begun before fork, by another process"));
+    }
+    return *upload_;
+  }
+
+ private:
+  bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
+
+  const std::uint32_t generation_ = env::Process::generation();
+  std::shared_ptr<s3::S3Upload> upload_;
+};
+
+py::dict outcome(const UploadHandle& self) {
+  const s3::UploadOutcome outcome = self.upload().outcome();
+  py::list parts;
+  for (const s3::PartReceipt& part : outcome.parts) {
+    parts.append(py::make_tuple(part.number, from_utf8(part.etag), part.size, part.crc32c));
+  }
+  py::list others;
+  for (const Status& other : outcome.others) others.append(make_exception(other));
+  py::dict values;
+  values["state"] = s3::to_string(outcome.state);
+  values["upload_id"] = from_utf8(outcome.upload_id);
+  values["etag"] = from_utf8(outcome.etag);
+  values["version_id"] = from_utf8(outcome.version_id);
+  values["size"] = outcome.size;
+  values["parts"] = parts;
+  values["crc32c"] = outcome.crc32c;
+  values["has_checksums"] = outcome.has_checksums;
+  values["full_object_checksum"] = outcome.full_object_checksum;
+  values["token"] = outcome.token;
+  values["others"] = others;
+  values["cleanup"] = error_of(outcome.cleanup);
+  values["cleaned_up"] = outcome.cleaned_up;
+  return values;
+}
+
+bool wait_cleaned_up(const UploadHandle& self, double timeout) {
+  s3::S3Upload& upload = self.upload();
+  return wait_at_most(timeout, [&upload](env::Duration at_most, SignalCheck& signals) {
+    return upload.wait_cleaned_up(at_most, signals);
+  });
+}
+
+py::tuple create(S3Client& self, const py::type& stream_type, const py::str& path,
+                 const ObjectOptions& options) {
+  ObjectOptions named = options;
+  named.path = to_utf8(path);
+  auto sink = std::make_unique<s3::S3Sink>(self.client(), named);
+  auto upload = std::make_unique<UploadHandle>(sink->upload());
+  auto stream = std::make_unique<stream::OutputStream>(
+      named.path, std::move(sink), env::Process::current().buffers(), env::steady_clock());
+  py::object made = make_stream(stream_type, std::move(stream));
+  return py::make_tuple(std::move(made), py::cast(std::move(upload)));
+}
+
+// --- files
+
+std::unique_ptr<InputFile> open(S3Client& self, const py::str& path, const ReadOptions& options) {
+  ReadOptions named = options;
+  named.path = to_utf8(path);
+  return value(InputFile::make(self.client(), std::move(named)));
+}
+
+void register_input_file(py::module_& module) {
+  py::class_<InputFile> type(module, "S3InputFile", py::is_final(),
+                             py::release_gil_before_calling_cpp_dtor());
+  add_reading(type);
+}
+
+// --- settings and options
+
+// An attribute that is a part of what `of` gives.
+template <typename Type, typename Of>
+void attribute(Type& type, const char* name, Of of) {
+  // clang 14 wants it.
+  using Owner = typename Type::type;  // NOLINT(readability-redundant-typename)
+  using Value = std::remove_reference_t<decltype(of(std::declval<Owner&>()))>;
+  if constexpr (std::is_same_v<Value, env::Duration>) {
+    type.def_property(
+        name, [of](Owner& self) { return seconds_of(of(self)); },
+        [of](Owner& self, double seconds) { of(self) = duration_of(seconds); });
+  } else if constexpr (std::is_same_v<Value, std::string>) {
+    type.def_property(
+        name, [of](Owner& self) { return from_utf8(of(self)); },
+        [of](Owner& self, const py::str& text) { of(self) = to_utf8(text); });
+  } else if constexpr (std::is_same_v<Value, std::vector<env::HttpHeader>>) {
+    type.def_property(
+        name, [of](Owner& self) { return pairs_of(of(self)); },
+        [of](Owner& self, const Pairs& pairs) { of(self) = headers_of(pairs); });
+  } else {
+    type.def_property(
+        name, [of](Owner& self) { return of(self); },
+        [of](Owner& self, Value number) { of(self) = number; });
+  }
+}
+
+template <typename Value>
+struct Named {
+  std::string_view name;
+  Value value;
+};
+
+// An attribute with a name for each of its values.
+template <typename Type, typename Of, typename Value, std::size_t kCount>
+void choice(Type& type, const char* name, Of of, const Named<Value> (&choices)[kCount]) {
+  // clang 14 wants it.
+  using Owner = typename Type::type;  // NOLINT(readability-redundant-typename)
+  type.def_property(
+      name,
+      [of, &choices](Owner& self) {
+        return std::ranges::find(choices, of(self), &Named<Value>::value)->name;
+      },
+      [of, name, &choices](Owner& self, const std::string& text) {
+        const auto found = std::ranges::find(choices, text, &Named<Value>::name);
+        if (found == std::end(choices)) {
+          throw py::value_error("no such " + std::string(name) + ": '" + text + "'");
+        }
+        of(self) = found->value;
+      });
+}
+
+constexpr Named<s3::PayloadSigning> kPayloadSignings[] = {
+    {"auto", s3::PayloadSigning::kAuto},
+    {"always", s3::PayloadSigning::kAlways},
+    {"never", s3::PayloadSigning::kNever},
+};
+constexpr Named<s3::Buffering> kBufferings[] = {
+    {"memory", s3::Buffering::kMemory},
+    {"disk", s3::Buffering::kDisk},
+    {"adaptive", s3::Buffering::kAdaptive},
+};
+
+void register_settings(py::module_& module) {
+  py::class_<Settings> type(module, "S3Settings", py::is_final());
+  type.def(py::init<>());
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("scheme", [](Settings& self) -> auto& { return self.scheme; });
+  add("host", [](Settings& self) -> auto& { return self.host; });
+  add("port", [](Settings& self) -> auto& { return self.port; });
+  add("region", [](Settings& self) -> auto& { return self.region; });
+  add("path_style", [](Settings& self) -> auto& { return self.path_style; });
+  add("content_md5", [](Settings& self) -> auto& { return self.content_md5; });
+  add("checksums", [](Settings& self) -> auto& { return self.checksums; });
+  add("expect_continue", [](Settings& self) -> auto& { return self.expect_continue; });
+  add("max_uploads", [](Settings& self) -> auto& { return self.max_uploads; });
+  add("connect_timeout", [](Settings& self) -> auto& { return self.connect_timeout; });
+  add("stall_timeout", [](Settings& self) -> auto& { return self.stall_timeout; });
+  add("complete_timeout", [](Settings& self) -> auto& { return self.complete_timeout; });
+  add("retry_limit", [](Settings& self) -> auto& { return self.retry.limit; });
+  add("retry_interval", [](Settings& self) -> auto& { return self.retry.interval; });
+  add("retry_throttle_limit", [](Settings& self) -> auto& { return self.retry.throttle_limit; });
+  add("retry_throttle_interval",
+      [](Settings& self) -> auto& { return self.retry.throttle_interval; });
+  add("retry_deadline", [](Settings& self) -> auto& { return self.retry.deadline; });
+  add("credentials_wait", [](Settings& self) -> auto& { return self.retry.credentials_wait; });
+  add("retry_5xx", [](Settings& self) -> auto& { return self.retry.retry_5xx; });
+  add("verify_peer", [](Settings& self) -> auto& { return self.http.verify_peer; });
+  add("ca_file", [](Settings& self) -> auto& { return self.http.ca_file; });
+  add("proxy", [](Settings& self) -> auto& { return self.http.proxy; });
+  add("proxy_user", [](Settings& self) -> auto& { return self.http.proxy_user; });
+  add("proxy_password", [](Settings& self) -> auto& { return self.http.proxy_password; });
+  add("no_proxy", [](Settings& self) -> auto& { return self.http.no_proxy; });
+  add("user_agent", [](Settings& self) -> auto& { return self.http.user_agent; });
+  add("max_connections", [](Settings& self) -> auto& { return self.http.max_connections; });
+  add("idle_timeout", [](Settings& self) -> auto& { return self.http.idle_timeout; });
+  choice(
+      type, "payload_signing", [](Settings& self) -> auto& { return self.payload_signing; },
+      kPayloadSignings);
+}
+
+void register_object_options(py::module_& module) {
+  py::class_<ObjectOptions> type(module, "S3ObjectOptions", py::is_final());
+  type.def(py::init<>());
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("bucket", [](ObjectOptions& self) -> auto& { return self.bucket; });
+  add("key", [](ObjectOptions& self) -> auto& { return self.key; });
+  add("headers", [](ObjectOptions& self) -> auto& { return self.headers; });
+  add("request_headers", [](ObjectOptions& self) -> auto& { return self.request_headers; });
+  add("block_bytes", [](ObjectOptions& self) -> auto& { return self.block_bytes; });
+  add("uniform_parts", [](ObjectOptions& self) -> auto& { return self.uniform_parts; });
+  add("max_parts", [](ObjectOptions& self) -> auto& { return self.max_parts; });
+  add("active_blocks", [](ObjectOptions& self) -> auto& { return self.active_blocks; });
+  add("buffer_directory", [](ObjectOptions& self) -> auto& { return self.buffer_directory; });
+  add("memory_bytes", [](ObjectOptions& self) -> auto& { return self.memory_bytes; });
+  add("if_absent", [](ObjectOptions& self) -> auto& { return self.condition.if_absent; });
+  add("if_match", [](ObjectOptions& self) -> auto& { return self.condition.if_match; });
+  add("delayed", [](ObjectOptions& self) -> auto& { return self.delayed; });
+  choice(
+      type, "buffering", [](ObjectOptions& self) -> auto& { return self.buffering; }, kBufferings);
+}
+
+void register_read_options(py::module_& module) {
+  py::class_<ReadOptions> type(module, "S3ReadOptions", py::is_final());
+  type.def(py::init<>());
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("bucket", [](ReadOptions& self) -> auto& { return self.bucket; });
+  add("key", [](ReadOptions& self) -> auto& { return self.key; });
+  add("size", [](ReadOptions& self) -> auto& { return self.size; });
+  add("etag", [](ReadOptions& self) -> auto& { return self.etag; });
+  add("version_id", [](ReadOptions& self) -> auto& { return self.version_id; });
+  add("request_headers", [](ReadOptions& self) -> auto& { return self.request_headers; });
+  add("readahead_bytes", [](ReadOptions& self) -> auto& { return self.readahead_bytes; });
+  add("window_bytes", [](ReadOptions& self) -> auto& { return self.window_bytes; });
+}
+
+void register_response(py::module_& module) {
+  py::class_<S3Response>(module, "S3Response", py::is_final())
+      .def_readonly("status", &S3Response::status)
+      .def_readonly("headers", &S3Response::headers)
+      .def_readonly("body", &S3Response::body)
+      .def_readonly("error", &S3Response::error)
+      .def_readonly("kind", &S3Response::kind)
+      .def_readonly("ambiguous", &S3Response::ambiguous)
+      .def_readonly("attempts", &S3Response::attempts);
+}
+
+void register_upload(py::module_& module) {
+  py::class_<UploadHandle>(module, "S3Upload", py::is_final(),
+                           py::release_gil_before_calling_cpp_dtor())
+      .def("outcome", &outcome)
+      .def("wait_cleaned_up", &wait_cleaned_up, py::arg("timeout"));
+}
+
+py::dict statistics(S3Client& self) {
+  stream::Statistics counted;
+  if (const std::shared_ptr<Client> client = self.existing()) client->add_statistics(counted);
+  return to_dict(counted);
+}
+
+bool drain(double timeout) {
+  return wait_at_most(timeout, [](env::Duration at_most, SignalCheck& signals) {
+    return s3::wait_for_cleanups(at_most, signals);
+  });
+}
+
+}  // namespace
+
+void register_s3(py::module_& module) {
+  register_settings(module);
+  register_object_options(module);
+  register_read_options(module);
+  register_response(module);
+  register_upload(module);
+  register_input_file(module);
+
+  py::class_<S3Client>(module, "S3Client", py::is_final())
+      .def(py::init<Settings, std::string, std::string, std::string>(), py::arg("settings"),
+           py::arg("access_key"), py::arg("secret_key"), py::arg("session_token"))
+      .def("set_credentials", &S3Client::set_credentials, py::arg("access_key"),
+           py::arg("secret_key"), py::arg("session_token"))
+      .def("wait_credentials_wanted", &wait_credentials_wanted, py::arg("timeout"))
+      .def("call", &make_call, py::arg("operation"), py::arg("method"), py::arg("bucket"),
+           py::arg("key"), py::kw_only(), py::arg("path"), py::arg("query") = Pairs(),
+           py::arg("headers") = Pairs(), py::arg("body") = py::none(), py::arg("expect_root") = "",
+           py::arg("expect_etag") = false, py::arg("repeat") = true,
+           py::arg("fresh_connection") = false, py::arg("is_upload") = false,
+           py::arg("retry_limit") = py::none(), py::arg("stall_timeout") = py::none())
+      .def("create", &create, py::arg("stream_type"), py::arg("path"), py::arg("options"))
+      .def("open", &open, py::arg("path"), py::arg("options"))
+      .def("statistics", &statistics)
+      .def("close", &S3Client::close);
+  module.def("s3_drain", &drain, py::arg("timeout"));
+}
+
+}  // namespace hflush::bindings

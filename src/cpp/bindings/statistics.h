@@ -1,0 +1,16 @@
+// Statistics of the core as Python sees them: flat, name -> value (hflush.statistics knows more).
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "hflush/stream/sink.h"
+
+namespace hflush::bindings {
+
+inline pybind11::dict to_dict(const stream::Statistics& statistics) {
+  pybind11::dict values;
+  for (const auto& [name, number] : statistics) values[pybind11::str(name)] = number;
+  return values;
+}
+
+}  // namespace hflush::bindings

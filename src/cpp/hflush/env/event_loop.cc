@@ -1,0 +1,402 @@
+#include "hflush/env/event_loop.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <compare>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hflush/base/mutex.h"
+#include "hflush/env/blocked_signals.h"
+#include "hflush/env/process.h"
+
+namespace hflush::env {
+namespace {
+
+// The loop whose thread this is.
+thread_local const void* running_here = nullptr;
+
+constexpr std::size_t kEventsAtOnce = 64;
+// No watch has this key, because no descriptor is -1.
+constexpr std::uint64_t kWakeKey = ~std::uint64_t{0};
+
+std::uint32_t events_of(EventLoop::Interest interest) noexcept {
+  const auto bits = static_cast<unsigned>(interest);
+  std::uint32_t events = 0;
+  if ((bits & static_cast<unsigned>(EventLoop::Interest::kRead)) != 0) events |= EPOLLIN;
+  if ((bits & static_cast<unsigned>(EventLoop::Interest::kWrite)) != 0) events |= EPOLLOUT;
+  return events;
+}
+
+// epoll_wait(2), but to the nanosecond where the kernel can.
+int wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout) noexcept {
+  const auto limit = static_cast<int>(events.size());
+#ifdef SYS_epoll_pwait2
+  static constexpr Duration kLongest = std::chrono::hours(24);
+  const Duration slice = std::min(timeout, kLongest);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(slice);
+  const timespec exact{seconds.count(), static_cast<long>((slice - seconds).count())};
+  const long count = ::syscall(SYS_epoll_pwait2, epoll, events.data(), limit, &exact, nullptr, 0);
+  if (count >= 0 || errno == EINTR) return static_cast<int>(count);
+#endif
+  // Before Linux 5.11, or in a sandbox that does not know the call: rounded up, never early.
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(
+      std::min<Duration>(timeout, std::chrono::hours(24)));
+  return ::epoll_wait(epoll, events.data(), limit, static_cast<int>(milliseconds.count()));
+}
+
+Status made_before_fork() {
+  return {StatusCode::kForked, "the event loop belongs to the parent process"};
+}
+
+}  // namespace
+
+class EventLoop::Impl {
+ public:
+  explicit Impl(const Clock& clock) : clock_(clock) {}
+  ~Impl() {
+    stop();
+    if (epoll_ >= 0) ::close(epoll_);
+    if (wake_ >= 0) ::close(wake_);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status start();
+  void post(Task task);
+  TimerId run_at(TimePoint when, Task task);
+  void cancel(TimerId timer);
+  Status watch(int descriptor, Interest interest, std::shared_ptr<Handler> handler);
+  void change(int descriptor, Interest interest);
+  void unwatch(int descriptor);
+  void stop();
+
+  bool on_loop_thread() const noexcept { return running_here == this; }
+  const Clock& clock() const noexcept { return clock_; }
+
+ private:
+  enum class State : std::uint8_t { kNotStarted, kRunning, kStopped };
+
+  // Timers by time, then by age.
+  struct Due {
+    TimePoint when;
+    TimerId id;
+    auto operator<=>(const Due&) const = default;
+  };
+  struct Watch {
+    std::uint32_t serial;  // tells a descriptor number's watches apart
+    Interest interest;
+    std::shared_ptr<Handler> handler;
+  };
+
+  static std::uint64_t key(int descriptor, std::uint32_t serial) noexcept {
+    return std::uint64_t{serial} << 32U | static_cast<std::uint32_t>(descriptor);
+  }
+
+  // In a forked child the mutex may be locked for ever, and epoll is shared with the parent: what
+  // the child would change there, the parent would lose.
+  bool is_of_parent() const noexcept { return generation_ != Process::generation(); }
+
+  Status start_locked() HFLUSH_REQUIRES(mutex_);
+  Status open_locked() HFLUSH_REQUIRES(mutex_);
+  // Whether the loop sleeps beyond `when` and has to be woken by wake().
+  bool must_wake_locked(TimePoint when) HFLUSH_REQUIRES(mutex_);
+  void wake() const noexcept;
+  int control_locked(int operation, int descriptor, const Watch& watch) const
+      HFLUSH_REQUIRES(mutex_);
+
+  // The loop thread.
+  void run();
+  bool run_tasks();  // false: stopped
+  void run_timers();
+  Task next_timer(TimePoint now, TimerId first_new);
+  Duration fall_asleep();
+  void dispatch(const epoll_event& event);
+
+  const Clock& clock_;
+  const std::uint32_t generation_ = Process::generation();
+
+  Mutex mutex_;
+  State state_ HFLUSH_GUARDED_BY(mutex_) = State::kNotStarted;
+  std::thread thread_ HFLUSH_GUARDED_BY(mutex_);
+  // Made before the thread starts, constant from then on.
+  int epoll_ = -1;
+  int wake_ = -1;
+
+  std::vector<Task> tasks_ HFLUSH_GUARDED_BY(mutex_);
+  std::vector<Task> running_;  // the loop thread's; with tasks_ in turn, for its memory
+  std::map<Due, Task> timers_ HFLUSH_GUARDED_BY(mutex_);
+  std::unordered_map<TimerId, TimePoint> when_ HFLUSH_GUARDED_BY(mutex_);  // of each timer
+  TimerId next_timer_ HFLUSH_GUARDED_BY(mutex_) = 1;
+  std::unordered_map<int, Watch> watches_ HFLUSH_GUARDED_BY(mutex_);
+  std::uint32_t next_serial_ HFLUSH_GUARDED_BY(mutex_) = 1;
+  // When the loop will look at tasks and timers by itself; none while it is awake, or about to be.
+  std::optional<TimePoint> asleep_until_ HFLUSH_GUARDED_BY(mutex_);
+};
+
+Status EventLoop::Impl::start() {
+  if (is_of_parent()) return made_before_fork();
+  const MutexLock lock(mutex_);
+  return start_locked();
+}
+
+Status EventLoop::Impl::start_locked() {
+  if (state_ == State::kRunning) return {};
+  if (state_ == State::kStopped) {
+    return Status::from_errno(ECANCELED, "use of the event loop after its end", {});
+  }
+  HFLUSH_RETURN_IF_ERROR(open_locked());
+  try {
+    const BlockedSignals blocked;
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return Status::from_errno(error.code().value(), "start of the i/o thread", {});
+  }
+  pthread_setname_np(thread_.native_handle(), "hflush-net");
+  state_ = State::kRunning;
+  return {};
+}
+
+Status EventLoop::Impl::open_locked() {
+  if (epoll_ < 0) epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_ < 0) return Status::from_errno(errno, "epoll_create", {});
+  if (wake_ >= 0) return {};
+  const int made = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (made < 0) return Status::from_errno(errno, "eventfd", {});
+  // Edge-triggered: each write is one event, and nobody has to read it away.
+  epoll_event event{EPOLLIN | EPOLLET, {.u64 = kWakeKey}};
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, made, &event) != 0) {
+    const int error_number = errno;
+    ::close(made);
+    return Status::from_errno(error_number, "watch of an eventfd", {});
+  }
+  wake_ = made;
+  return {};
+}
+
+bool EventLoop::Impl::must_wake_locked(TimePoint when) {
+  if (!asleep_until_ || when >= *asleep_until_) return false;
+  asleep_until_.reset();
+  return true;
+}
+
+void EventLoop::Impl::wake() const noexcept {
+  const std::uint64_t one = 1;
+  // Fails only when 2^64 - 2 wake-ups are unread, and then the loop is awake.
+  static_cast<void>(::write(wake_, &one, sizeof one));
+}
+
+void EventLoop::Impl::post(Task task) {
+  if (is_of_parent()) return;
+  bool asleep = false;
+  {
+    const MutexLock lock(mutex_);
+    if (state_ == State::kStopped) return;
+    tasks_.push_back(std::move(task));
+    static_cast<void>(start_locked());
+    asleep = must_wake_locked(TimePoint::min());
+  }
+  if (asleep) wake();
+}
+
+EventLoop::TimerId EventLoop::Impl::run_at(TimePoint when, Task task) {
+  if (is_of_parent()) return 0;
+  TimerId timer = 0;
+  bool asleep = false;
+  {
+    const MutexLock lock(mutex_);
+    if (state_ == State::kStopped) return 0;
+    timer = next_timer_++;
+    when_.emplace(timer, when);
+    timers_.emplace(Due{when, timer}, std::move(task));
+    static_cast<void>(start_locked());
+    asleep = must_wake_locked(when);
+  }
+  if (asleep) wake();
+  return timer;
+}
+
+void EventLoop::Impl::cancel(TimerId timer) {
+  if (is_of_parent()) return;
+  std::map<Due, Task>::node_type cancelled;  // destroyed without the lock
+  const MutexLock lock(mutex_);
+  const auto found = when_.find(timer);
+  if (found == when_.end()) return;
+  cancelled = timers_.extract(Due{found->second, timer});
+  when_.erase(found);
+}
+
+int EventLoop::Impl::control_locked(int operation, int descriptor, const Watch& watch) const {
+  epoll_event event{events_of(watch.interest), {.u64 = key(descriptor, watch.serial)}};
+  return ::epoll_ctl(epoll_, operation, descriptor, &event) == 0 ? 0 : errno;
+}
+
+Status EventLoop::Impl::watch(int descriptor, Interest interest, std::shared_ptr<Handler> handler) {
+  if (is_of_parent()) return made_before_fork();
+  const MutexLock lock(mutex_);
+  HFLUSH_RETURN_IF_ERROR(start_locked());
+  const Watch watch{next_serial_++, interest, std::move(handler)};
+  // Not in epoll at all without interest: failures are reported whatever is asked for, for ever.
+  if (interest != Interest::kNone) {
+    const int error_number = control_locked(EPOLL_CTL_ADD, descriptor, watch);
+    if (error_number != 0) return Status::from_errno(error_number, "watch of a descriptor", {});
+  }
+  watches_.insert_or_assign(descriptor, watch);
+  return {};
+}
+
+void EventLoop::Impl::change(int descriptor, Interest interest) {
+  if (is_of_parent()) return;
+  const MutexLock lock(mutex_);
+  const auto found = watches_.find(descriptor);
+  if (found == watches_.end() || found->second.interest == interest) return;
+  const Interest before = std::exchange(found->second.interest, interest);
+  int operation = EPOLL_CTL_MOD;
+  if (interest == Interest::kNone) operation = EPOLL_CTL_DEL;
+  if (before == Interest::kNone) operation = EPOLL_CTL_ADD;
+  static_cast<void>(control_locked(operation, descriptor, found->second));
+}
+
+void EventLoop::Impl::unwatch(int descriptor) {
+  if (is_of_parent()) return;
+  std::unordered_map<int, Watch>::node_type ended;  // destroyed without the lock
+  const MutexLock lock(mutex_);
+  const auto found = watches_.find(descriptor);
+  if (found == watches_.end()) return;
+  if (found->second.interest != Interest::kNone) {
+    static_cast<void>(control_locked(EPOLL_CTL_DEL, descriptor, found->second));
+  }
+  ended = watches_.extract(found);
+}
+
+void EventLoop::Impl::stop() {
+  if (is_of_parent()) return;
+  std::thread thread;
+  bool asleep = false;
+  {
+    const MutexLock lock(mutex_);
+    state_ = State::kStopped;
+    if (!on_loop_thread()) thread = std::move(thread_);
+    asleep = must_wake_locked(TimePoint::min());
+  }
+  if (asleep) wake();
+  if (thread.joinable()) thread.join();
+
+  std::vector<Task> tasks;  // all destroyed without the lock: they may call back
+  std::map<Due, Task> timers;
+  std::unordered_map<int, Watch> watches;
+  const MutexLock lock(mutex_);
+  tasks.swap(tasks_);
+  timers.swap(timers_);
+  watches.swap(watches_);
+  when_.clear();
+}
+
+void EventLoop::Impl::run() {
+  running_here = this;
+  std::array<epoll_event, kEventsAtOnce> events;
+  while (run_tasks()) {
+    run_timers();
+    const int count = wait_for_events(epoll_, events, fall_asleep());
+    for (int i = 0; i < count; ++i) dispatch(events[static_cast<std::size_t>(i)]);
+  }
+}
+
+bool EventLoop::Impl::run_tasks() {
+  {
+    const MutexLock lock(mutex_);
+    asleep_until_.reset();
+    if (state_ == State::kStopped) return false;
+    running_.swap(tasks_);
+  }
+  for (Task& task : running_) {
+    task();
+    task = nullptr;  // what it holds is let go now, not after the others
+  }
+  running_.clear();
+  return true;
+}
+
+void EventLoop::Impl::run_timers() {
+  const TimePoint now = clock_.now();
+  TimerId first_new = 0;
+  {
+    const MutexLock lock(mutex_);
+    first_new = next_timer_;
+  }
+  while (Task task = next_timer(now, first_new)) task();
+}
+
+// The next task that is due; empty if there is none. Timers that are made meanwhile have to wait
+// for the next round, so that one that makes itself anew does not keep sockets waiting.
+EventLoop::Task EventLoop::Impl::next_timer(TimePoint now, TimerId first_new) {
+  const MutexLock lock(mutex_);
+  const auto first = timers_.begin();
+  if (first == timers_.end() || first->first.when > now || first->first.id >= first_new) return {};
+  Task task = std::move(first->second);
+  when_.erase(first->first.id);
+  timers_.erase(first);
+  return task;
+}
+
+Duration EventLoop::Impl::fall_asleep() {
+  const TimePoint now = clock_.now();
+  const MutexLock lock(mutex_);
+  if (!tasks_.empty() || state_ == State::kStopped) return Duration::zero();
+  const TimePoint until = timers_.empty() ? TimePoint::max() : timers_.begin()->first.when;
+  if (until <= now) return Duration::zero();
+  asleep_until_ = until;
+  return until - now;
+}
+
+void EventLoop::Impl::dispatch(const epoll_event& event) {
+  if (event.data.u64 == kWakeKey) return;
+  const int descriptor = static_cast<int>(event.data.u64 & 0xffffffffU);
+  std::shared_ptr<Handler> handler;
+  {
+    const MutexLock lock(mutex_);
+    asleep_until_.reset();
+    const auto found = watches_.find(descriptor);
+    if (found == watches_.end() || key(descriptor, found->second.serial) != event.data.u64) return;
+    handler = found->second.handler;
+  }
+  const bool failed = (event.events & (EPOLLERR | EPOLLHUP)) != 0;
+  handler->on_ready(failed || (event.events & EPOLLIN) != 0,
+                    failed || (event.events & EPOLLOUT) != 0);
+}
+
+EventLoop::EventLoop(const Clock& clock) : impl_(std::make_unique<Impl>(clock)) {}
+EventLoop::~EventLoop() = default;
+Status EventLoop::start() { return impl_->start(); }
+void EventLoop::post(Task task) { impl_->post(std::move(task)); }
+EventLoop::TimerId EventLoop::run_at(TimePoint when, Task task) {
+  return impl_->run_at(when, std::move(task));
+}
+EventLoop::TimerId EventLoop::run_after(Duration delay, Task task) {
+  return impl_->run_at(deadline_after(clock().now(), delay), std::move(task));
+}
+void EventLoop::cancel(TimerId timer) { impl_->cancel(timer); }
+Status EventLoop::watch(int descriptor, Interest interest, std::shared_ptr<Handler> handler) {
+  return impl_->watch(descriptor, interest, std::move(handler));
+}
+void EventLoop::change(int descriptor, Interest interest) { impl_->change(descriptor, interest); }
+void EventLoop::unwatch(int descriptor) { impl_->unwatch(descriptor); }
+bool EventLoop::on_loop_thread() const noexcept { return impl_->on_loop_thread(); }
+const Clock& EventLoop::clock() const noexcept { return impl_->clock(); }
+void EventLoop::stop() { impl_->stop(); }
+
+}  // namespace hflush::env

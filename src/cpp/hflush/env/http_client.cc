@@ -1,0 +1,641 @@
+#include "hflush/env/http_client.h"
+
+#include <curl/curl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <deque>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "hflush/base/mutex.h"
+#include "hflush/env/curl_library.h"
+#include "hflush/env/http_exchange.h"
+#include "hflush/env/process.h"
+
+namespace hflush::env {
+namespace {
+
+using ExchangeId = HttpClient::ExchangeId;
+
+constexpr int kCallsInTurn = 16;
+
+// 0 if there is no such descriptor.
+ino_t inode_of(int descriptor) noexcept {
+  struct stat found{};
+  return ::fstat(descriptor, &found) == 0 ? found.st_ino : 0;
+}
+
+// The pool of connections and what runs on it. Kept alive by the client, and by what the loop still
+// has to do for it.
+class Core final : public std::enable_shared_from_this<Core> {
+ public:
+  Core(EventLoop& loop, const CurlLibrary& curl, HttpSettings settings)
+      : loop_(loop),
+        curl_(curl),
+        settings_(std::move(settings)),
+        proxies_(HttpProxies::choose(settings_)) {}
+  // The loop has nothing to do for it any more, or has ended.
+  ~Core() { release(); }
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  Status open();
+
+  // Any thread.
+  bool is_of_parent() const noexcept { return generation_ != Process::generation(); }
+  ExchangeId start(HttpRequest request, std::shared_ptr<HttpEvents> events);
+  void resume(ExchangeId exchange);
+  void cancel(ExchangeId exchange, std::function<void()> done);
+  void end();
+  std::size_t open_connections();
+
+ private:
+  using ExchangeRef = std::shared_ptr<HttpExchange>;
+  struct Command {
+    enum class What : std::uint8_t { kStart, kResume, kCancel };
+    What what;
+    ExchangeRef exchange;  // none: it has ended
+    std::function<void()> done;
+  };
+  // A descriptor that libcurl waits for.
+  class Socket final : public EventLoop::Handler {
+   public:
+    Socket(std::shared_ptr<Core> core, curl_socket_t descriptor)
+        : core_(std::move(core)), descriptor_(descriptor) {}
+    void on_ready(bool readable, bool writable) override {
+      core_->act(descriptor_, (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0));
+    }
+
+   private:
+    const std::shared_ptr<Core> core_;
+    const curl_socket_t descriptor_;
+  };
+
+  void command(ExchangeId id, Command::What what, std::function<void()> done);
+  void give(Command command);
+
+  // The loop thread.
+  void obey();
+  void begin(const ExchangeRef& exchange);
+  bool has_room() const;
+  void begin_waiting();
+  void resume_now(const ExchangeRef& exchange);
+  void cancel_now(const ExchangeRef& exchange);
+  void act(curl_socket_t descriptor, int events);
+  void settle();
+  void take_results();
+  void end_broken();
+  void finish(HttpExchange& exchange, CURLcode code);
+  ExchangeRef take_out(HttpExchange& exchange, CURLcode code);
+  void look_for_stalls();
+  void look_at(TimePoint when);
+  void wake_at(long milliseconds);
+  void release() noexcept;
+
+  void watch(HttpExchange* exchange, curl_socket_t descriptor, EventLoop::Interest interest);
+  Status watch_new(curl_socket_t descriptor, EventLoop::Interest interest);
+  bool was_closed(curl_socket_t descriptor);
+  curl_socket_t open_socket(const curl_sockaddr& address) noexcept;
+  int close_socket(curl_socket_t descriptor) noexcept;
+
+  static int on_socket(CURL* easy, curl_socket_t descriptor, int what, void* self,
+                       void* of_socket) noexcept;
+  static int on_timer(CURLM* multi, long milliseconds, void* self) noexcept;
+  static curl_socket_t on_open(void* self, curlsocktype purpose, curl_sockaddr* address) noexcept;
+  static int on_close(void* self, curl_socket_t descriptor) noexcept;
+
+  EventLoop& loop_;
+  const CurlLibrary& curl_;
+  const HttpSettings settings_;
+  const HttpProxies proxies_;
+  const std::uint32_t generation_ = Process::generation();
+
+  std::atomic<ExchangeId> last_id_ = 0;
+
+  Mutex mutex_;  // before the loop's
+  std::unordered_map<ExchangeId, ExchangeRef> exchanges_ HFLUSH_GUARDED_BY(mutex_);  // not ended
+  std::vector<Command> commands_ HFLUSH_GUARDED_BY(mutex_);
+  bool has_ended_ HFLUSH_GUARDED_BY(mutex_) = false;
+  // By descriptor, the inode, because not all of them are closed by us (open_socket()).
+  std::unordered_map<int, ino_t> sockets_ HFLUSH_GUARDED_BY(mutex_);
+
+  // The loop thread's.
+  CURLM* multi_ = nullptr;
+  CURLSH* share_ = nullptr;
+  std::deque<ExchangeRef> waiting_;
+  std::vector<ExchangeRef> active_;
+  std::vector<CURL*> idle_;
+  std::unordered_map<int, EventLoop::Interest> watched_;  // for libcurl
+  std::vector<ExchangeId> broken_;  // libcurl must not be told from where that was found out
+  EventLoop::TimerId timer_ = 0;    // libcurl's
+  bool call_now_ = false;           // libcurl's timer has no time
+  bool call_all_ = false;           // libcurl has to be called, and does not know it
+  EventLoop::TimerId stall_timer_ = 0;
+  TimePoint stall_look_;
+};
+
+Status Core::open() {
+  HFLUSH_RETURN_IF_ERROR(loop_.start());
+  multi_ = curl_.multi_init();
+  share_ = curl_.share_init();
+  if (multi_ == nullptr || share_ == nullptr) {
+    return Status::from_errno(ENOMEM, "start of an http client", {});
+  }
+  void* const self = this;
+  curl_.multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &Core::on_socket);
+  curl_.multi_setopt(multi_, CURLMOPT_SOCKETDATA, self);
+  curl_.multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &Core::on_timer);
+  curl_.multi_setopt(multi_, CURLMOPT_TIMERDATA, self);
+  curl_.multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+  // Kept, idle ones and those in use together.
+  curl_.multi_setopt(
+      multi_, CURLMOPT_MAXCONNECTS,
+      static_cast<long>(std::clamp<std::size_t>(settings_.max_connections, 1, 4096)));
+  // Only one thread uses it, so it needs no locks.
+  curl_.share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+  return {};
+}
+
+ExchangeId Core::start(HttpRequest request, std::shared_ptr<HttpEvents> events) {
+  const ExchangeId id = ++last_id_;
+  auto exchange = std::make_shared<HttpExchange>(id, std::move(request), std::move(events));
+  {
+    const MutexLock lock(mutex_);
+    exchanges_.emplace(id, exchange);
+  }
+  try {
+    give({Command::What::kStart, std::move(exchange), {}});
+  } catch (const std::bad_alloc&) {
+    const MutexLock lock(mutex_);
+    exchanges_.erase(id);
+    throw;
+  }
+  return id;
+}
+
+void Core::resume(ExchangeId exchange) { command(exchange, Command::What::kResume, {}); }
+
+void Core::cancel(ExchangeId exchange, std::function<void()> done) {
+  command(exchange, Command::What::kCancel, std::move(done));
+}
+
+void Core::command(ExchangeId id, Command::What what, std::function<void()> done) {
+  ExchangeRef exchange;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = exchanges_.find(id);
+    if (found != exchanges_.end()) exchange = found->second;
+  }
+  if (!exchange && !done) return;
+  give({what, exchange, std::move(done)});
+  if (exchange && what == Command::What::kCancel) exchange->cancel();
+}
+
+void Core::give(Command command) {
+  {
+    const MutexLock lock(mutex_);
+    if (has_ended_) return;
+    // Before the first one is there: without memory for the task none waits for it in vain. The
+    // task finds all that have come by then.
+    if (commands_.empty()) loop_.post([self = shared_from_this()] { self->obey(); });
+    commands_.push_back(std::move(command));
+  }
+}
+
+void Core::end() {
+  std::vector<Command> commands;  // let go without the lock
+  {
+    const MutexLock lock(mutex_);
+    has_ended_ = true;
+    commands.swap(commands_);
+    for (const auto& [id, exchange] : exchanges_) exchange->cancel();
+  }
+  loop_.post([self = shared_from_this()] { self->release(); });
+}
+
+void Core::obey() {
+  std::vector<Command> commands;
+  {
+    const MutexLock lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (Command& command : commands) {
+    switch (command.what) {
+      case Command::What::kStart:
+        waiting_.push_back(std::move(command.exchange));
+        begin_waiting();
+        break;
+      case Command::What::kResume:
+        resume_now(command.exchange);
+        break;
+      case Command::What::kCancel:
+        if (command.exchange) {
+          command.exchange->cancel();
+          cancel_now(command.exchange);
+        }
+        command.exchange.reset();
+        if (command.done) command.done();
+        break;
+    }
+  }
+  settle();
+}
+
+// Those that are paused wait for readers of ours, who may wait for others in turn.
+bool Core::has_room() const {
+  const auto moving = std::count_if(active_.begin(), active_.end(),
+                                    [](const ExchangeRef& one) { return !one->is_paused(); });
+  return std::cmp_less(moving, std::max<std::size_t>(settings_.max_connections, 1));
+}
+
+void Core::begin_waiting() {
+  while (!waiting_.empty() && has_room()) {
+    const ExchangeRef next = std::move(waiting_.front());
+    waiting_.pop_front();
+    begin(next);
+  }
+}
+
+void Core::begin(const ExchangeRef& exchange) {
+  CURL* easy = nullptr;
+  if (!idle_.empty()) {
+    easy = idle_.back();
+    idle_.pop_back();
+  } else {
+    easy = curl_.easy_init();
+    if (easy != nullptr) curl_.easy_setopt(easy, CURLOPT_SHARE, share_);
+  }
+  active_.push_back(exchange);
+  const TimePoint now = loop_.clock().now();
+  Status failure = exchange->set_up(curl_, easy, settings_, proxies_, now);
+  if (failure.ok()) {
+    void* const self = this;
+    curl_.easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Core::on_open);
+    curl_.easy_setopt(easy, CURLOPT_OPENSOCKETDATA, self);
+    curl_.easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, &Core::on_close);
+    curl_.easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, self);
+    const CURLMcode code = curl_.multi_add_handle(multi_, easy);
+    if (code != CURLM_OK) {
+      failure = Status(StatusCode::kIo,
+                       std::string("start of an http request: ") + curl_.multi_strerror(code), {},
+                       code == CURLM_OUT_OF_MEMORY ? ENOMEM : EINVAL);
+    }
+  }
+  if (!failure.ok()) {
+    exchange->fail(std::move(failure));
+    broken_.push_back(exchange->id());
+    return;
+  }
+  look_at(exchange->look(now));
+}
+
+void Core::resume_now(const ExchangeRef& exchange) {
+  if (exchange->state() != HttpExchange::State::kActive || !exchange->is_paused()) return;
+  const TimePoint now = loop_.clock().now();
+  exchange->resumed(now);
+  look_at(exchange->look(now));
+  // What it kept comes from within this call.
+  const CURLcode code = curl_.easy_pause(exchange->easy(), CURLPAUSE_CONT);
+  if (code != CURLE_OK) finish(*exchange, code);
+}
+
+void Core::cancel_now(const ExchangeRef& exchange) {
+  switch (exchange->state()) {
+    case HttpExchange::State::kWaiting: {
+      std::erase(waiting_, exchange);
+      exchange->let_go();
+      const MutexLock lock(mutex_);
+      exchanges_.erase(exchange->id());
+      break;
+    }
+    case HttpExchange::State::kActive:
+      finish(*exchange, CURLE_ABORTED_BY_CALLBACK);
+      break;
+    case HttpExchange::State::kEnded:
+      break;
+  }
+}
+
+void Core::act(curl_socket_t descriptor, int events) {
+  if (multi_ == nullptr) return;
+  int running = 0;
+  static_cast<void>(curl_.multi_socket_action(multi_, descriptor, events, &running));
+  settle();
+}
+
+// What follows from a call of libcurl: results, and calls that it wants at once.
+void Core::settle() {
+  if (multi_ == nullptr) return;
+  for (int calls = 0;; ++calls) {
+    do {
+      take_results();
+      end_broken();
+      begin_waiting();
+    } while (!broken_.empty());
+    if (!call_now_ && !call_all_) return;
+    if (calls == kCallsInTurn) {
+      wake_at(1);  // others have a turn
+      return;
+    }
+    call_now_ = false;
+    int running = 0;
+    if (std::exchange(call_all_, false)) {
+      static_cast<void>(curl_.multi_socket_all(multi_, &running));
+    } else {
+      static_cast<void>(curl_.multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running));
+    }
+  }
+}
+
+void Core::take_results() {
+  int left = 0;
+  while (const CURLMsg* message = curl_.multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    void* exchange = nullptr;
+    curl_.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
+    finish(*static_cast<HttpExchange*>(exchange), message->data.result);
+  }
+}
+
+void Core::end_broken() {
+  for (const ExchangeId id : std::exchange(broken_, {})) {
+    const auto found =
+        std::ranges::find_if(active_, [id](const ExchangeRef& one) { return one->id() == id; });
+    if (found != active_.end()) finish(**found, CURLE_ABORTED_BY_CALLBACK);
+  }
+}
+
+// Ends an active exchange: out of libcurl first, and then its owner is told.
+void Core::finish(HttpExchange& exchange, CURLcode code) {
+  HttpEnd end = exchange.outcome(code);
+  const ExchangeRef ended = take_out(exchange, code);
+  ended->report(std::move(end));
+}
+
+Core::ExchangeRef Core::take_out(HttpExchange& exchange, CURLcode code) {
+  const auto found =
+      std::ranges::find_if(active_, [&](const ExchangeRef& one) { return one.get() == &exchange; });
+  ExchangeRef ended = std::move(*found);
+  active_.erase(found);
+  CURL* const easy = ended->easy();
+  if (easy != nullptr) {
+    curl_.multi_remove_handle(multi_, easy);
+    // One that failed may remember of it more than options.
+    if (code == CURLE_OK) {
+      curl_.easy_reset(easy);
+      idle_.push_back(easy);
+    } else {
+      curl_.easy_cleanup(easy);
+    }
+  }
+  ended->let_go();
+  const MutexLock lock(mutex_);
+  exchanges_.erase(ended->id());
+  return ended;
+}
+
+void Core::look_at(TimePoint when) {
+  if (when == TimePoint::max()) return;
+  if (stall_timer_ != 0 && stall_look_ <= when) return;
+  loop_.cancel(stall_timer_);
+  stall_look_ = when;
+  stall_timer_ = loop_.run_at(when, [self = shared_from_this()] { self->look_for_stalls(); });
+}
+
+void Core::look_for_stalls() {
+  stall_timer_ = 0;
+  if (multi_ == nullptr) return;
+  const TimePoint now = loop_.clock().now();
+  for (const ExchangeRef& exchange : std::vector<ExchangeRef>(active_)) {
+    const TimePoint next = exchange->look(now);
+    if (exchange->has_stalled(now)) {
+      exchange->fail(exchange->stalled());
+      finish(*exchange, CURLE_OPERATION_TIMEDOUT);
+    } else {
+      look_at(next);
+    }
+  }
+  settle();
+}
+
+void Core::wake_at(long milliseconds) {
+  loop_.cancel(timer_);
+  timer_ = loop_.run_after(std::chrono::milliseconds(milliseconds), [self = shared_from_this()] {
+    self->timer_ = 0;
+    self->act(CURL_SOCKET_TIMEOUT, 0);
+  });
+}
+
+// All of libcurl's; nobody is told any more.
+void Core::release() noexcept {
+  CURLM* const multi = std::exchange(multi_, nullptr);
+  std::vector<ExchangeRef> active;
+  active.swap(active_);
+  for (const ExchangeRef& exchange : active) {
+    if (CURL* const easy = exchange->easy()) {
+      curl_.multi_remove_handle(multi, easy);
+      curl_.easy_cleanup(easy);
+    }
+    exchange->let_go();
+  }
+  for (CURL* easy : std::exchange(idle_, {})) curl_.easy_cleanup(easy);
+  if (multi != nullptr) curl_.multi_cleanup(multi);
+  if (share_ != nullptr) curl_.share_cleanup(std::exchange(share_, nullptr));
+  loop_.cancel(std::exchange(timer_, 0));
+  loop_.cancel(std::exchange(stall_timer_, 0));
+  waiting_.clear();
+  std::unordered_map<ExchangeId, ExchangeRef> exchanges;  // let go without the lock
+  const MutexLock lock(mutex_);
+  exchanges.swap(exchanges_);
+}
+
+// `exchange`: whose socket it is; null if it is nobody's any more.
+void Core::watch(HttpExchange* exchange, curl_socket_t descriptor, EventLoop::Interest interest) {
+  const auto known = watched_.find(descriptor);
+  if (known != watched_.end()) {
+    known->second = interest;
+    loop_.change(descriptor, interest);
+    return;
+  }
+  Status failure = watch_new(descriptor, interest);
+  if (failure.ok() || exchange == nullptr) return;
+  exchange->fail(std::move(failure));
+  broken_.push_back(exchange->id());
+}
+
+Status Core::watch_new(curl_socket_t descriptor, EventLoop::Interest interest) {
+  HFLUSH_RETURN_IF_ERROR(
+      loop_.watch(descriptor, interest, std::make_shared<Socket>(shared_from_this(), descriptor)));
+  watched_[descriptor] = interest;
+  return {};
+}
+
+// By libcurl itself: a socket that never was connected. 7.88 begins with the next address when it
+// is called the next time, and asks for no such call.
+bool Core::was_closed(curl_socket_t descriptor) {
+  const MutexLock lock(mutex_);
+  const auto known = sockets_.find(descriptor);
+  if (known == sockets_.end() || inode_of(descriptor) == known->second) return false;
+  sockets_.erase(known);
+  return true;
+}
+
+std::size_t Core::open_connections() {
+  const MutexLock lock(mutex_);
+  std::erase_if(sockets_,
+                [](const auto& socket) { return inode_of(socket.first) != socket.second; });
+  return sockets_.size();
+}
+
+// NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
+curl_socket_t Core::open_socket(const curl_sockaddr& address) noexcept {
+  const int made = ::socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol);
+  if (made < 0) return CURL_SOCKET_BAD;
+  const auto stale = watched_.find(made);
+  if (stale != watched_.end()) {
+    // libcurl 7.88 does not tell of the end of a socket that never was connected. It takes this one
+    // for that one: it will not ask for it to be watched.
+    const EventLoop::Interest interest = stale->second;
+    watched_.erase(stale);
+    loop_.unwatch(made);
+    if (!watch_new(made, interest).ok()) {
+      ::close(made);
+      return CURL_SOCKET_BAD;
+    }
+  }
+  const MutexLock lock(mutex_);
+  sockets_[made] = inode_of(made);
+  return made;
+}
+
+int Core::close_socket(curl_socket_t descriptor) noexcept {
+  // A forked child that has it, too, must neither keep it watched nor keep the peer waiting.
+  watched_.erase(descriptor);
+  loop_.unwatch(descriptor);
+  static_cast<void>(::shutdown(descriptor, SHUT_RDWR));
+  {
+    const MutexLock lock(mutex_);
+    sockets_.erase(descriptor);
+  }
+  return ::close(descriptor);
+}
+
+// NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
+int Core::on_socket(CURL* easy, curl_socket_t descriptor, int what, void* self,
+                    void* /*of_socket*/) noexcept {
+  auto* const core = static_cast<Core*>(self);
+  void* exchange = nullptr;
+  core->curl_.easy_getinfo(easy, CURLINFO_PRIVATE, &exchange);
+  if (exchange != nullptr) {
+    static_cast<HttpExchange*>(exchange)->uses(descriptor, what != CURL_POLL_REMOVE);
+  }
+  if (what == CURL_POLL_REMOVE) {
+    core->watched_.erase(descriptor);
+    core->loop_.unwatch(descriptor);
+    core->call_all_ = core->call_all_ || core->was_closed(descriptor);
+    return 0;
+  }
+  if (core->multi_ == nullptr) return 0;  // ending
+  auto interest = EventLoop::Interest::kNone;
+  if (what == CURL_POLL_IN) interest = EventLoop::Interest::kRead;
+  if (what == CURL_POLL_OUT) interest = EventLoop::Interest::kWrite;
+  if (what == CURL_POLL_INOUT) interest = EventLoop::Interest::kReadAndWrite;
+  core->watch(static_cast<HttpExchange*>(exchange), descriptor, interest);
+  return 0;
+}
+
+// NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
+int Core::on_timer(CURLM* /*multi*/, long milliseconds, void* self) noexcept {
+  auto* const core = static_cast<Core*>(self);
+  if (core->multi_ == nullptr) return 0;  // ending
+  core->call_now_ = milliseconds == 0;
+  if (milliseconds > 0) {
+    core->wake_at(milliseconds);
+  } else {
+    core->loop_.cancel(std::exchange(core->timer_, 0));
+  }
+  return 0;
+}
+
+curl_socket_t Core::on_open(void* self, curlsocktype /*purpose*/, curl_sockaddr* address) noexcept {
+  return static_cast<Core*>(self)->open_socket(*address);
+}
+
+int Core::on_close(void* self, curl_socket_t descriptor) noexcept {
+  return static_cast<Core*>(self)->close_socket(descriptor);
+}
+
+class CurlHttpClient final : public HttpClient {
+ public:
+  explicit CurlHttpClient(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  // NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
+  ~CurlHttpClient() override {
+    if (core_->is_of_parent()) {
+      // Its locks may be held for ever, and closing its connections would end the parent's.
+      static_cast<void>(new std::shared_ptr<Core>(std::move(core_)));  // NOLINT
+      return;
+    }
+    core_->end();
+  }
+  CurlHttpClient(const CurlHttpClient&) = delete;
+  CurlHttpClient& operator=(const CurlHttpClient&) = delete;
+
+  ExchangeId start(HttpRequest request, std::shared_ptr<HttpEvents> events) override {
+    if (core_->is_of_parent()) return 0;
+    return core_->start(std::move(request), std::move(events));
+  }
+  void resume(ExchangeId exchange) override {
+    if (!core_->is_of_parent()) core_->resume(exchange);
+  }
+  void cancel(ExchangeId exchange, std::function<void()> done) override {
+    if (!core_->is_of_parent()) core_->cancel(exchange, std::move(done));
+  }
+  std::size_t open_connections() const override {
+    return core_->is_of_parent() ? 0 : core_->open_connections();
+  }
+
+ private:
+  std::shared_ptr<Core> core_;
+};
+
+// What fetch() makes of the events.
+class Collector final : public HttpEvents {
+ public:
+  explicit Collector(HttpClient::Done done) : done_(std::move(done)) {}
+  void on_head(HttpHead head) override { result_.head = std::move(head); }
+  bool on_body(ByteView bytes) override {
+    result_.body.append(as_text(bytes));
+    return true;
+  }
+  void on_end(HttpEnd end) override {
+    result_.end = std::move(end);
+    done_(std::move(result_));
+  }
+
+ private:
+  const HttpClient::Done done_;
+  HttpResult result_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<HttpClient>> HttpClient::make(EventLoop& loop, HttpSettings settings) {
+  HFLUSH_ASSIGN_OR_RETURN(const CurlLibrary* curl, CurlLibrary::load());
+  const auto core = std::make_shared<Core>(loop, *curl, std::move(settings));
+  HFLUSH_RETURN_IF_ERROR(core->open());
+  return std::shared_ptr<HttpClient>(std::make_shared<CurlHttpClient>(core));
+}
+
+HttpClient::ExchangeId HttpClient::fetch(HttpRequest request, std::size_t max_body_bytes,
+                                         Done done) {
+  request.max_response_bytes = max_body_bytes;
+  return start(std::move(request), std::make_shared<Collector>(std::move(done)));
+}
+
+}  // namespace hflush::env

@@ -1,0 +1,40 @@
+// SharedLibrary: a library of the system that is looked for when it is needed, not when we are
+// loaded. It stays loaded: what it registered with the process is never taken back. Immutable.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "hflush/base/result.h"
+
+namespace hflush::env {
+
+class SharedLibrary {
+ public:
+  // The first of `names` that the system has. kUnsupported, with what the loader says.
+  static Result<SharedLibrary> open(std::initializer_list<const char*> names);
+
+  const std::string& name() const noexcept { return name_; }
+
+  // Points `function` at the library's; false if it has none of that name.
+  template <typename Function>
+  bool find(const char* symbol, Function*& function) const noexcept {
+    function = reinterpret_cast<Function*>(address_of(symbol));
+    return function != nullptr;
+  }
+  // kUnsupported if the library has none of that name.
+  template <typename Function>
+  Status bind(const char* symbol, Function*& function) const {
+    return find(symbol, function) ? Status() : misses(symbol);
+  }
+
+ private:
+  SharedLibrary(std::string name, void* handle) : name_(std::move(name)), handle_(handle) {}
+  void* address_of(const char* symbol) const noexcept;
+  Status misses(const char* symbol) const;
+
+  std::string name_;
+  void* handle_;
+};
+
+}  // namespace hflush::env

@@ -1,0 +1,15 @@
+#include "hflush/hdfs/types.h"
+
+namespace hflush::hdfs {
+
+std::string ExtendedBlock::to_string() const {
+  // Java's ids are signed: the blocks of an erasure-coded file are below zero.
+  return "blk_" + std::to_string(static_cast<std::int64_t>(id)) + "_" +
+         std::to_string(generation_stamp);
+}
+
+std::string DatanodeInfo::transfer_address() const {
+  return ip + ":" + std::to_string(transfer_port);
+}
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,46 @@
+// Digests: SHA-256, HMAC-SHA-256 and MD5 from the system's libcrypto.
+//
+// libcrypto is loaded on first use, as libcurl is; load() says whether that worked, and nothing
+// else here is called unless it did. Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "hflush/base/bytes.h"
+#include "hflush/base/status.h"
+
+namespace hflush::s3 {
+
+using Sha256 = std::array<std::byte, 32>;
+using Md5 = std::array<std::byte, 16>;
+
+// kUnsupported if there is no libcrypto. Idempotent.
+Status load_digests();
+
+Sha256 sha256(ByteView data);
+Sha256 hmac_sha256(ByteView key, ByteView data);
+Md5 md5(ByteView data);
+
+// A digest of bytes that come in pieces.
+class RunningDigest {
+ public:
+  enum class Kind : std::uint8_t { kSha256, kMd5 };
+  explicit RunningDigest(Kind kind);
+  ~RunningDigest();
+  RunningDigest(RunningDigest&&) noexcept;
+  RunningDigest& operator=(RunningDigest&&) noexcept;
+
+  void update(ByteView data);
+  // 32 or 16 bytes. Nothing may be added afterwards.
+  std::string finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hflush::s3

@@ -1,0 +1,923 @@
+"""HDFS, spoken natively: name space, streams and leases without a JVM."""
+
+from __future__ import annotations
+
+import errno
+import os
+from types import MappingProxyType
+
+from . import _core, capabilities, paths
+from . import builder as options_of
+from .builder import CreateFlag, FileBuilder
+from .configuration import user_name
+from .errors import InvalidPathHandleError, invalid_path
+from .filesystem import FileSystem
+from .permissions import parse_umask
+from .statistics import IOStatistics, aggregate, live
+from .status import (
+    BlockLocation,
+    ContentSummary,
+    FileChecksum,
+    FileStatus,
+    FsServerDefaults,
+    FsStatus,
+)
+from .streams import (
+    FSDataInputStream,
+    FSDataOutputStream,
+    ReportingOutputStream,
+    UnbufferedOutputStream,
+    UnbufferedReportingOutputStream,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from .builder import CreateOptions
+    from .configuration import Configuration
+    from .paths import Location, StrPath
+    from .trash import Trash
+
+__all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
+
+DEFAULT_PORT = 8020
+
+_FILE_MODE = 0o666
+_DIRECTORY_MODE = 0o777
+_NS_PER_MS = 1_000_000
+_INT64_MAX = (1 << 63) - 1
+_INODES = "/.reserved/.inodes"
+_SAFE_MODE_ACTIONS = {"leave": 1, "enter": 2, "get": 3, "force_exit": 4}
+_INPUT_CAPABILITIES = frozenset((capabilities.DROPBEHIND, capabilities.READAHEAD))
+# What the native client is told: the families that its keys are in.
+_KEY_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.")
+
+
+class HdfsFileBuilder(FileBuilder):
+    """Collects how a file of HDFS is to be created or appended to: what FileBuilder does, and more.
+
+    Notes
+    -----
+    Ask with :meth:`opt` and :meth:`must` where the file may be on another store.
+    Source: Hadoop's HdfsDataOutputStreamBuilder; contract BUILDER-12.
+    """
+
+    def _flag(self, flag: CreateFlag) -> Self:
+        self._flags |= flag
+        return self
+
+    def sync_block(self) -> Self:
+        """Put each block on the disks of its data nodes when it is complete, also the last one."""
+        return self._flag(CreateFlag.SYNC_BLOCK)
+
+    def update_length(self) -> Self:
+        """Let hsync also bring the length that status and listings tell up to date."""
+        return self._ask(options_of.UPDATE_LENGTH, True)
+
+    def lazy_persist(self) -> Self:
+        """Keep the file in the memory of a data node first."""
+        return self._flag(CreateFlag.LAZY_PERSIST)
+
+    def new_block(self) -> Self:
+        """Begin a block when appending, instead of filling up the last one."""
+        return self._flag(CreateFlag.NEW_BLOCK)
+
+    def no_local_write(self) -> Self:
+        """Keep no replica on this host, if there are others."""
+        return self._flag(CreateFlag.NO_LOCAL_WRITE)
+
+    def ignore_client_locality(self) -> Self:
+        """Choose data nodes as if this host were none of them."""
+        return self._flag(CreateFlag.IGNORE_CLIENT_LOCALITY)
+
+    def replicate(self) -> Self:
+        """Keep replicas also in a directory whose files are erasure-coded."""
+        return self._flag(CreateFlag.SHOULD_REPLICATE)
+
+    def favored_nodes(self, nodes: Sequence[str]) -> Self:
+        """Let these data nodes, ``host:port`` each, keep the replicas if they can."""
+        return self._ask(options_of.FAVORED_NODES, options_of.as_names(nodes))
+
+    def storage_policy(self, name: str) -> Self:
+        """Set the storage policy by name: ``HOT``, ``ALL_SSD``, …."""
+        return self._ask(options_of.STORAGE_POLICY, options_of.as_name(name))
+
+    def ec_policy(self, name: str) -> Self:
+        """Set the erasure coding policy by name."""
+        return self._ask(options_of.EC_POLICY, options_of.as_name(name))
+
+
+class HdfsInputStream(FSDataInputStream):
+    """A file of HDFS opened for reading, its checksums verified, its replicas taken in turn."""
+
+    def unbuffer(self) -> None:
+        """Drop what was read ahead, and let connections go; the position stays."""
+        super().unbuffer()
+        if not self.closed:
+            self._file.unbuffer()
+
+    def set_drop_behind(self, value: bool | None, /) -> None:
+        """Let data nodes drop what they read from their cache, keep it, or do as configured."""
+        if value is not None and not isinstance(value, bool):
+            raise TypeError(f"value must be bool or None, not {type(value).__name__}")
+        self._check_open()
+        self._file.set_drop_behind(value)
+
+    def set_readahead(self, size: int | None, /) -> None:
+        """Let data nodes read so many bytes ahead of what they send, or as configured.
+
+        Raises
+        ------
+        ValueError
+            `size` is negative.
+        """
+        bytes_ahead = None if size is None else options_of.whole("size", size)
+        if bytes_ahead is not None and not 0 <= bytes_ahead <= _INT64_MAX:
+            raise ValueError(f"size={bytes_ahead} is out of range")
+        self._check_open()
+        self._file.set_readahead(bytes_ahead)
+
+    def has_capability(self, name: str, /) -> bool:
+        """Return whether this stream has a capability, without regard to case; also if closed."""
+        wanted = capabilities.canonical(name)
+        return super().has_capability(wanted) or wanted in _INPUT_CAPABILITIES
+
+    @property
+    def _file(self) -> _core.HdfsInputFile:
+        file: Any = self.raw.file
+        return file  # type: ignore[no-any-return]
+
+    def _flat_statistics(self) -> dict[str, int]:
+        return {**self._file.statistics(), **super()._flat_statistics()}
+
+
+class DistributedFileSystem(FileSystem):
+    """HDFS: scheme ``hdfs``, ``hdfs://host:port/`` (port 8020 if left out) or ``hdfs://service/``.
+
+    Hadoop's keys decide: ``dfs.nameservices`` and its kin say where a service's NameNodes are,
+    ``fs.defaultFS`` what a URL without a host means; docs/hdfs-client.md lists all that are heard.
+    The user is ``HADOOP_USER_NAME`` or the owner of the process, when the instance is made. It
+    connects when it is first used, and again in a forked child or where it is unpickled.
+
+    ``hflush`` waits until every data node of the pipeline has the bytes, ``hsync`` until each has
+    them on disk, those of earlier blocks too. One writer at a time holds a file, by a lease that is
+    renewed in the background while it is open; readers are not disturbed.
+    """
+
+    store_name = "hdfs"
+    create_options = options_of.HDFS_CREATE_KEYS
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        if not authority:
+            raise ValueError(
+                f"a {scheme} URL must name a host or a name service, as {scheme}://host:port/path "
+                f"does, or fs.defaultFS must be one that does"
+            )
+        super().__init__(scheme, authority, conf)
+        self._user = user_name()
+        self._umask = parse_umask(self._conf.get("fs.permissions.umask-mode", "022"))
+        self._appends = self._conf.get_bool("dfs.support.append", True)
+        self._combines = _combine_mode(self._conf)
+        self._verifies_checksums = True
+        keys = [key for key in self._conf if key.startswith(_KEY_FAMILIES)]
+        self._native = _core.HdfsClient(
+            {key: self._conf[key] for key in keys}, authority, self._user
+        )
+        names = {
+            capabilities.BULK_DELETE,
+            capabilities.CHECKSUMS,
+            capabilities.CONCAT,
+            capabilities.LEASE_RECOVERABLE,
+            capabilities.MULTIPART_UPLOADER,
+            capabilities.PATH_HANDLES,
+            capabilities.PERMISSIONS,
+            capabilities.TRUNCATE,
+        }
+        self.path_capabilities = frozenset(
+            names | ({capabilities.APPEND} if self._appends else set())
+        )
+
+    def close(self) -> None:
+        """Close the output streams that are open, then remove what :meth:`delete_on_exit` noted.
+
+        Connections end; using the instance again makes new ones.
+
+        Raises
+        ------
+        OSError
+            The first stream that could not be closed; the others are attached as notes. All are
+            closed.
+        """
+        try:
+            super().close()
+        finally:
+            self._native.close()
+
+    # --- what it is ---
+
+    @property
+    def home_directory(self) -> str:
+        """The user's directory, which need not exist: below ``dfs.user.home.dir.prefix``."""
+        prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")
+        return paths.child(paths.normalize(prefix), self._user)
+
+    @property
+    def contract_options(self) -> Mapping[str, object]:
+        """How this store behaves where stores differ: the options of contract §3, read-only."""
+        window = self._conf.get_int("dfs.client.write.max-packets-in-flight", 80)
+        packet = self._conf.get_long_bytes("dfs.client-write-packet-size", 64 << 10)
+        return MappingProxyType(
+            {**_OPTIONS, "supports-append": self._appends, "max-write-window": window * packet}
+        )
+
+    def _fixed_options(self) -> Mapping[str, object]:
+        return _OPTIONS
+
+    def get_enclosing_root(self, path: StrPath) -> str:
+        """Return the root of the encryption zone that `path` is in, else ``/``.
+
+        `path` need not exist. Older NameNodes, which do not tell, have ``/``.
+        """
+        resolved = self._resolve(path)
+        try:
+            return self._native.enclosing_root(resolved)
+        except OSError as refusal:
+            if refusal.errno == errno.ENOSYS:
+                return "/"
+            raise
+
+    def io_statistics(self) -> IOStatistics:
+        """Return what the output streams made here did together, once they are closed.
+
+        And, as long as this instance is not closed, what its calls of NameNodes came to.
+        """
+        return aggregate((super().io_statistics(), live(self._native.statistics)))
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        if not self._verifies_checksums:
+            settings["_verifies_checksums"] = False
+        return settings
+
+    def _accepts(self, location: Location) -> bool:
+        if location.scheme != self._scheme:
+            return False
+        authority = location.authority
+        if not authority:
+            default = paths.parse(self._conf.get("fs.defaultFS", "file:///"))
+            authority = default.authority if default.scheme == self._scheme else ""
+        return bool(authority) and _canonical(authority) == _canonical(self._authority)
+
+    def _resolve(self, path: StrPath) -> str:
+        resolved = super()._resolve(path)
+        if not resolved.isascii():
+            try:
+                resolved.encode("utf-8")
+            except UnicodeEncodeError:
+                raise invalid_path(resolved, "hdfs has no names that are not UTF-8") from None
+        return resolved
+
+    # --- creating and opening ---
+
+    def create_file(self, path: StrPath) -> HdfsFileBuilder:
+        """Return a builder that creates a file: it overwrites and makes no parents unless told."""
+        return HdfsFileBuilder(self, os.fspath(path), CreateFlag.CREATE | CreateFlag.OVERWRITE)
+
+    def append_file(self, path: StrPath) -> HdfsFileBuilder:
+        """Return a builder that appends to a file."""
+        return HdfsFileBuilder(self, os.fspath(path), CreateFlag.APPEND)
+
+    def _check_create(self, wanted: CreateOptions) -> None:
+        if wanted.ec_policy is not None and CreateFlag.SHOULD_REPLICATE in wanted.flags:
+            raise ValueError(f"SHOULD_REPLICATE contradicts the policy {wanted.ec_policy!r}")
+
+    def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
+        wanted = self._native_options(options)
+        wanted.overwrite = overwrite
+        return self._reporting(self._native.create(_stream_type(options), path, wanted), options)
+
+    def _native_options(self, options: CreateOptions) -> _core.HdfsCreateOptions:
+        flags = options.flags
+        native = _core.HdfsCreateOptions()
+        native.create_parent = options.create_parent
+        native.unmasked, native.masked = self._permissions(options.permission, _FILE_MODE)
+        native.replication = options.replication
+        native.block_size = options.block_size
+        native.checksum = options.checksum_type
+        native.bytes_per_checksum = options.bytes_per_checksum
+        native.sync_block = bool(options.sync_on_close)
+        native.update_length = bool(options.update_length)
+        native.lazy_persist = CreateFlag.LAZY_PERSIST in flags
+        native.no_local_write = CreateFlag.NO_LOCAL_WRITE in flags
+        native.ignore_client_locality = CreateFlag.IGNORE_CLIENT_LOCALITY in flags
+        native.should_replicate = CreateFlag.SHOULD_REPLICATE in flags
+        native.favored_nodes = list(options.favored_nodes or ())
+        native.storage_policy = options.storage_policy or ""
+        native.ec_policy = options.ec_policy or ""
+        return native
+
+    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
+        stream = self._native.append(
+            _stream_type(options),
+            path,
+            new_block=CreateFlag.NEW_BLOCK in options.flags,
+            sync_block=bool(options.sync_on_close),
+            update_length=bool(options.update_length),
+        )
+        return self._reporting(stream, options)
+
+    @staticmethod
+    def _reporting(stream: FSDataOutputStream, options: CreateOptions) -> FSDataOutputStream:
+        if isinstance(stream, ReportingOutputStream) and options.progress is not None:
+            stream._report_to(options.progress)
+        return stream
+
+    def _permissions(self, permission: int | None, default: int) -> tuple[int, int]:
+        """Return the mode bits as they were asked for, and what the umask leaves of them."""
+        unmasked = default if permission is None else permission
+        return unmasked, unmasked & ~self._umask
+
+    def _open(self, path: str, buffer_size: int) -> FSDataInputStream:
+        file = self._native.open(path, self._verifies_checksums)
+        return self._input(file, path, buffer_size)
+
+    def _input(self, file: _core.HdfsInputFile, path: str, buffer_size: int) -> FSDataInputStream:
+        name = self._public_name(path)
+        return HdfsInputStream(
+            self, file, name, path, buffer_size=buffer_size, seeks_past_end=False
+        )
+
+    def set_verify_checksum(self, verify: bool) -> None:
+        """Let this instance verify what it reads, or not."""
+        self._verifies_checksums = options_of.flag("verify", verify)
+
+    # --- the name space ---
+
+    def _status(self, path: str) -> FileStatus:
+        native = self._native.status(path)
+        if native is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+        return self._converted(native, path)
+
+    def _converted(self, native: _core.HdfsFileStatus, path: str) -> FileStatus:
+        is_directory = native.kind == "directory"
+        locations = native.locations
+        return FileStatus(
+            self._public_name(path),
+            kind=native.kind,
+            length=0 if is_directory else native.length,
+            replication=0 if is_directory else native.replication,
+            block_size=0 if is_directory else native.block_size,
+            modification_time_ns=native.modification_time * _NS_PER_MS,
+            access_time_ns=native.access_time * _NS_PER_MS,
+            owner=native.owner,
+            group=native.group,
+            permission=native.permission,
+            file_id=(native.file_id,),
+            is_encrypted=native.is_encrypted,
+            is_erasure_coded=native.is_erasure_coded,
+            has_acl=native.has_acl,
+            block_locations=None if locations is None else tuple(map(_location, locations)),
+        )
+
+    def _list(self, path: str) -> list[FileStatus]:
+        return list(self._iterate(path))
+
+    def _iterate(self, path: str) -> Iterator[FileStatus]:
+        return self._following(path, self._page(path, "", False), False)
+
+    def _iterate_located(self, path: str) -> Iterator[FileStatus]:
+        return self._following(path, self._page(path, "", True), True)
+
+    def _page(
+        self, path: str, start_after: str, located: bool
+    ) -> tuple[list[_core.HdfsFileStatus], int]:
+        page = self._native.list_page(path, start_after, located)
+        if page is None:
+            raise FileNotFoundError(errno.ENOENT, "list: no such file or directory", path)
+        return page
+
+    def _following(
+        self, path: str, page: tuple[list[_core.HdfsFileStatus], int], located: bool
+    ) -> Iterator[FileStatus]:
+        """Yield what is in a page and in those after it, each of which is asked for when needed."""
+        while True:
+            entries, remaining = page
+            for entry in entries:
+                # A file lists itself, without a name.
+                place = paths.child(path, entry.name) if entry.name else path
+                status = self._converted(entry, place)
+                if located and status.block_locations is None:
+                    status.block_locations = ()
+                yield status
+            if not remaining or not entries:
+                return
+            page = self._page(path, entries[-1].name, located)
+
+    def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None:
+        unmasked, masked = self._permissions(permission, _DIRECTORY_MODE)
+        if not self._native.mkdirs(path, masked, unmasked, create_parent):
+            raise OSError(errno.EIO, "mkdirs: the directory was not made", path)
+
+    def _delete(self, path: str, recursive: bool) -> bool:
+        return self._native.delete(path, recursive)
+
+    def _rename(self, source: str, destination: str) -> bool:
+        return self._native.rename(source, destination)
+
+    def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
+        try:
+            self._native.rename_exact(source, destination, overwrite)
+        except FileExistsError as refusal:
+            refusal.filename = destination
+            raise
+        except OSError as refusal:
+            # The NameNode looks at the kind of what is there first, and then whether it may stay.
+            if overwrite or "must both be" not in str(refusal.strerror):
+                raise
+            raise FileExistsError(errno.EEXIST, refusal.strerror, destination) from refusal
+
+    def get_content_summary(self, path: StrPath) -> ContentSummary:
+        """Return what the NameNode counts at and below a path, and the quotas set on it.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        return ContentSummary(*self._native.content_summary(self._resolve(path)))
+
+    def _block_locations(self, status: FileStatus, start: int, end: int) -> list[BlockLocation]:
+        found = self._native.block_locations(self._store_path(status), start, end - start)
+        return [_location(location) for location in found]
+
+    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
+        """Set times, in milliseconds since the epoch; -1 leaves one as it is.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        ValueError
+            A time is before the epoch, or does not fit into 64 bits.
+        """
+        modified = _time("modification_time", modification_time)
+        accessed = _time("access_time", access_time)
+        self._native.set_times(self._resolve_to_change(path), modified, accessed)
+
+    def set_permission(self, path: StrPath, permission: int) -> None:
+        """Set the mode bits, of which HDFS has those up to 0o1777; no umask is applied.
+
+        Raises
+        ------
+        ValueError
+            `permission` is not within 0 and 0o7777.
+        """
+        mode = options_of.as_permission(permission)
+        self._native.set_permission(self._resolve_to_change(path), mode)
+
+    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
+        """Set owner and group by name; None leaves one as it is.
+
+        Raises
+        ------
+        PermissionError
+            Only a privileged user may give files away.
+        """
+        options_of.check_principal("owner", owner)
+        options_of.check_principal("group", group)
+        resolved = self._resolve_to_change(path)
+        if owner is None and group is None:
+            self._status(resolved)
+        else:
+            self._native.set_owner(resolved, owner, group)
+
+    def set_replication(self, path: StrPath, replication: int) -> bool:
+        """Set how many copies are kept; the NameNode makes or removes them by and by.
+
+        Returns
+        -------
+        bool
+            False of a directory, and where there is nothing.
+
+        Raises
+        ------
+        ValueError
+            `replication` is not above 0.
+        OSError
+            It is outside the limits of the NameNode.
+        """
+        copies = options_of.whole("replication", replication)
+        if not 0 < copies <= 0x7FFF:
+            raise ValueError(f"replication must be from 1 to 32767, not {copies}")
+        return self._native.set_replication(self._resolve_to_change(path), copies)
+
+    def set_storage_policy(self, path: StrPath, policy: str) -> None:
+        """Set by name on what kind of storage a file, or what is below a directory, is kept."""
+        self._native.set_storage_policy(self._resolve_to_change(path), options_of.as_name(policy))
+
+    def set_quota(self, path: StrPath, names: int | None = None, space: int | None = None) -> None:
+        """Limit what is below a directory; a privileged user may.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The directory.
+        names, space : int, optional
+            How many files and directories, the directory included, and how many bytes of all
+            copies; -1 for no limit, None for what is set.
+        """
+        self._native.set_quota(self._resolve_to_change(path), names, space)
+
+    def truncate(self, path: StrPath, length: int) -> bool:
+        """Cut a file to its first `length` bytes.
+
+        Returns
+        -------
+        bool
+            True: done. False: the last block is being shortened, and until :meth:`is_file_closed`
+            nobody can write the file.
+
+        Raises
+        ------
+        ValueError
+            `length` is negative, or more than the file has. Nothing was changed.
+        FileNotFoundError, IsADirectoryError
+            It is missing; it is a directory.
+        """
+        resolved = self._resolve_to_change(path)
+        kept = options_of.file_length(length)
+        return self._native.truncate(resolved, kept)
+
+    def concat(self, path: StrPath, sources: Sequence[StrPath]) -> None:
+        """Move the contents of `sources` to the end of a file, in order; they vanish.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file that grows.
+        sources : sequence of str or os.PathLike
+            Closed files in the same directory, none empty, with blocks of at most its size.
+
+        Raises
+        ------
+        ValueError
+            There are no sources, or they are not as they must be. Nothing was changed.
+        FileNotFoundError, OSError
+            One is missing; one is a directory, or the file itself.
+        """
+        target = self._resolve_to_change(path)
+        resolved = [self._resolve_to_change(source) for source in sources]
+        if not resolved:
+            raise ValueError("concat needs a source")
+        if target in resolved:
+            raise OSError(errno.EINVAL, "concat: a source is the target itself", target)
+        self._native.concat(target, resolved)
+
+    # --- the whole of it ---
+
+    def get_status(self) -> FsStatus:
+        """Return how full the data nodes are together."""
+        return FsStatus(*self._native.fs_status())
+
+    def get_server_defaults(self) -> FsServerDefaults:
+        """Return the defaults of the NameNode, which it is asked for at most once an hour."""
+        return FsServerDefaults(**self._native.server_defaults())
+
+    def get_default_block_size(self, path: StrPath | None = None) -> int:  # noqa: ARG002
+        """Return the block size in bytes that new files get, by ``dfs.blocksize`` of the client."""
+        return self._conf.get_long_bytes("dfs.blocksize", 128 << 20)
+
+    def msync(self) -> None:
+        """Let later reads of this client see at least everything done before."""
+        self._native.msync()
+
+    def set_safe_mode(self, action: str) -> bool:
+        """Ask for or change the safe mode of the NameNode, in which nothing can be changed.
+
+        Parameters
+        ----------
+        action : str
+            ``get``; for a privileged user also ``enter``, ``leave`` and ``force_exit``.
+
+        Returns
+        -------
+        bool
+            Whether it is in safe mode now.
+        """
+        if action not in _SAFE_MODE_ACTIONS:
+            raise ValueError(f"action must be one of {', '.join(_SAFE_MODE_ACTIONS)}: {action!r}")
+        return self._native.set_safe_mode(_SAFE_MODE_ACTIONS[action])
+
+    def list_corrupt_file_blocks(self, path: StrPath) -> Iterator[str]:
+        """Return the paths of files below `path` that have blocks without any good replica.
+
+        Raises
+        ------
+        PermissionError
+            Only a privileged user may ask.
+        """
+        resolved = self._resolve(path)
+        return self._corrupt(resolved, self._native.corrupt_files(resolved, ""))
+
+    def _corrupt(self, path: str, page: tuple[list[str], str]) -> Iterator[str]:
+        while True:
+            found, cookie = page
+            if not found:
+                return
+            yield from (self._public_name(one) for one in found)
+            page = self._native.corrupt_files(path, cookie)
+
+    # --- leases ---
+
+    def recover_lease(self, path: StrPath) -> bool:
+        """Take a file from a writer that is gone.
+
+        What the writer's ``hflush`` or ``hsync`` acknowledged is kept. Until the file is closed
+        nobody can write it; wait for :meth:`is_file_closed`, and call this again only after some
+        10 seconds.
+
+        Returns
+        -------
+        bool
+            True: the file is closed now. False: that goes on in the background.
+
+        Raises
+        ------
+        FileNotFoundError, NotAFileError
+            It is missing; it is a directory.
+        """
+        return self._native.recover_lease(self._resolve_to_change(path))
+
+    def is_file_closed(self, path: StrPath) -> bool:
+        """Whether nobody is writing a file.
+
+        Raises
+        ------
+        FileNotFoundError, NotAFileError
+            It is missing; it is a directory.
+        """
+        return self._native.is_file_closed(self._resolve(path))
+
+    # --- the trash ---
+
+    def get_trash(self, path: StrPath = "/") -> Trash:
+        """Return the trash of this user for what is at `path`.
+
+        ``fs.trash.interval`` (minutes) of the NameNode says when it expires, that of the client if
+        the NameNode has none.
+        """
+        from .trash import TRASH, Trash
+
+        zone = self.get_enclosing_root(path)
+        if zone == "/":
+            root = paths.child(self.home_directory, TRASH)
+        else:  # nothing can be moved out of an encryption zone
+            root = paths.child(paths.child(zone, TRASH), self._user)
+        interval = self.get_server_defaults().trash_interval
+        return Trash(self, root, interval or self._conf.get_float("fs.trash.interval"))
+
+    def move_to_trash(self, path: StrPath) -> bool:
+        """Move a file or a directory to the user's trash, from which it vanishes some time later.
+
+        Returns
+        -------
+        bool
+            False, and nothing is changed, if the trash is switched off (``fs.trash.interval`` is
+            0) or `path` is in it already.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        OSError
+            `path` is a directory that the trash is in; it cannot be moved.
+        """
+        return self.get_trash(path).move(path)
+
+    # --- checksums ---
+
+    def get_file_checksum(self, path: StrPath, length: int | None = None) -> FileChecksum:
+        """Return the checksum of a file from the sums that data nodes keep; nothing is read.
+
+        The same as Java's, by ``dfs.checksum.combine.mode``: ``MD5MD5CRC`` depends on the sizes of
+        blocks and chunks, ``COMPOSITE_CRC`` on the content only.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file, which nobody is writing.
+        length : int, optional
+            Of so many bytes at its front; of all unless given.
+
+        Raises
+        ------
+        FileNotFoundError, NotAFileError, ValueError
+            It is missing; it is a directory; `length` is negative.
+        OSError
+            It is being written, or its blocks are summed in different ways.
+        """
+        from .checksums import combined
+
+        resolved = self._resolve(path)
+        limit = _INT64_MAX if length is None else options_of.whole("length", length)
+        if limit < 0:
+            raise ValueError(f"length={limit} is negative")
+        blocks = self._native.block_checksums(resolved, min(limit, _INT64_MAX), self._combines)
+        return combined(blocks, self._combines, resolved)
+
+    # --- path handles and uploads ---
+
+    def get_path_handle(
+        self, status: FileStatus, changed: bool = False, moved: bool = False
+    ) -> bytes:
+        """Return a reference to a file: by its identity, and exact unless told otherwise.
+
+        Parameters
+        ----------
+        status : FileStatus
+            The file, as it was seen.
+        changed, moved : bool
+            Whether the reference stays good when the file's content changes, when it is moved.
+        """
+        from . import handles
+
+        handles.check_status(status)
+        path = self._resolve(status.path)
+        if status.file_id is None:
+            raise ValueError(f"not a status of hdfs: {status!r}")
+        version = [status.length, status.modification_time]
+        return handles.pack(
+            path,
+            status.file_id[0],
+            None if options_of.flag("changed", changed) else version,
+            options_of.flag("moved", moved),
+        )
+
+    def open_path_handle(
+        self, handle: bytes, *, buffer_size: int | str | None = None
+    ) -> FSDataInputStream:
+        """Open what a path handle refers to.
+
+        Raises
+        ------
+        InvalidPathHandleError
+            It is gone, has been moved or has changed, and may not have.
+        ValueError
+            `handle` was not made by :meth:`get_path_handle`.
+        """
+        from . import handles
+
+        path, (inode, version, moved) = handles.unpack(handle, 3)
+        if not isinstance(inode, int):
+            raise ValueError(f"not a path handle: {handle!r}")
+        place = f"{_INODES}/{inode}" if moved else path
+        stream = None
+        try:
+            stream = self.open(place, buffer_size=buffer_size)
+            now = self._status(place)
+            if now.file_id != (inode,):
+                raise handles.gone(path)
+            if version is not None and version != [now.length, now.modification_time]:
+                raise InvalidPathHandleError(
+                    errno.ESTALE, "path handle: the file has changed", path
+                )
+        except BaseException as failure:
+            if stream is not None:
+                stream.close()
+            if isinstance(failure, (FileNotFoundError, NotADirectoryError)):
+                raise handles.gone(path) from failure
+            raise
+        return stream
+
+    def create_multipart_uploader(self, base: StrPath) -> Any:
+        """Return an object that uploads files in parts: see :mod:`hflush.multipart`."""
+        from .multipart import MultipartUploader
+
+        return MultipartUploader(self, self._resolve_to_change(base))
+
+
+def _make(scheme: str, authority: str, conf: Configuration) -> FileSystem:
+    return DistributedFileSystem(scheme, authority, conf)
+
+
+FileSystem.register("hdfs", _make)
+
+
+# --- small things --------------------------------------------------------------------------------
+
+
+def _canonical(authority: str) -> str:
+    """Return an authority as it is compared: lower case, with a port."""
+    lowered = authority.lower().removesuffix(":")
+    has_port = ":" in lowered.rpartition("]")[2]
+    return lowered if has_port else f"{lowered}:{DEFAULT_PORT}"
+
+
+def _combine_mode(conf: Configuration) -> bool:
+    """Return whether file checksums are composite CRCs."""
+    mode = conf.get("dfs.checksum.combine.mode", "MD5MD5CRC").strip().upper()
+    if mode not in ("MD5MD5CRC", "COMPOSITE_CRC"):
+        raise ValueError(
+            f"dfs.checksum.combine.mode must be MD5MD5CRC or COMPOSITE_CRC, not {mode!r}"
+        )
+    return mode == "COMPOSITE_CRC"
+
+
+def _stream_type(options: CreateOptions) -> type[FSDataOutputStream]:
+    unbuffered = options.buffer_size == 0
+    if options.progress is not None:
+        return UnbufferedReportingOutputStream if unbuffered else ReportingOutputStream
+    return UnbufferedOutputStream if unbuffered else FSDataOutputStream
+
+
+def _location(native: tuple[Any, ...]) -> BlockLocation:
+    offset, length, hosts, names, topology_paths, cached_hosts, storage_types, is_corrupt = native
+    return BlockLocation(
+        offset,
+        length,
+        hosts,
+        names,
+        topology_paths=topology_paths,
+        cached_hosts=cached_hosts,
+        storage_types=storage_types,
+        is_corrupt=is_corrupt,
+    )
+
+
+def _time(name: str, milliseconds: int) -> int:
+    time = options_of.whole(name, milliseconds)
+    if not -1 <= time <= _INT64_MAX:
+        raise ValueError(f"{name}={time} is out of range")
+    return time
+
+
+# --- contract §3 ---------------------------------------------------------------------------------
+
+_OPTIONS: Mapping[str, object] = MappingProxyType(
+    {
+        "is-case-sensitive": True,
+        "is-blobstore": False,
+        "create-visibility-delayed": False,
+        "create-overwrites-directory": False,
+        "create-file-under-file-allowed": False,
+        "supports-append": True,
+        "supports-hflush": True,
+        "supports-hsync": True,
+        "metadata_updated_on_hsync": False,
+        "rename-creates-dest-dirs": False,
+        "rename-overwrites-dest": False,
+        "rename-returns-false-if-dest-exists": True,
+        "rename-returns-false-if-source-missing": True,
+        "rename-remove-dest-if-empty-dir": False,
+        "supports-atomic-rename": True,
+        "supports-atomic-directory-delete": True,
+        "supports-block-locality": True,
+        "supports-concat": True,
+        "supports-seek": True,
+        "rejects-seek-past-eof": True,
+        "supports-seek-on-closed-file": False,
+        "supports-available-on-closed-file": False,
+        "supports-positioned-readable": True,
+        "supports-strict-exceptions": True,
+        "supports-unix-permissions": True,
+        "supports-settimes": True,
+        "supports-getfilestatus": True,
+        "supports-file-reference": True,
+        "supports-content-check": True,
+        "supports-unbuffer": True,
+        "supports-multipartuploader": True,
+        "supports-native-copy": False,
+        "vector-io-overlapping-ranges": False,
+        "vector-io-early-eof-check": False,
+        "vector-io-buffers-sliced": False,
+        "max-path": 8000,
+        "max-filesize": _INT64_MAX,
+        "test.root-tests-enabled": False,
+        "test.random-seek-count": 500,
+        "supports-dropbehind": True,
+        "supports-abort": False,
+        "downgrade-syncable": False,
+        "flush-makes-visible": False,
+        "sync-on-close": False,
+        "hsync-covers-all-blocks": True,
+        "create-check-at": "create",
+        "conditional-create": True,
+        "single-writer": True,
+        "open-file-visible": True,
+        "partial-data-on-crash": "acknowledged prefix after lease recovery",
+        "write-granularity": 0,
+        "finalize-consumes-upload-id": True,
+        "consistency-interval": 0,
+        "mtime-granularity": "ms",
+        "mtime-clock": "NameNode",
+        "etags": False,
+        "etags-preserved-in-rename": False,
+        "checksum-verified-on-read": True,
+        "max-write-window": 80 * (64 << 10),
+    }
+)

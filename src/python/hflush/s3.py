@@ -1,0 +1,1111 @@
+"""S3 and stores that speak its protocol: objects with slashes in their names, shown as a tree.
+
+A file is an object, published by one request or not at all. A directory is what names say: an
+object whose name ends with a slash (a marker, made by mkdirs), or any object below. Nothing moves:
+rename copies and deletes. docs/semantics.md says what differs from a file system.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from . import _core, capabilities, paths
+from . import builder as options_of
+from . import s3_completion as completion
+from .builder import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE, CONTENT_TYPE, IN_CLOSE, Wish
+from .configuration import user_name
+from .errors import (
+    NotAFileError,
+    ParentNotDirectoryError,
+    PathIsDirectoryError,
+    attach,
+    invalid_path,
+    unsupported,
+)
+from .filesystem import BulkDelete, FileSystem
+from .s3_bucket import Bucket
+from .s3_commit import PendingCommit
+from .s3_conditional import conditions_of, known_conditions
+from .s3_contract import OPTIONS, contract_options
+from .s3_credentials import source_of
+from .s3_settings import (
+    MAX_PART,
+    MIN_PART,
+    Settings,
+    check_bucket,
+    check_metadata,
+    customer_key_id,
+    is_secret,
+    storage_class,
+    user_header,
+)
+from .s3_streams import (
+    S3InputStream,
+    S3OutputStream,
+    S3ReportingOutputStream,
+    StreamPlan,
+)
+from .statistics import IOStatistics, aggregate, live
+from .status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from .builder import CreateOptions, Options
+    from .configuration import Configuration
+    from .paths import Location, StrPath
+    from .s3_bucket import Head
+    from .s3_documents import Listing, ObjectEntry, UploadEntry
+    from .s3_settings import Headers
+    from .streams import FSDataInputStream, FSDataOutputStream
+
+T = TypeVar("T")
+
+__all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
+
+_MAX_KEY = 1024
+_FILE_MODE = 0o666
+_DIRECTORY_MODE = 0o777
+_PACKET_BYTES = 1 << 20
+_NS_PER_S = 1_000_000_000
+_MAX_NOTES = 20
+_DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
+_SEQUENTIAL = frozenset(("sequential", "whole-file", "avro", "csv", "json"))
+_RANDOM = frozenset(("random", "vector", "columnar", "hbase", "orc", "parquet"))
+_SEQUENTIAL_FACTOR = 2
+
+# Options of create that S3 alone has.
+PERFORMANCE = "fs.s3a.create.performance"
+STORAGE_CLASS = "fs.s3a.create.storage.class"
+DELAYED = "fs.s3a.create.delayed"
+HEADER = "fs.s3a.create.header."
+
+_first = itemgetter(0)
+_log = logging.getLogger(__name__)
+
+
+class _CreateKeys(frozenset[str]):
+    """The keys of create, those with a name of the user's at the end included."""
+
+    __slots__ = ()
+
+    def __contains__(self, key: object) -> bool:
+        is_header = isinstance(key, str) and key.startswith(HEADER) and len(key) > len(HEADER)
+        return is_header or super().__contains__(key)
+
+
+class MultipartUpload:
+    """An upload that was begun and has not ended: see :meth:`S3FileSystem.list_multipart_uploads`.
+
+    Attributes
+    ----------
+    path : str
+        The URL of the object it is for.
+    upload_id : str
+        The store's name of it.
+    initiated : float
+        When it was begun: seconds since the epoch, by the clock of the store.
+    age : float
+        How many seconds ago that was when the store was asked.
+    """
+
+    __slots__ = ("age", "initiated", "path", "upload_id")
+
+    def __init__(self, path: str, upload_id: str, initiated: float, age: float) -> None:
+        self.path = path
+        self.upload_id = upload_id
+        self.initiated = initiated
+        self.age = age
+
+    def __repr__(self) -> str:
+        return f"MultipartUpload({self.path!r}, {self.upload_id!r}, age={self.age:.0f})"
+
+
+class S3FileSystem(FileSystem):
+    """One bucket of S3: scheme ``s3`` or ``s3a``, ``s3://bucket/``.
+
+    Hadoop's ``fs.s3a.*`` keys decide, those of the bucket (``fs.s3a.bucket.NAME.*``) first;
+    docs/s3-client.md lists all that are heard. Credentials come from the configuration, from
+    ``AWS_ACCESS_KEY_ID`` and its kin, or from botocore. Nothing is asked before the first use. A
+    pickled instance carries its configuration without secrets.
+
+    An object appears when its stream is closed, and only then: not by an exception in a ``with``
+    block, not by garbage collection, not by the end of the process. There is neither hflush nor
+    hsync. Closing the file system aborts the streams that are open, and raises for them.
+    """
+
+    store_name = "s3"
+    create_options = _CreateKeys(
+        options_of.CREATE_KEYS - {options_of.CHECKSUM_TYPE, options_of.BYTES_PER_CHECKSUM}
+        | {
+            CONDITIONAL_OVERWRITE,
+            CONDITIONAL_ETAG,
+            IN_CLOSE,
+            CONTENT_TYPE,
+            PERFORMANCE,
+            STORAGE_CLASS,
+            DELAYED,
+        }
+    )
+    path_capabilities = frozenset(
+        (
+            capabilities.ABORTABLE,
+            capabilities.BULK_DELETE,
+            capabilities.CHECKSUMS,
+            capabilities.CREATE_IN_CLOSE,
+            capabilities.DELAYED_COMPLETION,
+            capabilities.ETAGS_AVAILABLE,
+            capabilities.MULTIPART_UPLOADER,
+        )
+    )
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        self._settings_of_bucket = Settings.read(conf, authority, None)
+        super().__init__(scheme, authority, conf)
+        self._bucket = Bucket(self._settings_of_bucket, source_of(self._settings_of_bucket.keys))
+
+    def close(self) -> None:
+        """Abort the output streams that are open, then remove what :meth:`delete_on_exit` noted.
+
+        Only closing a stream publishes it.
+
+        Raises
+        ------
+        OSError
+            A stream was open (``ECANCELED``): what was written to it is gone.
+        """
+        try:
+            super().close()
+        finally:
+            self._bucket.close()
+
+    def _end_open(self, stream: FSDataOutputStream) -> None:
+        if not stream.abort().already_closed:
+            message = "the file system was closed before this stream: not published"
+            raise OSError(errno.ECANCELED, message, stream.path)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except OSError as failure:
+            if error is None:
+                raise
+            attach(error, failure)
+
+    def __reduce__(self) -> tuple[Callable[..., FileSystem], tuple[object, ...]]:
+        reconnect, (uri, conf, settings) = super().__reduce__()
+        if not self._settings_of_bucket.pickles_secrets:
+            given = cast("dict[str, str]", conf)
+            conf = {key: value for key, value in given.items() if not is_secret(key)}
+        return reconnect, (uri, conf, settings)
+
+    # --- what it is ---
+
+    @property
+    def contract_options(self) -> Mapping[str, object]:
+        """How this store behaves where stores differ: the options of contract §3, read-only.
+
+        ``conditional-create`` is tried out with small objects below the root, once, where nobody
+        has needed it before; None if the store cannot be asked.
+        """
+        try:
+            conditional: bool | None = conditions_of(self._bucket, "", "/").if_absent
+        except (OSError, ValueError):
+            conditional = None
+        return contract_options(self._settings_of_bucket, conditional)
+
+    def _fixed_options(self) -> Mapping[str, object]:
+        return OPTIONS
+
+    def has_path_capability(self, path: StrPath, name: str) -> bool:
+        """Whether something is known to work under `path`; the store is not asked.
+
+        Of conditional writes that is known when they were used once, or are configured.
+        """
+        if super().has_path_capability(path, name):
+            return True
+        wanted = capabilities.canonical(name)
+        if wanted not in (CONDITIONAL_OVERWRITE, CONDITIONAL_ETAG):
+            return False
+        known = known_conditions(self._bucket)
+        if known is None:
+            return False
+        return known.if_absent if wanted == CONDITIONAL_OVERWRITE else known.if_match
+
+    def io_statistics(self) -> IOStatistics:
+        """Return what the output streams made here did together, once they are closed.
+
+        And, as long as this instance is not closed, what its requests came to.
+        """
+        return aggregate((super().io_statistics(), live(self._bucket.statistics)))
+
+    def _accepts(self, location: Location) -> bool:
+        if location.scheme != self._scheme:
+            return False
+        authority = location.authority
+        if not authority:
+            default = paths.parse(self._conf.get("fs.defaultFS", "file:///"))
+            authority = default.authority if default.scheme == self._scheme else ""
+        elif authority != self._authority:
+            check_bucket(authority)  # what holds secrets must not be shown as another file system
+        return authority == self._authority
+
+    def _resolve(self, path: StrPath) -> str:
+        resolved = super()._resolve(path)
+        size = len(resolved) - 1
+        if not resolved.isascii():
+            try:
+                size = len(resolved.encode("utf-8")) - 1
+            except UnicodeEncodeError:
+                raise invalid_path(resolved, "s3 has no names that are not UTF-8") from None
+        if size > _MAX_KEY:
+            message = f"name too long: {size} bytes, where S3 takes {_MAX_KEY}"
+            raise OSError(errno.ENAMETOOLONG, message, resolved)
+        return resolved
+
+    def _resolve_to_change(self, path: StrPath) -> str:
+        resolved = self._resolve(path)
+        if "./" in resolved or resolved.endswith("."):
+            _log.warning("some stores drop the last dot of a name: %s", resolved)
+        return resolved
+
+    # --- creating ---
+
+    def create_pending(self, path: StrPath, **options: Any) -> S3OutputStream:
+        """Create an object whose publication is handed over when its stream is closed.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The object.
+        **options
+            As for :meth:`create`.
+
+        Returns
+        -------
+        S3OutputStream
+            After close(), its ``pending_commit`` publishes the object by
+            :meth:`complete_pending`, or drops it by :meth:`abort_pending`, in any process.
+
+        Notes
+        -----
+        Whoever has the pending commit owns the upload: nobody else ends it.
+        """
+        asked: dict[str, Any] = {DELAYED: True, **options}
+        return cast("S3OutputStream", self.create(path, **asked))
+
+    def complete_pending(self, commit: PendingCommit) -> str:
+        """Publish what a stream handed over; return the etag. Doing it again does no harm.
+
+        Raises
+        ------
+        FileExistsError, PreconditionFailedError
+            The condition that the stream was created with does not hold. The upload goes on.
+        FileNotFoundError
+            The upload is gone, and the object is not there.
+        ValueError
+            It belongs to another bucket, or needs another key of SSE-C.
+        OSError
+            The store refuses, or it cannot be told what has happened: completing it again tells.
+        """
+        path = self._path_of(commit)
+        what = completion.Publication.of(commit)
+        if what.if_absent and not conditions_of(self._bucket, commit.key, path).if_absent:
+            completion.refuse_other(self._bucket, what, path)
+            what = what._replace(if_absent=False)
+        return completion.complete(self._bucket, what, path, again=True)
+
+    def abort_pending(self, commit: PendingCommit) -> bool:
+        """Drop what a stream handed over; False if its upload had ended.
+
+        An object that was published by it stays.
+
+        Raises
+        ------
+        ValueError, OSError
+            It belongs to another bucket; the store refuses.
+        """
+        path = self._path_of(commit)
+        return self._bucket.abort_upload(commit.key, commit.upload_id, path)
+
+    def _path_of(self, commit: PendingCommit) -> str:
+        if not isinstance(commit, PendingCommit):
+            raise TypeError(f"commit must be a PendingCommit, not {type(commit).__name__}")
+        if commit.bucket != self._authority:
+            raise ValueError(f"wrong file system: {commit.path} is not in {self.uri}")
+        if commit.customer_key != customer_key_id(self._settings_of_bucket.sse_c):
+            raise ValueError(f"{commit.path} was written with another key of SSE-C")
+        return "/" + commit.key
+
+    def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
+        settings = self._settings_of_bucket
+        asked = options.asked
+        native = self._native_options(path, options)
+        is_fast = _option(asked, PERFORMANCE, options_of.as_bool)
+        if is_fast is None:
+            is_fast = "create" in settings.performance
+        if_absent, if_match, native.if_absent = self._conditions(path, overwrite, asked)
+        is_asked = bool(_option(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
+        native.if_match = f'"{if_match}"' if if_match else ""
+        must_be_absent = not overwrite and not if_absent
+        self._look_before_create(
+            path,
+            may_exist=overwrite or (if_absent and (is_fast or is_asked)),
+            needs_parent=not options.create_parent,
+            is_fast=is_fast,
+        )
+        plan = StreamPlan(
+            self._authority,
+            native.key,
+            if_absent=if_absent,
+            if_match=if_match,
+            customer_key=customer_key_id(settings.sse_c),
+            downgrades=settings.downgrades or self._conf.get_bool("hflush.syncable.downgrade"),
+            capabilities=_stream_capabilities(if_absent, if_match, native.delayed),
+            checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
+        )
+        return self._started(path, native, plan, options)
+
+    def _started(
+        self, path: str, native: _core.S3ObjectOptions, plan: StreamPlan, options: CreateOptions
+    ) -> FSDataOutputStream:
+        client = self._bucket.client
+        if options.progress is None:
+            stream, upload = client.create(S3OutputStream, path, native)
+            stream._begin(upload, plan)
+            return stream
+        reporting, upload = client.create(S3ReportingOutputStream, path, native)
+        reporting._begin(upload, plan)
+        reporting._report_to(options.progress)
+        return reporting
+
+    def _native_options(self, path: str, options: CreateOptions) -> _core.S3ObjectOptions:
+        settings = self._settings_of_bucket
+        asked = options.asked
+        native = _core.S3ObjectOptions()
+        native.bucket, native.key = self._authority, path[1:]
+        native.headers = self._object_headers(asked)
+        native.request_headers = [*settings.sse_c, *settings.extra_headers]
+        native.block_bytes = settings.part_size
+        if options.block_size is not None:  # a hint: brought within what parts can be
+            native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
+        native.uniform_parts = settings.uniform
+        native.max_parts = settings.max_parts
+        native.active_blocks = settings.active_blocks
+        native.buffering = settings.buffering
+        if settings.buffer_directory and settings.buffering != "memory":
+            os.makedirs(settings.buffer_directory, exist_ok=True)  # noqa: PTH103
+            native.buffer_directory = settings.buffer_directory
+        native.memory_bytes = settings.memory
+        native.delayed = bool(_option(asked, DELAYED, options_of.as_bool))
+        return native
+
+    def _object_headers(self, asked: Options) -> Headers:
+        own: Headers = []
+        if content_type := _option(asked, CONTENT_TYPE, options_of.as_name):
+            own.append(user_header(CONTENT_TYPE, "Content-Type", content_type))
+        if name := _option(asked, STORAGE_CLASS, options_of.as_name):
+            own.append(storage_class(STORAGE_CLASS, name))
+        for key in asked:
+            if key in self.create_options and key.startswith(HEADER):
+                value = _option(asked, key, str)
+                own.append(user_header(key, key[len(HEADER) :], cast("str", value)))
+        names = {name.lower() for name, _ in own}
+        general = self._settings_of_bucket.headers
+        headers = own + [header for header in general if header[0].lower() not in names]
+        if not names & {"content-type"}:
+            headers.append(("Content-Type", "application/octet-stream"))
+        check_metadata(headers)
+        return headers
+
+    def _conditions(self, path: str, overwrite: bool, asked: Options) -> tuple[bool, str, bool]:
+        """Return under which conditions the store is to publish, and whether it may be told.
+
+        Those that an option asks for are kept or refused, mandatory or not. What it checks for
+        small objects only is no promise, but better than nothing.
+        """
+        strict = {key: (value, Wish.MUST) for key, (value, _) in asked.items()}
+        is_explicit = bool(_option(strict, CONDITIONAL_OVERWRITE, options_of.as_bool))
+        if_match = _option(strict, CONDITIONAL_ETAG, _as_etag) or ""
+        if if_match and (is_explicit or not overwrite):
+            raise ValueError(f"{CONDITIONAL_ETAG}: the object cannot be absent and have an etag")
+        if overwrite and not is_explicit and not if_match:
+            return False, "", False
+        known = conditions_of(self._bucket, path[1:], path)
+        if (is_explicit and not known.if_absent) or (if_match and not known.if_match):
+            key = CONDITIONAL_ETAG if if_match else CONDITIONAL_OVERWRITE
+            reason = (
+                "is switched off by fs.s3a.create.conditional.enabled"
+                if self._settings_of_bucket.conditional == "false"
+                else "cannot be had: this store does not check it"
+            )
+            raise ValueError(f"option {key!r} {reason}")
+        if if_match:
+            return False, if_match, False
+        return known.if_absent, "", known.if_absent_in_one
+
+    def _look_before_create(
+        self, path: str, *, may_exist: bool, needs_parent: bool, is_fast: bool
+    ) -> None:
+        """Refuse to create where something is in the way."""
+        if not may_exist:
+            self._refuse_existing(path)
+        if is_fast:
+            return
+        if self._has_children(path):
+            raise PathIsDirectoryError(errno.EISDIR, "create: path is a directory", path)
+        self._check_parents(path, needs_parent, "create")
+
+    def _refuse_existing(self, path: str) -> None:
+        if self._bucket.head(path[1:], path) is not None:
+            raise FileExistsError(errno.EEXIST, "create: path exists", path)
+
+    def _check_parents(self, path: str, needs_parent: bool, operation: str) -> None:
+        """Refuse a path below a file, or one whose parent is missing.
+
+        Looks upwards, as far as the first directory: what is above that was looked at when it was
+        made.
+        """
+        directory = paths.parent(path)
+        while directory != "/" and not self._has_children(directory):
+            if self._bucket.head(directory[1:], directory) is not None:
+                message = f"{operation}: {directory} is a file"
+                raise ParentNotDirectoryError(errno.ENOTDIR, message, path)
+            if needs_parent:
+                message = f"{operation}: no parent directory {directory}"
+                raise FileNotFoundError(errno.ENOENT, message, path)
+            directory = paths.parent(directory)
+
+    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
+        raise unsupported("append", self.store_name, path)
+
+    # --- opening ---
+
+    def _open(self, path: str, buffer_size: int) -> FSDataInputStream:
+        return self._open_known(path, buffer_size, {}, None)
+
+    def _open_known(
+        self, path: str, buffer_size: int, options: Options, status: FileStatus | None
+    ) -> FSDataInputStream:
+        """Open, without asking the store where a status says which version is meant."""
+        is_known = (
+            status is not None
+            and status.is_file
+            and bool(status.etag)
+            and status.path == self._public_name(path)
+        )
+        native = _core.S3ReadOptions()
+        native.bucket, native.key = self._authority, path[1:]
+        native.request_headers = [
+            *self._settings_of_bucket.sse_c,
+            *self._settings_of_bucket.extra_headers,
+        ]
+        if is_known and status is not None:
+            native.size, native.etag = status.length, f'"{status.etag}"'
+        else:
+            head = self._head_of_file(path)
+            native.size = head.size
+            native.etag = f'"{head.etag}"' if head.etag else ""
+        policy = options_of.read(options, options_of.READ_POLICY, options_of.as_names)
+        native.readahead_bytes, native.window_bytes = self._read_ahead(policy)
+        file = self._bucket.client.open(path, native)
+        stream = S3InputStream(
+            self,
+            file,
+            self._public_name(path),
+            path,
+            buffer_size=buffer_size,
+            seeks_past_end=False,
+        )
+        stream.etag = native.etag.strip('"') or None
+        return stream
+
+    def _head_of_file(self, path: str) -> Head:
+        head = self._bucket.head(path[1:], path) if path != "/" else None
+        if head is not None:
+            return head
+        if path == "/" or self._has_children(path):
+            raise NotAFileError(errno.EISDIR, "open: path is a directory", path)
+        raise FileNotFoundError(errno.ENOENT, "open: no such file", path)
+
+    def _read_ahead(self, policies: tuple[str, ...] | None) -> tuple[int, int]:
+        """Return what is read over, and how far ahead, by the first policy that is known."""
+        settings = self._settings_of_bucket
+        for policy in (*(policies or ()), settings.read_policy):
+            name = policy.lower()
+            if name in _RANDOM:
+                return min(settings.readahead, _PACKET_BYTES // 16), 0
+            if name in _SEQUENTIAL:
+                return settings.readahead, _SEQUENTIAL_FACTOR * settings.window
+            if name in ("default", "adaptive"):
+                break
+        return settings.readahead, settings.window
+
+    # --- looking ---
+
+    def _status(self, path: str) -> FileStatus:
+        if path == "/":
+            self._bucket.first_keys("", path, 1)  # there is such a bucket
+            return self._directory(path)
+        head = self._bucket.head(path[1:], path)
+        if head is not None:
+            return self._file(path, head.size, head.etag, head.modified)
+        if self._has_children(path):
+            return self._directory(path)
+        raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+
+    def _has_children(self, path: str) -> bool:
+        """Whether there is an object below a path, its marker included: it is a directory."""
+        return bool(self._bucket.first_keys(path[1:] + "/", path, 1))
+
+    def _file(self, path: str, size: int, etag: str, modified: int) -> FileStatus:
+        user = user_name()
+        return FileStatus(
+            self._public_name(path),
+            kind="file",
+            length=size,
+            replication=1,
+            block_size=self._settings_of_bucket.block_size,
+            modification_time_ns=modified * _NS_PER_S,
+            access_time_ns=0,
+            owner=user,
+            group=user,
+            permission=_FILE_MODE,
+            etag=etag or None,
+            is_encrypted=True,  # Hadoop's way to say that the mode bits mean nothing
+        )
+
+    def _directory(self, path: str) -> FileStatus:
+        user = user_name()
+        return FileStatus(
+            self._public_name(path),
+            kind="directory",
+            length=0,
+            replication=0,
+            block_size=0,
+            modification_time_ns=0,
+            access_time_ns=0,
+            owner=user,
+            group=user,
+            permission=_DIRECTORY_MODE,
+            is_encrypted=True,
+        )
+
+    def _list(self, path: str) -> list[FileStatus]:
+        return list(self._iterate(path))
+
+    def _iterate(self, path: str) -> Iterator[FileStatus]:
+        prefix = _prefix(path)
+        pages = self._bucket.list_pages(prefix, path, delimiter="/")
+        first = next(pages)
+        if prefix and not (first.objects or first.prefixes):
+            return iter((self._status(path),))  # a file, or nothing
+        return self._entries(path, prefix, _chain(first, pages))
+
+    def _entries(self, path: str, prefix: str, pages: Iterable[Listing]) -> Iterator[FileStatus]:
+        for page in pages:
+            found: list[tuple[str, FileStatus]] = []
+            for entry in page.objects:
+                name = entry.key[len(prefix) :]
+                if _is_name(name):
+                    place = paths.child(path, name)
+                    status = self._file(place, entry.size, entry.etag, entry.modified)
+                    found.append((entry.key, status))
+            for directory in page.prefixes:
+                name = directory[len(prefix) : -1]
+                if _is_name(name):
+                    found.append((directory, self._directory(paths.child(path, name))))
+            found.sort(key=_first)  # a page has the two kinds one after the other
+            yield from (status for _, status in found)
+
+    def list_files(self, path: StrPath, recursive: bool = False) -> Iterator[FileStatus]:
+        """Return the files in a directory, or the file itself, as an iterator.
+
+        All that is below costs no more requests than there are pages: directories are not visited.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A directory or a file; a missing one fails here.
+        recursive : bool
+            Include the files of all directories below.
+        """
+        if not options_of.flag("recursive", recursive):
+            return (entry for entry in self.list_status_iterator(path) if entry.is_file)
+        resolved = self._resolve(path)
+        prefix = _prefix(resolved)
+        pages = self._bucket.list_pages(prefix, resolved)
+        first = next(pages)
+        if prefix and not first.objects:
+            return iter((self._status(resolved),))
+        return (
+            self._file("/" + entry.key, entry.size, entry.etag, entry.modified)
+            for page in _chain(first, pages)
+            for entry in page.objects
+            if all(map(_is_name, entry.key.split("/")))
+        )
+
+    def get_content_summary(self, path: StrPath) -> ContentSummary:
+        """Count files, directories and bytes at and below a path, by pages of a flat listing.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        resolved = self._resolve(path)
+        status = self._status(resolved)
+        if status.is_file:
+            return ContentSummary(status.length, 1, 0, status.length)
+        prefix = _prefix(resolved)
+        length, files, directories = 0, 0, 1
+        before: list[str] = []
+        for entry in self._objects(resolved):
+            *parents, name = entry.key[len(prefix) :].split("/")
+            # Keys are sorted: those of one directory follow on each other.
+            shared = next(
+                (i for i, (a, b) in enumerate(zip(before, parents, strict=False)) if a != b),
+                min(len(before), len(parents)),
+            )
+            directories += len(parents) - shared
+            before = parents
+            if name:
+                files += 1
+                length += entry.size
+        return ContentSummary(length, files, directories, length)
+
+    def _objects(self, path: str) -> Iterator[ObjectEntry]:
+        """Return every object below a directory, its marker included."""
+        for page in self._bucket.list_pages(_prefix(path), path):
+            yield from page.objects
+
+    def get_file_checksum(self, path: StrPath) -> FileChecksum:
+        """Return what the store tells about the content of an object; nothing is read.
+
+        Returns
+        -------
+        FileChecksum
+            ``COMPOSITE-CRC32C``, comparable with that of HDFS, where the store keeps the CRC-32C
+            of the whole object; else ``ETAG``, which says only whether an object is another one.
+
+        Raises
+        ------
+        FileNotFoundError, NotAFileError
+            It is missing; it is a directory.
+        """
+        import base64
+
+        resolved = self._resolve(path)
+        head = (
+            self._bucket.head(resolved[1:], resolved, checksums=True) if resolved != "/" else None
+        )
+        if head is None:
+            head = self._head_of_file(resolved)
+        crc = head.headers.get("x-amz-checksum-crc32c", "")
+        kind = head.headers.get("x-amz-checksum-type", "FULL_OBJECT").upper()
+        if crc and "-" not in crc and kind == "FULL_OBJECT":
+            return FileChecksum("COMPOSITE-CRC32C", base64.b64decode(crc))
+        if not head.etag:
+            raise unsupported("get_file_checksum", "a store without etags", resolved)
+        return FileChecksum("ETAG", head.etag.encode("ascii", "replace"))
+
+    def get_server_defaults(self) -> FsServerDefaults:
+        """Return what is used where the caller says nothing; the store is not asked."""
+        return FsServerDefaults(
+            block_size=self._settings_of_bucket.block_size,
+            bytes_per_checksum=64 << 10,
+            write_packet_size=_PACKET_BYTES,
+            file_buffer_size=self._conf.get_int("io.file.buffer.size", 64 << 10),
+            replication=1,
+            checksum_type="CRC32C",
+            encrypt_data_transfer=self._settings_of_bucket.endpoint.scheme == "https",
+        )
+
+    # --- changing ---
+
+    def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None:
+        del permission  # stores have none
+        if path == "/":
+            return
+        if self._has_children(path):
+            return
+        is_fast = "mkdir" in self._settings_of_bucket.performance
+        if not is_fast:
+            if self._bucket.head(path[1:], path) is not None:
+                raise FileExistsError(errno.EEXIST, "mkdirs: path is a file", path)
+            self._check_parents(path, not create_parent, "mkdirs")
+        self._put_marker(path)
+
+    def _put_marker(self, path: str) -> None:
+        response = self._bucket.put_empty(path[1:] + "/", path, [_DIRECTORY_TYPE])
+        if response.error is not None:
+            raise response.error
+
+    def _keep_directory(self, path: str) -> None:
+        """Let a directory stay from which the last entry may have been taken."""
+        if path != "/" and self._keeps_directories and not self._has_children(path):
+            self._put_marker(path)
+
+    @property
+    def _keeps_directories(self) -> bool:
+        return "delete" not in self._settings_of_bucket.performance
+
+    def _delete(self, path: str, recursive: bool) -> bool:
+        key = path[1:]
+        if self._bucket.head(key, path) is not None:
+            self._bucket.delete(key, path)
+            self._keep_directory(paths.parent(path))
+            return True
+        marker = key + "/"
+        first = self._bucket.first_keys(marker, path, 2)
+        if not first:
+            return False
+        if not recursive and first != [marker]:
+            raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", path)
+        if recursive:
+            for listed in self._bucket.list_pages(marker, path):
+                self._delete_keys([entry.key for entry in listed.objects], path)
+        else:
+            self._bucket.delete(marker, path)
+        self._keep_directory(paths.parent(path))
+        return True
+
+    def _delete_keys(self, keys: Sequence[str], path: str) -> None:
+        failures = self._bucket.delete_many(keys, path) if keys else []
+        if not failures:
+            return
+        first = failures[0][1]
+        for _, also in failures[1:_MAX_NOTES]:
+            attach(first, also)
+        raise first
+
+    def bulk_delete(self, base: StrPath) -> BulkDelete:
+        """Return an object that removes many paths below `base`, a page at a time."""
+        return _S3BulkDelete(self, self._resolve(base))
+
+    def _delete_page(self, page: Sequence[str]) -> list[tuple[str, OSError]]:
+        """Remove files and empty directories; return those that could not be."""
+        failures: list[tuple[str, OSError]] = []
+        keys: list[str] = []
+        threads = self._settings_of_bucket.copy_threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+            looks = [(path, executor.submit(self._is_directory, path)) for path in page]
+        for path, look in looks:
+            try:
+                if look.result():
+                    self.delete(path)
+                else:
+                    keys.append(path[1:])
+            except OSError as failure:  # noqa: PERF203
+                failures.append((path, failure))
+        parents: list[str] = []
+        if self._keeps_directories:  # not those that were missing
+            parents = list(filter(self._is_directory, {paths.parent("/" + key) for key in keys}))
+        refused = self._bucket.delete_many(keys, page[0]) if keys else []
+        failures += [("/" + key, failure) for key, failure in refused]
+        for directory in parents:
+            self._keep_directory(directory)
+        return failures
+
+    def _is_directory(self, path: str) -> bool:
+        return path == "/" or self._has_children(path)
+
+    def _rename(self, source: str, destination: str) -> bool:
+        if source == "/":
+            raise PermissionError(errno.EPERM, "rename: the root directory stays", source)
+        status = self._status(source)
+        if source == destination:
+            return True
+        self._refuse_below_itself(source, destination, status)
+        there = self._status_at(destination)
+        target = destination
+        if there is not None and there.is_directory:
+            is_free = status.is_directory and destination != "/" and self._is_empty(destination)
+            if not is_free:
+                target = paths.child(destination, paths.basename(source))
+                if target == source:
+                    return True
+                self._refuse_below_itself(source, target, status)
+                there = self._status_at(target)
+        if there is not None and there.is_file:
+            raise FileExistsError(errno.EEXIST, "rename: destination exists", target)
+        if there is not None and (status.is_file or not self._is_empty(target)):
+            raise OSError(errno.ENOTEMPTY, "rename: destination is a directory", target)
+        if there is None:
+            self._check_parents(target, False, "rename")
+        self._move(source, status, target)
+        return True
+
+    def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
+        if "/" in (source, destination):
+            raise OSError(errno.EINVAL, "rename: the root directory stays", "/")
+        status = self._status(source)
+        if source == destination:
+            raise FileExistsError(errno.EEXIST, "rename: source and destination are one", source)
+        self._refuse_below_itself(source, destination, status)
+        there = self._status_at(destination)
+        if there is None:
+            self._check_parents(destination, True, "rename")
+        elif not overwrite:
+            raise FileExistsError(errno.EEXIST, "rename: destination exists", destination)
+        elif there.is_directory and status.is_file:
+            message = "rename: destination is a directory, source is not"
+            raise PathIsDirectoryError(errno.EISDIR, message, destination)
+        elif there.is_file and status.is_directory:
+            message = "rename: source is a directory, destination is not"
+            raise NotADirectoryError(errno.ENOTDIR, message, destination)
+        elif there.is_directory and not self._is_empty(destination):
+            message = "rename: destination is a directory that is not empty"
+            raise OSError(errno.ENOTEMPTY, message, destination)
+        self._move(source, status, destination)
+
+    def _refuse_below_itself(self, source: str, destination: str, status: FileStatus) -> None:
+        if source != destination and paths.is_under(destination, source):
+            if status.is_file:
+                message = f"rename: {source} is a file"
+                raise ParentNotDirectoryError(errno.ENOTDIR, message, destination)
+            raise OSError(errno.EINVAL, "rename: destination is below the source", destination)
+
+    def _status_at(self, path: str) -> FileStatus | None:
+        try:
+            return self._status(path)
+        except FileNotFoundError:
+            return None
+
+    def _is_empty(self, path: str) -> bool:
+        """Whether a directory has nothing but its marker."""
+        return self._bucket.first_keys(_prefix(path), path, 2) in ([], [_prefix(path)])
+
+    def _move(self, source: str, status: FileStatus, target: str) -> None:
+        """Copy everything, then delete what was copied: whatever fails, nothing is lost."""
+        if status.is_file:
+            self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
+            self._bucket.delete(source[1:], source)
+        else:
+            keys = self._copy_tree(source, target)
+            step = self._settings_of_bucket.page
+            for start in range(0, len(keys), step):
+                self._delete_keys(keys[start : start + step], source)
+        self._keep_directory(paths.parent(source))
+
+    def _copy_tree(self, source: str, target: str) -> list[str]:
+        """Copy what is below a directory, several objects at once; return the keys."""
+        copied: list[str] = []
+        old, new = source[1:] + "/", target[1:] + "/"
+
+        def copy(entry: ObjectEntry) -> None:
+            name = new + entry.key[len(old) :]
+            self._bucket.copy(entry.key, entry.size, entry.etag, name, source)
+
+        threads = self._settings_of_bucket.copy_threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+            for page in self._bucket.list_pages(old, source):
+                tasks = [executor.submit(copy, entry) for entry in page.objects]
+                try:
+                    for task in tasks:
+                        task.result()
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                copied += [entry.key for entry in page.objects]
+        return copied
+
+    def copy(self, src: StrPath, dst: StrPath, *, overwrite: bool = False) -> None:
+        """Let the store copy a file or tree; the bytes do not pass through here.
+
+        Parameters
+        ----------
+        src, dst : str or os.PathLike
+            From and to: `dst` is the name itself.
+        overwrite : bool
+            Replace what is there. Each file is replaced in one step, a tree is not.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no source.
+        FileExistsError
+            The destination exists and may not be replaced, or is a directory and the source is
+            not, or the other way round.
+        OSError
+            The destination is the source, or below it; the store refuses.
+        """
+        options_of.flag("overwrite", overwrite)
+        source, target = self._resolve(src), self._resolve_to_change(dst)
+        status = self._status(source)
+        if paths.is_under(target, source):
+            raise OSError(errno.EINVAL, f"copy of {source} onto or into itself", target)
+        there = self._status_at(target)
+        if there is None:
+            self._check_parents(target, False, "copy")
+        elif there.is_directory and status.is_file:
+            raise PathIsDirectoryError(errno.EISDIR, "copy: destination is a directory", target)
+        elif not overwrite or there.kind != status.kind:
+            raise FileExistsError(errno.EEXIST, "copy: destination exists", target)
+        if status.is_file:
+            self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
+        else:
+            self._copy_tree(source, target)
+
+    def set_permission(self, path: StrPath, permission: int) -> None:
+        """Do nothing but look: objects have no mode bits.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            There is nothing; `permission` is not within 0 and 0o7777.
+        """
+        options_of.as_permission(permission)
+        self._status(self._resolve(path))
+
+    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
+        """Do nothing but look: objects belong to the bucket's owner.
+
+        Raises
+        ------
+        FileNotFoundError, TypeError
+            There is nothing; a name is no text.
+        """
+        for name, value in (("owner", owner), ("group", group)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} must be str or None, not {type(value).__name__}")
+        self._status(self._resolve(path))
+
+    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
+        """Refuse: the time of an object is that of its publication.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        io.UnsupportedOperation
+            Otherwise.
+        """
+        del modification_time, access_time
+        self._status(self._resolve(path))
+        raise self._refuse("set_times", path)
+
+    # --- uploads ---
+
+    def create_multipart_uploader(self, base: StrPath) -> Any:
+        """Return an object that uploads objects in parts: see :mod:`hflush.s3_uploader`."""
+        from .s3_uploader import S3MultipartUploader
+
+        return S3MultipartUploader(self, self._resolve_to_change(base), self._bucket)
+
+    def list_multipart_uploads(self, prefix: StrPath = "/") -> Sequence[MultipartUpload]:
+        """Return the uploads to objects at and below a path that were begun and have not ended.
+
+        They are invisible, and cost what their parts cost until they are completed or aborted.
+        """
+        found = []
+        for upload, now in self._uploads(self._resolve(prefix)):
+            path = self._public_name("/" + upload.key)
+            age = max(0.0, now - upload.initiated)
+            found.append(MultipartUpload(path, upload.upload_id, upload.initiated, age))
+        return found
+
+    def _uploads(self, path: str) -> list[tuple[UploadEntry, float]]:
+        # MinIO takes a prefix for a whole key, so elsewhere than at AWS all are looked through.
+        prefix = path[1:] if self._settings_of_bucket.endpoint.is_aws else ""
+        return [
+            (upload, now)
+            for upload, now in self._bucket.uploads(prefix, path)
+            if paths.is_under("/" + upload.key, path)
+        ]
+
+    def abort_multipart_uploads(self, prefix: StrPath, older_than: float = 0.0) -> int:
+        """Abort the uploads at and below a path that are older than so many seconds; how many.
+
+        An upload that somebody is still writing fails by that: choose an age above that of the
+        longest job.
+
+        Raises
+        ------
+        ValueError
+            `older_than` is negative.
+        OSError
+            The store refuses. The others were tried all the same.
+        """
+        if not older_than >= 0:
+            raise ValueError(f"older_than={older_than} must not be negative")
+        resolved = self._resolve(prefix)
+        aborted = 0
+        first: OSError | None = None
+        for upload, now in self._uploads(resolved):
+            if max(0.0, now - upload.initiated) < older_than:
+                continue
+            try:
+                aborted += self._bucket.abort_upload(upload.key, upload.upload_id, "/" + upload.key)
+            except OSError as failure:
+                if first is None:
+                    first = failure
+                else:
+                    attach(first, failure)
+        if first is not None:
+            raise first
+        return aborted
+
+
+class _S3BulkDelete(BulkDelete):
+    """Removes a page of files by one request, after a look whether one is a directory."""
+
+    _filesystem: S3FileSystem
+
+    def _remove(self, resolved: Sequence[tuple[str, str]]) -> list[tuple[str, OSError]]:
+        given: dict[str, str] = {}
+        for path, inside in resolved:
+            given.setdefault(inside, path)
+        failures = self._filesystem._delete_page(list(given))
+        return [(given[inside], failure) for inside, failure in failures]
+
+
+# --- small things ---------------------------------------------------------------------------------
+
+
+def _option(options: Options, key: str, convert: Callable[[Any], T]) -> T | None:
+    return options_of.read(options, key, convert)
+
+
+def _as_etag(value: object) -> str:
+    etag = options_of.as_name(cast("str", value)).strip('"')
+    if not etag or not etag.isascii() or not etag.isprintable() or '"' in etag:
+        raise ValueError("must be an etag")
+    return etag
+
+
+def _stream_capabilities(if_absent: bool, if_match: str, delayed: bool) -> frozenset[str]:
+    held = {capabilities.CREATE_IN_CLOSE}
+    if if_absent:
+        held.add(CONDITIONAL_OVERWRITE)
+    if if_match:
+        held.add(CONDITIONAL_ETAG)
+    if delayed:
+        held.add(capabilities.DELAYED_COMPLETION)
+    return frozenset(held)
+
+
+def _prefix(path: str) -> str:
+    """Return what the keys below a directory begin with."""
+    return "" if path == "/" else path[1:] + "/"
+
+
+def _is_name(name: str) -> bool:
+    """Whether a path can hold an element: another key has no path, or that of something else."""
+    return name not in ("", ".", "..")
+
+
+def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:
+    yield first
+    yield from others

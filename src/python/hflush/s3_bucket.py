@@ -1,0 +1,561 @@
+"""Requests to one bucket: what is sent, and what the answers mean as values and exceptions.
+
+The core signs, judges and repeats each request; here is only what S3's operations look like.
+Nothing here decides what a file or a directory is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+import weakref
+from email.utils import parsedate_to_datetime
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from urllib.parse import quote
+
+from . import _core
+from . import s3_documents as documents
+from .s3_credentials import Refresher
+from .s3_documents import DeleteFailure, Listing, Part, UploadEntry
+from .s3_settings import MAX_COPY, MAX_PARTS, copy_source_key, md5_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from .s3_credentials import Source
+    from .s3_settings import Headers, Settings
+
+    T = TypeVar("T")
+
+__all__ = ["TOKEN_HEADER", "Bucket", "Head"]
+
+TOKEN_HEADER = "x-amz-meta-hflush-token"
+_COPY_PART = 128 << 20
+_ABORT_ATTEMPTS = 4
+# What HEAD is answered where the reason would be in the document that it does not have.
+_UNEXPLAINED = (400, 403)
+# The reasons that hold for whatever is asked.
+_REASONS = frozenset(
+    (
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "NoSuchBucket",
+        "RequestExpired",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+    )
+)
+# Of objects that were not removed: the store may do it when it is asked again.
+_PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
+# Of the headers of an object, those that a copy in parts has to carry on.
+_KEPT_HEADERS = (
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+)
+
+
+class Head(NamedTuple):
+    """What HeadObject tells."""
+
+    size: int
+    etag: str  # without quotes
+    modified: int  # seconds since the epoch
+    headers: dict[str, str]
+
+
+class Bucket:
+    """One bucket, and the client of its endpoint: made when it is first needed.
+
+    Thread-safe. Usable again after :meth:`close`, and in a forked child.
+    """
+
+    def __init__(self, settings: Settings, source: Source) -> None:
+        self.settings = settings
+        self._source = source
+        # Guards the fields below.
+        self._lock = threading.Lock()
+        self._client: _core.S3Client | None = None
+        self._refresher: Refresher | None = None
+        self._process = os.getpid()
+        _buckets.add(self)
+
+    # --- the client ---
+
+    @property
+    def client(self) -> _core.S3Client:
+        """The client, with credentials.
+
+        Raises
+        ------
+        PermissionError, ValueError
+            There are no credentials; what is configured about them is wrong.
+        """
+        client = self._client
+        if client is not None and self._process == os.getpid():
+            return client
+        with self._lock:
+            return self._connect()
+
+    def _connect(self) -> _core.S3Client:
+        is_child = self._process != os.getpid()
+        if self._client is not None and not is_child:
+            return self._client
+        credentials = self._source.get()
+        if credentials is None:
+            raise PermissionError(errno.EACCES, "no credentials for S3 where they are configured")
+        if self._client is None:
+            native = self.settings.connected_to(self._source.region())
+            # For newer credentials, unless nobody will have any.
+            wait = self.settings.keys.seconds("hflush.s3.credentials.wait")
+            native.credentials_wait = wait if self._source.can_refresh else 0.0
+            self._client = _core.S3Client(native, *credentials[:3])
+        else:
+            self._client.set_credentials(*credentials[:3])
+        if self._source.can_refresh:
+            self._refresher = Refresher(self._client, self._source, credentials)
+        self._process = os.getpid()
+        return self._client
+
+    def _forget_parent(self) -> None:
+        """In a forked child: whoever held the lock is not here, nor is the thread."""
+        self._lock = threading.Lock()
+        self._refresher = None
+
+    def close(self) -> None:
+        """End connections, and the thread that looks for newer credentials."""
+        with self._lock:
+            client, self._client = self._client, None
+            refresher, self._refresher = self._refresher, None
+        if refresher is not None:
+            refresher.stop()
+        if client is not None:
+            client.close()
+
+    def statistics(self) -> dict[str, int]:
+        """Return what all calls came to; of a client that was never made, nothing."""
+        client = self._client
+        return {} if client is None else client.statistics()
+
+    @property
+    def endpoint(self) -> tuple[str, str, int]:
+        """What tells one server from another."""
+        return self.settings.endpoint
+
+    # --- one request ---
+
+    def call(
+        self,
+        operation: str,
+        method: str,
+        key: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        headers: Headers = [],  # noqa: B006 - only read
+        **how: Any,
+    ) -> _core.S3Response:
+        """Make one call, with its repetitions, and return what it came to."""
+        return self.client.call(
+            operation,
+            method,
+            self.settings.bucket,
+            key,
+            path=path,
+            query=query,
+            headers=[*headers, *self.settings.extra_headers],
+            **how,
+        )
+
+    def request(
+        self, operation: str, method: str, key: str, path: str, **how: Any
+    ) -> _core.S3Response:
+        """Do the same, and raise what there is to raise."""
+        response = self.call(operation, method, key, path, **how)
+        if response.error is not None:
+            raise response.error
+        return response
+
+    # --- objects ---
+
+    def head(self, key: str, path: str, *, checksums: bool = False) -> Head | None:
+        """Return what the store knows of an object, None if there is none."""
+        headers = list(self.settings.sse_c)
+        if checksums:
+            headers.append(("x-amz-checksum-mode", "ENABLED"))
+        response = self.call("HeadObject", "HEAD", key, path, headers=headers)
+        if response.status in _UNEXPLAINED:
+            self._ask_for_a_reason(key, path)
+            response = self.call("HeadObject", "HEAD", key, path, headers=headers)
+        if response.status == 404:
+            return None
+        if response.error is not None:
+            raise response.error
+        return _head(response, path)
+
+    def _ask_for_a_reason(self, key: str, path: str) -> None:
+        """Let the store refuse something else, in words: an answer to HEAD has none.
+
+        So the client finds out that its credentials have expired or its clock is wrong, and does
+        what helps; what does not is raised. That this may not be done says nothing of HEAD.
+        """
+        query = [("list-type", "2"), ("max-keys", "1"), ("prefix", key)]
+        response = self.call("ListObjectsV2", "GET", "", path, query=query)
+        if getattr(response.error, "remote_class", "") in _REASONS:
+            raise cast("OSError", response.error)
+
+    def put_empty(self, key: str, path: str, headers: Headers, **how: Any) -> _core.S3Response:
+        """Write an object without bytes; the response may be a failure."""
+        # Where objects are locked, a store wants an integrity header.
+        integrity = ("Content-MD5", md5_of(b""))
+        return self.call(
+            "PutObject",
+            "PUT",
+            key,
+            path,
+            headers=[
+                *_with_type([*self.settings.headers, *headers]),
+                *self.settings.sse_c,
+                integrity,
+            ],
+            body=b"",
+            is_upload=True,
+            **how,
+        )
+
+    def delete(self, key: str, path: str) -> None:
+        """Remove an object, if there is one."""
+        self.request("DeleteObject", "DELETE", key, path)
+
+    def delete_many(self, keys: Sequence[str], path: str) -> list[tuple[str, OSError]]:
+        """Remove many objects; return those that could not be, and why.
+
+        Raises
+        ------
+        OSError
+            The store cannot be asked.
+        """
+        odd = [key for key in keys if not _fits_xml(key)]
+        plain = [key for key in keys if _fits_xml(key)] if odd else list(keys)
+        if len(plain) == 1 or self.settings.delete_page == 1:
+            odd, plain = [*odd, *plain], []
+        failures: list[DeleteFailure] = []
+        for start in range(0, len(plain), self.settings.delete_page):
+            body = documents.delete_document(plain[start : start + self.settings.delete_page])
+            response = self.request(
+                "DeleteObjects",
+                "POST",
+                "",
+                path,
+                query=[("delete", "")],
+                # The one integrity header that all stores take here.
+                headers=[("Content-MD5", md5_of(body)), ("Content-Type", "application/xml")],
+                body=body,
+                expect_root="DeleteResult",
+            )
+            failures += self._read(documents.parse_delete_result, response, "DeleteObjects", path)
+        refused: list[tuple[str, OSError]] = []
+        for failure in failures:
+            if failure.code in _PASSING and failure.key in plain:
+                odd.append(failure.key)
+            else:
+                refused.append((failure.key, _delete_error(failure)))
+        for key in odd:
+            try:
+                self.delete(key, "/" + key)
+            except OSError as error:  # noqa: PERF203
+                if not hasattr(error, "remote_class"):  # it would be the same with the others
+                    raise
+                refused.append((key, error))
+        return refused
+
+    # --- listings ---
+
+    def list_page(
+        self, prefix: str, path: str, *, delimiter: str = "/", token: str = "", limit: int = 0
+    ) -> Listing:
+        """Return one page of the keys that begin with a prefix."""
+        query = [
+            ("list-type", "2"),
+            ("encoding-type", "url"),
+            ("max-keys", str(limit or self.settings.page)),
+        ]
+        for name, value in (
+            ("prefix", prefix),
+            ("delimiter", delimiter),
+            ("continuation-token", token),
+        ):
+            if value:
+                query.append((name, value))
+        response = self.request("ListObjectsV2", "GET", "", path, query=query)
+        return self._read(documents.parse_listing, response, "ListObjectsV2", path)
+
+    def list_pages(
+        self, prefix: str, path: str, *, delimiter: str = "", limit: int = 0
+    ) -> Iterator[Listing]:
+        """Return all pages, each asked for when it is needed.
+
+        There is at least one. An empty one is the last: stores may send others, which are left out.
+        """
+        token = ""
+        while True:
+            page = self.list_page(prefix, path, delimiter=delimiter, token=token, limit=limit)
+            if page.objects or page.prefixes or not page.next_token:
+                yield page
+            if not page.next_token:
+                return
+            if page.next_token == token:
+                raise OSError(errno.EIO, "list: the store's pages go round in circles", path)
+            token = page.next_token
+
+    def first_keys(self, prefix: str, path: str, limit: int) -> list[str]:
+        """Return the first keys, up to so many, that begin with a prefix."""
+        pages = self.list_pages(prefix, path, limit=limit)
+        return list(islice((entry.key for page in pages for entry in page.objects), limit))
+
+    # --- copies ---
+
+    def copy(self, source: str, size: int, etag: str, target: str, path: str) -> None:
+        """Copy an object within the store, as it was when its etag was seen.
+
+        Raises
+        ------
+        PreconditionFailedError
+            It has changed since.
+        """
+        if size > min(self.settings.copy_threshold, MAX_COPY):
+            self._copy_in_parts(source, size, etag, target, path)
+            return
+        headers = self._copy_headers(source, etag)
+        headers += [header for header in self.settings.headers if header[0].startswith("x-amz-")]
+        self.request(
+            "CopyObject",
+            "PUT",
+            target,
+            path,
+            headers=[*headers, *self.settings.sse_c],
+            expect_root="CopyObjectResult",
+            stall_timeout=self.settings.complete_timeout,
+        )
+
+    def _copy_headers(self, source: str, etag: str) -> Headers:
+        encoded = quote(source.encode("utf-8", "surrogateescape"), safe="/")
+        headers = [("x-amz-copy-source", f"/{self.settings.bucket}/{encoded}")]
+        if etag:
+            headers.append(("x-amz-copy-source-if-match", f'"{etag}"'))
+        return [*headers, *copy_source_key(self.settings.sse_c)]
+
+    def _copy_in_parts(self, source: str, size: int, etag: str, target: str, path: str) -> None:
+        from .s3_completion import publish_parts
+
+        seen = self.head(source, path)
+        if seen is None:
+            raise FileNotFoundError(errno.ENOENT, "copy: the source is gone", path)
+        kept = [(name, seen.headers[name]) for name in _KEPT_HEADERS if name in seen.headers]
+        kept += [
+            (name, value)
+            for name, value in seen.headers.items()
+            if name.startswith("x-amz-meta-") and name != TOKEN_HEADER
+        ]
+        set_here = {name.lower() for name, _ in kept}
+        kept += [header for header in self.settings.headers if header[0].lower() not in set_here]
+        step = max(min(_COPY_PART, self.settings.copy_threshold), -(-size // MAX_PARTS))
+        ranges = [(start, min(start + step, size)) for start in range(0, size, step)]
+
+        def put(upload_id: str, number: int) -> Part:
+            start, end = ranges[number - 1]
+            return self._copy_part(source, etag, target, path, upload_id, number, start, end)
+
+        publish_parts(self, target, path, kept, len(ranges), put)
+
+    def _copy_part(
+        self,
+        source: str,
+        etag: str,
+        target: str,
+        path: str,
+        upload_id: str,
+        number: int,
+        start: int,
+        end: int,
+    ) -> Part:
+        response = self.request(
+            "UploadPartCopy",
+            "PUT",
+            target,
+            path,
+            query=[("partNumber", str(number)), ("uploadId", upload_id)],
+            headers=[
+                *self._copy_headers(source, etag),
+                ("x-amz-copy-source-range", f"bytes={start}-{end - 1}"),
+                *self.settings.sse_c,
+            ],
+            expect_root="CopyPartResult",
+            stall_timeout=self.settings.complete_timeout,
+        )
+        copied = self._read(
+            lambda body: documents.parse_etag(body, "CopyPartResult"),
+            response,
+            "UploadPartCopy",
+            path,
+        )
+        if not copied:
+            raise OSError(errno.EIO, f"UploadPartCopy: part {number} without an etag", path)
+        return Part(number, f'"{copied}"', end - start, 0)
+
+    # --- uploads ---
+
+    def create_upload(
+        self, key: str, path: str, headers: Headers, *, checksums: bool
+    ) -> tuple[str, bool]:
+        """Begin an upload; its id, and whether the store will keep checksums of its parts."""
+        asked = [("x-amz-checksum-algorithm", "CRC32C")] if checksums else []
+        response = self.request(
+            "CreateMultipartUpload",
+            "POST",
+            key,
+            path,
+            query=[("uploads", "")],
+            headers=[*_with_type(headers), *self.settings.sse_c, *asked],
+            expect_root="InitiateMultipartUploadResult",
+            fresh_connection=True,
+        )
+        upload_id = self._read(documents.parse_upload_id, response, "CreateMultipartUpload", path)
+        # A store that knows checksums repeats what it was asked.
+        has_checksums = response.headers.get("x-amz-checksum-algorithm", "").upper() == "CRC32C"
+        return upload_id, checksums and has_checksums
+
+    def upload_exists(self, key: str, upload_id: str, path: str) -> bool:
+        """Whether an upload has not ended."""
+        query = [("max-parts", "1"), ("uploadId", upload_id)]
+        response = self.call(
+            "ListParts", "GET", key, path, query=query, headers=self.settings.sse_c
+        )
+        if response.status == 404:
+            return False
+        if response.error is not None:
+            raise response.error
+        return True
+
+    def abort_upload(self, key: str, upload_id: str, path: str) -> bool:
+        """End an upload and let its parts go; False if there was none.
+
+        Again until the store says that it is gone: a part that was under way may land late. Looked
+        for first, since some stores abort what there never was.
+        """
+        can_look = True
+        try:
+            if not self.upload_exists(key, upload_id, path):
+                return False
+        except PermissionError:  # to list parts is another permission than to drop them
+            can_look = False
+        existed = False
+        for _ in range(_ABORT_ATTEMPTS):
+            response = self.call(
+                "AbortMultipartUpload", "DELETE", key, path, query=[("uploadId", upload_id)]
+            )
+            if response.status == 404:
+                return existed or response.ambiguous
+            if response.error is not None:
+                raise response.error
+            existed = True
+            if not can_look or not self.upload_exists(key, upload_id, path):
+                return True
+        raise OSError(errno.EIO, f"AbortMultipartUpload: {upload_id} comes back", path)
+
+    def uploads(self, prefix: str, path: str) -> Iterator[tuple[UploadEntry, float]]:
+        """Return the uploads to keys that begin with a prefix, and the time at the store."""
+        markers: tuple[str, str] | None = ("", "")
+        while markers is not None:
+            query = [("uploads", ""), ("encoding-type", "url"), ("max-uploads", "1000")]
+            for name, value in (
+                ("prefix", prefix),
+                ("key-marker", markers[0]),
+                ("upload-id-marker", markers[1]),
+            ):
+                if value:
+                    query.append((name, value))
+            response = self.request("ListMultipartUploads", "GET", "", path, query=query)
+            page = self._read(documents.parse_uploads, response, "ListMultipartUploads", path)
+            now = _date(response.headers.get("date", ""))
+            for upload in page.uploads:
+                yield upload, now
+            if page.next_markers == markers:
+                message = "ListMultipartUploads: the store's pages go round in circles"
+                raise OSError(errno.EIO, message, path)
+            markers = page.next_markers
+
+    def _read(
+        self, parse: Callable[[bytes], T], response: _core.S3Response, operation: str, path: str
+    ) -> T:
+        try:
+            return parse(response.body)
+        except ValueError as malformed:
+            raise OSError(errno.EIO, f"{operation}: {malformed}", path) from malformed
+
+
+def _delete_error(failure: DeleteFailure) -> OSError:
+    """Return why an object was not removed."""
+    denied = failure.code == "AccessDenied"
+    kind, number = (PermissionError, errno.EACCES) if denied else (OSError, errno.EIO)
+    error = kind(number, f"delete: {failure.code}: {failure.message}", "/" + failure.key)
+    error.remote_class = failure.code  # type: ignore[attr-defined]
+    return error
+
+
+_buckets: weakref.WeakSet[Bucket] = weakref.WeakSet()
+
+
+def _forget_after_fork() -> None:
+    for bucket in list(_buckets):
+        bucket._forget_parent()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _fits_xml(key: str) -> bool:
+    """Whether a document can name a key."""
+    return not any(
+        (character < " " and character not in "\t\n\r")
+        or character in "\ufffe\uffff"
+        or "\ud800" <= character <= "\udfff"
+        for character in key
+    )
+
+
+def _with_type(headers: Headers) -> Headers:
+    """Return headers of an object with a type, or something in between might make one up."""
+    if any(name.lower() == "content-type" for name, _ in headers):
+        return headers
+    return [*headers, ("Content-Type", "application/octet-stream")]
+
+
+def _head(response: _core.S3Response, path: str) -> Head:
+    headers = response.headers
+    length = headers.get("content-length", "")
+    if not (length.isascii() and length.isdecimal()):
+        raise OSError(errno.EIO, f"HeadObject: no length, but {length!r}", path)
+    return Head(
+        int(length),
+        headers.get("etag", "").strip().strip('"'),
+        int(_date(headers.get("last-modified", ""), 0.0)),
+        headers,
+    )
+
+
+def _date(text: str, default: float | None = None) -> float:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError):
+        return time.time() if default is None else default

@@ -1,0 +1,201 @@
+"""Whether a store honours conditional writes: tried out, not assumed.
+
+Some ignore ``If-None-Match`` on one operation and overwrite, some on the other, some refuse it
+(radosgw 16, rclone, Swift). So once for each server and bucket two small objects are written under
+a name of ours, once as an object and once as an upload of one part, against conditions that do not
+hold. Without permission to write there nothing is promised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import s3_documents as documents
+from .s3_documents import Part
+
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
+    from . import _core
+    from .s3_bucket import Bucket
+
+    Place: TypeAlias = tuple[tuple[str, str, int], str]
+    Verdict: TypeAlias = Literal["checked", "ignored", "refused"]
+
+__all__ = ["Conditions", "conditions_of", "known_conditions"]
+
+PROBE = ".hflush-probe-"
+_NO_SUCH_ETAG = '"00000000000000000000000000000000"'
+# Answers that say how the store is, and will be: neither trouble on the way nor in the server.
+_REFUSALS = (400, 403, 404, 405, 501)
+# What is conditional is not repeated by itself: a trial whose answers got lost is made again.
+_ATTEMPTS = 4
+
+
+class Conditions(NamedTuple):
+    """What a store checks when it publishes an object, in one request or in parts.
+
+    `if_absent_in_one` is less than `if_absent`: objects of one request only, while the condition of
+    those in parts is taken and ignored.
+    """
+
+    if_absent: bool
+    if_match: bool
+    if_absent_in_one: bool
+
+
+_ALL, _NONE = Conditions(True, True, True), Conditions(False, False, False)
+_known: dict[Place, Conditions] = {}
+# One trial at a time of each place.
+_trials: dict[Place, threading.Lock] = {}
+
+
+def known_conditions(bucket: Bucket) -> Conditions | None:
+    """Return what is known of a bucket without asking; None if it has not been tried out."""
+    settings = bucket.settings
+    if settings.conditional != "auto":
+        return _ALL if settings.conditional == "true" else _NONE
+    if settings.endpoint.is_aws:
+        return _ALL
+    return _known.get(_place(bucket))
+
+
+def conditions_of(bucket: Bucket, beside: str, path: str) -> Conditions:
+    """Return what is known, after a trial if that is needed.
+
+    Parameters
+    ----------
+    bucket : Bucket
+        The bucket.
+    beside : str
+        A key: the trial is made in its directory, where there should be permission to write.
+    path : str
+        For messages.
+
+    Raises
+    ------
+    OSError
+        The store could not be asked.
+    """
+    known = known_conditions(bucket)
+    if known is not None:
+        return known
+    place = _place(bucket)
+    with _trials.setdefault(place, threading.Lock()):
+        if place in _known:
+            return _known[place]
+        found = _try_until_answered(bucket, beside.rpartition("/")[0], path)
+        if found is None:  # which says nothing about other directories, or later
+            return _NONE
+        _known[place] = found
+        return found
+
+
+def _place(bucket: Bucket) -> Place:
+    return bucket.endpoint, bucket.settings.bucket
+
+
+class _NotAnsweredError(Exception):
+    """Whether a request was carried out is not known; the cause is what to raise."""
+
+
+def _try_until_answered(bucket: Bucket, directory: str, path: str) -> Conditions | None:
+    for left in reversed(range(_ATTEMPTS)):
+        name = f"{PROBE}{uuid.uuid4().hex}"
+        try:
+            return _try_out(bucket, f"{directory}/{name}" if directory else name, path)
+        except _NotAnsweredError as doubt:
+            if not left and doubt.__cause__ is not None:
+                raise doubt.__cause__ from None
+    raise AssertionError("the last trial returns or raises")
+
+
+def _try_out(bucket: Bucket, key: str, path: str) -> Conditions | None:
+    """Return what is checked; None if the trial is refused as such."""
+    absent, match = ("If-None-Match", "*"), ("If-Match", _NO_SUCH_ETAG)
+    try:
+        written = bucket.put_empty(key, path, [])
+        if written.status == 404 and written.error is not None:
+            raise written.error  # there is no such bucket
+        if not _took(written):
+            return None
+        puts = [_verdict(bucket.put_empty(key, path, [c], repeat=False)) for c in (absent, match)]
+        if "checked" not in puts:
+            return _NONE
+        completions = _try_completions(bucket, key, path, [absent, match])
+        return Conditions(
+            puts[0] == completions[0] == "checked",
+            puts[1] == completions[1] == "checked",
+            puts[0] == "checked" and completions[0] != "refused",
+        )
+    finally:
+        with contextlib.suppress(OSError):  # what is left is empty, and its name says whose it is
+            bucket.delete(key, path)
+
+
+def _try_completions(
+    bucket: Bucket, key: str, path: str, conditions: list[tuple[str, str]]
+) -> list[Verdict]:
+    upload_id, _ = bucket.create_upload(key, path, bucket.settings.headers, checksums=False)
+    try:
+        response = bucket.request(
+            "UploadPart",
+            "PUT",
+            key,
+            path,
+            query=[("partNumber", "1"), ("uploadId", upload_id)],
+            headers=bucket.settings.sse_c,
+            body=b"x",
+            expect_etag=True,
+        )
+        body = documents.complete_document([Part(1, response.headers["etag"], 1, 0)], False)
+        return [
+            _verdict(
+                bucket.call(
+                    "CompleteMultipartUpload",
+                    "POST",
+                    key,
+                    path,
+                    query=[("uploadId", upload_id)],
+                    headers=[
+                        ("Content-Type", "application/xml"),
+                        condition,
+                        *bucket.settings.sse_c,
+                    ],
+                    body=body,
+                    expect_root="CompleteMultipartUploadResult",
+                    repeat=False,
+                    fresh_connection=True,
+                )
+            )
+            for condition in conditions
+        ]
+    finally:
+        with contextlib.suppress(OSError):
+            bucket.abort_upload(key, upload_id, path)
+
+
+def _took(response: _core.S3Response) -> bool:
+    """Whether a request succeeded; False if the store will not have it."""
+    if response.error is None:
+        return True
+    if response.status in _REFUSALS:
+        return False
+    if response.ambiguous:
+        raise _NotAnsweredError from response.error
+    raise response.error
+
+
+def _verdict(response: _core.S3Response) -> Verdict:
+    """Return what became of a condition that does not hold."""
+    if response.status == 412 and response.error is not None:
+        return "checked"
+    return "ignored" if _took(response) else "refused"
+
+
+# In a child, who was at it is not there.
+os.register_at_fork(after_in_child=_trials.clear)

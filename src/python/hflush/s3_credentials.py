@@ -1,0 +1,472 @@
+"""Credentials of S3: where they come from, and how a client gets newer ones in time.
+
+A :class:`Source` gives one consistent set at a time. Keys of the configuration and the ``AWS_*``
+variables need nothing but this module; everything else (profiles, SSO, instance metadata, web
+identity) is botocore's, which is imported only then. Nothing here shows a secret: not a repr, not
+an error. There is no silent anonymous access.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import logging
+import os
+import threading
+import time
+import weakref
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from . import _core
+    from .s3_settings import BucketConfiguration
+
+__all__ = ["Credentials", "Refresher", "Source", "source_of"]
+
+# Before botocore's own advisory refresh (15 minutes) has become a mandatory one (10).
+_REFRESH_BEFORE_S = 12 * 60
+# Where botocore does not tell when credentials expire.
+_REFRESH_INTERVAL_S = 5 * 60
+# How long a refresher waits at a time: then it looks whether its client is still needed.
+_SLICE_S = 0.5
+# After a source had nothing newer it is asked again in so long, then in twice as long and so on:
+# at most the second, so that a request that waits (30 s) is never too early.
+_PAUSE_AFTER_FAILURE_S = 1.0
+_MAX_PAUSE_S = 15.0
+
+_KEYS = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
+_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+# What botocore alone can make credentials of.
+_BEYOND_US = (
+    "AWS_PROFILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Credentials(NamedTuple):
+    """One consistent set, and when it ends: seconds since the epoch, None where that is unknown.
+
+    All empty: requests are not signed.
+    """
+
+    access_key: str = ""
+    secret_key: str = ""
+    session_token: str = ""
+    expiry: float | None = None
+
+    def __repr__(self) -> str:
+        return "<Credentials>" if self.access_key else "<Credentials: anonymous>"
+
+
+class Source(ABC):
+    """Where credentials come from."""
+
+    can_refresh = False
+
+    @abstractmethod
+    def get(self, newer: bool = False) -> Credentials | None:
+        """Return the credentials of now, None if there are none here.
+
+        Parameters
+        ----------
+        newer : bool
+            A store refused those that this returned before as expired.
+        """
+
+    def region(self) -> str:
+        """Return the region that belongs to them, empty if none does."""
+        return ""
+
+
+class AnonymousSource(Source):
+    """None, on purpose."""
+
+    def get(self, newer: bool = False) -> Credentials:  # noqa: ARG002
+        """Return what is not signed with."""
+        return Credentials()
+
+
+class ConfiguredSource(Source):
+    """Keys of the configuration."""
+
+    def __init__(self, keys: BucketConfiguration, needs_token: bool = False) -> None:
+        self._keys = keys
+        self._needs_token = needs_token
+
+    def get(self, newer: bool = False) -> Credentials | None:  # noqa: ARG002
+        """Return them if they are complete.
+
+        Raises
+        ------
+        ValueError
+            They are in a key store of Java, or one of a pair is missing.
+        """
+        access, secret, token = (self._keys.text(key) for key in _KEYS)
+        if not (access and secret) and (store := self._keys.key_store()):
+            raise ValueError(
+                f"{store} names a key store of Java, which is not read: set {_KEYS[0]} and "
+                f"{_KEYS[1]} themselves, or choose another fs.s3a.aws.credentials.provider"
+            )
+        if bool(access) != bool(secret):
+            given, missing = (_KEYS[0], _KEYS[1]) if access else (_KEYS[1], _KEYS[0])
+            raise ValueError(f"{given} is set without {missing}")
+        if not access or (self._needs_token and not token):
+            return None
+        return Credentials(access, secret, token)
+
+
+class EnvironmentSource(Source):
+    """``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and ``AWS_SESSION_TOKEN``."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def get(self, newer: bool = False) -> Credentials | None:  # noqa: ARG002
+        """Return them if they are there."""
+        access, secret, token = (self._environment.get(name, "") for name in _VARIABLES)
+        return Credentials(access, secret, token) if access and secret else None
+
+
+class BotocoreSource(Source):
+    """What botocore finds.
+
+    Parameters
+    ----------
+    methods : sequence of str
+        botocore's names of the ways to try, in order; all of them, in botocore's own order, if
+        there are none.
+    """
+
+    can_refresh = True
+
+    def __init__(self, methods: Sequence[str] = ()) -> None:
+        self._methods = tuple(methods)
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._found: Any = None
+        _botocore_sources.add(self)
+
+    def get(self, newer: bool = False) -> Credentials | None:
+        """Return one frozen set, fresh from botocore.
+
+        Raises
+        ------
+        PermissionError
+            botocore fails, or is not there.
+        """
+        with self._lock:
+            if self._found is None or newer:
+                self._found = self._load()
+            if self._found is None:
+                return None
+            try:
+                frozen = self._found.get_frozen_credentials()
+            except Exception as failure:
+                raise _refusal(f"botocore has no credentials: {_said(failure)}") from failure
+            # Its name is private to botocore: without it they are asked for every few minutes.
+            expiry = getattr(self._found, "_expiry_time", None)
+        ends = None if expiry is None else expiry.timestamp()
+        return Credentials(frozen.access_key, frozen.secret_key, frozen.token or "", ends)
+
+    def region(self) -> str:
+        """Return the region of the profile."""
+        with self._lock:
+            region = None if self._session is None else self._session.get_config_variable("region")
+        return region or ""
+
+    def _forget_parent(self) -> None:
+        """In a forked child: our lock, or one of botocore's, may be held by who is not here."""
+        self._lock = threading.Lock()
+        self._session = self._found = None
+
+    def _load(self) -> Any:
+        try:
+            import botocore.session
+        except ImportError as missing:
+            raise _refusal(
+                "these credentials need the package 'botocore': pip install 'hflush[s3]'"
+            ) from missing
+        try:
+            self._session = botocore.session.Session()
+            if not self._methods:
+                return self._session.get_credentials()
+            resolver = self._session.get_component("credential_provider")
+            for method in self._methods:
+                found = resolver.get_provider(method).load()
+                if found is not None:
+                    return found
+        except Exception as failure:
+            raise _refusal(f"botocore has no credentials: {_said(failure)}") from failure
+        return None
+
+
+def _said(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {failure}"
+
+
+def _refusal(message: str) -> PermissionError:
+    return PermissionError(errno.EACCES, message)
+
+
+class DefaultSource(Source):
+    """Without a word from the configuration: its keys, the environment, then botocore.
+
+    Raises
+    ------
+    PermissionError
+        From :meth:`get`: there are none anywhere, and what to do about it.
+    """
+
+    def __init__(self, first: Sequence[Source], environment: Mapping[str, str]) -> None:
+        self._first = tuple(first)
+        self._environment = environment
+        self._botocore = BotocoreSource()
+        self._chosen: Source | None = None
+
+    @property
+    def can_refresh(self) -> bool:  # type: ignore[override]
+        """Whether what was found last can."""
+        return self._chosen is not None and self._chosen.can_refresh
+
+    def get(self, newer: bool = False) -> Credentials:
+        """Return the first there are."""
+        for source in self._first:
+            found = source.get(newer)
+            if found is not None:
+                self._chosen = source
+                return found
+        beyond = [name for name in _BEYOND_US if self._environment.get(name)]
+        if not _has_botocore():
+            hint = (
+                f"{' and '.join(beyond)} needs the package 'botocore'"
+                if beyond
+                else "profiles and the metadata of instances need the package 'botocore'"
+            )
+            raise _refusal(f"{_NOWHERE}; {hint}: pip install 'hflush[s3]'")
+        found = self._botocore.get(newer)
+        if found is None:
+            raise _refusal(f"{_NOWHERE}, and botocore has none")
+        self._chosen = self._botocore
+        return found
+
+    def region(self) -> str:
+        """Return the region of what was found."""
+        return self._chosen.region() if self._chosen is not None else ""
+
+
+_NOWHERE = (
+    f"no credentials for S3: neither {_KEYS[0]} and {_KEYS[1]} nor {_VARIABLES[0]} and "
+    f"{_VARIABLES[1]} are set (for anonymous access set fs.s3a.aws.credentials.provider to "
+    "AnonymousAWSCredentialsProvider; secrets of a file system do not travel with its pickle "
+    "unless hflush.s3.pickle.secrets is true)"
+)
+
+
+class ListedSource(Source):
+    """Several, in the order that ``fs.s3a.aws.credentials.provider`` gives."""
+
+    def __init__(self, sources: Sequence[tuple[str, Source]]) -> None:
+        self._sources = tuple(sources)
+        self._chosen: Source | None = None
+
+    @property
+    def can_refresh(self) -> bool:  # type: ignore[override]
+        """Whether what was found last can."""
+        return self._chosen is not None and self._chosen.can_refresh
+
+    def get(self, newer: bool = False) -> Credentials:
+        """Return the first there are.
+
+        Raises
+        ------
+        PermissionError
+            None has any; why, where one said so.
+        """
+        failure: OSError | None = None
+        for _, source in self._sources:
+            try:
+                found = source.get(newer)
+            except PermissionError as refusal:
+                failure = failure or refusal
+                continue
+            if found is not None:
+                self._chosen = source
+                return found
+        names = ", ".join(name for name, _ in self._sources)
+        why = f": {failure.strerror}" if failure is not None else ""
+        raise _refusal(f"no credentials for S3 from {names}{why}") from failure
+
+    def region(self) -> str:
+        """Return the region of what was found."""
+        return self._chosen.region() if self._chosen is not None else ""
+
+
+def _has_botocore() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("botocore") is not None
+
+
+_INSTANCE = ("container-role", "iam-role")
+_PROFILE = ("sso", "shared-credentials-file", "custom-process", "config-file", "assume-role")
+# Java's classes, by the last part of their names.
+_BOTOCORE_PROVIDERS: dict[str, tuple[str, ...]] = {
+    "ProfileCredentialsProvider": _PROFILE,
+    "ProfileAWSCredentialsProvider": _PROFILE,
+    "IAMInstanceCredentialsProvider": _INSTANCE,
+    "InstanceProfileCredentialsProvider": ("iam-role",),
+    "ContainerCredentialsProvider": ("container-role",),
+    "EC2ContainerCredentialsProviderWrapper": _INSTANCE,
+    "WebIdentityTokenFileCredentialsProvider": ("assume-role-with-web-identity",),
+    "WebIdentityTokenCredentialsProvider": ("assume-role-with-web-identity",),
+}
+_DEFAULT_PROVIDERS = frozenset(
+    (
+        "DefaultCredentialsProvider",
+        "DefaultAWSCredentialsProviderChain",
+        "AWSCredentialsProviderChain",
+    )
+)
+
+
+def source_of(keys: BucketConfiguration, environment: Mapping[str, str] | None = None) -> Source:
+    """Return where the credentials of a bucket come from; nothing is looked up yet.
+
+    Raises
+    ------
+    ValueError
+        ``fs.s3a.aws.credentials.provider`` names a class that is unknown here.
+    """
+    env = os.environ if environment is None else environment
+    names = keys.names("fs.s3a.aws.credentials.provider")
+    if not names:
+        return DefaultSource((ConfiguredSource(keys), EnvironmentSource(env)), env)
+    return ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
+
+
+def _simple(name: str) -> str:
+    return name.replace("$", ".").rpartition(".")[2]
+
+
+def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> Source:
+    simple = _simple(name)
+    known: dict[str, Callable[[], Source]] = {
+        "SimpleAWSCredentialsProvider": lambda: ConfiguredSource(keys),
+        "TemporaryAWSCredentialsProvider": lambda: ConfiguredSource(keys, needs_token=True),
+        "AnonymousAWSCredentialsProvider": AnonymousSource,
+        "AnonymousCredentialsProvider": AnonymousSource,
+        "EnvironmentVariableCredentialsProvider": lambda: EnvironmentSource(env),
+    }
+    if simple in known:
+        return known[simple]()
+    if simple in _DEFAULT_PROVIDERS:
+        return DefaultSource((EnvironmentSource(env),), env)
+    if simple in _BOTOCORE_PROVIDERS:
+        return BotocoreSource(_BOTOCORE_PROVIDERS[simple])
+    served = sorted({*known, *_BOTOCORE_PROVIDERS, *_DEFAULT_PROVIDERS})
+    raise ValueError(
+        f"fs.s3a.aws.credentials.provider: {name} is not known here; there are {', '.join(served)} "
+        "(roles to assume are botocore's: name them in a profile)"
+    )
+
+
+# --- newer ones -----------------------------------------------------------------------------------
+
+
+class Refresher:
+    """Gives a client newer credentials: in time, and when a store refused the last as expired.
+
+    A daemon thread that knows its client weakly: where nobody uses the client any more, it ends.
+    Only sources that can refresh need one.
+    """
+
+    def __init__(self, client: _core.S3Client, source: Source, first: Credentials) -> None:
+        self._client = weakref.ref(client)
+        self._source = source
+        self._last = first
+        self._due = _due(first, time.time())
+        self._pause = _PAUSE_AFTER_FAILURE_S
+        self._not_before = 0.0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hflush-s3-credentials", daemon=True)
+        _running.add(self)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the thread end soon; it is not waited for."""
+        self._stopped.set()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end of the thread."""
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            client = self._client()
+            if client is None:
+                return
+            wanted = client.wait_credentials_wanted(_SLICE_S)
+            now = time.time()
+            is_early = now < self._not_before
+            if (wanted or now >= self._due) and not is_early and not self._stopped.is_set():
+                self._refresh(client, wanted)
+            del client  # before the next look, or nobody could let it go
+            if wanted and is_early:
+                self._stopped.wait(min(_SLICE_S, self._not_before - now))
+
+    def _refresh(self, client: _core.S3Client, wanted: bool) -> None:
+        try:
+            found = self._source.get(newer=wanted)
+        except Exception as failure:  # a thread of ours ends with its client, not before
+            _log.warning("newer credentials for S3: %s", failure)
+            found = None
+        now = time.time()
+        if found is None or (wanted and found[:3] == self._last[:3]):
+            self._due = now + _REFRESH_INTERVAL_S
+            self._not_before = now + self._pause
+            self._pause = min(2 * self._pause, _MAX_PAUSE_S)
+            return
+        self._pause = _PAUSE_AFTER_FAILURE_S
+        if found[:3] != self._last[:3]:
+            client.set_credentials(*found[:3])
+        self._last, self._due = found, _due(found, now)
+
+
+def _due(credentials: Credentials, now: float) -> float:
+    """Return when to look for newer ones."""
+    if credentials.expiry is None:
+        return now + _REFRESH_INTERVAL_S
+    # Those that are due at once, since nobody has better ones, are asked for ever more often.
+    pause = max((credentials.expiry - now) / 4, 1)
+    return max(credentials.expiry - _REFRESH_BEFORE_S, now + pause)
+
+
+_running: weakref.WeakSet[Refresher] = weakref.WeakSet()
+_botocore_sources: weakref.WeakSet[BotocoreSource] = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    """Let no thread be within the core while the interpreter goes away."""
+    refreshers = list(_running)
+    for refresher in refreshers:
+        refresher.stop()
+    for refresher in refreshers:
+        refresher.join(2 * _SLICE_S)
+
+
+def _forget_after_fork() -> None:
+    """In a child: the threads are the parent's; who connects here starts others."""
+    _running.clear()
+    for source in list(_botocore_sources):
+        source._forget_parent()
+
+
+atexit.register(_stop_all)
+os.register_at_fork(after_in_child=_forget_after_fork)

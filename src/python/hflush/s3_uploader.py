@@ -1,0 +1,298 @@
+"""Objects made of parts that several processes put: S3's own multipart uploads.
+
+Made by :meth:`hflush.s3.S3FileSystem.create_multipart_uploader`. All parts but the last have 5 MiB
+at least, numbers go up to 10,000, and a part is in memory while it is sent. Nothing is visible
+before :meth:`S3MultipartUploader.complete`.
+
+Notes
+-----
+Source: Hadoop's MultipartUploader; contract MPU-1 to MPU-9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from . import _core
+from . import s3_completion as completion
+from .errors import PathIsDirectoryError
+from .multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
+from .s3_bucket import TOKEN_HEADER
+from .s3_documents import Part, crc_text
+from .s3_settings import md5_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Buffer
+
+    from .paths import StrPath
+    from .s3 import S3FileSystem
+    from .s3_bucket import Bucket
+
+__all__ = ["S3MultipartUploader"]
+
+_MAX_PARTS = 10_000
+
+
+class S3MultipartUploader(UploaderBelow):
+    """Uploads objects below a directory in parts. Thread-safe, and nothing is kept in memory.
+
+    An upload is known by opaque bytes, and so is a part: they can be stored, and used by another
+    uploader of the same base, also in another process. Several uploads to one path may run; the
+    last to complete wins, whole. Completing or aborting ends an upload: afterwards it is unknown.
+
+    Attributes
+    ----------
+    base : str
+        The directory: absolute, in the store.
+    """
+
+    _filesystem: S3FileSystem
+
+    def __init__(self, filesystem: S3FileSystem, base: str, bucket: Bucket) -> None:
+        super().__init__(filesystem, base)
+        self._bucket = bucket
+
+    # --- one upload ---
+
+    def start_upload(self, path: StrPath) -> bytes:
+        """Begin an upload of an object; nothing is visible at its path.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The object, below the base.
+
+        Returns
+        -------
+        bytes
+            The upload: not empty.
+
+        Raises
+        ------
+        ValueError
+            `path` is not below the base.
+        PathIsDirectoryError, OSError
+            The path is a directory; the store refuses.
+        """
+        resolved = self._resolve(path)
+        self._refuse_directory(resolved)
+        token = completion.new_token()
+        settings = self._bucket.settings
+        upload_id, has_checksums = self._bucket.create_upload(
+            resolved[1:],
+            resolved,
+            [*settings.headers, (TOKEN_HEADER, token)],
+            checksums=settings.native.checksums,
+        )
+        return json.dumps([resolved, upload_id, token, has_checksums]).encode("ascii")
+
+    def put_part(
+        self, upload: bytes, path: StrPath, number: int, is_last: bool, data: Buffer | BinaryIO
+    ) -> bytes:
+        """Put one part.
+
+        Parameters
+        ----------
+        upload : bytes
+            From :meth:`start_upload`.
+        path : str or os.PathLike
+            The path the upload was begun for.
+        number : int
+            Where the part belongs: 1 to 10,000; gaps are allowed.
+        is_last : bool
+            Whether it is the last: then it may be short.
+        data : bytes-like or binary file object
+            The bytes; a file is read to its end and stays open.
+
+        Returns
+        -------
+        bytes
+            The part, for :meth:`complete`. A number that is put again replaces the part.
+
+        Raises
+        ------
+        FileNotFoundError
+            The upload is unknown, or has ended.
+        ValueError, TypeError
+            `upload` is empty, is of another path, or `number` is out of range; wrong types.
+        OSError
+            The store refuses.
+        """
+        del is_last  # the store finds out at complete
+        found = self._find(upload, path)
+        if _checked_number(number) > _MAX_PARTS:
+            raise ValueError(f"the number of a part must be {_MAX_PARTS} or less, not {number}")
+        read = getattr(data, "read", None)
+        body = memoryview(data if read is None else read()).cast("B")  # type: ignore[arg-type]
+        crc32c = _core.crc32c(body)
+        integrity = (
+            ("x-amz-checksum-crc32c", crc_text(crc32c))
+            if found.checksums
+            else ("Content-MD5", md5_of(body))
+        )
+        response = self._bucket.call(
+            "UploadPart",
+            "PUT",
+            found.key,
+            found.path,
+            query=[("partNumber", str(number)), ("uploadId", found.upload_id)],
+            headers=[integrity, *self._bucket.settings.sse_c],
+            body=body,
+            expect_etag=True,
+            is_upload=True,
+        )
+        if response.error is not None:
+            raise _as_unknown(response, found.upload_id, found.path)
+        etag = response.headers["etag"]
+        return json.dumps([number, etag, body.nbytes, crc32c]).encode("ascii")
+
+    def complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
+        """Join the parts in ascending order of their numbers, and publish the object in one step.
+
+        Parameters
+        ----------
+        upload : bytes
+            From :meth:`start_upload`. Afterwards it is unknown, and parts not listed are gone.
+        path : str or os.PathLike
+            The path the upload was begun for; an object there is replaced.
+        parts : mapping
+            Number to part. Numbers start at 1, gaps are allowed.
+
+        Returns
+        -------
+        bytes
+            What identifies the object: its path and its etag.
+
+        Raises
+        ------
+        ValueError, TypeError
+            No parts, a number below 1, one part twice, a part of another number, or an empty
+            `upload`. The upload goes on.
+        FileNotFoundError
+            The upload is unknown or has ended, or it has no such part.
+        PathIsDirectoryError
+            A directory is in the way. The upload goes on.
+        OSError
+            The store refuses, or it cannot be told what has happened.
+        """
+        found = self._find(upload, path)
+        chosen = _checked_parts(parts)
+        self._refuse_directory(found.path)
+        self._refuse_ended(found)
+        what = completion.Publication(
+            found.key, found.upload_id, chosen, found.token, checksums=found.checksums
+        )
+        try:
+            etag = completion.complete(self._bucket, what, found.path, again=False)
+        except OSError as refusal:
+            if getattr(refusal, "remote_class", "") != "InvalidPart":
+                raise
+            message = "upload: no such part, or it was put again since"
+            raise FileNotFoundError(errno.ENOENT, message, found.path) from refusal
+        return json.dumps([found.path, etag]).encode("ascii")
+
+    def abort(self, upload: bytes, path: StrPath) -> None:
+        """End an upload and drop its parts; the path is as it was.
+
+        Raises
+        ------
+        ValueError
+            `upload` is empty, or is of another path.
+        FileNotFoundError
+            The upload is unknown, or has ended.
+        """
+        found = self._find(upload, path)
+        if not self._bucket.abort_upload(found.key, found.upload_id, found.path):
+            raise _unknown_upload(found.upload_id, found.path)
+
+    # --- all uploads ---
+
+    def abort_uploads_under_path(self, path: StrPath) -> int:
+        """Abort the uploads to objects at and below `path`; return how many there were.
+
+        Those of others are among them: see
+        :meth:`hflush.s3.S3FileSystem.abort_multipart_uploads`, which leaves young ones alone.
+        """
+        return self._filesystem.abort_multipart_uploads(path)
+
+    # --- how ---
+
+    def _refuse_directory(self, path: str) -> None:
+        if self._filesystem._has_children(path):
+            raise PathIsDirectoryError(errno.EISDIR, "upload: path is a directory", path)
+
+    def _refuse_ended(self, upload: _Upload) -> None:
+        """Look for the upload: some stores complete again what they have completed."""
+        with contextlib.suppress(PermissionError):  # to list parts is another permission
+            if not self._bucket.upload_exists(upload.key, upload.upload_id, upload.path):
+                raise _unknown_upload(upload.upload_id, upload.path)
+
+    def _find(self, upload: bytes, path: StrPath) -> _Upload:
+        text = _decoded(upload, "an upload")
+        resolved = self._resolve(path)
+        decoded: Any = None
+        with contextlib.suppress(ValueError, RecursionError):
+            decoded = json.loads(text)
+        kinds = [str, str, str, bool]
+        if not (isinstance(decoded, list) and [type(item) for item in decoded] == kinds):
+            raise _unknown_upload(text, resolved)
+        target, upload_id, token, has_checksums = decoded
+        if target != resolved:
+            raise ValueError(f"upload {upload_id} is of {target!r}, not of {resolved!r}")
+        return _Upload(resolved, upload_id, token, has_checksums)
+
+
+class _Upload:
+    """What an upload's opaque bytes say."""
+
+    __slots__ = ("checksums", "path", "token", "upload_id")
+
+    def __init__(self, path: str, upload_id: str, token: str, checksums: bool) -> None:
+        self.path = path
+        self.upload_id = upload_id
+        self.token = token
+        self.checksums = checksums
+
+    @property
+    def key(self) -> str:
+        return self.path[1:]
+
+
+def _as_unknown(response: _core.S3Response, upload_id: str, path: str) -> OSError:
+    """Return a failure; where the upload is gone, that of an unknown one."""
+    error = response.error
+    if response.kind != "gone" or error is None:
+        return error or OSError(errno.EIO, "UploadPart: no answer", path)
+    unknown = _unknown_upload(upload_id, path)
+    unknown.__cause__ = error
+    return unknown
+
+
+def _checked_parts(parts: Mapping[int, bytes]) -> tuple[Part, ...]:
+    """Return the parts in order."""
+    if not parts:
+        raise ValueError("an upload cannot be completed without parts")
+    chosen = []
+    for number in sorted(_checked_number(number) for number in parts):
+        part = _part(_decoded(parts[number], "a part"))
+        if part.number != number:
+            raise ValueError(f"part {part.number} was not put as number {number}")
+        chosen.append(part)
+    return tuple(chosen)
+
+
+def _part(text: str) -> Part:
+    decoded: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        decoded = json.loads(text)
+    if not (isinstance(decoded, list) and [type(item) for item in decoded] == [int, str, int, int]):
+        raise ValueError(f"not a part: {text!r}")
+    part = Part(*decoded)
+    if not (part.number > 0 and part.etag and part.size >= 0 and 0 <= part.crc32c < 1 << 32):
+        raise ValueError(f"not a part: {text!r}")
+    return part

@@ -1,0 +1,175 @@
+"""The trash: deleted files wait in a directory of their user until they expire.
+
+``/user/NAME/.Trash/Current/PATH`` is where a path goes; :meth:`Trash.checkpoint` gives ``Current``
+a name of its time, ``yyMMddHHmmss``, and :meth:`Trash.expunge` removes those that are older than
+the interval. A NameNode that has ``fs.trash.interval`` does both by itself.
+
+Notes
+-----
+Source: Hadoop's TrashPolicyDefault; contract EXTRA-4.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+
+from . import paths
+from .builder import Rename
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .filesystem import FileSystem
+    from .paths import StrPath
+
+__all__ = ["Trash"]
+
+TRASH = ".Trash"
+CURRENT = "Current"
+_CHECKPOINT = "%y%m%d%H%M%S"
+_MODE = 0o700
+_MAX_ATTEMPTS = 1000
+
+_log = logging.getLogger(__name__)
+
+
+class Trash:
+    """The trash of one user for one directory tree, usually for all of a file system.
+
+    Parameters
+    ----------
+    filesystem : FileSystem
+        Where.
+    root : str
+        The trash directory: absolute, in the store.
+    interval : float
+        Minutes after which what was moved here expires; 0 disables the trash.
+
+    Attributes
+    ----------
+    root : str
+        The trash directory.
+    """
+
+    def __init__(self, filesystem: FileSystem, root: str, interval: float) -> None:
+        self._filesystem = filesystem
+        self.root = root
+        self._interval_s = interval * 60
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether anything is moved here."""
+        return self._interval_s > 0
+
+    def move(self, path: StrPath) -> bool:
+        """Move a file or a directory here, with the path that leads to it.
+
+        Returns
+        -------
+        bool
+            False, and nothing is changed, if the trash is disabled or `path` is in it already.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        OSError
+            The trash is below `path`; it cannot be moved.
+        """
+        fs = self._filesystem
+        source = fs._resolve(path)
+        if not self.is_enabled:
+            return False
+        fs.get_file_status(source)
+        if paths.is_under(source, self.root):
+            return False
+        if paths.is_under(self.root, source):
+            raise OSError(errno.EINVAL, "trash: it is below what was to be moved there", source)
+        directory = self.root + "/" + CURRENT + paths.parent(source).rstrip("/")
+        for is_last in (False, True):
+            directory = self._make(directory)
+            try:
+                self._move_into(directory, source)
+                return True
+            except FileNotFoundError:  # a checkpoint was made in between
+                if is_last:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _make(self, directory: str) -> str:
+        """Make a directory of the trash, under another name where a file is in its way."""
+        while True:
+            try:
+                self._filesystem.mkdirs(directory, _MODE)
+                return directory
+            except (FileExistsError, NotADirectoryError):  # noqa: PERF203
+                obstacle = self._obstacle(directory)
+                directory = _stamped(obstacle) + directory[len(obstacle) :]
+
+    def _obstacle(self, directory: str) -> str:
+        """Return the file on the way to a directory."""
+        while not self._filesystem.exists(directory):
+            directory = paths.parent(directory)
+        return directory
+
+    def _move_into(self, directory: str, source: str) -> None:
+        name = paths.child(directory, paths.basename(source))
+        target = name
+        while True:
+            try:
+                self._filesystem.rename(source, target, Rename.NONE)
+                return
+            except FileExistsError:  # noqa: PERF203
+                target = _stamped(name)
+
+    def checkpoint(self) -> str | None:
+        """Put aside what is in the trash now; return the directory, None if there is nothing."""
+        fs, current = self._filesystem, paths.child(self.root, CURRENT)
+        base = paths.child(self.root, time.strftime(_CHECKPOINT))
+        for attempt in range(_MAX_ATTEMPTS):
+            target = f"{base}-{attempt}" if attempt else base
+            try:
+                fs.rename(current, target, Rename.NONE)
+                return target
+            except FileExistsError:
+                continue
+            except FileNotFoundError:
+                return None
+        raise FileExistsError(errno.EEXIST, "trash: too many checkpoints of one second", base)
+
+    def expunge(self, immediately: bool = False) -> int:
+        """Remove the checkpoints that have expired, or all of them; return how many those were."""
+        removed = 0
+        try:
+            found = self._filesystem.list_status(self.root)
+        except FileNotFoundError:
+            return 0
+        for status in found:
+            if status.name == CURRENT:
+                continue
+            made = _time_of(status.name)
+            if made is None:
+                _log.warning("not a checkpoint of the trash: %s", status.path)
+            elif immediately or made < time.time() - self._interval_s:
+                removed += self._filesystem.delete(status.path, recursive=True)
+        return removed
+
+    def __repr__(self) -> str:
+        return f"<hflush.trash.{type(self).__name__} {self.root!r}>"
+
+
+def _stamped(path: str) -> str:
+    """Return a path with the time appended, as Hadoop makes names unique."""
+    return f"{path}{time.time_ns() // 1_000_000}"
+
+
+def _time_of(name: str) -> float | None:
+    """Return when a checkpoint was made, None if it is none."""
+    stamp, dash, attempt = name.partition("-")
+    if len(stamp) != 12 or (dash and not attempt.isdecimal()):
+        return None
+    try:
+        return time.mktime(time.strptime(stamp, _CHECKPOINT))
+    except ValueError:
+        return None

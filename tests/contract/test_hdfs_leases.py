@@ -1,0 +1,455 @@
+"""HDFS: one writer at a time, by a lease: who has it, how long, and who takes over."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Iterator
+
+import hflush
+import pytest
+from support.data import dataset
+from support.minidfs import Hdfs
+from support.stores import HdfsStore
+from support.waiting import Task, wait_until
+
+MIB = 1 << 20
+RENEWING = {"ipc.client.rpc-timeout.ms": 2000}  # renews its lease every second
+EC_POLICY = "XOR-2-1-1024k"
+
+pytestmark = pytest.mark.stores("hdfs")
+
+
+# --- one writer ---
+
+
+@pytest.mark.rule("HDFS-1", "CREATE-11", "CONC-7", "CREATE-2")
+def test_a_file_being_written_cannot_be_created(store: HdfsStore, path: str) -> None:
+    """Another client's create without overwrite is refused, by a class that says both reasons."""
+    assert store.options["single-writer"] is True
+    with store.fs.create(path) as out:
+        out.write(b"mine")
+        out.hflush()
+        with pytest.raises(hflush.LeaseHeldError) as refusal:
+            store.second_client().run("fs.create(path, overwrite=False)", path=path)
+        assert isinstance(refusal.value, FileExistsError)
+        assert refusal.value.filename == path
+        assert store.read(path) == b"mine"
+    assert store.read(path) == b"mine"
+
+
+@pytest.mark.rule("HDFS-1", "APPEND-6")
+@pytest.mark.parametrize("first", ["create", "append"])
+def test_a_file_being_written_cannot_be_appended_to(
+    store: HdfsStore, path: str, first: str
+) -> None:
+    """Another appender gets LeaseHeldError until close; readers are not disturbed."""
+    if first == "append":
+        store.write(path, b"")
+    peer = store.second_client()
+    with getattr(store.fs, first)(path) as out:
+        out.write(b"mine")
+        out.hflush()
+        for snippet in ("fs.append(path)", "fs.append_file(path).build()"):
+            with pytest.raises(hflush.LeaseHeldError) as refusal:
+                peer.run(snippet, path=path)
+            assert refusal.value.filename == path
+        assert peer.run("read(path)", path=path) == store.read(path) == b"mine"
+        out.write(b" too")
+    peer.run("with fs.append(path) as out: out.write(b' yours')", path=path)
+    assert store.read(path) == b"mine too yours"
+
+
+@pytest.mark.rule("APPEND-6", "HDFS-1")
+def test_the_holder_itself_cannot_append_twice(store: HdfsStore, path: str) -> None:
+    """One client is one holder: its second append of an open file is refused as well."""
+    with store.fs.create(path) as out:
+        out.write(b"once")
+        with pytest.raises(hflush.LeaseHeldError):
+            store.fs.append(path)
+    assert store.read(path) == b"once"
+
+
+@pytest.mark.rule("CREATE-12", "CLOSE-17")
+def test_overwriting_a_file_being_written(store: HdfsStore, path: str) -> None:
+    """The second create replaces the file; the first writer's close fails; the second's stays."""
+    out = store.fs.create(path)
+    out.write(b"first")
+    out.hflush()
+    store.second_client().run(
+        "out = fs.create(path, overwrite=True); out.write(b'second'); out.close()", path=path
+    )
+    with pytest.raises((hflush.LeaseLostError, FileNotFoundError)) as refusal:
+        out.close()
+    assert refusal.value.filename == path
+    assert out.close() is None
+    assert store.read(path) == b"second"
+
+
+@pytest.mark.rule("CLOSE-17", "HDFS-3")
+def test_close_of_a_deleted_file(store: HdfsStore, path: str) -> None:
+    """Deleted by somebody else while it was written: close fails, and renewal ends."""
+    out = store.fs.create(path)
+    out.write(b"gone")
+    out.hflush()
+    store.hdfs.java.delete(path)
+    with pytest.raises((hflush.LeaseLostError, FileNotFoundError)):
+        out.close()
+    assert not store.fs.exists(path)
+
+
+# --- open files ---
+
+
+@pytest.mark.rule("CREATE-21", "HDFS-6", "TIME-3", "CREATE-1")
+def test_create_makes_the_entry_at_once(store: HdfsStore, path: str) -> None:
+    """One call makes an entry of no blocks, with the NameNode's time; it is open until close."""
+    blocks = store.hdfs.calls("addBlock")
+    before_ms = time.time_ns() // 1_000_000
+    out = store.fs.create(path)
+    after_ms = time.time_ns() // 1_000_000
+    status = store.fs.get_file_status(path)
+    assert (status.length, status.is_file) == (0, True)
+    assert before_ms <= status.modification_time <= after_ms
+    assert store.hdfs.java.block_lengths(path) == []
+    assert store.fs.is_file_closed(path) is False
+    assert store.hdfs.lease_holder(path) is not None
+    out.close()
+    assert store.fs.is_file_closed(path) is True
+    assert store.hdfs.lease_holder(path) is None
+    assert store.hdfs.calls("addBlock") == blocks
+    assert store.fs.get_file_status(path).modification_time >= status.modification_time
+
+
+@pytest.mark.rule("HDFS-6", "CREATE-15", "APPEND-10")
+def test_create_checks_permissions_before_any_data(store: HdfsStore) -> None:
+    """A directory or a file that the user may not write is refused by create itself."""
+    store.chmod(store.root, 0o755)
+    file = store.write(store.path("file"), b"old")
+    store.chmod(file, 0o644)
+    user = store.unprivileged()
+    for snippet, path in (("fs.create(path)", store.path("new")), ("fs.create(path)", file)):
+        with pytest.raises(PermissionError) as refusal:
+            user.run(snippet, path=path)
+        assert str(refusal.value.filename).startswith(store.root)
+    assert store.on_disk() == ["file"]
+    assert store.read(file) == b"old"
+
+
+@pytest.mark.rule("TIME-4")
+def test_the_time_changes_at_close(store: HdfsStore, path: str) -> None:
+    """Neither opening for append nor writing and flushing changes the time; close does."""
+    long_ago = 1_000_000_000_000
+    store.write(path, b"abc")
+    store.fs.set_times(path, long_ago, -1)
+    with store.fs.append(path) as out:
+        assert store.fs.get_file_status(path).modification_time == long_ago
+        out.write(b"d")
+        out.hflush()
+        assert store.fs.get_file_status(path).modification_time == long_ago
+    assert store.fs.get_file_status(path).modification_time > long_ago
+    assert store.options["mtime-clock"] == "NameNode"
+
+
+@pytest.mark.rule("HDFS-22", "CONC-8", "APPEND-9")
+def test_an_open_file_follows_its_renamed_parent(store: HdfsStore) -> None:
+    """Renamed with its parent while open: blocks, hflush and close go on by the file's id."""
+    store.fs.mkdirs(store.path("old"))
+    out = store.fs.create(store.path("old", "file"), block_size=MIB)
+    out.write(dataset(MIB // 2))
+    out.hflush()
+    assert store.fs.rename(store.path("old"), store.path("new"))
+    out.write(dataset(2 * MIB))
+    out.hflush()
+    out.write(b"end")
+    out.close()
+    assert store.on_disk() == ["new", "new/file"]
+    assert store.read(store.path("new", "file")) == dataset(MIB // 2) + dataset(2 * MIB) + b"end"
+
+
+@pytest.mark.rule("HDFS-19", "WRITE-21")
+def test_closed_files_only_grow(store: HdfsStore, path: str) -> None:
+    """There is no way to write over what is there: no seek, no opening for update."""
+    store.write(path, b"abc")
+    with store.fs.append(path) as out:
+        with pytest.raises(io.UnsupportedOperation):
+            out.seek(0)
+        out.write(b"d")
+    for mode in ("r+b", "w+b"):
+        with pytest.raises(ValueError, match="mode"):
+            hflush.open(store.url(path), mode, conf=store.conf)
+    assert store.read(path) == b"abcd"
+
+
+# --- renewal ---
+
+
+@contextlib.contextmanager
+def renewing(hdfs: Hdfs) -> Iterator[hflush.FileSystem]:
+    fs = hdfs.file_system(RENEWING)
+    try:
+        yield fs
+    finally:
+        fs.close()
+
+
+def renewals(fs: hflush.FileSystem) -> int:
+    return fs.io_statistics().counters.get("lease_renewals", 0)
+
+
+@pytest.mark.rule("HDFS-2")
+def test_the_lease_is_renewed_while_files_are_open(store: HdfsStore, path: str) -> None:
+    """With a soft limit of two seconds and a writer that says nothing, nobody else gets the file.
+
+    One call renews for all open files.
+    """
+    with store.hdfs.lease_limits(2000), renewing(store.hdfs) as fs:
+        streams = [fs.create(f"{path}{number}") for number in range(20)]
+        calls = store.hdfs.calls("renewLease")
+        wait_until(lambda: renewals(fs) >= 4, "the lease is renewed four times")
+        assert store.hdfs.calls("renewLease") - calls < 20
+        with pytest.raises(hflush.LeaseHeldError):
+            store.second_client().run("fs.append(path)", path=f"{path}7")
+        for out in streams:
+            out.write(b"still mine")
+            out.close()
+        assert all(store.read(f"{path}{number}") == b"still mine" for number in range(20))
+
+
+BUSY = """
+import ctypes
+out = fs.create(path)
+out.write(b'before ')
+out.hflush()
+ctypes.PyDLL(None).usleep(int(1e6 * busy_s))  # which, called so, does not give the GIL away
+out.write(b'after')
+out.hflush()
+"""
+
+
+@pytest.mark.rule("HDFS-2")
+def test_a_busy_interpreter_does_not_lose_the_lease(store: HdfsStore, path: str) -> None:
+    """A thread that keeps the GIL for longer than the soft limit does not keep renewal from it."""
+    writer = store.spawn()
+    writer.run("connect(url, conf)", url=store.url(), conf={**store.conf, **RENEWING})
+    limit_s = 2.0
+    with store.hdfs.lease_limits(int(1000 * limit_s)):
+        writer.begin(BUSY, path=path, busy_s=2.5 * limit_s)
+        wait_until(lambda: store.fs.exists(path) and store.size(path) == 7, "the file is begun")
+        end = time.monotonic() + 2 * limit_s  # it is busy, and past the limit
+        while time.monotonic() < end:
+            with pytest.raises(hflush.LeaseHeldError):
+                store.fs.append(path)
+        writer.finish()
+    writer.run("out.close()")
+    assert store.read(path) == b"before after"
+
+
+@pytest.mark.rule("HDFS-2", "HDFS-3")
+def test_the_lease_is_renewed_while_close_waits(store: HdfsStore, path: str) -> None:
+    """A long blocking close keeps its lease; once it is through, the lease ends."""
+    with store.hdfs.lease_limits(2000), renewing(store.hdfs) as fs:
+        out = fs.create(path)
+        out.write(b"slow")
+        with store.hdfs.blocks_unreported():
+            closing = Task(out.close)
+            wait_until(lambda: renewals(fs) >= 3, "the lease is renewed while close waits")
+            assert closing.is_alive()
+            assert store.hdfs.lease_holder(path) is not None
+        closing.result()
+    assert store.hdfs.lease_holder(path) is None
+    assert store.read(path) == b"slow"
+
+
+@pytest.mark.rule("HDFS-3")
+@pytest.mark.parametrize("end", ["close", "failed close", "drop"])
+def test_renewal_ends_with_the_last_stream(store: HdfsStore, path: str, end: str) -> None:
+    """After the only file ended, its client renews no more; another one's clock shows the time."""
+    with renewing(store.hdfs) as fs, renewing(store.hdfs) as other:
+        out = fs.create(path)
+        clock = other.create(f"{path}-clock")
+        wait_until(lambda: renewals(fs) >= 1, "it is renewed")
+        if end == "failed close":
+            store.hdfs.java.delete(path)
+            with pytest.raises(OSError, match="file"):
+                out.close()
+        elif end == "drop":
+            with pytest.warns(ResourceWarning):
+                del out
+        else:
+            out.close()
+        before, clock_before = renewals(fs), renewals(other)
+        wait_until(lambda: renewals(other) >= clock_before + 3, "three seconds pass")
+        assert renewals(fs) <= before + 1  # one may have been on its way
+        clock.close()
+
+
+# --- taking over ---
+
+
+@pytest.mark.rule("HDFS-4", "APPEND-11")
+def test_after_the_soft_limit_another_client_may_append(store: HdfsStore, path: str) -> None:
+    """Unflushed bytes of the first writer are not there, acknowledged ones are, once; it fails."""
+    out = store.fs.create(path)
+    out.write(dataset(16))
+    out.hflush()
+    out.write(b"never flushed")
+    peer = store.second_client()
+    with store.hdfs.lease_limits(1):
+
+        def appended() -> bool:
+            with contextlib.suppress(hflush.LeaseHeldError):
+                peer.run("other = fs.append(path)", path=path)
+                return True
+            return False
+
+        wait_until(appended, "the other client may append")
+    peer.run("other.write(data); other.close()", data=dataset(16, 100))
+    assert store.read(path) == dataset(16) + dataset(16, 100)
+    with pytest.raises(OSError, match=r"lease|file|failed|pipeline|DataNode|datanode"):
+        out.hflush()
+    with pytest.raises(OSError, match=r"lease|file|failed|pipeline|DataNode|datanode"):
+        out.close()
+    assert store.read(path) == dataset(16) + dataset(16, 100)
+
+
+@pytest.mark.rule("HDFS-4")
+def test_after_the_hard_limit_the_file_is_closed(store: HdfsStore, path: str) -> None:
+    """The NameNode closes it: flushed bytes stay, and the writer's next call to it fails."""
+    out = store.fs.create(path, block_size=MIB)
+    out.write(b"flushed")
+    out.hflush()
+    idle = store.fs.create(f"{path}-idle")
+    with store.hdfs.lease_limits(1, 2):
+        store.hdfs.wait_closed(path)
+        store.hdfs.wait_closed(f"{path}-idle")
+    assert store.read(path) == b"flushed"
+    with pytest.raises(OSError, match=path):
+        write_and_sync(out)
+    idle.write(b"more")
+    with pytest.raises(hflush.LeaseLostError) as lost:
+        idle.close()
+    assert lost.value.filename == f"{path}-idle"
+    with contextlib.suppress(OSError):
+        out.close()
+    assert store.read(path) == b"flushed"
+
+
+def write_and_sync(out: hflush.FSDataOutputStream) -> None:
+    out.write(b"more")
+    out.hsync()
+
+
+@pytest.mark.rule("HDFS-5", "APPEND-16", "HFLUSH-11")
+def test_recover_lease(store: HdfsStore, path: str) -> None:
+    """False while it goes on, True once closed; what was flushed is there; then append works."""
+    writer = store.spawn()
+    writer.run("out = fs.create(path); out.write(data); out.hflush()", path=path, data=dataset(777))
+    writer.run("out.write(b'unflushed')")
+    writer.kill()
+    assert store.fs.is_file_closed(path) is False
+    with pytest.raises(hflush.LeaseHeldError):
+        store.fs.append(path)
+    assert store.fs.recover_lease(path) in {True, False}
+    wait_until(lambda: store.fs.is_file_closed(path), "the file is closed", 30)
+    assert store.fs.recover_lease(path) is True
+    content = store.read(path)
+    assert content.startswith(dataset(777))
+    assert (dataset(777) + b"unflushed").startswith(content)
+    with store.fs.append(path) as out:
+        out.write(b"on")
+    assert store.read(path) == content + b"on"
+
+
+@pytest.mark.rule("HDFS-5")
+@pytest.mark.parametrize("call", ["recover_lease", "is_file_closed"])
+def test_lease_calls_need_a_file(store: HdfsStore, call: str) -> None:
+    """Missing is FileNotFoundError, a directory NotAFileError."""
+    function = getattr(store.fs, call)
+    with pytest.raises(FileNotFoundError) as missing:
+        function(store.path("no"))
+    assert not isinstance(missing.value, IsADirectoryError)
+    assert missing.value.filename == store.path("no")
+    with pytest.raises(hflush.NotAFileError) as directory:
+        function(store.root)
+    assert directory.value.filename == store.root
+    assert function(store.write(store.path("file"))) is True
+
+
+@pytest.mark.rule("HDFS-3")
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_failed_close_may_recover_the_lease(store: HdfsStore, path: str, asks: bool) -> None:
+    """dfs.client.write.recover.lease.on.close.exception: the NameNode is asked to, or is not."""
+    key = "dfs.client.write.recover.lease.on.close.exception"
+    fs = store.hdfs.file_system({key: asks})
+    out = fs.create(path)
+    out.write(b"flushed")
+    out.hflush()
+    before = store.hdfs.calls("recoverLease")
+    with store.hdfs.stopped(store.hdfs.java.hosts(path)[0][0]):
+        with pytest.raises(OSError, match=path):
+            out.close()
+        wait_until(
+            lambda: store.hdfs.calls("recoverLease") == before + asks, "it is asked, if at all"
+        )
+    fs.close()
+    assert store.hdfs.calls("recoverLease") == before + asks
+
+
+# --- append ---
+
+
+@pytest.mark.rule("APPEND-13")
+def test_a_replica_that_missed_an_append_is_not_used(store: HdfsStore, path: str) -> None:
+    """A DataNode that was away for two appends has an old replica, which nobody reads."""
+    hdfs = store.hdfs
+    store.write(path, dataset(100_000))
+    hdfs.wait_replicated(path)
+    (missed, *_) = hdfs.ports
+    stopped = hdfs.declare_dead(missed)
+    try:
+        for turn in range(2):
+            with store.fs.append(path) as out:
+                out.write(dataset(1000, turn))
+        expected = dataset(100_000) + dataset(1000) + dataset(1000, 1)
+        assert store.read(path) == expected
+    finally:
+        hdfs.cluster.restart_data_node(stopped)
+    for _ in range(10):
+        assert store.read(path) == store.content(path) == expected
+    for port in hdfs.java.hosts(path)[0]:  # the one that was away, if it has been replaced
+        assert hdfs.block_file(port, hdfs.block(path)).read_bytes() == expected
+
+
+@pytest.fixture
+def coded(store: HdfsStore) -> str:
+    """A directory whose files are erasure-coded."""
+    directory = store.path("coded")
+    java = store.hdfs.java
+    java.mkdirs(directory)
+    java.fs.enableErasureCodingPolicy(EC_POLICY)
+    java.fs.setErasureCodingPolicy(java.path(directory), EC_POLICY)
+    return directory
+
+
+@pytest.mark.rule("APPEND-15", "HDFS-21")
+def test_erasure_coded_files_are_refused(store: HdfsStore, coded: str) -> None:
+    """What cannot be written is refused by UnsupportedOperation; replicated files may be there."""
+    java_file = f"{coded}/java"
+    store.hdfs.java.write(java_file, dataset(5000))
+    assert store.fs.get_file_status(java_file).is_erasure_coded
+    with pytest.raises(io.UnsupportedOperation, match="EC") as refusal:
+        store.fs.append(java_file)
+    assert refusal.value.filename == java_file
+    assert store.hdfs.is_closed(java_file)
+    with pytest.raises(io.UnsupportedOperation, match="erasure"):
+        store.fs.open(java_file).read()
+    with pytest.raises(io.UnsupportedOperation, match="erasure"):
+        store.fs.create(f"{coded}/ours")
+    assert store.hdfs.java.names(coded) == ["java"]
+    with store.fs.create_file(f"{coded}/ours").replicate().build() as out:
+        assert out.has_capability("hsync")
+        out.write(b"replicated")
+        out.hsync()
+    assert store.read(f"{coded}/ours") == b"replicated"

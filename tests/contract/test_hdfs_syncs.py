@@ -1,0 +1,464 @@
+"""FLUSH, HFLUSH, HSYNC and CLOSE on HDFS: what reaches the DataNodes, and their disks, and when."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import time
+from collections.abc import Callable
+
+import hflush
+import pytest
+from support.data import dataset
+from support.documentation import docstring
+from support.interrupts import interrupt_main_thread, interrupted, waits_in_kernel
+from support.stores import HdfsStore
+from support.waiting import DEADLINE_S, Task, wait_until
+
+Stream = hflush.FSDataOutputStream
+
+MIB = 1 << 20
+PACKETS_IN_FLIGHT = 80
+PACKET = 64 << 10
+
+pytestmark = pytest.mark.stores("hdfs")
+
+
+def waiting_task(call: Callable[[], object]) -> Task:
+    """Start a call in a thread; return when it waits."""
+    task = Task(call)
+    wait_until(
+        lambda: task.native_id is not None and waits_in_kernel(task.native_id), "the call waits"
+    )
+    return task
+
+
+def created(store: HdfsStore, path: str, first: bytes = b"one") -> Stream:
+    """A stream whose first block has a pipeline and these bytes."""
+    out = store.fs.create(path)
+    out.write(first)
+    out.hflush()
+    return out
+
+
+# --- waiting ---
+
+
+@pytest.mark.rule("HFLUSH-4", "HSYNC-5", "CLOSE-2", "CLOSE-14", "CAP-15", "CONC-11", "FAIL-8")
+@pytest.mark.parametrize("operation", ["hflush", "hsync", "close"])
+def test_waits_for_the_data_nodes(store: HdfsStore, path: str, operation: str) -> None:
+    """Nothing returns before every DataNode has answered; other threads and probes go on."""
+    out = created(store, path)
+    with store.hdfs.paused():
+        out.write(b"two")
+        waiting = waiting_task(getattr(out, operation))
+        assert Task(lambda: sum(range(100_000))).result() == 4_999_950_000
+        assert out.has_capability("hsync")
+        assert out.tell() == 6
+        assert waiting.is_alive()
+    assert waiting.result() is None
+    assert store.content(path) == b"onetwo"
+    out.close()
+
+
+@pytest.mark.rule("FLUSH-2", "FLUSH-8", "WRITE-13")
+def test_while_close_waits(store: HdfsStore, path: str) -> None:
+    """While close waits for the DataNodes, flush is a quiet no-op and a write is refused."""
+    out = created(store, path)
+    out.write(b"two")
+    with store.hdfs.paused():
+        closing = waiting_task(out.close)
+        assert Task(out.flush).result() is None
+        with pytest.raises(hflush.StreamClosedError):
+            out.write(b"three")
+    closing.result()
+    assert store.content(path) == b"onetwo"
+
+
+@pytest.mark.rule("HFLUSH-12")
+@pytest.mark.parametrize("operation", ["hflush", "hsync"])
+def test_interrupted_sync_leaves_the_stream_open(
+    store: HdfsStore, path: str, operation: str
+) -> None:
+    """Ctrl-C gets through while a sync waits; the stream goes on as if nothing were."""
+    out = created(store, path)
+    with store.hdfs.paused():
+        out.write(b"two")
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(getattr(out, operation))
+        assert not out.closed
+        out.write(b"three")
+    out.hsync()
+    assert store.content(path) == b"onetwothree"
+    out.write(b"four")
+    out.close()
+    assert store.content(path) == b"onetwothreefour"
+
+
+@pytest.mark.rule("CLOSE-10")
+def test_interrupted_close_is_no_success(store: HdfsStore, path: str) -> None:
+    """Ctrl-C while close waits is raised from it; a second close retries nothing."""
+    out = created(store, path)
+    with store.hdfs.paused():
+        out.write(b"two")
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(out.close)
+        assert out.close() is None
+    with pytest.raises(hflush.StreamClosedError):
+        out.write(b"x")
+    store.hdfs.recover_lease(path)
+    assert b"onetwo".startswith(store.content(path))
+    assert store.content(path).startswith(b"one")
+
+
+@pytest.mark.rule("CONC-5")
+def test_close_while_others_wait_in_sync(store: HdfsStore, path: str) -> None:
+    """Close ends all waiting syncs: success or StreamClosedError, and no deadlock."""
+    out = created(store, path)
+    with store.hdfs.paused():
+        out.write(b"two")
+        waiting = [waiting_task(operation) for operation in [out.hsync, out.hflush] * 3]
+        closing = Task(out.close)
+    closing.result()
+    for task in waiting:
+        task.join(20)
+        assert not task.is_alive()
+        assert task.error is None or isinstance(task.error, hflush.StreamClosedError)
+    assert out.closed
+    assert store.content(path) == b"onetwo"
+
+
+@pytest.mark.rule("WRITE-22", "HDFS-8")
+def test_back_pressure_bounds_what_is_held(store: HdfsStore, path: str) -> None:
+    """Where the DataNodes take nothing, write blocks once the window is full."""
+    window = int(store.options["max-write-window"])
+    assert window == PACKETS_IN_FLIGHT * PACKET
+    out = created(store, path, b"")
+    total = 4 * window // MIB
+    accepted: list[int] = []
+
+    def write_all() -> None:
+        for number in range(total):
+            out.write(bytes(MIB))
+            accepted.append(number)
+
+    with store.hdfs.paused():
+        writing = waiting_task(write_all)
+        assert len(accepted) * MIB <= 2 * window  # the window, and what the sockets hold
+        assert writing.is_alive()
+    writing.result()
+    out.close()
+    assert store.size(path) == total * MIB
+
+
+# --- flush ---
+
+
+@pytest.mark.rule("FLUSH-3", "FLUSH-4", "FLUSH-5", "FLUSH-7")
+def test_flush_is_no_sync(store: HdfsStore, path: str) -> None:
+    """Flush moves whole chunks into packets: no sync, not counted as one, the length unchanged."""
+    before = store.hdfs.fsync_counts()
+    calls = store.hdfs.calls("fsync")
+    with store.fs.create(path) as out:
+        for _ in range(100):
+            out.write(dataset(600))
+            out.flush()
+        counters = out.io_statistics().counters
+        assert (counters.get("op_hflush", 0), counters.get("op_hsync", 0)) == (0, 0)
+        assert store.fs.get_file_status(path).length == 0
+        assert store.options["flush-makes-visible"] is False
+    assert store.hdfs.fsync_counts() == before
+    assert store.hdfs.calls("fsync") == calls
+    assert "never a sync" in docstring(Stream.flush)
+
+
+@pytest.mark.rule("HFLUSH-16", "LIM-3", "WRITE-8")
+def test_nothing_syncs_behind_the_caller(store: HdfsStore, path: str) -> None:
+    """An idle open stream keeps what it buffers; a write of nothing sends nothing."""
+    out = store.fs.create(path)
+    out.write(bytes(10))
+    out.write(b"")
+    with store.fs.create(store.path("other")) as other:  # life goes on elsewhere
+        for _ in range(50):
+            other.write(bytes(MIB // 8))
+            other.hflush()
+    assert store.hdfs.java.block_lengths(path) == []
+    assert store.content(path) == b""
+    out.close()
+    assert store.content(path) == bytes(10)
+
+
+@pytest.mark.rule("WRITE-8", "HSYNC-9", "HFLUSH-9")
+def test_nothing_written_makes_no_block(store: HdfsStore, path: str, out: Stream) -> None:
+    """Empty writes, hflush and hsync of an empty file ask for no block and sync nothing."""
+    before = store.hdfs.fsync_counts()
+    blocks = store.hdfs.calls("addBlock")
+    for operation in (out.hflush, out.hsync, lambda: out.write(b""), out.hsync):
+        operation()
+    assert store.hdfs.java.block_lengths(path) == []
+    assert store.hdfs.calls("addBlock") == blocks
+    assert store.hdfs.fsync_counts() == before
+
+
+# --- disks ---
+
+
+def synced_since(store: HdfsStore, before: dict[int, int]) -> set[int]:
+    """How many syncs each DataNode did since; one number if they agree."""
+    return {count - before[port] for port, count in store.hdfs.fsync_counts().items()}
+
+
+@pytest.mark.rule("HFLUSH-5", "HFLUSH-7")
+def test_hflush_promises_no_durability(store: HdfsStore, path: str, out: Stream) -> None:
+    """Hflush leaves the bytes in memory of the DataNodes, and counts no hsync."""
+    before = store.hdfs.fsync_counts()
+    out.write(b"abc")
+    out.hflush()
+    assert synced_since(store, before) == {0}
+    counters = out.io_statistics().counters
+    assert (counters["op_hflush"], counters["op_hsync"]) == (1, 0)
+
+
+@pytest.mark.rule("HSYNC-3", "HSYNC-4", "HSYNC-9", "HDFS-14")
+def test_every_hsync_of_new_bytes_syncs_every_replica(
+    store: HdfsStore, path: str, out: Stream
+) -> None:
+    """FsyncCount of every DataNode is 0, 1, 2 over an hsync of nothing and two of new bytes."""
+    before = store.hdfs.fsync_counts()
+    out.hsync()
+    for count in (0, 1, 2):
+        if count:
+            out.write(dataset(1000))
+            out.hsync()
+        assert synced_since(store, before) == {count}
+    assert out.io_statistics().counters["op_hsync"] == 3
+
+
+@pytest.mark.rule("HSYNC-7", "HSYNC-8")
+def test_hsync_covers_the_blocks_before(store: HdfsStore, path: str) -> None:
+    """Declared divergence, for the better: the first hsync syncs each earlier block, too.
+
+    Later ones do not sync them again: a block that ends from then on is synced at its end.
+    """
+    assert store.options["hsync-covers-all-blocks"] is True
+    before = store.hdfs.fsync_counts()
+    out = store.fs.create(path, block_size=MIB)
+    out.write(dataset(2 * MIB + MIB // 2))
+    out.hflush()
+    assert synced_since(store, before) == {0}
+    out.hsync()
+    assert synced_since(store, before) == {3}
+    out.hsync()
+    assert synced_since(store, before) <= {3, 4}
+    (count,) = synced_since(store, before)
+    out.write(dataset(MIB))  # ends the third block
+    out.hflush()
+    assert synced_since(store, before) == {count + 1}
+    out.close()
+    assert store.content(path) == dataset(2 * MIB + MIB // 2) + dataset(MIB)
+
+
+@pytest.mark.rule("HSYNC-7", "HSYNC-8", "CLOSE-12")
+def test_sync_block_syncs_each_block_at_its_end(store: HdfsStore, path: str) -> None:
+    """With SYNC_BLOCK each finished block is synced, the last one by close."""
+    before = store.hdfs.fsync_counts()
+    flags = {hflush.CreateFlag.CREATE, hflush.CreateFlag.SYNC_BLOCK}
+    out = store.fs.create(path, block_size=MIB, flags=flags)
+    out.write(dataset(2 * MIB + MIB // 2))
+    out.hflush()
+    assert synced_since(store, before) == {2}
+    out.close()
+    assert synced_since(store, before) == {3}
+
+
+@pytest.mark.rule("CLOSE-12", "CLOSE-13")
+def test_close_declares_that_it_does_not_sync(store: HdfsStore, path: str) -> None:
+    """Close gives visibility only and says so; the option makes it durable."""
+    assert store.options["sync-on-close"] is False
+    assert "durable only after :meth:`hsync`" in docstring(Stream.close)
+    before = store.hdfs.fsync_counts()
+    store.write(path, b"abc")
+    assert synced_since(store, before) == {0}
+    with hflush.create(store.url(path), conf=store.conf, sync_on_close=True) as out:
+        out.write(b"abc")
+    assert synced_since(store, before) == {1}
+
+
+@pytest.mark.rule("CLOSE-13", "HDFS-14")
+def test_hsync_then_close_is_durable(store: HdfsStore, path: str) -> None:
+    """No data follows the packet that hsync marked; the one that ends the block syncs, too."""
+    with store.hdfs.packets() as packets, store.fs.create(path, replication=1) as out:
+        out.write(dataset(300_000))
+        out.hsync()
+    assert sum(packet.length for packet in packets) >= 300_000
+    data = [packet for packet in packets if packet.length]
+    assert data[-1].syncs
+    assert (packets[-1].is_last, packets[-1].length, packets[-1].syncs) == (True, 0, True)
+
+
+@pytest.mark.rule("HSYNC-13")
+def test_hsync_on_a_block_boundary(store: HdfsStore, path: str) -> None:
+    """Exactly one block, hflush, hsync, one byte, hsync: nothing is lost, no block is empty."""
+    before = store.hdfs.fsync_counts()
+    out = store.fs.create(
+        path, block_size=MIB, flags={hflush.CreateFlag.CREATE, hflush.CreateFlag.SYNC_BLOCK}
+    )
+    out.write(dataset(MIB))
+    out.hflush()
+    out.hsync()
+    assert synced_since(store, before) == {1}
+    assert store.hdfs.java.block_lengths(path) == [MIB]
+    out.write(b"x")
+    out.hsync()
+    assert synced_since(store, before) == {2}
+    out.close()
+    assert store.hdfs.java.block_lengths(path) == [MIB, 1]
+    assert store.content(path) == dataset(MIB) + b"x"
+
+
+@pytest.mark.rule("HSYNC-13", "HDFS-12")
+@pytest.mark.parametrize("operation", ["hflush", "hsync", "flush"])
+def test_a_file_of_whole_blocks_has_no_empty_one(
+    store: HdfsStore, path: str, operation: str
+) -> None:
+    """A file that ends with a block has no further one, however it got there."""
+    with store.fs.create(path, block_size=MIB) as out:
+        for _ in range(2):
+            out.write(dataset(MIB))
+            getattr(out, operation)()
+            getattr(out, operation)()
+    assert store.hdfs.java.block_lengths(path) == [MIB, MIB]
+    assert store.content(path) == dataset(MIB) * 2
+
+
+@pytest.mark.rule("HSYNC-10", "HSYNC-11", "HDFS-20", "STATUS-14")
+def test_the_length_lags_behind_hsync(store: HdfsStore, path: str) -> None:
+    """Declared divergence: the NameNode's length grows with the blocks, readers see everything."""
+    assert store.options["metadata_updated_on_hsync"] is False
+    out = store.fs.create(path, block_size=MIB)
+    lengths = []
+    for section in range(1, 6):
+        out.write(dataset(MIB // 2 + 100))
+        out.hsync()
+        written = section * (MIB // 2 + 100)
+        lengths.append(store.fs.get_file_status(path).length)
+        assert lengths[-1] <= written
+        assert store.size(path) == written
+    assert lengths == sorted(lengths)
+    assert lengths[-1] >= 2 * MIB  # two blocks are complete
+    out.close()
+    assert store.fs.get_file_status(path).length == 5 * (MIB // 2 + 100)
+
+
+@pytest.mark.rule("HSYNC-11", "HDFS-15")
+@pytest.mark.parametrize("form", ["create", "append"])
+def test_the_length_is_exact_on_request(store: HdfsStore, path: str, form: str) -> None:
+    """With UPDATE_LENGTH the NameNode's length is exact after each of ten sections."""
+    if form == "append":
+        store.write(path)
+    with getattr(store.fs, form)(path, update_length=True) as out:
+        for section in range(1, 11):
+            out.write(dataset(1234))
+            out.hsync()
+            assert store.fs.get_file_status(path).length == section * 1234
+
+
+@pytest.mark.rule("HSYNC-12", "HFLUSH-13", "HDFS-9", "FAIL-2")
+@pytest.mark.parametrize("operation", ["hflush", "hsync"])
+def test_a_failed_sync_is_never_reported_as_done(
+    store: HdfsStore, path: str, operation: str
+) -> None:
+    """A DataNode that dies with the packet fails the sync; no later call reports success."""
+    out = created(store, path)
+    with store.hdfs.stopped(store.hdfs.java.hosts(path)[0][0]):
+        with pytest.raises(OSError, match=r"127\.0\.0\.1") as caught:
+            write_and(out, operation)
+        assert caught.value.filename == path
+        for later in (out.hsync, out.hflush, lambda: out.write(b"x")):
+            with pytest.raises(OSError, match="failed"):
+                later()
+        with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+            out.close()
+        assert out.close() is None
+    store.hdfs.recover_lease(path)
+    assert b"onetwo".startswith(store.content(path))
+    assert store.content(path).startswith(b"one")
+
+
+def write_and(out: Stream, operation: str) -> None:
+    out.write(b"two")
+    getattr(out, operation)()
+
+
+# --- background ---
+
+
+@pytest.mark.rule("CLOSE-15", "CLOSE-9")
+def test_blocks_are_sent_before_close(store: HdfsStore, path: str) -> None:
+    """After three blocks were written the first ones are with the DataNodes; close has the rest."""
+    out = store.fs.create(path, block_size=MIB)
+    out.write(dataset(3 * MIB + 1))
+    wait_until(lambda: store.size(path) >= 2 * MIB, "two blocks are there")
+    out.close()
+    assert store.content(path) == dataset(3 * MIB + 1)
+
+
+@pytest.mark.rule("WRITE-20", "CLOSE-9", "FAIL-13")
+@pytest.mark.parametrize("report", ["write", "hflush", "hsync", "close"])
+def test_background_failure_is_reported(store: HdfsStore, path: str, report: str) -> None:
+    """What failed in the background is raised by the next call, with the path."""
+    out = store.fs.create(path, block_size=MIB)
+    out.write(dataset(1000))
+    out.hflush()
+    with store.full(0):
+        out.write(bytes(MIB))  # the block after this one is refused
+        with pytest.raises(OSError, match="quota") as caught:
+            provoke(out, report)
+    assert (caught.value.errno, caught.value.filename) == (errno.EDQUOT, path)
+    if report != "close":
+        with pytest.raises(hflush.StreamClosedError, match="failed"):
+            out.write(b"x")
+        with pytest.raises(OSError, match="quota"):
+            out.close()
+    assert out.close() is None
+
+
+def provoke(out: Stream, report: str) -> None:
+    """Make the call: writes until one raises."""
+    if report != "write":
+        getattr(out, report)()
+        return
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        out.write(b"x")
+
+
+@pytest.mark.rule("FAIL-14")
+def test_error_survives_the_way_from_the_core(store: HdfsStore, path: str) -> None:
+    """An error of the NameNode keeps path, errno and message, from a thread and pickled."""
+    peer = store.second_client()
+    peer.run("out = fs.create(path)", path=path)
+    with store.full(0), pytest.raises(OSError, match="quota") as caught:
+        peer.run(
+            "from support.waiting import Task\n"
+            "Task(out.write, bytes(8 << 20)).result()\n"
+            "out.close()"
+        )
+    assert (caught.value.errno, caught.value.filename) == (errno.EDQUOT, path)
+
+
+@pytest.mark.rule("CLOSE-10", "CLOSE-22")
+def test_interrupt_of_one_close_is_not_of_another(store: HdfsStore, path: str) -> None:
+    """A thread that closes goes on while the main thread's close is interrupted."""
+    out = created(store, path)
+    out.write(b"two")
+    with store.hdfs.paused():
+        closing = waiting_task(out.close)
+        interrupting = interrupt_main_thread()
+        with contextlib.suppress(KeyboardInterrupt):
+            out.close()
+            interrupting.result()
+        interrupting.result()
+        assert closing.is_alive()
+    closing.result()
+    assert store.content(path) == b"onetwo"

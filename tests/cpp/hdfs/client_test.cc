@@ -1,0 +1,426 @@
+// Client against a NameNode that does as it is told: what create and append ask for, and what they
+// do about what comes back.
+#include "hflush/hdfs/client.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <deque>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "hdfs/read_answers.h"
+#include "hdfs/scripted_datanode.h"
+#include "hdfs/scripted_name_node.h"
+#include "hflush/hdfs/shared_messages.h"
+#include "testing/bytes.h"
+
+namespace hflush::hdfs {
+namespace {
+
+using hflush::testing::length_delimited;
+using hflush::testing::number;
+using hflush::testing::ReceivedCall;
+
+// An answer: a response, or an exception's class.
+struct Told {
+  std::string method;
+  std::string response;
+  std::string exception;
+};
+
+// Answers the calls of one connection in order, on a thread of its own.
+class NameNode {
+ public:
+  explicit NameNode(std::vector<Told> script) {
+    thread_ = std::thread([this, script = std::move(script)] {
+      if (script.empty()) return;
+      auto connection = node_.accept();
+      for (const Told& told : script) {
+        ReceivedCall call = connection.receive_call();
+        CHECK(call.method == told.method);
+        if (told.exception.empty()) {
+          connection.answer(call, told.response);
+        } else {
+          connection.refuse(call, told.exception, "refused");
+        }
+        calls_.push_back(std::move(call));
+      }
+      // The client closes when it is gone; until then nothing more may come.
+      CHECK(connection.at_end());
+    });
+  }
+  ~NameNode() {
+    if (thread_.joinable()) thread_.join();
+  }
+  NameNode(const NameNode&) = delete;
+  NameNode& operator=(const NameNode&) = delete;
+
+  Settings settings() const {
+    Settings settings;
+    settings.user = "alice";
+    settings.client_name = "C1";
+    settings.service = "nn";
+    settings.name_nodes = {node_.endpoint()};
+    return settings;
+  }
+  bool is_called() const { return node_.is_called(); }
+  // After the client is gone.
+  const std::vector<ReceivedCall>& calls() {
+    thread_.join();
+    return calls_;
+  }
+
+ private:
+  hflush::testing::ScriptedNameNode node_;
+  std::vector<ReceivedCall> calls_;
+  std::thread thread_;
+};
+
+struct StatusFields {
+  std::uint64_t length = 0;
+  std::uint64_t block_size = 1U << 20U;
+  std::uint64_t storage_policy = 0;
+  bool encrypted = false;
+  bool erasure_coded = false;
+};
+
+std::string file_status(const StatusFields& fields = {}) {
+  std::string status = number(1, 2) + length_delimited(2, "") + number(3, fields.length) +
+                       length_delimited(4, number(1, 0644)) + length_delimited(5, "alice") +
+                       length_delimited(6, "staff") + number(7, 1) + number(8, 1) + number(10, 3) +
+                       number(11, fields.block_size) + number(13, 77) + number(14, 0);
+  if (fields.encrypted) {
+    status += length_delimited(15, number(1, 2) + number(2, 2) + length_delimited(3, "k") +
+                                       length_delimited(4, "i") + length_delimited(5, "n") +
+                                       length_delimited(6, "v"));
+  }
+  status += number(16, fields.storage_policy);
+  if (fields.erasure_coded) status += length_delimited(17, number(4, 1));
+  return status;
+}
+
+Told created(const StatusFields& fields = {}) {
+  return {"create", length_delimited(1, file_status(fields)), {}};
+}
+Told completed() { return {"complete", number(1, 1), {}}; }
+Told refused(std::string method, std::string exception) {
+  return {std::move(method), {}, std::move(exception)};
+}
+
+// A block of 1000 bytes from `offset` on, at `node`.
+LocatedBlock last_block(const DatanodeInfo& node, std::uint64_t offset) {
+  LocatedBlock block;
+  block.block = {"BP-1", 5, 50, 1000};
+  block.offset = offset;
+  block.replicas.push_back({node, StorageType::kDisk, "DS-1"});
+  return block;
+}
+
+Told appended(const std::optional<LocatedBlock>& block, const std::optional<StatusFields>& status) {
+  std::string body;
+  wire::Writer response(body);
+  if (block) wire::add_located_block(response, 1, *block);
+  if (status) response.add_message(2, file_status(*status));
+  return {"append", body, {}};
+}
+
+std::shared_ptr<Client> client_of(const NameNode& node) {
+  Result<std::shared_ptr<Client>> client = Client::make(node.settings());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+using Stream = Result<std::unique_ptr<stream::OutputStream>>;
+
+// Interrupts the first wait; says so to whoever waits for that.
+class Stop final : public env::Interrupt {
+ public:
+  std::future<void> stopped() { return stopped_.get_future(); }
+
+ private:
+  Status check() override {
+    stopped_.set_value();
+    return Status(StatusCode::kInterrupted, "stopped");
+  }
+  std::promise<void> stopped_;
+};
+
+TEST_CASE("a client needs a NameNode") {
+  Settings settings;
+  settings.service = "nowhere";
+  const Result<std::shared_ptr<Client>> client = Client::make(settings);
+  CHECK(client.status().code() == StatusCode::kInvalidArgument);
+  CHECK(client.status().message().find("'nowhere'") != std::string::npos);
+}
+
+TEST_CASE("create asks for what the options say, and else the settings") {
+  NameNode node({created(), completed()});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    CreateOptions options;
+    options.overwrite = false;
+    options.create_parent = false;
+    options.masked = 0600;
+    options.unmasked = 0640;
+    options.block_size = 2048;
+    options.lazy_persist = options.should_replicate = true;
+    options.storage_policy = "HOT";
+    options.ec_policy = "replication";
+    Stream stream = client->create("/f", options, none);
+    REQUIRE(stream.ok());
+    CHECK((*stream)->path() == "/f");
+    CHECK((*stream)->has_capability("hsync"));
+    CHECK((*stream)->close(none).ok());
+  }
+  Create expected;
+  expected.path = "/f";
+  expected.masked = 0600;
+  expected.unmasked = 0640;
+  expected.client_name = "C1";
+  expected.flags = kFlagCreate | kFlagLazyPersist | kFlagShouldReplicate;
+  expected.create_parent = false;
+  expected.replication = 3;
+  expected.block_size = 2048;
+  expected.storage_policy = "HOT";
+  expected.ec_policy = "replication";
+  const std::vector<ReceivedCall>& calls = node.calls();
+  REQUIRE(calls.size() == 2);
+  CHECK(calls[0].request == expected.encode());
+  CHECK(calls[1].request == Complete{"/f", "C1", std::nullopt, 77}.encode());
+}
+
+TEST_CASE("sizes that do not fit together are refused before anybody is asked") {
+  NameNode node({});
+  const auto client = client_of(node);
+  env::Uninterrupted none;
+  const auto refuses = [&](std::uint64_t block_size, std::uint32_t chunk, std::string_view what) {
+    CreateOptions options;
+    options.block_size = block_size;
+    options.bytes_per_checksum = chunk;
+    const Stream stream = client->create("/f", options, none);
+    CHECK(stream.status().code() == StatusCode::kInvalidArgument);
+    CHECK(stream.status().path() == "/f");
+    CAPTURE(stream.status().message());
+    CHECK(stream.status().message().find(what) != std::string::npos);
+  };
+  refuses(1000, 512, "block size 1000 is not a multiple of bytes per checksum 512");
+  refuses(256, 512, "block size 256 is less than bytes per checksum 512");
+  refuses(0, 512, "block size 0 is less than");
+  refuses(512, 0, "bytes per checksum 0");
+  refuses(64U << 20U, 32U << 20U, "do not fit into a packet");
+  CHECK_FALSE(node.is_called());
+}
+
+TEST_CASE("RetryStartFileException is asked again, ten times") {
+  const Told again = refused("create",
+                             "org.apache.hadoop.hdfs.server.namenode."
+                             "RetryStartFileException");
+  env::Uninterrupted none;
+  SUBCASE("and then it works") {
+    NameNode node({again, again, created(), completed()});
+    {
+      const auto client = client_of(node);
+      Stream stream = client->create("/f", {}, none);
+      REQUIRE(stream.ok());
+      CHECK((*stream)->close(none).ok());
+    }
+    const std::vector<ReceivedCall>& calls = node.calls();
+    CHECK(calls[0].call_id != calls[1].call_id);  // another call, not a repeat of one
+  }
+  SUBCASE("and no more") {
+    NameNode node(std::vector<Told>(11, again));
+    const auto client = client_of(node);
+    CHECK_FALSE(client->create("/f", {}, none).ok());
+  }
+}
+
+TEST_CASE("files that cannot be written are refused, and not left behind") {
+  StatusFields fields;
+  SUBCASE("erasure-coded") { fields.erasure_coded = true; }
+  SUBCASE("encrypted") { fields.encrypted = true; }
+  NameNode node({created(fields), {"delete", number(1, 1), {}}});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    const Stream stream = client->create("/f", {}, none);
+    CHECK(stream.status().code() == StatusCode::kUnsupported);
+    CHECK(stream.status().message().starts_with("create: "));
+  }
+  CHECK(node.calls()[1].request == Delete{"/f", false}.encode());
+}
+
+TEST_CASE("CREATE-11: a file that somebody writes is not created anew") {
+  NameNode node(
+      {refused("create", "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException")});
+  const auto client = client_of(node);
+  env::Uninterrupted none;
+  CreateOptions options;
+  options.overwrite = false;
+  CHECK(client->create("/f", options, none).status().code() == StatusCode::kLeaseHeldExists);
+}
+
+TEST_CASE("a file that is opened for a caller who was interrupted is closed again, as it is") {
+  hflush::testing::ScriptedNameNode node;
+  Settings settings;
+  settings.user = "alice";
+  settings.client_name = "C1";
+  settings.service = "nn";
+  settings.name_nodes = {node.endpoint()};
+  Stop stop;
+  std::future<void> stopped = stop.stopped();
+  std::string completed_request;
+  const auto serve = [&](const Told& told) {
+    return std::thread([&, told] {
+      auto connection = node.accept();
+      const ReceivedCall call = connection.receive_call();
+      stopped.wait();
+      connection.answer(call, told.response);
+      const ReceivedCall next = connection.receive_call();
+      CHECK(next.method == "complete");
+      completed_request = next.request;
+      connection.answer(next, number(1, 1));
+    });
+  };
+  Result<std::shared_ptr<Client>> client = Client::make(settings);
+  REQUIRE(client.ok());
+  SUBCASE("create") {
+    std::thread server = serve(created());
+    CHECK((*client)->create("/f", {}, stop).status().code() == StatusCode::kInterrupted);
+    server.join();
+    CHECK(completed_request == Complete{"/f", "C1", std::nullopt, 77}.encode());
+  }
+  SUBCASE("append") {
+    testing::ScriptedDatanode datanode;
+    const LocatedBlock block = last_block(datanode.node(), 0);
+    std::thread server = serve(appended(block, StatusFields{.length = 1000}));
+    CHECK((*client)->append("/f", {}, stop).status().code() == StatusCode::kInterrupted);
+    server.join();
+    CHECK(completed_request == Complete{"/f", "C1", block.block, 77}.encode());
+  }
+}
+
+TEST_CASE("append goes on with the sums of the block, and completes it as it was if untouched") {
+  testing::ScriptedDatanode datanode;
+  datanode.store(5,
+                 testing::StoredReplica(hflush::testing::pattern(1000), {crc::Kind::kCrc32, 256}));
+  const LocatedBlock block = last_block(datanode.node(), 1U << 20U);
+  StatusFields fields;
+  fields.length = block.end();
+  NameNode node({appended(block, fields), completed()});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    Stream stream = client->append("/f", {}, none);
+    REQUIRE(stream.ok());
+    CHECK((*stream)->position() == block.end());
+    CHECK((*stream)->close(none).ok());
+  }
+  const std::vector<ReceivedCall>& calls = node.calls();
+  CHECK(calls[0].request == Append{"/f", "C1", kFlagAppend}.encode());
+  CHECK(calls[1].request == Complete{"/f", "C1", block.block, 77}.encode());
+  REQUIRE(datanode.operations().size() == 1);
+  CHECK(datanode.operations()[0].code == testing::kReadBlock);
+}
+
+TEST_CASE("a file that append cannot go on with is closed again") {
+  testing::ScriptedDatanode datanode;
+  datanode.store(5,
+                 testing::StoredReplica(hflush::testing::pattern(1000), {crc::Kind::kCrc32, 300}));
+  const LocatedBlock block = last_block(datanode.node(), 0);
+  StatusFields fields;
+  fields.length = 1000;
+  StatusCode code = StatusCode::kUnsupported;
+  SUBCASE("its chunks do not divide its blocks") { code = StatusCode::kInvalidArgument; }
+  SUBCASE("it is erasure-coded") { fields.erasure_coded = true; }
+  SUBCASE("it is encrypted") { fields.encrypted = true; }
+  SUBCASE("its length and its last block do not agree") {
+    fields.length = 1001;
+    code = StatusCode::kIo;
+  }
+  NameNode node({appended(block, fields), completed()});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    const Stream stream = client->append("/f", {}, none);
+    CHECK(stream.status().code() == code);
+    CHECK(stream.status().message().starts_with("append: "));
+  }
+  CHECK(node.calls()[1].method == "complete");
+}
+
+TEST_CASE("APPEND-8: NEW_BLOCK leaves the last block short, and the status may come separately") {
+  testing::ScriptedDatanode datanode;
+  LocatedBlock block = last_block(datanode.node(), 0);
+  block.replicas.clear();
+  StatusFields fields;
+  fields.length = 1000;
+  LocatedBlocks located;
+  std::string locations;
+  {
+    wire::Writer response(locations);
+    wire::Writer message(response, 1);
+    message.add_uint64(1, 1000);
+    LocatedBlock there = block;
+    there.replicas.push_back({datanode.node(), StorageType::kDisk, "DS-1"});
+    wire::add_located_block(message, 2, there);
+    message.add_bool(3, false);
+    message.add_bool(5, true);
+  }
+  datanode.store(5, testing::StoredReplica(hflush::testing::pattern(1000)));
+  NameNode node({appended(block, std::nullopt),
+                 {"getFileInfo", length_delimited(1, file_status(fields)), {}},
+                 {"getBlockLocations", locations, {}},
+                 completed()});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    AppendOptions options;
+    options.new_block = true;
+    Stream stream = client->append("/f", options, none);
+    REQUIRE(stream.ok());
+    CHECK((*stream)->position() == 1000);
+    CHECK((*stream)->close(none).ok());
+  }
+  const std::vector<ReceivedCall>& calls = node.calls();
+  CHECK(calls[0].request == Append{"/f", "C1", kFlagAppend | kFlagNewBlock}.encode());
+  CHECK(calls[3].request == Complete{"/f", "C1", block.block, 77}.encode());
+}
+
+TEST_CASE("append waits for a block that is not reported yet") {
+  const Told not_yet = refused("append", "org.apache.hadoop.ipc.RetriableException");
+  StatusFields empty;
+  NameNode node({not_yet, appended(std::nullopt, empty), completed()});
+  const auto start = std::chrono::steady_clock::now();
+  env::Uninterrupted none;
+  const auto client = client_of(node);
+  Stream stream = client->append("/f", {}, none);
+  REQUIRE(stream.ok());
+  CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(500));
+  CHECK((*stream)->close(none).ok());
+}
+
+TEST_CASE("the server's defaults are asked for once") {
+  const std::string defaults = number(1, 64U << 20U) + number(2, 256) + number(3, 65536) +
+                               number(4, 2) + number(5, 4096) + number(8, 2);
+  NameNode node({{"getServerDefaults", length_delimited(1, defaults), {}}});
+  const auto client = client_of(node);
+  env::Uninterrupted none;
+  for (int i = 0; i < 3; ++i) {
+    const Result<ServerDefaults> known = client->server_defaults(none);
+    REQUIRE(known.ok());
+    CHECK(known->block_size == 64U << 20U);
+    CHECK(known->bytes_per_checksum == 256);
+    CHECK(known->replication == 2);
+    CHECK(known->checksum == crc::Kind::kCrc32c);
+  }
+}
+
+}  // namespace
+}  // namespace hflush::hdfs

@@ -1,0 +1,383 @@
+"""S3: publications whose answer is lost are looked at, never guessed; and the races around them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import hflush
+import pytest
+from support.s3_front import (
+    Exchange,
+    Fault,
+    answer,
+    close_before,
+    cut_answer,
+    execute_and_answer,
+    hold,
+    lose_answer,
+    named,
+    never_answer,
+    reset_after,
+)
+from support.s3_writers import (
+    ABORT,
+    COMPLETE,
+    CREATE,
+    DATA,
+    HEAD,
+    KEY,
+    OLD,
+    PATH,
+    PUT,
+    SMALL,
+    UPLOAD,
+    file_system,
+    no_upload_left,
+    published,
+    put_old,
+    unchanged,
+    without_secrets,
+    write,
+    write_pieces,
+)
+from support.scripted_s3 import MIB, Rules, ScriptedS3
+from support.waiting import Task, together, wait_until
+
+pytestmark = pytest.mark.stores("s3")
+
+
+def name_of(value: object) -> str | None:
+    return getattr(value, "__name__", None)
+
+
+def execute_and_close(exchange: Exchange) -> None:
+    exchange.execute()
+    exchange.request.status = 0
+    exchange.close()
+
+
+# The call was carried out, and the client is not told so.
+IN_DOUBT: list[Fault] = [
+    lose_answer,
+    execute_and_close,
+    cut_answer(0),
+    cut_answer(100),
+    execute_and_answer(500, "InternalError"),
+    execute_and_answer(502, body="<html></html>"),
+    execute_and_answer(503, body="<html></html>"),  # of something in between
+    execute_and_answer(200),
+    execute_and_answer(200, body="<html></html>"),
+    execute_and_answer(204),
+]
+
+
+@pytest.fixture(params=[False, True], ids=["404 again", "200 again"])
+def repeating(request: pytest.FixtureRequest) -> Any:
+    """Stores differ in what they say to a Complete that they have carried out before."""
+    with ScriptedS3(Rules(repeated_complete=request.param)) as server, file_system(server) as fs:
+        yield server, fs
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-10", "FAIL-1", "CLOSE-10")
+@pytest.mark.parametrize("old", [False, True], ids=["new", "over another"])
+@pytest.mark.parametrize("fault", IN_DOUBT, ids=name_of)
+def test_a_complete_that_took_place(
+    repeating: tuple[ScriptedS3, hflush.FileSystem], fault: Fault, old: bool
+) -> None:
+    """Is success, told by the token of the object at the key."""
+    server, fs = repeating
+    if old:
+        put_old(server)
+    server.fail(COMPLETE, fault)
+    stream = write(fs)
+    published(server)
+    assert stream.outcome == "published"
+    assert server.count(ABORT) == 0
+    token = server.objects[KEY].headers["x-amz-meta-hflush-token"]
+    assert len(token) == 32
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-10", "FAIL-1")
+@pytest.mark.parametrize("fault", IN_DOUBT, ids=name_of)
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["put", "multipart"])
+def test_a_conditional_publication_that_took_place(
+    s3: ScriptedS3, s3_fs: hflush.FileSystem, data: bytes, fault: Fault
+) -> None:
+    """Is success, also where the store now finds that there is an object: it is ours."""
+    s3.fail(PUT if data == SMALL else COMPLETE, fault)
+    stream = write(s3_fs, data, overwrite=False)
+    published(s3, data)
+    assert stream.outcome == "published"
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-1", "CLOSE-17")
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["put", "multipart"])
+@pytest.mark.parametrize("fault", [reset_after, close_before], ids=name_of)
+def test_a_conditional_publication_that_did_not_and_then_another_was_first(
+    s3: ScriptedS3, s3_fs: hflush.FileSystem, data: bytes, fault: Fault
+) -> None:
+    """What is found at the key is not ours: no success, and theirs stays."""
+
+    def fail_and_replace(exchange: Exchange) -> None:
+        put_old(s3)
+        fault(exchange)
+
+    s3.fail(PUT if data == SMALL else COMPLETE, named(fail_and_replace, "another is first"))
+    with pytest.raises(OSError, match=r"\[Errno \d+\] ") as caught:
+        write(s3_fs, data, overwrite=False)
+    without_secrets(caught.value)
+    unchanged(s3, old=OLD)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-11", "FAIL-1")
+def test_a_complete_that_was_overwritten_at_once(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+    """Nobody can tell any more: an error that says so, not success, and nothing is undone."""
+
+    def complete_and_replace(exchange: Exchange) -> None:
+        exchange.execute()
+        put_old(s3)
+        exchange.reset()
+
+    s3.fail(COMPLETE, complete_and_replace)
+    stream = s3_fs.create(PATH)
+    write_pieces(stream, DATA)
+    with pytest.raises(OSError, match="unknown") as caught:
+        stream.close()
+    assert stream.outcome == "unknown"
+    assert stream.close() is None
+    assert not isinstance(caught.value, FileNotFoundError)
+    unchanged(s3, old=OLD)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-11", "FAIL-1")
+@pytest.mark.parametrize("fault", [answer(403), answer(500)], ids=name_of)
+def test_a_key_that_cannot_be_looked_at(s3: ScriptedS3, fault: Fault) -> None:
+    """Likewise: the outcome is unknown, and nothing is aborted that may be under way."""
+    s3.fail(COMPLETE, lose_answer)
+    s3.fail(HEAD, fault, times=None)
+    with file_system(s3, {"fs.s3a.retry.limit": "2"}) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        with pytest.raises(OSError, match="unknown"):
+            stream.close()
+        assert stream.outcome == "unknown"
+        assert s3.objects[KEY].data == DATA
+        assert s3.count(ABORT) == 0
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7")
+@pytest.mark.parametrize("carried_out", [False, True], ids=["lost", "carried out"])
+def test_a_complete_that_is_never_answered(s3: ScriptedS3, carried_out: bool) -> None:
+    """It ends by its own timeout, and what came of it is looked at."""
+
+    def silence(exchange: Exchange) -> None:
+        if carried_out:
+            exchange.execute()
+        never_answer(exchange)
+
+    s3.fail(COMPLETE, named(silence, "silence"))
+    with file_system(s3, {"hflush.s3.complete.timeout": "300ms"}) as fs:
+        write(fs)
+        published(s3)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-10")
+def test_the_server_closes_idle_connections(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+    """A connection that has died meanwhile makes no second Complete."""
+    for operation in (CREATE, UPLOAD, COMPLETE, PUT):
+        s3.fail(operation, close_after_answer, times=None)
+    for number in range(5):
+        write(s3_fs, DATA, f"{PATH}{number}")
+        write(s3_fs, SMALL, f"{PATH}{number}-small")
+    assert s3.count(COMPLETE) == 5
+    assert s3.count(PUT) == 5
+    assert len(s3.objects) == 10
+    no_upload_left(s3)
+
+
+def close_after_answer(exchange: Exchange) -> None:
+    exchange.send(exchange.execute())
+    exchange.close()
+
+
+# --- who decides
+
+
+@pytest.fixture
+def gate() -> Any:
+    """An event that is set in the end, so that no thread stays."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.mark.rule("ABORT-7", "ABORT-2", "ABORT-3", "ABORT-8", "ABORT-4")
+def test_abort_while_a_write_waits(s3: ScriptedS3, gate: threading.Event) -> None:
+    """The write ends with an error, the upload is ended, and what lands late is nobody's."""
+    old = put_old(s3)
+    s3.fail(UPLOAD, hold(gate), times=None)
+    with file_system(s3, {"fs.s3a.fast.upload.active.blocks": "1"}) as fs:
+        stream = fs.create(PATH)
+        writer = Task(stream.write, bytes(64 * MIB))
+        s3.wait_for(UPLOAD)
+        assert writer.is_alive()
+        result = stream.abort()
+        assert not result.already_closed
+        with pytest.raises(hflush.StreamClosedError):
+            writer.result()
+        gate.set()
+        assert stream.abort().already_closed
+        assert stream.close() is None
+        assert stream.outcome == "aborted"
+        unchanged(s3, old=old)
+        assert s3.count(COMPLETE) == 0
+
+
+@pytest.mark.rule("ABORT-10", "ABORT-7", "CLOSE-22")
+def test_abort_while_close_waits_for_parts(s3: ScriptedS3, gate: threading.Event) -> None:
+    """close has been first: it decides. Or it has not, and publishes nothing."""
+    s3.fail(UPLOAD, hold(gate), part=3)
+    with file_system(s3) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        closer = Task(stream.close)
+        s3.wait_for(UPLOAD, part=3)
+        aborter = Task(stream.abort)
+        gate.set()
+        result = aborter.result()
+        assert result.already_closed
+        assert closer.result() is None
+        published(s3)
+        assert stream.outcome == "published"
+
+
+@pytest.mark.rule("ABORT-10", "ABORT-5")
+def test_abort_while_complete_is_under_way(s3: ScriptedS3, gate: threading.Event) -> None:
+    """Too late: the object is published, and abort says that the stream was closed."""
+    s3.fail(COMPLETE, hold(gate))
+    with file_system(s3) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        closer = Task(stream.close)
+        s3.wait_for(COMPLETE)
+        aborter = Task(stream.abort)
+        gate.set()
+        assert aborter.result().already_closed
+        closer.result()
+        published(s3)
+
+
+@pytest.mark.rule("CLOSE-22", "CLOSE-5", "ABORT-10")
+def test_closes_and_aborts_at_once(s3: ScriptedS3) -> None:
+    """One of them wins; there is one publication, or none."""
+    outcomes = set()
+    with file_system(s3) as fs:
+        for number in range(40):
+            key = f"race/{number}"
+            stream = fs.create(f"/{key}")
+            stream.write(SMALL)
+            calls: list[Callable[[], Any]] = [stream.close, stream.abort, stream.close]
+            _, result, _ = together(*calls)
+            outcomes.add(stream.outcome)
+            there = s3.objects.get(key)
+            assert (there is not None) == result.already_closed
+            assert there is None or there.data == SMALL
+            assert stream.outcome == ("published" if there else "aborted")
+    assert s3.count(PUT) <= 40
+    no_upload_left(s3)
+
+
+@pytest.mark.rule("OBJ-6")
+def test_parts_that_end_in_another_order(s3: ScriptedS3, gate: threading.Event) -> None:
+    """The object has them in the order in which they were written."""
+    s3.fail(UPLOAD, hold(gate), part=1)
+    with file_system(s3) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        closer = Task(stream.close)
+        wait_until(
+            lambda: any(sorted(u.parts) == [2, 3] for u in s3.uploads.values()), "parts 2 and 3"
+        )
+        assert s3.count(COMPLETE) == 0
+        gate.set()
+        closer.result()
+        published(s3)
+
+
+@pytest.mark.rule("WRITE-22", "CLOSE-14")
+def test_a_store_that_takes_nothing(s3: ScriptedS3, gate: threading.Event) -> None:
+    """write waits as soon as the stream's blocks are full, and goes on when the store does."""
+    s3.fail(UPLOAD, hold(gate), times=4)
+    with file_system(s3, {"fs.s3a.fast.upload.active.blocks": "2"}) as fs:
+        stream = fs.create(PATH)
+        data = DATA * 4
+        written = 0
+
+        def write_all() -> None:
+            nonlocal written
+            for start in range(0, len(data), MIB):
+                written += stream.write(data[start : start + MIB])
+
+        writer = Task(write_all)
+        s3.wait_for(UPLOAD, 2)
+        wait_until(lambda: written >= 10 * MIB, "the budget is used")
+        assert not gate.wait(0.2)
+        assert written <= 17 * MIB
+        assert writer.is_alive()
+        gate.set()
+        writer.result()
+        stream.close()
+        published(s3, data)
+
+
+@pytest.mark.rule("WRITE-22", "FAIL-7", "CONC-13")
+def test_many_streams_of_two_blocks(s3: ScriptedS3) -> None:
+    """They share connections and turns, and none waits for ever."""
+    conf = {"fs.s3a.fast.upload.active.blocks": "2", "fs.s3a.threads.max": "4"}
+    with file_system(s3, conf) as fs:
+        data = DATA[: 6 * MIB]
+
+        def one(number: int) -> Callable[[], Any]:
+            return lambda: write(fs, data, f"/many/{number}")
+
+        together(*(one(number) for number in range(24)))
+    assert len(s3.objects) == 24
+    assert all(stored.data == data for stored in s3.objects.values())
+    no_upload_left(s3)
+
+
+@pytest.mark.rule("WRITE-14", "OBJ-7")
+def test_one_byte_more_than_the_parts_hold(s3: ScriptedS3) -> None:
+    """Fails in the write that brings it, or a block later; nothing is published."""
+    conf = {"hflush.s3.multipart.parts": "2", "hflush.s3.multipart.uniform": "true"}
+    with file_system(s3, conf) as fs:
+        write(fs, DATA[: 10 * MIB])
+        published(s3, DATA[: 10 * MIB])
+        s3.objects.clear()
+        stream = fs.create(PATH)
+        stream.write(DATA[: 10 * MIB])
+        with pytest.raises(OSError, match=f"{10 * MIB} bytes does not fit in 2 parts"):
+            write_pieces(stream, bytes(4 * MIB))
+        with pytest.raises(OSError, match=f"{10 * MIB} bytes does not fit in 2 parts"):
+            stream.close()
+        unchanged(s3)
+
+
+@pytest.mark.rule("ATOM-1", "OBJ-2", "FAIL-10")
+@pytest.mark.parametrize("skip", [0, 1])
+@pytest.mark.parametrize("operation", [PUT, CREATE, UPLOAD, COMPLETE])
+@pytest.mark.parametrize("fault", [lose_answer, reset_after], ids=name_of)
+def test_the_trial_of_conditions(s3: ScriptedS3, operation: str, fault: Fault, skip: int) -> None:
+    """What a store honours is found out through faults, too, and nothing is left of the trial."""
+    s3.fail(operation, fault, skip=skip)
+    with file_system(s3, {"fs.s3a.create.conditional.enabled": "auto"}) as fs:
+        write(fs, SMALL, overwrite=False)
+        assert fs.contract_options["conditional-create"] is True
+        with pytest.raises(FileExistsError):
+            write(fs, DATA, overwrite=False)
+    assert list(s3.objects) == [KEY]
+    assert s3.objects[KEY].data == SMALL
+    lost = operation == CREATE and fault is lose_answer
+    wait_until(lambda: len(s3.uploads) == (1 if lost else 0), "every upload is ended")

@@ -1,0 +1,372 @@
+"""S3: names, connections and certificates that fail; servers that are slow, silent or elsewhere."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import hflush
+import pytest
+from support import rude_servers
+from support.certificates import make_authority, make_certificate
+from support.s3_front import (
+    Exchange,
+    answer_at_once,
+    make_answer,
+    never_read,
+)
+from support.s3_writers import (
+    COMPLETE,
+    CREATE,
+    DATA,
+    HEAD,
+    IMPATIENT,
+    PATH,
+    PUT,
+    SMALL,
+    UPLOAD,
+    file_system,
+    published,
+    unchanged,
+    without_secrets,
+    write,
+    write_pieces,
+)
+from support.scripted_s3 import BUCKET, MIB, Rules, ScriptedS3
+
+pytestmark = pytest.mark.stores("s3")
+
+UNSIGNED = "UNSIGNED-PAYLOAD"
+
+
+def at(endpoint: str, conf: dict[str, str] | None = None) -> hflush.FileSystem:
+    """A file system of a store that is not one."""
+    with ScriptedS3() as nobody:
+        keys = dict(nobody.conf)
+    few = {"fs.s3a.retry.limit": "2", "fs.s3a.connection.timeout": "300ms"}
+    whole: dict[str, Any] = {
+        **keys,
+        **IMPATIENT,
+        **few,
+        "fs.s3a.endpoint": endpoint,
+        **(conf or {}),
+    }
+    return hflush.FileSystem.new_instance(f"s3://{BUCKET}/", whole)
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-4", "FAIL-1")
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("endpoint", "what"),
+    [
+        ("http://no-such-host.invalid:9000", r"no-such-host\.invalid"),
+        ("https://no-such-host.invalid", r"no-such-host\.invalid"),
+    ],
+)
+def test_a_name_that_does_not_resolve(endpoint: str, what: str, data: bytes) -> None:
+    """An OSError that names the host."""
+    with at(endpoint) as fs, pytest.raises(OSError, match=what) as caught:
+        write(fs, data)
+    assert caught.value.errno
+    without_secrets(caught.value)
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-4", "FAIL-1")
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
+def test_nobody_listens(data: bytes) -> None:
+    with rude_servers.refusing() as (host, port):
+        with at(f"http://{host}:{port}") as fs, pytest.raises(ConnectionRefusedError) as caught:
+            write(fs, data)
+        assert f"{host}:{port}" in str(caught.value)
+        assert caught.value.errno == errno.ECONNREFUSED
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-4", "FAIL-7", "FAIL-1", "FAIL-8")
+@pytest.mark.parametrize(
+    "server",
+    [
+        rude_servers.silence,
+        rude_servers.close_at_once,
+        rude_servers.http_answer,
+        rude_servers.tls_alert,
+        rude_servers.version_mismatch,
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
+def test_what_is_no_store(server: Any, scheme: str, data: bytes) -> None:
+    """An OSError, soon, that names the server, whatever it answers."""
+    started = time.monotonic()
+    with (
+        server() as other,
+        at(f"{scheme}://{other.authority}") as fs,
+        pytest.raises(OSError, match=r"\[Errno \d+\] .*127\.0\.0\.1") as caught,
+    ):
+        write(fs, data)
+    assert time.monotonic() - started < 10.0
+    without_secrets(caught.value)
+
+
+# --- TLS
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two authorities, and a certificate of the first for 127.0.0.1, one for another name."""
+    directory = tmp_path_factory.mktemp("certificates")
+    for name in ("ours", "theirs"):
+        make_authority(directory, name)
+    make_certificate(directory, "ours", "server", of="IP:127.0.0.1")
+    make_certificate(directory, "ours", "elsewhere", of="DNS:elsewhere.example")
+    return directory
+
+
+def secured(directory: Path, name: str) -> ScriptedS3:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(directory / f"{name}.pem", directory / f"{name}.key")
+    return ScriptedS3(tls=context)
+
+
+@pytest.mark.rule("FAIL-2")
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
+def test_a_certificate_of_a_known_authority(certificates: Path, data: bytes) -> None:
+    """Its file is a setting; large bodies are not signed then, TLS protects them."""
+    conf = {"hflush.s3.ssl.ca.file": str(certificates / "ours.pem")}
+    with secured(certificates, "server") as server:
+        with file_system(server, conf) as fs:
+            write(fs, data)
+            published(server, data)
+        large = [call for call in server.calls(UPLOAD) if len(call.body) > MIB]
+        assert all(call.head.get("x-amz-content-sha256") == UNSIGNED for call in large)
+        assert bool(large) == (data is DATA)
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-4", "FAIL-1")
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("name", "authority"), [("server", None), ("server", "theirs"), ("elsewhere", "ours")]
+)
+def test_a_certificate_that_does_not_fit(
+    certificates: Path, name: str, authority: str | None, data: bytes
+) -> None:
+    """Nothing is sent to a server that cannot prove who it is; the error says why."""
+    conf = {"fs.s3a.retry.limit": "1"}
+    if authority is not None:
+        conf["hflush.s3.ssl.ca.file"] = str(certificates / f"{authority}.pem")
+    with secured(certificates, name) as server:
+        with (
+            file_system(server, conf) as fs,
+            pytest.raises(OSError, match=r"(?i)certificate|SSL|TLS") as caught,
+        ):
+            write(fs, data)
+        assert server.log == []
+        assert caught.value.errno
+        without_secrets(caught.value)
+
+
+@pytest.mark.rule("FAIL-2")
+def test_a_certificate_that_is_not_looked_at(certificates: Path) -> None:
+    """Because a setting says so."""
+    with secured(certificates, "elsewhere") as server:
+        with file_system(server, {"hflush.s3.ssl.verify": "false"}) as fs:
+            write(fs)
+        published(server)
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3")
+def test_a_file_of_authorities_that_is_not_there(certificates: Path, tmp_path: Path) -> None:
+    """Is what the error says."""
+    conf = {"hflush.s3.ssl.ca.file": str(tmp_path / "missing.pem"), "fs.s3a.retry.limit": "1"}
+    with secured(certificates, "server") as server:
+        with (
+            file_system(server, conf) as fs,
+            pytest.raises((OSError, ValueError), match=r"missing\.pem"),
+        ):
+            write(fs, SMALL)
+        assert server.log == []
+
+
+# --- 100-continue
+
+
+@pytest.mark.rule("FAIL-8")
+def test_a_server_that_knows_no_continue(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+    """Costs little: bodies are sent all the same, after 200 ms."""
+    s3.continues = False
+    started = time.monotonic()
+    write(s3_fs)
+    assert time.monotonic() - started < 3.0
+    published(s3)
+
+
+@pytest.mark.rule("FAIL-1", "FAIL-12")
+def test_a_refusal_before_the_body(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+    """Is believed: the body is not sent first."""
+    s3.fail(UPLOAD, answer_at_once(403, "AccessDenied"), part=2, times=None)
+    stream = s3_fs.create(PATH)
+    with pytest.raises(PermissionError):
+        write_and_close(stream)
+    unchanged(s3)
+    assert s3.count(COMPLETE) == 0
+
+
+def write_and_close(stream: Any) -> None:
+    with stream:
+        write_pieces(stream, DATA)
+
+
+# --- slow, silent
+
+
+@pytest.mark.rule("FAIL-8", "FAIL-7", "FAIL-1")
+def test_a_server_that_reads_nothing(s3: ScriptedS3) -> None:
+    """The connection is given up when nothing has moved for so long."""
+    s3.continues = False
+    s3.fail(UPLOAD, never_read, part=1)
+    with file_system(s3, {"fs.s3a.connection.timeout": "400ms"}) as fs:
+        write(fs)
+        published(s3)
+
+
+@pytest.mark.rule("FAIL-8", "FAIL-7", "FAIL-1")
+def test_a_server_that_never_says_anything(s3: ScriptedS3) -> None:
+    """Ends in an error that says so, and with nothing published."""
+    s3.fail(PUT, never_read, times=None)
+    conf = {"fs.s3a.connection.timeout": "200ms", "fs.s3a.retry.limit": "2"}
+    with file_system(s3, conf) as fs:
+        stream = fs.create(PATH)
+        stream.write(SMALL)
+        with pytest.raises(OSError, match="timed out after 200 ms") as caught:
+            stream.close()
+        assert isinstance(caught.value.__cause__ or caught.value, TimeoutError)
+        assert stream.outcome in {"failed", "unknown"}  # it may still be at it
+    assert s3.count(PUT) == 3
+    unchanged(s3)
+
+
+@pytest.mark.rule("FAIL-8", "CLOSE-2")
+def test_a_store_that_assembles_for_long(s3: ScriptedS3) -> None:
+    """S3 sends blanks meanwhile: as long as something comes there is no timeout."""
+
+    def assemble(exchange: Exchange) -> None:
+        full = exchange.execute()
+        declaration, _, rest = full.body.partition(b"\n")
+        blanks = 10
+        length = str(len(declaration) + blanks + len(rest))
+        exchange.send(make_answer(200, content_length=length, content_type="application/xml"))
+        exchange.send_bytes(declaration)
+        for _ in range(blanks):
+            time.sleep(0.1)
+            exchange.send_bytes(b" ")
+        exchange.send_bytes(rest)
+
+    s3.fail(COMPLETE, assemble)
+    with file_system(s3, {"hflush.s3.complete.timeout": "400ms"}) as fs:
+        write(fs)
+        published(s3)
+    assert s3.count(COMPLETE) == 1
+    assert s3.count(HEAD) == 0
+
+
+# --- elsewhere
+
+
+@pytest.mark.rule("FAIL-1")
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
+def test_the_region_is_learnt(data: bytes) -> None:
+    """From the refusal, once; then it is known."""
+    with ScriptedS3(Rules(region="eu-west-9")) as server:
+        with file_system(server, {"fs.s3a.endpoint.region": "us-east-1"}) as fs:
+            write(fs, data)
+            published(server, data)
+            write(fs, data)
+        refused = [call for call in server.log if call.status == 400]
+        assert len(refused) <= 2
+
+
+@pytest.mark.rule("FAIL-7")
+def test_a_region_that_is_never_right(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+    """Is asked for once more, not for ever."""
+
+    def elsewhere(exchange: Exchange) -> None:
+        exchange.read_request()
+        exchange.send(make_answer(301, "", x_amz_bucket_region=f"region-{s3.count(PUT)}"))
+
+    s3.fail(PUT, elsewhere, times=None)
+    with pytest.raises(OSError, match="301"):
+        write(s3_fs, SMALL)
+    assert s3.count(PUT) == 2
+
+
+@pytest.mark.rule("FAIL-1")
+@pytest.mark.parametrize("operation", [PUT, CREATE, UPLOAD, COMPLETE])
+def test_a_redirect_is_followed_once_and_signed_anew(s3: ScriptedS3, operation: str) -> None:
+    """307: the request goes where Location says."""
+    with ScriptedS3() as other:
+        other.objects, other.uploads = s3.objects, s3.uploads
+
+        def redirect(exchange: Exchange) -> None:
+            exchange.read_request()
+            exchange.send(make_answer(307, location=other.endpoint + exchange.request.target))
+
+        s3.fail(operation, redirect)
+        with file_system(s3) as fs:
+            data = SMALL if operation == PUT else DATA
+            write(fs, data)
+        published(s3, data)
+        assert other.count(operation) >= 1
+
+
+@pytest.mark.rule("FAIL-1")
+def test_a_redirect_to_another_scheme_is_refused(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+    """Nothing is sent in the clear that was to be sent over TLS, and nothing to a local file."""
+
+    def redirect(exchange: Exchange) -> None:
+        exchange.read_request()
+        exchange.send(make_answer(307, location="file:///etc/passwd"))
+
+    s3.fail(PUT, redirect, times=None)
+    with pytest.raises(OSError, match=r"307|redirect"):
+        write(s3_fs, SMALL)
+    assert s3.objects == {}
+
+
+# --- proxies
+
+
+@pytest.mark.rule("FAIL-2")
+def test_through_a_proxy(s3: ScriptedS3) -> None:
+    """A proxy of HTTP gets the whole URL; the store answers through it."""
+    passed: list[str] = []
+
+    def handle(connection: socket.socket) -> None:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += connection.recv(65536)
+        line, _, rest = head.partition(b"\r\n")
+        method, url, version = line.split(b" ")
+        passed.append(url.decode())
+        path = url.removeprefix(s3.endpoint.encode())
+        with socket.create_connection(("127.0.0.1", s3.port)) as store:
+            store.sendall(b" ".join([method, path, version]) + b"\r\n" + rest)
+            length = int(rest.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            body = rest.partition(b"\r\n\r\n")[2]
+            while len(body) < length:
+                piece = connection.recv(65536)
+                store.sendall(piece)
+                body += piece
+            answer = b""
+            while b"\r\n\r\n" not in answer:
+                answer += store.recv(65536)
+            connection.sendall(answer.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+
+    with rude_servers.serving(handle) as proxy:
+        conf = {"fs.s3a.proxy.host": "127.0.0.1", "fs.s3a.proxy.port": str(proxy.port)}
+        with file_system(s3, conf) as fs:
+            write(fs, SMALL)
+    published(s3, SMALL)
+    assert [url for url in passed if url.startswith(s3.endpoint)]

@@ -1,0 +1,308 @@
+"""HDFS: what a user gets to see whose configuration, network or NameNode is not as it should be.
+
+Clear errors: OSError (or ValueError for a configuration that cannot be), with the operation, the
+path, host and port, and within the timeouts that are configured.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import hflush
+import pytest
+from support import rude_servers
+from support.data import dataset
+from support.minidfs import Hdfs, NewHdfs
+from support.rude_servers import RudeServer
+
+TIMEOUT_MS = 500
+IMPATIENT = {
+    "ipc.client.connect.timeout": TIMEOUT_MS,
+    "ipc.client.connect.max.retries": 0,
+    "ipc.client.connect.max.retries.on.timeouts": 0,
+    "ipc.client.rpc-timeout.ms": TIMEOUT_MS,
+    "dfs.client.socket-timeout": 2 * TIMEOUT_MS,
+}
+AT_ONCE_S = 5.0
+ALWAYS = 1000
+
+pytestmark = pytest.mark.stores("hdfs")
+
+
+@contextmanager
+def soon(limit_s: float = AT_ONCE_S) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < limit_s
+
+
+@pytest.fixture
+def path(hdfs_cluster: Hdfs) -> Iterator[str]:
+    root = hdfs_cluster.root()
+    yield f"{root}/file"
+    hdfs_cluster.java.delete(root)
+
+
+# --- servers that are no NameNodes ---
+
+SERVERS: dict[str, tuple[Callable[[], AbstractContextManager[RudeServer]], type[OSError], str]] = {
+    "HTTP": (rude_servers.http_answer, OSError, "HTTP"),
+    "TLS": (rude_servers.tls_alert, OSError, "TLS"),
+    "silence": (rude_servers.silence, TimeoutError, r"\b\d+ ?(ms|s)\b"),
+    "close at once": (rude_servers.close_at_once, OSError, "close|end|reset"),
+    "oversized frame": (rude_servers.oversized_frame, OSError, r"\d{6,}"),
+    "garbage": (rude_servers.garbage_frame, OSError, "answer|response|malformed|garbage|header"),
+    "truncated frame": (rude_servers.truncated_frame, OSError, "close|end|reset"),
+    "version mismatch": (rude_servers.version_mismatch, OSError, "version"),
+    "older version": (rude_servers.legacy_version_mismatch, OSError, "version"),
+    "close after a call": (rude_servers.close_after_call, OSError, "close|end|reset"),
+}
+CALLS: dict[str, Callable[[hflush.FileSystem], object]] = {
+    "getFileInfo": lambda fs: fs.get_file_status("/some/file"),
+    "create": lambda fs: fs.create("/some/file"),
+    "open": lambda fs: fs.open("/some/file"),
+}
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-8")
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_port_that_is_no_name_node(kind: str, call: str) -> None:
+    """OSError with host and port, the path, and what is wrong with the answer; soon."""
+    serve, expected, says = SERVERS[kind]
+    with serve() as server, soon():
+        fs = hflush.FileSystem.new_instance(server.url, IMPATIENT)
+        with pytest.raises(expected, match=says) as caught:
+            CALLS[call](fs)
+        assert server.authority in str(caught.value)
+        assert caught.value.filename == "/some/file"
+        assert caught.value.errno
+        fs.close()
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3")
+def test_nobody_listens() -> None:
+    """Connection refused, as the system has it."""
+    with rude_servers.refusing() as (host, port), soon():
+        fs = hflush.FileSystem.new_instance(f"hdfs://{host}:{port}", IMPATIENT)
+        for call in CALLS.values():
+            with pytest.raises(ConnectionRefusedError, match=f"{host}:{port}") as caught:
+                call(fs)
+            assert caught.value.errno == errno.ECONNREFUSED
+            assert caught.value.filename == "/some/file"
+        fs.close()
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3")
+def test_a_host_that_is_not_there() -> None:
+    """A name that does not resolve is an OSError with the name."""
+    fs = hflush.FileSystem.new_instance("hdfs://no-such-host.invalid:8020", IMPATIENT)
+    with pytest.raises(OSError, match=r"no-such-host\.invalid") as caught:
+        fs.get_file_status("/file")
+    assert caught.value.filename == "/file"
+    fs.close()
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3")
+def test_the_port_of_a_data_node(hdfs_cluster: Hdfs) -> None:
+    """A DataNode's port, or the NameNode's web port, is not the NameNode: OSError, soon."""
+    web = int(hdfs_cluster.name_node.getHttpAddress().getPort())
+    for port in (hdfs_cluster.ports[0], web):
+        with soon():
+            fs = hflush.FileSystem.new_instance(f"hdfs://127.0.0.1:{port}", IMPATIENT)
+            with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
+                fs.get_file_status("/file")
+            fs.close()
+
+
+# --- configurations ---
+
+
+@pytest.mark.rule("FAIL-3")
+@pytest.mark.parametrize(
+    ("conf", "names"),
+    [
+        ({"dfs.nameservices": "ns1"}, r"dfs\.(ha\.namenodes|namenode\.rpc-address)\.ns1"),
+        (
+            {"dfs.nameservices": "ns1", "dfs.ha.namenodes.ns1": "a,b"},
+            r"dfs\.namenode\.rpc-address\.ns1\.a",
+        ),
+        (
+            {
+                "dfs.nameservices": "ns1",
+                "dfs.ha.namenodes.ns1": "a,b",
+                "dfs.namenode.rpc-address.ns1.a": "127.0.0.1:8020",
+            },
+            r"dfs\.namenode\.rpc-address\.ns1\.b",
+        ),
+        (
+            {
+                "dfs.nameservices": "ns1",
+                "dfs.ha.namenodes.ns1": "a",
+                "dfs.namenode.rpc-address.ns1.a": "127.0.0.1:none",
+            },
+            r"dfs\.namenode\.rpc-address\.ns1\.a.*127\.0\.0\.1:none",
+        ),
+        ({"dfs.replication": "many"}, r"dfs\.replication.*many"),
+        ({"dfs.blocksize": "-1"}, r"dfs\.blocksize.*-1"),
+        ({"dfs.checksum.type": "SHA"}, r"dfs\.checksum\.type.*SHA"),
+        ({"ipc.client.rpc-timeout.ms": "soon"}, r"ipc\.client\.rpc-timeout\.ms.*soon"),
+        ({"dfs.client.retry.policy.spec": "1"}, r"dfs\.client\.retry\.policy\.spec"),
+    ],
+    ids=lambda value: next(reversed(value)) if isinstance(value, dict) else None,
+)
+def test_configurations_that_cannot_be(conf: dict[str, str], names: str) -> None:
+    """ValueError that names the key, and the value if there is one, before anything is sent."""
+    with pytest.raises(ValueError, match=names):
+        hflush.FileSystem.new_instance("hdfs://ns1/", conf).get_file_status("/")
+
+
+def test_a_url_without_a_host() -> None:
+    """hdfs:///path needs a default file system; the message says so."""
+    with pytest.raises(ValueError, match=r"fs\.defaultFS"):
+        hflush.create("hdfs:///path")
+
+
+# --- a NameNode that goes during a call ---
+
+LOST_CALLS: dict[str, str] = {
+    "getFileInfo": "fs.get_file_status(root + '/file')",
+    "getListing": "fs.list_status(root)",
+    "getBlockLocations": "fs.open(root + '/file').read()",
+    "mkdirs": "fs.mkdirs(root + '/new')",
+    "create": "fs.create(root + '/new')",
+    "append": "fs.append(root + '/file')",
+    "delete": "fs.delete(root + '/file')",
+    "rename": "fs.rename(root + '/file', root + '/new')",
+    "rename2": "fs.rename(root + '/file', root + '/new', hflush.Rename.NONE)",
+    "truncate": "fs.truncate(root + '/file', 0)",
+    "concat": "fs.concat(root + '/file', [root + '/other'])",
+    "setPermission": "fs.set_permission(root + '/file', 0o600)",
+    "setOwner": "fs.set_owner(root + '/file', 'somebody')",
+    "setTimes": "fs.set_times(root + '/file', 1, 1)",
+    "setReplication": "fs.set_replication(root + '/file', 1)",
+    "getContentSummary": "fs.get_content_summary(root)",
+    "recoverLease": "fs.recover_lease(root + '/file')",
+    "isFileClosed": "fs.is_file_closed(root + '/file')",
+    "getServerDefaults": "fs.get_server_defaults()",
+    "getFsStats": "fs.get_status()",
+    "setSafeMode": "fs.set_safe_mode('get')",
+    "getEnclosingRoot": "fs.get_enclosing_root(root)",
+}
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-11")
+@pytest.mark.parametrize("method", LOST_CALLS)
+def test_the_name_node_goes_during_a_call(hdfs_cluster: Hdfs, path: str, method: str) -> None:
+    """OSError that names the call, host and port and path; nothing was done, and a repeat works."""
+    root = path.rpartition("/")[0]
+    for name in ("file", "other"):
+        hdfs_cluster.java.write(f"{root}/{name}", dataset(1000))
+    target = ("127.0.0.1", hdfs_cluster.cluster.name_node_port())
+    with rude_servers.name_node_proxy(target, method, times=ALWAYS) as proxy, soon():
+        fs = hflush.FileSystem.new_instance(proxy.server.url, IMPATIENT)
+        with pytest.raises(OSError, match=method) as caught:
+            eval(LOST_CALLS[method], {"fs": fs, "root": root, "hflush": hflush})
+        assert proxy.losses_left < ALWAYS
+        assert proxy.server.authority in str(caught.value)
+        if "root" in LOST_CALLS[method]:
+            assert str(caught.value.filename).startswith(root)
+        fs.close()
+    assert hdfs_cluster.java.names(root) == ["file", "other"]
+    with hdfs_cluster.file_system() as fs:
+        result = eval(LOST_CALLS[method], {"fs": fs, "root": root, "hflush": hflush})
+        getattr(result, "close", lambda: None)()
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3")
+@pytest.mark.parametrize(
+    ("method", "operation"), [("addBlock", "hflush"), ("fsync", "hflush"), ("complete", "close")]
+)
+def test_the_name_node_goes_during_a_call_of_a_stream(
+    hdfs_cluster: Hdfs, path: str, method: str, operation: str
+) -> None:
+    """OSError from the stream, which says what was asked of whom; what was flushed is kept."""
+    target = ("127.0.0.1", hdfs_cluster.cluster.name_node_port())
+    with rude_servers.name_node_proxy(target, method, times=ALWAYS) as proxy, soon():
+        fs = hflush.FileSystem.new_instance(proxy.server.url, IMPATIENT)
+        out = fs.create(path)
+        out.write(b"data")
+        with pytest.raises(OSError, match=method) as caught:
+            getattr(out, operation)()
+        assert proxy.server.authority in str(caught.value)
+        assert caught.value.filename == path
+        if operation != "close":
+            with pytest.raises(OSError, match=method):
+                out.close()
+        fs.close()
+    hdfs_cluster.recover_lease(path)
+    assert hdfs_cluster.java.read(path) in {b"", b"data"}
+
+
+@pytest.mark.rule("FAIL-8", "FAIL-2")
+def test_a_name_node_that_hangs(hdfs_cluster: Hdfs, path: str) -> None:
+    """TimeoutError with the configured number, and the next call works once it is back."""
+    fs = hdfs_cluster.file_system(IMPATIENT)
+    fs.mkdirs(path)
+    with hdfs_cluster.paused(), soon():
+        with pytest.raises(TimeoutError, match=str(TIMEOUT_MS)) as caught:
+            fs.get_file_status(path)
+        assert caught.value.filename == path
+    assert fs.get_file_status(path).is_directory
+    fs.close()
+
+
+@pytest.mark.rule("FAIL-8", "FAIL-2", "HFLUSH-13")
+def test_data_nodes_that_hang(hdfs_cluster: Hdfs, path: str) -> None:
+    """A pipeline that says nothing is given up after the configured timeout, with its nodes."""
+    fs = hdfs_cluster.file_system({"dfs.client.socket-timeout": 1000})
+    out = fs.create(path, replication=1)
+    out.write(b"one")
+    out.hflush()
+    with hdfs_cluster.paused(), soon(15):
+        out.write(b"two")
+        with pytest.raises(OSError, match=r"127\.0\.0\.1:\d+") as caught:
+            out.hflush()
+        assert caught.value.filename == path
+        assert any(character.isdigit() for character in str(caught.value))
+        with pytest.raises(OSError, match=r"127\.0\.0\.1:\d+"):
+            out.close()
+    fs.close()
+    hdfs_cluster.recover_lease(path)
+    assert hdfs_cluster.java.read(path).startswith(b"one")
+
+
+@pytest.mark.rule("FAIL-3", "FAIL-12")
+def test_permission_denied(hdfs_cluster: Hdfs, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The NameNode's own words: user, path and mode."""
+    hdfs_cluster.java.write(path, b"secret")
+    hdfs_cluster.java.set_permission(path, 0o600)
+    monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
+    fs = hdfs_cluster.file_system()
+    with pytest.raises(PermissionError, match="somebody") as caught:
+        fs.open(path)
+    assert caught.value.errno == errno.EACCES
+    assert caught.value.filename == path
+    assert "AccessControlException" in caught.value.remote_class
+    fs.close()
+
+
+@pytest.mark.rule("FAIL-3", "HDFS-24")
+def test_start_up_safe_mode(hdfs_new: NewHdfs) -> None:
+    """A NameNode that waits for its DataNodes says so: EROFS, and how long or for what."""
+    hdfs = hdfs_new(1, {"dfs.namenode.safemode.min.datanodes": 1})
+    hdfs.java.write("/file", b"kept")
+    (port,) = hdfs.ports
+    stopped = hdfs.cluster.stop_data_node(port)
+    hdfs.cluster.restart_name_node(wait=False)
+    fs = hdfs.file_system()
+    with pytest.raises(OSError, match="safe mode") as caught:
+        fs.mkdirs("/new")
+    assert caught.value.errno == errno.EROFS
+    hdfs.cluster.restart_data_node(stopped)
+    fs.mkdirs("/new")
+    assert fs.open("/file").read() == b"kept"
+    fs.close()

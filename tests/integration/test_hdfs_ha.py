@@ -1,0 +1,180 @@
+"""HDFS with two NameNodes: the active one changes, or dies, under calls and open streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import hflush
+import pytest
+from support.data import dataset
+from support.minidfs import Hdfs
+from support.waiting import Task, wait_until
+
+MIB = 1 << 20
+QUICK = {"dfs.client.failover.sleep.base.millis": 50}
+
+pytestmark = pytest.mark.stores("hdfs")
+
+
+@pytest.fixture
+def fs(hdfs_ha: Hdfs) -> Iterator[hflush.FileSystem]:
+    with hdfs_ha.file_system(QUICK) as ours:
+        yield ours
+
+
+@pytest.fixture
+def path(hdfs_ha: Hdfs) -> str:
+    return f"{hdfs_ha.root()}/file"
+
+
+def test_either_order(hdfs_ha: Hdfs, path: str) -> None:
+    """Whichever NameNode is asked first, the active one answers."""
+    for active in (1, 0):
+        hdfs_ha.cluster.fail_over(1 - active, active)
+        for _ in range(4):  # the order is random
+            with hdfs_ha.file_system(QUICK) as fs:
+                assert fs.mkdirs(f"{path}-{active}")
+        with hdfs_ha.file_system({**QUICK, "dfs.client.failover.random.order": False}) as fs:
+            assert fs.is_directory(f"{path}-{active}")
+
+
+@pytest.mark.rule("HDFS-26", "HDFS-22", "HSYNC-16", "HFLUSH-11")
+def test_failover_under_open_streams(hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str) -> None:
+    """Streams go on: with blocks to come, about to close, just created, appending."""
+    written = fs.create(path, block_size=MIB)
+    written.write(dataset(MIB + 500))
+    written.hflush()
+    empty = fs.create(f"{path}-empty")
+    with fs.create(f"{path}-appended") as out:
+        out.write(b"old ")
+    appended = fs.append(f"{path}-appended")
+    appended.write(b"new")
+    appended.hsync()
+
+    hdfs_ha.cluster.fail_over(0, 1)
+
+    written.write(dataset(2 * MIB))
+    written.hsync()
+    assert fs.open(path).read() == dataset(MIB + 500) + dataset(2 * MIB)
+    for out in (written, empty, appended):
+        out.close()
+    assert hdfs_ha.java.read(path) == dataset(MIB + 500) + dataset(2 * MIB)
+    assert hdfs_ha.java.read(f"{path}-appended") == b"old new"
+    assert hdfs_ha.java.read(f"{path}-empty") == b""
+
+
+@pytest.mark.rule("HDFS-26", "HDFS-25", "FAIL-10")
+def test_failover_in_the_midst_of_writes(hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str) -> None:
+    """A writer that flushes all the time, through three failovers: every byte, once."""
+    piece, count = dataset(10_007), 400
+    written: list[int] = []
+
+    def write() -> None:
+        with fs.create(path, block_size=MIB // 2) as out:
+            for number in range(count):
+                out.write(piece)
+                out.hflush()
+                written.append(number)
+
+    writing = Task(write)
+    for turn, (source, target) in enumerate(((0, 1), (1, 0), (0, 1)), start=1):
+        wait_until(
+            lambda turn=turn: len(written) >= turn * count // 4 or not writing.is_alive(),
+            "a quarter more is written",
+            60,
+        )
+        hdfs_ha.cluster.fail_over(source, target)
+    writing.result(60)
+    assert hdfs_ha.java.read(path) == piece * count
+
+
+@pytest.mark.rule("HDFS-26", "HDFS-25", "FAIL-10")
+def test_failover_under_calls(hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str) -> None:
+    """Calls that change something, through two failovers: each once, and none fails."""
+    done: list[int] = []
+
+    def call() -> None:
+        for number in range(150):
+            with fs.create(f"{path}-{number}", overwrite=False) as out:
+                out.write(b"x")
+            assert fs.rename(f"{path}-{number}", f"{path}-{number}-renamed") is True
+            if number % 2:
+                assert fs.delete(f"{path}-{number}-renamed") is True
+            done.append(number)
+
+    calling = Task(call)
+    for least, (source, target) in ((30, (0, 1)), (80, (1, 0))):
+        wait_until(
+            lambda least=least: len(done) >= least or not calling.is_alive(), "more is done", 60
+        )
+        hdfs_ha.cluster.fail_over(source, target)
+    calling.result(60)
+    expected = sorted(f"file-{number}-renamed" for number in range(0, 150, 2))
+    assert hdfs_ha.java.names(path.rpartition("/")[0]) == expected
+
+
+@pytest.mark.rule("HDFS-26", "FAIL-2")
+def test_the_active_name_node_dies(hdfs_ha: Hdfs, path: str) -> None:
+    """Its connections end; the other one becomes active some time later, and all goes on."""
+    fs = hdfs_ha.file_system(QUICK)
+    out = fs.create(path, block_size=MIB)
+    out.write(dataset(MIB // 2))
+    out.hflush()
+    hdfs_ha.cluster.stop_name_node(0)
+    try:
+        out.write(dataset(2 * MIB))
+        closing = Task(out.close)
+        asking = Task(fs.get_content_summary, path.rpartition("/")[0])
+        wait_until(
+            lambda: fs.io_statistics().counters.get("rpc_retries", 0) >= 2, "both are asked in turn"
+        )
+        hdfs_ha.cluster.java.transitionToActive(1)
+        closing.result(30)
+        assert asking.result(30).file_count == 1
+        assert hdfs_ha.java.read(path) == dataset(MIB // 2) + dataset(2 * MIB)
+    finally:
+        hdfs_ha.cluster.restart_name_node(0, wait=False)
+    fs.close()
+
+
+@pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-8")
+def test_no_name_node_is_active(hdfs_ha: Hdfs, path: str) -> None:
+    """Two standbys: after the configured number of failovers, OSError that names both."""
+    hdfs_ha.cluster.java.transitionToStandby(0)
+    fs = hdfs_ha.file_system(
+        {
+            **QUICK,
+            "dfs.client.failover.max.attempts": 3,
+            "dfs.client.failover.sleep.max.millis": 100,
+        }
+    )
+    with pytest.raises(OSError, match="mkdirs") as caught:
+        fs.mkdirs(path)
+    assert caught.value.filename == path
+    assert any(
+        f"127.0.0.1:{port}" in str(caught.value) for port in hdfs_ha.cluster.name_node_ports()
+    )
+    hdfs_ha.cluster.java.transitionToActive(0)
+    assert fs.mkdirs(path)
+    fs.close()
+
+
+def test_a_configuration_directory(
+    hdfs_ha: Hdfs, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys of the service come from HADOOP_CONF_DIR, as does the default file system."""
+    values = {**hdfs_ha.conf, "fs.defaultFS": hdfs_ha.url}
+    rows = "".join(
+        f"<property><name>{key}</name><value>{value}</value></property>"
+        for key, value in values.items()
+    )
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with hflush.create(f"{hdfs_ha.url}{path}") as out:
+        out.write(b"by name")
+        out.hsync()
+    assert hflush.open(f"hdfs://{path}", "rb").read() == b"by name"
+    assert hdfs_ha.java.read(path) == b"by name"
+    hflush.FileSystem.get(hdfs_ha.url).close()
+    hflush.FileSystem.get(f"hdfs://{path}").close()

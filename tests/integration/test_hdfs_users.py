@@ -1,0 +1,197 @@
+"""What people reach HDFS through: fsspec with its own suite, pandas, and the command line."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hflush
+import pytest
+from support.data import dataset
+from support.minidfs import Hdfs
+from support.waiting import wait_until
+
+fsspec = pytest.importorskip("fsspec")
+
+from fsspec.tests import abstract  # noqa: E402
+from hflush.fsspec import HflushHdfsFileSystem  # noqa: E402
+
+
+class Fixtures(abstract.AbstractFixtures):  # type: ignore[misc]
+    @pytest.fixture
+    def fs(self, hdfs_cluster: Hdfs) -> HflushHdfsFileSystem:
+        return fsspec.core.url_to_fs(f"hflush+{hdfs_cluster.url}/")[0]
+
+    @pytest.fixture
+    def fs_path(self, hdfs_cluster: Hdfs) -> str:
+        return hdfs_cluster.root()
+
+    @pytest.fixture
+    def local_path(self, tmp_path: Path) -> str:
+        return str(tmp_path / "theirs")
+
+
+class TestCopy(abstract.AbstractCopyTests, Fixtures):
+    pass
+
+
+class TestGet(abstract.AbstractGetTests, Fixtures):
+    pass
+
+
+class TestPut(abstract.AbstractPutTests, Fixtures):
+    pass
+
+
+class TestPipe(abstract.AbstractPipeTests, Fixtures):
+    pass
+
+
+class TestOpen(abstract.AbstractOpenTests, Fixtures):
+    pass
+
+
+def test_pandas(hdfs_cluster: Hdfs) -> None:
+    """Tables go to hflush+hdfs:// URLs and come back; Java sees the same bytes."""
+    pandas = pytest.importorskip("pandas")
+    root = hdfs_cluster.root()
+    table = pandas.DataFrame({"number": range(1000), "text": [str(n) for n in range(1000)]})
+    for kind in ("parquet", "csv"):
+        url = f"hflush+{hdfs_cluster.url}{root}/table.{kind}"
+        getattr(table, f"to_{kind}")(url, index=False)
+        read = getattr(pandas, f"read_{kind}")(url, dtype_backend="numpy_nullable")
+        assert read["number"].sum() == table["number"].sum()
+    text = hdfs_cluster.java.read(f"{root}/table.csv")
+    assert pandas.read_csv(io.BytesIO(text)).shape == table.shape
+
+
+class TestCommand:
+    """hflush put, cat, ls, stat, mv, rm, mkdir, checksum, tail and recover-lease."""
+
+    @pytest.fixture
+    def url(self, hdfs_cluster: Hdfs) -> str:
+        return f"{hdfs_cluster.url}{hdfs_cluster.root()}"
+
+    @staticmethod
+    def output(*arguments: str, stdin: bytes = b"", expected: int = 0) -> bytes:
+        """What the command says: of a failure, why."""
+        command = [sys.executable, "-m", "hflush.cli", *arguments]
+        done = subprocess.run(command, input=stdin, capture_output=True, check=False)
+        assert done.returncode == expected, done
+        return done.stderr if expected else done.stdout
+
+    def run(self, *arguments: str, expected: int = 0) -> str:
+        return self.output(*arguments, expected=expected).decode()
+
+    def test_a_file_s_life(self, url: str, tmp_path: Path) -> None:
+        """Written, seen, summed, moved and removed; a second write is refused if asked."""
+        data = dataset(3000)
+        (tmp_path / "file").write_bytes(data)
+        self.run("mkdir", f"{url}/dir/deep")
+        self.run("put", "--sync", str(tmp_path / "file"), f"{url}/dir/file")
+        refusal = self.run("put", "--no-overwrite", "-", f"{url}/dir/file", expected=1)
+        assert "already exists" in refusal
+        assert refusal.count("\n") == 1
+        listed = [line.split()[-1] for line in self.run("ls", f"{url}/dir").splitlines()]
+        assert listed == [f"{url}/dir/deep", f"{url}/dir/file"]
+        assert "length: 3000" in self.run("stat", f"{url}/dir/file")
+        assert self.run("checksum", f"{url}/dir/file").startswith("MD5-of-0MD5-of-512CRC32C ")
+        self.run("mv", f"{url}/dir/file", f"{url}/moved")
+        assert self.output("cat", f"{url}/moved") == data
+        assert self.output("tail", f"{url}/moved") == data[-1024:]
+        assert "not empty" in self.run("rm", f"{url}/dir", expected=1).lower()
+        self.run("rm", "-r", f"{url}/dir", f"{url}/moved")
+        assert self.run("ls", url) == ""
+
+    def test_the_default_file_system(self, hdfs_cluster: Hdfs, url: str) -> None:
+        """-D fs.defaultFS lets plain paths and hdfs:/// mean the cluster."""
+        default = f"fs.defaultFS={hdfs_cluster.url}"
+        path = url.removeprefix(hdfs_cluster.url)
+        self.output("-D", default, "put", "-", f"{path}/file", stdin=b"text")
+        assert self.run("-D", default, "cat", f"hdfs://{path}/file") == "text"
+
+    def test_a_file_left_open(self, hdfs_cluster: Hdfs, url: str) -> None:
+        """tail shows what its dead writer flushed; recover-lease closes it."""
+        path = url.removeprefix(hdfs_cluster.url) + "/log"
+        program = (
+            "import hflush, os, sys\n"
+            f"out = hflush.create({hdfs_cluster.url + path!r})\n"
+            "out.write(b'first\\nlast\\n'); out.hflush(); os._exit(0)"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True)
+        assert self.run("tail", f"{url}/log") == "first\nlast\n"
+        assert not hdfs_cluster.is_closed(path)
+        self.run("recover-lease", f"{url}/log")
+        hdfs_cluster.wait_closed(path)
+        assert self.run("recover-lease", f"{url}/log") == "closed\n"
+        assert self.run("cat", f"{url}/log") == "first\nlast\n"
+
+    def test_tail_follows(self, hdfs_cluster: Hdfs, url: str) -> None:
+        """tail -f shows each flush of a writer that goes on."""
+        with hflush.create(f"{url}/log") as out:
+            out.write(b"one\n")
+            out.hflush()
+            command = [sys.executable, "-m", "hflush.cli", "tail", "-f", f"{url}/log"]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as follower:
+                assert follower.stdout is not None
+                os.set_blocking(follower.stdout.fileno(), False)
+                shown = bytearray()
+
+                def shows(text: bytes) -> bool:
+                    assert follower.stdout is not None
+                    shown.extend(follower.stdout.read() or b"")
+                    return bytes(shown) == text
+
+                wait_until(lambda: shows(b"one\n"), "the first line")
+                out.write(b"two\n")
+                out.hflush()
+                wait_until(lambda: shows(b"one\ntwo\n"), "the second line")
+                follower.terminate()
+
+
+class TestTrash:
+    """move_to_trash, by the interval of the client or of the NameNode."""
+
+    @pytest.mark.rule("EXTRA-4")
+    @pytest.mark.stores("hdfs")
+    def test_of_the_client(self, store: Any) -> None:
+        """Off by default; fs.trash.interval switches it on, below the user's home."""
+        path = store.write(store.path("dir", "file"), b"data")
+        assert store.fs.move_to_trash(path) is False
+        assert store.fs.exists(path)
+        fs = hflush.FileSystem.new_instance(store.url(), {**store.conf, "fs.trash.interval": 60})
+        where = f"{fs.home_directory}/.Trash/Current{fs._resolve(path)}"
+        try:
+            assert fs.move_to_trash(path) is True
+            assert store.content(where) == b"data"
+            assert not store.fs.exists(path)
+            assert fs.move_to_trash(where) is False
+            trash = fs.get_trash()
+            checkpoint = trash.checkpoint()
+            assert checkpoint is not None
+            assert trash.expunge() == 0
+            assert trash.expunge(immediately=True) == 1
+            assert not fs.exists(checkpoint)
+        finally:
+            fs.delete(f"{fs.home_directory}/.Trash", recursive=True)
+            fs.close()
+
+    def test_of_the_name_node(self, hdfs_new: Any) -> None:
+        """Its interval counts where it has one, whatever the client says; rename stays exact."""
+        cluster = hdfs_new(settings={"fs.trash.interval": 60})
+        fs = hflush.FileSystem.new_instance(cluster.url, {"fs.trash.interval": 0})
+        assert fs.get_server_defaults().trash_interval == 60
+        for content in (b"first", b"second"):
+            with fs.create("/file") as out:
+                out.write(content)
+            assert fs.move_to_trash("/file") is True
+        kept = sorted(fs.list_status(f"{fs.home_directory}/.Trash/Current"), key=lambda s: s.name)
+        assert [cluster.java.read(fs._resolve(status.path)) for status in kept] == [
+            b"first",
+            b"second",
+        ]
+        fs.close()

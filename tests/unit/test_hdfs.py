@@ -1,0 +1,400 @@
+"""HDFS without one: URLs, names, options and arguments, all decided before anything is sent."""
+
+from __future__ import annotations
+
+import errno
+import io
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hflush
+import pytest
+from hflush import CreateFlag, checksums
+from hflush import builder as options_of
+from hflush.hdfs import DistributedFileSystem, HdfsFileBuilder
+from support.rude_servers import refusing
+
+REFUSED = {"ipc.client.connect.max.retries": "0"}
+
+
+def hdfs(url: str = "hdfs://nn:8020/", **conf: object) -> DistributedFileSystem:
+    keys = {key.replace("__", "."): value for key, value in conf.items()}
+    fs = hflush.FileSystem.new_instance(url, keys)
+    assert isinstance(fs, DistributedFileSystem)
+    return fs
+
+
+class TestNames:
+    """Which file system a URL means, and which path in it."""
+
+    @pytest.mark.parametrize("url", ["hdfs:///a", "hdfs:/a"])
+    def test_a_url_must_lead_somewhere(self, url: str):
+        with pytest.raises(ValueError, match=r"must name a host .* fs\.defaultFS"):
+            hflush.FileSystem.get(url)
+
+    def test_the_default_file_system(self):
+        """It gives a URL without a host its own, and a plain path everything."""
+        for url in ("hdfs:///a", "/a", None):
+            fs = hflush.FileSystem.get(url, {"fs.defaultFS": "hdfs://nn:9000/ignored"})
+            assert fs.uri == "hdfs://nn:9000/"
+        other = hflush.FileSystem.get("hdfs://mm/", {"fs.defaultFS": "hdfs://nn:9000"})
+        assert other.uri == "hdfs://mm/"
+
+    @pytest.mark.parametrize(
+        "path", ["hdfs://nn:8020/a", "hdfs://nn/a", "HDFS://NN/a", "hdfs://nn//a/", "/a"]
+    )
+    def test_paths_that_are_here(self, path: str):
+        """A port that is left out is 8020; hosts have no case."""
+        for url in ("hdfs://nn", "hdfs://nn:8020"):
+            assert hdfs(url)._resolve(path) == "/a"
+
+    @pytest.mark.parametrize(
+        "path", ["hdfs://nn:8021/a", "hdfs://mm/a", "hdfs:///a", "file:///a", "s3://nn/a"]
+    )
+    def test_paths_that_are_elsewhere(self, path: str):
+        with pytest.raises(ValueError, match="wrong file system"):
+            hdfs()._resolve(path)
+
+    def test_without_a_host_inside_the_default(self):
+        fs = hdfs("hdfs://nn", fs__defaultFS="hdfs://nn:8020")
+        assert fs._resolve("hdfs:///a") == "/a"
+        elsewhere = hdfs("hdfs://mm", fs__defaultFS="hdfs://nn:8020")
+        with pytest.raises(ValueError, match="wrong file system"):
+            elsewhere._resolve("hdfs:///a")
+
+    def test_names_are_utf_8(self):
+        """Bytes that are not would come back as others."""
+        assert hdfs()._resolve("/日本/é") == "/日本/é"
+        with pytest.raises(hflush.InvalidPathError, match="UTF-8"):
+            hdfs()._resolve("/a\udcff")
+
+    def test_home(self, monkeypatch: pytest.MonkeyPatch):
+        """Of the user at the time, below the prefix; relative names begin there."""
+        monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+        fs = hdfs(dfs__user__home__dir__prefix="/homes/")
+        monkeypatch.setenv("HADOOP_USER_NAME", "ben")
+        assert fs.home_directory == fs.working_directory == "/homes/ann"
+        assert hdfs().home_directory == "/user/ben"
+        assert fs.make_qualified("x") == "hdfs://nn:8020/homes/ann/x"
+
+    def test_shared_by_user(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+        anns = hflush.FileSystem.get("hdfs://nn")
+        assert hflush.FileSystem.get("hdfs://nn") is anns
+        monkeypatch.setenv("HADOOP_USER_NAME", "ben")
+        assert hflush.FileSystem.get("hdfs://nn") is not anns
+
+    def test_name_services(self):
+        """Known by the configuration; one without addresses is refused with the key's name."""
+        keys: dict[str, str] = {
+            "dfs.nameservices": "ns",
+            "dfs.ha.namenodes.ns": "a,b",
+            "dfs.namenode.rpc-address.ns.a": "one:8020",
+            "dfs.namenode.rpc-address.ns.b": "two:8020",
+        }
+        assert hflush.FileSystem.get("hdfs://ns/", keys).uri == "hdfs://ns/"
+        del keys["dfs.namenode.rpc-address.ns.b"]
+        with pytest.raises(ValueError, match=r"dfs\.namenode\.rpc-address\.ns\.b"):
+            hflush.FileSystem.get("hdfs://ns/", keys)
+
+
+class TestConfiguration:
+    """What is wrong with it is said before anything is done."""
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("dfs.blocksize", "big"),
+            ("dfs.replication", "-1"),
+            ("dfs.checksum.type", "MD5"),
+            ("dfs.checksum.combine.mode", "SHA"),
+            ("fs.permissions.umask-mode", "999"),
+            ("dfs.support.append", "perhaps"),
+        ],
+    )
+    def test_bad_values_name_their_key(self, key: str, value: str):
+        with pytest.raises(ValueError, match=f"{key}|umask"):
+            hflush.FileSystem.get("hdfs://nn", {key: value})
+
+    def test_others_keys_do_not_matter(self):
+        """A key of somebody else may be as it likes."""
+        assert hdfs(**{"yarn.x": "${yarn.x}"}).uri == "hdfs://nn:8020/"
+
+    def test_append_can_be_switched_off(self):
+        fs = hdfs(dfs__support__append=False)
+        assert fs.contract_options["supports-append"] is False
+        assert not fs.has_path_capability("/a", hflush.capabilities.APPEND)
+        with pytest.raises(io.UnsupportedOperation, match="append"):
+            fs.append("/a")
+
+    def test_contract_options(self):
+        """The same options as every store, read-only."""
+        options = hdfs().contract_options
+        raw = hflush.FileSystem.get("file:///").contract_options
+        assert options.keys() == raw.keys()
+        assert options["max-write-window"] == 80 * 65536
+        with pytest.raises(TypeError):
+            options["supports-append"] = False  # type: ignore[index]
+
+    def test_it_travels(self):
+        """What was configured and set; nothing that is connected."""
+        fs = hdfs(dfs__blocksize="1m")
+        fs.set_verify_checksum(False)
+        fs.set_working_directory("/w")
+        there = pickle.loads(pickle.dumps(fs))
+        assert (there.uri, there.working_directory) == (fs.uri, "/w")
+        assert there.get_default_block_size() == 1 << 20
+        assert there._verifies_checksums is False
+        assert pickle.loads(pickle.dumps(there)) is not there
+        plain = hflush.FileSystem.get("hdfs://nn:8020/")
+        assert pickle.loads(pickle.dumps(plain)) is plain
+
+
+class TestCreating:
+    """What is asked of create reaches the native client; what cannot be had is refused here."""
+
+    @staticmethod
+    def native(flags: CreateFlag = CreateFlag.CREATE, **options: Any) -> Any:
+        keyed = options_of.required(options, options_of.CREATE_KEYWORDS)
+        wanted = options_of.CreateOptions(keyed, True, flags)
+        return hdfs(**{"fs.permissions.umask-mode": "027"})._native_options(wanted)
+
+    def test_defaults_are_left_to_the_client(self):
+        native = self.native()
+        assert native.replication is native.block_size is native.checksum is None
+        assert (native.unmasked, native.masked) == (0o666, 0o640)
+        assert (native.favored_nodes, native.storage_policy, native.ec_policy) == ([], "", "")
+        assert not any((native.sync_block, native.update_length, native.lazy_persist))
+
+    def test_options(self):
+        native = self.native(
+            checksum_type="crc32",
+            bytes_per_checksum=128,
+            favored_nodes="a:1, b:2",
+            storage_policy="ALL_SSD",
+            update_length=True,
+        )
+        assert (native.checksum, native.bytes_per_checksum) == ("CRC32", 128)
+        assert native.favored_nodes == ["a:1", "b:2"]
+        assert native.storage_policy == "ALL_SSD"
+        assert native.update_length
+
+    @pytest.mark.parametrize(
+        ("flag", "field"),
+        [
+            (CreateFlag.SYNC_BLOCK, "sync_block"),
+            (CreateFlag.LAZY_PERSIST, "lazy_persist"),
+            (CreateFlag.NO_LOCAL_WRITE, "no_local_write"),
+            (CreateFlag.IGNORE_CLIENT_LOCALITY, "ignore_client_locality"),
+            (CreateFlag.SHOULD_REPLICATE, "should_replicate"),
+        ],
+    )
+    def test_flags(self, flag: CreateFlag, field: str):
+        assert getattr(self.native(CreateFlag.CREATE | flag), field) is True
+        assert getattr(self.native(), field) is False
+
+    def test_sync_on_close_is_sync_block(self):
+        assert self.native(sync_on_close=True).sync_block
+        assert not self.native(
+            CreateFlag.CREATE | CreateFlag.SYNC_BLOCK, sync_on_close=False
+        ).sync_block
+
+    @pytest.mark.parametrize(
+        ("call", "flag"),
+        [
+            (HdfsFileBuilder.sync_block, CreateFlag.SYNC_BLOCK),
+            (HdfsFileBuilder.lazy_persist, CreateFlag.LAZY_PERSIST),
+            (HdfsFileBuilder.new_block, CreateFlag.NEW_BLOCK),
+            (HdfsFileBuilder.no_local_write, CreateFlag.NO_LOCAL_WRITE),
+            (HdfsFileBuilder.ignore_client_locality, CreateFlag.IGNORE_CLIENT_LOCALITY),
+            (HdfsFileBuilder.replicate, CreateFlag.SHOULD_REPLICATE),
+        ],
+    )
+    def test_builders_set_flags(
+        self, call: Callable[[HdfsFileBuilder], HdfsFileBuilder], flag: CreateFlag
+    ):
+        builder = hdfs().create_file("/a")
+        assert call(builder) is builder
+        assert flag in builder._flags
+
+    def test_builders_set_options(self):
+        builder = hdfs().append_file("/a")
+        builder.favored_nodes(["a:1"]).storage_policy("HOT").ec_policy("RS").update_length()
+        wanted = options_of.CreateOptions(builder._options)
+        assert wanted.favored_nodes == ("a:1",)
+        assert (wanted.storage_policy, wanted.ec_policy) == ("HOT", "RS")
+        assert wanted.update_length is True
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"favored_nodes": 1}, TypeError),
+            ({"favored_nodes": ["a:1", 2]}, TypeError),
+            ({"storage_policy": ""}, ValueError),
+            ({"ec_policy": 7}, TypeError),
+            ({"update_length": "perhaps"}, ValueError),
+            (
+                {"flags": {CreateFlag.CREATE, CreateFlag.SHOULD_REPLICATE}, "ec_policy": "RS"},
+                ValueError,
+            ),
+            ({"fs.s3.create.header": "x"}, ValueError),
+        ],
+    )
+    def test_what_cannot_be(self, options: dict[str, Any], error: type[Exception]):
+        with pytest.raises(error):
+            hdfs().create("/a", **options)
+
+    def test_other_stores_refuse(self, tmp_path: Path):
+        """A replica's place means nothing to a local file; must() says so, opt() does not mind."""
+        fs = hflush.FileSystem.get("file:///")
+        with pytest.raises(ValueError, match="favored"):
+            fs.create(tmp_path / "a", favored_nodes=["a:1"])
+        fs.create_file(tmp_path / "a").opt("fs.hdfs.create.favored.nodes", "a:1").build().close()
+
+    def test_append_flags(self):
+        """APPEND goes without saying; what contradicts it is refused."""
+        with pytest.raises(ValueError, match="exclude"):
+            hdfs().append("/a", flags=CreateFlag.OVERWRITE)
+        with pytest.raises(TypeError):
+            hdfs().append("/a", flags=["NEW_BLOCK"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda fs: fs.truncate("/a", -1), ValueError),
+        (lambda fs: fs.truncate("/a", 1 << 63), ValueError),
+        (lambda fs: fs.truncate("/a", "1"), TypeError),
+        (lambda fs: fs.concat("/a", []), ValueError),
+        (lambda fs: fs.concat("/a", ["/b", "/./a"]), OSError),
+        (lambda fs: fs.set_replication("/a", 0), ValueError),
+        (lambda fs: fs.set_replication("/a", 1 << 15), ValueError),
+        (lambda fs: fs.set_times("/a", -2), ValueError),
+        (lambda fs: fs.set_times("/a", 1 << 63), ValueError),
+        (lambda fs: fs.set_permission("/a", 0o10000), ValueError),
+        (lambda fs: fs.set_owner("/a", 1), TypeError),
+        (lambda fs: fs.set_safe_mode("maybe"), ValueError),
+        (lambda fs: fs.set_storage_policy("/a", ""), ValueError),
+        (lambda fs: fs.get_file_checksum("/a", -1), ValueError),
+        (lambda fs: fs.open_path_handle(b"[]"), ValueError),
+        (lambda fs: fs.open_path_handle(b'["/a", "x", null, false]'), ValueError),
+        (lambda fs: fs.open_path_handle("text"), TypeError),
+        (lambda fs: fs.get_path_handle("/a"), TypeError),
+        (lambda fs: fs.delete("/", recursive=True), PermissionError),
+        (lambda fs: fs.create("/"), hflush.PathIsDirectoryError),
+        (lambda fs: fs.set_write_checksum(True), io.UnsupportedOperation),
+        (lambda fs: fs.create_symlink("/a", "/b"), io.UnsupportedOperation),
+        (lambda fs: fs.copy("/a", "/b"), io.UnsupportedOperation),
+        (lambda fs: fs.list_multipart_uploads("/"), io.UnsupportedOperation),
+    ],
+)
+def test_bad_arguments(call: Callable[[Any], object], error: type[Exception]):
+    """They are refused without a word to a server: there is none."""
+    with pytest.raises(error):
+        call(hdfs())
+
+
+class TestNobodyThere:
+    """A server that does not answer: a clear error, and the instance can be used again."""
+
+    @pytest.fixture
+    def fs(self) -> Iterator[DistributedFileSystem]:
+        with refusing() as (host, port):
+            yield hdfs(f"hdfs://{host}:{port}", **REFUSED)
+
+    @pytest.mark.parametrize(
+        ("call", "method"),
+        [
+            (lambda fs: fs.exists("/a/b"), "getFileInfo"),
+            (lambda fs: fs.list_status("/a/b"), "getListing"),
+            (lambda fs: fs.list_status_iterator("/a/b"), "getListing"),
+            (lambda fs: fs.create("/a/b"), "create"),
+            (lambda fs: fs.append("/a/b"), "append"),
+            (lambda fs: fs.open("/a/b"), "getBlockLocations"),
+            (lambda fs: fs.delete("/a/b"), "delete"),
+            (lambda fs: fs.recover_lease("/a/b"), "recoverLease"),
+        ],
+    )
+    def test_the_failure_says_everything(
+        self, fs: DistributedFileSystem, call: Callable[[Any], object], method: str
+    ):
+        """Operation, host, port and path; for callers in a hurry the class and errno."""
+        port = fs.uri.rpartition(":")[2].rstrip("/")
+        for _ in range(2):
+            with pytest.raises(ConnectionRefusedError, match=method) as refusal:
+                call(fs)
+            assert refusal.value.errno == errno.ECONNREFUSED
+            assert refusal.value.filename == "/a/b"
+            assert f"127.0.0.1:{port}" in str(refusal.value)
+
+    def test_statistics_and_close(self, fs: DistributedFileSystem):
+        """They need no server; an instance that was closed connects again."""
+        assert "rpc_calls" not in fs.io_statistics().counters
+        for _ in range(2):
+            with pytest.raises(ConnectionRefusedError):
+                fs.get_status()
+            counters = fs.io_statistics().counters
+            assert (counters["rpc_calls"], counters["rpc_failures"]) == (1, 1)
+            fs.close()
+            fs.close()
+            assert "rpc_calls" not in fs.io_statistics().counters
+
+
+class TestChecksums:
+    """Vectors of Hadoop 3.5.0's FileChecksumHelper."""
+
+    @pytest.mark.parametrize("composite", [False, True])
+    def test_an_empty_file(self, composite: bool):
+        """The MD5 form in either mode: that of 32 zero bytes."""
+        found = checksums.combined([], composite, "/a")
+        assert found.algorithm == "MD5-of-0MD5-of-0CRC32"
+        assert found.value == bytes(12) + bytes.fromhex("70bc8f4b72a86921468bf8e8441dce51")
+
+    def test_composite(self):
+        """CRC32C of two parts is that of the whole."""
+        blocks = [
+            (6, 512, 2, bytes.fromhex("7e627e58"), "CRC32C"),
+            (5, 512, 2, bytes.fromhex("31aa814e"), "CRC32C"),
+        ]
+        found = checksums.combined(blocks, True, "/a")
+        assert (found.algorithm, found.value.hex()) == ("COMPOSITE-CRC32C", "c99465aa")
+
+    @pytest.mark.parametrize(
+        ("count", "padded"), [(1, 32), (2, 32), (3, 64), (4, 64), (5, 128), (8, 128), (9, 256)]
+    )
+    def test_md5_of_md5(self, count: int, padded: int):
+        """Hadoop digests the whole buffer, which doubles as it fills; one block has no count."""
+        import hashlib
+
+        digests = [bytes([number]) * 16 for number in range(count)]
+        blocks = [(1024, 512, 2, digest, "CRC32") for digest in digests]
+        found = checksums.combined(blocks, False, "/a")
+        sums = 2 if count > 1 else 0
+        assert found.algorithm == f"MD5-of-{sums}MD5-of-512CRC32"
+        whole = b"".join(digests).ljust(padded, b"\0")
+        assert len(whole) == padded
+        assert (
+            found.value
+            == (512).to_bytes(4, "big")
+            + sums.to_bytes(8, "big")
+            + hashlib.md5(whole, usedforsecurity=False).digest()
+        )
+
+    @pytest.mark.parametrize(
+        ("second", "error"),
+        [
+            ((1024, 512, 2, bytes(16), "CRC32C"), OSError),
+            ((1024, 128, 8, bytes(16), "CRC32"), OSError),
+        ],
+    )
+    def test_blocks_that_do_not_fit_together(
+        self, second: tuple[int, int, int, bytes, str], error: type[Exception]
+    ):
+        with pytest.raises(error, match="different"):
+            checksums.combined([(1024, 512, 2, bytes(16), "CRC32"), second], False, "/a")
+
+    def test_a_file_without_sums(self):
+        with pytest.raises(io.UnsupportedOperation):
+            checksums.combined([(1, 512, 1, bytes(16), "NULL")], False, "/a")

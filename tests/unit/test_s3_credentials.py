@@ -1,0 +1,361 @@
+"""Credentials of S3: which are found, in which order, and how newer ones reach a client."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import importlib.util
+import threading
+import time
+import weakref
+from typing import Any
+
+import hflush
+import pytest
+from hflush import s3_credentials
+from hflush.s3_credentials import (
+    BotocoreSource,
+    Credentials,
+    Refresher,
+    Source,
+    source_of,
+)
+from hflush.s3_settings import BucketConfiguration
+from support.waiting import wait_until
+
+ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": "env-secret"}
+KEYS = {"fs.s3a.access.key": "CONF", "fs.s3a.secret.key": "conf-secret"}
+
+
+def keys(**conf: str) -> BucketConfiguration:
+    configuration = hflush.Configuration(load_defaults=False)
+    configuration.update({name.replace("_", "."): value for name, value in conf.items()})
+    return BucketConfiguration(configuration, "b")
+
+
+def configured(conf: dict[str, str]) -> BucketConfiguration:
+    return keys(**{name.replace(".", "_"): value for name, value in conf.items()})
+
+
+def providers(names: str, conf: dict[str, str] | None = None) -> BucketConfiguration:
+    return configured({**(conf or {}), "fs.s3a.aws.credentials.provider": names})
+
+
+@pytest.fixture
+def no_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "botocore" else find(name, *a)
+    )
+    monkeypatch.setitem(__import__("sys").modules, "botocore.session", None)
+
+
+class TestOrder:
+    def test_configuration_first(self):
+        found = source_of(configured(KEYS), ENVIRONMENT).get()
+        assert found == Credentials("CONF", "conf-secret", "", None)
+
+    def test_then_the_environment(self):
+        environment = {**ENVIRONMENT, "AWS_SESSION_TOKEN": "token"}
+        assert source_of(keys(), environment).get() == ("ENV", "env-secret", "token", None)
+
+    def test_a_session_token(self):
+        conf = {**KEYS, "fs.s3a.session.token": "t"}
+        assert source_of(configured(conf), {}).get() == ("CONF", "conf-secret", "t", None)
+
+    def test_the_buckets_own(self):
+        own = {f"fs.s3a.bucket.b.{name[7:]}": f"own-{value}" for name, value in KEYS.items()}
+        found = source_of(configured({**KEYS, **own}), {}).get()
+        assert found is not None
+        assert found.access_key == "own-CONF"
+
+    def test_none_anywhere(self, no_botocore: None):
+        """There is no silent anonymous access, and the message says what to do."""
+        with pytest.raises(PermissionError, match=r"AWS_ACCESS_KEY_ID.*hflush\[s3\]"):
+            source_of(keys(), {}).get()
+
+    @pytest.mark.parametrize("name", ["AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"])
+    def test_what_only_botocore_knows(self, no_botocore: None, name: str):
+        with pytest.raises(PermissionError, match=rf"{name} needs .*hflush\[s3\]"):
+            source_of(keys(), {name: "x"}).get()
+
+    def test_half_of_a_pair(self):
+        with pytest.raises(ValueError, match=r"secret\.key is set without fs\.s3a\.access\.key"):
+            source_of(configured({"fs.s3a.secret.key": "hush"}), ENVIRONMENT).get()
+
+    def test_half_of_a_pair_in_the_environment(self, no_botocore: None):
+        with pytest.raises(PermissionError, match="no credentials"):
+            source_of(keys(), {"AWS_ACCESS_KEY_ID": "x"}).get()
+
+
+class TestKeyStores:
+    @pytest.mark.parametrize(
+        "key",
+        ["hadoop.security.credential.provider.path", "fs.s3a.security.credential.provider.path"],
+    )
+    def test_they_are_not_read(self, key: str):
+        source = source_of(configured({key: "jceks://hdfs@nn/keys"}), ENVIRONMENT)
+        with pytest.raises(ValueError, match=rf"{key} names a key store of Java"):
+            source.get()
+
+    def test_unless_nothing_of_them_is_needed(self):
+        store = {"hadoop.security.credential.provider.path": "jceks://file/keys"}
+        assert source_of(configured({**KEYS, **store}), {}).get() is not None
+        only = providers("EnvironmentVariableCredentialsProvider", store)
+        assert source_of(only, ENVIRONMENT).get() is not None
+
+
+class TestProviders:
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider", "CONF"),
+            ("org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider", ""),
+            ("com.amazonaws.auth.EnvironmentVariableCredentialsProvider", "ENV"),
+            (
+                "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+                "ENV",
+            ),
+            ("DefaultCredentialsProvider", "ENV"),
+            (
+                "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,\n  "
+                "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+                "CONF",
+            ),
+        ],
+    )
+    def test_javas_names(self, name: str, expected: str):
+        found = source_of(providers(name, KEYS), ENVIRONMENT).get()
+        assert found is not None
+        assert found.access_key == expected
+
+    def test_temporary_ones_need_a_token(self):
+        source = source_of(providers("TemporaryAWSCredentialsProvider", KEYS), {})
+        with pytest.raises(PermissionError, match="from TemporaryAWSCredentialsProvider"):
+            source.get()
+
+    @pytest.mark.parametrize(
+        "name", ["com.example.VaultProvider", "o.a.h.fs.s3a.auth.AssumedRoleCredentialProvider"]
+    )
+    def test_unknown_ones(self, name: str):
+        with pytest.raises(ValueError, match=rf"{name} is not known here; there are .*Simple"):
+            source_of(providers(name), {})
+
+    def test_a_file_system_refuses_them_when_it_is_made(self):
+        conf = {"fs.s3a.aws.credentials.provider": "com.example.VaultProvider"}
+        with pytest.raises(ValueError, match="VaultProvider"):
+            hflush.FileSystem.new_instance("s3://b/", conf)
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "ProfileCredentialsProvider", "IAMInstanceCredentialsProvider",
+            "InstanceProfileCredentialsProvider", "ContainerCredentialsProvider",
+            "WebIdentityTokenFileCredentialsProvider",
+        ],
+    )  # fmt: skip
+    def test_what_is_botocores(self, no_botocore: None, name: str):
+        source = source_of(providers(name), {})
+        with pytest.raises(PermissionError, match=rf"{name}: .*hflush\[s3\]"):
+            source.get()
+
+    def test_the_next_one_is_tried(self, no_botocore: None):
+        names = "ProfileCredentialsProvider EnvironmentVariableCredentialsProvider"
+        found = source_of(providers(names), ENVIRONMENT).get()
+        assert found is not None
+        assert found.access_key == "ENV"
+
+
+class TestBotocore:
+    """With the real one: what it finds in files and programs, and what it needs for it."""
+
+    @pytest.fixture(autouse=True)
+    def _needs_it(self) -> None:
+        pytest.importorskip("botocore")
+
+    @pytest.fixture
+    def files(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+        shared, config = tmp_path / "credentials", tmp_path / "config"
+        shared.write_text("[work]\naws_access_key_id=FILE\naws_secret_access_key=s\n")
+        config.write_text("[profile work]\nregion=eu-west-3\n")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(shared))
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+        monkeypatch.setenv("AWS_PROFILE", "work")
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        return config
+
+    @pytest.mark.parametrize("name", ["", "ProfileCredentialsProvider"])
+    def test_a_profile(self, files: Any, name: str):
+        source = source_of(providers(name) if name else keys())
+        assert source.get() == ("FILE", "s", "", None)
+        assert source.region() == "eu-west-3"
+        assert source.can_refresh
+
+    def test_a_program(self, files: Any):
+        """credential_process gives an end, so they can be refreshed in time."""
+        ends = (
+            datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        ).strftime("%Y-%m-%dT%H:%M:%SZ")
+        document = (
+            '{"Version": 1, "AccessKeyId": "PROGRAM", "SecretAccessKey": "s", '
+            f'"SessionToken": "t", "Expiration": "{ends}"}}'
+        )
+        program = files.parent / "program"
+        program.write_text(f"#!/bin/sh\ncat <<X\n{document}\nX\n")
+        program.chmod(0o755)
+        files.write_text(f"[profile work]\ncredential_process={program}\n")
+        files.parent.joinpath("credentials").write_text("")
+        found = source_of(keys()).get()
+        assert found is not None
+        assert found[:3] == ("PROGRAM", "s", "t")
+        assert found.expiry == pytest.approx(time.time() + 3600, abs=30)
+
+    def test_nothing(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+        for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+            monkeypatch.setenv(name, str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        monkeypatch.delenv("AWS_PROFILE", raising=False)
+        with pytest.raises(PermissionError, match="botocore has none"):
+            source_of(keys()).get()
+
+    def test_a_profile_that_is_missing(self, files: Any, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("AWS_PROFILE", "play")
+        with pytest.raises(PermissionError, match=r"ProfileNotFound.*play"):
+            source_of(keys()).get()
+
+
+def test_keys_need_no_botocore(no_botocore: None):
+    assert source_of(configured(KEYS), {}).get() is not None
+
+
+def test_reprs_show_nothing():
+    credentials = Credentials("AKID", "secret", "token", 1.0)
+    assert repr(credentials) == f"{credentials}" == "<Credentials>"
+    assert "anonymous" in repr(Credentials())
+
+
+# --- newer ones -----------------------------------------------------------------------------------
+
+
+class Client:
+    """What a refresher sees of a client."""
+
+    def __init__(self) -> None:
+        self.set: list[tuple[str, str, str]] = []
+        self.wanted = threading.Event()
+
+    def wait_credentials_wanted(self, timeout: float) -> bool:
+        return self.wanted.wait(min(timeout, 0.01))
+
+    def set_credentials(self, *credentials: str) -> None:
+        self.wanted.clear()
+        self.set.append(credentials)  # type: ignore[arg-type]
+
+
+class Scripted(Source):
+    """Gives what it is told to."""
+
+    can_refresh = True
+
+    def __init__(self, *given: Credentials | Exception) -> None:
+        self.given = list(given)
+        self.asked: list[bool] = []
+
+    def get(self, newer: bool = False) -> Credentials | None:
+        self.asked.append(newer)
+        one = self.given.pop(0) if len(self.given) > 1 else self.given[0]
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+
+FIRST = Credentials("A", "a", "", None)
+SECOND = Credentials("B", "b", "t", None)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_credentials, "_PAUSE_AFTER_FAILURE_S", 0.01)
+
+
+def refresher(client: Client, source: Source, first: Credentials) -> Refresher:
+    fake: Any = client
+    return Refresher(fake, source, first)
+
+
+class TestRefreshing:
+    def test_a_store_that_refuses_gets_newer_ones(self):
+        client, source = Client(), Scripted(SECOND)
+        running = refresher(client, source, FIRST)
+        client.wanted.set()
+        wait_until(lambda: bool(client.set), "newer credentials are set")
+        assert client.set == [("B", "b", "t")]
+        assert source.asked[0] is True
+        running.stop()
+        running.join(5)
+
+    def test_the_same_again_are_not_newer(self):
+        """They were refused; the source is asked again until it has others."""
+        client, source = Client(), Scripted(FIRST, FIRST, OSError("down"), SECOND)
+        running = refresher(client, source, FIRST)
+        client.wanted.set()
+        wait_until(lambda: bool(client.set), "newer credentials are set")
+        assert client.set == [("B", "b", "t")]
+        assert len(source.asked) == 4
+        running.stop()
+        running.join(5)
+
+    def test_a_source_that_has_no_others(self, monkeypatch: pytest.MonkeyPatch):
+        """It is asked ever less often, and the client can go meanwhile."""
+        monkeypatch.setattr(s3_credentials, "_MAX_PAUSE_S", 0.04)
+        client, source = Client(), Scripted(FIRST)
+        gone = weakref.ref(client)
+        running = refresher(client, source, FIRST)
+        client.wanted.set()
+        wait_until(lambda: len(source.asked) >= 3, "it was asked again")
+        assert running._pause == 0.04
+        running._not_before = time.time() + 3600
+        del client
+        wait_until(lambda: bool(gc.collect() + 1) and gone() is None, "the client is gone")
+        running.join(5)
+        assert not running._thread.is_alive()
+
+    def test_in_time(self):
+        """What ends soon is replaced without anybody asking."""
+        now = time.time()
+        client, source = Client(), Scripted(SECOND._replace(expiry=now + 3600))
+        running = refresher(client, source, FIRST._replace(expiry=now + 12 * 60 + 0.2))
+        running._due = now
+        wait_until(lambda: bool(client.set), "newer credentials are set")
+        assert source.asked == [False]
+        assert running._due == pytest.approx(now + 3600 - 12 * 60, abs=5)
+        running.stop()
+        running.join(5)
+
+    def test_when(self):
+        """Twelve minutes before the end; every five minutes where nobody knows it."""
+        assert s3_credentials._due(FIRST._replace(expiry=10_000.0), 0.0) == 10_000 - 720
+        assert s3_credentials._due(FIRST._replace(expiry=10.0), 0.0) == 2.5
+        assert s3_credentials._due(FIRST._replace(expiry=10.0), 11.0) == 12.0
+        assert s3_credentials._due(FIRST, 100.0) == 400.0
+
+    def test_it_ends_with_its_client(self):
+        client = Client()
+        gone = weakref.ref(client)
+        running = refresher(client, Scripted(FIRST), FIRST)
+        del client
+        wait_until(lambda: bool(gc.collect() + 1) and gone() is None, "the client is gone")
+        running.join(5)
+        assert not running._thread.is_alive()
+
+    def test_its_thread_is_a_daemon(self):
+        client = Client()
+        running = refresher(client, Scripted(FIRST), FIRST)
+        assert running._thread.daemon
+        running.stop()
+        running.join(5)
+        assert not running._thread.is_alive()
+
+
+def test_botocore_is_only_imported_when_needed():
+    assert BotocoreSource(())._session is None

@@ -1,0 +1,1046 @@
+"""S3's file system over a scripted server: what is asked of the store, and what is made of it."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any, cast
+
+import hflush
+import pytest
+from hflush import cli, s3_conditional
+from hflush.s3 import PendingCommit, S3FileSystem
+from support.s3_front import Exchange, Fault, answer, lose_answer, make_answer
+from support.scripted_s3 import BUCKET, MIB, SECRET, Rules, ScriptedS3
+
+PART = 5 * MIB
+ROOT = f"s3://{BUCKET}/"
+DATA = bytes(range(256)) * (2 * PART // 256) + b"tail"
+QUICK = {
+    "fs.s3a.multipart.size": "5M",
+    "fs.s3a.retry.interval": "1ms",
+    "fs.s3a.retry.throttle.interval": "1ms",
+    "fs.s3a.retry.limit": "3",
+}
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedS3]:
+    with ScriptedS3() as server:
+        yield server
+
+
+@pytest.fixture
+def fs(server: ScriptedS3) -> Iterator[S3FileSystem]:
+    made = connect(server)
+    yield made
+    made.close()
+
+
+def connect(server: ScriptedS3, **conf: Any) -> S3FileSystem:
+    given = {name.replace("_", "."): value for name, value in conf.items()}
+    made = hflush.FileSystem.new_instance(ROOT, {**server.conf, **QUICK, **given})
+    return cast("S3FileSystem", made)
+
+
+def asked(server: ScriptedS3) -> list[str]:
+    """The operations since the last look."""
+    operations = [request.operation for request in server.log]
+    server.log.clear()
+    return operations
+
+
+def write(fs: S3FileSystem, path: str, data: bytes = b"data", **options: Any) -> Any:
+    with fs.create(path, **options) as out:
+        out.write(data)
+    return out
+
+
+class TestInstances:
+    def test_schemes(self, server: ScriptedS3):
+        for url in (ROOT, f"s3a://{BUCKET}/", f"s3n://{BUCKET}"):
+            made = hflush.FileSystem.new_instance(url, server.conf)
+            assert isinstance(made, S3FileSystem)
+            assert made.uri == ROOT
+            assert made._resolve(f"s3a://{BUCKET}//a/./b") == "/a/b"
+        with pytest.raises(ValueError, match="wrong file system"):
+            made._resolve("s3://other/a")
+        for url in ("s3://AKID:hush@bucket/a", "s3://AKID:hu/sh@bucket/a"):
+            with pytest.raises(ValueError, match="names a bucket alone") as caught:
+                made._resolve(url)
+            assert "hu" not in str(caught.value)
+        assert server.log == []
+
+    def test_the_default_file_system(self, server: ScriptedS3):
+        conf = {**server.conf, "fs.defaultFS": ROOT}
+        made = hflush.FileSystem.new_instance("/a", conf)
+        assert made.uri == ROOT
+        assert made._resolve("s3:///a") == "/a"
+
+    @pytest.mark.parametrize("url", ["s3:///a", "s3:/a"])
+    def test_a_bucket_is_needed(self, url: str):
+        with pytest.raises(ValueError, match="must name a bucket"):
+            hflush.FileSystem.get(url)
+
+    def test_names(self, fs: S3FileSystem):
+        with pytest.raises(hflush.InvalidPathError, match="UTF-8"):
+            fs._resolve("/a\udcff")
+        fs._resolve("/" + "é" * 512)
+        with pytest.raises(OSError, match="too long: 1026 bytes") as refusal:
+            fs._resolve("/" + "é" * 513)
+        assert refusal.value.errno == errno.ENAMETOOLONG
+
+    def test_keys_of_the_configuration_are_not_waited_for(
+        self, server: ScriptedS3, fs: S3FileSystem
+    ):
+        """Nobody can have newer ones; where somebody can, that may take 30 seconds."""
+        server.fail("ListObjectsV2", answer(400, "ExpiredToken"), times=None)
+        begun = time.monotonic()
+        with pytest.raises(PermissionError, match="ExpiredToken"):
+            fs.list_status("/")
+        assert time.monotonic() - begun < 20
+
+    def test_usable_again_after_close(self, server: ScriptedS3, fs: S3FileSystem):
+        write(fs, "/a")
+        fs.close()
+        assert fs.exists("/a")
+
+
+class TestCreating:
+    @pytest.mark.rule("CREATE-7", "BUILDER-13")
+    @pytest.mark.stores("s3")
+    def test_what_is_looked_for(self, server: ScriptedS3, fs: S3FileSystem):
+        """A directory in the way; then upwards, as far as the first directory."""
+        write(fs, "/d/e/f")
+        assert asked(server) == [
+            "ListObjectsV2",
+            *["ListObjectsV2", "HeadObject"] * 2,
+            "PutObject",
+        ]
+        write(fs, "/d/e/g")
+        assert asked(server) == ["ListObjectsV2", "ListObjectsV2", "PutObject"]
+        write(fs, "/d/e/g", **{"fs.s3a.create.performance": True})
+        assert asked(server) == ["PutObject"]
+
+    @pytest.mark.rule("CREATE-6")
+    @pytest.mark.stores("s3")
+    def test_a_parent_that_is_missing(self, server: ScriptedS3, fs: S3FileSystem):
+        with pytest.raises(FileNotFoundError, match="no parent"):
+            fs.create("/no/parent", recursive=False)
+        assert server.objects == {}
+
+    @pytest.mark.rule("BUILDER-13")
+    @pytest.mark.stores("s3")
+    def test_headers(self, server: ScriptedS3, fs: S3FileSystem):
+        out = fs.create_file("/a").must("fs.s3a.create.header.Owner", "ann")
+        out.must("fs.s3a.create.header.Cache-Control", "no-store")
+        with out.must("fs.option.create.content.type", "text/csv").build() as stream:
+            stream.write(b"x")
+        (put,) = (call for call in server.log if call.operation == "PutObject")
+        assert put.head.get("x-amz-meta-owner") == "ann"
+        assert put.head.get("cache-control") == "no-store"
+        assert put.head.get("content-type") == "text/csv"
+        write(fs, "/b", content_type="text/plain", storage_class="standard_ia")
+        put = server.log[-1]
+        assert put.head.get("x-amz-storage-class") == "STANDARD_IA"
+        assert put.head.get("content-type") == "text/plain"
+
+    @pytest.mark.rule("BUILDER-5", "BUILDER-6")
+    @pytest.mark.stores("s3")
+    def test_keys_that_are_no_options(self, server: ScriptedS3, fs: S3FileSystem):
+        for key in ("fs.s3a.create.header.", "fs.s3a.create.nothing", "fs.hdfs.create.ec.policy"):
+            with pytest.raises(ValueError, match="unknown here"):
+                fs.create_file("/a").must(key, "x").build()
+            fs.create_file("/a").opt(key, "x").build().close()
+        with pytest.raises(ValueError, match="is ours"):
+            fs.create_file("/a").must("fs.s3a.create.header.hflush-token", "x").build()
+
+    def test_hints(self, server: ScriptedS3, fs: S3FileSystem):
+        """A block size is brought within what parts can be; modes and copies mean nothing."""
+        write(fs, "/a", DATA, block_size="1", replication=3, permission=0o600)
+        assert server.objects["a"].data == DATA
+        assert asked(server).count("UploadPart") == 3
+
+    @pytest.mark.rule("CLOSE-8")
+    @pytest.mark.stores("s3")
+    def test_outcomes(self, server: ScriptedS3, fs: S3FileSystem):
+        """What became of a stream can be asked for after it, however often it is closed."""
+        out: Any = fs.create("/a")
+        assert (out.outcome, out.etag) == ("open", None)
+        out.write(b"data")
+        out.close()
+        assert (out.outcome, out.etag) == ("published", server.objects["a"].etag.strip('"'))
+        aborted: Any = fs.create("/a")
+        aborted.abort()
+        assert (aborted.outcome, aborted.etag) == ("aborted", None)
+        server.fail("PutObject", answer(403, "AccessDenied"), times=None)
+        failed: Any = fs.create("/a")
+        failed.write(b"more")
+        with pytest.raises(PermissionError):
+            failed.close()
+        failed.close()
+        assert failed.outcome == "failed"
+
+    @pytest.mark.rule("CLOSE-20")
+    @pytest.mark.stores("s3")
+    def test_closing_the_file_system(self, server: ScriptedS3):
+        fs = connect(server)
+        first, second, done = (fs.create(f"/{name}") for name in "abc")
+        first.write(DATA)
+        second.write(b"data")
+        done.close()
+        with pytest.raises(OSError, match="not published") as failure:
+            fs.close()
+        assert failure.value.errno == errno.ECANCELED
+        assert len(getattr(failure.value, "__notes__", [])) == 1
+        assert list(server.objects) == ["c"]
+        assert not server.uploads
+        fs.close()
+
+    @pytest.mark.rule("CLOSE-18")
+    @pytest.mark.stores("s3")
+    def test_leaving_the_file_system_by_an_exception(self, server: ScriptedS3):
+
+        def leave() -> None:
+            with connect(server) as fs:
+                out = fs.create("/a")
+                out.write(b"data")
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError) as failure:
+            leave()
+        assert "not published" in str(getattr(failure.value, "__notes__", ""))
+        assert server.objects == {}
+
+    def test_text(self, server: ScriptedS3):
+        """An exception in the block of a text stream publishes nothing either."""
+        conf = {**server.conf, **QUICK}
+
+        def leave() -> None:
+            with hflush.open(f"{ROOT}a", "wt", conf=conf) as out:
+                out.write("text")
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            leave()
+        assert server.objects == {}
+        with hflush.open(f"{ROOT}a", "w", encoding="utf-16", conf=conf) as out:
+            out.write("té")
+        assert server.objects["a"].data == "té".encode("utf-16")
+        with hflush.open(f"{ROOT}a", encoding="utf-16", conf=conf) as text:
+            assert text.read() == "té"
+
+    @pytest.mark.rule("OBJ-11", "STATS-7", "HFLUSH-1")
+    @pytest.mark.stores("s3")
+    def test_downgraded_syncs(self, server: ScriptedS3):
+        for key in ("fs.s3a.downgrade.syncable.exceptions", "hflush.syncable.downgrade"):
+            fs = connect(server, **{key: True})
+            out = fs.create("/a")
+            with pytest.warns(RuntimeWarning, match="does nothing on s3"):
+                out.hsync()
+            out.hflush()
+            assert not out.has_capability("hsync")
+            counters = out.io_statistics().counters
+            assert (counters["op_hflush"], counters["op_hsync"]) == (1, 1)
+            out.close()
+            with pytest.raises(hflush.StreamClosedError):
+                out.hsync()
+
+    def test_progress(self, fs: S3FileSystem):
+        calls: list[int] = []
+        out = fs.create_file("/a").progress(lambda: calls.append(1)).build()
+        with out:
+            out.write(b"data")
+            with pytest.raises(io.UnsupportedOperation):
+                out.hsync()
+        assert calls
+
+    def test_disk_buffers(self, server: ScriptedS3, tmp_path: Any):
+        directory = tmp_path / "made"
+        fs = connect(
+            server, fs_s3a_fast_upload_buffer="disk", fs_s3a_buffer_dir=f"{directory},/other"
+        )
+        write(fs, "/a", DATA)
+        assert server.objects["a"].data == DATA
+        assert list(directory.iterdir()) == []
+
+
+def refuses_conditions(status: int) -> Fault:
+    """Answer requests that have conditions so."""
+
+    def refuse(exchange: Exchange) -> None:
+        head = exchange.request.head
+        if head.get("if-none-match") or head.get("if-match"):
+            exchange.read_request()
+            exchange.send(make_answer(status))
+        else:
+            exchange.send(exchange.execute())
+
+    return refuse
+
+
+def honours(**rules: bool) -> Any:
+    """A fault for the conditional requests that a store ignores or refuses."""
+
+    def ignore(exchange: Exchange) -> None:
+        head = exchange.request.head
+        kept = [(n, v) for n, v in head.headers if n.lower() not in ("if-none-match", "if-match")]
+        if len(kept) == len(head.headers):
+            exchange.send(exchange.execute())
+            return
+        exchange.read_request()
+        there = exchange.front.objects.get(exchange.request.key)  # type: ignore[attr-defined]
+        exchange.front.objects.pop(exchange.request.key, None)  # type: ignore[attr-defined]
+        if head.get("if-match") and there is not None:
+            etag = head.get("if-match")
+            there.etag = etag
+            exchange.front.objects[exchange.request.key] = there  # type: ignore[attr-defined]
+        exchange.send(exchange.execute())
+
+    return ignore
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_conditional, "_known", {})
+
+
+class TestConditions:
+    """Conditional writes are tried out, not assumed."""
+
+    NAME = "fs.option.create.conditional.overwrite"
+
+    @pytest.mark.rule("BUILDER-16", "ATOM-1")
+    @pytest.mark.stores("s3")
+    def test_a_store_that_checks(self, server: ScriptedS3, fs: S3FileSystem):
+        assert not fs.has_path_capability("/a", self.NAME)
+        out = fs.create("/d/a", overwrite=False)
+        assert fs.has_path_capability("/a", self.NAME)
+        assert fs.has_path_capability("/a", f"{self.NAME}.etag")
+        assert out.has_capability(self.NAME)
+        probes = {request.key for request in server.log if ".hflush-probe-" in request.key}
+        assert len(probes) == 1
+        assert all(key.startswith("d/.hflush-probe-") for key in probes)
+        assert not server.objects
+        assert not server.uploads
+        server.put("d/a", b"theirs")
+        with pytest.raises(FileExistsError):
+            out.close()
+        assert server.objects["d/a"].data == b"theirs"
+        asked(server)
+        with pytest.raises(FileExistsError):
+            fs.create("/d/a", overwrite=False)
+        assert asked(server) == ["HeadObject"]
+        assert fs.contract_options["conditional-create"] is True
+
+    @pytest.mark.rule("BUILDER-15", "CREATE-2")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("operation", ["PutObject", "CompleteMultipartUpload"])
+    def test_a_store_that_ignores_them(self, server: ScriptedS3, operation: str):
+        """radosgw does so of one operation, rclone of the other: then we look, twice."""
+        server.fail(operation, honours(), times=None)
+        fs = connect(server)
+        out = fs.create("/a", overwrite=False)
+        assert not out.has_capability(self.NAME)
+        assert not fs.has_path_capability("/a", self.NAME)
+        out.write(b"mine")
+        server.put("a", b"theirs")
+        with pytest.raises(FileExistsError):
+            out.close()
+        assert server.objects["a"].data == b"theirs"
+        assert cast("Any", out).outcome == "aborted"
+        for wish in ("opt", "must"):
+            for name, value in ((self.NAME, True), (f"{self.NAME}.etag", "e")):
+                builder = getattr(fs.create_file("/a"), wish)(name, value)
+                with pytest.raises(ValueError, match="does not check"):
+                    builder.build()
+        assert fs.contract_options["conditional-create"] is False
+        assert list(server.objects) == ["a"]
+        assert not server.uploads
+
+    @pytest.mark.rule("ATOM-1", "FAIL-1")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("is_taken", [True, False])
+    def test_a_store_that_checks_small_ones(self, server: ScriptedS3, is_taken: bool):
+        """Who comes between our look and our one request has won, unless parts are refused."""
+        ignored = honours() if is_taken else refuses_conditions(501)
+        server.fail("CompleteMultipartUpload", ignored, times=None)
+        fs = connect(server)
+        out = fs.create("/a", overwrite=False)
+        assert not out.has_capability(self.NAME)
+        out.write(b"mine")
+
+        def be_late(exchange: Exchange) -> None:
+            exchange.read_request()
+            server.put("a", b"theirs")
+            exchange.send(exchange.execute())
+
+        server.fail("PutObject", be_late)
+        if is_taken:
+            with pytest.raises(FileExistsError):
+                out.close()
+        else:
+            out.close()
+        assert server.objects["a"].data == (b"theirs" if is_taken else b"mine")
+        write(fs, "/large", DATA, overwrite=False)
+        assert server.objects["large"].data == DATA
+
+    @pytest.mark.parametrize("status", [400, 403, 501])
+    def test_a_store_that_refuses_them(self, server: ScriptedS3, status: int):
+        server.fail("PutObject", refuses_conditions(status), times=None)
+        with connect(server) as fs:
+            write(fs, "/a", overwrite=False)
+            assert not fs.has_path_capability("/a", self.NAME)
+            write(fs, "/b", overwrite=False)
+        assert sorted(server.objects) == ["a", "b"]
+
+    def test_a_directory_that_refuses(self, server: ScriptedS3, fs: S3FileSystem):
+        """Says nothing of others."""
+        server.fail("PutObject", answer(403, "AccessDenied"))
+        fs.create("/a", overwrite=False).abort()
+        assert not fs.has_path_capability("/a", self.NAME)
+        assert "PutObject" in asked(server)
+        fs.create("/b", overwrite=False).abort()
+        assert fs.has_path_capability("/a", self.NAME)
+
+    def test_trouble_is_no_answer(self, server: ScriptedS3, fs: S3FileSystem):
+        """What failed on the way is tried again the next time."""
+        server.fail("PutObject", answer(500, "InternalError"), times=None)
+        with pytest.raises(OSError, match="InternalError"):
+            fs.create("/a", overwrite=False)
+        server.heal()
+        write(fs, "/a", overwrite=False)
+        assert fs.has_path_capability("/a", self.NAME)
+
+    @pytest.mark.rule("BUILDER-15")
+    @pytest.mark.stores("s3")
+    def test_switched_off(self, server: ScriptedS3):
+        fs = connect(server, fs_s3a_create_conditional_enabled=False)
+        for wish in ("opt", "must"):
+            builder = getattr(fs.create_file("/a"), wish)(self.NAME, True)
+            with pytest.raises(ValueError, match=r"switched off by fs\.s3a\.create\.conditional"):
+                builder.build()
+        write(fs, "/a", overwrite=False)
+        assert "HeadObject" in asked(server)
+        with pytest.raises(FileExistsError):
+            fs.create("/a", overwrite=False)
+
+    def test_switched_on(self, server: ScriptedS3):
+        """Without a trial; with the performance option, without a look."""
+        fs = connect(server, fs_s3a_create_conditional_enabled=True, fs_s3a_create_performance=True)
+        write(fs, "/a", overwrite=False)
+        assert asked(server) == ["PutObject"]
+        with pytest.raises(FileExistsError) as refusal:
+            write(fs, "/a", b"more", overwrite=False)
+        assert refusal.value.filename == "/a"
+        assert asked(server) == ["PutObject"]
+        assert server.objects["a"].data == b"data"
+
+    @pytest.mark.rule("BUILDER-16")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("data", [b"", b"new", DATA], ids=["empty", "small", "large"])
+    def test_etags(self, server: ScriptedS3, fs: S3FileSystem, data: bytes):
+        server.put("a", b"old")
+        etag = fs.get_file_status("/a").etag
+        assert etag
+        out = write(fs, "/a", data, if_match=f'"{etag}"')
+        assert server.objects["a"].data == data
+        assert out.has_capability(f"{self.NAME}.etag")
+        late = fs.create("/a", if_match=etag)
+        late.write(data + b"late")
+        with pytest.raises(hflush.PreconditionFailedError):
+            late.close()
+        assert server.objects["a"].data == data
+        assert not server.uploads
+        for wrong in ("", '""', 'a"b', "a\nb", 7):
+            with pytest.raises((ValueError, TypeError), match="etag"):
+                fs.create("/a", if_match=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="cannot be absent"):
+            fs.create("/a", overwrite=False, if_match=etag)
+
+
+class TestPending:
+    """Publications that are handed over."""
+
+    def pending(self, fs: S3FileSystem, data: bytes = DATA, **options: Any) -> PendingCommit:
+        out = fs.create_pending("/d/a", **options)
+        assert out.has_capability("fs.s3a.capability.magic.output.stream")
+        assert out.pending_commit is None
+        out.write(data)
+        out.close()
+        assert out.outcome == "pending"
+        commit = out.pending_commit
+        assert commit is not None
+        return commit
+
+    def test_one_that_is_completed_meanwhile(self, server: ScriptedS3, fs: S3FileSystem):
+        """Between the look at the key and the look at the upload: it is found by a third."""
+        commit = self.pending(fs)
+
+        def be_late(exchange: Exchange) -> None:
+            server.heal()
+            connect(server).complete_pending(commit)
+            exchange.send(exchange.execute())
+
+        server.fail("CompleteMultipartUpload", answer(500, "InternalError"), times=None)
+        server.fail("ListParts", be_late)
+        assert fs.complete_pending(commit) == server.objects["d/a"].etag.strip('"')
+
+    @pytest.mark.parametrize("answers", [True, False])
+    def test_an_answer_without_an_etag(self, server: ScriptedS3, fs: S3FileSystem, answers: bool):
+        """Radosgw leaves it empty: the object has it; published it is in any case."""
+        commit = self.pending(fs)
+
+        def leave_it_out(exchange: Exchange) -> None:
+            exchange.execute()
+            document = (
+                b"<CompleteMultipartUploadResult><ETag></ETag></CompleteMultipartUploadResult>"
+            )
+            exchange.send(make_answer(200, document, content_type="application/xml"))
+
+        server.fail("CompleteMultipartUpload", leave_it_out)
+        if not answers:
+            server.fail("HeadObject", answer(403, "AccessDenied"), times=None)
+        etag = fs.complete_pending(commit)
+        assert etag == (server.objects["d/a"].etag.strip('"') if answers else "")
+        assert not server.uploads
+
+    @pytest.mark.parametrize("data", [b"", b"small", DATA], ids=["empty", "small", "large"])
+    def test_another_process_completes(self, server: ScriptedS3, fs: S3FileSystem, data: bytes):
+        commit = self.pending(fs, data)
+        assert server.objects == {}
+        assert SECRET.encode() not in commit.to_bytes()
+        program = """
+            import sys, hflush
+            from hflush.s3 import PendingCommit
+            fs = hflush.FileSystem.get(sys.argv[1], eval(sys.argv[2]))
+            commit = PendingCommit.from_bytes(sys.stdin.buffer.read())
+            print(fs.complete_pending(commit))
+        """
+        run = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), ROOT, repr(server.conf)],
+            input=commit.to_bytes(),
+            capture_output=True,
+            check=True,
+        )
+        stored = server.objects["d/a"]
+        assert stored.data == data
+        assert run.stdout.decode().strip() == stored.etag.strip('"')
+        assert not server.uploads
+        # Doing it again does no harm.
+        assert fs.complete_pending(commit) == stored.etag.strip('"')
+        assert server.objects["d/a"] is stored
+
+    @pytest.mark.parametrize("data", [b"", DATA], ids=["empty", "large"])
+    def test_aborted(self, server: ScriptedS3, fs: S3FileSystem, data: bytes):
+        commit = self.pending(fs, data)
+        assert fs.abort_pending(commit) is True
+        assert not server.uploads
+        assert fs.abort_pending(commit) is False
+        with pytest.raises(FileNotFoundError, match="no such upload"):
+            fs.complete_pending(commit)
+        assert server.objects == {}
+
+    def test_nobody_else_ends_it(self, server: ScriptedS3):
+        """Neither its stream's end nor its file system's."""
+        fs = connect(server)
+        commit = self.pending(fs)
+        fs.close()
+        del fs
+        assert len(server.uploads) == 1
+        connect(server).complete_pending(commit)
+        assert server.objects["d/a"].data == DATA
+
+    @pytest.mark.rule("OBJ-10", "FAIL-10")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("repeated", [False, True])
+    def test_an_answer_that_is_lost(self, repeated: bool):
+        with ScriptedS3(Rules(repeated_complete=repeated)) as server, connect(server) as fs:
+            commit = self.pending(fs)
+            server.fail("CompleteMultipartUpload", lose_answer)
+            assert fs.complete_pending(commit) == server.objects["d/a"].etag.strip('"')
+            assert server.objects["d/a"].data == DATA
+
+    @pytest.mark.parametrize("takes_empty_parts", [True, False])
+    def test_an_empty_object(self, server: ScriptedS3, fs: S3FileSystem, takes_empty_parts: bool):
+        """radosgw takes no upload of an empty part; what else the object has is kept elsewhere."""
+        with fs.create_pending("/a", content_type="text/plain") as out:
+            pass
+        commit = out.pending_commit
+        assert commit == out.pending_commit
+        assert commit is not None
+        if not takes_empty_parts:
+            server.fail("CompleteMultipartUpload", answer(400, "InvalidPart"), times=None)
+        etag = fs.complete_pending(commit)
+        assert server.objects["a"].data == b""
+        assert etag == server.objects["a"].etag.strip('"')
+        assert not server.uploads
+        assert fs.complete_pending(commit) == etag
+        if takes_empty_parts:
+            assert server.objects["a"].headers["content-type"] == "text/plain"
+
+    @pytest.mark.parametrize("times", [1, 3])
+    def test_errors_of_the_server(self, server: ScriptedS3, fs: S3FileSystem, times: int):
+        """Not executed: the upload is there, so it is asked for again."""
+        commit = self.pending(fs)
+        server.fail("CompleteMultipartUpload", answer(500, "InternalError"), times=times)
+        fs.complete_pending(commit)
+        assert server.objects["d/a"].data == DATA
+
+    def test_a_server_that_never_does_it(self, server: ScriptedS3, fs: S3FileSystem):
+        commit = self.pending(fs)
+        server.fail("CompleteMultipartUpload", answer(500, "InternalError"), times=None)
+        with pytest.raises(OSError, match="InternalError"):
+            fs.complete_pending(commit)
+        assert server.objects == {}
+        assert len(server.uploads) == 1
+        server.heal()
+        fs.complete_pending(commit)
+
+    def test_what_cannot_be_told(self, server: ScriptedS3, fs: S3FileSystem):
+        """Lost, and then replaced by somebody: never success."""
+        commit = self.pending(fs)
+
+        def replace(exchange: Exchange) -> None:
+            exchange.execute()
+            server.put("d/a", b"theirs")
+            exchange.reset()
+
+        server.fail("CompleteMultipartUpload", replace)
+        with pytest.raises(OSError, match="outcome is unknown"):
+            fs.complete_pending(commit)
+        assert server.objects["d/a"].data == b"theirs"
+
+    def test_a_condition(self, server: ScriptedS3, fs: S3FileSystem):
+        commit = self.pending(fs, overwrite=False)
+        assert commit.if_absent
+        server.put("d/a", b"theirs")
+        with pytest.raises(FileExistsError):
+            fs.complete_pending(commit)
+        assert server.objects["d/a"].data == b"theirs"
+        assert len(server.uploads) == 1
+        del server.objects["d/a"]
+        fs.complete_pending(commit)
+        fs.complete_pending(commit)  # its own object is no obstacle
+
+    def test_a_condition_that_the_store_ignores(self, server: ScriptedS3):
+        """Whoever completes it looks."""
+        server.fail("CompleteMultipartUpload", honours(), times=None)
+        fs = connect(server)
+        commit = self.pending(fs, overwrite=False)
+        assert commit.if_absent
+        server.put("d/a", b"theirs")
+        with pytest.raises(FileExistsError):
+            fs.complete_pending(commit)
+        assert server.objects["d/a"].data == b"theirs"
+        assert len(server.uploads) == 1
+        del server.objects["d/a"]
+        etag = fs.complete_pending(commit)
+        assert fs.complete_pending(commit) == etag
+        assert server.objects["d/a"].data == DATA
+
+    def test_those_of_others(self, server: ScriptedS3, fs: S3FileSystem):
+        commit = self.pending(fs)
+        with pytest.raises(ValueError, match="wrong file system"):
+            hflush.FileSystem.new_instance("s3://other/", server.conf).complete_pending(commit)
+        with pytest.raises(TypeError, match="PendingCommit"):
+            fs.complete_pending(commit.to_bytes())  # type: ignore[arg-type]
+
+    def test_a_failed_stream_has_none(self, server: ScriptedS3, fs: S3FileSystem):
+        server.fail("UploadPart", answer(403, "AccessDenied"), times=None)
+        out = fs.create_pending("/a")
+
+        def finish() -> None:
+            out.write(DATA)
+            out.close()
+
+        with pytest.raises(PermissionError):
+            finish()
+        out.close()
+        assert out.pending_commit is None
+        assert out.outcome == "failed"
+        assert not server.uploads
+
+
+class TestReading:
+    @pytest.mark.rule("READ-19")
+    @pytest.mark.stores("s3")
+    def test_a_status_saves_the_look(self, server: ScriptedS3, fs: S3FileSystem):
+        server.put("d/a", b"data")
+        (status,) = fs.list_status("/d")
+        asked(server)
+        with fs.open_file("/d/a").with_file_status(status).build().result() as reader:
+            assert reader.read() == b"data"
+        assert asked(server) == ["GetObject"]
+        server.put("d/a", b"more")
+        with (
+            fs.open_file("/d/a").with_file_status(status).build().result() as reader,
+            pytest.raises(hflush.PreconditionFailedError),
+        ):
+            reader.read()
+
+    @pytest.mark.parametrize("policy", ["random", "sequential", "nonsense, whole-file", "adaptive"])
+    def test_policies(self, server: ScriptedS3, fs: S3FileSystem, policy: str):
+        server.put("a", DATA)
+        with fs.open("/a", read_policy=policy) as reader:
+            assert reader.pread(7, 5) == DATA[7:12]
+            assert reader.read(100) == DATA[:100]
+            assert reader.etag == server.objects["a"].etag.strip('"')  # type: ignore[attr-defined]
+
+    def test_an_empty_object(self, server: ScriptedS3, fs: S3FileSystem):
+        server.put("a", b"")
+        with fs.open("/a") as reader:
+            assert reader.read() == b""
+
+    def test_no_descriptor(self, server: ScriptedS3, fs: S3FileSystem):
+        server.put("a", b"x")
+        with fs.open("/a") as reader, pytest.raises(io.UnsupportedOperation):
+            reader.fileno()
+
+
+class TestNames:
+    def test_keys_that_are_no_paths(self, server: ScriptedS3, fs: S3FileSystem):
+        """Nothing shows them under the path of something else, and deleting removes them."""
+        for key in ("d//x", "d/./x", "d/../x", "d/a", "d/b/", "d/c:d"):
+            server.put(key, b"x")
+        assert sorted(status.name for status in fs.list_status("/d")) == ["a", "b", "c:d"]
+        assert [s.name for s in fs.list_files("/d", recursive=True)] == ["a", "c:d"]
+        assert fs.delete("/d", recursive=True)
+        assert server.objects == {}
+
+    def test_control_characters(self, server: ScriptedS3, fs: S3FileSystem):
+        """XML cannot name them: they are listed as URLs, and deleted one by one."""
+        server.put("d/a\x01b", b"x")
+        server.put("d/plain", b"x")
+        server.put("d/other", b"x")
+        assert sorted(s.name for s in fs.list_status("/d")) == ["a\x01b", "other", "plain"]
+        assert fs.delete("/d", recursive=True)
+        assert asked(server).count("DeleteObject") == 1
+        assert server.objects == {}
+
+    @pytest.mark.rule("STATUS-16")
+    @pytest.mark.stores("s3")
+    def test_content_summary(self, server: ScriptedS3, fs: S3FileSystem):
+        for key in ("t/a", "t/a-b/x", "t/a/x", "t/a/y/z", "t/b/", "t/c/d/e/f", "other"):
+            server.put(key, b"123")
+        found = fs.get_content_summary("/t")
+        assert (found.length, found.file_count, found.directory_count) == (15, 5, 8)
+        assert fs.get_content_summary("/other").file_count == 1
+
+    @pytest.mark.rule("DELETE-12")
+    @pytest.mark.stores("s3")
+    def test_bulk_delete(self, server: ScriptedS3, fs: S3FileSystem):
+        for number in range(30):
+            server.put(f"d/{number}", b"x")
+        server.put("d/full/x", b"x")
+        server.put("d/empty/", b"")
+        with fs.bulk_delete("/d") as bulk:
+            assert bulk.page_size == 1000
+            given = [f"/d/{number}" for number in range(30)]
+            failed = bulk.delete([*given, *given, f"{ROOT}d/full", "/d/empty", "/d/missing"])
+            assert [(path, error.errno) for path, error in failed] == [
+                (f"{ROOT}d/full", errno.ENOTEMPTY)
+            ]
+            with pytest.raises(ValueError, match="not below"):
+                bulk.delete(["/d/full/x", "/other"])
+            assert bulk.delete([]) == []
+        assert sorted(server.objects) == ["d/full/x"]
+        assert asked(server).count("DeleteObjects") == 1
+
+    @pytest.mark.rule("DELETE-11")
+    @pytest.mark.stores("s3")
+    def test_what_is_not_deleted(self, server: ScriptedS3, fs: S3FileSystem):
+        for name in "abc":
+            server.put(f"d/{name}", b"x")
+        body = (
+            "<DeleteResult><Error><Key>d/a</Key><Code>AccessDenied</Code><Message>no</Message>"
+            "</Error><Error><Key>d/b</Key><Code>InvalidArgument</Code><Message>oh</Message></Error>"
+            "</DeleteResult>"
+        )
+        server.fail("DeleteObjects", answer(200, body=body))
+        with pytest.raises(PermissionError, match="AccessDenied: no") as failure:
+            fs.delete("/d", recursive=True)
+        assert failure.value.filename == "/d/a"
+        assert "InvalidArgument" in str(getattr(failure.value, "__notes__", ""))
+
+    def test_what_is_not_deleted_at_once(self, server: ScriptedS3, fs: S3FileSystem):
+        """Trouble in the store with one object: that is asked for again, and nothing else."""
+        for name in "abc":
+            server.put(f"d/{name}", b"x")
+        body = (
+            "<DeleteResult><Error><Key>d/b</Key><Code>InternalError</Code></Error>"
+            "<Error><Key/><Code>InternalError</Code></Error></DeleteResult>"
+        )
+        server.fail("DeleteObjects", answer(200, body=body))
+        with pytest.raises(OSError, match="InternalError"):  # of an object without a name
+            fs.delete("/d", recursive=True)
+        assert sorted(server.objects) == ["d/a", "d/c"]
+        assert [request.key for request in server.log if request.operation == "DeleteObject"] == [
+            "d/b"
+        ]
+
+    def test_bulk_delete_makes_no_directories(self, server: ScriptedS3, fs: S3FileSystem):
+        server.put("d/a", b"x")
+        assert fs.bulk_delete("/").delete(["/d/a", "/nowhere/a", "/nowhere/b"]) == []
+        assert list(server.objects) == ["d/"]
+
+    def test_empty_pages(self, server: ScriptedS3, fs: S3FileSystem):
+        """Are no ends of listings."""
+        server.put("d/a", b"x")
+        body = (
+            "<ListBucketResult><IsTruncated>true</IsTruncated>"
+            "<NextContinuationToken>d/</NextContinuationToken></ListBucketResult>"
+        )
+        looks = {
+            "is_directory": lambda: fs.is_directory("/d"),
+            "list": lambda: [status.name for status in fs.list_status("/d")] == ["a"],
+            "files": lambda: len(list(fs.list_files("/d", recursive=True))) == 1,
+        }
+        for name, look in looks.items():
+            server.fail("ListObjectsV2", answer(200, body=body))
+            assert look(), name
+        server.fail("ListObjectsV2", answer(200, body=body))
+        with pytest.raises(FileNotFoundError):
+            fs.list_status("/nowhere")
+        server.fail("ListObjectsV2", answer(200, body=body))
+        with pytest.raises(OSError, match="not empty"):
+            fs.delete("/d")
+        assert list(server.objects) == ["d/a"]
+
+    @pytest.mark.rule("FAIL-1")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("status", [400, 403])
+    def test_a_refusal_without_a_reason(self, server: ScriptedS3, fs: S3FileSystem, status: int):
+        """HEAD has no error document: another request lets the store say what it is."""
+        server.put("a", b"x")
+        server.fail("HeadObject", answer(status))
+        assert fs.get_file_status("/a").length == 1
+        assert asked(server) == ["HeadObject", "ListObjectsV2", "HeadObject"]
+        server.fail("HeadObject", answer(status), times=None)
+        server.fail("ListObjectsV2", answer(400, "ExpiredToken"), times=None)
+        with pytest.raises(PermissionError, match="ExpiredToken"):
+            fs.get_file_status("/a")
+        assert asked(server) == ["HeadObject", "ListObjectsV2"]
+        server.heal()
+        server.fail("HeadObject", answer(status), times=None)
+        with pytest.raises(OSError, match=f"HeadObject.*{status}"):
+            fs.get_file_status("/a")
+
+    def test_one_by_one(self, server: ScriptedS3):
+        fs = connect(server, fs_s3a_multiobjectdelete_enable=False)
+        for name in "abc":
+            server.put(f"d/{name}", b"x")
+        fs.delete("/d", recursive=True)
+        assert asked(server).count("DeleteObject") == 3
+
+    @pytest.mark.parametrize("operation", ["mkdirs", "delete"])
+    def test_performance_flags(self, server: ScriptedS3, operation: str):
+        fs = connect(server, fs_s3a_performance_flags="mkdir,delete")
+        if operation == "mkdirs":
+            fs.mkdirs("/a/b/c")
+            assert asked(server) == ["ListObjectsV2", "PutObject"]
+        else:
+            server.put("d/a", b"x")
+            fs.delete("/d/a")
+            assert asked(server) == ["HeadObject", "DeleteObject"]
+
+    def test_a_bucket_that_is_missing(self, server: ScriptedS3):
+        fs = hflush.FileSystem.new_instance("s3://nowhere/", {**server.conf, **QUICK})
+        assert not fs.exists("/")
+        with pytest.raises(FileNotFoundError, match="NoSuchBucket"):
+            fs.list_status("/")
+
+    def test_answers_that_make_no_sense(self, server: ScriptedS3, fs: S3FileSystem):
+        """They are failures, and never taken for an empty directory."""
+        for body in (
+            "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+            "<ListBucketResult><Contents/></ListBucketResult>",
+        ):
+            server.fail("ListObjectsV2", answer(200, body=body))
+            with pytest.raises(OSError, match="ListObjectsV2"):
+                fs.list_status("/")
+
+    def test_pages_in_a_circle(self, server: ScriptedS3, fs: S3FileSystem):
+        body = (
+            "<ListBucketResult><IsTruncated>true</IsTruncated>"
+            "<NextContinuationToken>t</NextContinuationToken></ListBucketResult>"
+        )
+        server.fail("ListObjectsV2", answer(200, body=body), times=None)
+        with pytest.raises(OSError, match="circles"):
+            fs.list_status("/")
+
+    @pytest.mark.rule("CAP-14", "STATUS-17")
+    @pytest.mark.stores("s3")
+    def test_checksums(self, server: ScriptedS3, fs: S3FileSystem):
+        server.put("a", b"123456789")
+        etag = server.objects["a"].etag.strip('"')
+        assert fs.get_file_checksum("/a") == hflush.FileChecksum("ETAG", etag.encode())
+        server.fail(
+            "HeadObject",
+            answer(200, body="", x_amz_checksum_crc32c="4waSgw==", content_length="9"),
+        )
+        found = fs.get_file_checksum("/a")
+        assert found == hflush.FileChecksum("COMPOSITE-CRC32C", bytes.fromhex("e3069283"))
+        with pytest.raises(FileNotFoundError):
+            fs.get_file_checksum("/b")
+
+
+class TestUploads:
+    @pytest.mark.rule("OBJ-8")
+    @pytest.mark.stores("s3")
+    def test_listing_and_aborting(
+        self, server: ScriptedS3, fs: S3FileSystem, capfd: pytest.CaptureFixture[str]
+    ):
+        with fs.create_multipart_uploader("/") as uploader:
+            for path in ("/d/a", "/d/b", "/dd"):
+                uploader.start_upload(path)
+        found = fs.list_multipart_uploads("/d")
+        assert sorted(upload.path for upload in found) == [f"{ROOT}d/a", f"{ROOT}d/b"]
+        assert all(upload.upload_id in server.uploads for upload in found)
+        assert all(upload.age > 0 for upload in found)
+        assert fs.abort_multipart_uploads("/d", older_than=1e12) == 0
+        assert self.command(server, "uploads", f"{ROOT}d") == 0
+        assert capfd.readouterr().out.count(f" {ROOT}d/") == 2
+        assert self.command(server, "uploads", "--abort", f"{ROOT}d") == 1
+        assert "--older-than" in capfd.readouterr().err
+        assert self.command(server, "uploads", "--abort", "--older-than", "1d", f"{ROOT}d") == 0
+        assert capfd.readouterr().out == "2 aborted\n"
+        assert [upload.key for upload in server.uploads.values()] == ["dd"]
+        assert fs.abort_multipart_uploads("/") == 1
+
+    @staticmethod
+    def command(server: ScriptedS3, *arguments: str) -> int:
+        settings = [f"-D{key}={value}" for key, value in server.conf.items()]
+        return cli.main([*settings, *arguments])
+
+    @pytest.mark.parametrize("lists", [True, False])
+    def test_a_store_that_completes_again(self, server: ScriptedS3, fs: S3FileSystem, lists: bool):
+        """The upload is looked for first, where that is permitted."""
+        server.rules.repeated_complete = True
+        uploader = fs.create_multipart_uploader("/")
+        upload = uploader.start_upload("/a")
+        parts = {1: uploader.put_part(upload, "/a", 1, True, b"data")}
+        uploader.complete(upload, "/a", parts)
+        if lists:
+            with pytest.raises(FileNotFoundError):
+                uploader.complete(upload, "/a", parts)
+        else:
+            server.fail("ListParts", answer(403, "AccessDenied"), times=None)
+            uploader.complete(upload, "/a", parts)
+        assert server.objects["a"].data == b"data"
+
+    def test_parts_that_may_not_be_listed(self, server: ScriptedS3, fs: S3FileSystem):
+        """That is another permission than to drop them."""
+        uploader = fs.create_multipart_uploader("/")
+        upload = uploader.start_upload("/a")
+        server.fail("ListParts", answer(403, "AccessDenied"), times=None)
+        uploader.abort(upload, "/a")
+        assert not server.uploads
+        with pytest.raises(FileNotFoundError):
+            uploader.abort(upload, "/a")
+
+    def test_an_age_that_is_none(self, fs: S3FileSystem):
+        for age in (-1.0, float("nan")):
+            with pytest.raises(ValueError, match="older_than"):
+                fs.abort_multipart_uploads("/", age)
+
+    def test_one_that_cannot_be_aborted(self, server: ScriptedS3, fs: S3FileSystem):
+        uploader = fs.create_multipart_uploader("/")
+        uploader.start_upload("/a")
+        uploader.start_upload("/b")
+        server.fail("AbortMultipartUpload", answer(403, "AccessDenied"))
+        with pytest.raises(PermissionError):
+            fs.abort_multipart_uploads("/")
+        assert len(server.uploads) == 1
+
+    @pytest.mark.parametrize("checksums", [True, False])
+    def test_parts(self, checksums: bool):
+        """With CRC32C where the store knows it, else with MD5: always with something."""
+        with ScriptedS3(Rules(checksums=checksums)) as server, connect(server) as fs:
+            uploader = fs.create_multipart_uploader("/d")
+            upload = uploader.start_upload("/d/a")
+            parts = {
+                7: uploader.put_part(upload, "/d/a", 7, True, io.BytesIO(b"tail")),
+                2: uploader.put_part(upload, "/d/a", 2, False, memoryview(DATA[:PART])),
+            }
+            puts = [call for call in server.log if call.operation == "UploadPart"]
+            header = "x-amz-checksum-crc32c" if checksums else "content-md5"
+            assert all(call.head.get(header) for call in puts)
+            uploader.complete(upload, "/d/a", parts)
+            assert server.objects["d/a"].data == DATA[:PART] + b"tail"
+            with pytest.raises(FileNotFoundError):
+                uploader.complete(upload, "/d/a", parts)
+
+    @pytest.mark.rule("MPU-4")
+    @pytest.mark.stores("s3")
+    def test_an_empty_part(self, server: ScriptedS3, fs: S3FileSystem):
+        uploader = fs.create_multipart_uploader("/")
+        upload = uploader.start_upload("/a")
+        parts = {1: uploader.put_part(upload, "/a", 1, True, b"")}
+        uploader.complete(upload, "/a", parts)
+        assert server.objects["a"].data == b""
+        assert not server.uploads
+        for call in (
+            lambda: uploader.complete(upload, "/a", parts),
+            lambda: uploader.put_part(upload, "/a", 1, True, b""),
+            lambda: uploader.abort(upload, "/a"),
+        ):
+            with pytest.raises(FileNotFoundError):
+                call()
+
+
+class TestProcesses:
+    PROGRAM = """
+        import sys, hflush
+        fs = hflush.FileSystem.get(sys.argv[1], eval(sys.argv[2]))
+        out = fs.create("/a")
+        out.write(bytes(6 << 20))
+    """
+
+    @pytest.mark.rule("CLOSE-21")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del out", "raise SystemExit"])
+    def test_an_open_stream_at_exit(self, server: ScriptedS3, end: str):
+        """Nothing is published, the upload is ended, and somebody is told."""
+        program = textwrap.dedent(self.PROGRAM) + end
+        conf = repr({**server.conf, **QUICK})
+        run = subprocess.run(
+            [sys.executable, "-W", "always", "-c", program, ROOT, conf],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert run.returncode == 0
+        assert "ResourceWarning: never closed, not published" in run.stderr
+        assert server.objects == {}
+        assert not server.uploads
+
+    @pytest.mark.rule("CONC-12")
+    @pytest.mark.stores("s3")
+    def test_a_fork(self, server: ScriptedS3, fs: S3FileSystem):
+        """The child's copy of a stream does nothing; its file system connects for itself."""
+        out = fs.create("/a")
+        out.write(DATA)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    write(fs, "/child")
+                    assert fs.exists("/child")
+                    code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        out.close()
+        assert server.objects["a"].data == DATA
+        assert server.objects["child"].data == b"data"
+        assert asked(server).count("CompleteMultipartUpload") == 1

@@ -1,0 +1,442 @@
+"""Settings of S3: which keys are heard, what they come to, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import hflush
+import key_table
+import pytest
+import s3_keys
+from hflush.s3_settings import (
+    KEYS,
+    Endpoint,
+    Settings,
+    check_metadata,
+    copy_source_key,
+    customer_key_id,
+    is_secret,
+    storage_class,
+    user_header,
+)
+
+PYTHON = Path(__file__).resolve().parents[2] / "src" / "python" / "hflush"
+KEY = base64.b64encode(bytes(range(32))).decode()
+
+
+def settings(bucket: str = "b", environment: dict[str, str] | None = None, **conf: Any) -> Settings:
+    configuration = hflush.Configuration(load_defaults=False)
+    for name, value in conf.items():
+        configuration[name.replace("__", "-").replace("_", ".")] = value
+    return Settings.read(configuration, bucket, environment or {})
+
+
+class TestDefaults:
+    def test_every_default_of_the_table_is_valid(self):
+        """What the documentation says is what holds where nothing is set."""
+        read = settings()
+        assert read.part_size == 8 << 20
+        assert read.active_blocks == 4
+        assert read.buffering == "adaptive"
+        assert read.conditional == "auto"
+        assert not read.downgrades
+        assert read.performance == frozenset()
+        assert (read.native.retry_limit, read.native.retry_interval) == (7, 0.1)
+        assert (read.native.connect_timeout, read.native.stall_timeout) == (10.0, 60.0)
+        assert read.native.checksums
+        assert not read.native.content_md5
+        assert read.headers == read.sse_c == read.extra_headers == []
+
+    def test_defaults_are_those_of_the_core(self):
+        """A default is written down twice: here, where it is documented, and in the core."""
+        ours, core = settings().native, hflush._core.S3Settings()
+        for name in (
+            "payload_signing", "content_md5", "checksums", "expect_continue", "max_uploads",
+            "connect_timeout", "stall_timeout", "complete_timeout", "retry_limit",
+            "retry_interval", "retry_throttle_limit", "retry_throttle_interval", "retry_deadline",
+            "credentials_wait", "retry_5xx", "verify_peer", "max_connections", "idle_timeout",
+        ):  # fmt: skip
+            assert getattr(ours, name) == getattr(core, name), name
+
+
+class TestValues:
+    def test_hadoops_times_and_sizes(self):
+        read = settings(
+            fs_s3a_connection_timeout="5s",
+            fs_s3a_connection_establish_timeout="1500",
+            fs_s3a_retry_interval="2m",
+            fs_s3a_multipart_size="64M",
+        )
+        assert read.native.stall_timeout == 5.0
+        assert read.native.connect_timeout == 1.5
+        assert read.native.retry_interval == 120.0
+        assert read.part_size == 64 << 20
+
+    @pytest.mark.rule("OBJ-7")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("fs.s3a.multipart.size", "4M"),
+            ("fs.s3a.multipart.size", "6G"),
+            ("fs.s3a.fast.upload.buffer", "tape"),
+            ("fs.s3a.fast.upload.active.blocks", "0"),
+            ("fs.s3a.connection.timeout", "-1s"),
+            ("fs.s3a.connection.timeout", "soon"),
+            ("fs.s3a.connection.ssl.enabled", "perhaps"),
+            ("fs.s3a.path.style.access", "maybe"),
+            ("fs.s3a.create.conditional.enabled", "sometimes"),
+            ("fs.s3a.performance.flags", "create, fly"),
+            ("fs.s3a.create.checksum.algorithm", "MD4"),
+            ("fs.s3a.acl.default", "everybody"),
+            ("fs.s3a.proxy.port", "3128"),
+            ("hflush.s3.multipart.parts", "10001"),
+            ("hflush.s3.payload.signing", "now and then"),
+            ("fs.s3a.encryption.algorithm", "ROT13"),
+            ("fs.s3a.user.agent.prefix", "a\r\nHost: b"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, key: str, value: str):
+        """A value that is no value, or out of range, is refused by its key."""
+        configuration = hflush.Configuration(load_defaults=False)
+        configuration[key] = value
+        with pytest.raises(ValueError, match=re.escape(key)):
+            Settings.read(configuration, "b", {})
+
+    @pytest.mark.parametrize(
+        ("value", "buffering"),
+        [("disk", "disk"), ("array", "memory"), ("ByteBuffer", "memory"), ("adaptive", "adaptive")],
+    )
+    def test_buffers(self, value: str, buffering: str):
+        assert settings(fs_s3a_fast_upload_buffer=value).buffering == buffering
+
+    def test_performance(self):
+        assert settings(fs_s3a_create_performance=True).performance == {"create"}
+        assert settings(fs_s3a_performance_flags="Create, delete").performance == {
+            "create", "delete",
+        }  # fmt: skip
+        assert settings(fs_s3a_performance_flags="*").performance >= {"create", "delete", "mkdir"}
+
+    def test_pages_are_what_the_store_gives(self):
+        read = settings(fs_s3a_paging_maximum="5000", fs_s3a_bulk_delete_page_size="250")
+        assert (read.page, read.delete_page) == (1000, 250)
+        assert settings(fs_s3a_multiobjectdelete_enable=False).delete_page == 1
+
+
+class TestBuckets:
+    def test_the_buckets_own_keys_come_first(self):
+        configuration = hflush.Configuration(load_defaults=False)
+        configuration["fs.s3a.endpoint"] = "http://general:1"
+        configuration["fs.s3a.bucket.mine.endpoint"] = "http://own:2"
+        configuration["hflush.s3.bucket.mine.read.window"] = "1M"
+        configuration["fs.s3a.bucket.mine.multipart.size"] = "${size}"
+        configuration["size"] = "6M"
+        assert Settings.read(configuration, "mine", {}).endpoint == ("http", "own", 2)
+        assert Settings.read(configuration, "mine", {}).window == 1 << 20
+        assert Settings.read(configuration, "mine", {}).part_size == 6 << 20
+        assert Settings.read(configuration, "other", {}).endpoint == ("http", "general", 1)
+        assert Settings.read(configuration, "other", {}).window == 4 << 20
+
+    def test_a_bucket_whose_name_has_dots(self):
+        configuration = hflush.Configuration(load_defaults=False)
+        configuration["fs.s3a.bucket.a.b.c.endpoint"] = "own:2"
+        assert Settings.read(configuration, "a.b.c", {}).endpoint.host == "own"
+        assert Settings.read(configuration, "a.b", {}).endpoint.host == ""
+
+    def test_older_names(self):
+        configuration = hflush.Configuration(load_defaults=False)
+        configuration["fs.s3a.server-side-encryption-algorithm"] = "AES256"
+        assert Settings.read(configuration, "b", {}).headers == [
+            ("x-amz-server-side-encryption", "AES256")
+        ]
+        configuration["fs.s3a.bucket.b.server-side-encryption-algorithm"] = "SSE-KMS"
+        assert Settings.read(configuration, "b", {}).headers[0][1] == "aws:kms"
+
+    @pytest.mark.parametrize("bucket", ["", "-a", "a/b", "a b", "b?", "a:b", "x" * 256])
+    def test_what_is_no_bucket(self, bucket: str):
+        with pytest.raises(ValueError, match=r"bucket"):
+            settings(bucket)
+
+    def test_credentials_in_a_url_are_refused_unseen(self):
+        with pytest.raises(ValueError, match=r"fs\.s3a\.access\.key") as refusal:
+            settings("AK:SECRET@bucket")
+        assert "SECRET" not in str(refusal.value)
+
+
+class TestEndpoints:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("http://127.0.0.1:9000", ("http", "127.0.0.1", 9000)),
+            ("https://s3.example.com/", ("https", "s3.example.com", 0)),
+            ("minio:9000", ("https", "minio", 9000)),
+            ("http://[::1]:9000", ("http", "::1", 9000)),
+            ("s3.eu-west-1.amazonaws.com", ("https", "s3.eu-west-1.amazonaws.com", 0)),
+            ("s3.amazonaws.com", ("https", "", 0)),
+        ],
+    )
+    def test_forms(self, text: str, expected: tuple[str, str, int]):
+        assert settings(fs_s3a_endpoint=text).endpoint == expected
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "ftp://a",
+            "http://a/b",
+            "http://u:pass@a",
+            "http://a?b=pass",
+            "http://a:99999",
+            "http://",
+        ],
+    )
+    def test_what_is_no_server(self, text: str):
+        with pytest.raises(ValueError, match="endpoint of S3 must be") as refusal:
+            settings(fs_s3a_endpoint=text)
+        assert "pass" not in str(refusal.value)
+
+    def test_without_tls(self):
+        read = settings(fs_s3a_endpoint="minio:9000", fs_s3a_connection_ssl_enabled=False)
+        assert read.endpoint.scheme == read.native.scheme == "http"
+
+    def test_environment(self):
+        env = {"AWS_ENDPOINT_URL": "http://any:1", "AWS_ENDPOINT_URL_S3": "http://own:2"}
+        assert settings(environment=env).endpoint.host == "own"
+        assert settings(environment={"AWS_ENDPOINT_URL": "http://any:1"}).endpoint.host == "any"
+        assert settings(environment=env, fs_s3a_endpoint="http://said:3").endpoint.host == "said"
+        ignored = {**env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
+        assert settings(environment=ignored).endpoint.is_aws
+
+    def test_region(self):
+        """The configuration, an endpoint of AWS, the environment, a profile, the default."""
+        env = {"AWS_REGION": "eu-north-1", "AWS_DEFAULT_REGION": "eu-south-1"}
+        assert settings(environment=env).region == "eu-north-1"
+        assert settings(environment={"AWS_DEFAULT_REGION": "x-1"}).region == "x-1"
+        named = settings(environment=env, fs_s3a_endpoint="s3.us-west-2.amazonaws.com")
+        assert named.region == "us-west-2"
+        said = settings(environment=env, fs_s3a_endpoint_region="r-1")
+        assert said.connected_to("profile-1").region == "r-1"
+        assert settings().connected_to("profile-1").region == "profile-1"
+        assert settings().connected_to("").region == "us-east-1"
+
+    def test_the_host_of_aws_follows_the_region(self):
+        native = settings().connected_to("eu-central-1")
+        assert native.host == "s3.eu-central-1.amazonaws.com"
+        assert settings().connected_to("cn-north-1").host == "s3.cn-north-1.amazonaws.com.cn"
+
+    @pytest.mark.parametrize(
+        ("bucket", "endpoint", "style", "expected"),
+        [
+            ("b", "", "auto", False),
+            ("b.c", "", "auto", True),
+            ("b", "http://127.0.0.1:9000", "auto", True),
+            ("b", "http://127.0.0.1:9000", "false", False),
+            ("b", "", "true", True),
+        ],
+    )
+    def test_path_style(self, bucket: str, endpoint: str, style: str, expected: bool):
+        read = settings(bucket, fs_s3a_endpoint=endpoint, fs_s3a_path_style_access=style)
+        assert read.path_style is read.native.path_style is expected
+
+    def test_proxy(self):
+        conf = {
+            "fs_s3a_proxy_host": "proxy",
+            "fs_s3a_proxy_username": "u",
+            "fs_s3a_proxy_password": "p",
+        }
+        assert settings(**conf).native.proxy == "http://proxy:80"
+        assert settings(**conf, fs_s3a_proxy_port="3128").native.proxy == "http://proxy:3128"
+        assert settings(**conf, fs_s3a_proxy_ssl_enabled=True).native.proxy == "https://proxy:443"
+        assert settings(**conf).native.proxy_password == "p"
+
+    def test_authorities(self):
+        assert settings(environment={"AWS_CA_BUNDLE": "/ca"}).native.ca_file == "/ca"
+
+    def test_endpoint_is_a_value(self):
+        assert Endpoint("https", "", 0).is_aws
+        assert not Endpoint("https", "amazonaws.com.example.org", 0).is_aws
+        assert Endpoint("https", "s3.dualstack.eu-west-3.amazonaws.com", 0).region == "eu-west-3"
+
+
+class TestHeaders:
+    def test_encryption_by_the_store(self):
+        prefix = "x-amz-server-side-encryption"
+        read = settings(
+            fs_s3a_encryption_algorithm="sse-kms",
+            fs_s3a_encryption_key="arn:aws:kms:k",
+            fs_s3a_encryption_context="team=a, job=b",
+        )
+        headers = dict(read.headers)
+        assert headers[prefix] == "aws:kms"
+        assert headers[f"{prefix}-aws-kms-key-id"] == "arn:aws:kms:k"
+        context = base64.b64decode(headers[f"{prefix}-context"])
+        assert context == b'{"team": "a", "job": "b"}'
+        assert settings(fs_s3a_encryption_algorithm="DSSE-KMS").headers == [
+            (prefix, "aws:kms:dsse")
+        ]
+
+    def test_a_key_of_ours(self):
+        """SSE-C goes with every request, so not with the headers of an object."""
+        read = settings(fs_s3a_encryption_algorithm="SSE-C", fs_s3a_encryption_key=KEY)
+        assert read.headers == []
+        assert dict(read.sse_c)["x-amz-server-side-encryption-customer-key"] == KEY
+        assert customer_key_id(read.sse_c) == "tP/LI3N87DFaSk0aoqYgzg=="
+        assert [name for name, _ in copy_source_key(read.sse_c)] == [
+            "x-amz-copy-source-server-side-encryption-customer-algorithm",
+            "x-amz-copy-source-server-side-encryption-customer-key",
+            "x-amz-copy-source-server-side-encryption-customer-key-MD5",
+        ]
+
+    @pytest.mark.parametrize("key", ["", "short", KEY[:-4], "?" * 44])
+    def test_a_key_that_is_none_is_not_shown(self, key: str):
+        with pytest.raises(ValueError, match="32 bytes") as refusal:
+            settings(fs_s3a_encryption_algorithm="SSE-C", fs_s3a_encryption_key=key)
+        assert not key or key not in str(refusal.value)
+
+    def test_a_key_does_not_travel_openly(self):
+        with pytest.raises(ValueError, match="TLS"):
+            settings(
+                fs_s3a_encryption_algorithm="SSE-C",
+                fs_s3a_encryption_key=KEY,
+                fs_s3a_endpoint="http://minio:9000",
+            )
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("PublicRead", "public-read"), ("bucket-owner-full-control",) * 2, ("Private", "private")],
+    )
+    def test_acls(self, name: str, value: str):
+        assert settings(fs_s3a_acl_default=name).headers == [("x-amz-acl", value)]
+
+    def test_storage_class(self):
+        assert storage_class("k", "standard_ia") == ("x-amz-storage-class", "STANDARD_IA")
+        assert settings(fs_s3a_create_storage_class="glacier-ir").headers == [
+            ("x-amz-storage-class", "GLACIER_IR")
+        ]
+
+    def test_requester_pays(self):
+        read = settings(fs_s3a_requester_pays_enabled=True)
+        assert read.extra_headers == [("x-amz-request-payer", "requester")]
+
+    @pytest.mark.parametrize(
+        ("name", "value", "expected"),
+        [
+            ("Owner", "ann", ("x-amz-meta-owner", "ann")),
+            ("x-amz-meta-owner", "ann", ("x-amz-meta-owner", "ann")),
+            ("cache-control", "no-store", ("Cache-Control", "no-store")),
+            ("Content-Type", "text/csv", ("Content-Type", "text/csv")),
+        ],
+    )
+    def test_headers_of_users(self, name: str, value: str, expected: tuple[str, str]):
+        assert user_header("key", name, value) == expected
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("x-amz-acl", "private"),
+            ("hflush-token", "x"),
+            ("a b", "c"),
+            ("a", "b\r\nHost: c"),
+            ("a", "é"),
+            ("", "x"),
+        ],
+    )
+    def test_headers_that_are_not_theirs(self, name: str, value: str):
+        with pytest.raises(ValueError, match=r"the\.key"):
+            user_header("the.key", name, value)
+
+    def test_too_much_metadata(self):
+        check_metadata([("x-amz-meta-a", "x" * 1900), ("Cache-Control", "x" * 5000)])
+        with pytest.raises(ValueError, match="2048"):
+            check_metadata([("x-amz-meta-a", "x" * 2000)])
+
+
+class TestSecrets:
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token",
+            "fs.s3a.encryption.key", "fs.s3a.server-side-encryption.key", "fs.s3a.proxy.password",
+            "fs.s3a.bucket.b.secret.key", "fs.s3a.bucket.a.b.session.token",
+        ],
+    )  # fmt: skip
+    def test_which_they_are(self, key: str):
+        assert is_secret(key)
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "fs.s3a.endpoint",
+            "fs.s3a.aws.credentials.provider",
+            "my.secret.key",
+            "fs.s3a.bucket.b.endpoint",
+        ],
+    )
+    def test_which_they_are_not(self, key: str):
+        assert not is_secret(key)
+
+    @pytest.mark.parametrize("kept", [False, True])
+    def test_pickles(self, kept: bool):
+        """Providers travel, secrets do not unless asked."""
+        conf = {
+            "fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hushhush",
+            "fs.s3a.bucket.b.session.token": "quiet", "fs.s3a.endpoint": "http://minio:9000",
+            "fs.s3a.aws.credentials.provider": "SimpleAWSCredentialsProvider",
+            "hflush.s3.pickle.secrets": kept,
+        }  # fmt: skip
+        fs = hflush.FileSystem.new_instance("s3://b/", conf)
+        pickled = pickle.dumps(fs)
+        for secret in (b"AKID", b"hushhush", b"quiet"):
+            assert (secret in pickled) is kept
+        copy = pickle.loads(pickled)
+        assert copy.uri == "s3://b/"
+        assert copy.conf["fs.s3a.endpoint"] == "http://minio:9000"
+        assert copy.conf["fs.s3a.aws.credentials.provider"] == "SimpleAWSCredentialsProvider"
+        assert ("fs.s3a.secret.key" in copy.conf) is kept
+
+    def test_reprs_show_none(self):
+        conf = {"fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hushhush"}
+        fs: Any = hflush.FileSystem.new_instance("s3a://b/", conf)
+        shown = f"{fs!r} {fs._bucket!r} {fs._settings_of_bucket!r} {fs._bucket._source!r}"
+        assert "hushhush" not in shown
+        assert "AKID" not in shown
+
+
+class TestTable:
+    def test_the_table_is_what_is_read(self):
+        """The tool reads the source as text; it sees what Python sees."""
+        keys = s3_keys.parsed((PYTHON / "s3_settings.py").read_text())
+        assert [(key.section, key.name, key.kind, key.fallback, key.effect) for key in keys] == [
+            tuple(key) for key in KEYS
+        ]
+        assert len({key.name for key in keys}) == len(keys)
+        assert all(key.section and key.kind and key.effect for key in keys)
+
+    def test_the_page_is_up_to_date(self):
+        page = s3_keys.PAGE.read_text()
+        keys = s3_keys.parsed((PYTHON / "s3_settings.py").read_text())
+        assert key_table.rendered(page, keys) == page
+
+    def test_every_key_that_is_read_is_in_the_table(self):
+        named = {key.name for key in KEYS}
+        read = set()
+        for path in PYTHON.glob("s3*.py"):
+            text = path.read_text()
+            read |= set(re.findall(r'"((?:fs\.s3a|hflush\.s3)\.[a-z0-9.-]+[a-z0-9])"', text))
+        # Options of a single stream, a prefix, capabilities, and names that are old.
+        own = {"fs.s3a.create.delayed"}
+        old = {key for key in read if "server-side-encryption" in key}
+        assert {key for key in read - named - own - old if "capability" not in key} == set()
+        unread = {name for name in named if name not in read}
+        assert unread == set()
+
+    def test_what_is_not_understood_is_refused(self):
+        with pytest.raises(ValueError, match="no KEYS"):
+            s3_keys.parsed("OTHER = ()")
+        with pytest.raises(ValueError, match="not understood"):
+            s3_keys.parsed("KEYS = (Key(1, 2),)")
+        with pytest.raises(ValueError, match="no place"):
+            key_table.rendered("a page without marks", [])

@@ -484,8 +484,7 @@ void register_response(py::module_& module) {
 }
 
 void register_upload(py::module_& module) {
-  py::class_<UploadHandle>(module, "S3Upload", py::is_final(),
-                           py::release_gil_before_calling_cpp_dtor())
+  py::class_<UploadHandle>(module, "S3Upload", py::is_final())
       .def("outcome", &outcome)
       .def("wait_cleaned_up", &wait_cleaned_up, py::arg("timeout"));
 }

@@ -231,6 +231,7 @@ py::tuple abort(OutputStream& stream) {
 }
 
 bool abandon(OutputStream& stream) {
+  if (stream::is_final(stream.state())) return false;  // each time a stream is let go
   const OutputStream::CallScope call(stream);
   const ReleasedGil unlocked;
   return stream.abandon();
@@ -251,8 +252,7 @@ void set_drop_behind(OutputStream& stream, std::optional<bool> value) {
 void register_stream(py::module_& module) {
   py::class_<OpenedStream>(module, "OpenedStream");
 
-  py::class_<OutputStream, StreamPointer> type(module, "OutputStream",
-                                               py::release_gil_before_calling_cpp_dtor());
+  py::class_<OutputStream, StreamPointer> type(module, "OutputStream");
   type.def(py::init([](OpenedStream& opened) { return std::move(opened.stream); }),
            py::arg("opened"))
       .def("flush", &waiting<&OutputStream::flush>)

@@ -340,8 +340,8 @@ TEST_CASE("a part that fails fails the stream, and the upload is aborted") {
 }
 
 TEST_CASE("what may pass is tried again with the same bytes") {
-  Bucket bucket;
   std::atomic<int> refusals{0};
+  Bucket bucket;
   bucket.store.set_instead([&](const std::string&, const Request&) -> std::optional<Answer> {
     switch (refusals++) {
       case 1:
@@ -416,8 +416,8 @@ TEST_CASE("a publication without an answer is looked for") {
 }
 
 TEST_CASE("a publication that did not take place is asked for again, after a while") {
-  Bucket bucket;
   std::atomic<int> completes{0};
+  Bucket bucket;
   bucket.store.set_instead(
       [&](const std::string& operation, const Request&) -> std::optional<Answer> {
         if (operation != "Complete" || completes++ > 1) return std::nullopt;
@@ -502,8 +502,8 @@ TEST_CASE("a directory without room fails the stream") {
 TEST_CASE("an abandoned upload waits for nobody, and is cleaned up behind") {
   for (const bool destroyed : {false, true}) {
     CAPTURE(destroyed);
-    Bucket bucket;
     Gate gate;
+    Bucket bucket;
     bucket.store.set_instead(
         [&](const std::string& operation, const Request&) -> std::optional<Answer> {
           if (operation == "Part") gate.pass();
@@ -533,8 +533,8 @@ TEST_CASE("an abandoned upload waits for nobody, and is cleaned up behind") {
 }
 
 TEST_CASE("an upload that is being made when it is abandoned is aborted") {
-  Bucket bucket;
   Gate gate;
+  Bucket bucket;
   bucket.store.set_instead(
       [&](const std::string& operation, const Request&) -> std::optional<Answer> {
         if (operation == "Create") gate.pass();
@@ -568,9 +568,9 @@ TEST_CASE("a stream that is dropped before its first block asks for nothing") {
 TEST_CASE("an interrupted close publishes nothing afterwards") {
   for (const std::string operation : {"Part", "Complete", "Put"}) {
     CAPTURE(operation);
-    Bucket bucket;
     Gate gate;
     std::atomic<bool> is_held{true};
+    Bucket bucket;
     bucket.store.set_instead(
         [&](const std::string& asked, const Request&) -> std::optional<Answer> {
           if (asked != operation || !is_held) return std::nullopt;
@@ -670,8 +670,8 @@ TEST_CASE("capabilities") {
 TEST_CASE("a writer waits when its budget is used up, and goes on when there is room") {
   for (const Buffering buffering : {Buffering::kMemory, Buffering::kDisk}) {
     CAPTURE(static_cast<int>(buffering));
-    Bucket bucket;
     Gate gate;
+    Bucket bucket;
     bucket.options.buffering = buffering;
     bucket.options.active_blocks = 2;
     bucket.options.memory_bytes = 40 * kBlock;
@@ -799,10 +799,10 @@ TEST_CASE("a repetition that is given up before its time counts as nothing") {
   for (const std::size_t size : {std::size_t{10}, 3 * kBlock}) {
     CAPTURE(size);
     const bool is_small = size < kBlock;
+    std::atomic<int> looks{0};
     Bucket bucket;
     bucket.settings.retry.interval = 10s;
     bucket.options.condition.if_absent = true;
-    std::atomic<int> looks{0};
     bucket.lose(is_small ? "Put" : "Complete", Answer::reset());
     bucket.store.set_instead(
         [&](const std::string& operation, const Request&) -> std::optional<Answer> {
@@ -836,9 +836,9 @@ TEST_CASE("what was not found counts as a failure") {
   for (const std::size_t size : {std::size_t{10}, 3 * kBlock}) {
     CAPTURE(size);
     const bool is_small = size < kBlock;
+    std::atomic<int> asked{0};
     Bucket bucket;
     bucket.options.condition.if_absent = true;
-    std::atomic<int> asked{0};
     bucket.store.set_instead(
         [&](const std::string& operation, const Request&) -> std::optional<Answer> {
           if (operation != (is_small ? "Put" : "Complete") || asked++ > 0) return std::nullopt;

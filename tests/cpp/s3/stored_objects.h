@@ -26,7 +26,8 @@ struct StoredObject {
 
 class StoredObjects {
  public:
-  // Asked first; an answer is given instead of what the store would do.
+  // Asked first; an answer is given instead of what the store would do. The server's threads call
+  // it to the last: what it refers to has to outlive the server, not only the store.
   using Instead =
       std::function<std::optional<Answer>(const std::string& operation, const Request&)>;
 

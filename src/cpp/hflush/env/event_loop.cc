@@ -27,8 +27,12 @@
 namespace hflush::env {
 namespace {
 
-// The loop whose thread this is.
+// The loop that this thread runs, and the one whose guest it is.
 thread_local const void* running_here = nullptr;
+thread_local const void* guest_here = nullptr;
+
+// While the loop's thread rests it looks so often whether guests still come.
+constexpr Duration kRest = std::chrono::milliseconds(1);
 
 constexpr std::size_t kEventsAtOnce = 64;
 // No watch has this key, because no descriptor is -1.
@@ -85,11 +89,20 @@ class EventLoop::Impl {
   void unwatch(int descriptor);
   void stop();
 
+  void enter();
+  void leave();
+  bool take_turn();
+  void run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept;
+  void nudge();
+
   bool on_loop_thread() const noexcept { return running_here == this; }
   const Clock& clock() const noexcept { return clock_; }
 
  private:
   enum class State : std::uint8_t { kNotStarted, kRunning, kStopped };
+  // Whose turn it is to run tasks, timers and handlers, and to wait for them. The thread rests
+  // unless it is its own.
+  enum class Turn : std::uint8_t { kThread, kNobody, kGuest };
 
   // Timers by time, then by age.
   struct Due {
@@ -101,6 +114,12 @@ class EventLoop::Impl {
     std::uint32_t serial;  // tells a descriptor number's watches apart
     Interest interest;
     std::shared_ptr<Handler> handler;
+
+    // Whether something is under way, whoever waits for it.
+    bool is_busy() const noexcept {
+      if (interest == Interest::kNone) return false;
+      return interest != Interest::kRead || !handler->is_patient();
+    }
   };
 
   static std::uint64_t key(int descriptor, std::uint32_t serial) noexcept {
@@ -116,15 +135,24 @@ class EventLoop::Impl {
   // Whether the loop sleeps beyond `when` and has to be woken by wake().
   bool must_wake_locked(TimePoint when) HFLUSH_REQUIRES(mutex_);
   void wake() const noexcept;
+  // Calls the thread if it rests and nobody has the turn, or is about to take it.
+  void call_thread_locked() HFLUSH_REQUIRES(mutex_);
   int control_locked(int operation, int descriptor, const Watch& watch) const
       HFLUSH_REQUIRES(mutex_);
+  // A watch begins, changes or ends.
+  void count_busy_locked(bool was, bool is) HFLUSH_REQUIRES(mutex_);
 
-  // The loop thread.
+  // The loop's own thread.
   void run();
+  bool rest();
+  bool may_rest_locked() HFLUSH_REQUIRES(mutex_);
+
+  // The loop thread, which is the one whose turn it is.
   bool run_tasks();  // false: stopped
   void run_timers();
   Task next_timer(TimePoint now, TimerId first_new);
-  Duration fall_asleep();
+  void wait_and_dispatch(Duration at_most, const std::atomic<bool>* told);
+  Duration fall_asleep(const std::atomic<bool>* told);
   void dispatch(const epoll_event& event);
 
   const Clock& clock_;
@@ -144,8 +172,17 @@ class EventLoop::Impl {
   TimerId next_timer_ HFLUSH_GUARDED_BY(mutex_) = 1;
   std::unordered_map<int, Watch> watches_ HFLUSH_GUARDED_BY(mutex_);
   std::uint32_t next_serial_ HFLUSH_GUARDED_BY(mutex_) = 1;
+  std::size_t busy_ HFLUSH_GUARDED_BY(mutex_) = 0;  // watches that are
   // When the loop will look at tasks and timers by itself; none while it is awake, or about to be.
   std::optional<TimePoint> asleep_until_ HFLUSH_GUARDED_BY(mutex_);
+
+  Turn turn_ HFLUSH_GUARDED_BY(mutex_) = Turn::kThread;
+  CondVar turn_changed_;
+  bool called_ HFLUSH_GUARDED_BY(mutex_) = false;            // the thread, from its rest
+  std::size_t guests_ HFLUSH_GUARDED_BY(mutex_) = 0;         // at present
+  std::uint64_t guest_turns_ HFLUSH_GUARDED_BY(mutex_) = 0;  // so far
+  TimePoint last_guest_left_ HFLUSH_GUARDED_BY(mutex_);
+  Duration guest_pause_ HFLUSH_GUARDED_BY(mutex_) = Duration::max();  // between the last two
 };
 
 Status EventLoop::Impl::start() {
@@ -209,6 +246,7 @@ void EventLoop::Impl::post(Task task) {
     tasks_.push_back(std::move(task));
     static_cast<void>(start_locked());
     asleep = must_wake_locked(TimePoint::min());
+    if (guest_here != this) call_thread_locked();
   }
   if (asleep) wake();
 }
@@ -256,6 +294,7 @@ Status EventLoop::Impl::watch(int descriptor, Interest interest, std::shared_ptr
     if (error_number != 0) return Status::from_errno(error_number, "watch of a descriptor", {});
   }
   watches_.insert_or_assign(descriptor, watch);
+  count_busy_locked(false, watch.is_busy());
   return {};
 }
 
@@ -264,7 +303,9 @@ void EventLoop::Impl::change(int descriptor, Interest interest) {
   const MutexLock lock(mutex_);
   const auto found = watches_.find(descriptor);
   if (found == watches_.end() || found->second.interest == interest) return;
+  const bool was_busy = found->second.is_busy();
   const Interest before = std::exchange(found->second.interest, interest);
+  count_busy_locked(was_busy, found->second.is_busy());
   int operation = EPOLL_CTL_MOD;
   if (interest == Interest::kNone) operation = EPOLL_CTL_DEL;
   if (before == Interest::kNone) operation = EPOLL_CTL_ADD;
@@ -280,6 +321,7 @@ void EventLoop::Impl::unwatch(int descriptor) {
   if (found->second.interest != Interest::kNone) {
     static_cast<void>(control_locked(EPOLL_CTL_DEL, descriptor, found->second));
   }
+  count_busy_locked(found->second.is_busy(), false);
   ended = watches_.extract(found);
 }
 
@@ -292,6 +334,8 @@ void EventLoop::Impl::stop() {
     state_ = State::kStopped;
     if (!on_loop_thread()) thread = std::move(thread_);
     asleep = must_wake_locked(TimePoint::min());
+    called_ = true;
+    turn_changed_.notify_all();
   }
   if (asleep) wake();
   if (thread.joinable()) thread.join();
@@ -300,20 +344,124 @@ void EventLoop::Impl::stop() {
   std::map<Due, Task> timers;
   std::unordered_map<int, Watch> watches;
   const MutexLock lock(mutex_);
+  while (turn_ == Turn::kGuest && !on_loop_thread()) turn_changed_.wait(mutex_);
   tasks.swap(tasks_);
   timers.swap(timers_);
   watches.swap(watches_);
   when_.clear();
+  busy_ = 0;
 }
 
 void EventLoop::Impl::run() {
   running_here = this;
-  std::array<epoll_event, kEventsAtOnce> events;
   while (run_tasks()) {
     run_timers();
-    const int count = wait_for_events(epoll_, events, fall_asleep());
-    for (int i = 0; i < count; ++i) dispatch(events[static_cast<std::size_t>(i)]);
+    if (!rest()) wait_and_dispatch(Duration::max(), nullptr);
   }
+}
+
+// --- guests --------------------------------------------------------------------------------------
+
+void EventLoop::Impl::enter() {
+  if (is_of_parent()) return;
+  const MutexLock lock(mutex_);
+  ++guests_;
+}
+
+void EventLoop::Impl::leave() {
+  if (is_of_parent()) return;
+  bool wakes = false;
+  {
+    const MutexLock lock(mutex_);
+    --guests_;
+    const TimePoint now = CondVar::Clock::now();
+    guest_pause_ = now - std::exchange(last_guest_left_, now);
+    if (turn_ == Turn::kNobody && (guests_ > 0 || busy_ > 0 || !tasks_.empty())) {
+      call_thread_locked();
+    } else if (turn_ == Turn::kThread && may_rest_locked()) {
+      wakes = must_wake_locked(TimePoint::min());  // to its rest
+    }
+  }
+  if (wakes) wake();
+}
+
+void EventLoop::Impl::call_thread_locked() {
+  if (turn_ != Turn::kNobody || called_) return;
+  called_ = true;
+  turn_changed_.notify_all();
+}
+
+void EventLoop::Impl::count_busy_locked(bool was, bool is) {
+  if (was == is) return;
+  if (is) {
+    ++busy_;
+  } else {
+    --busy_;
+  }
+  if (is && guest_here != this) call_thread_locked();
+}
+
+bool EventLoop::Impl::may_rest_locked() {
+  return state_ == State::kRunning && guests_ == 0 && busy_ == 0 && tasks_.empty() &&
+         guest_pause_ < kRest && CondVar::Clock::now() - last_guest_left_ < kRest;
+}
+
+// Leaves the turn to guests as long as they come; false if there is no reason to.
+bool EventLoop::Impl::rest() {
+  const MutexLock lock(mutex_);
+  if (!may_rest_locked()) return false;
+  called_ = false;
+  turn_ = Turn::kNobody;
+  std::uint64_t seen = 0;
+  do {
+    seen = guest_turns_;
+    turn_changed_.wait_until(mutex_, CondVar::Clock::now() + kRest);
+  } while (turn_ == Turn::kGuest || (!called_ && guest_turns_ != seen));
+  turn_ = Turn::kThread;
+  return true;
+}
+
+bool EventLoop::Impl::take_turn() {
+  if (is_of_parent()) return false;
+  const MutexLock lock(mutex_);
+  if (turn_ != Turn::kNobody || state_ != State::kRunning || called_) return false;
+  turn_ = Turn::kGuest;
+  ++guest_turns_;
+  return true;
+}
+
+void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept {
+  const void* const before = std::exchange(running_here, this);
+  {
+    const NoBrokenPipe no_broken_pipe;
+    if (run_tasks()) {
+      run_timers();
+      wait_and_dispatch(std::max(deadline - CondVar::Clock::now(), Duration::zero()), &told);
+    }
+  }
+  running_here = before;
+  const MutexLock lock(mutex_);
+  asleep_until_.reset();
+  turn_ = Turn::kNobody;
+  if (called_) turn_changed_.notify_all();
+}
+
+void EventLoop::Impl::nudge() {
+  if (is_of_parent() || on_loop_thread()) return;
+  bool asleep = false;
+  {
+    const MutexLock lock(mutex_);
+    asleep = must_wake_locked(TimePoint::min());
+  }
+  if (asleep) wake();
+}
+
+// --- the turn ------------------------------------------------------------------------------------
+
+void EventLoop::Impl::wait_and_dispatch(Duration at_most, const std::atomic<bool>* told) {
+  std::array<epoll_event, kEventsAtOnce> events;
+  const int count = wait_for_events(epoll_, events, std::min(fall_asleep(told), at_most));
+  for (int i = 0; i < count; ++i) dispatch(events[static_cast<std::size_t>(i)]);
 }
 
 bool EventLoop::Impl::run_tasks() {
@@ -353,10 +501,12 @@ EventLoop::Task EventLoop::Impl::next_timer(TimePoint now, TimerId first_new) {
   return task;
 }
 
-Duration EventLoop::Impl::fall_asleep() {
+// How long there is nothing to do, if nobody wakes the loop.
+Duration EventLoop::Impl::fall_asleep(const std::atomic<bool>* told) {
   const TimePoint now = clock_.now();
   const MutexLock lock(mutex_);
-  if (!tasks_.empty() || state_ == State::kStopped) return Duration::zero();
+  const bool is_told = told != nullptr && *told;
+  if (is_told || !tasks_.empty() || state_ == State::kStopped) return Duration::zero();
   const TimePoint until = timers_.empty() ? TimePoint::max() : timers_.begin()->first.when;
   if (until <= now) return Duration::zero();
   asleep_until_ = until;
@@ -398,5 +548,23 @@ void EventLoop::unwatch(int descriptor) { impl_->unwatch(descriptor); }
 bool EventLoop::on_loop_thread() const noexcept { return impl_->on_loop_thread(); }
 const Clock& EventLoop::clock() const noexcept { return impl_->clock(); }
 void EventLoop::stop() { impl_->stop(); }
+bool EventLoop::take_turn() { return impl_->take_turn(); }
+void EventLoop::run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept {
+  impl_->run_turn(deadline, told);
+}
+void EventLoop::nudge() { impl_->nudge(); }
+
+EventLoop::Guest::Guest(EventLoop* loop) noexcept : before_(guest_here) {
+  if (loop == nullptr || guest_here == loop->impl_.get()) return;
+  loop_ = loop;
+  guest_here = loop->impl_.get();
+  loop->impl_->enter();
+}
+
+EventLoop::Guest::~Guest() {
+  if (loop_ == nullptr) return;
+  guest_here = before_;
+  loop_->impl_->leave();
+}
 
 }  // namespace hflush::env

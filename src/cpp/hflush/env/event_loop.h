@@ -6,8 +6,14 @@
 // or descriptor for it, start() and watch() say so, and the rest waits for the next attempt. In a
 // forked child, which gets a loop of its own (process.h), every function does nothing: start() and
 // watch() answer kForked. There it is never destroyed.
+//
+// Who waits for what the loop does may do it meanwhile: a Guest, which waits with a LoopCondVar. In
+// a guest's turn its thread is the loop thread, and no thread has to be woken for a request or for
+// its answer. The loop's own thread rests while guests come one after the other, looks every
+// millisecond whether they still do, and is called where something else is to be done.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,12 +34,30 @@ class EventLoop {
    public:
     virtual ~Handler() = default;
     virtual void on_ready(bool readable, bool writable) = 0;
+    // Whether nobody misses what can be read for a millisecond or two unless he waits for it, as a
+    // guest. Constant.
+    virtual bool is_patient() const noexcept { return false; }
   };
 
   // kNone: not told even of failures.
   enum class Interest : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadAndWrite = 3 };
   // 0 is no timer.
   using TimerId = std::uint64_t;
+
+  // For the length of a call that asks the loop for something and then waits for it: what the
+  // calling thread posts may wait until it waits itself. Guests of a thread may nest.
+  class Guest {
+   public:
+    // Null: no effect. `loop` outlives it.
+    explicit Guest(EventLoop* loop) noexcept;
+    ~Guest();
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+
+   private:
+    EventLoop* loop_ = nullptr;  // none if the thread is its guest already
+    const void* const before_;   // whose guest it was
+  };
 
   explicit EventLoop(const Clock& clock);
   ~EventLoop();
@@ -67,7 +91,17 @@ class EventLoop {
   void stop();
 
  private:
+  friend class LoopCondVar;
   class Impl;
+
+  // For LoopCondVar. Whether it is this thread's turn now; then run_turn() has to follow.
+  bool take_turn();
+  // Does what there is to do, waiting for it until `deadline`, unless `told`. Without memory for it
+  // the process ends, as on the loop's own thread.
+  void run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept;
+  // Somebody whose turn it is has been told.
+  void nudge();
+
   const std::unique_ptr<Impl> impl_;
 };
 

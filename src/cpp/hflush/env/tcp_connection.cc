@@ -30,6 +30,7 @@ class Connection final : public TcpConnection, public EventLoop::Handler {
   void close() noexcept override;
 
   void on_ready(bool readable, bool writable) override;
+  bool is_patient() const noexcept override { return true; }
 
  private:
   enum class State : std::uint8_t {

@@ -65,6 +65,8 @@ class HdfsSink::Core final : public LeaseHolder, public std::enable_shared_from_
     context_.leases.begin(machine_.target().file_id, std::move(name_space), weak_from_this());
   }
 
+  env::EventLoop& loop() const noexcept { return context_.loop; }
+
   // Gives the machine an event, `feed(machine, now, actions)`, and does what it asks for; or leaves
   // that to the thread that is at it.
   template <typename Feed>
@@ -707,6 +709,8 @@ HdfsSink::~HdfsSink() {
 bool HdfsSink::has_capability(std::string_view name) const noexcept {
   return name == "hsync" || name == "dropbehind";
 }
+
+env::EventLoop* HdfsSink::loop() const noexcept { return &core_->loop(); }
 
 std::size_t HdfsSink::put(std::span<stream::Packet> packets, ByteView /*tail*/,
                           stream::SinkEvents& events) {

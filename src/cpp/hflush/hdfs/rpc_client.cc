@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "hflush/base/mutex.h"
+#include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
 #include "hflush/env/tcp_connection.h"
 #include "hflush/hdfs/retry_policy.h"
@@ -52,6 +53,7 @@ class Shell final : public RpcClient {
   void cancel(CallId call) override;
   void disown(CallId call) override;
   void close() override;
+  env::EventLoop* loop() const noexcept override { return &loop_; }
   void add_statistics(stream::Statistics& statistics) const override;
 
   // Of the connection `serial` to a server; they mean nothing if that is another one by now. On the
@@ -631,7 +633,7 @@ void Shell::on_pause_over(std::int32_t call_id) {
 // What a thread that waits for an answer shares with the call.
 struct Waiter {
   Mutex mutex;
-  CondVar arrived;
+  env::LoopCondVar arrived;
   std::optional<Result<std::string>> answer HFLUSH_GUARDED_BY(mutex);
   // Takes the answer when nobody waits any more.
   std::function<void(const std::string&)> unclaimed HFLUSH_GUARDED_BY(mutex);
@@ -641,7 +643,7 @@ struct Waiter {
       const MutexLock lock(mutex);
       answer.emplace(std::move(body));
     }
-    arrived.notify_one();
+    arrived.notify_all();
     give_away();
   }
   void leave_to(std::function<void(const std::string&)> taker) HFLUSH_EXCLUDES(mutex) {
@@ -677,6 +679,7 @@ std::shared_ptr<RpcClient> RpcClient::make(env::EventLoop& loop, env::Executor& 
 Result<std::string> RpcClient::call(std::string_view method, Repeat repeat, std::string body,
                                     const std::string& path, env::Interrupt& interrupt,
                                     const std::function<void(const std::string&)>& unclaimed) {
+  const env::EventLoop::Guest guest(loop());
   const auto waiter = std::make_shared<Waiter>();
   const CallId id =
       start(method, repeat, std::move(body), path,
@@ -684,7 +687,9 @@ Result<std::string> RpcClient::call(std::string_view method, Repeat repeat, std:
   while (true) {
     {
       const MutexLock lock(waiter->mutex);
-      if (!waiter->answer) waiter->arrived.wait_until(waiter->mutex, interrupt.next_check());
+      if (!waiter->answer) {
+        waiter->arrived.wait_until(waiter->mutex, interrupt.next_check(), loop());
+      }
       if (waiter->answer) return *std::move(waiter->answer);
       if (CondVar::Clock::now() < interrupt.next_check()) continue;
     }

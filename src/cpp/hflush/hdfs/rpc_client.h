@@ -57,6 +57,8 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   virtual void disown(CallId call) = 0;
   // Fails what is under way and closes the connections. Idempotent.
   virtual void close() = 0;
+  // Which one brings the answers; none: start() does.
+  virtual env::EventLoop* loop() const noexcept { return nullptr; }
   // Adds "rpc_calls", "rpc_retries", "rpc_failovers", "rpc_connections", "rpc_failures".
   virtual void add_statistics(stream::Statistics& statistics) const = 0;
 

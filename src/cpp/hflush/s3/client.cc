@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "hflush/base/mutex.h"
+#include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/digest.h"
 #include "hflush/s3/signer.h"
@@ -877,7 +878,7 @@ namespace {
 // What a thread that waits shares with the call.
 struct Waiter {
   Mutex mutex;
-  CondVar arrived;
+  env::LoopCondVar arrived;
   std::optional<CallResult> result HFLUSH_GUARDED_BY(mutex);
 };
 
@@ -909,18 +910,21 @@ Client::CallId Client::call(Call call, Done done) {
 
 CallResult Client::call_and_wait(Call call, env::Interrupt& interrupt) {
   const std::string path = path_of(call);
+  const env::EventLoop::Guest guest(&loop());
   const auto waiter = std::make_shared<Waiter>();
   const CallId id = this->call(std::move(call), [waiter](CallResult arrived) {
     {
       const MutexLock lock(waiter->mutex);
       waiter->result.emplace(std::move(arrived));
     }
-    waiter->arrived.notify_one();
+    waiter->arrived.notify_all();
   });
   while (true) {
     {
       const MutexLock lock(waiter->mutex);
-      if (!waiter->result) waiter->arrived.wait_until(waiter->mutex, interrupt.next_check());
+      if (!waiter->result) {
+        waiter->arrived.wait_until(waiter->mutex, interrupt.next_check(), &loop());
+      }
       if (waiter->result) return *std::move(waiter->result);
       if (CondVar::Clock::now() < interrupt.next_check()) continue;
     }

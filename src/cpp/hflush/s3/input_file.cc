@@ -15,6 +15,7 @@
 #include "hflush/base/buffer_pool.h"
 #include "hflush/base/mutex.h"
 #include "hflush/crc/checksum.h"
+#include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/encoding.h"
 
@@ -187,7 +188,7 @@ class Response final : public Download {
   // The next block, or bytes that were waited for, straight into `out`: how many those were.
   Result<std::size_t> more(MutableByteView out, Client& client, env::Interrupt& interrupt)
       HFLUSH_EXCLUDES(mutex_);
-  Status wait_locked(env::Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
+  Status wait_locked(Client& client, env::Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool must_resume_locked() HFLUSH_REQUIRES(mutex_);
   Status check_body_locked(ByteView bytes) HFLUSH_REQUIRES(mutex_);
   void store_locked(ByteView bytes) HFLUSH_REQUIRES(mutex_);
@@ -206,7 +207,7 @@ class Response final : public Download {
   bool expected_ = false;
 
   mutable Mutex mutex_;
-  CondVar arrived_;
+  env::LoopCondVar arrived_;
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kComing;
   Status failure_ HFLUSH_GUARDED_BY(mutex_);
   std::uint64_t left_ HFLUSH_GUARDED_BY(mutex_);        // bytes that are still to come
@@ -255,7 +256,7 @@ Result<std::size_t> Response::more(MutableByteView out, Client& client, env::Int
       resumes = must_resume_locked();
     } else {
       if (!std::exchange(expected_, false)) wanted_ = out;
-      const Status interrupted = wait_locked(interrupt);
+      const Status interrupted = wait_locked(client, interrupt);
       const std::size_t got = out.size() - wanted_.size();
       wanted_ = {};
       if (!interrupted.ok()) return interrupted;
@@ -266,10 +267,10 @@ Result<std::size_t> Response::more(MutableByteView out, Client& client, env::Int
   return std::size_t{0};
 }
 
-Status Response::wait_locked(env::Interrupt& interrupt) {
+Status Response::wait_locked(Client& client, env::Interrupt& interrupt) {
   while (!wanted_.empty() && state_ == State::kComing) {
     if (CondVar::Clock::now() < interrupt.next_check()) {
-      arrived_.wait_until(mutex_, interrupt.next_check());
+      arrived_.wait_until(mutex_, interrupt.next_check(), &client.loop());
       continue;
     }
     const MutexUnlock unlock(mutex_);
@@ -310,7 +311,7 @@ bool Response::let_go() {
     is_over_ = true;
   }
   Counters::add(counters_->aborted, 1);
-  arrived_.notify_one();
+  arrived_.notify_all();
   return true;
 }
 
@@ -341,7 +342,7 @@ void Response::on_head(const env::HttpHead& head) {
     if (mismatch.ok()) return;
     fail_locked(std::move(mismatch));
   }
-  arrived_.notify_one();
+  arrived_.notify_all();
 }
 
 Status Response::check_head_locked(const env::HttpHead& head) {
@@ -406,7 +407,7 @@ bool Response::on_body(ByteView bytes) {
     wakes = somebody_waits && (wanted_.empty() || state_ != State::kComing);
     Counters::add(counters_->received, bytes.size());
   }
-  if (wakes) arrived_.notify_one();
+  if (wakes) arrived_.notify_all();
   return true;
 }
 
@@ -479,7 +480,7 @@ void Response::on_end(CallResult result) {
                         options_->path, EIO);
     }
   }
-  arrived_.notify_one();
+  arrived_.notify_all();
 }
 
 Status Response::replaced(const std::string& what) const {
@@ -629,6 +630,7 @@ Status InputFile::Core::read_all(std::uint64_t position, MutableByteView out, bo
                                  Stream& stream, env::Interrupt& interrupt) {
   const std::uint64_t begin = position;
   const MutableByteView whole = out;
+  const env::EventLoop::Guest guest(&client_->loop());
   bool is_second = false;
   int failures = 0;
   while (true) {

@@ -188,6 +188,7 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   void abandon() noexcept HFLUSH_EXCLUDES(mutex_);
   void add_statistics(stream::Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
   bool is_delayed() const noexcept { return options_.delayed; }
+  env::EventLoop& loop() const noexcept { return client_->loop(); }
 
  private:
   // A call that was asked for and has not been answered to the machine.
@@ -947,6 +948,8 @@ bool S3Sink::has_capability(std::string_view name) const noexcept {
       name == "fs.s3a.capability.magic.output.stream" || name == "s3a:magic.output.stream";
   return is_magic && core_->is_delayed();
 }
+
+env::EventLoop* S3Sink::loop() const noexcept { return &core_->loop(); }
 
 std::size_t S3Sink::put(std::span<stream::Packet> packets, ByteView /*tail*/,
                         stream::SinkEvents& events) {

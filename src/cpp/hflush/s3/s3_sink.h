@@ -73,6 +73,7 @@ class S3Sink final : public stream::Sink {
 
   const stream::Geometry& geometry() const noexcept override { return geometry_; }
   bool has_capability(std::string_view name) const noexcept override;
+  env::EventLoop* loop() const noexcept override;
   std::size_t put(std::span<stream::Packet> packets, ByteView tail,
                   stream::SinkEvents& events) override;
   void sync(stream::Level level, stream::SinkEvents& events) override;

@@ -29,7 +29,7 @@ Status closed_failure(std::string_view operation, State state, const std::string
 // Holds a turn for a scope. The mutex is held at both ends.
 class OutputStream::TurnHolder {
  public:
-  TurnHolder(Turn& turn, CondVar& changed) noexcept : turn_(turn), changed_(changed) {
+  TurnHolder(Turn& turn, env::LoopCondVar& changed) noexcept : turn_(turn), changed_(changed) {
     turn_ = {true, std::this_thread::get_id()};
   }
   ~TurnHolder() {
@@ -41,7 +41,7 @@ class OutputStream::TurnHolder {
 
  private:
   Turn& turn_;
-  CondVar& changed_;
+  env::LoopCondVar& changed_;
 };
 
 OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
@@ -152,7 +152,7 @@ Status OutputStream::check_not_reentered_locked(std::string_view operation) cons
 }
 
 Status OutputStream::wait_locked(Interrupt& interrupt) {
-  changed_.wait_until(mutex_, interrupt.next_check());
+  changed_.wait_until(mutex_, interrupt.next_check(), sink_->loop());
   if (CondVar::Clock::now() < interrupt.next_check()) return {};
   const MutexUnlock unlock(mutex_);
   return interrupt.check_now();
@@ -319,6 +319,7 @@ Status OutputStream::sync(Level level, std::string_view operation, Interrupt& in
     return Status(StatusCode::kUnsupported,
                   std::string(operation) + " is not supported by this stream", path_);
   }
+  const env::EventLoop::Guest guest(sink_->loop());
   MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(check_usable_locked(operation));
   HFLUSH_RETURN_IF_ERROR(reach_locked(level, packetizer_.position(), interrupt));
@@ -356,6 +357,7 @@ void OutputStream::request_locked(Level level) {
 Status OutputStream::close(Interrupt& interrupt) {
   if (is_foreign()) return {};  // the parent's stream is the parent's to close (CONC-12)
   const env::TimePoint start = clock_.now();
+  const env::EventLoop::Guest guest(sink_->loop());
   MutexLock lock(mutex_);
   if (is_final(state_)) return {};
   HFLUSH_RETURN_IF_ERROR(check_not_reentered_locked("close"));

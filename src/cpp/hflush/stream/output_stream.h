@@ -34,6 +34,7 @@
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
 #include "hflush/stream/duration_statistic.h"
 #include "hflush/stream/packetizer.h"
@@ -193,7 +194,7 @@ class OutputStream final : private SinkEvents {
   std::atomic<int> calls_under_way_{0};
 
   mutable Mutex mutex_;
-  CondVar changed_;  // anything below
+  env::LoopCondVar changed_;  // anything below
   // Changes under the mutex only; append_alone() reads it without, and then a failure that a sink
   // reports at this instant is told to the next call.
   std::atomic<State> state_ = State::kOpen;

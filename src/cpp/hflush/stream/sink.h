@@ -21,6 +21,7 @@
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/status.h"
+#include "hflush/env/event_loop.h"
 #include "hflush/stream/geometry.h"
 #include "hflush/stream/packet.h"
 
@@ -60,6 +61,9 @@ class Sink {
   virtual const Geometry& geometry() const noexcept = 0;
   // `name` in lower case. Constant for the life of the sink; thread-safe.
   virtual bool has_capability(std::string_view name) const noexcept = 0;
+
+  // Which loop brings the events; none: they come by themselves.
+  virtual env::EventLoop* loop() const noexcept { return nullptr; }
 
   // Takes `packets`, which follow on what was put before, and then as many bytes of `tail` as it
   // likes to take straight from the caller's memory: that count is returned, and those bytes are

@@ -1,0 +1,47 @@
+// LoopCondVar: a condition variable for what an event loop brings about: who waits runs the loop
+// meanwhile, if it is his turn (EventLoop::Guest), and else waits as with any other.
+#pragma once
+
+#include <atomic>
+
+#include "hflush/base/mutex.h"
+#include "hflush/env/clock.h"
+#include "hflush/env/event_loop.h"
+
+namespace hflush::env {
+
+// Thread-safe. Waits may end spuriously: callers re-check their predicate.
+class LoopCondVar {
+ public:
+  LoopCondVar() = default;
+  LoopCondVar(const LoopCondVar&) = delete;
+  LoopCondVar& operator=(const LoopCondVar&) = delete;
+
+  // `loop` brings it about; null: none does. Tasks, timers and handlers of the loop may run in
+  // here, without the mutex: the caller must not hold what they take.
+  void wait_until(Mutex& mutex, TimePoint deadline, EventLoop* loop) HFLUSH_REQUIRES(mutex) {
+    const EventLoop::Guest guest(loop);
+    if (loop == nullptr || !loop->take_turn()) return changed_.wait_until(mutex, deadline);
+    told_ = false;
+    run_here_ = loop;
+    {
+      const MutexUnlock unlock(mutex);
+      loop->run_turn(deadline, told_);
+    }
+    run_here_ = nullptr;
+  }
+  void wait(Mutex& mutex) HFLUSH_REQUIRES(mutex) { changed_.wait(mutex); }
+  void notify_all() noexcept {
+    told_ = true;
+    changed_.notify_all();
+    if (EventLoop* const loop = run_here_) loop->nudge();
+  }
+
+ private:
+  CondVar changed_;
+  // Of the one whose turn it is. Both change under the callers' mutex, but for notify_all().
+  std::atomic<EventLoop*> run_here_{nullptr};
+  std::atomic<bool> told_{false};
+};
+
+}  // namespace hflush::env

@@ -31,8 +31,9 @@ namespace {
 thread_local const void* running_here = nullptr;
 thread_local const void* guest_here = nullptr;
 
-// While the loop's thread rests it looks so often whether guests still come.
-constexpr Duration kRest = std::chrono::milliseconds(1);
+// Guests that come so soon after each other let the loop's thread rest; so often it looks whether
+// they still do.
+constexpr Duration kRest = std::chrono::milliseconds(10);
 
 constexpr std::size_t kEventsAtOnce = 64;
 // No watch has this key, because no descriptor is -1.
@@ -132,6 +133,9 @@ class EventLoop::Impl {
 
   Status start_locked() HFLUSH_REQUIRES(mutex_);
   Status open_locked() HFLUSH_REQUIRES(mutex_);
+  TimePoint next_due_locked() const HFLUSH_REQUIRES(mutex_) {
+    return timers_.empty() ? TimePoint::max() : timers_.begin()->first.when;
+  }
   // Whether the loop sleeps beyond `when` and has to be woken by wake().
   bool must_wake_locked(TimePoint when) HFLUSH_REQUIRES(mutex_);
   void wake() const noexcept;
@@ -376,7 +380,9 @@ void EventLoop::Impl::leave() {
     --guests_;
     const TimePoint now = CondVar::Clock::now();
     guest_pause_ = now - std::exchange(last_guest_left_, now);
-    if (turn_ == Turn::kNobody && (guests_ > 0 || busy_ > 0 || !tasks_.empty())) {
+    const bool has_work =
+        guests_ > 0 || busy_ > 0 || !tasks_.empty() || next_due_locked() < now + kRest;
+    if (turn_ == Turn::kNobody && has_work) {
       call_thread_locked();
     } else if (turn_ == Turn::kThread && may_rest_locked()) {
       wakes = must_wake_locked(TimePoint::min());  // to its rest
@@ -415,8 +421,11 @@ bool EventLoop::Impl::rest() {
   std::uint64_t seen = 0;
   do {
     seen = guest_turns_;
-    turn_changed_.wait_until(mutex_, CondVar::Clock::now() + kRest);
-  } while (turn_ == Turn::kGuest || (!called_ && guest_turns_ != seen));
+    const TimePoint look = CondVar::Clock::now() + kRest;
+    turn_changed_.wait_until(mutex_,
+                             turn_ == Turn::kGuest ? look : std::min(look, next_due_locked()));
+  } while (turn_ == Turn::kGuest ||
+           (!called_ && guest_turns_ != seen && clock_.now() < next_due_locked()));
   turn_ = Turn::kThread;
   return true;
 }
@@ -507,7 +516,7 @@ Duration EventLoop::Impl::fall_asleep(const std::atomic<bool>* told) {
   const MutexLock lock(mutex_);
   const bool is_told = told != nullptr && *told;
   if (is_told || !tasks_.empty() || state_ == State::kStopped) return Duration::zero();
-  const TimePoint until = timers_.empty() ? TimePoint::max() : timers_.begin()->first.when;
+  const TimePoint until = next_due_locked();
   if (until <= now) return Duration::zero();
   asleep_until_ = until;
   return until - now;

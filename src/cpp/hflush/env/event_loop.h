@@ -9,8 +9,8 @@
 //
 // Who waits for what the loop does may do it meanwhile: a Guest, which waits with a LoopCondVar. In
 // a guest's turn its thread is the loop thread, and no thread has to be woken for a request or for
-// its answer. The loop's own thread rests while guests come one after the other, looks every
-// millisecond whether they still do, and is called where something else is to be done.
+// its answer. The loop's own thread rests while guests come one after the other, looks now and
+// then whether they still do, and is called where something else is to be done.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class EventLoop {
    public:
     virtual ~Handler() = default;
     virtual void on_ready(bool readable, bool writable) = 0;
-    // Whether nobody misses what can be read for a millisecond or two unless he waits for it, as a
-    // guest. Constant.
+    // Whether what can be read may lie for some 10 ms unless somebody waits for it, as a guest.
+    // Constant.
     virtual bool is_patient() const noexcept { return false; }
   };
 

@@ -93,6 +93,17 @@ def test_undecodable_names_are_carried():
     assert paths.normalize("/a\udcff") == "/a\udcff"
 
 
+def test_a_store_sees_plain_text():
+    """A path of a class derived from str, as numpy's are, becomes a str."""
+
+    class Name(str):
+        __slots__ = ()
+
+    normal = paths.normalize(Name("/a/b"))
+    assert normal == "/a/b"
+    assert type(normal) is str
+
+
 @pytest.mark.rule("PATH-3", "PATH-5", "PATH-4")
 @pytest.mark.parametrize("name", ["a:b", "a\x07", "a\0b"])
 def test_forbidden_names_do_not_reach_the_store(store: Store, name: str):

@@ -151,6 +151,15 @@ class TestCreating:
         put = server.log[-1]
         assert put.head.get("x-amz-storage-class") == "STANDARD_IA"
         assert put.head.get("content-type") == "text/plain"
+        write(fs, "/c")  # what was asked for others is not for this one
+        put = server.log[-1]
+        assert not put.head.get("x-amz-storage-class")
+        assert put.head.get("content-type") == "application/octet-stream"
+
+    def test_native_streams_are_output_streams(self, fs: S3FileSystem):
+        """The core makes nothing else of what it has opened."""
+        with pytest.raises(TypeError, match="no type of output streams"):
+            fs._bucket.client.create(cast("Any", object), "/a", fs._usual_options)
 
     @pytest.mark.rule("BUILDER-5", "BUILDER-6")
     @pytest.mark.stores("s3")

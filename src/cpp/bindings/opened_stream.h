@@ -1,11 +1,11 @@
-// OpenedStream: a stream on its way from a file system's create() to the Python object that owns
-// it.
+// What a file system has opened, as the Python object that owns it.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <memory>
 #include <optional>
+#include <typeinfo>
 #include <utility>
 
 #include "errors.h"
@@ -27,15 +27,24 @@ struct StreamDeleter {
   }
 };
 using StreamPointer = std::unique_ptr<stream::OutputStream, StreamDeleter>;
+using StreamClass = pybind11::class_<stream::OutputStream, StreamPointer>;
 
-struct OpenedStream {
-  StreamPointer stream;
-};
-
-// Calls `stream_type`, a subclass of the native OutputStream, with what was opened.
-inline pybind11::object make_stream(pybind11::handle stream_type,
+// Makes an instance of `stream_type`, a subclass of the native OutputStream, without its __init__:
+// what pybind11's factories do, but for the call that goes there.
+inline pybind11::object make_stream(const pybind11::type& stream_type,
                                     Result<std::unique_ptr<stream::OutputStream>>&& opened) {
-  return stream_type(OpenedStream{StreamPointer(value(std::move(opened)).release())});
+  auto* const type = reinterpret_cast<PyTypeObject*>(stream_type.ptr());
+  const auto* const native = pybind11::detail::get_type_info(typeid(stream::OutputStream));
+  if (PyType_IsSubtype(type, native->type) == 0) {
+    throw pybind11::type_error("no type of output streams");
+  }
+  StreamPointer stream(value(std::move(opened)).release());
+  auto made =
+      pybind11::reinterpret_steal<pybind11::object>(pybind11::detail::make_new_instance(type));
+  auto* const instance = reinterpret_cast<pybind11::detail::instance*>(made.ptr());
+  pybind11::detail::value_and_holder place = instance->get_value_and_holder(native);
+  pybind11::detail::initimpl::construct<StreamClass>(place, std::move(stream), false);
+  return made;
 }
 
 }  // namespace hflush::bindings

@@ -263,6 +263,8 @@ class UploadHandle {
   UploadHandle(const UploadHandle&) = delete;
   UploadHandle& operator=(const UploadHandle&) = delete;
 
+  bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
+
   // Throws in a forked child.
   s3::S3Upload& upload() const {
     if (is_foreign()) {
@@ -272,8 +274,6 @@ class UploadHandle {
   }
 
  private:
-  bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
-
   const std::uint32_t generation_ = env::Process::generation();
   std::shared_ptr<s3::S3Upload> upload_;
 };
@@ -310,14 +310,17 @@ bool wait_cleaned_up(const UploadHandle& self, double timeout) {
   });
 }
 
+// The object's key is `path` without the slash that it begins with.
 py::tuple create(S3Client& self, const py::type& stream_type, const py::str& path,
                  const ObjectOptions& options) {
+  std::string name = to_utf8(path);
   ObjectOptions named = options;
-  named.path = to_utf8(path);
-  auto sink = std::make_unique<s3::S3Sink>(self.client(), named);
+  named.key = name.substr(std::min<std::size_t>(1, name.size()));
+  named.path = name;
+  auto sink = std::make_unique<s3::S3Sink>(self.client(), std::move(named));
   auto upload = std::make_unique<UploadHandle>(sink->upload());
   auto stream = std::make_unique<stream::OutputStream>(
-      named.path, std::move(sink), env::Process::current().buffers(), env::steady_clock());
+      std::move(name), std::move(sink), env::Process::current().buffers(), env::steady_clock());
   py::object made = make_stream(stream_type, std::move(stream));
   return py::make_tuple(std::move(made), py::cast(std::move(upload)));
 }
@@ -439,10 +442,9 @@ void register_settings(py::module_& module) {
 
 void register_object_options(py::module_& module) {
   py::class_<ObjectOptions> type(module, "S3ObjectOptions", py::is_final());
-  type.def(py::init<>());
+  type.def(py::init<>()).def("copy", [](const ObjectOptions& self) { return self; });
   const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
   add("bucket", [](ObjectOptions& self) -> auto& { return self.bucket; });
-  add("key", [](ObjectOptions& self) -> auto& { return self.key; });
   add("headers", [](ObjectOptions& self) -> auto& { return self.headers; });
   add("request_headers", [](ObjectOptions& self) -> auto& { return self.request_headers; });
   add("block_bytes", [](ObjectOptions& self) -> auto& { return self.block_bytes; });
@@ -485,6 +487,7 @@ void register_response(py::module_& module) {
 
 void register_upload(py::module_& module) {
   py::class_<UploadHandle>(module, "S3Upload", py::is_final())
+      .def_property_readonly("is_foreign", &UploadHandle::is_foreign)
       .def("outcome", &outcome)
       .def("wait_cleaned_up", &wait_cleaned_up, py::arg("timeout"));
 }

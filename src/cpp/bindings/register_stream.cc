@@ -8,6 +8,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -27,6 +29,8 @@ namespace {
 using stream::OutputStream;
 using stream::Statistics;
 using stream::StatisticsSum;
+
+using Counts = std::map<std::string, std::int64_t>;
 
 // The native stream of a Python object, without pybind11's dispatcher. Null, with TypeError set, if
 // __init__ never ran.
@@ -250,12 +254,8 @@ void set_drop_behind(OutputStream& stream, std::optional<bool> value) {
 }  // namespace
 
 void register_stream(py::module_& module) {
-  py::class_<OpenedStream>(module, "OpenedStream");
-
-  py::class_<OutputStream, StreamPointer> type(module, "OutputStream");
-  type.def(py::init([](OpenedStream& opened) { return std::move(opened.stream); }),
-           py::arg("opened"))
-      .def("flush", &waiting<&OutputStream::flush>)
+  StreamClass type(module, "OutputStream");
+  type.def("flush", &waiting<&OutputStream::flush>)
       .def("hflush", &waiting<&OutputStream::hflush>)
       .def("hsync", &waiting<&OutputStream::hsync>)
       .def("close", &waiting<&OutputStream::close>)
@@ -287,9 +287,10 @@ void register_stream(py::module_& module) {
       .def(py::init())
       .def(
           "add",
-          [](StatisticsSum& sum, const OutputStream& stream, const Statistics& own) {
-            sum.add(stream.statistics());
-            sum.add(own);
+          [](StatisticsSum& sum, const OutputStream& stream, const Counts& own) {
+            Statistics statistics = stream.statistics();
+            for (const auto& [name, count] : own) statistics[name] += count;
+            sum.add(statistics);
           },
           py::arg("stream"), py::arg("own"), py::pos_only())
       .def("total", [](const StatisticsSum& sum) { return to_dict(sum.total()); });

@@ -3,13 +3,13 @@
 
 #include <pybind11/pybind11.h>
 
-#include "hflush/stream/sink.h"
+#include "hflush/stream/statistics.h"
 
 namespace hflush::bindings {
 
 inline pybind11::dict to_dict(const stream::Statistics& statistics) {
   pybind11::dict values;
-  for (const auto& [name, number] : statistics) values[pybind11::str(name)] = number;
+  for (const auto& [name, number] : statistics.sorted()) values[pybind11::str(name)] = number;
   return values;
 }
 

@@ -4,6 +4,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,10 @@ inline pybind11::str from_utf8(std::string_view bytes) {
 }
 
 inline std::string to_utf8(const pybind11::str& text) {
+  if (PyUnicode_IS_COMPACT_ASCII(text.ptr())) {
+    return {static_cast<const char*>(PyUnicode_DATA(text.ptr())),
+            static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr()))};
+  }
   auto bytes = pybind11::reinterpret_steal<pybind11::bytes>(
       PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape"));
   if (!bytes) throw pybind11::error_already_set();

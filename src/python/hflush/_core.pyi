@@ -23,14 +23,11 @@ def crc_with_kernel(kernel: str, kind: str, data: Buffer, value: int = 0) -> int
 
 # --- streams (register_stream.cc) ------------------------------------------------------------------
 
-@final
-class OpenedStream:
-    """A stream on its way from a name space's create() to the OutputStream that takes it over."""
-
 class OutputStream:
-    """The stream front over any store's sink. Subclassed by hflush.FSDataOutputStream."""
+    """The stream front over any store's sink. Subclassed by hflush.FSDataOutputStream.
 
-    def __init__(self, opened: OpenedStream) -> None: ...
+    Made by the create() of a name space, without __init__.
+    """
 
     # write: METH_FASTCALL; returns the bytes accepted. TypeError, BufferError, IndexError, StreamClosedError, OSError.
     def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int: ...
@@ -364,8 +361,8 @@ class S3ObjectOptions:
     """How an object is written; see s3_sink.h."""
 
     def __init__(self) -> None: ...
+    def copy(self) -> S3ObjectOptions: ...
     bucket: str
-    key: str
     headers: list[tuple[str, str]]
     request_headers: list[tuple[str, str]]
     block_bytes: int
@@ -383,6 +380,8 @@ class S3ObjectOptions:
 class S3Upload:
     """What came of an upload: stays after its stream. Not usable in a forked child."""
 
+    @property
+    def is_foreign(self) -> bool: ...  # begun by a process that this one was forked from
     # state ("writing", "finishing", "looking", "published", "pending", "failed", "unknown", "abandoned"), upload_id,
     # etag, version_id, size, parts [(number, etag, size, crc32c)], crc32c, has_checksums, full_object_checksum, token,
     # others [OSError], cleanup (OSError | None), cleaned_up

@@ -157,23 +157,18 @@ class CreateOptions:
         Everything by its key, as it was given: for what one store alone understands.
     """
 
-    __slots__ = (
-        "asked",
-        "block_size",
-        "buffer_size",
-        "bytes_per_checksum",
-        "checksum_type",
-        "create_parent",
-        "ec_policy",
-        "favored_nodes",
-        "flags",
-        "permission",
-        "progress",
-        "replication",
-        "storage_policy",
-        "sync_on_close",
-        "update_length",
-    )
+    permission: int | None = None
+    buffer_size: int | None = None
+    replication: int | None = None
+    block_size: int | None = None
+    checksum_type: str | None = None
+    bytes_per_checksum: int | None = None
+    sync_on_close: bool | None = None
+    progress: Callable[[], None] | None = None
+    favored_nodes: tuple[str, ...] | None = None
+    storage_policy: str | None = None
+    ec_policy: str | None = None
+    update_length: bool | None = None
 
     def __init__(
         self,
@@ -184,20 +179,11 @@ class CreateOptions:
         self.asked = options
         self.create_parent = create_parent
         self.flags = flags
-        self.permission = read(options, PERMISSION, as_permission)
-        self.buffer_size = read(options, BUFFER_SIZE, as_size)
-        self.replication = read(options, REPLICATION, as_positive)
-        self.block_size = read(options, BLOCK_SIZE, as_positive)
-        self.checksum_type = read(options, CHECKSUM_TYPE, as_checksum_type)
-        self.bytes_per_checksum = read(options, BYTES_PER_CHECKSUM, as_positive)
-        self.sync_on_close = read(options, SYNC_ON_CLOSE, as_bool)
+        for key, (name, convert) in _ATTRIBUTES.items():
+            if key in options:
+                setattr(self, name, read(options, key, convert))
         if self.sync_on_close is None and CreateFlag.SYNC_BLOCK in flags:
             self.sync_on_close = True
-        self.progress = read(options, PROGRESS, as_callable)
-        self.favored_nodes = read(options, FAVORED_NODES, as_names)
-        self.storage_policy = read(options, STORAGE_POLICY, as_name)
-        self.ec_policy = read(options, EC_POLICY, as_name)
-        self.update_length = read(options, UPDATE_LENGTH, as_bool)
 
 
 class FileBuilder:
@@ -374,6 +360,12 @@ class OpenFileBuilder:
         return future
 
 
+_SETTINGS = {
+    "permission": PERMISSION,
+    "buffer_size": BUFFER_SIZE,
+    "replication": REPLICATION,
+    "block_size": BLOCK_SIZE,
+}
 CREATE_KEYWORDS = {
     "checksum_type": CHECKSUM_TYPE,
     "bytes_per_checksum": BYTES_PER_CHECKSUM,
@@ -416,14 +408,10 @@ def required(options: Mapping[str, OptionValue], keywords: Mapping[str, str]) ->
 
 def asked(**settings: OptionValue | None) -> Options:
     """Return the named settings of create that were given, by the names of the constants here."""
-    keys = {
-        "permission": PERMISSION,
-        "buffer_size": BUFFER_SIZE,
-        "replication": REPLICATION,
-        "block_size": BLOCK_SIZE,
-    }
     return {
-        keys[name]: (value, Wish.ASKED) for name, value in settings.items() if value is not None
+        _SETTINGS[name]: (value, Wish.ASKED)
+        for name, value in settings.items()
+        if value is not None
     }
 
 
@@ -581,6 +569,23 @@ def check_principal(name: str, value: str | None) -> None:
     """
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} must be str or None, not {type(value).__name__}")
+
+
+# The attributes of CreateOptions that options of create become, in the order of their checks.
+_ATTRIBUTES: dict[str, tuple[str, Callable[[OptionValue], object]]] = {
+    PERMISSION: ("permission", as_permission),
+    BUFFER_SIZE: ("buffer_size", as_size),
+    REPLICATION: ("replication", as_positive),
+    BLOCK_SIZE: ("block_size", as_positive),
+    CHECKSUM_TYPE: ("checksum_type", as_checksum_type),
+    BYTES_PER_CHECKSUM: ("bytes_per_checksum", as_positive),
+    SYNC_ON_CLOSE: ("sync_on_close", as_bool),
+    PROGRESS: ("progress", as_callable),
+    FAVORED_NODES: ("favored_nodes", as_names),
+    STORAGE_POLICY: ("storage_policy", as_name),
+    EC_POLICY: ("ec_policy", as_name),
+    UPDATE_LENGTH: ("update_length", as_bool),
+}
 
 
 def _checked_key(key: str) -> str:

@@ -8,7 +8,7 @@ import errno
 import os
 import threading
 from abc import ABC, abstractmethod
-from weakref import WeakSet
+from weakref import ref
 
 from . import _core, capabilities, paths
 from . import builder as options_of
@@ -73,11 +73,14 @@ class FileSystem(ABC):
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         self._scheme = scheme
         self._authority = authority
+        self._uri = f"{scheme}://{authority}/"
         self._conf = conf.copy()
         self._working_directory: str | None = None
+        # The open streams. Added, removed and copied in one step each, whoever holds the lock: a
+        # stream that nobody has any more leaves by itself, and a forked child finds the lock taken.
+        self._streams: set[ref[FSDataOutputStream]] = set()
         # Guards the fields below. Reentrant: a destructor that closes a stream may run within.
         self._lock = threading.RLock()
-        self._streams: WeakSet[FSDataOutputStream] = WeakSet()
         self._finished = _core.StatisticsSum()
         self._doomed: set[str] = set()
 
@@ -131,8 +134,8 @@ class FileSystem(ABC):
         with _cache_lock:
             for key in [key for key, shared in _cache.items() if shared is self]:
                 del _cache[key]
+        streams = self._open_streams()
         with self._lock:
-            streams = list(self._streams)
             doomed, self._doomed = sorted(self._doomed, key=paths.depth, reverse=True), set()
         first: OSError | None = None
         for stream in streams:
@@ -147,6 +150,10 @@ class FileSystem(ABC):
             self._remove_at_exit(path)
         if first is not None:
             raise first
+
+    def _open_streams(self) -> list[FSDataOutputStream]:
+        streams = [tracked() for tracked in self._streams.copy()]
+        return [stream for stream in streams if stream is not None]
 
     def _end_open(self, stream: FSDataOutputStream) -> None:
         """End a stream that is open when the file system is closed."""
@@ -174,7 +181,7 @@ class FileSystem(ABC):
     @property
     def uri(self) -> str:
         """The URL of the root: ``file:///``, ``hdfs://host:port/``."""
-        return f"{self._scheme}://{self._authority}/"
+        return self._uri
 
     @property
     def scheme(self) -> str:
@@ -302,7 +309,7 @@ class FileSystem(ABC):
         """
         replaces = options_of.flag("overwrite", overwrite)
         if flags is None:
-            chosen = CreateFlag.CREATE | CreateFlag.OVERWRITE if replaces else CreateFlag.CREATE
+            chosen = _REPLACE if replaces else CreateFlag.CREATE
         else:
             chosen = CreateFlag.joined(flags)
             if not replaces and CreateFlag.OVERWRITE in chosen:
@@ -361,7 +368,7 @@ class FileSystem(ABC):
 
     def create_file(self, path: StrPath) -> FileBuilder:
         """Return a builder that creates a file: it overwrites and makes no parents unless told."""
-        return FileBuilder(self, os.fspath(path), CreateFlag.CREATE | CreateFlag.OVERWRITE)
+        return FileBuilder(self, os.fspath(path), _REPLACE)
 
     def append_file(self, path: StrPath) -> FileBuilder:
         """Return a builder that appends to a file."""
@@ -410,15 +417,15 @@ class FileSystem(ABC):
 
     def _track(self, stream: FSDataOutputStream, path: str, mode: str) -> FSDataOutputStream:
         stream._bind(self, self._public_name(path), mode)
-        with self._lock:
-            self._streams.add(stream)
+        self._streams.add(ref(stream, self._streams.discard))
         return stream
 
     def _release(self, stream: FSDataOutputStream) -> None:
         """Forget a stream that has ended, and add up what it did: once."""
+        tracked = ref(stream)  # equal to any other of the same stream
         with self._lock:
-            if stream in self._streams:
-                self._streams.discard(stream)
+            if tracked in self._streams:
+                self._streams.remove(tracked)
                 self._finished.add(stream, stream._own_statistics())
 
     # --- reading ---
@@ -1160,6 +1167,7 @@ class BulkDelete:
 # --- instances -----------------------------------------------------------------------------------
 
 _READ_AHEAD_BYTES = 64 << 10
+_REPLACE = CreateFlag.CREATE | CreateFlag.OVERWRITE
 
 
 def _make_s3(scheme: str, authority: str, conf: Configuration) -> FileSystem:

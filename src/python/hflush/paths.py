@@ -105,6 +105,8 @@ def normalize(path: str, working_directory: str = "/") -> str:
         If an element holds ``:`` or a control character, if ``..`` climbs above the root, or if
         the text cannot be encoded.
     """
+    if _is_plain(path):
+        return path
     absolute = path if path.startswith("/") else f"{working_directory}/{path}"
     elements: list[str] = []
     for element in absolute.split("/"):
@@ -118,6 +120,20 @@ def normalize(path: str, working_directory: str = "/") -> str:
         _check_element(element, path)
         elements.append(element)
     return "/" + "/".join(elements)
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is normal as it stands, at a glance: most are, and False is no verdict."""
+    return (
+        type(path) is str
+        and path.isascii()
+        and path.isprintable()
+        and path.startswith("/")
+        and not path.endswith("/")
+        and "//" not in path
+        and "/." not in path
+        and ":" not in path
+    )
 
 
 def _check_element(element: str, path: str) -> None:

@@ -7,12 +7,16 @@ rename copies and deletes. docs/semantics.md says what differs from a file syste
 
 from __future__ import annotations
 
+import atexit
 import errno
 import logging
 import os
+import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _core, capabilities, paths
 from . import builder as options_of
@@ -39,12 +43,12 @@ from .s3_settings import (
     Settings,
     check_bucket,
     check_metadata,
-    customer_key_id,
     is_secret,
     storage_class,
     user_header,
 )
 from .s3_streams import (
+    Downgrades,
     S3InputStream,
     S3OutputStream,
     S3ReportingOutputStream,
@@ -65,8 +69,6 @@ if TYPE_CHECKING:
     from .s3_settings import Headers
     from .streams import FSDataInputStream, FSDataOutputStream
 
-T = TypeVar("T")
-
 __all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
 
 _MAX_KEY = 1024
@@ -75,6 +77,7 @@ _DIRECTORY_MODE = 0o777
 _PACKET_BYTES = 1 << 20
 _NS_PER_S = 1_000_000_000
 _MAX_NOTES = 20
+_CLEAN_UP_AT_EXIT_S = 2.0
 _DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
 _SEQUENTIAL = frozenset(("sequential", "whole-file", "avro", "csv", "json"))
 _RANDOM = frozenset(("random", "vector", "columnar", "hbase", "orc", "parquet"))
@@ -169,6 +172,7 @@ class S3FileSystem(FileSystem):
         self._settings_of_bucket = Settings.read(conf, authority, None)
         super().__init__(scheme, authority, conf)
         self._bucket = Bucket(self._settings_of_bucket, source_of(self._settings_of_bucket.keys))
+        _instances.add(self)
 
     def close(self) -> None:
         """Abort the output streams that are open, then remove what :meth:`delete_on_exit` noted.
@@ -344,20 +348,21 @@ class S3FileSystem(FileSystem):
             raise TypeError(f"commit must be a PendingCommit, not {type(commit).__name__}")
         if commit.bucket != self._authority:
             raise ValueError(f"wrong file system: {commit.path} is not in {self.uri}")
-        if commit.customer_key != customer_key_id(self._settings_of_bucket.sse_c):
+        if commit.customer_key != self._settings_of_bucket.customer_key:
             raise ValueError(f"{commit.path} was written with another key of SSE-C")
         return "/" + commit.key
 
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         settings = self._settings_of_bucket
         asked = options.asked
-        native = self._native_options(path, options)
-        is_fast = _option(asked, PERFORMANCE, options_of.as_bool)
+        native = self._native_options(options)
+        is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
         if is_fast is None:
             is_fast = "create" in settings.performance
         if_absent, if_match, native.if_absent = self._conditions(path, overwrite, asked)
-        is_asked = bool(_option(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
-        native.if_match = f'"{if_match}"' if if_match else ""
+        is_asked = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
+        if if_match:
+            native.if_match = f'"{if_match}"'
         must_be_absent = not overwrite and not if_absent
         self._look_before_create(
             path,
@@ -366,13 +371,11 @@ class S3FileSystem(FileSystem):
             is_fast=is_fast,
         )
         plan = StreamPlan(
-            self._authority,
-            native.key,
+            settings,
             if_absent=if_absent,
             if_match=if_match,
-            customer_key=customer_key_id(settings.sse_c),
-            downgrades=settings.downgrades or self._conf.get_bool("hflush.syncable.downgrade"),
-            capabilities=_stream_capabilities(if_absent, if_match, native.delayed),
+            downgrades=Downgrades() if self._downgrades else None,
+            capabilities=_stream_capabilities(if_absent, bool(if_match), native.delayed),
             checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
         )
         return self._started(path, native, plan, options)
@@ -390,36 +393,52 @@ class S3FileSystem(FileSystem):
         reporting._report_to(options.progress)
         return reporting
 
-    def _native_options(self, path: str, options: CreateOptions) -> _core.S3ObjectOptions:
+    @cached_property
+    def _downgrades(self) -> bool:
+        """Whether hflush and hsync do nothing, instead of being refused."""
         settings = self._settings_of_bucket
-        asked = options.asked
+        return settings.downgrades or self._conf.get_bool("hflush.syncable.downgrade")
+
+    @cached_property
+    def _usual_options(self) -> _core.S3ObjectOptions:
+        """How an object is written if nothing is asked; to be copied."""
+        settings = self._settings_of_bucket
         native = _core.S3ObjectOptions()
-        native.bucket, native.key = self._authority, path[1:]
-        native.headers = self._object_headers(asked)
+        native.bucket = self._authority
+        native.headers = self._object_headers({})
         native.request_headers = [*settings.sse_c, *settings.extra_headers]
         native.block_bytes = settings.part_size
-        if options.block_size is not None:  # a hint: brought within what parts can be
-            native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
         native.uniform_parts = settings.uniform
         native.max_parts = settings.max_parts
         native.active_blocks = settings.active_blocks
         native.buffering = settings.buffering
-        if settings.buffer_directory and settings.buffering != "memory":
-            os.makedirs(settings.buffer_directory, exist_ok=True)  # noqa: PTH103
+        if settings.buffering != "memory":
             native.buffer_directory = settings.buffer_directory
         native.memory_bytes = settings.memory
-        native.delayed = bool(_option(asked, DELAYED, options_of.as_bool))
+        return native
+
+    def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
+        settings = self._settings_of_bucket
+        native = self._usual_options.copy()
+        if options.asked:
+            native.headers = self._object_headers(options.asked)
+        if options.block_size is not None:  # a hint: brought within what parts can be
+            native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
+        if settings.buffer_directory and settings.buffering != "memory":
+            os.makedirs(settings.buffer_directory, exist_ok=True)  # noqa: PTH103
+        if options_of.read(options.asked, DELAYED, options_of.as_bool):
+            native.delayed = True
         return native
 
     def _object_headers(self, asked: Options) -> Headers:
         own: Headers = []
-        if content_type := _option(asked, CONTENT_TYPE, options_of.as_name):
+        if content_type := options_of.read(asked, CONTENT_TYPE, options_of.as_name):
             own.append(user_header(CONTENT_TYPE, "Content-Type", content_type))
-        if name := _option(asked, STORAGE_CLASS, options_of.as_name):
+        if name := options_of.read(asked, STORAGE_CLASS, options_of.as_name):
             own.append(storage_class(STORAGE_CLASS, name))
         for key in asked:
             if key in self.create_options and key.startswith(HEADER):
-                value = _option(asked, key, str)
+                value = options_of.read(asked, key, str)
                 own.append(user_header(key, key[len(HEADER) :], cast("str", value)))
         names = {name.lower() for name, _ in own}
         general = self._settings_of_bucket.headers
@@ -436,8 +455,8 @@ class S3FileSystem(FileSystem):
         small objects only is no promise, but better than nothing.
         """
         strict = {key: (value, Wish.MUST) for key, (value, _) in asked.items()}
-        is_explicit = bool(_option(strict, CONDITIONAL_OVERWRITE, options_of.as_bool))
-        if_match = _option(strict, CONDITIONAL_ETAG, _as_etag) or ""
+        is_explicit = bool(options_of.read(strict, CONDITIONAL_OVERWRITE, options_of.as_bool))
+        if_match = options_of.read(strict, CONDITIONAL_ETAG, _as_etag) or ""
         if if_match and (is_explicit or not overwrite):
             raise ValueError(f"{CONDITIONAL_ETAG}: the object cannot be absent and have an etag")
         if overwrite and not is_explicit and not if_match:
@@ -1074,10 +1093,6 @@ class _S3BulkDelete(BulkDelete):
 # --- small things ---------------------------------------------------------------------------------
 
 
-def _option(options: Options, key: str, convert: Callable[[Any], T]) -> T | None:
-    return options_of.read(options, key, convert)
-
-
 def _as_etag(value: object) -> str:
     etag = options_of.as_name(cast("str", value)).strip('"')
     if not etag or not etag.isascii() or not etag.isprintable() or '"' in etag:
@@ -1085,7 +1100,8 @@ def _as_etag(value: object) -> str:
     return etag
 
 
-def _stream_capabilities(if_absent: bool, if_match: str, delayed: bool) -> frozenset[str]:
+@cache
+def _stream_capabilities(if_absent: bool, if_match: bool, delayed: bool) -> frozenset[str]:
     held = {capabilities.CREATE_IN_CLOSE}
     if if_absent:
         held.add(CONDITIONAL_OVERWRITE)
@@ -1109,3 +1125,21 @@ def _is_name(name: str) -> bool:
 def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:
     yield first
     yield from others
+
+
+# --- the end of the process -----------------------------------------------------------------------
+
+_instances: weakref.WeakSet[S3FileSystem] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    """At exit: publish nothing more, say so, and give what ends uploads a moment."""
+    for filesystem in list(_instances):
+        for stream in filesystem._open_streams():
+            if stream.abandon_():
+                message = f"never closed, not published: {stream!r}"
+                warnings.warn(message, ResourceWarning, stacklevel=1)
+    _core.s3_drain(_CLEAN_UP_AT_EXIT_S)
+
+
+atexit.register(_abandon_all)

@@ -15,6 +15,7 @@ import os
 import platform
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -445,6 +446,11 @@ class Settings:
             complete_timeout=keys.seconds("hflush.s3.complete.timeout"),
             native=_native(keys, endpoint, path_style, env),
         )
+
+    @cached_property
+    def customer_key(self) -> str:
+        """What tells its key of SSE-C from another and is no secret; empty without one."""
+        return customer_key_id(self.sse_c)
 
     def connected_to(self, region: str) -> _core.S3Settings:
         """Return what the client is told, where this region is used unless another was said."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
-import os
 import threading
 import time
 import warnings
-import weakref
 from typing import TYPE_CHECKING
 
-from . import _core, capabilities
+from . import capabilities
 from .errors import StreamClosedError, attach
 from .s3_commit import PendingCommit
 from .s3_documents import Part
@@ -21,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["S3InputStream", "S3OutputStream", "S3ReportingOutputStream", "StreamPlan"]
+    from . import _core
+    from .s3_settings import Settings
+
+__all__ = ["Downgrades", "S3InputStream", "S3OutputStream", "S3ReportingOutputStream", "StreamPlan"]
 
 # How long close and abort wait until nothing is left of an upload that is not published.
 _CLEAN_UP_S = 5.0
-_CLEAN_UP_AT_EXIT_S = 2.0
 
 _OUTCOMES = {
     "writing": "open",
@@ -39,29 +38,43 @@ _OUTCOMES = {
 }
 
 
+class Downgrades:
+    """The calls of hflush and hsync that did nothing, where they are not refused."""
+
+    __slots__ = ("_lock", "counts")
+
+    def __init__(self) -> None:
+        self.counts = {"op_hflush": 0, "op_hsync": 0}
+        self._lock = threading.Lock()
+
+    def add(self, operation: str) -> bool:
+        """Count one; return whether it is the first."""
+        with self._lock:
+            first = not any(self.counts.values())
+            self.counts[f"op_{operation}"] += 1
+        return first
+
+
 class StreamPlan:
     """What a stream has to know of how it was created."""
 
-    __slots__ = ("bucket", "capabilities", "checks", "closed", "customer_key", "downgrades",
-                 "if_absent", "if_match", "key")  # fmt: skip
+    __slots__ = ("capabilities", "checks", "closed", "downgrades", "if_absent", "if_match",
+                 "settings")  # fmt: skip
 
     def __init__(
         self,
-        bucket: str,
-        key: str,
+        settings: Settings,
         *,
         if_absent: bool,
         if_match: str,
-        customer_key: str,
-        downgrades: bool,
+        downgrades: Downgrades | None,
         capabilities: frozenset[str],
         checks: Callable[[], None] | None,
     ) -> None:
-        self.bucket = bucket
-        self.key = key
+        self.settings = settings
         self.if_absent = if_absent
         self.if_match = if_match
-        self.customer_key = customer_key
+        # None: hflush and hsync are refused.
         self.downgrades = downgrades
         self.capabilities = capabilities
         # Raises if there is an object and must not be, where the store cannot check that itself.
@@ -75,19 +88,12 @@ class _S3Output(FSDataOutputStream):
 
     __slots__ = ()
 
-    _counting: threading.Lock
-    _downgraded: dict[str, int]
     _plan: StreamPlan
-    _process: int
     _upload: _core.S3Upload
 
     def _begin(self, upload: _core.S3Upload, plan: StreamPlan) -> None:
         self._upload = upload
         self._plan = plan
-        self._downgraded = {"op_hflush": 0, "op_hsync": 0}
-        self._counting = threading.Lock()
-        self._process = os.getpid()
-        _open.add(self)
 
     # --- what has come of it ---
 
@@ -126,8 +132,8 @@ class _S3Output(FSDataOutputStream):
             return None
         plan = self._plan
         return PendingCommit(
-            bucket=plan.bucket,
-            key=plan.key,
+            bucket=plan.settings.bucket,
+            key=self.path[1:],
             upload_id=outcome["upload_id"],
             parts=tuple(Part(*part) for part in outcome["parts"]),
             length=outcome["size"],
@@ -137,7 +143,7 @@ class _S3Output(FSDataOutputStream):
             token=outcome["token"],
             if_absent=plan.if_absent or plan.checks is not None,
             if_match=plan.if_match,
-            customer_key=plan.customer_key,
+            customer_key=plan.settings.customer_key,
             created=plan.closed,
         )
 
@@ -189,8 +195,8 @@ class _S3Output(FSDataOutputStream):
 
     def _wait_cleaned_up(self) -> OSError | None:
         """Wait until nothing of the upload is under way; what is left of it, and why."""
-        if self._process != os.getpid():
-            return None  # it is the parent's
+        if self._upload.is_foreign:
+            return None
         if not self._upload.wait_cleaned_up(_CLEAN_UP_S):
             message = f"the clean-up of its upload takes longer than {_CLEAN_UP_S:.0f} s"
             return TimeoutError(errno.ETIMEDOUT, message, self.path)
@@ -204,25 +210,22 @@ class _S3Output(FSDataOutputStream):
 
         With ``fs.s3a.downgrade.syncable.exceptions``: count the call, and do nothing.
         """
-        if self._plan.downgrades:
-            self._downgrade("hflush")
-        else:
+        if self._plan.downgrades is None:
             super().hflush()
+        else:
+            self._downgrade("hflush", self._plan.downgrades)
 
     def hsync(self) -> None:
         """Raise io.UnsupportedOperation: as :meth:`hflush`."""
-        if self._plan.downgrades:
-            self._downgrade("hsync")
-        else:
+        if self._plan.downgrades is None:
             super().hsync()
+        else:
+            self._downgrade("hsync", self._plan.downgrades)
 
-    def _downgrade(self, operation: str) -> None:
+    def _downgrade(self, operation: str, downgrades: Downgrades) -> None:
         if self.closed:
             raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self.state_}", self.path)
-        with self._counting:
-            first = not any(self._downgraded.values())
-            self._downgraded[f"op_{operation}"] += 1
-        if first:
+        if downgrades.add(operation):
             warnings.warn(
                 f"{operation} does nothing on s3, as fs.s3a.downgrade.syncable.exceptions asks: "
                 "nothing is visible or durable before close",
@@ -239,7 +242,8 @@ class _S3Output(FSDataOutputStream):
         )
 
     def _own_statistics(self) -> dict[str, int]:
-        return self._downgraded
+        downgrades = self._plan.downgrades
+        return {} if downgrades is None else downgrades.counts
 
 
 class S3OutputStream(_S3Output):
@@ -250,13 +254,13 @@ class S3OutputStream(_S3Output):
     collection and the end of the interpreter publish nothing.
     """
 
-    __slots__ = ("_counting", "_downgraded", "_plan", "_process", "_upload")
+    __slots__ = ("_plan", "_upload")
 
 
 class S3ReportingOutputStream(_S3Output, ReportingOutputStream):
     """The same, calling the program's `progress`."""
 
-    __slots__ = ("_counting", "_downgraded", "_plan", "_process", "_upload")
+    __slots__ = ("_plan", "_upload")
 
 
 class S3InputStream(FSDataInputStream):
@@ -281,20 +285,3 @@ class S3InputStream(FSDataInputStream):
 
     def _flat_statistics(self) -> dict[str, int]:
         return {**self._file.statistics(), **super()._flat_statistics()}
-
-
-# --- the end of the process -----------------------------------------------------------------------
-
-_open: weakref.WeakSet[_S3Output] = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    """At exit: publish nothing more, say so, and give what ends uploads a moment."""
-    mine = [stream for stream in list(_open) if stream._process == os.getpid()]
-    for stream in mine:
-        if stream.abandon_():
-            warnings.warn(f"never closed, not published: {stream!r}", ResourceWarning, stacklevel=1)
-    _core.s3_drain(_CLEAN_UP_AT_EXIT_S)
-
-
-atexit.register(_abandon_all)

@@ -51,9 +51,8 @@ Status failure_of(Cluster& cluster, InputFile& file, std::uint64_t position, std
 std::int64_t statistic(const InputFile& file, std::string_view name) {
   stream::Statistics statistics;
   file.add_statistics(statistics);
-  const auto found = statistics.find(name);
-  REQUIRE(found != statistics.end());
-  return found->second;
+  REQUIRE(statistics.contains(name));
+  return statistics.at(name);
 }
 
 bool has(const std::string& text, std::string_view part) {

@@ -116,7 +116,7 @@ struct Fixture {
   std::int64_t statistic(std::string_view name) const {
     stream::Statistics statistics;
     client->add_statistics(statistics);
-    return statistics.find(name)->second;
+    return statistics.at(name);
   }
 };
 

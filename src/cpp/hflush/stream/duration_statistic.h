@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "hflush/env/clock.h"
-#include "hflush/stream/sink.h"
+#include "hflush/stream/statistics.h"
 
 namespace hflush::stream {
 
@@ -26,12 +25,12 @@ class DurationStatistic {
     ++samples_;
   }
 
-  void add_to(Statistics& statistics, const std::string& name) const {
-    statistics[name + ".samples"] += samples_;
-    statistics[name + ".sum_ns"] += sum_ns_;
+  void add_to(Statistics& statistics, std::string_view name) const {
+    statistics.of(name, ".samples") += samples_;
+    statistics.of(name, ".sum_ns") += sum_ns_;
     if (samples_ == 0) return;
-    statistics[name + std::string(kMin)] = min_ns_;
-    statistics[name + std::string(kMax)] = max_ns_;
+    statistics.of(name, kMin) = min_ns_;
+    statistics.of(name, kMax) = max_ns_;
   }
 
  private:

@@ -13,10 +13,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "hflush/base/bytes.h"
@@ -24,6 +22,7 @@
 #include "hflush/env/event_loop.h"
 #include "hflush/stream/geometry.h"
 #include "hflush/stream/packet.h"
+#include "hflush/stream/statistics.h"
 
 namespace hflush::stream {
 
@@ -33,9 +32,6 @@ enum class Level : std::uint8_t {
   kVisible,     // hflush(): every new reader sees them
   kDurable,     // hsync(): on the disk device
 };
-
-// Name -> value, as docs/semantics.md lists them; only ever added to.
-using Statistics = std::map<std::string, std::int64_t, std::less<>>;
 
 // Implemented by the stream. Thread-safe; a sink calls it without holding a lock of its own that
 // put(), sync(), finish() or abandon() take.

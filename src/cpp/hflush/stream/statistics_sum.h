@@ -5,32 +5,30 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 #include "hflush/stream/duration_statistic.h"
-#include "hflush/stream/sink.h"
+#include "hflush/stream/statistics.h"
 
 namespace hflush::stream {
 
 class StatisticsSum {
  public:
-  void add(const Statistics& one) {
-    for (const auto& [name, value] : one) {
-      const auto [found, is_new] = total_.try_emplace(name, value);
-      if (is_new) continue;
-      std::int64_t& known = found->second;
-      if (std::string_view(name).ends_with(DurationStatistic::kMin)) {
-        known = std::min(known, value);
-      } else if (std::string_view(name).ends_with(DurationStatistic::kMax)) {
-        known = std::max(known, value);
-      } else {
-        known += value;
-      }
-    }
-  }
+  void add(const Statistics& one) { total_.merge(one, combine); }
   const Statistics& total() const noexcept { return total_; }
 
  private:
+  static void combine(std::int64_t& known, std::int64_t value, std::string_view name) noexcept {
+    if (name.ends_with(DurationStatistic::kMin)) {
+      known = std::min(known, value);
+    } else if (name.ends_with(DurationStatistic::kMax)) {
+      known = std::max(known, value);
+    } else {
+      known += value;
+    }
+  }
+
   Statistics total_;
 };
 

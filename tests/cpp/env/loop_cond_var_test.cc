@@ -23,11 +23,9 @@ using testing::kPatience;
 class Answer {
  public:
   void give() {
-    {
-      const MutexLock lock(mutex_);
-      given_ = true;
-      by_ = std::this_thread::get_id();
-    }
+    const MutexLock lock(mutex_);  // to the end: who hears of it may let this go
+    given_ = true;
+    by_ = std::this_thread::get_id();
     changed_.notify_all();
   }
   // Who gave it; nobody within patience.

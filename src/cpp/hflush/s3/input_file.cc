@@ -152,9 +152,10 @@ class Response final : public Download {
     const MutexLock lock(mutex_);
     wanted_ = out;
   }
-  // Fewer bytes than `out` has room for only if no more come: then ending() says why.
-  Result<std::size_t> read(MutableByteView out, Client& client, env::Interrupt& interrupt)
-      HFLUSH_EXCLUDES(mutex_);
+  // Fewer bytes than `out` has room for only if no more come: then ending() says why. Of `loop`,
+  // which brings them, the caller is a guest, unless it is null.
+  Result<std::size_t> read(MutableByteView out, Client& client, env::EventLoop* loop,
+                           env::Interrupt& interrupt) HFLUSH_EXCLUDES(mutex_);
   void skip(std::uint64_t count, Client& client) HFLUSH_EXCLUDES(mutex_);
   Ending ending() const HFLUSH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -186,9 +187,9 @@ class Response final : public Download {
 
   std::size_t take_front(MutableByteView out) noexcept;
   // The next block, or bytes that were waited for, straight into `out`: how many those were.
-  Result<std::size_t> more(MutableByteView out, Client& client, env::Interrupt& interrupt)
-      HFLUSH_EXCLUDES(mutex_);
-  Status wait_locked(Client& client, env::Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
+  Result<std::size_t> more(MutableByteView out, Client& client, env::EventLoop* loop,
+                           env::Interrupt& interrupt) HFLUSH_EXCLUDES(mutex_);
+  Status wait_locked(env::EventLoop* loop, env::Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool must_resume_locked() HFLUSH_REQUIRES(mutex_);
   Status check_body_locked(ByteView bytes) HFLUSH_REQUIRES(mutex_);
   void store_locked(ByteView bytes) HFLUSH_REQUIRES(mutex_);
@@ -223,11 +224,13 @@ class Response final : public Download {
   std::uint32_t sum_ HFLUSH_GUARDED_BY(mutex_) = 0;  // of what has come of it
 };
 
-Result<std::size_t> Response::read(MutableByteView out, Client& client, env::Interrupt& interrupt) {
+Result<std::size_t> Response::read(MutableByteView out, Client& client, env::EventLoop* loop,
+                                   env::Interrupt& interrupt) {
   std::size_t done = 0;
   while (done < out.size()) {
     if (front_.size() == 0) {
-      HFLUSH_ASSIGN_OR_RETURN(const std::size_t direct, more(out.subspan(done), client, interrupt));
+      HFLUSH_ASSIGN_OR_RETURN(const std::size_t direct,
+                              more(out.subspan(done), client, loop, interrupt));
       done += direct;
       if (front_.size() == 0) break;
     }
@@ -244,7 +247,8 @@ std::size_t Response::take_front(MutableByteView out) noexcept {
   return count;
 }
 
-Result<std::size_t> Response::more(MutableByteView out, Client& client, env::Interrupt& interrupt) {
+Result<std::size_t> Response::more(MutableByteView out, Client& client, env::EventLoop* loop,
+                                   env::Interrupt& interrupt) {
   Block used = std::exchange(front_, {});  // goes back to its pool without the lock
   bool resumes = false;
   {
@@ -256,7 +260,7 @@ Result<std::size_t> Response::more(MutableByteView out, Client& client, env::Int
       resumes = must_resume_locked();
     } else {
       if (!std::exchange(expected_, false)) wanted_ = out;
-      const Status interrupted = wait_locked(client, interrupt);
+      const Status interrupted = wait_locked(loop, interrupt);
       const std::size_t got = out.size() - wanted_.size();
       wanted_ = {};
       if (!interrupted.ok()) return interrupted;
@@ -267,10 +271,10 @@ Result<std::size_t> Response::more(MutableByteView out, Client& client, env::Int
   return std::size_t{0};
 }
 
-Status Response::wait_locked(Client& client, env::Interrupt& interrupt) {
+Status Response::wait_locked(env::EventLoop* loop, env::Interrupt& interrupt) {
   while (!wanted_.empty() && state_ == State::kComing) {
     if (CondVar::Clock::now() < interrupt.next_check()) {
-      arrived_.wait_until(mutex_, interrupt.next_check(), &client.loop());
+      arrived_.wait_until(mutex_, interrupt.next_check(), loop);
       continue;
     }
     const MutexUnlock unlock(mutex_);
@@ -630,7 +634,9 @@ Status InputFile::Core::read_all(std::uint64_t position, MutableByteView out, bo
                                  Stream& stream, env::Interrupt& interrupt) {
   const std::uint64_t begin = position;
   const MutableByteView whole = out;
-  const env::EventLoop::Guest guest(&client_->loop());
+  // What streams ahead comes while the program computes: that is not the caller's work.
+  env::EventLoop* const loop = stream ? nullptr : &client_->loop();
+  const env::EventLoop::Guest guest(loop);
   bool is_second = false;
   int failures = 0;
   while (true) {
@@ -639,7 +645,7 @@ Status InputFile::Core::read_all(std::uint64_t position, MutableByteView out, bo
     } else {
       stream = open({position, in_order ? options_->size : position + out.size()}, out);
     }
-    HFLUSH_ASSIGN_OR_RETURN(const std::size_t size, stream->read(out, *client_, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(const std::size_t size, stream->read(out, *client_, loop, interrupt));
     position += size;
     out = out.subspan(size);
     if (out.empty()) return {};

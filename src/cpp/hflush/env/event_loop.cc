@@ -139,7 +139,7 @@ class EventLoop::Impl {
   // Whether the loop sleeps beyond `when` and has to be woken by wake().
   bool must_wake_locked(TimePoint when) HFLUSH_REQUIRES(mutex_);
   void wake() const noexcept;
-  // Calls the thread if it rests and nobody has the turn, or is about to take it.
+  // From its rest, unless a guest has the turn, who does what there is to do.
   void call_thread_locked() HFLUSH_REQUIRES(mutex_);
   int control_locked(int operation, int descriptor, const Watch& watch) const
       HFLUSH_REQUIRES(mutex_);

@@ -54,6 +54,7 @@ class RecordingHandler final : public EventLoop::Handler {
     if (then_) then_(readable, writable);
     calls.update([&](auto& list) { list.emplace_back(readable, writable); });
   }
+  bool is_patient() const noexcept override { return false; }
   bool wait_for_calls(std::size_t count) {
     return calls.wait_until([&](const auto& list) { return list.size() >= count; });
   }

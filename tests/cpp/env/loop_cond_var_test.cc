@@ -216,6 +216,35 @@ TEST_CASE("guests of many threads and others are all served") {
   CHECK(served == kThreads * 1000);
 }
 
+TEST_CASE("guests that wait for each other hear of each other") {
+  EventLoop loop(steady_clock());
+  come_often(loop);
+  constexpr int kThreads = 3;
+  constexpr int kRounds = 2000;
+  Mutex mutex;
+  LoopCondVar changed;
+  int token = 0;  // guarded by `mutex`
+  std::atomic<int> missed{0};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int round = 0; round < kRounds && missed == 0; ++round) {
+        const TimePoint deadline = CondVar::Clock::now() + kPatience;
+        const MutexLock lock(mutex);
+        while (token % kThreads != thread && missed == 0) {
+          if (CondVar::Clock::now() >= deadline) ++missed;
+          changed.wait_until(mutex, deadline, &loop);
+        }
+        ++token;
+        changed.notify_all();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(missed == 0);
+  CHECK(token == kThreads * kRounds);
+}
+
 TEST_CASE("the end of the loop ends a guest's turn") {
   EventLoop loop(steady_clock());
   come_often(loop);
@@ -229,8 +258,8 @@ TEST_CASE("the end of the loop ends a guest's turn") {
 }
 
 TEST_CASE("in a guest's turn nobody dies of a broken pipe, nor afterwards") {
-  struct sigaction before {};
-  struct sigaction deadly {};
+  struct sigaction before{};
+  struct sigaction deadly{};
   deadly.sa_handler = SIG_DFL;
   REQUIRE(::sigaction(SIGPIPE, &deadly, &before) == 0);
   {

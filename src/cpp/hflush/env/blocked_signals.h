@@ -17,6 +17,8 @@ class BlockedSignals {
     pthread_sigmask(SIG_SETMASK, &all, &previous_);
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  // Those that were blocked before.
+  const sigset_t& previous() const noexcept { return previous_; }
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
 
@@ -24,24 +26,22 @@ class BlockedSignals {
   sigset_t previous_;
 };
 
-// NoBrokenPipe: nor does SIGPIPE come of what a thread of the program's does for us, if the program
-// wants to die of it.
+// NoBrokenPipe: nor does SIGPIPE come, when signals are let through again, of what a thread of the
+// program's has done for us, if the program wants to die of it. Requires: signals are blocked.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() noexcept {
     struct sigaction action{};
-    is_needed_ = ::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_IGN;
-    if (!is_needed_) return;
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &previous_);
-    was_pending_ = is_pending();
+    is_deadly_ = ::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_IGN;
+    if (is_deadly_) was_pending_ = is_pending();
   }
   ~NoBrokenPipe() {
-    if (!is_needed_) return;
+    if (!is_deadly_ || was_pending_ || !is_pending()) return;
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
     constexpr timespec kNow{};
-    if (!was_pending_ && is_pending()) sigtimedwait(&pipe_, nullptr, &kNow);
-    pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+    sigtimedwait(&pipe, nullptr, &kNow);
   }
   NoBrokenPipe(const NoBrokenPipe&) = delete;
   NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
@@ -52,10 +52,8 @@ class NoBrokenPipe {
     return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
   }
 
-  bool is_needed_ = false;
+  bool is_deadly_ = false;
   bool was_pending_ = false;
-  sigset_t pipe_;
-  sigset_t previous_;
 };
 
 }  // namespace hflush::env

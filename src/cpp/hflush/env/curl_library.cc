@@ -38,6 +38,8 @@ Result<CurlLibrary> bind_all() {
   HFLUSH_RETURN_IF_ERROR(library.bind("curl_slist_append", curl.slist_append));
   HFLUSH_RETURN_IF_ERROR(library.bind("curl_slist_free_all", curl.slist_free_all));
 
+  static_cast<void>(library.find("ERR_clear_error", curl.clear_tls_errors));
+
   decltype(&::curl_global_init) global_init = nullptr;
   decltype(&::curl_version_info) version_info = nullptr;
   HFLUSH_RETURN_IF_ERROR(library.bind("curl_global_init", global_init));

@@ -33,6 +33,9 @@ struct CurlLibrary {
   decltype(&::curl_share_cleanup) share_cleanup = nullptr;
   decltype(&::curl_slist_append) slist_append = nullptr;
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
+  // OpenSSL's, if libcurl uses that: null otherwise. What libcurl leaves in a thread's queue of
+  // errors, another user of OpenSSL on that thread would take for its own.
+  void (*clear_tls_errors)() = nullptr;
 };
 
 }  // namespace hflush::env

@@ -1,6 +1,7 @@
 #include "hflush/env/event_loop.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -47,21 +48,24 @@ std::uint32_t events_of(EventLoop::Interest interest) noexcept {
   return events;
 }
 
-// epoll_wait(2), but to the nanosecond where the kernel can.
-int wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout) noexcept {
+// epoll_pwait(2), but to the nanosecond where the kernel can.
+int wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout,
+                    const sigset_t* blocked) noexcept {
   const auto limit = static_cast<int>(events.size());
 #ifdef SYS_epoll_pwait2
   static constexpr Duration kLongest = std::chrono::hours(24);
   const Duration slice = std::min(timeout, kLongest);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(slice);
   const timespec exact{seconds.count(), static_cast<long>((slice - seconds).count())};
-  const long count = ::syscall(SYS_epoll_pwait2, epoll, events.data(), limit, &exact, nullptr, 0);
+  const long count =
+      ::syscall(SYS_epoll_pwait2, epoll, events.data(), limit, &exact, blocked, _NSIG / 8);
   if (count >= 0 || errno == EINTR) return static_cast<int>(count);
 #endif
   // Before Linux 5.11, or in a sandbox that does not know the call: rounded up, never early.
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(
       std::min<Duration>(timeout, std::chrono::hours(24)));
-  return ::epoll_wait(epoll, events.data(), limit, static_cast<int>(milliseconds.count()));
+  return ::epoll_pwait(epoll, events.data(), limit, static_cast<int>(milliseconds.count()),
+                       blocked);
 }
 
 Status made_before_fork() {
@@ -155,7 +159,8 @@ class EventLoop::Impl {
   bool run_tasks();  // false: stopped
   void run_timers();
   Task next_timer(TimePoint now, TimerId first_new);
-  void wait_and_dispatch(Duration at_most, const std::atomic<bool>* told);
+  // `blocked`: the signals that are while it waits; null: as ever.
+  void wait_and_dispatch(Duration at_most, const std::atomic<bool>* told, const sigset_t* blocked);
   Duration fall_asleep(const std::atomic<bool>* told);
   void dispatch(const epoll_event& event);
 
@@ -186,6 +191,7 @@ class EventLoop::Impl {
   std::size_t guests_ HFLUSH_GUARDED_BY(mutex_) = 0;         // at present
   std::uint64_t guest_turns_ HFLUSH_GUARDED_BY(mutex_) = 0;  // so far
   TimePoint last_guest_left_ HFLUSH_GUARDED_BY(mutex_);
+  TimePoint last_crowd_ HFLUSH_GUARDED_BY(mutex_);  // when there was more than one
   Duration guest_pause_ HFLUSH_GUARDED_BY(mutex_) = Duration::max();  // between the last two
 };
 
@@ -267,6 +273,7 @@ EventLoop::TimerId EventLoop::Impl::run_at(TimePoint when, Task task) {
     timers_.emplace(Due{when, timer}, std::move(task));
     static_cast<void>(start_locked());
     asleep = must_wake_locked(when);
+    if (guest_here != this && when < CondVar::Clock::now() + kRest) call_thread_locked();
   }
   if (asleep) wake();
   return timer;
@@ -297,8 +304,10 @@ Status EventLoop::Impl::watch(int descriptor, Interest interest, std::shared_ptr
     const int error_number = control_locked(EPOLL_CTL_ADD, descriptor, watch);
     if (error_number != 0) return Status::from_errno(error_number, "watch of a descriptor", {});
   }
+  const auto stale = watches_.find(descriptor);
+  const bool was_busy = stale != watches_.end() && stale->second.is_busy();
   watches_.insert_or_assign(descriptor, watch);
-  count_busy_locked(false, watch.is_busy());
+  count_busy_locked(was_busy, watch.is_busy());
   return {};
 }
 
@@ -360,7 +369,7 @@ void EventLoop::Impl::run() {
   running_here = this;
   while (run_tasks()) {
     run_timers();
-    if (!rest()) wait_and_dispatch(Duration::max(), nullptr);
+    if (!rest()) wait_and_dispatch(Duration::max(), nullptr, nullptr);
   }
 }
 
@@ -369,7 +378,7 @@ void EventLoop::Impl::run() {
 void EventLoop::Impl::enter() {
   if (is_of_parent()) return;
   const MutexLock lock(mutex_);
-  ++guests_;
+  if (++guests_ > 1) last_crowd_ = CondVar::Clock::now();
 }
 
 void EventLoop::Impl::leave() {
@@ -408,8 +417,9 @@ void EventLoop::Impl::count_busy_locked(bool was, bool is) {
 }
 
 bool EventLoop::Impl::may_rest_locked() {
+  const TimePoint now = CondVar::Clock::now();
   return state_ == State::kRunning && guests_ == 0 && busy_ == 0 && tasks_.empty() &&
-         guest_pause_ < kRest && CondVar::Clock::now() - last_guest_left_ < kRest;
+         guest_pause_ < kRest && now - last_guest_left_ < kRest && now - last_crowd_ > kRest;
 }
 
 // Leaves the turn to guests as long as they come; false if there is no reason to.
@@ -424,8 +434,8 @@ bool EventLoop::Impl::rest() {
     const TimePoint look = CondVar::Clock::now() + kRest;
     turn_changed_.wait_until(mutex_,
                              turn_ == Turn::kGuest ? look : std::min(look, next_due_locked()));
-  } while (turn_ == Turn::kGuest ||
-           (!called_ && guest_turns_ != seen && clock_.now() < next_due_locked()));
+  } while (turn_ == Turn::kGuest || (!called_ && guest_turns_ != seen && tasks_.empty() &&
+                                     busy_ == 0 && clock_.now() < next_due_locked()));
   turn_ = Turn::kThread;
   return true;
 }
@@ -442,10 +452,15 @@ bool EventLoop::Impl::take_turn() {
 void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept {
   const void* const before = std::exchange(running_here, this);
   {
+    // A signal that comes ends the wait, and never comes to a thread that is started in here.
+    const BlockedSignals blocked;
     const NoBrokenPipe no_broken_pipe;
+    sigset_t waiting = blocked.previous();
+    sigaddset(&waiting, SIGPIPE);  // of ours, perhaps
     if (run_tasks()) {
       run_timers();
-      wait_and_dispatch(std::max(deadline - CondVar::Clock::now(), Duration::zero()), &told);
+      wait_and_dispatch(std::max(deadline - CondVar::Clock::now(), Duration::zero()), &told,
+                        &waiting);
     }
   }
   running_here = before;
@@ -467,9 +482,10 @@ void EventLoop::Impl::nudge() {
 
 // --- the turn ------------------------------------------------------------------------------------
 
-void EventLoop::Impl::wait_and_dispatch(Duration at_most, const std::atomic<bool>* told) {
+void EventLoop::Impl::wait_and_dispatch(Duration at_most, const std::atomic<bool>* told,
+                                        const sigset_t* blocked) {
   std::array<epoll_event, kEventsAtOnce> events;
-  const int count = wait_for_events(epoll_, events, std::min(fall_asleep(told), at_most));
+  const int count = wait_for_events(epoll_, events, std::min(fall_asleep(told), at_most), blocked);
   for (int i = 0; i < count; ++i) dispatch(events[static_cast<std::size_t>(i)]);
 }
 

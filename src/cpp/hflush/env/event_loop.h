@@ -34,9 +34,9 @@ class EventLoop {
    public:
     virtual ~Handler() = default;
     virtual void on_ready(bool readable, bool writable) = 0;
-    // Whether what can be read may lie for some 10 ms unless somebody waits for it, as a guest.
+    // Whether what can be read may lie for up to 20 ms unless somebody waits for it, as a guest.
     // Constant.
-    virtual bool is_patient() const noexcept { return false; }
+    virtual bool is_patient() const noexcept = 0;
   };
 
   // kNone: not told even of failures.

@@ -71,6 +71,7 @@ class Core final : public std::enable_shared_from_this<Core> {
     void on_ready(bool readable, bool writable) override {
       core_->act(descriptor_, (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0));
     }
+    bool is_patient() const noexcept override { return false; }
 
    private:
     const std::shared_ptr<Core> core_;
@@ -89,6 +90,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   void cancel_now(const ExchangeRef& exchange);
   void act(curl_socket_t descriptor, int events);
   void settle();
+  void call_until_settled();
   void take_results();
   void end_broken();
   void finish(HttpExchange& exchange, CURLcode code);
@@ -157,7 +159,7 @@ Status Core::open() {
   curl_.multi_setopt(
       multi_, CURLMOPT_MAXCONNECTS,
       static_cast<long>(std::clamp<std::size_t>(settings_.max_connections, 1, 4096)));
-  // Only one thread uses it, so it needs no locks.
+  // Only one thread at a time uses it, so it needs no locks.
   curl_.share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
   return {};
 }
@@ -329,9 +331,14 @@ void Core::act(curl_socket_t descriptor, int events) {
   settle();
 }
 
-// What follows from a call of libcurl: results, and calls that it wants at once.
+// What follows from a call of libcurl: results, and calls that it wants at once. The thread may be
+// the program's.
 void Core::settle() {
-  if (multi_ == nullptr) return;
+  if (multi_ != nullptr) call_until_settled();
+  if (curl_.clear_tls_errors != nullptr) curl_.clear_tls_errors();
+}
+
+void Core::call_until_settled() {
   for (int calls = 0;; ++calls) {
     do {
       take_results();

@@ -1,7 +1,7 @@
 // HttpExchange: one request and its response, as libcurl's callbacks and results see them.
 //
 // What is sent and how, what arrives, and what a failure is called; not when, nor on which
-// connection: that is HttpClient's. Owned by one thread, the loop's; only cancel() and
+// connection: that is HttpClient's. Owned by the loop thread; only cancel() and
 // is_cancelled() may be called by others.
 #pragma once
 

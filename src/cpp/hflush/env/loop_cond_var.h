@@ -24,11 +24,13 @@ class LoopCondVar {
     if (loop == nullptr || !loop->take_turn()) return changed_.wait_until(mutex, deadline);
     told_ = false;
     run_here_ = loop;
+    ++runners_;
     {
       const MutexUnlock unlock(mutex);
       loop->run_turn(deadline, told_);
     }
-    run_here_ = nullptr;
+    // The next one may have had its turn before we had the mutex.
+    if (--runners_ == 0) run_here_ = nullptr;
   }
   void wait(Mutex& mutex) HFLUSH_REQUIRES(mutex) { changed_.wait(mutex); }
   void notify_all() noexcept {
@@ -39,7 +41,9 @@ class LoopCondVar {
 
  private:
   CondVar changed_;
-  // Of the one whose turn it is. Both change under the callers' mutex, but for notify_all().
+  // Of those who had the turn and have not looked at their predicate since; guarded by the callers'
+  // mutex, but for what notify_all() does.
+  int runners_ = 0;
   std::atomic<EventLoop*> run_here_{nullptr};
   std::atomic<bool> told_{false};
 };

@@ -560,7 +560,7 @@ void Shell::on_connect_failed(std::size_t server, std::uint64_t serial, const St
 }
 
 void Shell::on_readable(std::size_t server, std::uint64_t serial) {
-  constexpr std::size_t kAtOnce = 64U << 10U;
+  constexpr std::size_t kAtOnce = 8U << 10U;  // the stack may be a small one
   std::array<std::byte, kAtOnce> buffer;
   for (std::ptrdiff_t received = kAtOnce; std::cmp_equal(received, kAtOnce);) {
     Outbox outbox;

@@ -508,7 +508,7 @@ void Client::Core::add_statistics(stream::Statistics& statistics) const {
   statistics["store_io_retry"] += retry_count_;
   statistics["store_io_throttled"] += throttled_count_;
   for (std::size_t i = 0; i < kOperationCounters.size(); ++i) {
-    statistics[std::string(kOperationCounters[i].name)] += operations_[i];
+    statistics[kOperationCounters[i].name] += operations_[i];
   }
 }
 

@@ -6,7 +6,7 @@
 //
 // The stream calls put(), sync() and finish() from one thread at a time and without its lock. A
 // sink may do the work before it returns (a local file: the caller's thread is the fastest) or
-// return at once and report later from an I/O thread of its own (HDFS, S3): the stream cannot tell
+// return at once and report later from the event loop (HDFS, S3): the stream cannot tell
 // the difference, because it only believes events. After failed() or finished() nothing else is
 // reported.
 #pragma once

@@ -2,45 +2,67 @@
 """The rule matrix against what the tests proved.
 
     tools/conformance.py import-rules CONTRACT   make tests/contract/rules.json from its tables
-    tools/conformance.py reset                   forget the outcomes of earlier test runs
-    tools/conformance.py check                   exit 1 unless every promise of a store is proven
+    tools/conformance.py begin PART              forget a part's outcomes; name what it will run on
+    tools/conformance.py check                   exit 1 unless every promise of a store is proven,
+                                                 and docs/conformance.md says what the tests proved
     tools/conformance.py render                  write docs/conformance.md
+    tools/conformance.py sources [COMMIT]        the digest of the sources, as the page names it
 
-The outcomes are in build/conformance.json, from the pytest plugin tests/support/conformance.py. A
-rule is proven on a store if at least one test of the rule passed there and none failed. What is
-promised and not kept yet is in the table NOT_YET below, with the reason.
+`./dev test` begins each part that it runs whole, and the pytest plugin tests/support/conformance.py
+adds what each test claims, and its outcome. All parts together, whole and on the sources that are
+here now, are a full run: nothing else is checked or rendered.
+
+A promise is kept on a store if a test that passed shows what the matrix declares there (Y: it
+holds, N: it is refused, D: the declared divergence), none failed, and none claims anything else.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import difflib
 import json
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from devkit import sources
+from devkit.testing import PYTHON_PARTS
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 RULES = REPOSITORY / "tests" / "contract" / "rules.json"
-RESULTS = REPOSITORY / "build" / "conformance.json"
+RESULTS = REPOSITORY / "build" / "conformance"
 PAGE = REPOSITORY / "docs" / "conformance.md"
 
 STORES = ("raw", "crc", "hdfs", "s3")
-PROVEN = {"Y": "holds", "N": "refused as declared", "D": "declared divergence"}
-UNPROVEN = ("NOT PROVEN", "FAILS")
+DECLARED = {"Y": "holds", "N": "refused", "D": "divergence"}
+PROVEN = {
+    "holds": "holds",
+    "refused": "refused as declared",
+    "divergence": "declared divergence",
+}
+UNPROVEN = ("NOT PROVEN", "FAILS", "MISLABELLED")
+TODAY = "today"
 
-# Rules that no test on one machine can show, with the reason; each is rendered as such.
-UNTESTABLE: dict[str, str] = {}
-
-# Promises that are not kept yet: (rule, store), what they wait for, and what is missing. Until
-# pipelines recover, the failure of one of their nodes is a clean error of the stream.
+# Promises that are not kept yet: (rule, store), what they wait for, and what is missing. A test
+# shows what happens until then, rule(…, today=…). Until pipelines recover, the failure of one of
+# their nodes is a clean error of the stream.
 NOT_YET: dict[tuple[str, str], tuple[str, str]] = {
     ("HDFS-10", "hdfs"): ("recovery", "a pipeline is not rebuilt with the nodes that are left"),
     ("HSYNC-17", "hdfs"): ("END_BLOCK", "nobody can ask for it; NEW_BLOCK of append ends a block"),
 }
+
+# Where a store does something else than the matrix declares: (rule, store), what its tests show
+# (a key of PROVEN), and why.
+OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {}
+
+
+class Refused(Exception):
+    """There is no full run to speak of."""
 
 
 @dataclass(frozen=True)
@@ -48,44 +70,85 @@ class Cell:
     """What is known of one rule on one store."""
 
     verdict: str
-    tests: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()  # those that show it, or that stand against it
 
     @property
     def unproven(self) -> bool:
         return self.verdict in UNPROVEN
 
 
+@dataclass(frozen=True)
+class Run:
+    """What a full run was made on, when it ended, and its tests."""
+
+    sources: str
+    commit: str
+    date: str
+    tests: dict[str, dict[str, Any]]
+
+    @classmethod
+    def load(cls) -> Run:
+        """Return the last run. Raises Refused if it is not whole, or not of these sources."""
+        now = sources.digest()
+        parts = {part: _part(part) for part in PYTHON_PARTS}
+        wrong = [f"{part} {why}" for part, found in parts.items() if (why := _wrong(found, now))]
+        if wrong:
+            raise Refused(f"no full run of these sources: {'; '.join(wrong)}. Run ./dev test")
+        last = max(parts.values(), key=lambda part: str(part["date"]))
+        tests = {name: test for part in parts.values() for name, test in part["tests"].items()}
+        return cls(now, last["commit"], last["date"], tests)
+
+
+def _part(name: str) -> dict[str, Any]:
+    """Return what is kept of a part of the suite; nothing if that is nothing."""
+    try:
+        kept = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _wrong(part: dict[str, Any], now: str) -> str:
+    """Return why a part does not count; nothing if it does."""
+    if not part:
+        return "was not run"
+    if part["sources"] != now:
+        return f"ran on other sources ({part['commit']}, {part['date']})"
+    return "" if part["tests"] is not None else "did not end, or ran some of its tests only"
+
+
 class Conformance:
     """The matrix, with the outcome of every cell."""
 
-    def __init__(self, rules: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, rules: list[dict[str, Any]], tests: Mapping[str, Mapping[str, Any]]) -> None:
         self.rules = rules
-        self._tests: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-        for test, result in sorted(results.items()):
-            for rule in result["rules"]:
-                for store in result["stores"]:
-                    self._tests[rule, store].append((test, result["outcome"]))
+        # Of each cell the tests, with what they claim of it and their outcomes.
+        self._tests: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+        for test, result in sorted(tests.items()):
+            for rule, stores in result["claims"].items():
+                for store, claim in stores.items():
+                    self._tests[rule, store].append((test, claim, result["outcome"]))
 
     @classmethod
-    def load(cls) -> Conformance:
-        if not RESULTS.exists():
-            sys.exit(f"{RESULTS} is missing: run the tests first")
-        return cls(json.loads(RULES.read_text("utf-8")), json.loads(RESULTS.read_text("utf-8")))
+    def of(cls, run: Run) -> Conformance:
+        return cls(json.loads(RULES.read_text("utf-8")), run.tests)
 
     def cell(self, rule: dict[str, Any], store: str) -> Cell:
-        declared = rule["stores"][store]
-        if declared == "-":
-            return Cell("not applicable")
-        if rule["id"] in UNTESTABLE:
-            return Cell("not testable here")
-        tests = self._tests[rule["id"], store]
-        passed = tuple(test for test, outcome in tests if outcome == "passed")
-        failed = tuple(test for test, outcome in tests if outcome == "failed")
+        key = (rule["id"], store)
+        letter, tests = rule["stores"][store], self._tests[key]
+        if letter == "-":
+            strays = tuple(test for test, claim, _ in tests if claim != "holds")
+            return Cell("MISLABELLED", strays) if strays else Cell("not applicable")
+        failed = tuple(test for test, _, outcome in tests if outcome == "failed")
         if failed:
             return Cell("FAILS", failed)
-        if (rule["id"], store) in NOT_YET:
-            return Cell(f"not yet: {NOT_YET[rule['id'], store][0]}", passed)
-        return Cell(PROVEN[declared], passed) if passed else Cell("NOT PROVEN")
+        expected = expectation(key, letter)
+        others = tuple(f"{test} says {claim}" for test, claim, _ in tests if claim != expected)
+        if others:
+            return Cell("MISLABELLED", others)
+        if not any(outcome == "passed" for _, _, outcome in tests):
+            return Cell("NOT PROVEN")
+        return Cell(verdict(key, letter), tuple(test for test, _, _ in tests))
 
     def unproven(self) -> Iterator[tuple[dict[str, Any], str, Cell]]:
         for rule in self.rules:
@@ -93,6 +156,32 @@ class Conformance:
                 cell = self.cell(rule, store)
                 if cell.unproven:
                     yield rule, store, cell
+
+
+def expectation(key: tuple[str, str], letter: str) -> str:
+    """Return what the tests of a cell have to show."""
+    if key in NOT_YET:
+        return TODAY
+    return OTHERWISE[key][0] if key in OTHERWISE else DECLARED[letter]
+
+
+def verdict(key: tuple[str, str], letter: str) -> str:
+    """Return the words for a cell whose tests show what they have to."""
+    if key in NOT_YET:
+        return f"not yet: {NOT_YET[key][0]}"
+    if key not in OTHERWISE:
+        return PROVEN[DECLARED[letter]]
+    return OTHER_VERDICTS[OTHERWISE[key][0], letter == "Y"]
+
+
+# What a store that does something else does, and whether the matrix declares that it holds.
+OTHER_VERDICTS = {
+    ("holds", False): "holds, more than declared",
+    ("refused", True): "NOT KEPT: refused",
+    ("divergence", True): "NOT KEPT: diverges",
+    ("refused", False): "refused, declared to diverge",
+    ("divergence", False): "diverges, declared refused",
+}
 
 
 def import_rules(contract: Path) -> None:
@@ -130,20 +219,56 @@ def shortened(requirement: str, width: int = 200) -> str:
     return cut + ("`" if cut.count("`") % 2 else "") + " …"
 
 
-def reset() -> None:
-    RESULTS.unlink(missing_ok=True)
+def begin(part: str) -> None:
+    """Forget what a part of the suite has proven, and name what it is about to run on."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{part}.json"
+    path.unlink(missing_ok=True)
+    begun = {
+        "part": part,
+        "sources": sources.digest(),
+        "commit": sources.commit(),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "tests": None,
+    }
+    path.write_text(json.dumps(begun), encoding="utf-8")
 
 
 def check() -> int:
-    conformance = Conformance.load()
+    run = Run.load()
+    conformance = Conformance.of(run)
     unproven = list(conformance.unproven())
     for rule, store, cell in unproven:
         evidence = f" ({shown(cell.tests)})" if cell.tests else ""
-        print(f"{rule['id']:<12} {store:<5} {cell.verdict}: {rule['requirement']}{evidence}")
+        declared = rule["stores"][store]
+        print(
+            f"{rule['id']:<12} {store:<5} {declared} {cell.verdict}: "
+            f"{rule['requirement']}{evidence}"
+        )
     promises = sum(rule["stores"][store] != "-" for rule in conformance.rules for store in STORES)
     where = " and ".join(STORES)
     print(f"conformance: {promises - len(unproven)} of {promises} promises proven on {where}")
-    return 1 if unproven else 0
+    if unproven:
+        return 1
+    return compare(conformance, run)
+
+
+def compare(conformance: Conformance, run: Run) -> int:
+    """Return 1 if the page says anything else than the run, but for which run it was."""
+    here = PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []
+    due = list(page(conformance, run))
+    if lasting(here) == lasting(due):
+        return 0
+    name = PAGE.relative_to(REPOSITORY)
+    print(f"{name} is not what this run yields: ./dev docs writes it")
+    difference = difflib.unified_diff(lasting(here), lasting(due), str(name), "this run", "", "", 0)
+    print("\n".join(list(difference)[:40]))
+    return 1
+
+
+def lasting(lines: list[str]) -> list[str]:
+    """Return the lines of a page that do not depend on which run it was made from."""
+    return [line for line in lines if not line.startswith(PROVENANCE)]
 
 
 def shown(tests: tuple[str, ...], most: int = 3) -> str:
@@ -152,31 +277,30 @@ def shown(tests: tuple[str, ...], most: int = 3) -> str:
 
 
 def render() -> None:
-    conformance = Conformance.load()
+    run = Run.load()
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join(page(conformance)) + "\n", encoding="utf-8")
+    PAGE.write_text("\n".join(page(Conformance.of(run), run)) + "\n", encoding="utf-8")
     print(f"wrote {PAGE.relative_to(REPOSITORY)}")
 
 
-def page(conformance: Conformance) -> Iterator[str]:
+PROVENANCE = "Made from the run of "
+
+
+def page(conformance: Conformance, run: Run) -> Iterator[str]:
     yield "# Conformance"
     yield ""
-    yield "Generated by `tools/conformance.py render` from the last full `./dev test`; do not edit."
+    yield "Generated by `./dev docs` from a full run of `./dev test`; do not edit."
+    yield f"{PROVENANCE}{run.date} on the sources `{run.sources}`."
+    yield "(`tools/conformance.py sources COMMIT` prints the digest of a commit.)"
     yield ""
-    yield "Every rule of the contract, and what the tests proved of it on each store: it *holds*,"
-    yield "the operation is *refused as declared* (probe and exception agree), or the store's"
-    yield "*declared divergence* was found. A promise of a store without a passing test fails"
-    yield "`./dev test`, unless it is *not yet* kept for a reason that is given below."
+    yield "Every rule of the contract, and what the tests showed of it on each store: it *holds*,"
+    yield "the operation is *refused as declared* (probe and exception agree), or the store does"
+    yield "what its *declared divergence* says. Each test says which of these it shows. A promise"
+    yield "without a passing test, a test that shows something else than is declared, and a page"
+    yield "that differs from the run all fail `./dev test`. What is *not yet* kept has a test of"
+    yield "what happens until then."
     yield ""
     yield from summary(conformance)
-    if UNTESTABLE:
-        yield ""
-        yield "## Rules that no test on one machine can show"
-        yield ""
-        yield "| Rule | Reason |"
-        yield "|---|---|"
-        for identity, reason in UNTESTABLE.items():
-            yield f"| {identity} | {reason} |"
     if NOT_YET:
         yield ""
         yield "## Not yet"
@@ -185,6 +309,16 @@ def page(conformance: Conformance) -> Iterator[str]:
         yield "|---|---|---|---|"
         for (identity, store), (what, missing) in NOT_YET.items():
             yield row(identity, store, what, missing)
+    if OTHERWISE:
+        letters = {rule["id"]: rule["stores"] for rule in conformance.rules}
+        yield ""
+        yield "## Other than declared"
+        yield ""
+        yield row("Rule", "Store", "Declared", "Shown", "Why")
+        yield "|---|---|---|---|---|"
+        for (identity, store), (what, why) in OTHERWISE.items():
+            declared = DECLARED[letters[identity][store]]
+            yield row(identity, store, declared, what, why)
     for family, rules in families(conformance).items():
         yield ""
         yield f"## {family}"
@@ -200,7 +334,7 @@ def page(conformance: Conformance) -> Iterator[str]:
 def summary(conformance: Conformance) -> Iterator[str]:
     verdicts = [
         *PROVEN.values(),
-        "not testable here",
+        *OTHER_VERDICTS.values(),
         *dict.fromkeys(f"not yet: {what}" for what, _ in NOT_YET.values()),
         *UNPROVEN,
         "not applicable",
@@ -239,13 +373,25 @@ def main() -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("import-rules").add_argument("contract", type=Path)
-    for name in ("reset", "check", "render"):
+    commands.add_parser("begin").add_argument("part", choices=PYTHON_PARTS)
+    commands.add_parser("sources").add_argument("commit", nargs="?")
+    for name in ("check", "render"):
         commands.add_parser(name)
     arguments = parser.parse_args()
+    try:
+        return run_command(arguments)
+    except (Refused, sources.NoRepository) as refusal:
+        print(f"conformance: {refusal}")
+        return 1
+
+
+def run_command(arguments: argparse.Namespace) -> int:
     if arguments.command == "import-rules":
         import_rules(arguments.contract)
-    elif arguments.command == "reset":
-        reset()
+    elif arguments.command == "begin":
+        begin(arguments.part)
+    elif arguments.command == "sources":
+        print(sources.digest(arguments.commit))
     elif arguments.command == "render":
         render()
     else:

@@ -9,7 +9,8 @@ A test that must hold, fail or count what the store does to its files is marked 
 fixture `faults` (support/below_shim.py).
 
 Every test names its rules, @pytest.mark.rule("WRITE-1"), and, where it is for some stores only,
-these: @pytest.mark.stores("raw").
+these: @pytest.mark.stores("raw"). Where a store refuses, or does something else that it declares,
+the marker says so: @pytest.mark.rule("HFLUSH-1", refused=("crc", "s3")); support/conformance.py.
 """
 
 from __future__ import annotations

@@ -1,24 +1,29 @@
-"""pytest plugin: which rule of the contract is covered, on which store, by which test.
+"""pytest plugin: which rule of the contract is covered, on which store, by which test, and how.
 
 Markers
     @pytest.mark.rule("HFLUSH-3", "CONSIST-8")   the rules of tests/contract/rules.json it proves
     @pytest.mark.stores("raw")                   the stores it proves them for
 
+A rule *holds* where its test passes, unless the marker says what else the test shows there; each
+word takes a store, or several:
+    rule("HFLUSH-1", refused=("crc", "s3"))      the operation is refused, as the store declares
+    rule("RENAME-14", divergence="s3")           what the store does instead, as it declares
+    rule("HDFS-10", today="hdfs")                what happens until the promise is kept
+    rule("RENAME-15", on=("raw", "hdfs"))        on its other stores the test shows nothing of it
+A test may have several such markers, for rules that fare differently.
+
 A test that takes the fixture `store` runs once per store, or only on those that `stores` names, and
 counts for the one it ran on. The values of its other parameters may be marked, too, as being for
 some stores only. With the fixture `faults` it runs on local stores only. A marked test without that
-fixture counts for the stores that `stores` names, and must name them. Where the matrix says N, the
-test that runs there is the proof of the refusal: what a test asserts on a store is what the
-contract promises there, so there is no second marker.
+fixture counts for the stores that `stores` names, and must name them.
 
-Outcomes go to build/conformance.json, merged with what is there (one `./dev test` is several pytest
-runs): {"<test id>": {"rules": [...], "stores": [...], "outcome": "passed|failed|skipped"}}.
-tools/conformance.py checks and renders that file.
+With --conformance=FILE, which only ./dev gives, the outcomes of a run of one part of the suite go
+to FILE as its "tests": {"<test id>": {"claims": {"<rule>": {"<store>": "holds|refused|divergence|
+today"}}, "outcome": "passed|failed|skipped"}}. tools/conformance.py began that file, and checks it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,16 +33,25 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RULES = REPOSITORY / "tests" / "contract" / "rules.json"
-RESULTS = REPOSITORY / "build" / "conformance.json"
+STORES = ("raw", "crc", "hdfs", "s3")
 PROPERTY = "conformance"
+WORDS = ("refused", "divergence", "today")  # what else than "holds" a test may show
+
+Claims = dict[str, dict[str, str]]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--conformance", type=Path, help="the file that ./dev collects outcomes in")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "rule(*ids): the contract rules that the test proves")
+    what = "rule(*ids, refused=, divergence=, today=, on=): the contract rules that the test proves"
+    config.addinivalue_line("markers", what)
     config.addinivalue_line("markers", "stores(*names): the stores a test runs on or speaks for")
     is_controller = not hasattr(config, "workerinput")  # under pytest-xdist only that one records
-    if is_controller and config.getoption("--s3-server") == "minio":
-        config.pluginmanager.register(Recorder())
+    path = config.getoption("--conformance")
+    if path is not None and is_controller:
+        config.pluginmanager.register(Recorder(path))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -55,13 +69,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if _parameters_fit(item)]
     known = {rule["id"] for rule in json.loads(RULES.read_text(encoding="utf-8"))}
     for item in items:
-        rules = sorted({name for marker in item.iter_markers("rule") for name in marker.args})
-        if not rules:
-            continue
-        unknown = [rule for rule in rules if rule not in known]
+        claims = claims_of(item)
+        unknown = sorted(set(claims) - known)
         if unknown:
             raise pytest.UsageError(f"{item.nodeid}: no such rule: {', '.join(unknown)}")
-        item.user_properties.append((PROPERTY, {"rules": rules, "stores": stores_of(item)}))
+        if claims:
+            item.user_properties.append((PROPERTY, claims))
 
 
 def _parameters_fit(item: pytest.Item) -> bool:
@@ -71,6 +84,41 @@ def _parameters_fit(item: pytest.Item) -> bool:
         return True
     marks = [mark for mark in callspec.marks if mark.name == "stores"]
     return all(callspec.params["store"] in mark.args for mark in marks)
+
+
+def claims_of(item: pytest.Item) -> Claims:
+    """Return what a test shows of each of its rules, on each store that it speaks for."""
+    claims: Claims = {}
+    for marker in item.iter_markers("rule"):
+        said = _said(item, marker)
+        stores = [name for name in stores_of(item) if name in said]
+        for rule in marker.args:
+            of_rule = claims.setdefault(rule, {})
+            for store in stores:
+                if of_rule.setdefault(store, said[store]) != said[store]:
+                    raise pytest.UsageError(
+                        f"{item.nodeid}: {rule} on {store} is both {of_rule[store]} and "
+                        f"{said[store]}"
+                    )
+    return {rule: stores for rule, stores in sorted(claims.items()) if stores}
+
+
+def _said(item: pytest.Item, marker: pytest.Mark) -> dict[str, str]:
+    """Return what one marker says of each store."""
+    words = {word: _names(names) for word, names in marker.kwargs.items()}
+    said = dict.fromkeys(words.pop("on", STORES), "holds")
+    for word, names in words.items():
+        if word not in WORDS:
+            raise pytest.UsageError(f"{item.nodeid}: rule() knows no {word}: {', '.join(WORDS)}")
+        said |= dict.fromkeys(names, word)
+    wrong = [name for name in said if name not in STORES]
+    if wrong:
+        raise pytest.UsageError(f"{item.nodeid}: no such store: {', '.join(wrong)}")
+    return said
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def stores_of(item: pytest.Item) -> list[str]:
@@ -85,30 +133,31 @@ def stores_of(item: pytest.Item) -> list[str]:
 
 
 class Recorder:
-    """Collects the outcomes of marked tests and merges them into the results file."""
+    """Collects the outcomes of marked tests, and adds them to the file of a run that was whole."""
 
-    def __init__(self) -> None:
-        self._results: dict[str, dict[str, Any]] = {}
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._deselected = 0
+        self._tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._deselected += len(items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         properties: dict[str, Any] = dict(report.user_properties)
-        covered = properties.get(PROPERTY)
-        if covered is None:
+        claims = properties.get(PROPERTY)
+        if claims is None:
             return
-        outcomes = (self._results.get(report.nodeid, {}).get("outcome"), report.outcome)
-        self._results[report.nodeid] = {**covered, "outcome": worst(outcomes)}
+        outcomes = (self._tests.get(report.nodeid, {}).get("outcome"), report.outcome)
+        self._tests[report.nodeid] = {"claims": claims, "outcome": worst(outcomes)}
 
-    def pytest_sessionfinish(self) -> None:
-        if not self._results:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if not ended or session.shouldstop or session.shouldfail or self._deselected:
             return
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        with RESULTS.open("a+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # runs side by side add to one another
-            file.seek(0)
-            text = file.read()
-            merged = {**json.loads(text or "{}"), **self._results}
-            file.truncate(0)
-            json.dump(merged, file, indent=1, sort_keys=True)
+        begun = json.loads(self._path.read_text(encoding="utf-8"))
+        text = json.dumps({**begun, "tests": self._tests}, indent=1, sort_keys=True)
+        self._path.write_text(text, encoding="utf-8")
 
 
 def worst(outcomes: Iterable[str | None]) -> str:

@@ -33,20 +33,26 @@ def bench(chosen: Sequence[str], *, quick: bool, pytest_args: Sequence[str]) -> 
         say(f"measured into {RAW.relative_to(ROOT)}; docs/performance.json is left as it is")
         return code
     _report("publish", str(RAW), *(["--into"] if chosen else []))
-    docs()
+    _render()
     return 0
 
 
 def docs() -> None:
-    """Generate what is generated: performance, conformance, keys, and the figures in README."""
-    if PUBLISHED.exists():
-        _report("render")
+    """Generate what is generated: performance, keys, the figures in README, and conformance.
+
+    That page comes from a full run of ./dev test on the sources as they are, or it is left alone.
+    """
+    _render()
     for store in ("hdfs", "s3"):
         keys = ROOT / "tools" / f"{store}_keys.py"
         step(f"docs/{store}-client.md: keys", [PYTHON, keys], log=f"docs-{store}-keys")
-    if (BUILD / "conformance.json").exists():
-        conformance = ROOT / "tools" / "conformance.py"
-        step("docs/conformance.md", [PYTHON, conformance, "render"], log="docs-conformance")
+    conformance = ROOT / "tools" / "conformance.py"
+    step("docs/conformance.md", [PYTHON, conformance, "render"], log="docs-conformance")
+
+
+def _render() -> None:
+    if PUBLISHED.exists():
+        _report("render")
 
 
 def _report(*arguments: str) -> None:

@@ -41,14 +41,13 @@ _BUILDS = "build-beside"
 def test(parts: Sequence[str], pytest_args: Sequence[str]) -> int:
     """Run these parts, or all but the slow ones; return the exit code.
 
+    Arguments for pytest choose among the tests, of which the gate wants all: it is left out then.
     Where the environment says CI, a full run includes the linters and bounded sanitizers.
     """
     checks_too = bool(os.environ.get("CI")) and not parts
     directory = build("dev")
     environment.require_cluster()
-    if not parts:
-        _conformance("reset", "forgetting earlier proofs")
-    chosen = list(parts) or list(PARTS)
+    chosen = list(parts) or [part for part in PARTS if part != "conformance" or not pytest_args]
     rows = [_part(name, directory, pytest_args) for name in chosen if name == "cpp"]
     if len(chosen) > len(rows):
         environment.require_store()  # what began it beside had all the time until here
@@ -71,7 +70,9 @@ def _part(name: str, directory: Path, pytest_args: Sequence[str]) -> Row:
     if name == "cpp":
         return timed("cpp", partial(cpp_tests, directory=directory))
     if name == "conformance":
-        return checked("conformance", partial(_conformance, "check", "every rule has its proof"))
+        return checked(
+            "conformance", partial(_conformance, "check", title="every rule has its proof")
+        )
     return timed(name, partial(_python_tests, name=name, extra=pytest_args))
 
 
@@ -102,6 +103,9 @@ def _python_tests(row: Row, name: str, extra: Sequence[str]) -> None:
     patterns = FILES.get(name, (name,))
     where = sorted(found for each in patterns for found in (ROOT / "tests").glob(each))
     own = [f"--junitxml={report}", *ARGUMENTS.get(name, ())]
+    if name in PYTHON_PARTS and not extra:
+        _conformance("begin", name, title=f"proofs of {name}")
+        own.append(f"--conformance={BUILD / 'conformance' / f'{name}.json'}")
     command = [PYTHON, "-m", "pytest", *where, *own, *extra]
     limit = {**PYTHON_PARTS, **SLOW_PARTS}[name]
     code = stream(command, env=environment.variables(), timeout_s=limit)
@@ -110,6 +114,6 @@ def _python_tests(row: Row, name: str, extra: Sequence[str]) -> None:
     add_junit(row, report, code)
 
 
-def _conformance(command: str, title: str) -> None:
+def _conformance(*words: str, title: str) -> None:
     tool = ROOT / "tools" / "conformance.py"
-    step(title, [PYTHON, tool, command], log="conformance", env=environment.variables())
+    step(title, [PYTHON, tool, *words], log="conformance", env=environment.variables())

@@ -1,0 +1,56 @@
+"""A digest of the sources: the same for a commit and for a work tree that has the same files.
+
+Prose is left out: what a test run proved stays proven when a page is written about it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterable
+
+from devkit.paths import ROOT
+
+
+class NoRepository(Exception):
+    """These sources are no work tree of git, or there is no git."""
+
+
+def digest(commit: str | None = None) -> str:
+    """Return the digest of a commit, or of the files as they are now."""
+    files = _of_commit(commit) if commit else _of_work_tree()
+    lines = sorted(f"{blob} {path}\n" for path, blob in files if not _is_prose(path))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
+
+
+def commit() -> str:
+    """Return the commit that the work tree is at, "-dirty" when it has other files."""
+    return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").strip()
+
+
+def _of_commit(commit: str) -> Iterable[tuple[str, str]]:
+    for entry in _git("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")[:-1]:
+        description, _, path = entry.partition("\t")
+        yield path, description.split()[2]
+
+
+def _of_work_tree() -> Iterable[tuple[str, str]]:
+    listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    paths = sorted({path for path in listed if path and (ROOT / path).is_file()})
+    blobs = _git("hash-object", "--stdin-paths", given="\n".join(paths)).split()
+    return zip(paths, blobs, strict=True)
+
+
+def _is_prose(path: str) -> bool:
+    return path.startswith("docs/") or path.endswith(".md")
+
+
+def _git(*arguments: str, given: str = "") -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        raise NoRepository("there is no git") from None
+    except subprocess.CalledProcessError as failure:
+        raise NoRepository(failure.stderr.strip()) from None
+    return done.stdout

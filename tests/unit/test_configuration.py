@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from pathlib import Path
 
 import hflush
@@ -294,6 +295,58 @@ def test_configurations_travel():
     copied = pickle.loads(pickle.dumps(conf))
     assert copied.get_raw("x") == "${y}"
     assert copied.identity() == conf.identity()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.secret.key", "fs.s3a.access.key", "fs.s3a.bucket.b.session.token",
+        "fs.s3a.bucket.b.encryption.key", "fs.s3a.server-side-encryption.key",
+        "fs.s3n.awsSecretAccessKey", "fs.s3n.awsAccessKeyId", "fs.s3a.proxy.password",
+        "fs.azure.account.key.me.net", "fs.azure.account.oauth2.client.secret.x.y",
+        "fs.adl.oauth2.credential", "dfs.adls.oauth2.access.token", "my.secret", "my.Password",
+        "ssl.client.keystore.keypassword", "ssl.server.keystore.pass", "javax.jdo.option.passwd",
+        "hadoop.zk.auth.key.passphrase",
+    ],
+)  # fmt: skip
+def test_secrets_by_name(key: str):
+    """What Hadoop redacts, in the keys of every store."""
+    conf = Configuration(load_defaults=False)
+    conf[key] = "hush"
+    conf["dfs.replication"] = 2
+    assert conf.is_secret(key)
+    assert dict(conf.without_secrets()) == {"dfs.replication": "2"}
+    with pytest.raises(ValueError, match=re.escape(key)) as refusal:
+        conf.get_int(key)
+    assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.defaultFS", "fs.s3a.endpoint", "fs.s3a.encryption.algorithm", "dfs.replication",
+        "fs.s3a.aws.credentials.provider", "hadoop.security.credential.provider.path",
+        "hadoop.http.authentication.signature.secret.file", "dfs.block.access.token.enable",
+        "dfs.encryption.key.provider.uri", "hflush.s3.pickle.secrets",
+        "hadoop.security.sensitive-config-keys",
+    ],
+)  # fmt: skip
+def test_keys_that_are_no_secrets(key: str):
+    """Files that hold secrets may be named, and what decides how data are stored has to travel."""
+    conf = Configuration(load_defaults=False)
+    conf["hadoop.security.sensitive-config-keys"] = "secret$\nfs.s3a.encryption.algorithm"
+    assert not conf.is_secret(key)
+
+
+def test_more_secrets_by_configuration():
+    """Hadoop's key names more; an expression that only Java understands is taken as it stands."""
+    conf = Configuration(load_defaults=False)
+    conf.update({"hadoop.security.sensitive-config-keys": "^our\\..*pin$, a*+b", "our.pin": "1234"})
+    conf["a*+b"] = "5678"
+    assert conf.is_secret("our.pin")
+    assert conf.is_secret("a*+b")
+    assert not conf.is_secret("your.pin")
+    assert list(conf.without_secrets()) == ["hadoop.security.sensitive-config-keys"]
 
 
 def test_a_dictionary_is_set_on_top_of_the_files(conf_dir: Path, tmp_path: Path):

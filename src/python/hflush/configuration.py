@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import TypeAlias
     from xml.etree.ElementTree import Element
 
@@ -32,6 +33,25 @@ DEFAULTS: Mapping[str, str] = {
     "fs.local.block.size": "32m",
     "hadoop.tmp.dir": "${java.io.tmpdir}/hadoop-${user.name}",
 }
+
+# Names whose values must not be seen, in any store's keys: what Hadoop redacts by default, the rest
+# of S3's credentials, and the old names of both.
+_SECRET_NAMES = "|".join(
+    (
+        "(?:secret|password|passwd|passphrase|credentials?)$",
+        r"ssl\.(?:[a-z]+\.)*keystore\.(?:key)?pass$",
+        r"^fs\.s3[an]?\..*(?:access|secret|session|encryption)\.?key$",
+        r"(?:secret|session|private)[._-]?(?:key|token)$",
+        "aws(?:access|secretaccess)key(?:id)?$",
+        r"^fs\.azure\.(?:.*\.)?(?:account\.key|sas|client\.secret)\.",
+        r"oauth.*token$",
+    )
+)
+SENSITIVE_KEYS = "hadoop.security.sensitive-config-keys"
+# Hadoop hides these in its listings, too. Without them what is written elsewhere would differ.
+_NEVER_SECRET = frozenset(
+    (SENSITIVE_KEYS, "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
+)
 
 _RESOURCE_ORDER = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml", "mapred-site.xml")
 _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
@@ -66,7 +86,7 @@ class Configuration(MutableMapping[str, str]):
     not set) and ``${env.NAME:-default}`` (also where it is empty), at most 20 times; a name that
     nobody knows is left as written. ``user.name``, ``user.home`` and ``java.io.tmpdir`` come from
     the process. Setting a key from the program works for final keys too. A configuration can be
-    pickled.
+    pickled, with everything in it; :meth:`without_secrets` is what file systems send.
     Source: Hadoop's ``org.apache.hadoop.conf.Configuration``.
 
     Examples
@@ -161,6 +181,28 @@ class Configuration(MutableMapping[str, str]):
         """Return keys and values as they were written, with nothing expanded."""
         return list(self._values.items())
 
+    def is_secret(self, key: str) -> bool:
+        """Whether the value of a key must not be seen: a password, a secret key, a token.
+
+        By its name, per-bucket forms included, or as ``hadoop.security.sensitive-config-keys`` of
+        this configuration says (regular expressions, which may match anywhere in a name).
+        """
+        return key not in _NEVER_SECRET and any(
+            pattern.search(key) is not None for pattern in self._secret_names()
+        )
+
+    def _secret_names(self) -> list[re.Pattern[str]]:
+        more = self._values.get(SENSITIVE_KEYS, "")
+        return [_compiled(_SECRET_NAMES), *map(_compiled, more.replace(",", "\n").split())]
+
+    def without_secrets(self) -> Configuration:
+        """Return a copy without the keys of which :meth:`is_secret` is true."""
+        copied = self.copy()
+        for key in self._values:
+            if self.is_secret(key):
+                del copied[key]
+        return copied
+
     def identity(self) -> frozenset[tuple[str, str]]:
         """Return what two configurations share if they say the same."""
         return frozenset(self._values.items())
@@ -184,7 +226,7 @@ class Configuration(MutableMapping[str, str]):
             return default
         lowered = text.lower()
         if lowered not in ("true", "false"):
-            raise _bad_value(key, text, "true or false")
+            raise self._bad_value(key, text, "true or false")
         return lowered == "true"
 
     def get_int(self, key: str, default: int = 0) -> int:
@@ -201,7 +243,7 @@ class Configuration(MutableMapping[str, str]):
         try:
             return int(text, 16 if text.lower().lstrip("+-").startswith("0x") else 10)
         except ValueError:
-            raise _bad_value(key, text, "a whole number") from None
+            raise self._bad_value(key, text, "a whole number") from None
 
     def get_float(self, key: str, default: float = 0.0) -> float:
         """Return the value of `key` as a float.
@@ -217,7 +259,7 @@ class Configuration(MutableMapping[str, str]):
         try:
             return float(text)
         except ValueError:
-            raise _bad_value(key, text, "a number") from None
+            raise self._bad_value(key, text, "a number") from None
 
     def get_long_bytes(self, key: str, default: int = 0) -> int:
         """Return the value of `key` as a number of bytes: ``134217728``, ``128m``, ``1g``.
@@ -233,7 +275,7 @@ class Configuration(MutableMapping[str, str]):
         try:
             return parse_size(text)
         except ValueError:
-            raise _bad_value(key, text, "a size such as 131072, 128k or 1g") from None
+            raise self._bad_value(key, text, "a size such as 131072, 128k or 1g") from None
 
     def get_time(self, key: str, default: float = 0.0, unit: str = "ms") -> float:
         """Return the value of `key` as a time in seconds: ``30s``, ``2m``, ``500ms``.
@@ -258,9 +300,13 @@ class Configuration(MutableMapping[str, str]):
         try:
             return parse_time(text, unit)
         except ValueError:
-            raise _bad_value(key, text, "a time such as 500ms, 30s or 2m") from None
+            raise self._bad_value(key, text, "a time such as 500ms, 30s or 2m") from None
 
     # --- inside ---
+
+    def _bad_value(self, key: str, text: str, expected: str) -> ValueError:
+        shown = "what is there (a secret)" if self.is_secret(key) else repr(text)
+        return ValueError(f"{key} must be {expected}, not {shown}")
 
     def _text(self, key: str) -> str | None:
         raw = self._values.get(key)
@@ -359,8 +405,14 @@ def _checked_key(key: str) -> str:
     return key.strip()
 
 
-def _bad_value(key: str, text: str, expected: str) -> ValueError:
-    return ValueError(f"{key} must be {expected}, not {text!r}")
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return a regular expression, or the text itself where it is none: Java's differ."""
+    import re
+
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except re.error:
+        return re.compile(re.escape(pattern), re.IGNORECASE)
 
 
 def _innermost_reference(text: str) -> tuple[int, int] | None:

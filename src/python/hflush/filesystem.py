@@ -51,7 +51,8 @@ class FileSystem(ABC):
     Get one by :meth:`get`, which shares, or :meth:`new_instance`, which does not. A path is a
     string or :class:`os.PathLike`: absolute, relative to the working directory, or a URL of this
     file system; a path of another one is ValueError. Instances may be used by several threads and
-    can be pickled: the configuration travels, and the other side connects for itself.
+    can be pickled: the configuration travels without its secrets, and the other side connects for
+    itself.
 
     Every failure is raised. What a store does not have raises :class:`io.UnsupportedOperation`,
     and :meth:`has_path_capability` and :attr:`contract_options` say so beforehand. Nothing is
@@ -171,7 +172,12 @@ class FileSystem(ABC):
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., FileSystem], tuple[object, ...]]:
-        return _reconnect, (self.uri, dict(self._conf.raw_items()), self._settings())
+        conf = self._conf if self._pickles_secrets() else self._conf.without_secrets()
+        return _reconnect, (self.uri, dict(conf.raw_items()), self._settings())
+
+    def _pickles_secrets(self) -> bool:
+        """Whether somebody wants secrets to travel: only stores that need some can be asked to."""
+        return False
 
     def __repr__(self) -> str:
         return f"<hflush.{type(self).__name__} {self.uri}>"
@@ -1216,7 +1222,8 @@ def _make(location: Location, conf: Configuration) -> FileSystem:
     factory = _factories.get(location.scheme)
     if factory is None:
         served = ", ".join(sorted(_factories))
-        url = f"{location.written_scheme}://{location.authority}/"
+        host = location.authority.rpartition("@")[2]  # what stands before may be a secret
+        url = f"{location.written_scheme}://{host}/"
         raise UnsupportedFileSystemError(
             errno.EPROTONOSUPPORT,
             f"no file system for scheme {location.written_scheme!r}; there are {served}",

@@ -43,7 +43,6 @@ from .s3_settings import (
     Settings,
     check_bucket,
     check_metadata,
-    is_secret,
     storage_class,
     user_header,
 )
@@ -58,7 +57,7 @@ from .statistics import IOStatistics, aggregate, live
 from .status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from .builder import CreateOptions, Options
@@ -207,12 +206,8 @@ class S3FileSystem(FileSystem):
                 raise
             attach(error, failure)
 
-    def __reduce__(self) -> tuple[Callable[..., FileSystem], tuple[object, ...]]:
-        reconnect, (uri, conf, settings) = super().__reduce__()
-        if not self._settings_of_bucket.pickles_secrets:
-            given = cast("dict[str, str]", conf)
-            conf = {key: value for key, value in given.items() if not is_secret(key)}
-        return reconnect, (uri, conf, settings)
+    def _pickles_secrets(self) -> bool:
+        return self._settings_of_bucket.pickles_secrets
 
     # --- what it is ---
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Headers: TypeAlias = list[tuple[str, str]]
 
-__all__ = ["KEYS", "SECRET_SUFFIXES", "BucketConfiguration", "Endpoint", "Key", "Settings"]
+__all__ = ["KEYS", "BucketConfiguration", "Endpoint", "Key", "Settings"]
 
 MIN_PART = 5 << 20
 MAX_PART = 5 << 30
@@ -177,12 +177,6 @@ KEYS = (
 
 _DEFAULTS = {key.name: key.default for key in KEYS if key.default}
 
-# Of keys whose values must not be seen; the rest of their names is a prefix.
-SECRET_SUFFIXES = (
-    "server-side-encryption.key",
-    *(key.name.removeprefix(HADOOP_PREFIX) for key in KEYS if key.kind == "secret"),
-)
-
 _OLD_NAMES = {
     "fs.s3a.server-side-encryption-algorithm": "fs.s3a.encryption.algorithm",
     "fs.s3a.server-side-encryption.key": "fs.s3a.encryption.key",
@@ -216,11 +210,6 @@ _ACLS = {
 }
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
-
-
-def is_secret(key: str) -> bool:
-    """Whether the value of a key, per-bucket ones included, must not be seen."""
-    return key.startswith(HADOOP_PREFIX) and key.endswith(SECRET_SUFFIXES)
 
 
 class BucketConfiguration:

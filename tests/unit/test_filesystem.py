@@ -79,7 +79,7 @@ def test_who_serves_a_url():
     with pytest.raises(hflush.UnsupportedFileSystemError, match="gopher") as refusal:
         FileSystem.get("gopher://host/a")
     assert refusal.value.errno == errno.EPROTONOSUPPORT
-    with pytest.raises(UnsupportedFileSystemError, match="host") as refusal:
+    with pytest.raises(hflush.UnsupportedFileSystemError, match="host") as refusal:
         FileSystem.get("gopher://user:hushhush@host/a")
     assert "hushhush" not in str(refusal.value)
     with pytest.raises(ValueError, match="host"):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import hflush
 import pytest
+from hflush.builder import CONDITIONAL_ETAG
+from hflush.s3 import S3FileSystem
 from support.s3_front import (
     Exchange,
     Fault,
@@ -125,10 +129,65 @@ def test_a_conditional_publication_that_did_not_and_then_another_was_first(
         fault(exchange)
 
     s3.fail(PUT if data == SMALL else COMPLETE, named(fail_and_replace, "another is first"))
-    with pytest.raises(OSError, match=r"\[Errno \d+\] ") as caught:
+    with pytest.raises(FileExistsError) as caught:
         write(s3_fs, data, overwrite=False)
+    assert caught.value.errno == errno.EEXIST
     without_secrets(caught.value)
     unchanged(s3, old=OLD)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-1", "CLOSE-17")
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["put", "multipart"])
+def test_a_refusal_that_is_lost(s3: ScriptedS3, s3_fs: hflush.FileSystem, data: bytes) -> None:
+    """Another was first, the store has refused ours, and nobody heard it: FileExistsError."""
+
+    def replace_and_lose(exchange: Exchange) -> None:
+        put_old(s3)
+        lose_answer(exchange)
+
+    s3.fail(PUT if data == SMALL else COMPLETE, named(replace_and_lose, "another is first"))
+    with pytest.raises(FileExistsError):
+        write(s3_fs, data, overwrite=False)
+    unchanged(s3, old=OLD)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-1")
+@pytest.mark.parametrize("fault", [reset_after, lose_answer], ids=name_of)
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["put", "multipart"])
+def test_the_object_has_changed_and_the_answer_is_lost(
+    s3: ScriptedS3, s3_fs: hflush.FileSystem, data: bytes, fault: Fault
+) -> None:
+    """With an etag as the condition, it is told that the object is another."""
+    first = write(s3_fs, b"first")
+
+    def replace(exchange: Exchange) -> None:
+        put_old(s3)
+        fault(exchange)
+
+    s3.fail(PUT if data == SMALL else COMPLETE, named(replace, "changed meanwhile"))
+    builder = s3_fs.create_file(PATH).overwrite(True).must(CONDITIONAL_ETAG, first.etag)
+    stream = builder.build()
+    write_pieces(stream, data)
+    with pytest.raises(hflush.PreconditionFailedError):
+        stream.close()
+    unchanged(s3, old=OLD)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-1")
+@pytest.mark.parametrize("fault", [reset_after, lose_answer], ids=name_of)
+@pytest.mark.parametrize("data", [SMALL, DATA], ids=["put", "multipart"])
+def test_another_is_first_where_ours_may_replace_it(
+    s3: ScriptedS3, s3_fs: hflush.FileSystem, data: bytes, fault: Fault
+) -> None:
+    """Without a condition the last one wins, and that is ours."""
+
+    def replace(exchange: Exchange) -> None:
+        put_old(s3)
+        fault(exchange)
+
+    s3.fail(PUT if data == SMALL else COMPLETE, named(replace, "another is first"))
+    assert write(s3_fs, data).outcome == "published"
+    published(s3, data)
 
 
 @pytest.mark.rule("OBJ-10", "FAIL-11", "FAIL-1")
@@ -181,6 +240,95 @@ def test_a_complete_that_is_never_answered(s3: ScriptedS3, carried_out: bool) ->
     with file_system(s3, {"hflush.s3.complete.timeout": "300ms"}) as fs:
         write(fs)
         published(s3)
+    assert s3.count(COMPLETE) == (1 if carried_out else 2)
+
+
+# Which key bounds the silence of Complete.
+SILENCES = [
+    {"fs.s3a.connection.timeout": "300ms"},
+    {"fs.s3a.connection.timeout": "1m", "hflush.s3.complete.timeout": "300ms"},
+    {"fs.s3a.connection.timeout": "1m", "fs.s3a.connection.request.timeout": "300ms"},
+]
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7", "FAIL-1")
+@pytest.mark.parametrize("conf", SILENCES, ids=lambda conf: "+".join(conf))
+def test_a_complete_that_nobody_ever_answers(s3: ScriptedS3, conf: dict[str, str]) -> None:
+    """Twice, and then it is looked at, aborted and told: a TimeoutError, and nothing is left."""
+    s3.fail(COMPLETE, never_answer, times=None)
+    with file_system(s3, conf) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        started = time.monotonic()
+        with pytest.raises(TimeoutError, match="timed out after 300 ms"):
+            stream.close()
+        assert time.monotonic() - started < 10.0
+        assert stream.outcome == "failed"
+        assert s3.count(COMPLETE) == 2
+        unchanged(s3)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7", "FAIL-1")
+def test_a_complete_that_is_carried_out_in_silence(s3: ScriptedS3) -> None:
+    """As often as it is asked: found at the key, by its token."""
+
+    def silence(exchange: Exchange) -> None:
+        exchange.execute()
+        never_answer(exchange)
+
+    s3.fail(COMPLETE, named(silence, "silence"), times=None)
+    with file_system(s3, {"fs.s3a.connection.timeout": "300ms"}) as fs:
+        assert write(fs).outcome == "published"
+    assert s3.count(COMPLETE) == 1
+    published(s3)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7", "FAIL-1")
+def test_a_store_that_falls_silent(s3: ScriptedS3) -> None:
+    """Neither Complete nor a look is answered: unknown, within the deadline of retries."""
+    for operation in (COMPLETE, HEAD, "ListParts", ABORT):
+        s3.fail(operation, never_answer, times=None)
+    conf = {"fs.s3a.connection.timeout": "300ms", "hflush.s3.retry.deadline": "1s"}
+    with file_system(s3, conf) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        started = time.monotonic()
+        with pytest.raises(TimeoutError, match="outcome unknown"):
+            stream.close()
+        assert time.monotonic() - started < 5.0
+        assert stream.outcome == "unknown"
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7")
+def test_the_deadline_of_retries_ends_a_publication(s3: ScriptedS3) -> None:
+    """However often it may be asked for: what is late is aborted."""
+    s3.fail(COMPLETE, reset_after, times=None)
+    conf = {"hflush.s3.retry.deadline": "400ms", "fs.s3a.retry.interval": "300ms"}
+    with file_system(s3, conf) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        with pytest.raises(ConnectionResetError):
+            stream.close()
+        assert stream.outcome == "failed"
+    assert s3.count(COMPLETE) == 1
+    unchanged(s3)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7")
+def test_a_pending_commit_that_nobody_answers(s3: ScriptedS3) -> None:
+    """Likewise: asked for twice, looked at, told; the upload goes on."""
+    with file_system(s3, {"fs.s3a.connection.timeout": "300ms"}) as fs:
+        assert isinstance(fs, S3FileSystem)
+        with fs.create_pending(PATH) as stream:
+            write_pieces(stream, DATA)
+        assert stream.pending_commit is not None
+        s3.fail(COMPLETE, never_answer, times=None)
+        with pytest.raises(TimeoutError):
+            fs.complete_pending(stream.pending_commit)
+        assert s3.count(COMPLETE) == 2
+        s3.heal()
+        fs.complete_pending(stream.pending_commit)
+    published(s3)
 
 
 @pytest.mark.rule("OBJ-10", "FAIL-10")
@@ -211,6 +359,27 @@ def gate() -> Any:
     event = threading.Event()
     yield event
     event.set()
+
+
+@pytest.mark.rule("ABORT-7", "ABORT-2", "ABORT-8", "ABORT-6")
+def test_abort_while_the_upload_is_created(s3: ScriptedS3, gate: threading.Event) -> None:
+    """Does not wait for the store, says what goes on, and that is ended when the store answers."""
+    s3.fail(CREATE, hold(gate))
+    with file_system(s3) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA[: 6 * MIB])
+        s3.wait_for(CREATE)
+        started = time.monotonic()
+        result = stream.abort()
+        assert time.monotonic() - started < 2.0
+        assert not result.already_closed
+        assert isinstance(result.cleanup_exception, TimeoutError)
+        assert "in the background" in str(result.cleanup_exception)
+        gate.set()
+        s3.wait_for(ABORT)
+        unchanged(s3)
+        assert s3.count(CREATE) == 1
+        assert s3.count(COMPLETE) == 0
 
 
 @pytest.mark.rule("ABORT-7", "ABORT-2", "ABORT-3", "ABORT-8", "ABORT-4")

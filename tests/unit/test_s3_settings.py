@@ -55,8 +55,9 @@ class TestDefaults:
         ours, core = settings().native, hflush._core.S3Settings()
         for name in (
             "payload_signing", "content_md5", "checksums", "expect_continue", "max_uploads",
-            "connect_timeout", "stall_timeout", "complete_timeout", "retry_limit",
-            "retry_interval", "retry_throttle_limit", "retry_throttle_interval", "retry_deadline",
+            "connect_timeout", "stall_timeout", "complete_timeout", "request_timeout",
+            "upload_timeout", "retry_limit", "retry_interval", "retry_throttle_limit",
+            "retry_throttle_interval", "retry_deadline",
             "credentials_wait", "retry_5xx", "verify_peer", "max_connections", "idle_timeout",
         ):  # fmt: skip
             assert getattr(ours, name) == getattr(core, name), name
@@ -74,6 +75,23 @@ class TestValues:
         assert read.native.connect_timeout == 1.5
         assert read.native.retry_interval == 120.0
         assert read.part_size == 64 << 20
+
+    def test_what_bounds_a_request(self):
+        """Complete is as patient as the rest, unless it has a time of its own; 0 is no limit."""
+        native = settings(fs_s3a_connection_timeout="5s").native
+        assert native.complete_timeout == 5.0
+        assert native.request_timeout > 10**9
+        assert native.upload_timeout > 10**9
+        native = settings(
+            hflush_s3_complete_timeout="7m",
+            fs_s3a_connection_request_timeout="15s",
+            fs_s3a_connection_part_upload_timeout="15m",
+        ).native
+        assert native.complete_timeout == 420.0
+        assert native.stall_timeout == 60.0
+        assert (native.request_timeout, native.upload_timeout) == (15.0, 900.0)
+        with pytest.raises(ValueError, match=r"request\.timeout"):
+            settings(fs_s3a_connection_request_timeout="-1s")
 
     @pytest.mark.rule("OBJ-7")
     @pytest.mark.stores("s3")

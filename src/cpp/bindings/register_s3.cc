@@ -434,6 +434,8 @@ void register_settings(py::module_& module) {
   add("no_proxy", [](Settings& self) -> auto& { return self.http.no_proxy; });
   add("user_agent", [](Settings& self) -> auto& { return self.http.user_agent; });
   add("max_connections", [](Settings& self) -> auto& { return self.http.max_connections; });
+  add("upload_timeout", [](Settings& self) -> auto& { return self.upload_timeout; });
+  add("request_timeout", [](Settings& self) -> auto& { return self.request_timeout; });
   add("idle_timeout", [](Settings& self) -> auto& { return self.http.idle_timeout; });
   choice(
       type, "payload_signing", [](Settings& self) -> auto& { return self.payload_signing; },

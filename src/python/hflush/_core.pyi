@@ -319,6 +319,8 @@ class S3Settings:
     connect_timeout: float
     stall_timeout: float
     complete_timeout: float
+    upload_timeout: float
+    request_timeout: float
     retry_limit: int
     retry_interval: float
     retry_throttle_limit: int

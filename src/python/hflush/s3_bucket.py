@@ -345,7 +345,7 @@ class Bucket:
             path,
             headers=[*headers, *self.settings.sse_c],
             expect_root="CopyObjectResult",
-            stall_timeout=self.settings.complete_timeout,
+            stall_timeout=self.settings.copy_timeout,
         )
 
     def _copy_headers(self, source: str, etag: str) -> Headers:
@@ -401,7 +401,7 @@ class Bucket:
                 *self.settings.sse_c,
             ],
             expect_root="CopyPartResult",
-            stall_timeout=self.settings.complete_timeout,
+            stall_timeout=self.settings.copy_timeout,
         )
         copied = self._read(
             lambda body: documents.parse_etag(body, "CopyPartResult"),

@@ -38,8 +38,9 @@ __all__ = [
 ]
 
 _RESULT = "CompleteMultipartUploadResult"
-# How often a completion that did not take place is asked for.
+# How often a completion that did not take place is asked for; and one whose time ran out.
 _LIMIT = 4
+_SILENCE_LIMIT = 2
 _COPIES = 4
 
 _log = logging.getLogger(__name__)
@@ -111,11 +112,16 @@ def complete(bucket: Bucket, what: Publication, path: str, *, again: bool) -> st
     OSError
         The store refuses. The upload goes on.
     """
+    ends = time.monotonic() + bucket.settings.native.retry_deadline
+    silences = 0
     for attempt in range(_LIMIT):
         if attempt:
-            most = bucket.settings.native.retry_interval * 2**attempt
-            time.sleep(random.uniform(0, most))
+            pause = random.uniform(0, bucket.settings.native.retry_interval * 2**attempt)
+            if silences >= _SILENCE_LIMIT or time.monotonic() + pause >= ends:
+                break
+            time.sleep(pause)
         response = _ask(bucket, what, path)
+        silences += isinstance(response.error, TimeoutError)
         if response.error is None:
             return _etag(bucket, what, path, response)
         is_gone = response.kind == "gone" and not response.ambiguous

@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -88,8 +89,16 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.connection.establish.timeout", "time", "10s", "to connect"),
     Key(_ENDPOINT, "fs.s3a.connection.timeout", "time", "60s",
         "without a byte in either direction, a request has failed"),
-    Key(_ENDPOINT, "hflush.s3.complete.timeout", "time", "10m",
-        "the same of requests for which a server may have to assemble an object"),
+    Key(_ENDPOINT, "hflush.s3.complete.timeout", "time", "",
+        "the same of CompleteMultipartUpload; unless set: that of other requests. A server that "
+        "takes longer to assemble an object, and sends no blanks meanwhile, needs more"),
+    Key(_ENDPOINT, "hflush.s3.copy.timeout", "time", "10m",
+        "the same of copies within the store, which many make in silence"),
+    Key(_ENDPOINT, "fs.s3a.connection.request.timeout", "time", "0",
+        "of an attempt in all, also while bytes come; 0: none. Not of what is downloaded, nor of "
+        "parts and objects that are uploaded"),
+    Key(_ENDPOINT, "fs.s3a.connection.part.upload.timeout", "time", "0",
+        "the same of parts and objects that are uploaded"),
     Key(_ENDPOINT, "fs.s3a.connection.idle.time", "time", "60s",
         "an older idle connection is not used again"),
     Key(_ENDPOINT, "fs.s3a.connection.expect.continue", "bool", "true",
@@ -270,6 +279,10 @@ class BucketConfiguration:
             raise ValueError(f"{key} must be a time above 0, not {self.text(key)!r}")
         return time
 
+    def timeout(self, key: str) -> float:
+        """Return a time, infinite for 0."""
+        return self.seconds(key) if self._conf.get_time(key) else math.inf
+
     def key_store(self) -> str:
         """Return the key that names key stores of Java, empty if none does."""
         return next((key for key in _KEY_STORES if self.text(key)), "")
@@ -376,6 +389,7 @@ class Settings:
     performance: frozenset[str]
     pickles_secrets: bool
     complete_timeout: float
+    copy_timeout: float
     native: _core.S3Settings
 
     @classmethod
@@ -432,7 +446,8 @@ class Settings:
             downgrades=keys.flag("fs.s3a.downgrade.syncable.exceptions"),
             performance=_performance(keys),
             pickles_secrets=keys.flag("hflush.s3.pickle.secrets"),
-            complete_timeout=keys.seconds("hflush.s3.complete.timeout"),
+            complete_timeout=_complete_timeout(keys),
+            copy_timeout=keys.seconds("hflush.s3.copy.timeout"),
             native=_native(keys, endpoint, path_style, env),
         )
 
@@ -484,7 +499,9 @@ def _native(
     settings.max_connections = keys.number("fs.s3a.connection.maximum", 1, 10_000)
     settings.connect_timeout = keys.seconds("fs.s3a.connection.establish.timeout")
     settings.stall_timeout = keys.seconds("fs.s3a.connection.timeout")
-    settings.complete_timeout = keys.seconds("hflush.s3.complete.timeout")
+    settings.complete_timeout = _complete_timeout(keys)
+    settings.request_timeout = keys.timeout("fs.s3a.connection.request.timeout")
+    settings.upload_timeout = keys.timeout("fs.s3a.connection.part.upload.timeout")
     settings.idle_timeout = keys.seconds("fs.s3a.connection.idle.time")
     settings.retry_limit = keys.number("fs.s3a.retry.limit", 0, 1000)
     settings.retry_interval = keys.seconds("fs.s3a.retry.interval")
@@ -501,6 +518,11 @@ def _native(
     settings.no_proxy = ",".join(keys.names("hflush.s3.proxy.exceptions"))
     settings.user_agent = _user_agent(keys)
     return settings
+
+
+def _complete_timeout(keys: BucketConfiguration) -> float:
+    own = "hflush.s3.complete.timeout"
+    return keys.seconds(own if keys.text(own) else "fs.s3a.connection.timeout")
 
 
 def _proxy(keys: BucketConfiguration) -> str:

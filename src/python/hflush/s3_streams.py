@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Downgrades", "S3InputStream", "S3OutputStream", "S3ReportingOutputStream", "StreamPlan"]
 
-# How long close and abort wait until nothing is left of an upload that is not published.
+# How long close and abort wait until nothing is left of an upload that is not published. An upload
+# that is being created has no id yet: it is aborted in the background, when the store answers.
 _CLEAN_UP_S = 5.0
+_CREATE_S = 0.25
 
 _OUTCOMES = {
     "writing": "open",
@@ -184,7 +186,8 @@ class _S3Output(FSDataOutputStream):
     def abort(self) -> AbortResult:
         """Publish nothing: what is at the path stays as it is.
 
-        Waits a few seconds for the upload to be ended; what is left of it then, or could not be
+        Waits a few seconds for the upload to be ended, and hardly at all for one that the store has
+        not answered to yet: that is ended in the background. What is left then, or could not be
         removed, is in the result.
         """
         already_closed, cleanup_exception = self.abort_()
@@ -197,9 +200,16 @@ class _S3Output(FSDataOutputStream):
         """Wait until nothing of the upload is under way; what is left of it, and why."""
         if self._upload.is_foreign:
             return None
-        if not self._upload.wait_cleaned_up(_CLEAN_UP_S):
-            message = f"the clean-up of its upload takes longer than {_CLEAN_UP_S:.0f} s"
-            return TimeoutError(errno.ETIMEDOUT, message, self.path)
+        if not self._upload.wait_cleaned_up(_CREATE_S):
+            if not self._upload.outcome()["upload_id"] and self.outcome in ("aborted", "failed"):
+                message = (
+                    "an upload is being created that the store has not answered to: it is aborted "
+                    "in the background, or left"
+                )
+                return TimeoutError(errno.ETIMEDOUT, message, self.path)
+            if not self._upload.wait_cleaned_up(_CLEAN_UP_S - _CREATE_S):
+                message = f"the clean-up of its upload takes longer than {_CLEAN_UP_S:.0f} s"
+                return TimeoutError(errno.ETIMEDOUT, message, self.path)
         cleanup: OSError | None = self._upload.outcome()["cleanup"]
         return cleanup
 

@@ -856,6 +856,28 @@ TEST_CASE("a server that takes a body slowly is alive, although all of it has be
   CHECK(server.connections() == 1);
 }
 
+TEST_CASE("an answer that trickles is alive, until its time in all is over") {
+  HttpServer server([](HttpServer::Exchange& exchange) {
+    exchange.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+    // Readable: the client has gone.
+    while (!testing::wait_readable(exchange.descriptor(), milliseconds(50))) exchange.send(" ");
+  });
+  Bench bench;
+  HttpRequest wanted = request("POST", server.url("/"));
+  wanted.stall_timeout = milliseconds(500);
+  wanted.total_timeout = milliseconds(1500);
+  const TimePoint begun = std::chrono::steady_clock::now();
+  const HttpResult result = bench.fetch(wanted);
+  const auto took = std::chrono::steady_clock::now() - begun;
+  CHECK(result.end.failure.code() == StatusCode::kTimedOut);
+  CHECK_MESSAGE(
+      result.end.failure.message().find("timed out after 1500 ms in all") != std::string::npos,
+      result.end.failure.message());
+  CHECK(result.end.may_be_executed);
+  CHECK(took >= milliseconds(1500));
+  CHECK(took < seconds(10));
+}
+
 // --- pause and resume
 
 TEST_CASE("a body that is not taken comes again after resume(), from any thread") {

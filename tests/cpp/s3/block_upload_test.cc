@@ -364,7 +364,7 @@ const std::vector<Row>& table() {
         {"publication cancelled",
          "unknown: failed(" + kUnknown + "the key cannot be looked at: cancelled: reset)"},
         {"key ours", "published: ack 5, finished"},
-        {"key another", "unknown: failed(" + kUnknown + "the key holds another object: reset)"},
+        {"key another", "finishing: put 5 again 1"},
         {"key nothing", "finishing: put 5 again 1"},
         {"key forbidden",
          "unknown: failed(" + kUnknown + "the key cannot be looked at: 403: reset)"}}},
@@ -942,6 +942,60 @@ TEST_CASE("complete is asked for again as often as it may") {
     CHECK(h.upload.state() == UploadState::kPublished);
   }
   CHECK_FALSE(h.upload.busy());
+}
+
+TEST_CASE("another was first, and the answer to ours was lost: asked again, the store says so") {
+  for (const bool if_match_wanted : {false, true}) {
+    CAPTURE(if_match_wanted);
+    Harness h = at(if_match_wanted ? if_match() : if_absent(), "put 5, finish, put lost");
+    h.upload.key_seen({What::kAnother, "\"x\"", {}}, h.actions);
+    CHECK(h.did() == "put 5 again 1");
+    h.upload.put_failed({FailureKind::kPrecondition, false, io("412")}, h.actions);
+    h.upload.key_seen({What::kAnother, "\"x\"", {}}, h.actions);
+    if (if_match_wanted) {
+      CHECK(h.did() == "key?, failed(close: the object is not \"e0\": 412)");
+      CHECK(h.upload.failure().code() == StatusCode::kPreconditionFailed);
+    } else {
+      CHECK(h.did() == "key?, failed(close: an object exists: 412)");
+      CHECK(h.upload.failure().code() == StatusCode::kAlreadyExists);
+    }
+    // Ours may have been there for a moment, or may land when theirs is removed.
+    CHECK(h.upload.state() == UploadState::kUnknown);
+    CHECK_FALSE(h.upload.busy());
+  }
+}
+
+TEST_CASE("a publication whose time runs out is asked for again once") {
+  const CallFailure silent{FailureKind::kAmbiguous, true,
+                           Status(StatusCode::kTimedOut, "silence", "s3a://b/k", ETIMEDOUT)};
+  Harness h = at(options(), kCompleting);
+  for (const char* expected : {"key?, upload?, complete again 1", "key?, upload?, abort U"}) {
+    h.upload.complete_failed(silent, h.actions);
+    h.upload.key_seen({What::kNothing, "", {}}, h.actions);
+    h.upload.upload_seen(UploadSeen::kThere, h.actions);
+    CHECK(h.did() == expected);
+  }
+  h.upload.aborted(h.actions);
+  h.upload.key_seen({What::kNothing, "", {}}, h.actions);
+  CHECK(h.did() == "key?, failed(silence)");
+  CHECK(h.upload.state() == UploadState::kFailed);
+  CHECK(h.upload.failure().code() == StatusCode::kTimedOut);
+}
+
+TEST_CASE("when the time is up nothing is asked for again, but looked at and ended") {
+  Harness h = at(options(), kCompleting + ", complete lost");
+  h.upload.time_is_up();
+  h.upload.key_seen({What::kNothing, "", {}}, h.actions);
+  h.upload.upload_seen(UploadSeen::kThere, h.actions);
+  CHECK(h.did() == "upload?, abort U");
+  h.upload.aborted(h.actions);
+  h.upload.key_seen({What::kOurs, "\"o-2\"", {}}, h.actions);
+  CHECK(h.did() == "key?, finished");
+
+  Harness put = at(if_absent(), "put 5, finish, put lost");
+  put.upload.time_is_up();
+  put.upload.key_seen({What::kNothing, "", {}}, put.actions);
+  CHECK(put.upload.state() == UploadState::kUnknown);
 }
 
 TEST_CASE("a conditional PUT is asked for again as often as it may") {

@@ -422,7 +422,7 @@ void Core::look_for_stalls() {
   for (const ExchangeRef& exchange : std::vector<ExchangeRef>(active_)) {
     const TimePoint next = exchange->look(now);
     if (exchange->has_stalled(now)) {
-      exchange->fail(exchange->stalled());
+      exchange->fail(exchange->stalled(now));
       finish(*exchange, CURLE_OPERATION_TIMEDOUT);
     } else {
       look_at(next);

@@ -66,6 +66,9 @@ struct HttpRequest {
   // Without a byte in either direction for so long, the exchange fails with ETIMEDOUT. The time in
   // which on_body() took nothing does not count.
   Duration stall_timeout = std::chrono::seconds(60);
+  // Longer than that in all, it fails so whatever comes. The time before it has a place among the
+  // connections does not count.
+  Duration total_timeout = kNoTimeout;
   // A longer body of the response is a failure (EMSGSIZE).
   std::uint64_t max_response_bytes = std::numeric_limits<std::uint64_t>::max();
   // So is a longer one whose status is not 2xx.

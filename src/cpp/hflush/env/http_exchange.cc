@@ -122,7 +122,7 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   state_ = State::kActive;
   curl_ = &curl;
   easy_ = easy;
-  last_active_ = now;
+  begun_ = last_active_ = now;
   if (easy == nullptr) return Status::from_errno(ENOMEM, "start of an http request", {});
   HFLUSH_RETURN_IF_ERROR(validate());
 
@@ -414,9 +414,9 @@ HttpExchange::Activity HttpExchange::activity() const {
 }
 
 TimePoint HttpExchange::look(TimePoint now) {
-  if (state_ != State::kActive || paused_ || request_.stall_timeout == kNoTimeout) {
-    return TimePoint::max();
-  }
+  if (state_ != State::kActive || paused_) return TimePoint::max();
+  const TimePoint end = deadline_after(begun_, request_.total_timeout);
+  if (request_.stall_timeout == kNoTimeout) return end;
   const Activity seen = activity();
   if (!(seen == last_activity_)) {
     last_activity_ = seen;
@@ -424,19 +424,25 @@ TimePoint HttpExchange::look(TimePoint now) {
   }
   // Now and then, because a sign of life is dated by the look that finds it.
   const Duration step = std::max<Duration>(request_.stall_timeout / kLooks, milliseconds(1));
-  return std::min(deadline_after(last_active_, request_.stall_timeout), now + step);
+  return std::min({deadline_after(last_active_, request_.stall_timeout), now + step, end});
 }
 
 bool HttpExchange::has_stalled(TimePoint now) const noexcept {
   return state_ == State::kActive && !paused_ &&
-         now >= deadline_after(last_active_, request_.stall_timeout);
+         (now >= deadline_after(last_active_, request_.stall_timeout) || is_out_of_time(now));
 }
 
-Status HttpExchange::stalled() const {
-  const auto limit = std::chrono::duration_cast<milliseconds>(request_.stall_timeout);
+bool HttpExchange::is_out_of_time(TimePoint now) const noexcept {
+  return now >= deadline_after(begun_, request_.total_timeout);
+}
+
+Status HttpExchange::stalled(TimePoint now) const {
+  const bool in_all = is_out_of_time(now);
+  const auto limit = std::chrono::duration_cast<milliseconds>(in_all ? request_.total_timeout
+                                                                     : request_.stall_timeout);
   return {StatusCode::kTimedOut,
           "exchange with " + authority_ + ": timed out after " + std::to_string(limit.count()) +
-              " ms without a byte",
+              (in_all ? " ms in all" : " ms without a byte"),
           {},
           ETIMEDOUT};
 }

@@ -71,7 +71,8 @@ class HttpExchange {
   // Notes signs of life. When to look again; the last of all times: not for now.
   TimePoint look(TimePoint now);
   bool has_stalled(TimePoint now) const noexcept;
-  Status stalled() const;
+  bool is_out_of_time(TimePoint now) const noexcept;
+  Status stalled(TimePoint now) const;
 
  private:
   // What libcurl and the system have counted: a difference is a sign of life.
@@ -138,6 +139,7 @@ class HttpExchange {
   // The last that was heard of. libcurl itself names none before the end of a transfer.
   curl_socket_t socket_ = CURL_SOCKET_BAD;
   Activity last_activity_;
+  TimePoint begun_;
   TimePoint last_active_;
   std::array<char, CURL_ERROR_SIZE> said_{};  // libcurl's own words
 };

@@ -9,6 +9,8 @@ namespace {
 
 // How often an upload is aborted before it is reported as left.
 constexpr std::uint32_t kAbortLimit = 4;
+// How often a publication whose time ran out is asked for again.
+constexpr std::uint32_t kSilenceLimit = 1;
 
 std::string_view to_string(Seen::What what) noexcept {
   switch (what) {
@@ -298,7 +300,10 @@ void BlockUpload::publication_failed(const CallFailure& failure, UploadActions& 
                           failure.kind == FailureKind::kPrecondition;
   publishing_ = Publishing::kNone;
   publication_failure_ = refusal(failure);
-  may_ask_again_ = is_ambiguous && !is_refusal;
+  condition_broken_ =
+      failure.kind == FailureKind::kConflict || failure.kind == FailureKind::kPrecondition;
+  if (failure.status.code() == StatusCode::kTimedOut) ++silences_;
+  may_ask_again_ = is_ambiguous && !is_refusal && silences_ <= kSilenceLimit;
   in_doubt_ = in_doubt_ || is_ambiguous;
   if (in_doubt_) return look(actions);
   not_published(actions);
@@ -320,6 +325,8 @@ Status BlockUpload::refusal(const CallFailure& failure) const {
 
 // --- what became of a publication that was not answered
 
+void BlockUpload::time_is_up() { is_late_ = true; }
+
 void BlockUpload::look(UploadActions& actions) {
   state_ = UploadState::kLooking;
   publishing_ = Publishing::kLookAtKey;
@@ -336,11 +343,13 @@ void BlockUpload::key_seen(Seen seen, UploadActions& actions) {
   }
   switch (upload_) {
     case UploadIs::kNone: {
-      // The condition keeps a repetition from replacing anything. Without one the call has been
-      // repeated already, as often as makes sense.
-      const Seen::What expected =
-          options_.condition.if_absent ? Seen::What::kNothing : Seen::What::kAnother;
-      if (options_.condition.any() && seen.what == expected && ask_again(actions)) return;
+      // The condition keeps a repetition from replacing anything: the store says whether it holds.
+      // Without one the call has been repeated already, as often as makes sense.
+      const bool is_another = seen.what == Seen::What::kAnother;
+      const Condition& condition = options_.condition;
+      if ((condition.if_absent || (condition.any() && is_another)) && ask_again(actions)) return;
+      // Another was first, says the store, and shows it.
+      if (condition.any() && is_another && condition_broken_) return lost_the_race(actions);
       return unknown("the key holds " + std::string(to_string(seen.what)), actions);
     }
     case UploadIs::kGone:  // aborted since: what was under way at the store cannot succeed any more
@@ -352,7 +361,8 @@ void BlockUpload::key_seen(Seen seen, UploadActions& actions) {
 }
 
 bool BlockUpload::ask_again(UploadActions& actions) {
-  if (!listening_ || !may_ask_again_ || asked_again_ >= options_.reconcile_limit) return false;
+  if (!listening_ || !may_ask_again_ || is_late_) return false;
+  if (asked_again_ >= options_.reconcile_limit) return false;
   ++asked_again_;
   state_ = UploadState::kFinishing;
   publish(actions);
@@ -393,6 +403,13 @@ void BlockUpload::not_published(UploadActions& actions) {
   if (listening_) tell_failed(publication_failure_, actions);
   state_ = otherwise_;
   clean_up(actions);
+}
+
+// Of a PutObject that was not answered at first. The caller is told what is so; whether ours was
+// there for a moment nobody can say.
+void BlockUpload::lost_the_race(UploadActions& actions) {
+  if (listening_) tell_failed(publication_failure_, actions);
+  state_ = UploadState::kUnknown;
 }
 
 void BlockUpload::unknown(const std::string& why, UploadActions& actions) {

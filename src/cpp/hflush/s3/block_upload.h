@@ -183,6 +183,8 @@ class BlockUpload {
   void create_cancelled(UploadActions& actions);  // an upload may be left that nobody knows
   void part_cancelled(std::uint32_t number, UploadActions& actions);
   void publication_cancelled(UploadActions& actions);  // Put, Complete or a look
+  // What was not answered is not asked for again from now on: looked at, aborted, and told.
+  void time_is_up();
 
   // --- what is known
 
@@ -229,6 +231,7 @@ class BlockUpload {
   bool ask_again(UploadActions& actions);
   void published(std::string etag, UploadActions& actions);
   void not_published(UploadActions& actions);
+  void lost_the_race(UploadActions& actions);
   void unknown(const std::string& why, UploadActions& actions);
   Status outcome_unknown(const std::string& why, const Status& cause) const;
 
@@ -259,6 +262,9 @@ class BlockUpload {
   std::string etag_;
   std::uint32_t asked_again_ = 0;  // Complete or PutObject, after looking
   bool may_ask_again_ = true;      // the last failure was of a kind that may pass
+  bool condition_broken_ = false;  // the last failure is the store's word for that
+  bool is_late_ = false;           // time_is_up()
+  std::uint32_t silences_ = 0;     // how often the time of one ran out
   bool in_doubt_ = false;          // one of them may have been executed, or still be
   Status publication_failure_;     // the last
   Seen::What key_seen_ = Seen::What::kCannotTell;

@@ -27,6 +27,8 @@ namespace {
 constexpr std::uint64_t kExpectContinueAbove = std::uint64_t{1} << 20U;
 // Of an error document that answers a download.
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10U;
+// Of a call that is to end now: it has been sent, and its answer may be on its way.
+constexpr env::Duration kLeastTimeout = std::chrono::milliseconds(100);
 
 // What Hadoop calls the counters of a store; of calls, not of attempts.
 struct OperationCounter {
@@ -668,6 +670,15 @@ env::HttpRequest Client::Core::prepare(Running& running) {
       settings_.expect_continue && call.body != nullptr && call.body->size() > kExpectContinueAbove;
   request.connect_timeout = settings_.connect_timeout;
   request.stall_timeout = call.stall_timeout.value_or(settings_.stall_timeout);
+  if (call.ends) {
+    const env::Duration left =
+        std::max<env::Duration>(*call.ends - loop_.clock().now(), kLeastTimeout);
+    request.connect_timeout = std::min(request.connect_timeout, left);
+    request.stall_timeout = std::min(request.stall_timeout, left);
+  }
+  if (running.download == nullptr) {
+    request.total_timeout = call.is_upload ? settings_.upload_timeout : settings_.request_timeout;
+  }
   return request;
 }
 
@@ -731,6 +742,10 @@ void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) 
     } else {
       learn_locked(*call, *failure, now);
       if (!call->has_streamed) decision = call->attempts->failed(*failure, budget_, random_, now);
+    }
+    if (const auto ends = call->call.ends) {
+      if (decision.what == Decision::What::kRetry && decision.when >= *ends) decision = {};
+      decision.when = std::min(decision.when, *ends);
     }
     switch (decision.what) {
       case Decision::What::kGiveUp:

@@ -59,7 +59,11 @@ struct Settings {
   std::size_t max_uploads = 16;  // parts and objects under way at once, of all streams
   env::Duration connect_timeout = std::chrono::seconds(10);
   env::Duration stall_timeout = std::chrono::seconds(60);
-  env::Duration complete_timeout = std::chrono::minutes(10);  // without a byte, of Complete
+  env::Duration complete_timeout = std::chrono::seconds(60);  // the same of Complete
+  // Of an attempt in all, however much comes meanwhile: of parts and objects that are uploaded, and
+  // of everything else but what is downloaded.
+  env::Duration upload_timeout = env::kNoTimeout;
+  env::Duration request_timeout = env::kNoTimeout;
   RetrySettings retry;
   env::HttpSettings http;
 
@@ -95,7 +99,8 @@ struct Call {
   bool urgent = false;       // among uploads: before others (it frees resources)
   std::uint64_t stream = 0;  // uploads take turns by it
   std::optional<env::Duration> stall_timeout;
-  std::optional<int> retry_limit;  // fewer than the settings'
+  std::optional<int> retry_limit;      // fewer than the settings'
+  std::optional<env::TimePoint> ends;  // no attempt begins later, none is silent for longer
   std::size_t max_response_bytes = std::size_t{16} << 20U;
 
   static constexpr std::size_t kSmallBody = std::size_t{64} << 10U;

@@ -248,6 +248,9 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   Seen seen(const CallResult& result);
 
   void publication_unanswered(const Ticket& publication, std::int64_t Counters::* counts_as);
+  void watch_time();
+  env::Duration pause_before(std::uint32_t again) const;
+  std::optional<env::TimePoint> end_of_look() const;
   void publication_done(const UnderWay& publication);
   void publication_found();
 
@@ -300,6 +303,8 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   Checksums checksums_;
   // The last publication that failed or was cancelled, and what it counts as unless it is found.
   Ticket unanswered_;
+  std::optional<env::TimePoint> publishing_ends_;  // since one was not answered
+  std::uint32_t asked_again_ = 0;
   std::int64_t Counters::* unanswered_is_ = nullptr;
 };
 
@@ -653,6 +658,30 @@ void S3Sink::Core::publication_unanswered(const Ticket& publication,
   if (counts_as != nullptr) ++(counted_.*counts_as);
   unanswered_ = publication;
   unanswered_is_ = counts_as;
+  if (publishing_ends_) return;
+  publishing_ends_ =
+      env::deadline_after(client_->loop().clock().now(), client_->settings().retry.deadline);
+}
+
+// Before the machine decides whether to ask again.
+void S3Sink::Core::watch_time() {
+  if (!publishing_ends_) return;
+  const env::TimePoint now = client_->loop().clock().now();
+  if (env::deadline_after(now, pause_before(asked_again_ + 1)) >= *publishing_ends_) {
+    machine_.time_is_up();
+  }
+}
+
+// However late it is, there is time for one look, and for the abort that makes an end final.
+std::optional<env::TimePoint> S3Sink::Core::end_of_look() const {
+  if (!publishing_ends_) return std::nullopt;
+  const env::TimePoint now = client_->loop().clock().now();
+  return std::max(*publishing_ends_, env::deadline_after(now, client_->settings().stall_timeout));
+}
+
+env::Duration S3Sink::Core::pause_before(std::uint32_t again) const {
+  const RetrySettings& retry = client_->settings().retry;
+  return doubled(retry.interval, again, retry.max_interval);
 }
 
 void S3Sink::Core::publication_done(const UnderWay& publication) {
@@ -733,10 +762,9 @@ void S3Sink::Core::perform(const upload_action::UploadPart& part) {
 template <typename Ask>
 void S3Sink::Core::ask_publication(std::uint32_t again, Ask ask) {
   const Ticket publication = ticket(Kind::kPublication);
+  asked_again_ = again;
   if (again == 0) return ask(publication);
-  const RetrySettings& retry = client_->settings().retry;
-  const env::Duration pause = doubled(retry.interval, again, retry.max_interval);
-  client_->loop().run_after(pause, [self = shared_from_this(), publication, ask] {
+  client_->loop().run_after(pause_before(again), [self = shared_from_this(), publication, ask] {
     self->drive([publication, ask](BlockUpload& /*machine*/, UploadActions& /*actions*/) {
       if (!publication->answered) ask(publication);
     });
@@ -755,8 +783,10 @@ void S3Sink::Core::put_object(const Ticket& ticket) {
   }
   const std::uint64_t size = body->size;
   begin_block(*ticket, size);
+  Call put = asking_.put_object(*std::move(body));
+  put.ends = publishing_ends_;
   start(
-      ticket, asking_.put_object(*std::move(body)),
+      ticket, std::move(put),
       [this, ticket, size](const CallResult& result, BlockUpload& machine, UploadActions& actions) {
         if (result.failure) {
           publication_unanswered(ticket, &Counters::failed);
@@ -776,6 +806,7 @@ void S3Sink::Core::complete(const Ticket& ticket) {
   const std::vector<PartReceipt> parts = machine_.parts();
   Call complete =
       asking_.complete(machine_.upload_id(), parts, machine_.size(), store_.crc32c(), checksums_);
+  complete.ends = publishing_ends_;
   start(ticket, std::move(complete),
         [this, ticket, count = parts.size()](const CallResult& result, BlockUpload& machine,
                                              UploadActions& actions) {
@@ -796,8 +827,11 @@ void S3Sink::Core::complete(const Ticket& ticket) {
 
 void S3Sink::Core::perform(const upload_action::LookAtKey& /*look*/) {
   ++counted_.looks;
-  start(ticket(Kind::kLook), asking_.head_object(),
+  Call head = asking_.head_object();
+  head.ends = end_of_look();
+  start(ticket(Kind::kLook), std::move(head),
         [this](const CallResult& result, BlockUpload& machine, UploadActions& actions) {
+          watch_time();
           machine.key_seen(seen(result), actions);
         });
 }
@@ -823,19 +857,24 @@ Seen S3Sink::Core::seen(const CallResult& result) {
 
 void S3Sink::Core::perform(const upload_action::LookAtUpload& /*look*/) {
   ++counted_.lists;
-  start(ticket(Kind::kLook), asking_.list_parts(machine_.upload_id()),
-        [](const CallResult& result, BlockUpload& machine, UploadActions& actions) {
+  Call list = asking_.list_parts(machine_.upload_id());
+  list.ends = end_of_look();
+  start(ticket(Kind::kLook), std::move(list),
+        [this](const CallResult& result, BlockUpload& machine, UploadActions& actions) {
           UploadSeen seen = UploadSeen::kThere;
           if (result.failure) {
             seen = is_gone(*result.failure) ? UploadSeen::kGone : UploadSeen::kCannotTell;
           }
+          watch_time();
           machine.upload_seen(seen, actions);
         });
 }
 
 void S3Sink::Core::perform(const upload_action::Abort& abort) {
   ++counted_.aborts;
-  start(ticket(Kind::kAbort), asking_.abort(abort.upload_id),
+  Call call = asking_.abort(abort.upload_id);
+  if (!is_told_) call.ends = end_of_look();  // somebody waits for it
+  start(ticket(Kind::kAbort), std::move(call),
         [this](const CallResult& result, BlockUpload& machine, UploadActions& actions) {
           if (!result.failure || is_gone(*result.failure)) {
             return machine.aborted(actions);

@@ -1,6 +1,7 @@
 #include "hflush/local/sidecar.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>

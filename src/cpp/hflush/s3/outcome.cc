@@ -113,7 +113,7 @@ std::optional<FailureKind> kind_without_document(const Failure& failure, bool ha
 }
 
 // One line of printable text, not too long.
-std::string quoted(std::string_view text) {
+std::string printable(std::string_view text) {
   std::string result(text.substr(0, kMaxQuoted));
   for (char& c : result) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
@@ -144,9 +144,9 @@ std::optional<env::Duration> retry_after_of(const env::HttpHead& head) {
 }
 
 std::string request_id_of(std::string_view request, std::string_view host) {
-  std::string id = quoted(request);
+  std::string id = printable(request);
   if (!id.empty() && !host.empty()) id += " / ";
-  return id + quoted(host);
+  return id + printable(host);
 }
 
 // What the head says, whatever became of the body.
@@ -154,7 +154,7 @@ Failure failure_of_head(const env::HttpHead& head) {
   Failure failure;
   failure.http_status = head.status;
   failure.request_id = request_id_of(head.header("x-amz-request-id"), head.header("x-amz-id-2"));
-  failure.region = quoted(head.header("x-amz-bucket-region"));
+  failure.region = printable(head.header("x-amz-bucket-region"));
   failure.location = head.header("location");
   failure.retry_after = retry_after_of(head);
   if (const std::optional<SystemTime> date = date_of(head)) {
@@ -165,12 +165,12 @@ Failure failure_of_head(const env::HttpHead& head) {
 }
 
 void add_document(const XmlElement& error, Failure& failure) {
-  failure.code = quoted(error.value("Code"));
-  failure.message = quoted(error.value("Message"));
+  failure.code = printable(error.value("Code"));
+  failure.message = printable(error.value("Message"));
   if (failure.request_id.empty()) {
     failure.request_id = request_id_of(error.value("RequestId"), error.value("HostId"));
   }
-  if (failure.region.empty()) failure.region = quoted(error.value("Region"));
+  if (failure.region.empty()) failure.region = printable(error.value("Region"));
 }
 
 // The error document that the body is, if it is one.
@@ -254,7 +254,7 @@ std::optional<Failure> judge_root(const env::HttpResult& result, std::string_vie
   if (!root.ok()) return ambiguous(result.head, root.status().message() + wanted);
   if (is_same_root(*root, expected)) return std::nullopt;
   if (*root == "Error") return refused(result, error_document(result.body), signing);
-  return ambiguous(result.head, "<" + quoted(*root) + ">" + wanted);
+  return ambiguous(result.head, "<" + printable(*root) + ">" + wanted);
 }
 
 std::optional<Failure> judge_etag(const env::HttpResult& result, const Signing& signing) {

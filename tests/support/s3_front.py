@@ -22,7 +22,7 @@ import struct
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -516,6 +516,18 @@ class S3Front(ABC):
         with self._lock:
             self._rules.clear()
 
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Refuse connections within the block, and end those there are; the port stays ours."""
+        address = self._listener.getsockname()
+        self._stop_listening()
+        try:
+            yield
+        finally:
+            self._listener = socket.create_server(address, backlog=128)
+            self._acceptor = threading.Thread(target=self._accept_all, daemon=True)
+            self._acceptor.start()
+
     # What was seen.
 
     def calls(self, operation: str, part: int | None = None) -> list[Request]:
@@ -609,14 +621,17 @@ class S3Front(ABC):
     def close(self) -> None:
         """Refuse new connections, end those there are, join every thread."""
         self.ended.set()
+        self._stop_listening()
+        for thread in self._threads:
+            thread.join()
+
+    def _stop_listening(self) -> None:
         with self._lock:
             for connection in self._open:
                 _shut_down(connection)
         _shut_down(self._listener)
         self._acceptor.join()
         self._listener.close()
-        for thread in self._threads:
-            thread.join()
 
     def __enter__(self) -> Self:
         return self

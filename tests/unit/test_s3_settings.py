@@ -44,7 +44,7 @@ class TestDefaults:
         assert read.conditional == "auto"
         assert not read.downgrades
         assert read.performance == frozenset()
-        assert (read.native.retry_limit, read.native.retry_interval) == (7, 0.1)
+        assert (read.native.retry_limit, read.native.retry_interval) == (7, 0.5)
         assert (read.native.connect_timeout, read.native.stall_timeout) == (10.0, 60.0)
         assert read.native.checksums
         assert not read.native.content_md5
@@ -93,11 +93,27 @@ class TestValues:
         with pytest.raises(ValueError, match=r"request\.timeout"):
             settings(fs_s3a_connection_request_timeout="-1s")
 
+    @pytest.mark.parametrize(
+        ("given", "limit"),
+        [
+            ({}, 7),
+            ({"fs_s3a_attempts_maximum": "3"}, 2),
+            ({"fs_s3a_attempts_maximum": "1"}, 0),
+            ({"fs_s3a_attempts_maximum": "3", "fs_s3a_retry_limit": "7"}, 7),
+            ({"fs_s3a_retry_limit": "0"}, 0),
+            ({"fs_s3a_bucket_b_attempts_maximum": "5", "fs_s3a_bucket_c_retry_limit": "1"}, 4),
+        ],
+    )
+    def test_limits_of_retries_that_are_set_are_kept(self, given: dict[str, str], limit: int):
+        """Attempts count the first one; the limit of retries, where it is set, decides."""
+        assert settings(**given).native.retry_limit == limit
+
     @pytest.mark.rule("OBJ-7")
     @pytest.mark.stores("s3")
     @pytest.mark.parametrize(
         ("key", "value"),
         [
+            ("fs.s3a.attempts.maximum", "0"),
             ("fs.s3a.multipart.size", "4M"),
             ("fs.s3a.multipart.size", "6G"),
             ("fs.s3a.fast.upload.buffer", "tape"),

@@ -116,7 +116,8 @@ def complete(bucket: Bucket, what: Publication, path: str, *, again: bool) -> st
     silences = 0
     for attempt in range(_LIMIT):
         if attempt:
-            pause = random.uniform(0, bucket.settings.native.retry_interval * 2**attempt)
+            most = bucket.settings.native.retry_interval * 2**attempt
+            pause = random.uniform(most / 2, most)
             if silences >= _SILENCE_LIMIT or time.monotonic() + pause >= ends:
                 break
             time.sleep(pause)

@@ -120,7 +120,9 @@ KEYS = (
     Key(_CREDENTIALS, "hflush.s3.pickle.secrets", "bool", "false",
         "pickled file systems carry keys that are secret, too"),
     Key(_RETRIES, "fs.s3a.retry.limit", "number", "7", "retries after the first attempt"),
-    Key(_RETRIES, "fs.s3a.retry.interval", "time", "100ms",
+    Key(_RETRIES, "fs.s3a.attempts.maximum", "number", "",
+        "attempts, the first included, where `fs.s3a.retry.limit` is not set"),
+    Key(_RETRIES, "fs.s3a.retry.interval", "time", "500ms",
         "the base of a random, exponential pause"),
     Key(_RETRIES, "fs.s3a.retry.throttle.limit", "number", "20", "the same, when throttled"),
     Key(_RETRIES, "fs.s3a.retry.throttle.interval", "time", "500ms", "the same, when throttled"),
@@ -240,10 +242,16 @@ class BucketConfiguration:
         self._conf.update(given)
         for prefix in (HADOOP_PREFIX, OWN_PREFIX):
             own = f"{prefix}bucket.{bucket}."
-            for key, value in given.items():
+            for key, value in list(given.items()):
                 if key.startswith(own):
                     name = prefix + key[len(own) :]
                     self._conf[_OLD_NAMES.get(name, name)] = value
+                    given[_OLD_NAMES.get(name, name)] = value
+        self._given = frozenset(given)
+
+    def is_given(self, key: str) -> bool:
+        """Whether a value was set, be it that of the default."""
+        return key in self._given
 
     def text(self, key: str) -> str:
         """Return a value without the blanks around it; empty if it is not set."""
@@ -503,7 +511,7 @@ def _native(
     settings.request_timeout = keys.timeout("fs.s3a.connection.request.timeout")
     settings.upload_timeout = keys.timeout("fs.s3a.connection.part.upload.timeout")
     settings.idle_timeout = keys.seconds("fs.s3a.connection.idle.time")
-    settings.retry_limit = keys.number("fs.s3a.retry.limit", 0, 1000)
+    settings.retry_limit = _retry_limit(keys)
     settings.retry_interval = keys.seconds("fs.s3a.retry.interval")
     settings.retry_throttle_limit = keys.number("fs.s3a.retry.throttle.limit", 0, 1000)
     settings.retry_throttle_interval = keys.seconds("fs.s3a.retry.throttle.interval")
@@ -523,6 +531,14 @@ def _native(
 def _complete_timeout(keys: BucketConfiguration) -> float:
     own = "hflush.s3.complete.timeout"
     return keys.seconds(own if keys.text(own) else "fs.s3a.connection.timeout")
+
+
+def _retry_limit(keys: BucketConfiguration) -> int:
+    # Hadoop's SDK counts attempts below what Hadoop itself repeats: here one layer does both.
+    attempts = "fs.s3a.attempts.maximum"
+    if keys.text(attempts) and not keys.is_given("fs.s3a.retry.limit"):
+        return keys.number(attempts, 1, 1001) - 1
+    return keys.number("fs.s3a.retry.limit", 0, 1000)
 
 
 def _proxy(keys: BucketConfiguration) -> str:

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <queue>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hflush::s3 {
@@ -46,11 +49,11 @@ Failure answered(FailureKind kind, int http_status, std::string_view code = {}) 
   return made;
 }
 
-// A call, with all that it shares.
+// A call, with what it needs.
 struct Call {
   explicit Call(Repeat repeat = Repeat::kFreely, const RetrySettings& settings = {})
       : attempts(settings, repeat) {}
-  Decision failed(const Failure& what) { return attempts.failed(what, budget, random, now); }
+  Decision failed(const Failure& what) { return attempts.failed(what, random, now); }
   Decision failed(FailureKind kind) { return failed(failure(kind)); }
   // How often that failure is followed by another attempt.
   int retries(const Failure& what) {
@@ -61,7 +64,6 @@ struct Call {
   }
 
   CallAttempts attempts;
-  RetryBudget budget;
   Random random{1};  // NOLINT(bugprone-random-generator-seed): the same each time
   TimePoint now = kStart;
 };
@@ -209,30 +211,41 @@ TEST_CASE("no retries at all") {
   }
 }
 
-// The pauses before the first, second, ... further attempt, each the longest of many calls.
-std::vector<Duration> longest_pauses(FailureKind kind, const RetrySettings& settings) {
+// The pauses before the first, second, ... further attempt: the shortest and longest of many calls.
+struct Pauses {
+  std::vector<Duration> shortest;
   std::vector<Duration> longest;
+};
+
+Pauses pauses_of(FailureKind kind, const RetrySettings& settings) {
+  Pauses pauses;
+  auto& [shortest, longest] = pauses;
   Random random(7);  // NOLINT(bugprone-random-generator-seed): the same each time
   for (int i = 0; i < 2000; ++i) {
     CallAttempts attempts(settings, Repeat::kFreely);
-    RetryBudget budget;
     for (std::size_t n = 0;; ++n) {
-      const Decision decision = attempts.failed(failure(kind), budget, random, kStart);
+      const Decision decision = attempts.failed(failure(kind), random, kStart);
       if (decision.what == What::kGiveUp) break;
       CHECK(decision.when >= kStart);
-      if (longest.size() == n) longest.push_back(Duration::zero());
+      if (longest.size() == n) {
+        longest.push_back(Duration::zero());
+        shortest.push_back(Duration::max());
+      }
       longest[n] = std::max(longest[n], decision.when - kStart);
+      shortest[n] = std::min(shortest[n], decision.when - kStart);
     }
   }
-  return longest;
+  return pauses;
 }
 
-void check_doubling(const std::vector<Duration>& longest, Duration first, Duration most) {
-  for (std::size_t n = 0; n < longest.size(); ++n) {
+void check_doubling(const Pauses& pauses, Duration first, Duration most) {
+  for (std::size_t n = 0; n < pauses.longest.size(); ++n) {
     CAPTURE(n);
     const Duration limit = std::min(first * (1 << n), most);
-    CHECK(longest[n] <= limit);
-    CHECK(longest[n] > limit - limit / 50);  // of 2,000
+    CHECK(pauses.longest[n] <= limit);
+    CHECK(pauses.longest[n] > limit - limit / 50);  // of 2,000
+    CHECK(pauses.shortest[n] >= limit / 2);
+    CHECK(pauses.shortest[n] < limit / 2 + limit / 50);
   }
 }
 
@@ -253,14 +266,14 @@ TEST_CASE("doubling stays within its bounds, whatever the numbers") {
   }
 }
 
-TEST_CASE("pauses: full jitter, doubling, bounded") {
+TEST_CASE("pauses: random, from half of what doubles, bounded") {
   RetrySettings settings;
   settings.limit = 12;
-  const auto usual = longest_pauses(FailureKind::kTransient, settings);
-  CHECK(usual.size() == 12);
-  check_doubling(usual, milliseconds(100), seconds(20));
-  const auto throttled = longest_pauses(FailureKind::kThrottled, settings);
-  CHECK(throttled.size() == 20);
+  const auto usual = pauses_of(FailureKind::kTransient, settings);
+  CHECK(usual.longest.size() == 12);
+  check_doubling(usual, milliseconds(500), seconds(20));
+  const auto throttled = pauses_of(FailureKind::kThrottled, settings);
+  CHECK(throttled.longest.size() == 20);
   check_doubling(throttled, milliseconds(500), seconds(20));
 }
 
@@ -269,16 +282,16 @@ TEST_CASE("pauses of odd settings") {
   settings.deadline = env::kNoTimeout;
   settings.limit = 80;
   settings.max_interval = env::kNoTimeout / 4;
-  for (const Duration pause : longest_pauses(FailureKind::kTransient, settings)) {
+  for (const Duration pause : pauses_of(FailureKind::kTransient, settings).longest) {
     CHECK(pause <= settings.max_interval);
   }
   settings.interval = Duration::zero();
-  for (const Duration pause : longest_pauses(FailureKind::kTransient, settings)) {
+  for (const Duration pause : pauses_of(FailureKind::kTransient, settings).longest) {
     CHECK(pause == Duration::zero());
   }
   settings.interval = seconds(5);
   settings.max_interval = seconds(1);
-  for (const Duration pause : longest_pauses(FailureKind::kTransient, settings)) {
+  for (const Duration pause : pauses_of(FailureKind::kTransient, settings).longest) {
     CHECK(pause <= seconds(1));
   }
 }
@@ -313,38 +326,78 @@ TEST_CASE("nothing starts after the deadline") {
   }
 }
 
-TEST_CASE("the budget: retries take, successes give back, and empty means no more") {
-  RetryBudget budget;
-  CHECK(budget.tokens() == 500);
-  budget.succeeded(0);
-  CHECK(budget.tokens() == 500);
-  CHECK(budget.take(FailureKind::kTransient) == 5);
-  CHECK(budget.tokens() == 495);
-  CHECK(budget.take(FailureKind::kAmbiguous) == 10);
-  CHECK(budget.tokens() == 485);
-  while (budget.tokens() >= 10) CHECK(budget.take(FailureKind::kAmbiguous) == 10);
-  CHECK(budget.tokens() == 5);
-  CHECK(budget.take(FailureKind::kAmbiguous) == 0);
-  CHECK(budget.tokens() == 5);
-  CHECK(budget.take(FailureKind::kThrottled) == 5);
-  CHECK(budget.take(FailureKind::kThrottled) == 0);
-  CHECK(budget.tokens() == 0);
+TEST_CASE("the first retry of a call costs nothing, nor does one that sends something else") {
+  for (const FailureKind first : {FailureKind::kNotSent, FailureKind::kAmbiguous,
+                                  FailureKind::kThrottled, FailureKind::kTransient}) {
+    CAPTURE(to_string(first));
+    Call call;
+    CHECK(call.failed(first).cost == 0);
+    CHECK(call.attempts.spent() == 0);
+    CHECK(call.failed(FailureKind::kClock).cost == 0);
+    CHECK(call.failed(FailureKind::kAddress).cost == 0);
+    CHECK(call.failed(FailureKind::kTransient).cost == 5);
+    CHECK(call.failed(FailureKind::kThrottled).cost == 5);
+    CHECK(call.failed(FailureKind::kCredentials).cost == 0);
+    CHECK(call.failed(FailureKind::kAmbiguous).cost == 10);
+    CHECK(call.attempts.spent() == 10);
+  }
+}
 
-  Random random(1);  // NOLINT(bugprone-random-generator-seed): the same each time
-  CallAttempts attempts({}, Repeat::kFreely);
-  CHECK(attempts.failed(failure(FailureKind::kTransient), budget, random, kStart).what ==
-        What::kGiveUp);
-  for (int i = 0; i < 5; ++i) budget.succeeded(0);
-  CHECK(attempts.failed(failure(FailureKind::kTransient), budget, random, kStart).what ==
-        What::kRetry);
-  CHECK(budget.tokens() == 0);
-  // What is given up takes nothing.
-  budget.succeeded(attempts.spent());
-  CHECK(budget.tokens() == 5);
-  for (int i = 0; i < 15; ++i) budget.succeeded(0);
-  CHECK(attempts.failed(failure(FailureKind::kFinal), budget, random, kStart).what ==
-        What::kGiveUp);
-  CHECK(budget.tokens() == 20);
+TEST_CASE("the budget: retries take, successes give back, and time does") {
+  RetryBudget budget;
+  TimePoint now = kStart;
+  CHECK(budget.tokens(now) == 500);
+  budget.succeeded(0, now);
+  CHECK(budget.tokens(now) == 500);
+  CHECK(budget.start(1, 5, now));
+  CHECK(budget.start(2, 10, now));
+  CHECK(budget.start(3, 0, now));
+  CHECK(budget.tokens(now) == 485);
+  budget.succeeded(0, now);
+  CHECK(budget.tokens(now) == 486);
+  budget.succeeded(5, now);
+  CHECK(budget.tokens(now) == 496);
+  budget.succeeded(10, now);
+  CHECK(budget.tokens(now) == 500);
+  while (budget.tokens(now) > 0) CHECK(budget.start(4, 5, now));
+  now += RetryBudget::kNewTokenEvery - Duration(1);
+  CHECK(budget.tokens(now) == 0);
+  now += Duration(1);
+  CHECK(budget.tokens(now) == 1);
+  now += 3 * RetryBudget::kNewTokenEvery + milliseconds(1);
+  CHECK(budget.tokens(now) == 4);
+  now += hours(1);
+  CHECK(budget.tokens(now) == 500);
+  CHECK(budget.start(5, 10, now));
+  CHECK(budget.tokens(now) == 490);  // what was full gained nothing
+}
+
+TEST_CASE("the budget: where there are too few tokens calls wait in line") {
+  RetryBudget budget;
+  TimePoint now = kStart;
+  while (budget.tokens(now) > 0) CHECK(budget.start(1, 10, now));
+  CHECK_FALSE(budget.next_at());
+  CHECK_FALSE(budget.start(2, 10, now));
+  CHECK_FALSE(budget.start(3, 5, now));
+  CHECK_FALSE(budget.start(4, 5, now));
+  CHECK(budget.start(5, 0, now));  // a first retry passes
+  CHECK_FALSE(budget.next(now));
+  CHECK(budget.next_at() == now + 10 * RetryBudget::kNewTokenEvery);
+
+  now += 7 * RetryBudget::kNewTokenEvery;
+  CHECK_FALSE(budget.next(now));  // the first in line is not passed by
+  CHECK_FALSE(budget.start(6, 5, now));
+  now += 3 * RetryBudget::kNewTokenEvery;
+  CHECK(budget.next(now) == 2);
+  CHECK_FALSE(budget.next(now));
+
+  budget.leave(3);
+  budget.leave(3);
+  budget.succeeded(5, now);
+  CHECK(budget.next(now) == 4);
+  CHECK(budget.next(now) == 6);
+  CHECK_FALSE(budget.next(now));
+  CHECK_FALSE(budget.next_at());
 }
 
 TEST_CASE("a store that throttles every third attempt does not empty the budget") {
@@ -353,12 +406,175 @@ TEST_CASE("a store that throttles every third attempt does not empty the budget"
   for (int i = 0; i < 1000; ++i) {
     CallAttempts attempts({}, Repeat::kFreely);
     if (i % 2 == 0) {
-      CHECK(attempts.failed(failure(FailureKind::kThrottled), budget, random, kStart).what ==
-            What::kRetry);
+      CHECK(attempts.failed(failure(FailureKind::kThrottled), random, kStart).what == What::kRetry);
     }
-    budget.succeeded(attempts.spent());
+    budget.succeeded(attempts.spent(), kStart);
   }
-  CHECK(budget.tokens() == 500);
+  CHECK(budget.tokens(kStart) == 500);
+}
+
+// --- many calls at once
+
+// Calls that begin together, of a store whose every attempt fails so until it heals.
+struct Outage {
+  std::size_t calls = 0;
+  Failure failure;
+  Duration lasts = hours(24);
+  RetrySettings settings;
+};
+
+struct Aftermath {
+  std::size_t lost = 0;
+  std::size_t requests = 0;
+  Duration until{};  // the last call has ended
+};
+
+// What the client does with the machines, on a clock of its own.
+Aftermath after(const Outage& outage, std::uint64_t seed) {
+  constexpr Duration kRoundTrip = milliseconds(20);
+  enum class Event : std::uint8_t { kAnswer, kDue, kDeadline, kTokens };
+  struct Next {
+    TimePoint when;
+    Event event;
+    std::size_t call;
+    bool operator>(const Next& other) const { return when > other.when; }
+  };
+  struct State {
+    CallAttempts attempts;
+    int cost = 0;
+    bool in_line = false;
+  };
+  Random random(seed);
+  RetryBudget budget;
+  Aftermath result;
+  std::vector<State> calls(outage.calls, State{CallAttempts(outage.settings, Repeat::kFreely)});
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> events;
+  TimePoint now = kStart;
+  const auto send = [&](std::size_t call) {
+    ++result.requests;
+    calls[call].in_line = false;
+    events.push({now + kRoundTrip, Event::kAnswer, call});
+  };
+  const auto start_retries = [&] {
+    while (const auto next = budget.next(now)) send(*next);
+    if (const auto at = budget.next_at()) events.push({*at, Event::kTokens, 0});
+  };
+  for (std::size_t call = 0; call < outage.calls; ++call) send(call);
+  while (!events.empty()) {
+    const Next next = events.top();
+    events.pop();
+    now = next.when;
+    if (next.event == Event::kTokens) {
+      start_retries();
+      continue;
+    }
+    State& call = calls[next.call];
+    switch (next.event) {
+      case Event::kAnswer: {
+        if (now - kStart >= outage.lasts) {
+          budget.succeeded(call.attempts.spent(), now);
+          start_retries();
+          result.until = now - kStart;
+          break;
+        }
+        const Decision decision = call.attempts.failed(outage.failure, random, now);
+        call.cost = decision.cost;
+        if (decision.what == What::kGiveUp) {
+          ++result.lost;
+          result.until = now - kStart;
+        } else {
+          events.push({decision.when, Event::kDue, next.call});
+        }
+        break;
+      }
+      case Event::kDue:
+        if (budget.start(next.call, call.cost, now)) {
+          send(next.call);
+        } else {
+          call.in_line = true;
+          events.push({call.attempts.deadline(), Event::kDeadline, next.call});
+          start_retries();
+        }
+        break;
+      case Event::kDeadline:
+        if (!std::exchange(call.in_line, false)) break;
+        budget.leave(next.call);
+        ++result.lost;
+        result.until = now - kStart;
+        break;
+      case Event::kTokens:
+        break;
+    }
+  }
+  return result;
+}
+
+const Failure kBadGateway = answered(FailureKind::kAmbiguous, 502);
+const Failure kSlowDown = answered(FailureKind::kThrottled, 503, "SlowDown");
+
+TEST_CASE("nothing is lost in an outage, however many calls are under way") {
+  struct Row {
+    Failure failure;
+    Duration lasts;
+  };
+  const Row rows[] = {
+      {kBadGateway, seconds(1)},
+      {kBadGateway, seconds(10)},
+      {failure(FailureKind::kAmbiguous), seconds(10)},  // reset
+      {failure(FailureKind::kNotSent), seconds(10)},    // refused
+      {failure(FailureKind::kTransient), seconds(10)},
+      {kSlowDown, seconds(30)},
+  };
+  for (const Row& row : rows) {
+    for (const std::size_t calls : {1U, 16U, 32U, 64U, 1000U}) {
+      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        CAPTURE(to_string(row.failure.kind));
+        CAPTURE(calls);
+        CAPTURE(seed);
+        const Aftermath result = after({calls, row.failure, row.lasts, {}}, seed);
+        CHECK(result.lost == 0);
+        // No longer than the outage and the longest pause that it leads to; and where calls are in
+        // line, a few tokens' time more.
+        CHECK(result.until < 2 * row.lasts + seconds(8));
+      }
+    }
+  }
+}
+
+TEST_CASE("a store that stays down is asked at most twice as often as if no retry were spared") {
+  // Without spared ones and new tokens: each call once, and as many retries as 500 tokens pay for.
+  const auto bare = [](std::size_t calls, int limit, std::size_t cost) {
+    return calls + std::min(calls * static_cast<std::size_t>(limit), 500 / cost);
+  };
+  for (const std::size_t calls : {1U, 2U, 8U, 16U, 20U, 32U, 64U, 200U, 1000U, 5000U}) {
+    CAPTURE(calls);
+    const RetrySettings usual;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      const Aftermath bad = after({calls, kBadGateway, hours(24), usual}, seed);
+      CHECK(bad.lost == calls);
+      CHECK(bad.requests <= 2 * bare(calls, usual.limit, 10));
+      CHECK(bad.until <= usual.deadline + seconds(1));
+      const Aftermath refused =
+          after({calls, failure(FailureKind::kNotSent), hours(24), usual}, seed);
+      CHECK(refused.requests <= 2 * bare(calls, usual.limit, 5));
+      const Aftermath slow = after({calls, kSlowDown, hours(24), usual}, seed);
+      CHECK(slow.requests <= 2 * bare(calls, usual.throttle_limit, 5));
+    }
+  }
+}
+
+TEST_CASE("limits that are set are kept, whatever the budget") {
+  for (const int limit : {0, 1, 3}) {
+    RetrySettings settings;
+    settings.limit = settings.throttle_limit = limit;
+    settings.interval = settings.throttle_interval = milliseconds(5);
+    for (const Failure& what : {kBadGateway, kSlowDown}) {
+      CAPTURE(limit);
+      const Aftermath result = after({4, what, hours(24), settings}, 1);
+      CHECK(result.requests == 4U * static_cast<unsigned>(limit + 1));
+      CHECK(result.until < seconds(1));
+    }
+  }
 }
 
 TEST_CASE("the rate: halved when throttled, once a second, up by one with each success") {
@@ -389,13 +605,12 @@ TEST_CASE("any failures in any order end within the limits") {
     settings.throttle_limit = static_cast<int>(random() % 9);
     const Repeat repeat = kRepeats[random() % 3];
     CallAttempts attempts(settings, repeat);
-    RetryBudget budget;
     TimePoint now = kStart;
     bool ambiguous = false;
     int made = 0;
     for (;;) {
       const FailureKind kind = kKinds[random() % std::size(kKinds)];
-      const Decision decision = attempts.failed(failure(kind), budget, random, now);
+      const Decision decision = attempts.failed(failure(kind), random, now);
       ++made;
       ambiguous = ambiguous || kind == FailureKind::kAmbiguous;
       REQUIRE(attempts.made() == made);

@@ -937,5 +937,66 @@ TEST_CASE("many threads call and cancel") {
   for (const CallResult& result : outcome->get().results) CHECK_FALSE(result.failure);
 }
 
+// A store that is down until it is said to be back, and a crowd of calls of it.
+struct Crowd {
+  explicit Crowd(std::size_t its_calls, std::function<void(Settings&)> change = {})
+      : calls(its_calls), server([this](const Request&) {
+          return back ? Answer{.headers = {{"ETag", "\"e1\""}}}
+                      : Answer::error(500, "InternalError");
+        }) {
+    Settings settings = quick_settings(server.port());
+    settings.retry.limit = 1000;
+    settings.retry.max_interval = milliseconds(1);
+    if (change) change(settings);
+    client = make_client(settings);
+    for (std::size_t i = 0; i < calls; ++i) ids.push_back(client->call(head(), into(outcome)));
+  }
+  // What the budget pays for at once: each call, its first retry, and those of 500 tokens.
+  std::size_t at_once() const { return 2 * calls + 50; }
+
+  const std::size_t calls;
+  std::atomic<bool> back{false};
+  ScriptedS3 server;
+  std::shared_ptr<Client> client;
+  Outcome outcome = outcomes();
+  std::vector<Client::CallId> ids;
+};
+
+TEST_CASE("where the budget is used up calls wait in line, and follow the first that succeeds") {
+  Crowd crowd(40);
+  REQUIRE(crowd.server.wait_for_requests(crowd.at_once()));
+  CHECK(crowd.outcome->get().results.empty());  // nobody gives up for it
+  const auto since = std::chrono::steady_clock::now();
+  crowd.back = true;
+  REQUIRE(crowd.outcome->wait_until(
+      [&](const Outcomes& all) { return all.results.size() == crowd.calls; }));
+  for (const CallResult& result : crowd.outcome->get().results) CHECK_FALSE(result.failure);
+  // The first needs ten tokens, at 400 ms each; without those that successes give back 40 calls
+  // would need 160 s.
+  CHECK(std::chrono::steady_clock::now() - since < seconds(30));
+}
+
+TEST_CASE("a call in line ends at its deadline, with its last failure") {
+  Crowd crowd(20, [](Settings& settings) { settings.retry.deadline = seconds(2); });
+  REQUIRE(crowd.outcome->wait_until(
+      [&](const Outcomes& all) { return all.results.size() == crowd.calls; }));
+  for (const CallResult& result : crowd.outcome->get().results) {
+    REQUIRE(result.failure);
+    CHECK(result.failure->http_status == 500);
+    CHECK(result.ambiguous);
+  }
+  CHECK(crowd.server.request_count() <= crowd.at_once() + 1);
+}
+
+TEST_CASE("a call in line is cancelled at once, and so is a crowd with its client") {
+  Crowd crowd(20);
+  REQUIRE(crowd.server.wait_for_requests(crowd.at_once()));
+  for (std::size_t i = 0; i < 10; ++i) crowd.client->cancel(crowd.ids[i], gone_into(crowd.outcome));
+  REQUIRE(crowd.outcome->wait_until([](const Outcomes& all) { return all.gone == 10; }));
+  crowd.client.reset();
+  crowd.back = true;
+  CHECK(crowd.outcome->get().results.empty());
+}
+
 }  // namespace
 }  // namespace hflush::s3

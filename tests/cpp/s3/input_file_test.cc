@@ -342,6 +342,20 @@ TEST_CASE("a store without ranges gives the right bytes") {
   CHECK(read(*world.file, 900'000, 200'000) == content.substr(900'000));
 }
 
+TEST_CASE("a store without ranges that breaks off in front of what is wanted is given up") {
+  const std::string content = pattern(0, 3 * kMiB);
+  World world(content, [&](const Request&) {
+    Answer answer = whole_answer(content);
+    answer.cut_after = 2 * kMiB;  // more than what counts as progress
+    return answer;
+  });
+  CHECK(read(*world.file, 1000, 5000) == content.substr(1000, 5000));
+  const std::size_t before = world.server.request_count();
+  CHECK(failure_of(*world.file, 5 * kMiB / 2, 5000).code() != StatusCode::kOk);
+  const auto limit = static_cast<std::size_t>(world.client->settings().retry.limit);
+  CHECK(world.server.request_count() == before + limit + 1);
+}
+
 // The whole object, with the sum of `summed`.
 Answer summed_answer(const std::string& content, const std::string& summed, crc::Kind kind,
                      const std::string& type = "FULL_OBJECT") {

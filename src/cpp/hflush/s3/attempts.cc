@@ -10,9 +10,9 @@ constexpr int kAmbiguousCost = 10;
 constexpr int kTransitRetries = 2;
 constexpr env::Duration kOnceIn = std::chrono::seconds(1);
 
-constexpr Decision kGiveUp = {Decision::What::kGiveUp, {}};
+constexpr Decision kGiveUp = {Decision::What::kGiveUp, {}, 0};
 
-Decision retry_at(env::TimePoint when) noexcept { return {Decision::What::kRetry, when}; }
+Decision retry_at(env::TimePoint when) noexcept { return {Decision::What::kRetry, when, 0}; }
 
 bool may_be_executed(const Failure& failure) noexcept {
   if (failure.kind == FailureKind::kAmbiguous) return true;
@@ -38,15 +38,43 @@ env::Duration doubled(env::Duration interval, std::uint64_t doublings,
   return std::max(env::Duration::zero(), std::min(interval, longest));
 }
 
-int RetryBudget::take(FailureKind kind) noexcept {
-  const int cost = kind == FailureKind::kAmbiguous ? kAmbiguousCost : kRetryCost;
-  if (tokens_ < cost) return 0;
-  tokens_ -= cost;
-  return cost;
+int RetryBudget::tokens(env::TimePoint now) noexcept {
+  const auto fresh = std::max<env::Duration::rep>((now - counted_until_) / kNewTokenEvery, 0);
+  tokens_ = static_cast<int>(std::min<env::Duration::rep>(tokens_ + fresh, kCapacity));
+  counted_until_ = tokens_ == kCapacity ? now : counted_until_ + fresh * kNewTokenEvery;
+  return tokens_;
 }
 
-void RetryBudget::succeeded(int spent) noexcept {
-  tokens_ = std::min(tokens_ + std::max(1, spent), kCapacity);
+bool RetryBudget::start(std::uint64_t call, int cost, env::TimePoint now) {
+  if (cost == 0) return true;
+  if (!line_.empty() || tokens(now) < cost) {
+    line_.push_back({call, cost});
+    return false;
+  }
+  tokens_ -= cost;
+  return true;
+}
+
+std::optional<std::uint64_t> RetryBudget::next(env::TimePoint now) {
+  if (line_.empty() || tokens(now) < line_.front().cost) return std::nullopt;
+  const Waiting first = line_.front();
+  line_.pop_front();
+  tokens_ -= first.cost;
+  return first.call;
+}
+
+std::optional<env::TimePoint> RetryBudget::next_at() const noexcept {
+  if (line_.empty()) return std::nullopt;
+  return counted_until_ + std::max(line_.front().cost - tokens_, 0) * kNewTokenEvery;
+}
+
+void RetryBudget::leave(std::uint64_t call) noexcept {
+  const auto found = std::ranges::find(line_, call, &Waiting::call);
+  if (found != line_.end()) line_.erase(found);
+}
+
+void RetryBudget::succeeded(int spent, env::TimePoint now) noexcept {
+  tokens_ = std::min(tokens(now) + std::max(1, 2 * spent), kCapacity);
 }
 
 SendingRate::SendingRate(std::size_t limit) noexcept
@@ -63,21 +91,18 @@ void SendingRate::succeeded() noexcept { allowed_ = std::min(allowed_ + 1, limit
 CallAttempts::CallAttempts(const RetrySettings& settings, Repeat repeat) noexcept
     : settings_(settings), repeat_(repeat) {}
 
-Decision CallAttempts::failed(const Failure& failure, RetryBudget& budget, Random& random,
-                              env::TimePoint now) {
+Decision CallAttempts::failed(const Failure& failure, Random& random, env::TimePoint now) {
   if (++made_ == 1) deadline_ = env::deadline_after(now, settings_.deadline);
   if (failure.kind == FailureKind::kThrottled) ++throttled_;
   if (may_be_executed(failure)) ambiguous_ = true;
   const Decision decision = plan(failure, random, now);
   if (decision.what == Decision::What::kGiveUp) return decision;
   if (now >= deadline_ || decision.when > deadline_) return kGiveUp;
-  const int cost = budget.take(failure.kind);
-  if (cost == 0) return kGiveUp;
-  spent_ = cost;
+  spent_ = decision.cost;
   return decision;
 }
 
-// What the table says, without deadline and budget.
+// What the table says, without the deadline.
 Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoint now) {
   const int failures = made_ - throttled_;
   if (failure.kind == FailureKind::kThrottled) {
@@ -98,7 +123,7 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
       break;
     case FailureKind::kCredentials:
       return {Decision::What::kRetryWithNewer,
-              std::min(env::deadline_after(now, settings_.credentials_wait), deadline_)};
+              std::min(env::deadline_after(now, settings_.credentials_wait), deadline_), 0};
     case FailureKind::kClock:
       if (clock_set_ || !failure.server_time_s) return kGiveUp;
       clock_set_ = true;
@@ -119,14 +144,21 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
   return after_pause(failure, settings_.interval, failures, random, now);
 }
 
-// Full jitter: anything up to what doubles with each failure, but no less than the store asks for.
+// Between half of what doubles with each failure and all of it, so that no call makes its attempts
+// in a moment; but no less than the store asks for.
 Decision CallAttempts::after_pause(const Failure& failure, env::Duration interval, int failures,
                                    Random& random, env::TimePoint now) const {
   const env::Duration longest = doubled(
       interval, static_cast<std::uint64_t>(std::max(failures - 1, 0)), settings_.max_interval);
-  std::uniform_int_distribution<env::Duration::rep> any(0, longest.count());
+  std::uniform_int_distribution<env::Duration::rep> any(longest.count() - longest.count() / 2,
+                                                        longest.count());
   const env::Duration pause(any(random));
-  return retry_at(now + std::max(pause, failure.retry_after.value_or(env::Duration::zero())));
+  Decision decision =
+      retry_at(now + std::max(pause, failure.retry_after.value_or(env::Duration::zero())));
+  if (made_ > 1) {
+    decision.cost = failure.kind == FailureKind::kAmbiguous ? kAmbiguousCost : kRetryCost;
+  }
+  return decision;
 }
 
 }  // namespace hflush::s3

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <random>
 
@@ -23,7 +24,7 @@ struct RetrySettings {
   int limit = 7;            // fs.s3a.retry.limit: retries after the first attempt
   int throttle_limit = 20;  // fs.s3a.retry.throttle.limit: the same, of throttled attempts,
                             // which count by themselves
-  env::Duration interval = std::chrono::milliseconds(100);
+  env::Duration interval = std::chrono::milliseconds(500);
   env::Duration throttle_interval = std::chrono::milliseconds(500);
   env::Duration max_interval = std::chrono::seconds(20);
   env::Duration deadline = std::chrono::minutes(3);           // of all attempts of a call
@@ -35,19 +36,36 @@ struct RetrySettings {
 env::Duration doubled(env::Duration interval, std::uint64_t doublings,
                       env::Duration longest) noexcept;
 
-// A bucket of tokens: what keeps thousands of streams from retrying in step. A retry takes 5, one
-// after an ambiguous failure (a timeout, 5xx) 10. A success gives back what the call's last retry
-// took, or one: a store that is slow but gets there is waited for, one that is down is not.
+// A bucket of tokens: what keeps thousands of calls from retrying in step. A retry takes 5, one
+// after an ambiguous failure (a timeout, 5xx) 10, and a new token comes every 400 ms. Where there
+// are too few left, calls wait in line for them: none fails for that, within its deadline. A
+// success gives back twice what the call's last retry took, or one: a store that is down is asked
+// by few, and the first answer of one that is back lets the others follow, more with each.
 class RetryBudget {
  public:
   static constexpr int kCapacity = 500;
-  // How many were taken: 0 if there are too few left.
-  int take(FailureKind kind) noexcept;
-  void succeeded(int spent) noexcept;
-  int tokens() const noexcept { return tokens_; }
+  static constexpr env::Duration kNewTokenEvery = std::chrono::milliseconds(400);
+
+  // A retry of that call is due: true if it may start, and is paid for. Else it is in line.
+  bool start(std::uint64_t call, int cost, env::TimePoint now);
+  // Takes the first in line if it can be paid for: it may start.
+  std::optional<std::uint64_t> next(env::TimePoint now);
+  // When next() has one if nothing succeeds before; nullopt if none is in line.
+  std::optional<env::TimePoint> next_at() const noexcept;
+  // It waits no more. No effect on one that does not.
+  void leave(std::uint64_t call) noexcept;
+  void succeeded(int spent, env::TimePoint now) noexcept;
+  int tokens(env::TimePoint now) noexcept;
 
  private:
+  struct Waiting {
+    std::uint64_t call = 0;
+    int cost = 0;
+  };
+
   int tokens_ = kCapacity;
+  env::TimePoint counted_until_;  // new tokens are in tokens_ up to here
+  std::deque<Waiting> line_;
 };
 
 // How many uploads may be under way at once: halved when the store throttles (once a second at
@@ -82,6 +100,7 @@ struct Decision {
   };
   What what = What::kGiveUp;
   env::TimePoint when;
+  int cost = 0;  // kRetry: of the budget, when it is due
 };
 
 class CallAttempts {
@@ -89,11 +108,13 @@ class CallAttempts {
   CallAttempts(const RetrySettings& settings, Repeat repeat) noexcept;
 
   // What is to be done about an attempt that failed. The deadline counts from the first failure: a
-  // large part may take its time to be sent.
-  Decision failed(const Failure& failure, RetryBudget& budget, Random& random, env::TimePoint now);
+  // large part may take its time to be sent. The first retry costs nothing, nor do those that send
+  // something else (newer credentials, another time or address).
+  Decision failed(const Failure& failure, Random& random, env::TimePoint now);
 
   int made() const noexcept { return made_; }    // the one that failed last included
-  int spent() const noexcept { return spent_; }  // what the last retry took of the budget
+  int spent() const noexcept { return spent_; }  // what the last retry costs
+  env::TimePoint deadline() const noexcept { return deadline_; }  // after the first failure
   // An attempt that failed may have been executed by the server; a later 404 or 412 may be the
   // echo of its success. True also after a 503 that is not S3's own: who sent it does not say.
   bool ambiguous() const noexcept { return ambiguous_; }

@@ -221,6 +221,7 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
     kStarting,        // its exchange has no id yet
     kUnderWay,
     kPausing,                // until its timer fires
+    kInLine,                 // for tokens of the budget, or until its timer fires
     kWaitingForCredentials,  // or until its timer fires
     kStopping,               // cancelled while it was starting: who starts it ends it
     kOver,
@@ -257,9 +258,10 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
     env::HttpClient::ExchangeId exchange = 0;  // kUnderWay
     bool resume = false;                       // kStarting: as soon as it is under way
     std::function<void()> gone;                // kStopping
-    env::EventLoop::TimerId timer = 0;         // kPausing, kWaitingForCredentials
+    env::EventLoop::TimerId timer = 0;         // kPausing, kInLine, kWaitingForCredentials
+    int cost = 0;                              // kPausing: of the retry
     CredentialStore::WaiterId waiter = 0;      // kWaitingForCredentials
-    std::optional<CallResult> if_given_up;     // kWaitingForCredentials
+    std::optional<CallResult> if_given_up;     // kPausing, kInLine, kWaitingForCredentials
     std::uint64_t credentials = 0;             // generation of those it was signed with
     Signing signing;
     bool is_streaming = false;  // 2xx: the body goes to `download`
@@ -309,12 +311,16 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   void attempt_over(const RunningPtr& call, env::HttpResult result) HFLUSH_EXCLUDES(mutex_);
   void learn_locked(const Running& call, const Failure& failure, env::TimePoint now)
       HFLUSH_REQUIRES(mutex_);
-  void retry_at_locked(const RunningPtr& call, env::TimePoint when, env::TimePoint now,
-                       Outbox& outbox) HFLUSH_REQUIRES(mutex_);
+  void retry_locked(const RunningPtr& call, const Decision& decision, env::TimePoint now,
+                    Outbox& outbox) HFLUSH_REQUIRES(mutex_);
   void wait_for_credentials(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
   void pause_over(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
   void credentials_are_newer(const RunningPtr& call, std::uint64_t attempt) HFLUSH_EXCLUDES(mutex_);
-  void no_newer_credentials(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
+  void waited_in_vain(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
+  void due_locked(const RunningPtr& call, env::TimePoint now, Outbox& outbox)
+      HFLUSH_REQUIRES(mutex_);
+  void start_retries_locked(env::TimePoint now, Outbox& outbox) HFLUSH_REQUIRES(mutex_);
+  void tokens_came() HFLUSH_EXCLUDES(mutex_);
   CallResult result_of(const Running& call, env::HttpResult result,
                        std::optional<Failure> failure) const;
   static void answer(Running& call, CallResult result);
@@ -346,6 +352,7 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   std::size_t uploads_under_way_ HFLUSH_GUARDED_BY(mutex_) = 0;
   SendingRate rate_ HFLUSH_GUARDED_BY(mutex_);
   RetryBudget budget_ HFLUSH_GUARDED_BY(mutex_);
+  bool expects_tokens_ HFLUSH_GUARDED_BY(mutex_) = false;  // a timer looks at the line
   Random random_ HFLUSH_GUARDED_BY(mutex_);
   std::chrono::system_clock::duration clock_offset_ HFLUSH_GUARDED_BY(mutex_){};
   std::map<std::string, Learnt, std::less<>> learnt_ HFLUSH_GUARDED_BY(mutex_);  // by bucket
@@ -481,6 +488,10 @@ Client::Core::Ending Client::Core::take_out_locked(RunningPtr call, std::functio
       loop_.cancel(call->timer);
       break;
     case Stage::kPausing:
+      loop_.cancel(call->timer);
+      break;
+    case Stage::kInLine:
+      budget_.leave(call->id);
       loop_.cancel(call->timer);
       break;
     case Stage::kStopping:
@@ -737,11 +748,12 @@ void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) 
     if (call->call.is_upload) --uploads_under_way_;
     Decision decision;
     if (!failure) {
-      budget_.succeeded(call->attempts->spent());
+      budget_.succeeded(call->attempts->spent(), now);
       if (call->call.is_upload) rate_.succeeded();
+      start_retries_locked(now, outbox);
     } else {
       learn_locked(*call, *failure, now);
-      if (!call->has_streamed) decision = call->attempts->failed(*failure, budget_, random_, now);
+      if (!call->has_streamed) decision = call->attempts->failed(*failure, random_, now);
     }
     if (const auto ends = call->call.ends) {
       if (decision.what == Decision::What::kRetry && decision.when >= *ends) decision = {};
@@ -754,14 +766,15 @@ void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) 
         calls_.erase(call->id);
         break;
       case Decision::What::kRetry:
-        retry_at_locked(call, decision.when, now, outbox);
+        call->if_given_up = result_of(*call, result, failure);
+        retry_locked(call, decision, now, outbox);
         break;
       case Decision::What::kRetryWithNewer:
         waits_for_credentials = true;
         call->stage = Stage::kWaitingForCredentials;
         call->if_given_up = result_of(*call, result, failure);
-        call->timer = loop_.run_at(decision.when,
-                                   later([call](Core& self) { self.no_newer_credentials(call); }));
+        call->timer =
+            loop_.run_at(decision.when, later([call](Core& self) { self.waited_in_vain(call); }));
         break;
     }
     start_uploads_locked(outbox);
@@ -801,12 +814,13 @@ void Client::Core::learn_locked(const Running& call, const Failure& failure, env
   }
 }
 
-void Client::Core::retry_at_locked(const RunningPtr& call, env::TimePoint when, env::TimePoint now,
-                                   Outbox& outbox) {
+void Client::Core::retry_locked(const RunningPtr& call, const Decision& decision,
+                                env::TimePoint now, Outbox& outbox) {
   ++retry_count_;
-  if (when <= now) return ready_locked(call, outbox);
+  call->cost = decision.cost;
+  if (decision.when <= now) return due_locked(call, now, outbox);
   call->stage = Stage::kPausing;
-  call->timer = loop_.run_at(when, later([call](Core& self) { self.pause_over(call); }));
+  call->timer = loop_.run_at(decision.when, later([call](Core& self) { self.pause_over(call); }));
 }
 
 void Client::Core::pause_over(const RunningPtr& call) {
@@ -814,7 +828,41 @@ void Client::Core::pause_over(const RunningPtr& call) {
   {
     const MutexLock lock(mutex_);
     if (call->stage != Stage::kPausing) return;
+    due_locked(call, loop_.clock().now(), outbox);
+  }
+  carry_out(outbox);
+}
+
+// Starts a retry, or lines it up until there are tokens for it.
+void Client::Core::due_locked(const RunningPtr& call, env::TimePoint now, Outbox& outbox) {
+  if (budget_.start(call->id, call->cost, now)) {
+    call->if_given_up.reset();
+    return ready_locked(call, outbox);
+  }
+  call->stage = Stage::kInLine;
+  call->timer = loop_.run_at(call->attempts->deadline(),
+                             later([call](Core& self) { self.waited_in_vain(call); }));
+  start_retries_locked(now, outbox);
+}
+
+void Client::Core::start_retries_locked(env::TimePoint now, Outbox& outbox) {
+  while (const std::optional<CallId> next = budget_.next(now)) {
+    const RunningPtr call = calls_.at(*next);
+    loop_.cancel(call->timer);
+    call->if_given_up.reset();
     ready_locked(call, outbox);
+  }
+  const std::optional<env::TimePoint> next_at = budget_.next_at();
+  if (!next_at || std::exchange(expects_tokens_, true)) return;
+  loop_.run_at(*next_at, later([](Core& self) { self.tokens_came(); }));
+}
+
+void Client::Core::tokens_came() {
+  Outbox outbox;
+  {
+    const MutexLock lock(mutex_);
+    expects_tokens_ = false;
+    start_retries_locked(loop_.clock().now(), outbox);
   }
   carry_out(outbox);
 }
@@ -849,12 +897,14 @@ void Client::Core::credentials_are_newer(const RunningPtr& call, std::uint64_t a
   carry_out(outbox);
 }
 
-void Client::Core::no_newer_credentials(const RunningPtr& call) {
+// For newer credentials, or in line for a retry.
+void Client::Core::waited_in_vain(const RunningPtr& call) {
   Outbox outbox;
   CallResult result;
   {
     const MutexLock lock(mutex_);
-    if (call->stage != Stage::kWaitingForCredentials) return;
+    if (call->stage != Stage::kWaitingForCredentials && call->stage != Stage::kInLine) return;
+    budget_.leave(call->id);
     call->stage = Stage::kOver;
     calls_.erase(call->id);
     outbox.waiter = std::exchange(call->waiter, 0);

@@ -24,7 +24,8 @@ namespace {
 
 // What the loop thread fills and a reader takes in one piece.
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10U;
-// A response that brought so much before it broke off starts the count of failures anew.
+// A response that brought so much of what was wanted before it broke off starts the count of
+// failures anew.
 constexpr std::uint64_t kProgress = std::uint64_t{1} << 20U;
 
 // Atomic, because the loop thread counts too; nothing depends on their order.
@@ -131,7 +132,7 @@ class Response final : public Download {
   struct Ending {
     State state;
     Status failure;          // what there is to say if the rest cannot be had
-    std::uint64_t received;  // bytes
+    std::uint64_t received;  // bytes of the range
   };
 
   Response(std::shared_ptr<const ReadOptions> options, std::shared_ptr<Counters> counters,
@@ -159,7 +160,7 @@ class Response final : public Download {
   void skip(std::uint64_t count, Client& client) HFLUSH_EXCLUDES(mutex_);
   Ending ending() const HFLUSH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    return {state_, failure_, received_};
+    return {state_, failure_, received_ - in_front_};
   }
   // Nothing that comes is kept from now on. Whether the GET has to be cancelled for that: the last
   // bytes may be here, and the connection can be kept.
@@ -215,7 +216,8 @@ class Response final : public Download {
   std::uint64_t before_ HFLUSH_GUARDED_BY(mutex_) = 0;  // of those, in front of the range
   std::uint64_t skip_ HFLUSH_GUARDED_BY(mutex_) = 0;    // of those, that nobody wants any more
   std::uint64_t received_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  MutableByteView wanted_ HFLUSH_GUARDED_BY(mutex_);  // of a reader that waits
+  std::uint64_t in_front_ HFLUSH_GUARDED_BY(mutex_) = 0;  // of those, in front of the range
+  MutableByteView wanted_ HFLUSH_GUARDED_BY(mutex_);      // of a reader that waits
   std::deque<Block> blocks_ HFLUSH_GUARDED_BY(mutex_);
   std::uint64_t buffered_ HFLUSH_GUARDED_BY(mutex_) = 0;  // bytes in them
   bool paused_ HFLUSH_GUARDED_BY(mutex_) = false;
@@ -436,7 +438,9 @@ void Response::store_locked(ByteView bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(dropped));
     count -= dropped;
   };
+  const std::size_t sent = bytes.size();
   drop(before_);
+  in_front_ += sent - bytes.size();
   drop(skip_);
   const std::size_t direct = std::min(bytes.size(), wanted_.size());
   if (direct > 0) {
@@ -514,14 +518,15 @@ Status pause(env::Duration duration, env::Interrupt& interrupt) {
   return {};
 }
 
-// Before a response is asked for again: nothing the first time, then up to what doubles each time.
+// Before a response is asked for again: nothing the first time, then from half of what doubles each
+// time.
 env::Duration delay_of(int failures, const RetrySettings& retry) {
   if (failures <= 1) return env::Duration::zero();
   thread_local std::minstd_rand generator{std::random_device{}()};
   const env::Duration longest =
       doubled(retry.interval, static_cast<std::uint64_t>(failures - 2), retry.max_interval);
-  return env::Duration(
-      std::uniform_int_distribution<env::Duration::rep>(0, longest.count())(generator));
+  return env::Duration(std::uniform_int_distribution<env::Duration::rep>(
+      longest.count() - longest.count() / 2, longest.count())(generator));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ from support.stores import FILES, Store
 Stream = hflush.FSDataOutputStream
 
 
-@pytest.mark.rule("ABORT-1")
+@pytest.mark.rule("ABORT-1", refused=FILES)
 @pytest.mark.stores(*FILES)
 def test_abort_is_refused_without_effect(store: Store, path: str, out: Stream) -> None:
     """ABORT-1: abort is refused, the stream stays open, and what follows is published."""

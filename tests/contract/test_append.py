@@ -65,7 +65,8 @@ def test_append_to_a_directory(store: Store, append: Append):
         assert store.fs.is_directory(directory)
 
 
-@pytest.mark.rule("APPEND-1", "APPEND-4", "BUILDER-2", "LOCAL-13")
+@pytest.mark.rule("APPEND-1", "APPEND-4", refused="crc")
+@pytest.mark.rule("BUILDER-2", "LOCAL-13")
 @pytest.mark.stores("crc")
 def test_append_is_refused_where_it_is_not_offered(store: Store, path: str, append: Append):
     """The checksummed store raises UnsupportedOperation and says so beforehand."""
@@ -77,7 +78,7 @@ def test_append_is_refused_where_it_is_not_offered(store: Store, path: str, appe
     assert store.read(path) == b"old"
 
 
-@pytest.mark.rule("APPEND-4")
+@pytest.mark.rule("APPEND-4", refused="crc")
 @pytest.mark.stores("crc")
 def test_the_append_modes_are_refused_where_append_is_not_offered(store: Store, path: str):
     """hflush.append and the modes with "a" raise UnsupportedOperation, too."""
@@ -99,7 +100,8 @@ def test_the_append_capability_is_declared(store: Store, path: str):
     assert store.fs.has_path_capability(path, "fs.capability.paths.append") is True
 
 
-@pytest.mark.rule("APPEND-5", "TIME-4")
+@pytest.mark.rule("APPEND-5")
+@pytest.mark.rule("TIME-4", on="hdfs")
 @pytest.mark.stores("raw", "hdfs")
 def test_opening_for_append_changes_nothing(store: Store, path: str, append: Append):
     """Opening for append leaves content, length and modification time."""

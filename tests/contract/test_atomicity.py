@@ -40,7 +40,8 @@ result = won
 """
 
 
-@pytest.mark.rule("ATOM-1", "CREATE-2")
+@pytest.mark.rule("ATOM-1")
+@pytest.mark.rule("CREATE-2", on=FILES)
 def test_one_creator_wins(store: Store, crew: Crew):
     """Sixteen processes and 200 names: exactly one creates each, the others FileExistsError."""
     count = 200 // FEWER.get(store.name, 1)
@@ -62,7 +63,7 @@ result = answers
 """
 
 
-@pytest.mark.rule("ATOM-5", "MKDIR-6")
+@pytest.mark.rule("ATOM-5", "MKDIR-6", on=FILES)
 @pytest.mark.parametrize("depth", ["", "/deeper/down"], ids=["single", "chain"])
 def test_all_makers_of_a_directory_succeed(store: Store, crew: Crew, depth: str):
     """Eight processes make the same directory: all True, one directory, fifty times."""
@@ -94,7 +95,8 @@ result = won
 """
 
 
-@pytest.mark.rule("RENAME-17", "RENAME-28")
+@pytest.mark.rule("RENAME-17")
+@pytest.mark.rule("RENAME-28", on=("raw", "hdfs"))
 @pytest.mark.stores(*FILES)
 def test_one_renamer_wins(store: Store, crew: Crew):
     """Renames with NONE to one name: exactly one succeeds; the losers' sources are intact."""
@@ -174,7 +176,8 @@ def look(number):
 """
 
 
-@pytest.mark.rule("ATOM-2", "DELETE-7")
+@pytest.mark.rule("DELETE-7")
+@pytest.mark.rule("ATOM-2", on=("raw", "hdfs", "s3"))
 def test_deleting_a_file(store: Store, crew: Crew):
     """A reader gets the whole file or FileNotFoundError."""
     count = 300 // FEWER.get(store.name, 1)
@@ -202,6 +205,38 @@ def test_deleting_an_empty_directory(store: Store, crew: Crew):
         store.fs.mkdirs(path)
     look = LOOK_AT_DELETED_DIRECTORY
     observe(store, crew, look, lambda number: store.fs.delete(paths[number]), count)
+    assert names(store.fs, store.root) == []
+
+
+# One look is one call, which counts all that is there; then one file after the other, of which all
+# are missing when the first is.
+LOOK_AT_DELETED_TREE = """
+def look(number):
+    tree = f'{root}/tree-{number}'
+    try:
+        seen = fs.get_content_summary(tree).file_count
+        if seen != files:
+            anomalies.append((number, seen))
+    except FileNotFoundError:
+        return True
+    there = [fs.exists(f'{tree}/{n % 3}/{n}') for n in range(files)]
+    if not there[0] and any(there):
+        anomalies.append((number, there))
+"""
+
+
+@pytest.mark.rule("DELETE-8", "ATOM-6")
+@pytest.mark.stores("hdfs")
+def test_deleting_a_tree(store: Store, crew: Crew):
+    """An observer finds all of it or nothing."""
+    assert store.options["supports-atomic-directory-delete"] is True
+    count, files = 40, 9
+    paths = [store.path(f"tree-{number}") for number in range(count)]
+    for path in paths:
+        for number in range(files):
+            store.write(f"{path}/{number % 3}/{number}")
+    look = f"files = {files}\n" + LOOK_AT_DELETED_TREE
+    observe(store, crew, look, lambda number: store.fs.delete(paths[number], True), count)
     assert names(store.fs, store.root) == []
 
 
@@ -257,7 +292,7 @@ def rename(store: Store, request: pytest.FixtureRequest) -> Callable[[int], obje
     return rename
 
 
-@pytest.mark.rule("ATOM-3", "RENAME-14")
+@pytest.mark.rule("ATOM-3", "RENAME-14", on=("raw", "hdfs"))
 @pytest.mark.stores(*FILES)
 def test_renaming_a_file(store: Store, crew: Crew, rename: Callable[[int], object]):
     """An observer sees the file at exactly one name, complete; of crc that is the data file."""
@@ -268,7 +303,8 @@ def test_renaming_a_file(store: Store, crew: Crew, rename: Callable[[int], objec
     assert orphans(store.root) == []
 
 
-@pytest.mark.rule("ATOM-4", "RENAME-14")
+@pytest.mark.rule("ATOM-4")
+@pytest.mark.rule("RENAME-14", on=("raw", "hdfs"))
 @pytest.mark.stores(*FILES)
 def test_renaming_a_directory(store: Store, crew: Crew, rename: Callable[[int], object]):
     """All children change places at once."""
@@ -302,7 +338,7 @@ result = anomalies[:10]
 """
 
 
-@pytest.mark.rule("RENAME-18", "ATOM-3", "RENAME-28")
+@pytest.mark.rule("RENAME-18", "ATOM-3", "RENAME-28", on=("raw", "hdfs"))
 @pytest.mark.stores(*FILES)
 def test_overwriting_by_rename(store: Store, crew: Crew):
     """A thousand overwrites: the destination is never missing, partial or mixed.

@@ -613,7 +613,7 @@ def test_the_name_space(manager, store: Store):
         manager.create_atomic("/", True)
 
 
-@pytest.mark.rule("CKPT-24")
+@pytest.mark.rule("CKPT-24", divergence="s3")
 def test_the_documentation_says_what_is_atomic(store: Store):
     """Both renames are atomic on local files and HDFS, neither on object stores."""
     import hflush.checkpoint

@@ -67,7 +67,7 @@ def test_an_open_file_is_listed_while_it_is_written(store: Store, path: str):
         assert [status.is_file for status in store.fs.list_files(store.root)] == [True]
 
 
-@pytest.mark.rule("CREATE-2")
+@pytest.mark.rule("CREATE-2", on=FILES)
 def test_creating_over_a_file_without_overwrite_is_refused(store: Store, path: str, create: Create):
     """overwrite=False on an existing file is FileExistsError, and the old content is intact."""
     store.write(path, OLD)
@@ -412,7 +412,7 @@ def test_the_existence_check_happens_in_create(store: Store, path: str):
     assert "create-check-at" in (inspect.getdoc(hflush.FileSystem.create) or "")
 
 
-@pytest.mark.rule("CREATE-2")
+@pytest.mark.rule("CREATE-2", on=FILES)
 def test_overwrite_false_contradicts_the_flag(store: Store, path: str) -> None:
     """overwrite=False never replaces a file, whatever the flags say."""
     store.write(path, b"old")

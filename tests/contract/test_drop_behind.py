@@ -11,7 +11,8 @@ from support.stores import Store
 Stream = hflush.FSDataOutputStream
 
 
-@pytest.mark.rule("DROP-1", "DROP-2", "DROP-6")
+@pytest.mark.rule("DROP-1", "DROP-2", refused=("raw", "crc"))
+@pytest.mark.rule("DROP-6")
 @pytest.mark.parametrize("value", [True, False, None])
 @pytest.mark.stores("raw", "crc")
 def test_set_drop_behind_is_refused(

@@ -17,7 +17,8 @@ from support.stores import FILES, Store
 DATA = dataset(2000)
 
 
-@pytest.mark.rule("EXTRA-1", "FAIL-9")
+@pytest.mark.rule("EXTRA-1", refused=("raw", "crc", "s3"))
+@pytest.mark.rule("FAIL-9")
 @pytest.mark.stores("raw", "crc", "s3")
 def test_concat_is_refused(store: Store, path: str):
     """UnsupportedOperation that names operation and path; capability and option are False."""
@@ -230,9 +231,60 @@ class TestCopyFromLocal:
 class TestTrash:
     """AbstractContractTrashTest."""
 
-    @pytest.mark.rule("EXTRA-4", "FAIL-9")
-    @pytest.mark.stores("raw", "crc", "s3")
-    def test_trash(self, store: Store, path: str):
+    @pytest.fixture
+    def fs(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> hflush.FileSystem:
+        """A file system with a trash that keeps things for an hour, in a home of the test's own."""
+        monkeypatch.setenv("HOME", store.path("home"))
+        return hflush.FileSystem.new_instance(store.url(), {"fs.trash.interval": 60})
+
+    @pytest.mark.rule("EXTRA-4")
+    @pytest.mark.stores("raw", "crc")
+    def test_its_way_is_kept(self, store: Store, fs: hflush.FileSystem):
+        """testMoveToTrash: below Current in the home, under its whole path; data and sums."""
+        path = store.write(store.path("dir", "file"), DATA)
+        assert fs.move_to_trash(path) is True
+        kept = store.path("home", ".Trash", "Current") + path
+        assert fs.get_trash(path).root == store.path("home", ".Trash")
+        assert store.read(kept) == DATA
+        assert names(store.fs, store.path("dir")) == []
+        assert orphans(store.root) == []
+        assert fs.move_to_trash(kept) is False
+        assert fs.move_to_trash(store.path("dir")) is True
+        with pytest.raises(FileNotFoundError):
+            fs.move_to_trash(store.path("missing"))
+        with pytest.raises(OSError, match="below what was to be moved"):
+            fs.move_to_trash(store.path("home"))
+
+    @pytest.mark.rule("EXTRA-4")
+    @pytest.mark.stores("raw", "crc")
+    def test_only_what_has_expired_is_removed(self, store: Store, fs: hflush.FileSystem):
+        """testCheckpoint, testExpunge: Current becomes a checkpoint, which goes after the hour."""
+        trash = fs.get_trash()
+        assert trash.checkpoint() is None
+        fs.move_to_trash(store.write(store.path("young"), DATA))
+        checkpoint = trash.checkpoint()
+        assert checkpoint is not None
+        old = store.path("home", ".Trash", "200101000000", "file")
+        store.write(old, DATA)
+        fs.move_to_trash(store.write(store.path("today"), DATA))
+        assert trash.expunge() == 1
+        assert not store.fs.exists(old)
+        assert store.read(checkpoint + store.path("young")) == DATA
+        assert store.read(trash.root + "/Current" + store.path("today")) == DATA
+
+    @pytest.mark.rule("EXTRA-4")
+    @pytest.mark.stores("raw", "crc")
+    def test_off_by_default(self, store: Store, path: str):
+        """An interval of 0 disables it: False, and nothing is changed."""
+        store.write(path, DATA)
+        assert store.fs.get_trash().is_enabled is False
+        assert store.fs.move_to_trash(path) is False
+        assert store.read(path) == DATA
+
+    @pytest.mark.rule("EXTRA-4", refused="s3")
+    @pytest.mark.rule("FAIL-9")
+    @pytest.mark.stores("s3")
+    def test_refused(self, store: Store, path: str):
         """Not offered: UnsupportedOperation, nothing is removed."""
         store.write(path, DATA)
         with pytest.raises(io.UnsupportedOperation, match="trash"):
@@ -386,7 +438,8 @@ def test_the_status_of_the_file_system(store: Store):
     assert status.used + status.remaining <= status.capacity
 
 
-@pytest.mark.rule("EXTRA-8", "EXTRA-10", "FAIL-9")
+@pytest.mark.rule("EXTRA-8", "EXTRA-10", refused=("raw", "crc"))
+@pytest.mark.rule("FAIL-9")
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -413,7 +466,7 @@ def test_what_is_not_offered_is_refused(
     assert store.read(path) == DATA
 
 
-@pytest.mark.rule("EXTRA-8")
+@pytest.mark.rule("EXTRA-8", refused=FILES)
 def test_native_copy_is_declared(store: Store):
     """testNativeCopyCapability: as the refusal says, or that there is none."""
     assert store.options["supports-native-copy"] is (store.name == "s3")
@@ -422,7 +475,8 @@ def test_native_copy_is_declared(store: Store):
 class TestLinks:
     """Symbolic links: not made here, and followed where they are."""
 
-    @pytest.mark.rule("EXTRA-9", "FAIL-9")
+    @pytest.mark.rule("EXTRA-9", divergence=("raw", "crc"), refused=("hdfs", "s3"))
+    @pytest.mark.rule("FAIL-9")
     def test_making_one_is_refused(self, store: Store, path: str):
         """testUnsupportedSymlink: UnsupportedOperation from both calls, and it is said before."""
         store.write(path, DATA)
@@ -433,7 +487,7 @@ class TestLinks:
             store.fs.get_link_target(path)
         assert names(store.fs, store.root) == ["file"]
 
-    @pytest.mark.rule("EXTRA-9")
+    @pytest.mark.rule("EXTRA-9", divergence=("raw", "crc"))
     @pytest.mark.stores("raw", "crc")
     def test_existing_ones_are_followed(self, store: Store):
         """As declared, reads and listings follow links to files and directories."""
@@ -451,7 +505,8 @@ class TestLinks:
         with pytest.raises(FileNotFoundError):
             store.fs.open(store.path("dangling"))
 
-    @pytest.mark.rule("EXTRA-9", "STATUS-7", "STATUS-16")
+    @pytest.mark.rule("EXTRA-9", divergence=("raw", "crc"))
+    @pytest.mark.rule("STATUS-7", "STATUS-16")
     @pytest.mark.stores("raw", "crc")
     def test_a_loop_ends(self, store: Store):
         """A link to an ancestor does not make a recursive listing or a summary endless."""
@@ -512,7 +567,8 @@ class TestCopyToLocal:
 class TestVerification:
     """Switching verification."""
 
-    @pytest.mark.rule("EXTRA-12", "FAIL-9")
+    @pytest.mark.rule("EXTRA-12", refused="raw")
+    @pytest.mark.rule("FAIL-9")
     @pytest.mark.stores("raw")
     def test_refused_without_checksums(self, store: Store, path: str):
         """Raw files have nothing to verify, or to write: UnsupportedOperation from both."""

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.stores("hdfs")
 # --- the root ---
 
 
-@pytest.mark.rule("ROOT-3", "ROOT-4", "ROOT-2")
+@pytest.mark.rule("ROOT-2", "ROOT-4")
+@pytest.mark.rule("ROOT-3", divergence="hdfs")
 def test_the_root_is_never_deleted(store: HdfsStore, path: str) -> None:
     """Declared divergence: delete("/") is refused, recursive or not; everything is as it was."""
     store.write(path, b"kept")
@@ -293,7 +294,8 @@ def test_a_failed_add_can_be_repeated(store: HdfsStore, broken: str) -> None:
 # --- what there is not ---
 
 
-@pytest.mark.rule("EXTRA-9", "FAIL-9")
+@pytest.mark.rule("EXTRA-9", refused="hdfs")
+@pytest.mark.rule("FAIL-9")
 def test_there_are_no_links(store: HdfsStore, path: str) -> None:
     """Symbolic links are refused by name."""
     store.write(path, b"target")

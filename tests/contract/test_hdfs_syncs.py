@@ -154,7 +154,8 @@ def test_back_pressure_bounds_what_is_held(store: HdfsStore, path: str) -> None:
 # --- flush ---
 
 
-@pytest.mark.rule("FLUSH-3", "FLUSH-4", "FLUSH-5", "FLUSH-7")
+@pytest.mark.rule("FLUSH-3", "FLUSH-4", "FLUSH-5")
+@pytest.mark.rule("FLUSH-7", divergence="hdfs")
 def test_flush_is_no_sync(store: HdfsStore, path: str) -> None:
     """Flush moves whole chunks into packets: no sync, not counted as one, the length unchanged."""
     before = store.hdfs.fsync_counts()
@@ -234,7 +235,8 @@ def test_every_hsync_of_new_bytes_syncs_every_replica(
     assert out.io_statistics().counters["op_hsync"] == 3
 
 
-@pytest.mark.rule("HSYNC-7", "HSYNC-8")
+@pytest.mark.rule("HSYNC-7", divergence="hdfs")
+@pytest.mark.rule("HSYNC-8")
 def test_hsync_covers_the_blocks_before(store: HdfsStore, path: str) -> None:
     """Declared divergence, for the better: the first hsync syncs each earlier block, too.
 
@@ -258,7 +260,8 @@ def test_hsync_covers_the_blocks_before(store: HdfsStore, path: str) -> None:
     assert store.content(path) == dataset(2 * MIB + MIB // 2) + dataset(MIB)
 
 
-@pytest.mark.rule("HSYNC-7", "HSYNC-8", "CLOSE-12")
+@pytest.mark.rule("HSYNC-8")
+@pytest.mark.rule("CLOSE-12", divergence="hdfs")
 def test_sync_block_syncs_each_block_at_its_end(store: HdfsStore, path: str) -> None:
     """With SYNC_BLOCK each finished block is synced, the last one by close."""
     before = store.hdfs.fsync_counts()
@@ -271,7 +274,8 @@ def test_sync_block_syncs_each_block_at_its_end(store: HdfsStore, path: str) -> 
     assert synced_since(store, before) == {3}
 
 
-@pytest.mark.rule("CLOSE-12", "CLOSE-13")
+@pytest.mark.rule("CLOSE-12", divergence="hdfs")
+@pytest.mark.rule("CLOSE-13")
 def test_close_declares_that_it_does_not_sync(store: HdfsStore, path: str) -> None:
     """Close gives visibility only and says so; the option makes it durable."""
     assert store.options["sync-on-close"] is False
@@ -331,7 +335,8 @@ def test_a_file_of_whole_blocks_has_no_empty_one(
     assert store.content(path) == dataset(MIB) * 2
 
 
-@pytest.mark.rule("HSYNC-10", "HSYNC-11", "HDFS-20", "STATUS-14")
+@pytest.mark.rule("HSYNC-10", divergence="hdfs")
+@pytest.mark.rule("HSYNC-11", "HDFS-20", "STATUS-14")
 def test_the_length_lags_behind_hsync(store: HdfsStore, path: str) -> None:
     """Declared divergence: the NameNode's length grows with the blocks, readers see everything."""
     assert store.options["metadata_updated_on_hsync"] is False

@@ -42,7 +42,8 @@ def test_capable_stream_accepts_sync(store: Store, path: str, out: Stream, opera
     assert store.read(path) == b"a"
 
 
-@pytest.mark.rule("HFLUSH-1", "HSYNC-1", "HFLUSH-14")
+@pytest.mark.rule("HFLUSH-1", "HSYNC-1", refused="crc")
+@pytest.mark.rule("HFLUSH-14")
 @pytest.mark.stores("crc")
 def test_incapable_stream_refuses_sync(
     store: Store, path: str, out: Stream, operation: str
@@ -60,7 +61,8 @@ def test_incapable_stream_refuses_sync(
     assert out.io_statistics().counters.get(f"op_{operation}", 0) == 0
 
 
-@pytest.mark.rule("HFLUSH-1", "HSYNC-1", "STATS-7")
+@pytest.mark.rule("HFLUSH-1", "HSYNC-1", refused="crc")
+@pytest.mark.rule("STATS-7")
 @pytest.mark.stores("crc")
 def test_downgrade_is_explicit_counted_and_warned_of(
     store: Store, path: str, operation: str
@@ -186,7 +188,7 @@ def test_sync_after_close_is_refused(path: str, out: Stream, operation: str) -> 
     assert caught.value.filename == path
 
 
-@pytest.mark.rule("HFLUSH-8", "HSYNC-6")
+@pytest.mark.rule("HFLUSH-8", "HSYNC-6", refused="crc")
 @pytest.mark.stores("crc")
 def test_refused_sync_is_refused_after_close(path: str, out: Stream, operation: str) -> None:
     """HFLUSH-8, HSYNC-6: where it is refused on an open stream, it is on a closed one."""

@@ -132,7 +132,8 @@ class TestFormat:
 class TestSyncing:
     """What each kind of local file can promise."""
 
-    @pytest.mark.rule("LOCAL-2", "HFLUSH-1", "HSYNC-1")
+    @pytest.mark.rule("LOCAL-2")
+    @pytest.mark.rule("HFLUSH-1", "HSYNC-1", refused="crc")
     @pytest.mark.stores("crc")
     def test_only_whole_chunks_are_passed_on(self, store: Store, path: str):
         """flush of 1300 bytes writes at most 1024, so hflush and hsync are refused."""
@@ -517,7 +518,8 @@ class TestContractOptions:
         assert store.options["max-path"] == os.pathconf(store.root, "PC_PATH_MAX")
 
 
-@pytest.mark.rule("LOCAL-13", "EXTRA-1", "EXTRA-2")
+@pytest.mark.rule("LOCAL-13")
+@pytest.mark.rule("EXTRA-1", "EXTRA-2", refused="crc")
 @pytest.mark.stores("crc")
 def test_what_sums_do_not_allow(store: Store, path: str):
     """append, truncate and concat raise UnsupportedOperation; nothing changes."""

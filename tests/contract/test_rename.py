@@ -181,7 +181,7 @@ class TestEveryForm:
 class TestRename2:
     """AbstractContractRenameTest and FileSystemContractBaseTest."""
 
-    @pytest.mark.rule("RENAME-2")
+    @pytest.mark.rule("RENAME-2", divergence="hdfs")
     def test_a_missing_source(self, store: Store):
         """testRenameNonexistentFile: FileNotFoundError or False, as declared; nothing appears."""
         if store.options["rename-returns-false-if-source-missing"]:
@@ -192,7 +192,7 @@ class TestRename2:
             assert refusal.value.filename == store.path("missing")
         assert store.on_disk() == []
 
-    @pytest.mark.rule("RENAME-3")
+    @pytest.mark.rule("RENAME-3", divergence=FILES)
     def test_a_file_onto_a_file(self, store: Store, source: str, other: str):
         """testRenameFileOverExistingFile: replaced, or refused, with False as declared."""
         replaces = store.options["rename-overwrites-dest"]
@@ -211,7 +211,8 @@ class TestRename2:
         assert store.read(f"{directory}/source") == A
         assert names(store.fs, store.root) == ["dir"]
 
-    @pytest.mark.rule("RENAME-4", "RENAME-3")
+    @pytest.mark.rule("RENAME-4")
+    @pytest.mark.rule("RENAME-3", divergence=FILES)
     def test_a_file_onto_a_directory_with_its_name(self, store: Store, source: str):
         """A same-named file in there is replaced, or kept, as declared."""
         replaces = store.options["rename-overwrites-dest"]
@@ -237,7 +238,7 @@ class TestRename2:
         assert_tree(store, tree)
         assert names(store.fs, store.path("dir", "tree")) == ["child"]
 
-    @pytest.mark.rule("RENAME-6")
+    @pytest.mark.rule("RENAME-6", divergence=("raw", "crc", "s3"))
     def test_a_directory_onto_an_empty_directory(self, store: Store, tree: str):
         """testRenameWithNonEmptySubDir: it takes the empty one's place, or goes in: as declared."""
         replaces = store.options["rename-remove-dest-if-empty-dir"]
@@ -246,7 +247,7 @@ class TestRename2:
         assert_tree(store, store.path("empty") if replaces else store.path("empty", "tree"))
         assert names(store.fs, store.root) == ["empty"]
 
-    @pytest.mark.rule("RENAME-7")
+    @pytest.mark.rule("RENAME-7", divergence=("raw", "crc", "s3"))
     @pytest.mark.parametrize("kind", ["file", "directory"])
     def test_a_missing_destination_parent(self, store: Store, source: str, tree: str, kind: str):
         """testRenameFileNonexistentDir: missing parents are made, or not, as declared."""
@@ -326,7 +327,8 @@ class TestRename3:
             store.fs.rename(store.path("missing"), store.path("target"), mode)
         assert store.on_disk() == []
 
-    @pytest.mark.rule("RENAME-17", "RENAME-16")
+    @pytest.mark.rule("RENAME-16")
+    @pytest.mark.rule("RENAME-17", on=FILES)
     @pytest.mark.parametrize("kind", ["file", "directory"])
     def test_none_never_overwrites_a_file(self, store: Store, source: str, tree: str, kind: str):
         """testRenameFileAsExistingFile: FileExistsError onto the same kind; both intact."""
@@ -344,7 +346,8 @@ class TestRename3:
         assert_tree(store, tree)
         assert store.read(target if kind == "file" else f"{target}/child") == B
 
-    @pytest.mark.rule("RENAME-18", "RENAME-16")
+    @pytest.mark.rule("RENAME-16")
+    @pytest.mark.rule("RENAME-18", on=("raw", "hdfs", "s3"))
     def test_overwrite_replaces_a_file(self, store: Store, source: str, other: str):
         """testCommitExistingFileWithOverwrite: the destination has the source's content."""
         assert store.fs.rename(source, other, Rename.OVERWRITE) is None
@@ -456,7 +459,9 @@ class TestRename3:
 class TestHardLinks:
     """Two names of one file: rename(2) would do nothing and say it had."""
 
-    @pytest.mark.rule("RENAME-1", "RENAME-3", "RENAME-18")
+    @pytest.mark.rule("RENAME-1")
+    @pytest.mark.rule("RENAME-3", divergence=("raw", "crc"))
+    @pytest.mark.rule("RENAME-18", on="raw")
     @pytest.mark.parametrize("mode", [None, Rename.OVERWRITE], ids=["rename/2", "OVERWRITE"])
     def test_onto_another_name_of_the_file(self, store: Store, source: str, mode: Rename | None):
         """After success the old name is absent, and the file is at the new one."""
@@ -467,7 +472,8 @@ class TestHardLinks:
         assert orphans(store.root) == []
 
 
-@pytest.mark.rule("RENAME-28", "LOCAL-12")
+@pytest.mark.rule("LOCAL-12")
+@pytest.mark.rule("RENAME-28", divergence=("crc", "s3"))
 def test_atomic_rename_is_declared_per_store(store: Store):
     """Files move in one step; a pair of data and sidecar does not, nor do objects, and say so."""
     declared = store.options["supports-atomic-rename"]

@@ -47,9 +47,8 @@ def held(s3_proxy: FaultProxy) -> Iterator[threading.Event]:
 # --- write and flush ---
 
 
-@pytest.mark.rule(
-    "WRITE-8", "CREATE-19", "OBJ-1", "FLUSH-3", "FLUSH-4", "FLUSH-5", "FLUSH-7", "FLUSH-6"
-)
+@pytest.mark.rule("WRITE-8", "CREATE-19", "FLUSH-3", "FLUSH-4", "FLUSH-5")
+@pytest.mark.rule("OBJ-1", "FLUSH-6", "FLUSH-7", divergence="s3")
 def test_nothing_is_sent_before_there_is_a_block(
     store: S3Store, s3_proxy: FaultProxy, fs: hflush.FileSystem, path: str
 ) -> None:
@@ -77,7 +76,9 @@ def test_nothing_is_sent_before_there_is_a_block(
         out.write(b"")
 
 
-@pytest.mark.rule("OBJ-1", "CREATE-1", "CREATE-3", "CREATE-18", "READ-12", "READ-18", "STATUS-14")
+@pytest.mark.rule("OBJ-1", "CREATE-1", "CREATE-3", "CREATE-18", "READ-18", divergence="s3")
+@pytest.mark.rule("READ-12", refused="s3")
+@pytest.mark.rule("STATUS-14")
 def test_the_old_object_stays_until_close(store: S3Store, path: str) -> None:
     """Declared divergence: readers have the previous object, and its length, until close."""
     assert store.options["open-file-visible"] is False
@@ -118,7 +119,8 @@ def test_one_request_for_what_is_small(
     assert store.second_client().run("read(path)", path=path) == dataset(size)
 
 
-@pytest.mark.rule("CLOSE-15", "OBJ-1", "OBJ-4")
+@pytest.mark.rule("CLOSE-15", "OBJ-4")
+@pytest.mark.rule("OBJ-1", divergence="s3")
 def test_blocks_go_up_before_close(
     store: S3Store, s3_proxy: FaultProxy, fs: hflush.FileSystem, path: str
 ) -> None:
@@ -265,7 +267,8 @@ def test_the_largest_object_is_known_before_it_is_reached(
 # --- hflush, hsync and append ---
 
 
-@pytest.mark.rule("OBJ-11", "HFLUSH-1", "HSYNC-1", "HFLUSH-8", "HSYNC-6", "STATS-7")
+@pytest.mark.rule("OBJ-11", "HFLUSH-1", "HSYNC-1", "HFLUSH-8", "HSYNC-6", refused="s3")
+@pytest.mark.rule("STATS-7")
 def test_syncs_are_refused(store: S3Store, path: str) -> None:
     """hflush and hsync are refused by name, on an open stream and on a closed one."""
     out = store.fs.create(path)
@@ -282,7 +285,8 @@ def test_syncs_are_refused(store: S3Store, path: str) -> None:
     assert store.content(path) == b"ab"
 
 
-@pytest.mark.rule("OBJ-11", "STATS-7", "HFLUSH-1")
+@pytest.mark.rule("OBJ-11", "HFLUSH-1", refused="s3")
+@pytest.mark.rule("STATS-7")
 def test_downgraded_syncs_are_counted(store: S3Store, s3_proxy: FaultProxy, path: str) -> None:
     """With the option both return, are counted and warned of once, and send nothing."""
     client = store.behind(s3_proxy, **{"fs_s3a_downgrade_syncable_exceptions": "true"})
@@ -303,7 +307,9 @@ def test_downgraded_syncs_are_counted(store: S3Store, s3_proxy: FaultProxy, path
     assert store.content(path) == b"a"
 
 
-@pytest.mark.rule("APPEND-1", "APPEND-4", "APPEND-18", "EXTRA-1", "EXTRA-2", "EXTRA-10", "READ-22")
+@pytest.mark.rule(
+    "APPEND-1", "APPEND-4", "APPEND-18", "EXTRA-1", "EXTRA-2", "EXTRA-10", "READ-22", refused="s3"
+)
 def test_what_there_is_not(store: S3Store, path: str) -> None:
     """Append, concat, truncate and msync are refused by name; the object is as it was."""
     store.write(path, b"kept")
@@ -327,7 +333,7 @@ def test_what_there_is_not(store: S3Store, path: str) -> None:
     assert store.content(path) == b"kept"
 
 
-@pytest.mark.rule("DROP-1", "DROP-2")
+@pytest.mark.rule("DROP-1", "DROP-2", refused="s3")
 @pytest.mark.parametrize("value", [True, False, None])
 def test_there_is_no_cache_to_drop(store: S3Store, path: str, value: bool | None) -> None:
     """set_drop_behind is refused, and the stream stays usable."""
@@ -403,7 +409,7 @@ def test_one_close_publishes(
     assert store.content(path) == dataset(size)
 
 
-@pytest.mark.rule("CLOSE-20")
+@pytest.mark.rule("CLOSE-20", divergence="s3")
 @pytest.mark.parametrize("size", [10, 2 * PART])
 def test_closing_the_filesystem_publishes_nothing(store: S3Store, path: str, size: int) -> None:
     """Declared divergence: open streams are aborted, and the caller is told: OSError."""
@@ -445,7 +451,7 @@ def test_what_happens_to_the_old_object_does_not_matter(
     assert store.on_disk() == (["file"] if event == "deleted" else ["file", "moved"])
 
 
-@pytest.mark.rule("CONC-7", "CREATE-11", "OBJ-3", "CREATE-22", "OBJ-2", "CREATE-2")
+@pytest.mark.rule("CONC-7", "CREATE-11", "CREATE-22", "OBJ-3", divergence="s3")
 def test_the_last_to_close_wins(store: S3Store, path: str) -> None:
     """Declared divergence: two writers of a path both write; the last close is what is there."""
     assert store.options["single-writer"] is False
@@ -460,7 +466,8 @@ def test_the_last_to_close_wins(store: S3Store, path: str) -> None:
     assert store.content(path) == b"theirs" * MIB
 
 
-@pytest.mark.rule("OBJ-2", "OBJ-3", "CREATE-2", "CREATE-22", "ATOM-1", "BUILDER-16", "CREATE-11")
+@pytest.mark.rule("ATOM-1", "BUILDER-16")
+@pytest.mark.rule("OBJ-2", "OBJ-3", "CREATE-2", "CREATE-11", "CREATE-22", divergence="s3")
 @pytest.mark.parametrize("size", [0, 10, PART + 1])
 def test_the_first_to_close_wins_without_overwrite(store: S3Store, path: str, size: int) -> None:
     """Of two creators without overwrite the later close is FileExistsError; nothing changes."""
@@ -481,7 +488,8 @@ def test_the_first_to_close_wins_without_overwrite(store: S3Store, path: str, si
         client.create(path, overwrite=False)
 
 
-@pytest.mark.rule("ATOM-1", "BUILDER-16", "CREATE-22")
+@pytest.mark.rule("ATOM-1", "BUILDER-16")
+@pytest.mark.rule("CREATE-22", divergence="s3")
 @pytest.mark.parametrize("size", [1, PART + 1])
 def test_one_of_many_creators_wins(store: S3Store, path: str, size: int) -> None:
     """Closed at once, one of six streams without overwrite publishes; the others are told.
@@ -546,7 +554,8 @@ def test_an_etag_must_be_what_it_was(store: S3Store, path: str, size: int) -> No
     assert store.uploads() == []
 
 
-@pytest.mark.rule("BUILDER-16", "BUILDER-13", "OBJ-2")
+@pytest.mark.rule("BUILDER-13", "BUILDER-16")
+@pytest.mark.rule("OBJ-2", divergence="s3")
 def test_the_conditional_option(store: S3Store, path: str) -> None:
     """The option by its name: a stream that has the capability, and loses to what is there."""
     name = "fs.option.create.conditional.overwrite"
@@ -679,7 +688,8 @@ def test_statistics_of_an_upload(store: S3Store, path: str) -> None:
     assert aborted.io_statistics().counters["op_abort"] == 1
 
 
-@pytest.mark.rule("OBJ-16", "LIM-4", "OBJ-15", "TIME-10")
+@pytest.mark.rule("OBJ-15", "OBJ-16", "LIM-4")
+@pytest.mark.rule("TIME-10", divergence="s3")
 def test_divergences_are_documented() -> None:
     """The docs list what differs from HDFS, what things cost, and how to publish."""
     text = page("semantics.md").lower()

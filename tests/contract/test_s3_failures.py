@@ -350,7 +350,8 @@ def test_a_user_who_may_only_read(store: S3Store, path: str) -> None:
 # --- what takes several requests ---
 
 
-@pytest.mark.rule("RENAME-27", "OBJ-13", "RENAME-14", "ATOM-3", "FAIL-15")
+@pytest.mark.rule("RENAME-27", "FAIL-15")
+@pytest.mark.rule("OBJ-13", divergence="s3")
 @pytest.mark.parametrize("operations", [["CopyObject"], ["DeleteObject", "DeleteObjects"]])
 def test_a_rename_that_fails_midway_loses_nothing(
     store: S3Store, s3_proxy: FaultProxy, fs: hflush.FileSystem, operations: list[str]
@@ -368,7 +369,8 @@ def test_a_rename_that_fails_midway_loses_nothing(
         assert store.content(f"{source}/{name}") == name.encode()
 
 
-@pytest.mark.rule("DELETE-11", "OBJ-13", "DELETE-8", "ATOM-6")
+@pytest.mark.rule("DELETE-11")
+@pytest.mark.rule("OBJ-13", divergence="s3")
 def test_a_recursive_delete_that_fails_midway(
     store: S3Store, s3_proxy: FaultProxy, fs: hflush.FileSystem
 ) -> None:

@@ -20,7 +20,7 @@ def store_clock_ns(store: Store, name: str) -> int:
     return store.fs.get_file_status(store.write(store.path(name))).modification_time_ns
 
 
-@pytest.mark.rule("TIME-1")
+@pytest.mark.rule("TIME-1", on=FILES)
 def test_time_after_close_is_within_the_close(store: Store, path: str, out: Stream) -> None:
     """TIME-1: after close the modification time is the store's, during the close call."""
     before = store_clock_ns(store, "before")
@@ -45,7 +45,7 @@ def test_time_while_writing_does_not_go_back(store: Store, path: str, out: Strea
     assert times == sorted(times)
 
 
-@pytest.mark.rule("TIME-4")
+@pytest.mark.rule("TIME-4", divergence="raw")
 @pytest.mark.stores("raw")
 def test_append_changes_the_time_when_it_writes(store: Store, path: str) -> None:
     """TIME-4: declared divergence: opening leaves the time, but a write moves it at once."""
@@ -101,7 +101,7 @@ def test_truncate_changes_the_time(store: Store, path: str) -> None:
     assert store.fs.get_file_status(path).modification_time > LONG_AGO_MS
 
 
-@pytest.mark.rule("TIME-8")
+@pytest.mark.rule("TIME-8", divergence=("raw", "crc"))
 @pytest.mark.stores("raw", "crc")
 def test_access_time_is_the_systems(store: Store, path: str) -> None:
     """TIME-8: declared divergence: access times are what the mount option makes of them."""

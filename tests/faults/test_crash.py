@@ -136,7 +136,8 @@ def test_killed_at_every_call_of_a_write(
 
 
 @pytest.mark.shim
-@pytest.mark.rule("LOCAL-5", "RENAME-25", "ATOM-3")
+@pytest.mark.rule("LOCAL-5", "RENAME-25")
+@pytest.mark.rule("ATOM-3", on="raw")
 @pytest.mark.parametrize("replaced", [None, dataset(3000, first=100)], ids=["free", "over another"])
 def test_killed_at_every_call_of_a_rename(
     faults: Faults, store: Store, replaced: bytes | None

@@ -288,7 +288,7 @@ def test_memory_that_is_used_again(
     published(s3)
 
 
-@pytest.mark.rule("CLOSE-20")
+@pytest.mark.rule("CLOSE-20", divergence="s3")
 def test_a_file_system_that_is_closed(s3: ScriptedS3) -> None:
     """Its open streams publish nothing, and their uploads are ended."""
     old = put_old(s3)

@@ -427,7 +427,8 @@ def test_an_upload_that_somebody_else_ended(s3: ScriptedS3, s3_fs: hflush.FileSy
         s3.log.clear()
 
 
-@pytest.mark.rule("CLOSE-17", "OBJ-2")
+@pytest.mark.rule("CLOSE-17")
+@pytest.mark.rule("OBJ-2", divergence="s3")
 @pytest.mark.parametrize("data", [SMALL, DATA], ids=["put", "multipart"])
 def test_another_was_first(s3: ScriptedS3, s3_fs: hflush.FileSystem, data: bytes) -> None:
     """overwrite=False: an object that appeared meanwhile stays."""
@@ -439,7 +440,7 @@ def test_another_was_first(s3: ScriptedS3, s3_fs: hflush.FileSystem, data: bytes
     unchanged(s3, old=OLD)
 
 
-@pytest.mark.rule("OBJ-2")
+@pytest.mark.rule("OBJ-2", divergence="s3")
 def test_a_conflict_of_conditional_puts_is_tried_again(
     s3: ScriptedS3, s3_fs: hflush.FileSystem
 ) -> None:

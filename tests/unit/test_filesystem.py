@@ -168,7 +168,6 @@ HDFS_ONLY = (
     "recover_lease",
     "is_file_closed",
     "set_safe_mode",
-    "move_to_trash",
 )
 
 
@@ -178,7 +177,7 @@ def test_what_is_not_there_is_refused_by_name(store: Store):
     path = store.write(store.path("a"))
     offered = set(HDFS_ONLY) if store.name == "hdfs" else set()
     uploads = {"list_multipart_uploads", "abort_multipart_uploads"}
-    offered |= {"copy", *uploads} if store.name == "s3" else set()
+    offered |= {"copy", *uploads} if store.name == "s3" else {"get_trash", "move_to_trash"}
     calls = {
         "concat": lambda: store.fs.concat(path, [path]),
         "set_replication": lambda: store.fs.set_replication(path, 2),
@@ -192,6 +191,7 @@ def test_what_is_not_there_is_refused_by_name(store: Store):
         "set_safe_mode": lambda: store.fs.set_safe_mode("enter"),
         "list_multipart_uploads": lambda: store.fs.list_multipart_uploads(path),
         "abort_multipart_uploads": lambda: store.fs.abort_multipart_uploads(path),
+        "get_trash": store.fs.get_trash,
         "move_to_trash": lambda: store.fs.move_to_trash(path),
     }
     assert set(HDFS_ONLY) <= calls.keys()

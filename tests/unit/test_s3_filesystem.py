@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
 import io
 import os
@@ -18,7 +19,7 @@ import pytest
 from hflush import cli, s3_conditional
 from hflush.s3 import PendingCommit, S3FileSystem
 from support.s3_front import Exchange, Fault, answer, lose_answer, make_answer
-from support.scripted_s3 import BUCKET, MIB, SECRET, Rules, ScriptedS3
+from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Rules, ScriptedS3
 
 PART = 5 * MIB
 ROOT = f"s3://{BUCKET}/"
@@ -197,7 +198,7 @@ class TestCreating:
         failed.close()
         assert failed.outcome == "failed"
 
-    @pytest.mark.rule("CLOSE-20")
+    @pytest.mark.rule("CLOSE-20", divergence="s3")
     @pytest.mark.stores("s3")
     def test_closing_the_file_system(self, server: ScriptedS3):
         fs = connect(server)
@@ -246,7 +247,8 @@ class TestCreating:
         with hflush.open(f"{ROOT}a", encoding="utf-16", conf=conf) as text:
             assert text.read() == "té"
 
-    @pytest.mark.rule("OBJ-11", "STATS-7", "HFLUSH-1")
+    @pytest.mark.rule("OBJ-11", "HFLUSH-1", refused="s3")
+    @pytest.mark.rule("STATS-7")
     @pytest.mark.stores("s3")
     def test_downgraded_syncs(self, server: ScriptedS3):
         for key in ("fs.s3a.downgrade.syncable.exceptions", "hflush.syncable.downgrade"):
@@ -349,7 +351,8 @@ class TestConditions:
         assert asked(server) == ["HeadObject"]
         assert fs.contract_options["conditional-create"] is True
 
-    @pytest.mark.rule("BUILDER-15", "CREATE-2")
+    @pytest.mark.rule("BUILDER-15")
+    @pytest.mark.rule("CREATE-2", divergence="s3")
     @pytest.mark.stores("s3")
     @pytest.mark.parametrize("operation", ["PutObject", "CompleteMultipartUpload"])
     def test_a_store_that_ignores_them(self, server: ScriptedS3, operation: str):
@@ -374,7 +377,8 @@ class TestConditions:
         assert list(server.objects) == ["a"]
         assert not server.uploads
 
-    @pytest.mark.rule("ATOM-1", "FAIL-1")
+    @pytest.mark.rule("FAIL-1")
+    @pytest.mark.rule("ATOM-1")
     @pytest.mark.stores("s3")
     @pytest.mark.parametrize("is_taken", [True, False])
     def test_a_store_that_checks_small_ones(self, server: ScriptedS3, is_taken: bool):
@@ -715,6 +719,16 @@ class TestReading:
 
 
 class TestNames:
+    @pytest.mark.rule("TIME-1", divergence="s3")
+    @pytest.mark.stores("s3")
+    def test_times_are_the_stores_word(self, server: ScriptedS3, fs: S3FileSystem):
+        """Also one that gives an object another time than that of its publication."""
+        before = time.time()
+        write(fs, "/a")
+        (status,) = fs.list_status("/")
+        written = datetime.datetime.fromisoformat(WRITTEN.replace("Z", "+00:00"))
+        assert status.modification_time == written.timestamp() * 1000 < before * 1000
+
     def test_keys_that_are_no_paths(self, server: ScriptedS3, fs: S3FileSystem):
         """Nothing shows them under the path of something else, and deleting removes them."""
         for key in ("d//x", "d/./x", "d/../x", "d/a", "d/b/", "d/c:d"):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .paths import Location, StrPath
     from .status import FileChecksum, FsServerDefaults, FsStatus
     from .streams import FSDataInputStream, FSDataOutputStream
+    from .trash import Trash
 
     Conf: TypeAlias = "Mapping[str, Value] | None"
     Factory: TypeAlias = "Callable[[str, str, Configuration], FileSystem]"
@@ -795,8 +796,26 @@ class FileSystem(ABC):
 
             logging.getLogger(__name__).warning("delete on exit: %s", failure)
 
+    def get_trash(self, path: StrPath = "/") -> Trash:
+        """Return the trash of this user for what is at `path`."""
+        raise self._refuse("get_trash", path)
+
     def move_to_trash(self, path: StrPath) -> bool:
-        """Move a file or a directory to the user's trash."""
+        """Move a file or a directory to the user's trash, from which it vanishes some time later.
+
+        Returns
+        -------
+        bool
+            False, and nothing is changed, if the trash is switched off (``fs.trash.interval`` is
+            0) or `path` is in it already.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        OSError
+            `path` is a directory that the trash is in; it cannot be moved.
+        """
         raise self._refuse("move_to_trash", path)
 
     def bulk_delete(self, base: StrPath) -> BulkDelete:

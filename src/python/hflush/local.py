@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .builder import CreateOptions
     from .configuration import Configuration
     from .paths import Location, StrPath
+    from .trash import Trash
 
 __all__ = ["ChecksumFileSystem", "LocalFileSystem"]
 
@@ -221,6 +222,33 @@ class _LocalFiles(FileSystem):
 
     @abstractmethod
     def _checksum_type(self) -> str: ...
+
+    # --- the trash ---
+
+    def get_trash(self, path: StrPath = "/") -> Trash:
+        """Return the trash of this user: ``.Trash`` in the home directory, for every path.
+
+        ``fs.trash.interval`` (minutes; 0, the default, switches it off) says when it expires. Who
+        wants that to happen calls ``checkpoint`` and ``expunge`` of what is returned: nobody else
+        empties it.
+        """
+        from .trash import TRASH, Trash
+
+        self._resolve(path)
+        root = paths.child(self.home_directory, TRASH)
+        return Trash(self, root, self._conf.get_float("fs.trash.interval"))
+
+    def move_to_trash(self, path: StrPath) -> bool:
+        """Move a file or a directory to the user's trash: see :meth:`FileSystem.move_to_trash`.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        OSError
+            The trash is below `path`, or on another volume (EXDEV): it cannot be moved.
+        """
+        return self.get_trash(path).move(path)
 
 
 class LocalFileSystem(_LocalFiles):
@@ -559,6 +587,6 @@ _CHECKSUM_OPTIONS: dict[str, object] = {
     "vector-io-early-eof-check": True,
     "flush-makes-visible": "whole chunks",
     "partial-data-on-crash": "prefix, may fail verification",
-    "write-granularity": 9 * 512,
+    "write-granularity": 0,
     "checksum-verified-on-read": True,
 }

@@ -1,4 +1,4 @@
-"""hflush below fsspec: its own suite of abstract tests, and what is particular to us."""
+"""hflush below fsspec: names, options, files. tests/ecosystem has what needs servers."""
 
 from __future__ import annotations
 
@@ -13,47 +13,13 @@ import pytest
 
 fsspec = pytest.importorskip("fsspec")
 
-from fsspec.tests import abstract  # noqa: E402
 from hflush.fsspec import (  # noqa: E402
     HflushFileSystem,
     HflushHdfsFileSystem,
     HflushS3FileSystem,
     register,
 )
-
-
-class Fixtures(abstract.AbstractFixtures):
-    @pytest.fixture
-    def fs(self):
-        return HflushFileSystem()
-
-    @pytest.fixture
-    def fs_path(self, tmp_path):
-        return str(tmp_path / "ours")
-
-    @pytest.fixture
-    def local_path(self, tmp_path):
-        return str(tmp_path / "theirs")
-
-
-class TestCopy(abstract.AbstractCopyTests, Fixtures):
-    pass
-
-
-class TestGet(abstract.AbstractGetTests, Fixtures):
-    pass
-
-
-class TestPut(abstract.AbstractPutTests, Fixtures):
-    pass
-
-
-class TestPipe(abstract.AbstractPipeTests, Fixtures):
-    pass
-
-
-class TestOpen(abstract.AbstractOpenTests, Fixtures):
-    pass
+from hflush.fsspec_options import configured  # noqa: E402
 
 
 @pytest.fixture
@@ -196,77 +162,184 @@ def test_register_takes_the_place(tmp_path):
 
 
 class TestHdfs:
-    """hflush+hdfs: which file system and path a URL means, before anything is connected."""
+    """hflush+hdfs: which file system and path a name means, before anything is connected."""
 
     @pytest.mark.parametrize(
-        ("url", "host", "port", "path"),
+        ("url", "host", "port", "name"),
         [
-            ("hflush+hdfs://nn:9000/a/b", "nn", 9000, "/a/b"),
-            ("hflush+hdfs://nn/a/", "nn", None, "/a"),
-            ("hflush+hdfs://service", "service", None, "/"),
-            ("hflush+hdfs://[::1]:9000/a", "[::1]", 9000, "/a"),
+            ("hflush+hdfs://nn:9000/a/b", "nn", 9000, "hflush+hdfs://nn:9000/a/b"),
+            ("hdfs://nn/a/", "nn", None, "hdfs://nn/a"),
+            ("hflushhdfs://service", "service", None, "hflushhdfs://service/"),
+            ("hflush+hdfs://[::1]:9000/a", "[::1]", 9000, "hflush+hdfs://[::1]:9000/a"),
             ("hflush+hdfs:///a", None, None, "/a"),
             ("hflush+hdfs:/a", None, None, "/a"),
         ],
     )
-    def test_urls(self, url: str, host: str | None, port: int | None, path: str):
+    def test_urls(self, url: str, host: str | None, port: int | None, name: str):
+        """A host stays in the name; without one it is a path."""
         options = HflushHdfsFileSystem._get_kwargs_from_urls(url)
         assert (options.get("host"), options.get("port")) == (host, port)
-        assert HflushHdfsFileSystem._strip_protocol(url) == path
+        assert HflushHdfsFileSystem._strip_protocol(url) == name
+
+    def test_a_user_in_a_url(self):
+        options = HflushHdfsFileSystem._get_kwargs_from_urls("hdfs://ann@nn:1/x")
+        assert options == {"host": "nn", "port": 1, "user": "ann"}
+        fs, name = fsspec.core.url_to_fs("hflush+hdfs://ann@nn:1/x")
+        assert fs.filesystem._user == "ann"
+        assert fs._place(name).path == "/x"
+        with pytest.raises(ValueError, match=r"wrong file system.*of user ann"):
+            fs.exists("hdfs://bob@nn:1/x")
 
     def test_paths_alone(self):
-        """Plain ones begin at the root; the protocol that register() takes over is known, too."""
+        """Plain ones begin at the root."""
         strip = HflushHdfsFileSystem._strip_protocol
         assert [strip("/a/b/"), strip("a"), strip("/")] == ["/a/b", "/a", "/"]
-        assert strip(["hdfs://nn:1/x", "/y"]) == ["/x", "/y"]
+        assert strip(["hdfs://nn:1/x", "/y"]) == ["hdfs://nn:1/x", "/y"]
+
+    def test_parents(self):
+        parent = HflushHdfsFileSystem._parent
+        assert [parent("/a/b"), parent("/a"), parent("/")] == ["/a", "/", "/"]
+        assert parent("hdfs://nn/a/b") == "hdfs://nn/a"
+        assert parent("hdfs://nn/a") == parent("hdfs://nn") == "hdfs://nn/"
 
     def test_the_file_system(self):
         """One for each host; a URL of it leads back to it."""
-        fs, path = fsspec.core.url_to_fs("hflush+hdfs://nn:9000/a")
+        fs, name = fsspec.core.url_to_fs("hflush+hdfs://nn:9000/a")
         assert isinstance(fs, HflushHdfsFileSystem)
         assert fs.filesystem.uri == "hdfs://nn:9000/"
         assert fs is fsspec.filesystem("hflush+hdfs", host="nn", port=9000)
         assert fs is not fsspec.filesystem("hflush+hdfs", host="nn", port=9001)
-        assert fs.unstrip_protocol(path) == "hflush+hdfs://nn:9000/a"
+        assert fs.unstrip_protocol(name) == fs.unstrip_protocol("/a") == "hflush+hdfs://nn:9000/a"
         assert pickle.loads(pickle.dumps(fs)) is fs
 
     def test_the_default_file_system(self):
         conf = {"fs.defaultFS": "hdfs://nn:9000"}
         fs = fsspec.filesystem("hflush+hdfs", conf=conf)
         assert fs.fsid == "hflush+hdfs://nn:9000/"
+        assert fsspec.filesystem("hflush+hdfs", host="default", port=0, conf=conf).fsid == fs.fsid
         with pytest.raises(ValueError, match="must name a host"):
             fsspec.filesystem("hflush+hdfs")
 
-
-class TestS3:
-    """hflush+s3: which bucket and path a URL means, before anything is connected."""
-
     @pytest.mark.parametrize(
-        ("url", "bucket", "path"),
+        "operation",
         [
-            ("hflush+s3://b/a/c", "b", "/a/c"),
-            ("hflush+s3a://b/a/", "b", "/a"),
-            ("s3://b.c", "b.c", "/"),
-            ("s3a://b/a", "b", "/a"),
-            ("hflush+s3:///a", None, "/a"),
+            lambda fs, url: fs.rm(url, recursive=True),
+            lambda fs, url: fs.rm(["/mine", url]),
+            lambda fs, url: fs.rm_file(url),
+            lambda fs, url: fs.rmdir(url),
+            lambda fs, url: fs.mv("/mine", url),
+            lambda fs, url: fs.mv(url, "/mine"),
+            lambda fs, url: fs.cp_file("/mine", url),
+            lambda fs, url: fs.copy([url], ["/mine"]),
+            lambda fs, url: fs.info(url),
+            lambda fs, url: fs.exists(url),
+            lambda fs, url: fs.isdir(url),
+            lambda fs, url: fs.ls(url),
+            lambda fs, url: fs.find(url),
+            lambda fs, url: fs.glob(url + "*"),
+            lambda fs, url: fs.cat([url, "/mine"]),
+            lambda fs, url: fs.expand_path(url, recursive=True),
+            lambda fs, url: fs.pipe({url: b"data"}),
+            lambda fs, url: fs.open(url, "wb"),
+            lambda fs, url: fs.open(url, "ab"),
+            lambda fs, url: fs.open(url),
+            lambda fs, url: fs.touch(url),
+            lambda fs, url: fs.mkdir(url),
+            lambda fs, url: fs.makedirs(url, exist_ok=True),
+            lambda fs, url: fs.read_block(url, 0, 10),
+            lambda fs, url: fs.put_file(__file__, url),
+            lambda fs, url: fs.get_file(url, "/nowhere/to/go"),
+            lambda fs, url: fs.modified(url),
         ],
     )
-    def test_urls(self, url: str, bucket: str | None, path: str):
-        options = HflushS3FileSystem._get_kwargs_from_urls(url)
-        assert options == ({"bucket": bucket} if bucket else {})
-        assert HflushS3FileSystem._strip_protocol(url) == path
+    @pytest.mark.parametrize(
+        "other", ["hdfs://other:9000/x", "hflush+hdfs://nn/x", "s3://nn:9000/x"]
+    )
+    def test_another_cluster_is_refused(self, operation, other: str):
+        """Nobody listens at nn: what asked it would fail otherwise."""
+        fs = fsspec.filesystem("hflush+hdfs", host="nn", port=9000)
+        with pytest.raises(ValueError, match="wrong file system"):
+            operation(fs, other)
 
-    def test_plain_paths(self):
-        assert HflushS3FileSystem._strip_protocol("a/b") == "/a/b"
-        assert HflushS3FileSystem._strip_protocol(["/a/", "s3://b/c"]) == ["/a", "/c"]
+    def test_lists_of_two_clusters_are_refused(self):
+        """fsspec makes the file system of the first: the second is not taken for its."""
+        files = fsspec.open_files(
+            ["hflush+hdfs://nn:9000/a", "hflush+hdfs://other:9000/b"], "rb", auto_mkdir=False
+        )
+        assert files[0].fs is files[1].fs
+        with pytest.raises(ValueError, match=r"wrong file system.*other:9000"):
+            files[1].open()
 
-    def test_a_bucket(self):
-        fs = fsspec.filesystem("hflush+s3", bucket="b", conf={"fs.s3a.endpoint": "http://h:1"})
-        assert fs.filesystem.uri == "s3://b/"
-        assert fs.fsid == "hflush+s3://b/"
-        assert fs.unstrip_protocol("/a") == "hflush+s3://b/a"
+    def test_users(self):
+        fs = fsspec.filesystem("hflush+hdfs", host="nn", user="ann", replication=2)
+        assert fs.filesystem._user == "ann"
+        assert fs.filesystem.home_directory == "/user/ann"
+        assert fs.filesystem.conf["dfs.replication"] == "2"
+        assert fs.filesystem is not fsspec.filesystem("hflush+hdfs", host="nn").filesystem
+        with pytest.raises(io.UnsupportedOperation, match="kerb_ticket"):
+            fsspec.filesystem("hflush+hdfs", host="nn", kerb_ticket="/tmp/krb5cc")
+
+    def test_a_cached_instance_is_one_users(self, monkeypatch):
+        """What fsspec keeps is not handed to who came later."""
+        monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+        first = fsspec.filesystem("hflush+hdfs", host="nn")
+        monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+        second = fsspec.filesystem("hflush+hdfs", host="nn")
+        assert [first.filesystem._user, second.filesystem._user] == ["ann", "bob"]
+
+
+class TestS3:
+    """hflush+s3: names are bucket/key, before anything is connected."""
+
+    @pytest.mark.parametrize(
+        ("url", "name"),
+        [
+            ("hflush+s3://b/a/c", "b/a/c"),
+            ("hflush+s3a://b/a/", "b/a"),
+            ("hflushs3://b/a", "b/a"),
+            ("s3://b.c", "b.c"),
+            ("s3a://b/", "b"),
+            ("s3://", ""),
+            ("b/a", "b/a"),
+            ("/b/a", "b/a"),
+            ("", ""),
+        ],
+    )
+    def test_names(self, url: str, name: str):
+        assert HflushS3FileSystem._get_kwargs_from_urls(url) == {}
+        assert HflushS3FileSystem._strip_protocol(url) == name
+
+    def test_names_of_nothing(self):
         with pytest.raises(ValueError, match="must name a bucket"):
-            fsspec.filesystem("hflush+s3")
+            HflushS3FileSystem._strip_protocol("s3:///a")
+        with pytest.raises(ValueError, match="wrong file system"):
+            HflushS3FileSystem._strip_protocol("hdfs://b/a")
+
+    def test_parents(self):
+        parent = HflushS3FileSystem._parent
+        assert [parent("b/a/c"), parent("s3://b/a"), parent("b"), parent("")] == [
+            "b/a",
+            "b",
+            "",
+            "",
+        ]
+
+    def test_one_instance_for_all_buckets(self):
+        fs, name = fsspec.core.url_to_fs("hflush+s3://b/a")
+        assert name == "b/a"
+        assert fs is fsspec.core.url_to_fs("hflush+s3a://c/d")[0] or fs.fsid == "hflush+s3:"
+        assert fs.filesystem_of("b/a").uri == "s3://b/"
+        assert fs.filesystem_of("s3://c/a").uri == "s3://c/"
+        assert fs.unstrip_protocol(name) == "hflush+s3://b/a"
+
+    def test_above_the_buckets(self):
+        """There is a root, which cannot be listed."""
+        fs = fsspec.filesystem("hflush+s3")
+        assert fs.info("s3://")["type"] == "directory"
+        assert fs.exists("")
+        for operation in (fs.ls, fs.mkdir, fs.rm):
+            with pytest.raises(io.UnsupportedOperation, match="name one, as in bucket/key"):
+                operation("")
 
     def test_files(self):
         """Writing, reading, listing and copying, over a server."""
@@ -274,15 +347,266 @@ class TestS3:
 
         with ScriptedS3() as server:
             conf = {**server.conf, "fs.s3a.create.performance": "true"}
-            fs = fsspec.filesystem("hflush+s3", bucket="bucket", conf=conf)
-            fs.pipe("/d/a", b"data")
-            assert fs.cat("/d/a") == b"data"
-            assert fs.ls("/d", detail=False) == ["/d/a"]
-            assert fs.info("/d/a")["ETag"] == server.objects["d/a"].etag.strip('"')
+            fs = fsspec.filesystem("hflush+s3", conf=conf)
+            fs.pipe("bucket/d/a", b"data")
+            assert fs.cat("s3://bucket/d/a") == b"data"
+            assert fs.ls("bucket/d", detail=False) == ["bucket/d/a"]
+            assert fs.info("bucket/d/a")["ETag"] == server.objects["d/a"].etag.strip('"')
             with fsspec.open("hflush+s3://bucket/d/b", "wt", conf=conf) as out:
                 out.write("text")
             assert server.objects["d/b"].data == b"text"
             server.put("d/x", b"x")
-            assert sorted(fs.find("/d")) == ["/d/a", "/d/b", "/d/x"]
-            fs.rm("/d", recursive=True)
-            assert not fs.exists("/d/a")
+            assert sorted(fs.find("bucket/d")) == ["bucket/d/a", "bucket/d/b", "bucket/d/x"]
+            fs.rm("bucket/d", recursive=True)
+            assert not fs.exists("bucket/d/a")
+
+
+def keys(scheme: str, conf: dict[str, str] | None = None, **options: object) -> dict[str, str]:
+    """Return what storage options set in a configuration that has only `conf`."""
+    configuration = hflush.Configuration(load_defaults=False)
+    configuration.update(conf or {})
+    return dict(configured(scheme, configuration, options).raw_items())
+
+
+class TestOptions:
+    """Storage options as Hadoop's keys."""
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({}, {}),
+            ({"key": None, "anon": False}, {}),
+            (
+                {"key": "k", "secret": "s"},
+                {
+                    "fs.s3a.aws.credentials.provider": "SimpleAWSCredentialsProvider",
+                    "fs.s3a.access.key": "k",
+                    "fs.s3a.secret.key": "s",
+                    "fs.s3a.session.token": "",
+                },
+            ),
+            (
+                {
+                    "client_kwargs": {
+                        "aws_access_key_id": "k",
+                        "aws_secret_access_key": "s",
+                        "aws_session_token": "t",
+                    },
+                    "username": "before",
+                },
+                {
+                    "fs.s3a.aws.credentials.provider": "SimpleAWSCredentialsProvider",
+                    "fs.s3a.access.key": "before",
+                    "fs.s3a.secret.key": "s",
+                    "fs.s3a.session.token": "t",
+                },
+            ),
+            (
+                {"anon": True},
+                {"fs.s3a.aws.credentials.provider": "AnonymousAWSCredentialsProvider"},
+            ),
+            (
+                {"profile": "work"},
+                {
+                    "fs.s3a.aws.credentials.provider": "ProfileAWSCredentialsProvider",
+                    "fs.s3a.auth.profile.name": "work",
+                },
+            ),
+            (
+                {"endpoint_url": "http://a", "client_kwargs": {"endpoint_url": "http://b"}},
+                {"fs.s3a.endpoint": "http://a"},
+            ),
+            (
+                {
+                    "use_ssl": True,
+                    "client_kwargs": {
+                        "endpoint_url": "http://b",
+                        "region_name": "r",
+                        "use_ssl": False,
+                        "verify": False,
+                    },
+                },
+                {
+                    "fs.s3a.endpoint": "http://b",
+                    "fs.s3a.endpoint.region": "r",
+                    "fs.s3a.connection.ssl.enabled": "false",
+                    "hflush.s3.ssl.verify": "false",
+                },
+            ),
+            (
+                {"client_kwargs": {"verify": "/ca.pem"}},
+                {"hflush.s3.ssl.verify": "true", "hflush.s3.ssl.ca.file": "/ca.pem"},
+            ),
+            (
+                {
+                    "config_kwargs": {
+                        "s3": {"addressing_style": "path"},
+                        "connect_timeout": 5,
+                        "read_timeout": 2.5,
+                        "max_pool_connections": 7,
+                        "retries": {"max_attempts": 3},
+                        "signature_version": "s3v4",
+                    }
+                },
+                {
+                    "fs.s3a.path.style.access": "true",
+                    "fs.s3a.connection.establish.timeout": "5.0s",
+                    "fs.s3a.connection.timeout": "2.5s",
+                    "fs.s3a.connection.maximum": "7",
+                    "fs.s3a.retry.limit": "3",
+                },
+            ),
+            (
+                {
+                    "s3_additional_kwargs": {
+                        "ServerSideEncryption": "aws:kms",
+                        "SSEKMSKeyId": "id",
+                        "ACL": "private",
+                        "StorageClass": "STANDARD_IA",
+                    }
+                },
+                {
+                    "fs.s3a.encryption.algorithm": "SSE-KMS",
+                    "fs.s3a.encryption.key": "id",
+                    "fs.s3a.acl.default": "private",
+                    "fs.s3a.create.storage.class": "STANDARD_IA",
+                },
+            ),
+            (
+                {"requester_pays": True, "fixed_upload_size": True},
+                {
+                    "fs.s3a.requester.pays.enabled": "true",
+                    "hflush.s3.multipart.uniform": "true",
+                },
+            ),
+            (
+                {"default_fill_cache": False, "default_block_size": 5, "use_listings_cache": True},
+                {},
+            ),
+        ],
+    )
+    def test_words_of_s3(self, options: dict[str, object], expected: dict[str, str]):
+        assert keys("s3", **options) == expected
+        HflushS3FileSystem(**options)  # which takes them as they are
+
+    def test_words_come_before_keys(self):
+        """Also before those of one bucket: what is named is where the data go."""
+        conf = {
+            "fs.s3a.endpoint": "https://elsewhere",
+            "fs.s3a.bucket.b.c.endpoint": "https://elsewhere",
+            "fs.s3a.bucket.b.secret.key": "other",
+            "fs.s3a.bucket.b.multipart.size": "5M",
+            "fs.s3a.bucket.b.server-side-encryption.key": "old",
+            "hflush.s3.bucket.b.ssl.verify": "false",
+            "fs.s3a.session.token": "of another key",
+        }
+        found = keys(
+            "s3",
+            conf,
+            key="k",
+            secret="s",
+            endpoint_url="http://here",
+            client_kwargs={"verify": True},
+            s3_additional_kwargs={"SSEKMSKeyId": "new"},
+        )
+        assert found == {
+            "fs.s3a.endpoint": "http://here",
+            "fs.s3a.bucket.b.multipart.size": "5M",
+            "fs.s3a.aws.credentials.provider": "SimpleAWSCredentialsProvider",
+            "fs.s3a.access.key": "k",
+            "fs.s3a.secret.key": "s",
+            "fs.s3a.session.token": "",
+            "fs.s3a.encryption.key": "new",
+            "hflush.s3.ssl.verify": "true",
+        }
+
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"endpoint": "http://a"}, TypeError, "'endpoint'; did you mean 'endpoint_url'.*anon"),
+            ({"bucket": "b"}, TypeError, "unknown storage option 'bucket'.*endpoint_url"),
+            ({"client_kwargs": {"endpont_url": "x"}}, TypeError, "client_kwargs 'endpont_url'"),
+            ({"config_kwargs": {"s3": {"use_arn_region": True}}}, TypeError, "use_arn_region"),
+            ({"s3_additional_kwargs": {"Tagging": "a=b"}}, TypeError, "Tagging"),
+            ({"anon": "yes"}, TypeError, "anon must be bool"),
+            ({"key": "k"}, ValueError, "key without secret"),
+            ({"token": "t"}, ValueError, "token without key"),
+            ({"anon": True, "key": "k", "secret": "s"}, ValueError, "anon and key contradict"),
+            ({"profile": "p", "anon": True}, ValueError, "anon and profile contradict"),
+            ({"key": "k", "username": "k"}, ValueError, "either 'key' or 'username'"),
+            ({"config_kwargs": {"signature_version": "s3"}}, ValueError, "signature_version"),
+            ({"config_kwargs": {"s3": {"addressing_style": "x"}}}, ValueError, "addressing_style"),
+            (
+                {"s3_additional_kwargs": {"ServerSideEncryption": "SSE-C"}},
+                ValueError,
+                "must be one of AES256",
+            ),
+            ({"version_aware": True}, io.UnsupportedOperation, "version_aware"),
+        ],
+    )
+    def test_what_is_not_known_is_refused(self, options, error, message):
+        with pytest.raises(error, match=message):
+            fsspec.filesystem("hflush+s3", **options)
+
+    @pytest.mark.parametrize("protocol", ["hflush+file", "hflush+hdfs"])
+    def test_words_of_another_store_are_refused(self, protocol: str):
+        with pytest.raises(TypeError, match="unknown storage option 'endpoint_url'"):
+            fsspec.filesystem(protocol, endpoint_url="http://a")
+
+    def test_configurations_are_told_apart(self):
+        """By what they say: fsspec would compare how they look."""
+        made = []
+        for host in ("one", "two"):
+            conf = hflush.Configuration()
+            conf["fs.defaultFS"] = f"hdfs://{host}:1"
+            made.append(fsspec.filesystem("hflush+hdfs", conf=conf))
+        assert [fs.filesystem.uri for fs in made] == ["hdfs://one:1/", "hdfs://two:1/"]
+
+
+class TestSecrets:
+    """Neither a pickle nor JSON has one."""
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"key": "AK", "secret": "hidden", "token": "hidden"},
+            {"username": "AK", "password": "hidden"},
+            {
+                "client_kwargs": {
+                    "aws_access_key_id": "AK",
+                    "aws_secret_access_key": "hidden",
+                    "region_name": "r",
+                }
+            },
+            {"conf": {"fs.s3a.secret.key": "hidden", "fs.s3a.bucket.b.secret.key": "hidden"}},
+        ],
+    )
+    @pytest.mark.parametrize("exact", [False, True])
+    def test_s3(self, options: dict[str, object], exact: bool):
+        if exact and "conf" in options:
+            conf = hflush.Configuration()
+            conf.update(options["conf"])
+            options = {"conf": conf}
+        fs = HflushS3FileSystem(endpoint_url="http://here", **options)
+        sent = pickle.dumps(fs)
+        assert b"hidden" not in sent
+        assert b"hidden" not in pickle.dumps(fsspec.core.OpenFile(fs, "b/x"))
+        assert "hidden" not in fs.to_json()
+        assert "hidden" not in repr(fs.to_dict())
+        for again in (pickle.loads(sent), HflushS3FileSystem.from_json(fs.to_json())):
+            conf = again.filesystem_of("b").conf
+            assert conf["fs.s3a.endpoint"] == "http://here"
+            assert "fs.s3a.secret.key" not in conf
+
+    @pytest.mark.parametrize("protocol", ["hflush+file", "hflush+hdfs"])
+    def test_other_stores(self, protocol: str):
+        """Their configuration may have keys of S3, too."""
+        options = {"host": "nn"} if "hdfs" in protocol else {}
+        fs = fsspec.filesystem(protocol, conf={"fs.s3a.secret.key": "hidden"}, **options)
+        assert b"hidden" not in pickle.dumps(fs)
+        assert "hidden" not in fs.to_json()
+
+    def test_unless_it_is_asked_for(self):
+        fs = HflushS3FileSystem(key="AK", secret="sent", conf={"hflush.s3.pickle.secrets": "true"})
+        again = pickle.loads(pickle.dumps(fs))
+        assert again.filesystem_of("b").conf["fs.s3a.secret.key"] == "sent"

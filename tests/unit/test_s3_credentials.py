@@ -191,6 +191,18 @@ class TestBotocore:
         assert source.region() == "eu-west-3"
         assert source.can_refresh
 
+    def test_a_profile_by_its_name(self, files: Any, monkeypatch: pytest.MonkeyPatch):
+        """The key comes before the environment's profile and its keys, for profiles only."""
+        monkeypatch.setenv("AWS_PROFILE", "play")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENV")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+        name = {"fs.s3a.auth.profile.name": "work"}
+        source = source_of(providers("ProfileAWSCredentialsProvider", name))
+        assert source.get() == ("FILE", "s", "", None)
+        assert source.region() == "eu-west-3"
+        with pytest.raises(PermissionError, match=r"ProfileNotFound.*play"):
+            source_of(providers("ProfileAWSCredentialsProvider")).get()
+
     def test_a_program(self, files: Any):
         """credential_process gives an end, so they can be refreshed in time."""
         ends = (

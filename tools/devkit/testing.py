@@ -23,6 +23,7 @@ PYTHON_PARTS = {
     "faults": 600,
     "hdfs": 900,
     "s3": 600,
+    "ecosystem": 600,
     "spark": 900,
 }
 SLOW_PARTS = {"radosgw": 3600}  # run when they are named

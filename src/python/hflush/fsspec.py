@@ -1,7 +1,9 @@
-"""hflush for fsspec: ``hflush+file``, ``hflush+hdfs`` and ``hflush+s3`` URLs in pandas, pyarrow, ….
+"""hflush for fsspec: files, HDFS and S3 in pandas, pyarrow, dask, zarr, ….
 
-The classes are registered by entry point; nothing needs to be imported. :func:`register` puts them
-in the place of fsspec's own implementations of a protocol.
+Three names are registered by entry point, nothing needs to be imported: ``hflush+file``,
+``hflush+hdfs`` and ``hflush+s3`` (``hflush+s3a``), each also without the plus, for programs that
+give it a meaning of their own. :func:`register` puts the classes in the place of fsspec's own
+implementations of a protocol. docs/fsspec.md says what names, options and transactions mean.
 
     pandas.DataFrame(...).to_parquet("hflush+hdfs://nn:8020/data/table.parquet")
 """
@@ -11,96 +13,231 @@ from __future__ import annotations
 import datetime
 import errno
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fsspec  # type: ignore[import-untyped]
+from fsspec.compression import compr  # type: ignore[import-untyped]
+from fsspec.core import get_compression  # type: ignore[import-untyped]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 
-from . import paths
+from . import fsspec_options, paths, transfer
 from .builder import CreateFlag
+from .configuration import Configuration, user_name
 from .errors import UnsupportedFileSystemError, unsupported
 from .filesystem import FileSystem
+from .fsspec_files import as_fsspec_file, compressed
 from .opening import TextOutputWrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .filesystem import Conf
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
 
 __all__ = ["HflushFileSystem", "HflushHdfsFileSystem", "HflushS3FileSystem", "register"]
 
-_PREFIX = "hflush+"
 _FLAGS = {
     "wb": CreateFlag.CREATE | CreateFlag.OVERWRITE,
     "xb": CreateFlag.CREATE,
     "ab": CreateFlag.CREATE | CreateFlag.APPEND,
 }
-_COPY_BYTES = 1 << 20
+# What open() is told of fsspec's own caches, which our streams do not have.
+_HINTS = frozenset(
+    ("cache_options", "cache_type", "default_cache", "default_cache_type", "fill_cache", "size")
+)
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(/.*|$)", re.DOTALL)
 
 
-class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """:class:`hflush.FileSystem` as fsspec sees file systems.
+class Place(NamedTuple):
+    """Where a name of fsspec leads to.
+
+    Attributes
+    ----------
+    store : FileSystem
+        The file system of hflush that has it.
+    path : str
+        The absolute path there.
+    prefix : str
+        What names of that store begin with, as the caller wrote it: a bucket, a URL's host.
+    """
+
+    store: FileSystem
+    path: str
+    prefix: str
+
+    def name_of(self, path: str) -> str:
+        """Return the name of another path of the store."""
+        return self.prefix + path
+
+
+class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
+    """Keeps apart instances that fsspec would take for one: it compares what options look like."""
+
+    @property
+    def process_user(cls) -> str:
+        """Who the process is to a store: a cached instance is for one user."""
+        return user_name()
+
+    def __call__(cls, conf: Conf = None, **storage_options: Any) -> Any:
+        if isinstance(conf, Configuration):
+            conf = fsspec_options.ExactConf(conf.raw_items())
+        if conf is not None:
+            storage_options["conf"] = conf
+        return super().__call__(**storage_options)
+
+
+class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore[misc]
+    """Local files, as fsspec sees file systems.
 
     Parameters
     ----------
     conf : mapping, optional
         As for :meth:`hflush.FileSystem.get`.
+    auto_mkdir : bool
+        Make missing parents of files that are written.
+    **storage_options
+        fsspec's own, such as ``skip_instance_cache`` and ``use_listings_cache``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An option is unknown; what it says cannot be.
 
     Notes
     -----
-    ``open`` returns hflush's own streams: nothing is published by garbage collection, and they have
-    ``hflush`` and ``hsync``. fsspec's transactions are not supported. Missing parents are made.
+    ``open`` returns hflush's own streams, with the attributes of fsspec's files: nothing is
+    published by garbage collection, and they have ``hflush`` and ``hsync``. Nothing is cached. A
+    pickled instance, and its JSON, hold no secret.
     """
 
-    protocol: tuple[str, ...] = (f"{_PREFIX}file",)
+    protocol: tuple[str, ...] = ("hflush+file", "hflushfile")
     root_marker = "/"
     _scheme = "file"
+    _written_schemes = frozenset(("file", "local", *protocol))
+    _extra_tokenize_attributes = ("process_user",)
 
-    def __init__(self, conf: Conf = None, **storage_options: Any) -> None:
-        super().__init__(conf=conf, **storage_options)
-        self.filesystem = FileSystem.get(self._url(storage_options), conf)
+    def __init__(
+        self, conf: Conf = None, *, auto_mkdir: bool = True, **storage_options: Any
+    ) -> None:
+        self._conf = fsspec_options.configured(self._scheme, conf, storage_options)
+        super().__init__(**storage_options)
+        self._makes_parents = auto_mkdir
+        self._connect(storage_options)
 
-    def _url(self, storage_options: Mapping[str, Any]) -> str:  # noqa: ARG002
-        """Return the URL of the file system that the options mean."""
-        return "file:///"
+    def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
+        """Get ready for what the options mean; nobody is asked yet."""
+        self.filesystem = FileSystem.get("file:///", self._conf)
 
     @property
     def fsid(self) -> str:
         """The same for all that see the same files."""
         return "hflush+local"
 
+    def __reduce__(self) -> Any:
+        made, (cls, args, options) = super().__reduce__()
+        return made, (cls, args, self._without_secrets(options))
+
+    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
+        """Return what another process makes the same instance of; secrets are left out."""
+        return self._without_secrets(super().to_dict(include_password=include_password))
+
+    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options as they may be sent."""
+        return fsspec_options.without_secrets(options, self._conf)
+
+    # --- names ---
+
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         text = os.fspath(path)
-        for protocol in (cls._scheme, f"{_PREFIX}{cls._scheme}"):
-            if text.startswith(f"{protocol}:/"):
-                text = cls._without_authority(text[len(protocol) + 1 :])
-                break
+        url = cls._as_url(text)
+        if url is not None:
+            text = (url[3] or "") + url[4]
         if not text.startswith("/"):
-            text = f"{cls._working_directory()}/{text}"
+            text = f"{os.getcwd()}/{text}"  # noqa: PTH109
         return text.rstrip("/") or "/"
 
     @classmethod
-    def _without_authority(cls, text: str) -> str:
-        return text[2:] if text.startswith("//") else text
+    def _as_url(cls, text: str) -> re.Match[str] | None:
+        """Return the parts of a URL; None if it is a path.
 
-    @classmethod
-    def _working_directory(cls) -> str:
-        return os.getcwd()  # noqa: PTH109
+        Raises
+        ------
+        ValueError
+            It is a URL of something else.
+        """
+        url = _URL.fullmatch(text)
+        if url is None:
+            return None
+        if url[1].lower() not in cls._written_schemes:
+            raise ValueError(f"wrong file system: {text!r} is no URL of {cls.protocol[0]}")
+        return url
+
+    def _place(self, path: Any) -> Place:
+        """Return where a name leads to.
+
+        Raises
+        ------
+        ValueError
+            To another file system.
+        """
+        return Place(self.filesystem, self._strip_protocol(path), "")
+
+    def filesystem_of(self, path: str) -> FileSystem:
+        """Return the file system of hflush that serves a path."""
+        return self._place(path).store
 
     # --- bytes ---
 
-    def open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
-        """Open a file: as fsspec's, but garbage collection of a text stream publishes nothing."""
-        if "b" in mode or "r" in mode or kwargs.get("compression") is not None:
-            return super().open(path, mode, *args, **kwargs)
-        text = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if key in kwargs}
-        stream = self.open(path, mode.replace("t", "") + "b", *args, **kwargs)
-        return TextOutputWrapper(stream, **text)
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: Any = None,
+        compression: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Open a file.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        mode : str
+            ``r``, ``w``, ``x`` or ``a``, with ``b`` or ``t``.
+        block_size : int, optional
+            Of a file that is written, on stores that have blocks.
+        cache_options, cache_type, fill_cache, size : optional
+            Hints for caches of fsspec, which our streams do not need.
+        compression : str, optional
+            A name that fsspec knows, or ``infer``. Closing what is returned closes the file.
+        **options
+            ``encoding``, ``errors`` and ``newline`` of text; else as for
+            :meth:`hflush.FileSystem.create` and :meth:`hflush.FileSystem.open`.
+
+        Notes
+        -----
+        Garbage collection publishes nothing, of text and compressed data neither.
+        """
+        if "b" not in mode:
+            text = {
+                key: options.pop(key) for key in ("encoding", "errors", "newline") if key in options
+            }
+            binary = mode.replace("t", "") + "b"
+            if "r" in mode:
+                return super().open(
+                    path, mode, block_size, cache_options, compression, **text, **options
+                )
+            stream = self.open(path, binary, block_size, cache_options, compression, **options)
+            return TextOutputWrapper(stream, **text)
+        if "r" in mode:
+            return super().open(path, mode, block_size, cache_options, compression, **options)
+        codec = get_compression(os.fspath(path), compression)  # before anything is touched
+        stream = super().open(path, mode, block_size, cache_options, **options)
+        return stream if codec is None else compressed(stream, compr[codec], mode[0])
 
     def _open(
         self,
@@ -111,72 +248,80 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
         cache_options: Any = None,  # noqa: ARG002
         **options: Any,
     ) -> FSDataInputStream | FSDataOutputStream:
-        if not autocommit:
-            raise unsupported("a transaction", "hflush's fsspec file system", path)
-        options.pop("size", None)  # fsspec's, for its own read-ahead
+        name = self._strip_protocol(path)
+        place = self._place(name)
+        given = {key: value for key, value in options.items() if key not in _HINTS}
         if mode == "rb":
-            return self.filesystem.open(path, **options)
+            return as_fsspec_file(place.store.open(place.path, **given), self, name)
         if mode not in _FLAGS:
             raise ValueError(f"mode must be one of rb, {', '.join(_FLAGS)}, not {mode!r}")
+        if not autocommit:
+            raise unsupported("a transaction", "hflush's fsspec file system", path)
         if block_size is not None and mode != "ab":
-            options.setdefault("block_size", block_size)
-        return self.filesystem.create(path, flags=_FLAGS[mode], **options)
+            given.setdefault("block_size", block_size)
+        given.setdefault("recursive", self._makes_parents)
+        stream = place.store.create(place.path, flags=_FLAGS[mode], **given)
+        return as_fsspec_file(stream, self, name)
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Copy a file; of a directory, make it only."""
-        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
-        if self.filesystem.is_directory(source):
-            self.filesystem.mkdirs(target)
-            return
-        with self.filesystem.open(source) as reader, self.filesystem.create(target) as out:
-            while part := reader.read(_COPY_BYTES):
-                out.write(part)
+        source, target = self._place(path1), self._place(path2)
+        if source.store.is_directory(source.path):
+            target.store.mkdirs(target.path)
+        else:
+            self._copy_file(source, target)
+
+    def _copy_file(self, source: Place, target: Place) -> None:
+        transfer.copy_file(source.store, source.path, target.store, target.path)
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
         """Make a file, empty if `truncate`; one that stays gets the time of now."""
-        resolved = self._strip_protocol(path)
-        if truncate or not self.filesystem.exists(resolved):
-            self.filesystem.create(resolved).close()
+        place = self._place(path)
+        if truncate or not place.store.exists(place.path):
+            place.store.create(place.path).close()
         else:
             now = datetime.datetime.now(datetime.timezone.utc)
-            self.filesystem.set_times(resolved, int(now.timestamp() * 1000))
+            place.store.set_times(place.path, int(now.timestamp() * 1000))
 
-    # --- names ---
+    # --- the tree ---
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Return what is known of a path: name, size, type, mtime in seconds, mode, owner, …."""
-        return self._described(self.filesystem.get_file_status(self._strip_protocol(path)))
+        place = self._place(path)
+        return self._described(place.store.get_file_status(place.path), place)
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """Return what is in a directory, or the file itself, sorted."""
-        found = self.filesystem.list_status(self._strip_protocol(path))
-        entries = sorted(map(self._described, found), key=lambda entry: str(entry["name"]))
+        place = self._place(path)
+        found = [self._described(one, place) for one in place.store.list_status(place.path)]
+        entries = sorted(found, key=lambda entry: str(entry["name"]))
         return entries if detail else [entry["name"] for entry in entries]
 
     def exists(self, path: str, **_: Any) -> bool:
         """Whether there is anything; failures other than absence are raised."""
-        return self.filesystem.exists(self._strip_protocol(path))
+        place = self._place(path)
+        return place.store.exists(place.path)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         """Make a directory that does not exist."""
-        resolved = self._strip_protocol(path)
-        if self.filesystem.exists(resolved):
-            raise FileExistsError(errno.EEXIST, "mkdir: path exists", resolved)
-        self.filesystem.mkdirs(resolved, create_parent=create_parents)
+        place = self._place(path)
+        if place.store.exists(place.path):
+            raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
+        place.store.mkdirs(place.path, create_parent=create_parents)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and its missing parents."""
-        resolved = self._strip_protocol(path)
-        if not exist_ok and self.filesystem.exists(resolved):
-            raise FileExistsError(errno.EEXIST, "makedirs: path exists", resolved)
-        self.filesystem.mkdirs(resolved)
+        place = self._place(path)
+        if not exist_ok and place.store.exists(place.path):
+            raise FileExistsError(errno.EEXIST, "makedirs: path exists", path)
+        place.store.mkdirs(place.path)
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
-        resolved = self._strip_protocol(path)
-        if not self.filesystem.get_file_status(resolved).is_directory:
-            raise NotADirectoryError(errno.ENOTDIR, "rmdir: path is a file", resolved)
-        self.filesystem.delete(resolved)
+        place = self._place(path)
+        if not place.store.get_file_status(place.path).is_directory:
+            raise NotADirectoryError(errno.ENOTDIR, "rmdir: path is a file", path)
+        place.store.delete(place.path)
 
     def rm_file(self, path: str) -> None:
         """Remove a file."""
@@ -192,25 +337,27 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
         ------
         FileNotFoundError, OSError
             There is nothing; a directory is not empty.
+        ValueError
+            A name is one of another file system. Nothing was removed.
         """
         if maxdepth is not None:
             raise unsupported("rm with maxdepth", "hflush's fsspec file system")
-        for one in path if isinstance(path, list) else [path]:
-            resolved = self._strip_protocol(one)
-            if self.filesystem.delete(resolved, recursive):
+        given = path if isinstance(path, (list, tuple, set)) else [path]
+        for name, place in [(one, self._place(one)) for one in given]:
+            if place.store.delete(place.path, recursive):
                 continue
-            matches = self.glob(resolved) if fsspec.core.has_magic(resolved) else []
+            matches = self.glob(name) if fsspec.core.has_magic(place.path) else []
             if not matches:
-                raise FileNotFoundError(errno.ENOENT, "rm: nothing there", resolved)
-            for match in matches:
-                self.filesystem.delete(match, recursive)
+                raise FileNotFoundError(errno.ENOENT, "rm: nothing there", name)
+            for match in map(self._place, matches):
+                match.store.delete(match.path, recursive)
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
         """Move a file or a directory, into `path2` if that is a directory, in one step."""
-        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
-        self.filesystem.mkdirs(paths.parent(target))
-        if not self.filesystem.rename(source, target):
-            raise OSError(errno.EIO, f"mv: {source} was not moved", target)
+        source, target = self._place(path1), self._place(path2)
+        target.store.mkdirs(paths.parent(target.path))
+        if not source.store.rename(source.path, target.path):
+            raise OSError(errno.EIO, f"mv: {path1} was not moved", path2)
 
     def modified(self, path: str) -> datetime.datetime:
         """Return when a file was last modified."""
@@ -218,14 +365,15 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def created(self, path: str) -> datetime.datetime:
         """Refuse: Hadoop's file systems do not record when a file was created."""
-        raise unsupported("created", self.filesystem.store_name, self._strip_protocol(path))
+        place = self._place(path)
+        raise unsupported("created", place.store.store_name, place.path)
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Nothing is cached."""
 
-    def _described(self, status: FileStatus) -> dict[str, Any]:
+    def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
         return {
-            "name": self._strip_protocol(status.path),
+            "name": place.name_of(place.store._store_path(status)),
             "size": status.length,
             "type": status.kind if status.kind in ("file", "directory") else "other",
             "mtime": status.modification_time_ns / 1e9,
@@ -237,7 +385,7 @@ class HflushFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 
 class HflushHdfsFileSystem(HflushFileSystem):
-    """:class:`hflush.DistributedFileSystem` as fsspec sees file systems.
+    """One HDFS, as fsspec sees file systems.
 
     Parameters
     ----------
@@ -245,93 +393,260 @@ class HflushHdfsFileSystem(HflushFileSystem):
         Host or name service; ``fs.defaultFS`` decides unless given. URLs bring their own.
     port : int, optional
         8020 unless given.
-    conf : mapping, optional
+    user : str, optional
+        Who we are; ``HADOOP_USER_NAME`` or the owner of the process unless given.
+    replication : int, optional
+        How many copies of new files; ``dfs.replication`` unless given.
+    conf, extra_conf : mapping, optional
         As for :meth:`hflush.FileSystem.get`.
+    kerb_ticket : optional
+        Refused: there is no Kerberos.
+
+    Notes
+    -----
+    A path is a name, and so is a URL with the instance's own host: names that come back begin as
+    those that were given. A URL of another host is ValueError, also within a list.
     """
 
-    protocol: tuple[str, ...] = (f"{_PREFIX}hdfs",)
+    protocol: tuple[str, ...] = ("hflush+hdfs", "hflushhdfs")
     _scheme = "hdfs"
+    _written_schemes = frozenset(("hdfs", *protocol))
 
-    def _url(self, storage_options: Mapping[str, Any]) -> str:
-        host, port = storage_options.get("host") or "", storage_options.get("port")
-        return f"hdfs://{host}:{port}/" if port else f"hdfs://{host}/"
+    def _connect(self, options: dict[str, Any]) -> None:
+        host, port = options.get("host") or "", options.get("port")
+        authority = "" if host == "default" else f"{host}:{port}" if port else str(host)
+        self._user = options.get("user") or user_name()
+        self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
-        host, colon, port = paths.parse(path.removeprefix(_PREFIX)).authority.rpartition(":")
+        url = _URL.fullmatch(os.fspath(path))
+        user, at, authority = (url[3] or "" if url else "").rpartition("@")
+        host, colon, port = authority.rpartition(":")
         if not colon or not port.isdecimal():
-            host, port = f"{host}{colon}{port}", ""
+            host, port = authority, ""
         options: dict[str, Any] = {"host": host} if host else {}
-        return {**options, "port": int(port)} if port else options
+        if port:
+            options["port"] = int(port)
+        return {**options, "user": user} if at else options
 
     @property
     def fsid(self) -> str:
         """The same for all that see the same files."""
-        return f"{_PREFIX}{self.filesystem.uri}"
-
-    def unstrip_protocol(self, name: str) -> str:
-        """Return the URL of a path, with the host."""
-        return self.fsid + str(self._strip_protocol(name))[1:]
-
-    @classmethod
-    def _without_authority(cls, text: str) -> str:
-        return "/" + text[2:].partition("/")[2] if text.startswith("//") else text
-
-    @classmethod
-    def _working_directory(cls) -> str:
-        return ""  # of a class without a user; fsspec's own take relative names from the root, too
-
-
-class HflushS3FileSystem(HflushHdfsFileSystem):
-    """One bucket, :class:`hflush.s3.S3FileSystem`, as fsspec sees file systems.
-
-    Parameters
-    ----------
-    bucket : str, optional
-        The bucket; ``fs.defaultFS`` decides unless given. URLs bring their own.
-    conf : mapping, optional
-        As for :meth:`hflush.FileSystem.get`.
-
-    Notes
-    -----
-    Names begin with a slash and not with the bucket: there is one instance for each.
-    """
-
-    protocol = (f"{_PREFIX}s3", f"{_PREFIX}s3a")
-    _scheme = "s3"
-
-    def _url(self, storage_options: Mapping[str, Any]) -> str:
-        return f"s3://{storage_options.get('bucket') or ''}/"
+        return f"hflush+{self.filesystem.uri}"
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        if not isinstance(path, list):
-            text = os.fspath(path)
-            path = text.replace("s3a://", "s3://", 1) if "s3a://" in text[:13] else text
-        return super()._strip_protocol(path)
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        prefix, plain = cls._split(os.fspath(path))
+        return prefix + plain
 
-    @staticmethod
-    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
-        bucket = paths.parse(path.removeprefix(_PREFIX)).authority
-        return {"bucket": bucket} if bucket else {}
+    @classmethod
+    def _split(cls, text: str) -> tuple[str, str]:
+        """Return the part of a URL in front of its path, empty if it names no host, and the path.
 
-    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Let the store copy a file; of a directory, make it only."""
-        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
-        if self.filesystem.is_directory(source):
-            self.filesystem.mkdirs(target)
+        The host stays in the name: nobody compares it before the instance does.
+        """
+        url = cls._as_url(text)
+        prefix = f"{url[1]}://{url[3]}" if url is not None and url[3] else ""
+        plain = text if url is None else url[4]
+        return prefix, "/" + plain.strip("/") if plain.strip("/") else "/"
+
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        prefix, plain = cls._split(os.fspath(path))
+        return prefix + paths.parent(plain)
+
+    def _place(self, path: Any) -> Place:
+        prefix, plain = self._split(os.fspath(path))
+        if prefix:
+            user, at, authority = prefix.partition("://")[2].rpartition("@")
+            own = paths.parse(f"hdfs://{authority}/")
+            if not self.filesystem._accepts(own) or (at and user != self._user):
+                raise ValueError(
+                    f"wrong file system: {path!r} is not in {self.filesystem.uri}"
+                    + (f" of user {self._user}" if at else "")
+                )
+        return Place(self.filesystem, plain, prefix)
+
+    def unstrip_protocol(self, name: str) -> str:
+        """Return the URL of a path, with the host."""
+        prefix, plain = self._split(name)
+        if prefix:
+            return prefix + plain
+        return f"{self.protocol[0]}://{paths.parse(self.filesystem.uri).authority}{plain}"
+
+    def expand_path(self, path: Any, *args: Any, **options: Any) -> Any:
+        """Return the names that names and patterns stand for; one of another host refuses all."""
+        for one in [path] if isinstance(path, (str, os.PathLike)) else path:
+            self._place(one)
+        return super().expand_path(path, *args, **options)
+
+    def glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:
+        """Return the names that match a pattern: as fsspec's."""
+        prefix, plain = self._split(os.fspath(path))
+        self._place(path)
+        found = super().glob(
+            plain + "/" * (path.endswith("/") and plain != "/"), maxdepth, **options
+        )
+        if not prefix:
+            return found
+        if isinstance(found, dict):
+            return {
+                prefix + name: {**info, "name": prefix + name} if info else info
+                for name, info in found.items()
+            }
+        return [prefix + name for name in found]
+
+
+class HflushS3FileSystem(HflushFileSystem):
+    """All buckets of a store that speaks S3, as fsspec sees file systems.
+
+    Parameters
+    ----------
+    key, secret, token : str, optional
+        Credentials: these and no others are used then. Also ``username`` and ``password``.
+    anon : bool
+        Sign nothing.
+    profile : str, optional
+        A profile of AWS's files, whose credentials are used.
+    endpoint_url : str, optional
+        The server.
+    use_ssl : bool
+        HTTPS, where the endpoint names no scheme.
+    client_kwargs : mapping, optional
+        ``endpoint_url``, ``region_name``, ``use_ssl``, ``verify``, ``aws_access_key_id``,
+        ``aws_secret_access_key``, ``aws_session_token``.
+    config_kwargs : mapping, optional
+        ``s3`` (with ``addressing_style``), ``connect_timeout``, ``read_timeout``,
+        ``max_pool_connections``, ``region_name``, ``retries`` (with ``max_attempts``).
+    s3_additional_kwargs : mapping, optional
+        ``ServerSideEncryption``, ``SSEKMSKeyId``, ``ACL``, ``StorageClass``, ``ContentEncoding``.
+    requester_pays, fixed_upload_size : bool
+        As for s3fs.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`; the words above come before its keys.
+
+    Notes
+    -----
+    Names are ``bucket/key``, as s3fs has them. Without any of the words for credentials they come
+    from the configuration, the environment, botocore. What is above the buckets cannot be listed.
+    """
+
+    protocol = ("hflush+s3", "hflush+s3a", "hflushs3", "hflushs3a")
+    root_marker = ""
+    _scheme = "s3"
+    _written_schemes = frozenset(("s3", "s3a", "s3n", *protocol))
+
+    def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
+        self._stores: dict[str, FileSystem] = {}
+
+    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
+        asked_to_keep = self._conf.get_bool("hflush.s3.pickle.secrets")
+        return options if asked_to_keep else super()._without_secrets(options)
+
+    @property
+    def fsid(self) -> str:
+        """The same for all that see the same files."""
+        return f"hflush+s3:{self._conf.get('fs.s3a.endpoint', '')}"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = os.fspath(path)
+        url = cls._as_url(text)
+        if url is None:
+            return text.strip("/")
+        if not url[3] and url[4].strip("/"):
+            raise ValueError(f"a URL of s3 must name a bucket, as s3://bucket/key does: {text!r}")
+        return ((url[3] or "") + url[4]).rstrip("/")
+
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        return str(cls._strip_protocol(path).rpartition("/")[0])
+
+    def _place(self, path: Any) -> Place:
+        bucket, _, key = self._strip_protocol(path).partition("/")
+        if not bucket:
+            raise unsupported("an operation on all buckets", "s3: name one, as in bucket/key")
+        store = self._stores.get(bucket)
+        if store is None:
+            store = self._stores[bucket] = FileSystem.get(f"s3://{bucket}/", self._conf)
+        return Place(store, f"/{key}", bucket)
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        """Return what is known of a path: name, size, type, mtime in seconds, ETag, …."""
+        if not self._strip_protocol(path):
+            return {"name": "", "size": 0, "type": "directory"}
+        return super().info(path, **options)
+
+    def exists(self, path: str, **options: Any) -> bool:
+        """Whether there is anything; failures other than absence are raised."""
+        place = self._place(path) if self._strip_protocol(path) else None
+        if place is None:
+            return True
+        return _has_bucket(place.store) if place.path == "/" else super().exists(path, **options)
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        """Make a directory that does not exist; buckets are not made."""
+        place = self._place(path)
+        if self.exists(path):
+            raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
+        if place.path == "/":
+            raise unsupported("making a bucket", "s3", path)
+        place.store.mkdirs(place.path, create_parent=create_parents)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Make a directory and its missing parents; buckets are not made."""
+        if not exist_ok:
+            self.mkdir(path)
+        elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
+            super().makedirs(path, exist_ok)
+
+    def mv(self, path1: str, path2: str, **options: Any) -> None:
+        """Move a file or a directory, into `path2` if that is a directory.
+
+        What there is in the source's place is removed when all of it has been copied.
+        """
+        source, target = self._place(path1), self._place(path2)
+        if source.store is target.store:
+            super().mv(path1, path2, **options)
         else:
-            self.filesystem.copy(source, target, overwrite=True)
+            transfer.copy(
+                source.store,
+                source.path,
+                target.store,
+                target.path,
+                delete_source=True,
+                overwrite=True,
+            )
 
-    def _described(self, status: FileStatus) -> dict[str, Any]:
-        described = super()._described(status)
+    def _copy_file(self, source: Place, target: Place) -> None:
+        if source.store is target.store:
+            source.store.copy(source.path, target.path, overwrite=True)
+        else:
+            super()._copy_file(source, target)
+
+    def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
+        described = super()._described(status, place)
+        described["name"] = described["name"].rstrip("/")
         return {**described, "ETag": status.etag} if status.etag else described
+
+
+def _has_bucket(store: FileSystem) -> bool:
+    try:
+        next(store.list_status_iterator("/"), None)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 _SERVED: dict[str, type[HflushFileSystem]] = {
     name: served
     for served in (HflushFileSystem, HflushHdfsFileSystem, HflushS3FileSystem)
-    for name in (*(one.removeprefix(_PREFIX) for one in served.protocol), *served.protocol)
+    for name in served._written_schemes - {"local", "s3n"}
 }
 
 
@@ -341,20 +656,23 @@ def register(*protocols: str) -> None:
     Parameters
     ----------
     *protocols : str
-        ``file``, ``hdfs``, ``s3``. None at all means ``hdfs`` and ``s3``.
+        ``file``, ``hdfs``, ``s3``, ``s3a``. None at all means all of these but ``file``.
 
     Raises
     ------
     UnsupportedFileSystemError
-        One is not supported yet. Nothing was registered.
+        One is not supported. Nothing was registered.
     """
-    wanted = protocols or ("hdfs", "s3")
+    wanted = protocols or ("hdfs", "s3", "s3a")
     refused = [protocol for protocol in wanted if protocol not in _SERVED]
     if refused:
         raise UnsupportedFileSystemError(
             errno.EPROTONOSUPPORT,
             f"hflush does not support {' and '.join(refused)} yet; nothing was registered "
-            f"(supported: {', '.join(_SERVED)})",
+            f"(supported: {', '.join(sorted(_SERVED))})",
         )
-    for protocol in wanted:
-        fsspec.register_implementation(protocol, _SERVED[protocol], clobber=True)
+    for protocol in reversed(wanted):
+        served = _SERVED[protocol]
+        fsspec.register_implementation(protocol, served, clobber=True)
+        # URLs that are made of names lead back here.
+        served.protocol = (protocol, *(name for name in served.protocol if name != protocol))

@@ -54,6 +54,7 @@ _INODES = "/.reserved/.inodes"
 _SAFE_MODE_ACTIONS = {"leave": 1, "enter": 2, "get": 3, "force_exit": 4}
 _INPUT_CAPABILITIES = frozenset((capabilities.DROPBEHIND, capabilities.READAHEAD))
 # What the native client is told: the families that its keys are in.
+USER = "hflush.hdfs.user"
 _KEY_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.")
 
 
@@ -160,8 +161,9 @@ class DistributedFileSystem(FileSystem):
 
     Hadoop's keys decide: ``dfs.nameservices`` and its kin say where a service's NameNodes are,
     ``fs.defaultFS`` what a URL without a host means; docs/hdfs-client.md lists all that are heard.
-    The user is ``HADOOP_USER_NAME`` or the owner of the process, when the instance is made. It
-    connects when it is first used, and again in a forked child or where it is unpickled.
+    The user is ``hflush.hdfs.user``, else ``HADOOP_USER_NAME``, else the owner of the process, when
+    the instance is made. It connects when it is first used, and again in a forked child or where it
+    is unpickled.
 
     ``hflush`` waits until every data node of the pipeline has the bytes, ``hsync`` until each has
     them on disk, those of earlier blocks too. One writer at a time holds a file, by a lease that is
@@ -178,7 +180,7 @@ class DistributedFileSystem(FileSystem):
                 f"does, or fs.defaultFS must be one that does"
             )
         super().__init__(scheme, authority, conf)
-        self._user = user_name()
+        self._user = self._conf.get(USER, "").strip() or user_name()
         self._umask = parse_umask(self._conf.get("fs.permissions.umask-mode", "022"))
         self._appends = self._conf.get_bool("dfs.support.append", True)
         self._combines = _combine_mode(self._conf)

@@ -142,12 +142,15 @@ class BotocoreSource(Source):
     methods : sequence of str
         botocore's names of the ways to try, in order; all of them, in botocore's own order, if
         there are none.
+    profile : str
+        Which profile of AWS's files is used; ``AWS_PROFILE`` or the default one if it is empty.
     """
 
     can_refresh = True
 
-    def __init__(self, methods: Sequence[str] = ()) -> None:
+    def __init__(self, methods: Sequence[str] = (), profile: str = "") -> None:
         self._methods = tuple(methods)
+        self._profile = profile
         self._lock = threading.Lock()
         self._session: Any = None
         self._found: Any = None
@@ -194,7 +197,7 @@ class BotocoreSource(Source):
                 "these credentials need the package 'botocore': pip install 'hflush[s3]'"
             ) from missing
         try:
-            self._session = botocore.session.Session()
+            self._session = botocore.session.Session(profile=self._profile or None)
             if not self._methods:
                 return self._session.get_credentials()
             resolver = self._session.get_component("credential_provider")
@@ -369,7 +372,9 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
     if simple in _DEFAULT_PROVIDERS:
         return DefaultSource((EnvironmentSource(env),), env)
     if simple in _BOTOCORE_PROVIDERS:
-        return BotocoreSource(_BOTOCORE_PROVIDERS[simple])
+        methods = _BOTOCORE_PROVIDERS[simple]
+        profile = keys.text("fs.s3a.auth.profile.name") if methods is _PROFILE else ""
+        return BotocoreSource(methods, profile)
     served = sorted({*known, *_BOTOCORE_PROVIDERS, *_DEFAULT_PROVIDERS})
     raise ValueError(
         f"fs.s3a.aws.credentials.provider: {name} is not known here; there are {', '.join(served)} "

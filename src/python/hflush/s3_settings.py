@@ -112,6 +112,8 @@ KEYS = (
     Key(_CREDENTIALS, "fs.s3a.aws.credentials.provider", "classes", "",
         "where credentials come from, tried in order; unless set: the three keys above, "
         "`AWS_ACCESS_KEY_ID` and its kin, then all that botocore knows"),
+    Key(_CREDENTIALS, "fs.s3a.auth.profile.name", "name", "",
+        "the profile that ProfileAWSCredentialsProvider takes; unless set: `AWS_PROFILE`'s"),
     Key(_CREDENTIALS, "fs.s3a.security.credential.provider.path", "URLs", "",
         "key stores of Java are not read: refused where they would be needed, as is "
         "`hadoop.security.credential.provider.path`"),
@@ -188,7 +190,7 @@ KEYS = (
 
 _DEFAULTS = {key.name: key.default for key in KEYS if key.default}
 
-_OLD_NAMES = {
+OLD_NAMES = {
     "fs.s3a.server-side-encryption-algorithm": "fs.s3a.encryption.algorithm",
     "fs.s3a.server-side-encryption.key": "fs.s3a.encryption.key",
 }
@@ -236,7 +238,7 @@ class BucketConfiguration:
         self._conf = Configuration(load_defaults=False)
         self._conf.update(_DEFAULTS)
         given = dict(conf.raw_items())
-        for old, new in _OLD_NAMES.items():
+        for old, new in OLD_NAMES.items():
             if old in given:
                 given.setdefault(new, given[old])
         self._conf.update(given)
@@ -245,8 +247,8 @@ class BucketConfiguration:
             for key, value in list(given.items()):
                 if key.startswith(own):
                     name = prefix + key[len(own) :]
-                    self._conf[_OLD_NAMES.get(name, name)] = value
-                    given[_OLD_NAMES.get(name, name)] = value
+                    self._conf[OLD_NAMES.get(name, name)] = value
+                    given[OLD_NAMES.get(name, name)] = value
         self._given = frozenset(given)
 
     def is_given(self, key: str) -> bool:

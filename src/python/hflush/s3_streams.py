@@ -135,7 +135,7 @@ class _S3Output(FSDataOutputStream):
         plan = self._plan
         return PendingCommit(
             bucket=plan.settings.bucket,
-            key=self.path[1:],
+            key=self.path_[1:],  # `path` may be a façade's name
             upload_id=outcome["upload_id"],
             parts=tuple(Part(*part) for part in outcome["parts"]),
             length=outcome["size"],

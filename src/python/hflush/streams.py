@@ -149,12 +149,13 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     ...     out.hsync()
     """
 
-    __slots__ = ("_filesystem", "_mode", "_name")
+    __slots__ = ("_filesystem", "_mode", "_name", "_opened_as")
 
     # The core makes the object without __init__; the file system that asked for it binds it.
     _filesystem: FileSystem
     _mode: str
     _name: str
+    _opened_as: object  # of a façade that has names of its own for files: hflush.fsspec
 
     def _bind(self, filesystem: FileSystem, name: str, mode: str) -> None:
         self._filesystem = filesystem
@@ -626,6 +627,7 @@ class FSDataInputStream(io.BufferedReader):
     """
 
     raw: _Source
+    _opened_as: object  # as of FSDataOutputStream
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .filesystem import FileSystem
     from .status import FileStatus
 
-__all__ = ["copy"]
+__all__ = ["copy", "copy_file"]
 
 _BUFFER_BYTES = 1 << 20
 
@@ -48,6 +48,22 @@ def copy(
     _copy(source, status, target, target_path, overwrite)
     if delete_source:
         source.delete(source_path, recursive=True)
+
+
+def copy_file(source: FileSystem, source_path: str, target: FileSystem, target_path: str) -> None:
+    """Copy one file over whatever file is at the target.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such source.
+    OSError
+        Both are the same file; the source is no regular file.
+    """
+    status = source.get_file_status(source_path)
+    if _is_within(target, target_path, source, status):
+        raise OSError(errno.EINVAL, f"copy of {source_path} onto itself", target_path)
+    _copy(source, status, target, target_path, True)
 
 
 def _is_within(target: FileSystem, path: str, source: FileSystem, status: FileStatus) -> bool:

@@ -1,0 +1,195 @@
+"""What fsspec asks of open files, on top of hflush's streams."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from .errors import attach
+from .streams import FSDataInputStream, FSDataOutputStream, WriteOnly, leave_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Buffer, Self
+
+    from .filesystem import FileSystem
+    from .fsspec import HflushFileSystem
+    from .streams import AbortResult
+
+    AnyStream = TypeVar("AnyStream", FSDataInputStream, FSDataOutputStream)
+
+__all__ = ["CompressedOutput", "FsspecFile", "as_fsspec_file"]
+
+
+class FsspecFile:
+    """The attributes that files of fsspec have, for streams of hflush.
+
+    Attributes are read-only. `path` is the name in the fsspec file system, not the path in a store.
+    """
+
+    __slots__ = ()
+
+    # Set by as_fsspec_file.
+    _opened_as: tuple[HflushFileSystem, str, int | None]
+
+    @property
+    def fs(self) -> HflushFileSystem:
+        """The fsspec file system."""
+        return self._opened_as[0]
+
+    @property
+    def path(self) -> str:
+        """The name in it."""
+        return self._opened_as[1]
+
+    @property
+    def full_name(self) -> str:
+        """The same as a URL."""
+        return str(self.fs.unstrip_protocol(self.path))
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes a file opened for reading had then; None of one that is written."""
+        return self._opened_as[2]
+
+    @property
+    def loc(self) -> int:
+        """The position in bytes."""
+        return cast("io.BufferedIOBase", self).tell()
+
+    @property
+    def blocksize(self) -> int:
+        """How much fsspec's own loops read at once."""
+        return int(self.fs.blocksize)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the store says of the path now: as ``fs.info``."""
+        return self.fs.info(self.path)
+
+
+def as_fsspec_file(stream: AnyStream, fs: HflushFileSystem, name: str) -> AnyStream:
+    """Give a stream the attributes of fsspec's files; it stays the stream that it is."""
+    size = stream.raw.file.length() if isinstance(stream, FSDataInputStream) else None
+    stream._opened_as = (fs, name, size)
+    stream.__class__ = _with_attributes(type(stream))  # type: ignore[arg-type]  # is hashable
+    return stream
+
+
+@cache
+def _with_attributes(kind: type) -> type:
+    own = {"__slots__": (), "__doc__": kind.__doc__, "__module__": kind.__module__}
+    return type(kind.__name__, (FsspecFile, kind), own)
+
+
+class CompressedOutput(WriteOnly):
+    """A compressor over an output stream: closing it ends both, and raises the failure of either.
+
+    Compressors leave what they write to open, and nothing is published before that is closed.
+    """
+
+    def __init__(self, codec: io.BufferedIOBase, stream: FSDataOutputStream) -> None:
+        self._codec = codec
+        self._stream = stream
+
+    def write(self, b: Buffer, /) -> int:
+        """Compress bytes; returns how many were taken: all."""
+        self._codec.write(b)
+        return memoryview(b).nbytes
+
+    def writelines(self, lines: Any, /) -> None:
+        """Write each of `lines`, as they are."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Hand on what the compressor gives: no promise of anything."""
+        self._codec.flush()
+
+    def tell(self) -> int:
+        """Return how many bytes were written, before compression."""
+        return self._codec.tell()
+
+    def close(self) -> None:
+        """End the compressed data, and publish. A second call is a no-op.
+
+        Raises
+        ------
+        OSError
+            The first failure. Where it is the compressor's, a stream that can is aborted.
+        """
+        if self._stream.closed:
+            return
+        try:
+            self._codec.close()
+        except BaseException as failure:
+            leave_block(self._stream, self._stream.close, failure)
+            raise
+        self._stream.close()
+
+    def abort(self) -> AbortResult:
+        """Publish nothing, where the stream below can be aborted."""
+        return self._stream.abort()
+
+    def has_capability(self, name: str, /) -> bool:
+        """Return what the stream below answers."""
+        return self._stream.has_capability(name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._stream.closed
+
+    @property
+    def name(self) -> str:
+        """That of the stream below."""
+        return self._stream.name
+
+    @property
+    def path(self) -> str:
+        """That of the stream below."""
+        return self._stream.path
+
+    @property
+    def mode(self) -> str:
+        """That of the stream below."""
+        return self._stream.mode
+
+    @property
+    def _filesystem(self) -> FileSystem:
+        return self._stream._filesystem
+
+    def __enter__(self) -> Self:
+        self._stream.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        leave_block(cast("FSDataOutputStream", self), self.close, error)
+
+    def __repr__(self) -> str:
+        return f"<hflush.fsspec.{type(self).__name__} over {self._stream!r}>"
+
+
+io.BufferedIOBase.register(CompressedOutput)
+
+
+def compressed(
+    stream: FSDataOutputStream, compress: Callable[..., io.BufferedIOBase], mode: str
+) -> CompressedOutput:
+    """Return a compressor over a stream, which is ended if there cannot be one."""
+    try:
+        return CompressedOutput(compress(stream, mode=mode), stream)
+    except BaseException as failure:
+        try:
+            leave_block(stream, stream.close, failure)
+        except OSError as also:
+            attach(failure, also)
+        raise

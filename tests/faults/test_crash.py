@@ -136,6 +136,45 @@ def test_killed_at_every_call_of_a_write(
 
 
 @pytest.mark.shim
+@pytest.mark.rule("ATOM-9", "CLOSE-23")
+@pytest.mark.parametrize("before", [None, dataset(3000, first=100)], ids=["new", "over another"])
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_killed_at_every_call_of_an_atomic_file(
+    faults: Faults, store: Store, before: bytes | None, end: str
+) -> None:
+    """Dying anywhere: the old file or the whole new one; what is left besides is swept."""
+    path = store.path("file")
+    data = dataset(3 << 20, first=1)
+
+    def work() -> None:
+        out = store.fs.create(path, atomic=True)
+        out.write(data[:5000])
+        out.flush()
+        out.write(data[5000:])
+        getattr(out, end)()
+
+    seen = set()
+    for call in range(1000):
+        if before is not None:
+            store.write(path, before)
+        elif call:
+            store.fs.delete(path)
+        if not killed_at(faults, call, work):
+            break
+        content = store.read(path) if store.fs.exists(path) else None
+        assert content in (before, data)
+        seen.add(content)
+        with store.new_client() as fs:
+            fs.create(store.path("next"), atomic=True).abort()
+        assert {*os.listdir(store.root)} <= {"file", ".file.crc"}
+    assert call >= 5
+    assert seen == ({before, data} if end == "close" else {before})
+    assert (store.read(path) if store.fs.exists(path) else None) == (
+        data if end == "close" else before
+    )
+
+
+@pytest.mark.shim
 @pytest.mark.rule("LOCAL-5", "RENAME-25")
 @pytest.mark.rule("ATOM-3", on="raw")
 @pytest.mark.parametrize("replaced", [None, dataset(3000, first=100)], ids=["free", "over another"])

@@ -21,7 +21,7 @@ SPINS = 1000
 
 # The first lines import what the user may not be able to read: the interpreter can be anywhere.
 BECOME = """
-import io, logging, os
+import fcntl, io, logging, os, hflush.atomic, hflush.claims
 fs.glob_status('/*')
 os.setgroups([])
 os.setgid(user)

@@ -39,6 +39,7 @@ CONDITIONAL_OVERWRITE = "fs.option.create.conditional.overwrite"
 CONDITIONAL_ETAG = "fs.option.create.conditional.overwrite.etag"
 CONTENT_TYPE = "fs.option.create.content.type"
 IN_CLOSE = "fs.option.create.in.close"
+ATOMIC = "fs.option.create.atomic"
 
 FAVORED_NODES = "fs.hdfs.create.favored.nodes"
 STORAGE_POLICY = "fs.hdfs.create.storage.policy"
@@ -55,6 +56,7 @@ CREATE_KEYS = frozenset(
         CHECKSUM_TYPE,
         BYTES_PER_CHECKSUM,
         SYNC_ON_CLOSE,
+        ATOMIC,
     )
 )
 HDFS_CREATE_KEYS = CREATE_KEYS | {FAVORED_NODES, STORAGE_POLICY, EC_POLICY, UPDATE_LENGTH}
@@ -143,6 +145,8 @@ class CreateOptions:
         Bytes per chunk.
     sync_on_close : bool or None
         Whether close persists like hsync.
+    atomic : bool or None
+        Whether the file appears whole and durable at close, or not at all.
     progress : callable or None
         Called from time to time by stores on a network.
     flags : CreateFlag
@@ -164,6 +168,7 @@ class CreateOptions:
     checksum_type: str | None = None
     bytes_per_checksum: int | None = None
     sync_on_close: bool | None = None
+    atomic: bool | None = None
     progress: Callable[[], None] | None = None
     favored_nodes: tuple[str, ...] | None = None
     storage_policy: str | None = None
@@ -184,6 +189,18 @@ class CreateOptions:
                 setattr(self, name, read(options, key, convert))
         if self.sync_on_close is None and CreateFlag.SYNC_BLOCK in flags:
             self.sync_on_close = True
+        if self.atomic and CreateFlag.APPEND in flags:
+            self._refuse_atomic(options, "what is appended appears as it is written")
+        if self.atomic and self.sync_on_close is False:
+            self._refuse_atomic(options, "sync_on_close=False contradicts it")
+        if self.atomic:
+            self.sync_on_close = True
+
+    def _refuse_atomic(self, options: Options, reason: str) -> None:
+        """Raise, unless it was but a hint."""
+        if options[ATOMIC][1] is not Wish.HINT:
+            raise ValueError(f"an atomic file is there whole, and on disk, or not at all: {reason}")
+        self.atomic = None
 
 
 class FileBuilder:
@@ -370,6 +387,7 @@ CREATE_KEYWORDS = {
     "checksum_type": CHECKSUM_TYPE,
     "bytes_per_checksum": BYTES_PER_CHECKSUM,
     "sync_on_close": SYNC_ON_CLOSE,
+    "atomic": ATOMIC,
     "progress": PROGRESS,
     "favored_nodes": FAVORED_NODES,
     "storage_policy": STORAGE_POLICY,
@@ -580,6 +598,7 @@ _ATTRIBUTES: dict[str, tuple[str, Callable[[OptionValue], object]]] = {
     CHECKSUM_TYPE: ("checksum_type", as_checksum_type),
     BYTES_PER_CHECKSUM: ("bytes_per_checksum", as_positive),
     SYNC_ON_CLOSE: ("sync_on_close", as_bool),
+    ATOMIC: ("atomic", as_bool),
     PROGRESS: ("progress", as_callable),
     FAVORED_NODES: ("favored_nodes", as_names),
     STORAGE_POLICY: ("storage_policy", as_name),

@@ -31,7 +31,6 @@ from __future__ import annotations
 import errno
 import io
 import logging
-import os
 import sys
 import threading
 import uuid
@@ -39,10 +38,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import capabilities, paths
+from .atomic import Publication
 from .builder import CHECKSUM_TYPE, CONDITIONAL_OVERWRITE, SYNC_ON_CLOSE, Rename, flag
 from .configuration import Configuration
 from .errors import (
     ConcurrentWriterError,
+    NotDurableError,
     PathIsDirectoryError,
     StreamClosedError,
     UnsupportedFileSystemError,
@@ -83,10 +84,6 @@ EXACT_RENAME = "supports-exact-rename"
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-
-class NotDurableError(OSError):
-    """The file is complete at its path, but its name may be lost if the machine fails now."""
 
 
 class CancellableFSDataOutputStream(WriteOnly):
@@ -261,26 +258,21 @@ class CancellableFSDataOutputStream(WriteOnly):
 io.BufferedIOBase.register(CancellableFSDataOutputStream)
 
 
-class _Publication:
-    """One temporary file on its way to a path."""
+class _Publication(Publication):
+    """One temporary file of a manager on its way to a path."""
 
     def __init__(self, manager: RenamingManager, temporary: str, path: str, overwrite: bool):
+        super().__init__(manager.filesystem, temporary, path, overwrite, durable=manager._sync)
         self._manager = manager
-        self._temporary = temporary
-        self.path = path
-        self.overwrite = overwrite
 
     def prepare(self) -> None:
         """Nothing is to be looked at: the rename does that."""
 
-    def publish(self) -> None:
-        self._manager._publish(self._temporary, self.path, self.overwrite)
+    def _rename(self) -> None:
+        self._manager._publish(self.temporary, self.path, self.overwrite)
 
     def accepts(self, failure: BaseException) -> bool:  # noqa: ARG002
         return False
-
-    def discard(self) -> None:
-        self._manager.filesystem.delete(self._temporary)
 
 
 class _InPlace:
@@ -487,8 +479,6 @@ class RenamingManager(CheckpointFileManager):
             raise FileNotFoundError(
                 errno.ENOENT, f"{temporary} was renamed, but is not at its new name", path
             )
-        if self._sync and self.is_local:
-            _sync_directory(path)
 
     @abstractmethod
     def _rename(self, temporary: str, path: str, overwrite: bool) -> None: ...
@@ -844,19 +834,6 @@ def _task() -> str:
     spark = sys.modules.get("pyspark.taskcontext")  # loaded wherever a task runs
     context = None if spark is None else spark.TaskContext.get()
     return "" if context is None else f".TID{context.taskAttemptId()}"
-
-
-def _sync_directory(path: str) -> None:
-    try:
-        descriptor = os.open(paths.parent(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as failure:
-        raise NotDurableError(
-            failure.errno, f"published, but its directory could not be synced: {failure}", path
-        ) from failure
 
 
 def _is_sidecar(name: str) -> bool:

@@ -29,6 +29,7 @@ __all__ = [
     "LeaseHeldError",
     "LeaseLostError",
     "NotAFileError",
+    "NotDurableError",
     "ParentNotDirectoryError",
     "PathIsDirectoryError",
     "PreconditionFailedError",
@@ -118,6 +119,10 @@ class PreconditionFailedError(OSError):
 
 class ConcurrentWriterError(FileExistsError):
     """Another writer stored the same batch first (``EEXIST``)."""
+
+
+class NotDurableError(OSError):
+    """The file is complete at its path, but its name may be lost if the machine fails now."""
 
 
 class InternalError(RuntimeError):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from .atomic import Claim
     from .builder import Options, OptionValue
     from .configuration import Value
     from .paths import Location, StrPath
@@ -71,6 +72,8 @@ class FileSystem(ABC):
     create_options: frozenset[str] = options_of.CREATE_KEYS
     open_options: frozenset[str] = options_of.OPEN_KEYS
     path_capabilities: frozenset[str] = frozenset()
+    # Whether the temporary file of an atomic stream that is dropped goes with it: no network waits.
+    _discards_dropped = False
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         self._scheme = scheme
@@ -85,6 +88,8 @@ class FileSystem(ABC):
         self._lock = threading.RLock()
         self._finished = _core.StatisticsSum()
         self._doomed: set[str] = set()
+        # When directories were last searched for what dead writers of atomic files left.
+        self._swept: dict[str, float] = {}
 
     # --- instances ---
 
@@ -158,8 +163,15 @@ class FileSystem(ABC):
         return [stream for stream in streams if stream is not None]
 
     def _end_open(self, stream: FSDataOutputStream) -> None:
-        """End a stream that is open when the file system is closed."""
-        stream.close()
+        """End a stream that is open when the file system is closed.
+
+        One that shows nothing before it is closed publishes nothing unasked.
+        """
+        if not stream.has_capability(capabilities.ABORTABLE):
+            stream.close()
+        elif not stream.abort().already_closed:
+            message = "the file system was closed before this stream: not published"
+            raise OSError(errno.ECANCELED, message, stream.path)
 
     def __enter__(self) -> Self:
         return self
@@ -291,9 +303,10 @@ class FileSystem(ABC):
         create_parent : bool, optional
             FileContext's name for `recursive`.
         **options
-            Must be honoured: ``checksum_type``, ``bytes_per_checksum``, ``sync_on_close``,
-            ``progress``, on s3 ``content_type``, ``storage_class`` and ``if_match`` (an etag), or
-            keys with a dot as for ``create_file(path).must``.
+            Must be honoured: ``atomic`` (the file appears whole and durable at close, or not at
+            all: until then the old one stays), ``checksum_type``, ``bytes_per_checksum``,
+            ``sync_on_close``, ``progress``, on s3 ``content_type``, ``storage_class`` and
+            ``if_match`` (an etag), or keys with a dot as for ``create_file(path).must``.
 
         Raises
         ------
@@ -311,7 +324,8 @@ class FileSystem(ABC):
 
         Notes
         -----
-        On return an empty file is at the path, visible to all (not on object stores).
+        On return an empty file is at the path, visible to all (not on object stores, and not with
+        ``atomic``).
         Source: Hadoop's FileSystem.create and FileContext.create; contract CREATE-1 to CREATE-22.
         """
         replaces = options_of.flag("overwrite", overwrite)
@@ -410,8 +424,36 @@ class FileSystem(ABC):
     def _create_at(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         if path == "/":
             raise PathIsDirectoryError(errno.EISDIR, "create: path is the root directory", path)
-        stream = self._create(path, overwrite, options)
-        return self._track(stream, path, "wb" if overwrite else "xb")
+        create = self._create_atomically if options.atomic else self._create
+        return self._track(create(path, overwrite, options), path, "wb" if overwrite else "xb")
+
+    def _create_atomically(
+        self, path: str, overwrite: bool, options: CreateOptions
+    ) -> FSDataOutputStream:
+        """Create a file that appears when it is closed, on a store that shows files before."""
+        from .atomic import create_aside
+
+        return create_aside(self, path, overwrite, options)
+
+    def _atomic_target(self, path: str) -> str:
+        """Return what an atomic file at `path` replaces."""
+        return path
+
+    def _claim(self, temporary: str) -> Claim | None:
+        """Tell others that a temporary file is being written; None if it is being removed."""
+        from .atomic import Claim
+
+        return Claim()
+
+    def _discard(self, temporary: str) -> None:
+        """Remove a temporary file, if it is there."""
+        self._delete(temporary, False)
+
+    def _sweep(self, directory: str) -> None:  # noqa: B027
+        """Remove the temporary files of dead writers from a directory."""
+
+    def _sync_entry(self, path: str) -> None:  # noqa: B027
+        """Put the name of a file on disk, where the store has not done so when it was made."""
 
     @staticmethod
     def _check_known(options: Options, known: frozenset[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from types import MappingProxyType
 
 from . import _core, capabilities, paths
@@ -185,6 +186,7 @@ class DistributedFileSystem(FileSystem):
         self._appends = self._conf.get_bool("dfs.support.append", True)
         self._combines = _combine_mode(self._conf)
         self._verifies_checksums = True
+        self._sweep_after_s = self._conf.get_time("hflush.atomic.sweep-after", 3600.0, "s")
         keys = [key for key in self._conf if key.startswith(_KEY_FAMILIES)]
         self._native = _core.HdfsClient(
             {key: self._conf[key] for key in keys}, authority, self._user
@@ -321,6 +323,23 @@ class DistributedFileSystem(FileSystem):
         native.storage_policy = options.storage_policy or ""
         native.ec_policy = options.ec_policy or ""
         return native
+
+    def _sweep(self, directory: str) -> None:
+        """Remove temporary files that are closed, for the NameNode closes those of the dead.
+
+        A living writer's is open, or was closed a moment ago.
+        """
+        from .atomic import is_temporary
+
+        latest = time.time() - self._sweep_after_s
+        for status in self._following(directory, self._page(directory, ".", False), False):
+            if not status.name.startswith("."):
+                return  # names are sorted: there are no hidden ones behind
+            if not is_temporary(status.name) or not status.is_file:
+                continue
+            path = self._store_path(status)
+            if status.modification_time < latest * 1000 and self._native.is_file_closed(path):
+                self._native.delete(path, False)
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
         stream = self._native.append(
@@ -832,9 +851,16 @@ def _combine_mode(conf: Configuration) -> bool:
 
 def _stream_type(options: CreateOptions) -> type[FSDataOutputStream]:
     unbuffered = options.buffer_size == 0
+    chosen: type[FSDataOutputStream]
     if options.progress is not None:
-        return UnbufferedReportingOutputStream if unbuffered else ReportingOutputStream
-    return UnbufferedOutputStream if unbuffered else FSDataOutputStream
+        chosen = UnbufferedReportingOutputStream if unbuffered else ReportingOutputStream
+    else:
+        chosen = UnbufferedOutputStream if unbuffered else FSDataOutputStream
+    if not options.atomic:
+        return chosen
+    from .atomic import atomic_type
+
+    return atomic_type(chosen)
 
 
 def _location(native: tuple[Any, ...]) -> BlockLocation:

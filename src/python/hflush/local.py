@@ -1,18 +1,19 @@
 """Local files: raw, and with Hadoop's checksum sidecars."""
 
 # pathlib would be a third of the time that `import hflush` takes.
-# ruff: noqa: PTH109, PTH110, PTH111, PTH121
+# ruff: noqa: PTH108, PTH109, PTH110, PTH111, PTH114, PTH121
 
 from __future__ import annotations
 
 import errno
 import os
 from abc import abstractmethod
+from contextlib import suppress
 from types import MappingProxyType
 
 from . import _core, capabilities, paths
 from . import builder as options_of
-from .errors import InvalidPathHandleError, invalid_path, unsupported
+from .errors import InvalidPathHandleError, NotDurableError, invalid_path, unsupported
 from .filesystem import FileSystem
 from .permissions import parse_umask, process_umask
 from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from .atomic import Claim
     from .builder import CreateOptions
     from .configuration import Configuration
     from .paths import Location, StrPath
@@ -54,6 +56,7 @@ class _LocalFiles(FileSystem):
     """
 
     _namespace: _core.RawNamespace | _core.ChecksumNamespace
+    _discards_dropped = True
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         if authority:
@@ -111,9 +114,38 @@ class _LocalFiles(FileSystem):
 
     def _stream_type(self, options: CreateOptions) -> type[FSDataOutputStream]:
         unbuffered = options.buffer_size == 0
+        chosen: type[FSDataOutputStream]
         if self._downgrade:
-            return UnbufferedDowngradedOutputStream if unbuffered else DowngradedOutputStream
-        return UnbufferedOutputStream if unbuffered else FSDataOutputStream
+            chosen = UnbufferedDowngradedOutputStream if unbuffered else DowngradedOutputStream
+        else:
+            chosen = UnbufferedOutputStream if unbuffered else FSDataOutputStream
+        if not options.atomic:
+            return chosen
+        from .atomic import atomic_type
+
+        return atomic_type(chosen)
+
+    def _claim(self, temporary: str) -> Claim | None:
+        from . import claims
+
+        return claims.claim(temporary)
+
+    def _sweep(self, directory: str) -> None:
+        from . import claims
+
+        claims.sweep(directory)
+
+    def _sync_entry(self, path: str) -> None:
+        try:
+            descriptor = os.open(paths.parent(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as failure:
+            raise NotDurableError(
+                failure.errno, f"published, but its directory could not be synced: {failure}", path
+            ) from failure
 
     def _syncs_on_close(self, options: CreateOptions) -> bool:
         return self._sync_on_close if options.sync_on_close is None else options.sync_on_close
@@ -294,6 +326,10 @@ class LocalFileSystem(_LocalFiles):
             sync_on_close=self._syncs_on_close(options),
         )
 
+    def _atomic_target(self, path: str) -> str:
+        """Return what a link leads to: it is that which create writes, and the link stays."""
+        return os.path.realpath(path) if os.path.islink(path) else path
+
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
         return self._namespace.append(
             self._stream_type(options), path, sync_on_close=self._syncs_on_close(options)
@@ -452,6 +488,22 @@ class ChecksumFileSystem(_LocalFiles):
             sync_on_close=self._syncs_on_close(options),
             write_checksum=self._writes_checksums and options.checksum_type != "NULL",
         )
+
+    def _claim(self, temporary: str) -> Claim | None:
+        from . import claims
+
+        sidecar = self._sidecar(temporary)
+        return claims.claim(temporary, *([sidecar] if os.path.exists(sidecar) else []))
+
+    def _discard(self, temporary: str) -> None:
+        """Remove both files: the sidecar may be all that is left."""
+        super()._discard(temporary)
+        with suppress(FileNotFoundError):
+            os.unlink(self._sidecar(temporary))
+
+    @staticmethod
+    def _sidecar(path: str) -> str:
+        return paths.child(paths.parent(path), f".{paths.basename(path)}.crc")
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, path)

@@ -188,11 +188,6 @@ class S3FileSystem(FileSystem):
         finally:
             self._bucket.close()
 
-    def _end_open(self, stream: FSDataOutputStream) -> None:
-        if not stream.abort().already_closed:
-            message = "the file system was closed before this stream: not published"
-            raise OSError(errno.ECANCELED, message, stream.path)
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -500,6 +495,12 @@ class S3FileSystem(FileSystem):
                 message = f"{operation}: no parent directory {directory}"
                 raise FileNotFoundError(errno.ENOENT, message, path)
             directory = paths.parent(directory)
+
+    def _create_atomically(
+        self, path: str, overwrite: bool, options: CreateOptions
+    ) -> FSDataOutputStream:
+        """Create as ever: an object appears whole, at close."""
+        return self._create(path, overwrite, options)
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, path)

@@ -24,6 +24,12 @@ bool is_directory(const std::string& path) noexcept {
   return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
+// Anything else that exists: what a rename puts in the place of another such.
+bool is_file(const std::string& path) noexcept {
+  struct stat facts;
+  return ::lstat(path.c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode);
+}
+
 // Refuses `path` if one of its elements is the name of a sidecar.
 Status expect_no_sidecar(const std::string& path) {
   for (std::string_view left = path; !is_root(left); left = parent_of(left)) {
@@ -130,6 +136,11 @@ Status ChecksumNamespace::rename_exact(const std::string& source, const std::str
                                        Existing existing) const {
   HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(destination));
   HFLUSH_RETURN_IF_ERROR(expect_room(source, destination));
+  // The old sums first: nobody must take them for those of the new file.
+  if (existing == Existing::kReplace && source != destination && is_file(source) &&
+      is_file(destination)) {
+    HFLUSH_RETURN_IF_ERROR(remove_sidecar(sidecar_path(destination)));
+  }
   HFLUSH_RETURN_IF_ERROR(files_.rename_exact(source, destination, existing));
   return move_sidecar(source, destination);
 }

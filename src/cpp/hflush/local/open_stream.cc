@@ -109,10 +109,8 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
   return std::make_unique<stream::OutputStream>(path, std::move(sink), process.buffers(), clock);
 }
 
-}  // namespace
-
-StreamResult create_raw(const std::string& path, const CreateOptions& options) {
-  HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
+StreamResult make_raw_stream(const std::string& path, OpenedFile file,
+                             const CreateOptions& options) {
   HFLUSH_RETURN_IF_ERROR(cut(file.descriptor.get(), 0, path));
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
@@ -121,10 +119,21 @@ StreamResult create_raw(const std::string& path, const CreateOptions& options) {
   return make_stream(path, make_raw_destination(std::move(written), path), std::move(sink_options));
 }
 
+}  // namespace
+
+StreamResult create_raw(const std::string& path, const CreateOptions& options) {
+  HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
+  return make_raw_stream(path, std::move(file), options);
+}
+
 StreamResult create_without_checksum(const std::string& path, const CreateOptions& options) {
-  HFLUSH_ASSIGN_OR_RETURN(auto stream, create_raw(path, options));
-  HFLUSH_RETURN_IF_ERROR(remove_sidecar(sidecar_path(path)));
-  return stream;
+  HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
+  // Before the old file is cut: if its sums have to stay, so does it.
+  if (Status removed = remove_sidecar(sidecar_path(path)); !removed.ok()) {
+    if (file.is_new) ::unlink(path.c_str());
+    return removed;
+  }
+  return make_raw_stream(path, std::move(file), options);
 }
 
 StreamResult create_checksummed(const std::string& path, const CreateOptions& options,

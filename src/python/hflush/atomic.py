@@ -1,0 +1,388 @@
+"""Files that appear whole: written aside, under a hidden name in the same directory, then renamed.
+
+``create(…, atomic=True)`` and ``open(…, atomic=True)`` make such streams where a store shows a file
+from its beginning (local files, HDFS); on S3 every file appears whole. Files of
+:mod:`hflush.checkpoint` take the same way.
+
+The hidden name is ``.NAME.<32 hex digits>.atomic.tmp``. What a killed writer leaves behind is
+removed by the next atomic create in that directory: see :func:`is_temporary` and the file systems'
+``_sweep``.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import logging
+import os
+import re
+import threading
+import time
+
+from . import capabilities, paths
+from .errors import PathIsDirectoryError, attach, unsupported
+from .streams import AbortResult, FSDataOutputStream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from typing_extensions import Buffer
+
+    from .builder import CreateOptions
+    from .filesystem import FileSystem
+
+    E = TypeVar("E", bound=OSError)
+
+__all__ = ["AtomicOutputStream", "Claim", "Publication"]
+
+_log = logging.getLogger(__name__)
+
+_TEMPORARY = re.compile(r"\..*\.[0-9a-f]{32}\.atomic\.tmp", re.DOTALL)
+_MAX_NAME_BYTES = 180  # of NAME: with what is added, a sidecar's too, it stays within 255
+_SWEEP_EVERY_S = 600.0
+_ATTEMPTS = 10
+
+_NOT_BEFORE_CLOSE = frozenset((capabilities.HFLUSH, capabilities.HSYNC))
+_OF_PUBLICATION = frozenset((capabilities.ABORTABLE, capabilities.CREATE_IN_CLOSE))
+
+
+def temporary_name(path: str) -> str:
+    """Return a new hidden name beside `path`."""
+    name = paths.basename(path)
+    while len(os.fsencode(name)) > _MAX_NAME_BYTES:
+        name = name[:-1]
+    return paths.child(paths.parent(path), f".{name}.{os.urandom(16).hex()}.atomic.tmp")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name was written aside by an atomic create."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+class Claim:
+    """The word of a writer that it lives, for as long as it has not released its claim.
+
+    This one, where a store itself knows who writes a file, needs nothing.
+    """
+
+    def release(self) -> None:
+        """Say no more."""
+
+
+class Publication:
+    """One file on its way: written under a temporary name, then renamed to its path.
+
+    Parameters
+    ----------
+    filesystem : FileSystem
+        Where both names are.
+    temporary, path : str
+        The names, in one directory.
+    overwrite : bool
+        Whether a file at the path is replaced; otherwise the rename is refused.
+    durable : bool
+        The new name is on disk when :meth:`publish` returns. That the bytes are, before, is up to
+        the stream (``sync_on_close``).
+    """
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        temporary: str,
+        path: str,
+        overwrite: bool,
+        *,
+        durable: bool = True,
+    ) -> None:
+        self.filesystem = filesystem
+        self.temporary = temporary
+        self.path = path
+        self.overwrite = overwrite
+        self._durable = durable
+
+    def publish(self) -> None:
+        """Rename.
+
+        Raises
+        ------
+        FileExistsError
+            There is a file and it is not to be replaced.
+        NotDurableError
+            It is renamed, but the name may not survive a failure of the machine.
+        """
+        self._rename()
+        if self._durable:
+            self.filesystem._sync_entry(self.path)
+
+    def _rename(self) -> None:
+        self.filesystem._rename_exact(self.temporary, self.path, self.overwrite)
+
+    def discard(self) -> None:
+        """Remove the temporary file, if it is still there."""
+        self.filesystem._discard(self.temporary)
+
+
+class _State(enum.Enum):
+    WRITING = enum.auto()
+    CLOSING = enum.auto()
+    ENDED = enum.auto()
+
+
+class _Aside:
+    """What an atomic stream knows of its file, beside the bytes."""
+
+    __slots__ = ("aborts", "claim", "path", "process", "publication", "state", "turn")
+
+    def __init__(self, publication: Publication, path: str, claim: Claim) -> None:
+        self.publication = publication
+        self.path = path  # as the caller names it: maybe a link to what is replaced
+        self.claim = claim
+        self.process = os.getpid()
+        self.turn = threading.RLock()  # of closing: who comes second waits for the outcome
+        self.state = _State.WRITING
+        self.aborts = 0
+
+    def named(self, failure: E) -> E:
+        """Let a failure of the temporary file name the path."""
+        if failure.filename == self.publication.temporary:
+            failure.filename = self.path
+        return failure
+
+    def discard(self) -> OSError | None:
+        """Remove the temporary file; return why not."""
+        try:
+            self.publication.discard()
+        except OSError as failure:
+            _log.warning("a temporary file stays behind: %s", failure)
+            return failure
+        finally:
+            self.end()
+        return None
+
+    def end(self) -> None:
+        self.state = _State.ENDED
+        self.claim.release()
+
+
+class AtomicOutputStream(FSDataOutputStream):
+    """Writes aside and publishes on close: until then what was at the path stays.
+
+    Its ``hflush`` and ``hsync`` are refused, for nothing can be shown to readers at the path before
+    it is closed. :meth:`abort` drops what was written, and so do an exception that leaves the
+    ``with`` block, and the collector.
+    """
+
+    __slots__ = ()
+    _aside: _Aside
+
+    # --- ending ---
+
+    def close(self) -> None:
+        """Publish: sync the bytes, rename, sync the new name. The one attempt.
+
+        Raises
+        ------
+        FileExistsError
+            The file was not to be replaced, and somebody made one meanwhile. It is intact.
+        NotDurableError
+            The file is published, but its name may be lost if the machine fails now.
+        OSError
+            Anything else that failed. What was at the path stays, the temporary file is removed.
+        """
+        aside = self._aside
+        if aside.process != os.getpid():  # a forked child: it is the parent's to close
+            super().close()
+            return
+        with aside.turn:
+            if aside.state is _State.CLOSING:
+                raise RuntimeError(f"close: reentrant call, from within a close: '{aside.path}'")
+            if aside.state is _State.ENDED:
+                super().close()
+                return
+            aside.state = _State.CLOSING
+            try:
+                super().close()
+                if self.state_ == "closed":  # and not aborted by another thread
+                    aside.publication.publish()
+            except BaseException as failure:
+                left = aside.discard()
+                if left is not None:
+                    attach(failure, left)
+                if isinstance(failure, OSError):
+                    aside.named(failure)
+                raise
+            finally:
+                aside.end()
+
+    def abort(self) -> AbortResult:
+        """Drop what was written: what is at the path stays as it is.
+
+        Returns
+        -------
+        AbortResult
+            Whether there was nothing left to abort, and why the temporary file could not be
+            removed.
+        """
+        if not super().abandon_():
+            already_closed, cleanup_exception = self.abort_()
+            return AbortResult(already_closed, cleanup_exception)
+        self._aside.aborts += 1
+        cleanup_exception = self._aside.discard()
+        self._filesystem._release(self)
+        return AbortResult(False, cleanup_exception)
+
+    def abandon_(self) -> bool:
+        """Drop the stream: false if it has ended already. Waits for no network."""
+        if not super().abandon_():
+            return False
+        aside: _Aside | None = getattr(self, "_aside", None)
+        if aside is None:  # it failed while it was made
+            return True
+        if self._filesystem._discards_dropped:
+            aside.discard()
+        else:  # left to those who sweep
+            aside.end()
+        return True
+
+    # --- the stream below writes a file of another name ---
+
+    def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
+        """Append ``b[off:off + len]``."""
+        try:
+            return super().write(b, off, len)
+        except OSError as failure:
+            self._aside.named(failure)
+            raise
+
+    def write_byte(self, value: int, /) -> None:
+        """Append one byte."""
+        try:
+            super().write_byte(value)
+        except OSError as failure:
+            self._aside.named(failure)
+            raise
+
+    def flush(self) -> None:
+        """Hand bytes to the next layer: no promise of anything."""
+        try:
+            super().flush()
+        except OSError as failure:
+            self._aside.named(failure)
+            raise
+
+    def set_drop_behind(self, value: bool | None, /) -> None:
+        """Pass the advice on."""
+        try:
+            super().set_drop_behind(value)
+        except OSError as failure:
+            self._aside.named(failure)
+            raise
+
+    def hflush(self) -> None:
+        """Refuse: nothing can be visible at the path before close."""
+        raise self._refusal("hflush")
+
+    def hsync(self) -> None:
+        """Refuse: nothing can be visible at the path before close."""
+        raise self._refusal("hsync")
+
+    def _refusal(self, operation: str) -> OSError:
+        return unsupported(operation, "a file that appears when it is closed", self.path)
+
+    def has_capability(self, name: str, /) -> bool:
+        """Return whether this stream really can: neither hflush nor hsync, but abort."""
+        wanted = capabilities.canonical(name)
+        if wanted in _NOT_BEFORE_CLOSE:
+            return False
+        return wanted in _OF_PUBLICATION or super().has_capability(name)
+
+    @property
+    def path(self) -> str:
+        """Where the file will appear: absolute, in the store."""
+        return self._aside.path
+
+    def _own_statistics(self) -> dict[str, int]:
+        own = dict(super()._own_statistics())
+        own["op_abort"] = own.get("op_abort", 0) + self._aside.aborts
+        return own
+
+
+_types: dict[type[FSDataOutputStream], type[AtomicOutputStream]] = {}
+
+
+def atomic_type(base: type[FSDataOutputStream]) -> type[AtomicOutputStream]:
+    """Return the type of atomic streams that otherwise behave as `base`."""
+    if base not in _types:
+        bases = (AtomicOutputStream,) if base is FSDataOutputStream else (base, AtomicOutputStream)
+        name = "AtomicOutputStream" if len(bases) == 1 else f"Atomic{base.__name__}"
+        _types[base] = type(name, bases, {"__slots__": ("_aside",), "__doc__": base.__doc__})
+    return _types[base]
+
+
+def create_aside(
+    fs: FileSystem, path: str, overwrite: bool, options: CreateOptions
+) -> FSDataOutputStream:
+    """Open a file that appears at `path` when it is closed."""
+    target = fs._atomic_target(path)
+    _check_target(fs, path, target, overwrite)
+    _sweep(fs, paths.parent(target))
+    for _ in range(_ATTEMPTS):
+        publication = Publication(fs, temporary_name(target), target, overwrite)
+        stream = _create(fs, publication, path, options)
+        try:
+            claim = fs._claim(publication.temporary)
+        except BaseException:
+            stream.abandon_()
+            publication.discard()
+            raise
+        if claim is not None:
+            stream._aside = _Aside(publication, path, claim)
+            return stream
+        stream.abandon_()  # somebody who sweeps was faster than the claim
+        publication.discard()
+    raise OSError(errno.EAGAIN, "create: others remove the temporary file again and again", path)
+
+
+def _check_target(fs: FileSystem, path: str, target: str, overwrite: bool) -> None:
+    try:
+        status = fs._status(target)
+    except FileNotFoundError:
+        return
+    if status.is_directory:
+        raise PathIsDirectoryError(errno.EISDIR, "create: path is a directory", path)
+    if not overwrite:
+        raise FileExistsError(errno.EEXIST, "create: file exists", path)
+    if not status.is_file:
+        raise unsupported("an atomic file in the place of what is no file", fs.store_name, path)
+
+
+def _create(
+    fs: FileSystem, publication: Publication, path: str, options: CreateOptions
+) -> AtomicOutputStream:
+    try:
+        stream = fs._create(publication.temporary, False, options)
+    except OSError as failure:
+        if failure.filename == publication.temporary:
+            failure.filename = path
+        raise
+    if isinstance(stream, AtomicOutputStream):
+        return stream
+    stream.abandon_()
+    publication.discard()
+    raise unsupported("atomic", fs.store_name, path)
+
+
+def _sweep(fs: FileSystem, directory: str) -> None:
+    """Remove what dead writers left in a directory, now and then. Never fails."""
+    now = time.monotonic()
+    last = fs._swept.get(directory)
+    if last is not None and now - last < _SWEEP_EVERY_S:
+        return
+    if len(fs._swept) >= 1000:
+        fs._swept.clear()
+    fs._swept[directory] = now
+    try:
+        fs._sweep(directory)
+    except OSError as failure:
+        _log.debug("temporary files in %s were not looked for: %s", directory, failure)

@@ -1,0 +1,110 @@
+"""Which temporary local files are still being written: their writers hold locks of them.
+
+The lock is that of flock(2): it belongs to the open file, ends with its process however that ends,
+and holds across containers and on NFS (but where a mount keeps locks to itself, ``local_lock``).
+"""
+
+# ruff: noqa: PTH108
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+
+from .atomic import Claim, is_temporary
+
+__all__ = ["LocalClaim", "claim", "sweep"]
+
+_log = logging.getLogger(__name__)
+
+
+class LocalClaim(Claim):
+    """Locks of open files."""
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+
+    def add(self, path: str) -> bool:
+        """Lock a file; False if it is being removed. Where there are no locks nobody sweeps."""
+        try:
+            descriptor = _open(path)
+        except PermissionError:
+            return True  # nobody else may open it either
+        except FileNotFoundError:
+            return False
+        self._descriptors.append(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as failure:
+            if failure.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+                raise
+            return True
+        return os.fstat(descriptor).st_nlink > 0
+
+    def release(self) -> None:
+        """Unlock."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def claim(*files: str) -> LocalClaim | None:
+    """Lock files that were made just now; None if one of them is gone, or being removed."""
+    made = LocalClaim()
+    try:
+        if all([made.add(path) for path in files]):
+            return made
+    except BaseException:
+        made.release()
+        raise
+    made.release()
+    return None
+
+
+def sweep(directory: str) -> None:
+    """Remove the temporary files in a directory, and their sidecars, that nobody holds."""
+    with os.scandir(directory) as entries:
+        found = [
+            entry.path
+            for entry in entries
+            if (is_temporary(entry.name) or _is_sidecar_of_temporary(entry.name))
+            and entry.is_file(follow_symlinks=False)
+        ]
+    for path in found:
+        if _remove_if_free(path):
+            _log.info("removed %s, which a writer that has died left behind", path)
+
+
+def _is_sidecar_of_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".crc") and is_temporary(name[1:-4])
+
+
+def _remove_if_free(path: str) -> bool:
+    try:
+        descriptor = _open(path)
+    except OSError:  # gone, or another user's
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)  # the name is that of this file alone, whatever has become of it
+    except OSError as refusal:
+        _log.debug("%s stays: %s", path, refusal)
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _open(path: str) -> int:
+    """Open for nothing but a lock. Over NFS only who may write gets one."""
+    common = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(path, os.O_RDWR | common)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | common)

@@ -15,16 +15,21 @@ from support import rude_servers
 from support.certificates import make_authority, make_certificate
 from support.s3_front import (
     Exchange,
+    answer,
     answer_at_once,
+    error_document,
     make_answer,
     never_read,
 )
 from support.s3_writers import (
+    ABORT,
     COMPLETE,
     CREATE,
     DATA,
+    GET,
     HEAD,
     IMPATIENT,
+    KEY,
     PATH,
     PUT,
     SMALL,
@@ -305,32 +310,124 @@ def test_a_region_that_is_never_right(s3: ScriptedS3, s3_fs: hflush.FileSystem) 
 @pytest.mark.rule("FAIL-1")
 @pytest.mark.parametrize("operation", [PUT, CREATE, UPLOAD, COMPLETE])
 def test_a_redirect_is_followed_once_and_signed_anew(s3: ScriptedS3, operation: str) -> None:
-    """307: the request goes where Location says."""
+    """307 in S3's words: the request goes where Location says, for that call only."""
     with ScriptedS3() as other:
         other.objects, other.uploads = s3.objects, s3.uploads
 
         def redirect(exchange: Exchange) -> None:
             exchange.read_request()
-            exchange.send(make_answer(307, location=other.endpoint + exchange.request.target))
+            exchange.send(
+                make_answer(
+                    307,
+                    error_document("TemporaryRedirect"),
+                    location=other.endpoint + exchange.request.target,
+                )
+            )
 
         s3.fail(operation, redirect)
         with file_system(s3) as fs:
             data = SMALL if operation == PUT else DATA
             write(fs, data)
         published(s3, data)
-        assert other.count(operation) >= 1
+        assert other.count(operation) == 1
+
+
+# What a user does, with an object at PATH that is not to be touched.
+USES: dict[str, Any] = {
+    "exists": lambda fs: fs.exists(PATH),
+    "get_file_status": lambda fs: fs.get_file_status(PATH),
+    "list": lambda fs: list(fs.list_status("/dir")),
+    "read": lambda fs: fs.open(PATH).read(),
+    "delete": lambda fs: fs.delete(PATH),
+    "delete many": lambda fs: fs.delete("/dir", recursive=True),
+    "mkdirs": lambda fs: fs.mkdirs("/new/directory"),
+    "rename": lambda fs: fs.rename(PATH, "/renamed"),
+    "put": lambda fs: write(fs, SMALL),
+    "upload": lambda fs: write(fs, DATA),
+    "uploads": lambda fs: fs.list_multipart_uploads("/"),
+}
+LOGIN = "<!DOCTYPE html><html><body>Please log in</body></html>"
+EVERYTHING = (
+    *(PUT, HEAD, GET, UPLOAD, CREATE, COMPLETE, ABORT, "DeleteObject", "DeleteObjects"),
+    *("ListObjectsV2", "CopyObject", "ListParts", "ListMultipartUploads"),
+)
+
+
+@pytest.mark.rule("FAIL-1", "FAIL-2")
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("elsewhere", ["another domain", "another port"])
+@pytest.mark.parametrize("use", USES)
+def test_a_captive_portal(s3: ScriptedS3, use: str, elsewhere: str, status: int) -> None:
+    """A redirect to a login page: nothing is sent there, and nothing is told to have worked."""
+    visits: list[bytes] = []
+
+    def page(connection: socket.socket) -> None:
+        visits.append(connection.recv(65536))
+        head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(LOGIN)}\r\nconnection: close\r\n\r\n"
+        connection.sendall((head + LOGIN).encode())
+
+    s3.put(KEY, SMALL)
+    with rude_servers.serving(page) as portal:
+        host = "localhost" if elsewhere == "another domain" else "127.0.0.1"
+        location = f"http://{host}:{portal.port}/login?from=there"
+        for operation in EVERYTHING:
+            s3.fail(operation, answer(status, body=LOGIN, location=location), times=None)
+        with file_system(s3) as fs:
+            with pytest.raises(OSError, match="not followed") as caught:
+                USES[use](fs)
+            assert not isinstance(caught.value, FileNotFoundError)
+            assert "from=there" not in str(caught.value)
+            s3.heal()
+            assert fs.exists(PATH)  # and nothing of it is remembered
+    assert visits == []
+    assert s3.objects[KEY].data == SMALL
+    assert sorted(s3.objects) == [KEY]
+
+
+@pytest.mark.rule("FAIL-1", "FAIL-2")
+@pytest.mark.parametrize("use", [use for use in USES if use != "read"])
+def test_a_login_page_in_the_place_of_a_store(s3: ScriptedS3, use: str) -> None:
+    """200 and a page, whatever is asked: nothing was deleted, nothing exists, nothing is made."""
+    s3.put(KEY, SMALL)
+
+    def page(exchange: Exchange) -> None:
+        exchange.read_request()
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(LOGIN)}\r\n\r\n"
+        body = "" if exchange.request.method == "HEAD" else LOGIN
+        exchange.send_bytes((head + body).encode())
+
+    for operation in EVERYTHING:
+        s3.fail(operation, page, times=None)
+    with (
+        file_system(s3, {"fs.s3a.retry.limit": "1"}) as fs,
+        pytest.raises(OSError, match=r"\[Errno \d+\] ") as caught,
+    ):
+        USES[use](fs)
+    assert not isinstance(caught.value, FileNotFoundError)
+    assert sorted(s3.objects) == [KEY]
+    assert s3.objects[KEY].data == SMALL
+
+
+@pytest.mark.rule("FAIL-1", "FAIL-2")
+@pytest.mark.parametrize("code", ["TemporaryRedirect", "PermanentRedirect"])
+def test_a_redirect_to_another_domain_is_refused(s3: ScriptedS3, code: str) -> None:
+    """Even in S3's words: no signature, no key of SSE-C and no byte goes there."""
+    with ScriptedS3() as other:
+        location = f"http://localhost:{other.port}/bucket/x"
+        s3.fail(PUT, answer(307, code, location=location), times=None)
+        with file_system(s3) as fs, pytest.raises(OSError, match="another domain"):
+            write(fs, SMALL)
+        assert other.log == []
+        assert other.connections == 0
+    assert s3.count(PUT) == 1
+    assert s3.objects == {}
 
 
 @pytest.mark.rule("FAIL-1")
 def test_a_redirect_to_another_scheme_is_refused(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
     """Nothing is sent in the clear that was to be sent over TLS, and nothing to a local file."""
-
-    def redirect(exchange: Exchange) -> None:
-        exchange.read_request()
-        exchange.send(make_answer(307, location="file:///etc/passwd"))
-
-    s3.fail(PUT, redirect, times=None)
-    with pytest.raises(OSError, match=r"307|redirect"):
+    s3.fail(PUT, answer(307, "TemporaryRedirect", location="file:///etc/passwd"), times=None)
+    with pytest.raises(OSError, match="another scheme"):
         write(s3_fs, SMALL)
     assert s3.objects == {}
 

@@ -233,6 +233,8 @@ S3Response make_call(S3Client& self, const py::str& operation, const py::str& me
   for (const auto& [name, text] : query) call.query.emplace_back(to_utf8(name), to_utf8(text));
   call.headers = headers_of(headers);
   call.repeat = repeat ? s3::Repeat::kFreely : s3::Repeat::kNotTwice;
+  if (call.method == "DELETE") call.expect = s3::Expect::kNoBody;
+  if (call.method == "HEAD") call.expect = s3::Expect::kHead;
   if (expect_etag) call.expect = s3::Expect::kETag;
   if (!expect_root.empty()) call.expect = s3::Expect::kRoot;
   call.root = std::move(expect_root);

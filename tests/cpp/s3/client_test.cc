@@ -446,16 +446,20 @@ TEST_CASE("a bucket's region is learnt") {
 TEST_CASE("a redirect is followed with a new signature") {
   ScriptedS3 target([](const Request&) { return Answer{.headers = {{"ETag", "\"there\""}}}; });
   const std::string there = "127.0.0.1:" + std::to_string(target.port());
-  SUBCASE("and remembered") {
-    ScriptedS3 server([&](const Request&) {
-      return Answer::error(307, "TemporaryRedirect", {{"Location", "http://" + there + "/b/k?x"}});
-    });
+  const auto redirecting = [&](int status, std::string code, std::string location) {
+    return [=](const Request&) {
+      return code.empty() ? Answer{.status = status, .headers = {{"Location", location}}}
+                          : Answer::error(status, code, {{"Location", location}});
+    };
+  };
+  SUBCASE("for that call only, where it is temporary") {
+    ScriptedS3 server(redirecting(307, "TemporaryRedirect", "http://" + there + "/b/k?x"));
     const auto client = make_client(quick_settings(server.port()));
     const CallResult result = wait_for(client, put("k", "x"));
     REQUIRE_MESSAGE(!result.failure, result.status.to_string());
     CHECK(result.head.header("etag") == "\"there\"");
     CHECK_FALSE(wait_for(client, put("k2", "y")).failure);
-    CHECK(server.request_count() == 1);
+    CHECK(server.request_count() == 2);
     const std::vector<Request> requests = target.requests();
     REQUIRE(requests.size() == 2);
     CHECK(requests[0].target == "/b/k");
@@ -463,15 +467,67 @@ TEST_CASE("a redirect is followed with a new signature") {
     CHECK(requests[0].header("host") == there);
     CHECK(requests[0].header("authorization") != server.requests()[0].header("authorization"));
   }
-  SUBCASE("but not to another scheme") {
-    ScriptedS3 server([&](const Request&) {
-      return Answer::error(307, "TemporaryRedirect", {{"Location", "https://" + there + "/b/k"}});
-    });
+  SUBCASE("and remembered, where it is permanent") {
+    ScriptedS3 server(redirecting(301, "PermanentRedirect", "http://" + there + "/b/k"));
     const auto client = make_client(quick_settings(server.port()));
-    const CallResult result = wait_for(client, put("k", "x"));
-    REQUIRE(result.failure);
-    CHECK(result.failure->kind == FailureKind::kAddress);
-    CHECK(target.request_count() == 0);
+    CHECK_FALSE(wait_for(client, put("k", "x")).failure);
+    CHECK_FALSE(wait_for(client, put("k2", "y")).failure);
+    CHECK(server.request_count() == 1);
+    CHECK(target.request_count() == 2);
+  }
+  SUBCASE("but not to another scheme or domain, nor without S3's word") {
+    for (const auto& [code, location] : std::vector<std::pair<std::string, std::string>>{
+             {"TemporaryRedirect", "https://" + there + "/b/k"},
+             {"TemporaryRedirect", "http://localhost:" + std::to_string(target.port()) + "/b/k"},
+             {"PermanentRedirect", "http://127.0.0.1.nip.io/b/k"},
+             {"", "http://" + there + "/b/k"}}) {
+      CAPTURE(code);
+      CAPTURE(location);
+      ScriptedS3 server(redirecting(code == "PermanentRedirect" ? 301 : 307, code, location));
+      const auto client = make_client(quick_settings(server.port()));
+      const CallResult result = wait_for(client, put("k", "x"));
+      REQUIRE(result.failure);
+      CHECK(result.failure->kind == FailureKind::kFinal);
+      CHECK_MESSAGE(result.status.message().find("not followed") != std::string::npos,
+                    result.status.message());
+      CHECK(server.request_count() == 1);
+      CHECK(target.request_count() == 0);
+    }
+  }
+}
+
+TEST_CASE("where a redirect may lead to") {
+  const auto led = [](const char* scheme, const char* host, const char* location) {
+    Settings settings;
+    settings.scheme = scheme;
+    settings.host = host;
+    return settings.redirect_authority("b", location);
+  };
+  CHECK(led("http", "minio.example", "http://minio.example:9001/b/k") == "minio.example:9001");
+  CHECK(led("http", "minio.example", "http://B.MinIO.example/k") == "B.MinIO.example");
+  CHECK(led("http", "minio.example", "http://evil-minio.example/").empty());
+  CHECK(led("http", "minio.example", "http://example/").empty());
+  CHECK(led("http", "minio.example", "http://minio.example@evil.example/").empty());
+  CHECK(led("http", "minio.example", "https://minio.example/").empty());
+  CHECK(led("https", "minio.example", "http://minio.example/").empty());
+  CHECK(led("http", "10.0.0.1", "http://10.0.0.1:81/") == "10.0.0.1:81");
+  CHECK(led("http", "10.0.0.1", "http://x.10.0.0.1/").empty());
+  CHECK(led("http", "::1", "http://[::1]:81/") == "[::1]:81");
+  CHECK(led("http", "minio.example", "/login").empty());
+  CHECK(led("http", "minio.example", "").empty());
+  const char* const aws = "s3.us-east-1.amazonaws.com";
+  for (const char* good : {"b.s3.eu-west-1.amazonaws.com", "s3.eu-west-1.amazonaws.com",
+                           "b.s3-eu-west-1.amazonaws.com", "b.s3.amazonaws.com",
+                           "s3.dualstack.eu-west-1.amazonaws.com",
+                           "b.s3-fips.dualstack.us-gov-west-1.amazonaws.com"}) {
+    CHECK_MESSAGE(led("https", aws, (std::string("https://") + good + "/k").c_str()) == good, good);
+  }
+  for (const char* bad :
+       {"b.s3.cn-north-1.amazonaws.com.cn", "x-1.us-east-1.elb.amazonaws.com",
+        "s3.x-1.us-east-1.elb.amazonaws.com", "ec2-1-2-3-4.compute-1.amazonaws.com",
+        "evil.s3-website-us-east-1.amazonaws.com", "amazonaws.com", "s3.amazonaws.com.evil.example",
+        "id.execute-api.us-east-1.amazonaws.com"}) {
+    CHECK_MESSAGE(led("https", aws, (std::string("https://") + bad + "/k").c_str()).empty(), bad);
   }
 }
 

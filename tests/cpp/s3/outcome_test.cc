@@ -183,7 +183,9 @@ TEST_CASE("the status decides where there is no code, or an unknown one") {
   for (const std::string& body : documents) {
     CAPTURE(body);
     for (const int status : {301, 302, 307, 308}) {
-      CHECK(kind_of(status, body) == FailureKind::kAddress);
+      CHECK(kind_of(status, body) == FailureKind::kFinal);
+      CHECK(kind_of(status, body, {{"location", "http://login.example/"}}) == FailureKind::kFinal);
+      CHECK(kind_of(status, body, {{"x-amz-bucket-region", "eu-west-1"}}) == FailureKind::kAddress);
     }
     for (const int status : {500, 502, 504, 508, 520, 599, 408}) {
       CAPTURE(status);
@@ -206,9 +208,11 @@ TEST_CASE("another address") {
   CHECK(moved.kind == FailureKind::kAddress);
   CHECK(moved.region == "eu-west-1");
   CHECK(moved.location.empty());
-  const Failure temporary =
-      failure_of(answer(307, "", {{"location", "http://b.s3.other.example/k?x=1"}}));
+  const Failure temporary = failure_of(answer(307, error_document("TemporaryRedirect"),
+                                              {{"location", "http://b.s3.other.example/k?x=1"}}));
   CHECK(temporary.kind == FailureKind::kAddress);
+  CHECK(temporary.is_temporary);
+  CHECK_FALSE(moved.is_temporary);
   CHECK(temporary.location == "http://b.s3.other.example/k?x=1");
   const Failure malformed = failure_of(
       answer(400, error_document("AuthorizationHeaderMalformed", "<Region>ap-1</Region>")));
@@ -221,6 +225,31 @@ TEST_CASE("another address") {
   CHECK(kind_of(400, "", region) == FailureKind::kAddress);
   CHECK(kind_of(400, error_document("InvalidRequest"), region) == FailureKind::kFinal);
   CHECK(kind_of(403, "", region) == FailureKind::kFinal);
+}
+
+TEST_CASE("a redirect that is not S3's is not followed, and told without its secrets") {
+  const Failure portal = failure_of(answer(
+      302, "<html>login</html>", {{"location", "https://login.example:8443/in?token=hush#hush"}}));
+  CHECK(portal.kind == FailureKind::kFinal);
+  CHECK(portal.message ==
+        "redirected to https://login.example:8443, but not by S3: not followed. "
+        "Is there a proxy or a login page in between?");
+  CHECK(failure_of(answer(302, "", {{"location", "/login"}}))
+            .message.starts_with("redirected to another path"));
+  CHECK(failure_of(answer(301)).kind == FailureKind::kFinal);
+}
+
+TEST_CASE("a page is no answer to DELETE, nor one without S3's headers to HEAD") {
+  CHECK_FALSE(judge(answer(204), Expect::kNoBody, "").has_value());
+  CHECK_FALSE(judge(answer(200), Expect::kNoBody, "").has_value());
+  CHECK(failure_of(answer(200, "<html>login</html>"), Expect::kNoBody).kind ==
+        FailureKind::kAmbiguous);
+  CHECK(failure_of(answer(200, error_document("AccessDenied")), Expect::kNoBody).kind ==
+        FailureKind::kFinal);
+  CHECK_FALSE(judge(answer(200, "", {{"etag", "\"e\""}}), Expect::kHead, "").has_value());
+  CHECK_FALSE(judge(answer(200, "", {{"x-amz-request-id", "1"}}), Expect::kHead, "").has_value());
+  CHECK(failure_of(answer(200, "", {{"content-type", "text/html"}}), Expect::kHead).kind ==
+        FailureKind::kAmbiguous);
 }
 
 TEST_CASE("the request's ids, from the headers or the document") {

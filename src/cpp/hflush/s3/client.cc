@@ -13,6 +13,7 @@
 #include <random>
 #include <unordered_map>
 
+#include "hflush/base/ascii.h"
 #include "hflush/base/mutex.h"
 #include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
@@ -85,10 +86,27 @@ std::string host_and_port(const Settings& settings, std::string_view host) {
 
 // A region becomes part of a host's name and of the signature.
 bool is_region(std::string_view text) noexcept {
-  return !text.empty() && text.size() <= 64 && is_host_label(text);
+  return !text.empty() && text.size() <= 64 && is_host_label(text) &&
+         text.find('.') == std::string_view::npos;
 }
 
-// Where a redirect leads to, if that may be followed: what TLS protects stays protected.
+constexpr std::string_view kAwsDomains[] = {".amazonaws.com", ".amazonaws.com.cn"};
+
+// "s3", "s3-fips", "s3.eu-west-1", "s3-eu-west-1", "s3.dualstack.eu-west-1": what stands before
+// AWS's domain in the name of a server of S3. Hosts of its customers are below that domain, too.
+bool names_s3(std::string_view text) noexcept {
+  const std::size_t first = text.find('.');
+  const std::string_view service = text.substr(0, first);
+  if (service != "s3" && !service.starts_with("s3-")) return false;
+  if (first == std::string_view::npos) return true;
+  std::string_view rest = text.substr(first + 1);
+  if (constexpr std::string_view kDual = "dualstack."; rest.starts_with(kDual)) {
+    rest.remove_prefix(kDual.size());
+  }
+  return is_region(rest);
+}
+
+// Where a redirect leads to: what TLS protects stays protected.
 std::string authority_of(std::string_view location, std::string_view scheme) {
   if (!location.starts_with(scheme)) return {};
   location.remove_prefix(scheme.size());
@@ -185,6 +203,24 @@ std::string Settings::authority(const std::string& bucket, const std::string& it
   return there.authority(bucket);
 }
 
+std::string Settings::redirect_authority(std::string_view bucket, std::string_view location) const {
+  std::string authority = authority_of(location, scheme);
+  if (authority.empty()) return {};
+  const std::size_t bracket = authority.find(']');
+  const std::string name = to_lower(std::string_view(authority).substr(
+      0, bracket == std::string::npos ? authority.find(':') : bracket + 1));
+  const std::string own =
+      host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host;
+  if (name == own || (!is_address(own) && name.ends_with("." + own))) return authority;
+  for (const std::string_view domain : kAwsDomains) {
+    if (!own.ends_with(domain) || !name.ends_with(domain)) continue;
+    std::string_view text = std::string_view(name).substr(0, name.size() - domain.size());
+    if (text.starts_with(std::string(bucket) + ".")) text.remove_prefix(bucket.size() + 1);
+    if (names_s3(text)) return authority;
+  }
+  return {};
+}
+
 bool Settings::signs_payload() const noexcept {
   if (payload_signing != PayloadSigning::kAuto) return payload_signing == PayloadSigning::kAlways;
   return scheme != "https" && !is_loopback(host);
@@ -227,6 +263,12 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
     kOver,
   };
 
+  // What answers have said about a bucket; empty: nothing.
+  struct Learnt {
+    std::string region;
+    std::string authority;
+  };
+
   // A call. What is not constant belongs to whoever moves it from one stage to the next, under the
   // lock; `download` and what it is fed from to the loop thread.
   class Running final : public env::HttpEvents, public std::enable_shared_from_this<Running> {
@@ -262,6 +304,7 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
     int cost = 0;                              // kPausing: of the retry
     CredentialStore::WaiterId waiter = 0;      // kWaitingForCredentials
     std::optional<CallResult> if_given_up;     // kPausing, kInLine, kWaitingForCredentials
+    Learnt redirected;                         // what counts for this call alone
     std::uint64_t credentials = 0;             // generation of those it was signed with
     Signing signing;
     bool is_streaming = false;  // 2xx: the body goes to `download`
@@ -278,11 +321,6 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
     std::string authority;
     std::string region;
     bool names_bucket = true;  // in the path
-  };
-  // What answers have said about a bucket; empty: nothing.
-  struct Learnt {
-    std::string region;
-    std::string authority;
   };
   // What is to be done when the lock is free again.
   struct Outbox {
@@ -306,10 +344,11 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   env::HttpClient::ExchangeId begin_exchange(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
   void not_begun(const RunningPtr& call, std::uint64_t attempt) HFLUSH_EXCLUDES(mutex_);
   env::HttpRequest prepare(Running& running) HFLUSH_EXCLUDES(mutex_);
-  Target target_locked(const Call& call) const HFLUSH_REQUIRES(mutex_);
+  Target target_locked(const Running& running) const HFLUSH_REQUIRES(mutex_);
 
   void attempt_over(const RunningPtr& call, env::HttpResult result) HFLUSH_EXCLUDES(mutex_);
-  void learn_locked(const Running& call, const Failure& failure, env::TimePoint now)
+  void check_redirect(const Running& call, Failure& failure) const;
+  void learn_locked(Running& call, const Failure& failure, env::TimePoint now)
       HFLUSH_REQUIRES(mutex_);
   void retry_locked(const RunningPtr& call, const Decision& decision, env::TimePoint now,
                     Outbox& outbox) HFLUSH_REQUIRES(mutex_);
@@ -644,7 +683,7 @@ env::HttpRequest Client::Core::prepare(Running& running) {
   SystemTime now = std::chrono::system_clock::now();
   {
     const MutexLock lock(mutex_);
-    target = target_locked(call);
+    target = target_locked(running);
     now += clock_offset_;
   }
   running.credentials = current.generation;
@@ -693,19 +732,23 @@ env::HttpRequest Client::Core::prepare(Running& running) {
   return request;
 }
 
-Client::Core::Target Client::Core::target_locked(const Call& call) const {
+Client::Core::Target Client::Core::target_locked(const Running& running) const {
+  const Call& call = running.call;
   Target target{settings_.authority(call.bucket), settings_.region,
                 settings_.names_in_path(call.bucket)};
   const auto found = learnt_.find(call.bucket);
-  if (found == learnt_.end()) return target;
-  const Learnt& learnt = found->second;
-  if (!learnt.region.empty()) {
-    target.region = learnt.region;
-    target.authority = settings_.authority(call.bucket, learnt.region);
-  }
-  if (!learnt.authority.empty()) {
-    target.authority = learnt.authority;
-    target.names_bucket = !learnt.authority.starts_with(call.bucket + ".");
+  const Learnt none;
+  for (const Learnt* learnt :
+       {found == learnt_.end() ? &none : &found->second, &running.redirected}) {
+    if (!learnt->region.empty()) {
+      target.region = learnt->region;
+      target.authority = settings_.authority(call.bucket, learnt->region);
+      target.names_bucket = settings_.names_in_path(call.bucket);
+    }
+    if (!learnt->authority.empty()) {
+      target.authority = learnt->authority;
+      target.names_bucket = !learnt->authority.starts_with(call.bucket + ".");
+    }
   }
   return target;
 }
@@ -738,6 +781,7 @@ void Client::Core::Running::on_end(env::HttpEnd end) {
 
 void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) {
   std::optional<Failure> failure = judge(result, call->call.expect, call->call.root, call->signing);
+  if (failure && failure->kind == FailureKind::kAddress) check_redirect(*call, *failure);
   Outbox outbox;
   bool is_answer = false;
   bool waits_for_credentials = false;
@@ -784,7 +828,21 @@ void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) 
   if (is_answer) answer(*call, result_of(*call, std::move(result), std::move(failure)));
 }
 
-void Client::Core::learn_locked(const Running& call, const Failure& failure, env::TimePoint now) {
+// Nothing of a request goes to another domain, whoever asks for that.
+void Client::Core::check_redirect(const Running& call, Failure& failure) const {
+  if (failure.location.empty()) return;
+  if (!settings_.redirect_authority(call.call.bucket, failure.location).empty()) return;
+  if (!failure.is_temporary && is_region(failure.region) && failure.region != call.signing.region) {
+    failure.location.clear();  // the region says where
+    return;
+  }
+  failure.kind = FailureKind::kFinal;
+  failure.message = "redirected to another domain than " + settings_.host +
+                    ", or another scheme than " + settings_.scheme + ": not followed" +
+                    (failure.message.empty() ? "" : ": " + failure.message);
+}
+
+void Client::Core::learn_locked(Running& call, const Failure& failure, env::TimePoint now) {
   switch (failure.kind) {
     case FailureKind::kThrottled:
       ++throttled_count_;
@@ -798,13 +856,14 @@ void Client::Core::learn_locked(const Running& call, const Failure& failure, env
       }
       break;
     case FailureKind::kAddress: {
-      Learnt& learnt = learnt_[call.call.bucket];
+      Learnt& learnt = failure.is_temporary ? call.redirected : learnt_[call.call.bucket];
       if (is_region(failure.region)) learnt.region = failure.region;
-      learnt.authority = authority_of(failure.location, settings_.scheme);
+      learnt.authority = settings_.redirect_authority(call.call.bucket, failure.location);
       break;
     }
     case FailureKind::kNotSent:
       // The host that a redirect led to may be gone.
+      call.redirected = {};
       if (const auto found = learnt_.find(call.call.bucket); found != learnt_.end()) {
         found->second.authority.clear();
       }

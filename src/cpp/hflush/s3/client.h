@@ -73,6 +73,9 @@ struct Settings {
   std::string authority(const std::string& bucket) const;
   // The same of the endpoint for `region`, where the host is one of AWS's, which has one for each.
   std::string authority(const std::string& bucket, const std::string& region) const;
+  // "host:port" that a redirect to `location` leads to; empty if it may not be followed: another
+  // scheme, or a host that is neither the endpoint's, nor below it, nor S3's at AWS as that is.
+  std::string redirect_authority(std::string_view bucket, std::string_view location) const;
   // Bodies of any size are hashed, so that the signature protects them.
   bool signs_payload() const noexcept;
 };

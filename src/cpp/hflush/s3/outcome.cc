@@ -72,11 +72,6 @@ std::optional<FailureKind> kind_of_code(std::string_view code) noexcept {
 // Where no code says more.
 FailureKind kind_of_status(int status) noexcept {
   switch (status) {
-    case 301:
-    case 302:
-    case 307:
-    case 308:
-      return FailureKind::kAddress;
     case 408:
       return FailureKind::kAmbiguous;
     case 412:
@@ -91,6 +86,10 @@ FailureKind kind_of_status(int status) noexcept {
     default:
       return status >= 500 ? FailureKind::kAmbiguous : FailureKind::kFinal;
   }
+}
+
+bool is_redirect(int status) noexcept {
+  return status == 301 || status == 302 || status == 307 || status == 308;
 }
 
 bool is_skewed(const Failure& failure, const Signing& signing) {
@@ -110,6 +109,14 @@ std::optional<FailureKind> kind_without_document(const Failure& failure, bool ha
   if (status == 400 && signing.may_have_expired) return FailureKind::kCredentials;
   if (status == 403 && is_skewed(failure, signing)) return FailureKind::kClock;
   return std::nullopt;
+}
+
+// Scheme and host of a URL: the rest may be a secret of somebody.
+std::string_view origin_of(std::string_view url) noexcept {
+  const std::size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos) return "another path";
+  const std::size_t end = url.find_first_of("/?#@", scheme + 3);
+  return url.substr(0, end);
 }
 
 // One line of printable text, not too long.
@@ -215,8 +222,18 @@ Failure refused(const env::HttpResult& result, const std::optional<XmlElement>& 
   if (document) add_document(*document, failure);
   std::optional<FailureKind> known = kind_of_code(failure.code);
   if (failure.code.empty()) known = kind_without_document(failure, !result.body.empty(), signing);
+  // A proxy or a portal may redirect to anywhere; what S3 redirects it explains.
+  if (!known && is_redirect(failure.http_status) && !failure.region.empty()) {
+    known = FailureKind::kAddress;
+  }
+  failure.is_temporary = failure.http_status == 302 || failure.http_status == 307 ||
+                         failure.code == "TemporaryRedirect";
   if (known) {
     failure.kind = *known;
+  } else if (is_redirect(failure.http_status)) {
+    failure.kind = FailureKind::kFinal;
+    failure.message = "redirected to " + quoted(origin_of(failure.location)) +
+                      ", but not by S3: not followed. Is there a proxy or a login page in between?";
   } else if (!is_success(failure.http_status)) {
     failure.kind = kind_of_status(failure.http_status);
   } else {
@@ -261,6 +278,20 @@ std::optional<Failure> judge_etag(const env::HttpResult& result, const Signing& 
   if (!result.head.header("etag").empty()) return std::nullopt;
   if (const auto document = error_document(result.body)) return refused(result, document, signing);
   return ambiguous(result.head, "an answer without ETag");
+}
+
+std::optional<Failure> judge_no_body(const env::HttpResult& result, const Signing& signing) {
+  if (result.body.empty()) return std::nullopt;
+  if (const auto document = error_document(result.body)) return refused(result, document, signing);
+  return ambiguous(result.head, "a page instead of an answer without a body");
+}
+
+std::optional<Failure> judge_head(const env::HttpResult& result) {
+  const bool is_of_s3 = std::ranges::any_of(result.head.headers, [](const env::HttpHeader& header) {
+    return header.name == "etag" || header.name.starts_with("x-amz-");
+  });
+  if (is_of_s3) return std::nullopt;
+  return ambiguous(result.head, "an answer without ETag and x-amz-request-id: not a store's");
 }
 
 struct Meaning {
@@ -394,6 +425,10 @@ std::optional<Failure> judge(const env::HttpResult& result, Expect expect, std::
   switch (expect) {
     case Expect::kNothing:
       break;
+    case Expect::kNoBody:
+      return judge_no_body(result, signing);
+    case Expect::kHead:
+      return judge_head(result);
     case Expect::kETag:
       return judge_etag(result, signing);
     case Expect::kRoot:

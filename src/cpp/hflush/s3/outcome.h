@@ -23,7 +23,7 @@ enum class FailureKind : std::uint8_t {
   kCredentials,   // expired: try again with newer ones
   kTransit,       // the body did not arrive as it was sent: BadDigest and kin
   kClock,         // RequestTimeTooSkewed
-  kAddress,       // another region or host has to be asked: 301, 307, AuthorizationHeaderMalformed
+  kAddress,       // another region or host has to be asked, in S3's own words
   kConflict,      // 409 ConditionalRequestConflict
   kPrecondition,  // 412
   kGone,          // 404 NoSuchUpload
@@ -35,18 +35,21 @@ std::string_view to_string(FailureKind kind) noexcept;
 // What a successful response must have; a 2xx without it is ambiguous.
 enum class Expect : std::uint8_t {
   kNothing,  // its status says it all; its body is not looked at
+  kNoBody,   // DELETE: what has one is a page of somebody else
+  kHead,     // an ETag or another header of S3's, without which it is no answer of a store
   kETag,     // the header
   kRoot,     // a document whose root has the expected name ("...Response" is "...Result" too)
 };
 
 struct Failure {
   FailureKind kind = FailureKind::kFinal;
-  int http_status = 0;     // 0: no response
-  std::string code;        // S3's error code; empty without an error document
-  std::string message;     // S3's, or ours
-  std::string request_id;  // "x-amz-request-id / x-amz-id-2", as far as they came
-  std::string region;      // kAddress: where to ask, if it was said
-  std::string location;    // kAddress: the URL of a redirect, if it was said
+  int http_status = 0;        // 0: no response
+  std::string code;           // S3's error code; empty without an error document
+  std::string message;        // S3's, or ours
+  std::string request_id;     // "x-amz-request-id / x-amz-id-2", as far as they came
+  std::string region;         // kAddress: where to ask, if it was said
+  std::string location;       // kAddress: the URL of a redirect, if it was said
+  bool is_temporary = false;  // kAddress: for this call only
   std::optional<env::Duration> retry_after;
   std::optional<std::int64_t> server_time_s;  // the Date header, seconds since 1970
   Status transport;                           // without a response: what broke

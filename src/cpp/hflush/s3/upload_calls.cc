@@ -133,6 +133,7 @@ Call UploadCalls::put_object(PartBody body) const {
 Call UploadCalls::head_object() const {
   Call head = call("HeadObject", "HEAD");
   head.guesses_expiry = true;
+  head.expect = Expect::kHead;
   return head;
 }
 
@@ -156,6 +157,7 @@ Call UploadCalls::abort(const std::string& upload_id) const {
   });
   abort.query = {{"uploadId", upload_id}};
   abort.retry_limit = kAbortRetries;
+  abort.expect = Expect::kNoBody;
   return abort;
 }
 

@@ -899,8 +899,9 @@ void Client::Core::due_locked(const RunningPtr& call, env::TimePoint now, Outbox
     return ready_locked(call, outbox);
   }
   call->stage = Stage::kInLine;
-  call->timer = loop_.run_at(call->attempts->deadline(),
-                             later([call](Core& self) { self.waited_in_vain(call); }));
+  call->timer = loop_.run_at(
+      std::min(call->attempts->deadline(), call->call.ends.value_or(env::TimePoint::max())),
+      later([call](Core& self) { self.waited_in_vain(call); }));
   start_retries_locked(now, outbox);
 }
 

@@ -232,7 +232,7 @@ Failure refused(const env::HttpResult& result, const std::optional<XmlElement>& 
     failure.kind = *known;
   } else if (is_redirect(failure.http_status)) {
     failure.kind = FailureKind::kFinal;
-    failure.message = "redirected to " + quoted(origin_of(failure.location)) +
+    failure.message = "redirected to " + printable(origin_of(failure.location)) +
                       ", but not by S3: not followed. Is there a proxy or a login page in between?";
   } else if (!is_success(failure.http_status)) {
     failure.kind = kind_of_status(failure.http_status);

@@ -52,7 +52,9 @@ TODAY = "today"
 # shows what happens until then, rule(…, today=…). Until pipelines recover, the failure of one of
 # their nodes is a clean error of the stream.
 NOT_YET: dict[tuple[str, str], tuple[str, str]] = {
+    ("HDFS-9", "hdfs"): ("recovery", "a node that fails or is lost fails the stream"),
     ("HDFS-10", "hdfs"): ("recovery", "a pipeline is not rebuilt with the nodes that are left"),
+    ("HDFS-16", "hdfs"): ("recovery", "a checksum error that a node reports fails the stream"),
     ("HSYNC-17", "hdfs"): ("END_BLOCK", "nobody can ask for it; NEW_BLOCK of append ends a block"),
 }
 
@@ -79,6 +81,11 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("MPU-8", "s3"): ("holds", "it is looked for, though in no one step with the publication"),
     ("STATS-3", "crc"): ("holds", "a byte counts when it is written, not when its chunk is whole"),
+    ("LOCAL-7", "crc"): ("divergence", "nothing moves a bad file, and no option makes it move"),
+    ("HDFS-21", "hdfs"): (
+        "refused",
+        "there are no erasure-coded streams: create and append refuse",
+    ),
     ("APPEND-18", "s3"): ("refused", "there is no append"),
     ("EXTRA-4", "s3"): ("refused", "a trash would copy every byte; versions of the bucket are one"),
     **{

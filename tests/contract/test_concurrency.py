@@ -24,7 +24,7 @@ Stream = hflush.FSDataOutputStream
 MIB = 1 << 20
 
 
-@pytest.mark.rule("CONC-1", "CONC-14")
+@pytest.mark.rule("CONC-1")
 def test_ten_threads_lose_nothing(store: Store, path: str, out: Stream) -> None:
     """CONC-1: ten threads write 517-byte records and sync: length and records are exact."""
     sync = out.hflush if out.has_capability("hflush") else out.flush
@@ -45,7 +45,7 @@ def test_ten_threads_lose_nothing(store: Store, path: str, out: Stream) -> None:
     assert out.tell() == 10 * 100 * 517
 
 
-@pytest.mark.rule("CONC-2", "CONC-3", "CONC-14")
+@pytest.mark.rule("CONC-2", "CONC-3")
 @pytest.mark.parametrize("buffer_size", [None, 0])
 def test_writes_are_whole_and_in_program_order(
     store: Store, path: str, buffer_size: int | None
@@ -71,6 +71,42 @@ def test_writes_are_whole_and_in_program_order(
     for thread in range(8):
         sequences = [sequence for writer_of, sequence, _ in frames if writer_of == thread]
         assert sequences == list(range(len(sizes)))
+
+
+# What is layered on the plain stream of a store: options of create, and keys.
+LAYERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "unbuffered": ({"buffer_size": 0}, {}),
+    "reporting": ({"progress": lambda: None}, {}),
+    "downgraded": ({}, {"hflush.syncable.downgrade": True}),
+    "all": ({"buffer_size": 0, "progress": lambda: None}, {"hflush.syncable.downgrade": True}),
+}
+
+
+@pytest.mark.rule("CONC-14", "FLUSH-2")
+@pytest.mark.filterwarnings("ignore:.*downgrade:RuntimeWarning", "ignore:.*does nothing on s3")
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_keep_what_threads_rely_on(store: Store, path: str, layer: str) -> None:
+    """CONC-14: writes stay whole under threads that sync, flush is quiet during and after close."""
+    options, keys = LAYERS[layer]
+    fs = hflush.FileSystem.new_instance(store.url(), {**store.conf, **keys})
+    out = fs.create(path, **options)
+    if layer in ("unbuffered", "all"):
+        assert type(out) is not hflush.FSDataOutputStream
+    syncs = out.has_capability("hsync") or "hflush.syncable.downgrade" in keys
+
+    def write(thread: int) -> None:
+        for sequence in range(50):
+            out.write(frame(thread, sequence, 700))
+            (out.hsync if syncs and sequence % 10 == 0 else out.flush)()
+
+    together(*(lambda thread=thread: write(thread) for thread in range(6)))
+    together(out.close, out.flush, out.close, out.flush)
+    assert [out.flush(), out.close()] == [None, None]
+    with pytest.raises(hflush.StreamClosedError):
+        out.write(b"late")
+    frames = parse_frames(store.read(path))
+    assert Counter(frames) == Counter((t, s, 700) for t in range(6) for s in range(50))
+    fs.close()
 
 
 class Log:

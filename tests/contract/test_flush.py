@@ -25,7 +25,7 @@ def test_flush_needs_nothing(store: Store, path: str, out: Stream) -> None:
     assert store.read(path) == b"a"
 
 
-@pytest.mark.rule("FLUSH-2", "CONC-14")
+@pytest.mark.rule("FLUSH-2")
 @pytest.mark.parametrize("buffer_size", [None, 0])
 def test_flush_after_close_is_a_no_op(store: Store, path: str, buffer_size: int | None) -> None:
     """FLUSH-2: on a closed stream, buffered or not, flush returns quietly, every time."""

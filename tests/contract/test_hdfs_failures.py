@@ -287,7 +287,7 @@ def test_protected_directories(store: HdfsStore) -> None:
 # --- DataNodes are gone ---
 
 
-@pytest.mark.rule("HDFS-11", "HDFS-9")
+@pytest.mark.rule("HDFS-11")
 def test_a_block_whose_pipeline_cannot_be_built(store: HdfsStore, path: str) -> None:
     """A dead node that the NameNode still offers is excluded; no empty block remains."""
     for port in store.hdfs.ports[:2]:

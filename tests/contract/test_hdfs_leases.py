@@ -433,7 +433,8 @@ def coded(store: HdfsStore) -> str:
     return directory
 
 
-@pytest.mark.rule("APPEND-15", "HDFS-21")
+@pytest.mark.rule("APPEND-15")
+@pytest.mark.rule("HDFS-21", refused="hdfs")
 def test_erasure_coded_files_are_refused(store: HdfsStore, coded: str) -> None:
     """What cannot be written is refused by UnsupportedOperation; replicated files may be there."""
     java_file = f"{coded}/java"

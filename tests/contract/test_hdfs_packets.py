@@ -9,6 +9,7 @@ import hflush
 import pytest
 from support.data import dataset
 from support.minidfs import NewHdfs, Packet
+from support.relay import Relay
 from support.stores import HdfsStore
 from support.waiting import Task, wait_until
 
@@ -166,7 +167,8 @@ def test_sync_block_marks_the_end_of_each_block(store: HdfsStore, path: str) -> 
     assert not any(packet.syncs for packet in packets if not packet.is_last)
 
 
-@pytest.mark.rule("HDFS-16", "BUILDER-17")
+@pytest.mark.rule("BUILDER-17")
+@pytest.mark.rule("HDFS-16", today="hdfs")
 @pytest.mark.parametrize(
     ("kind", "bytes_per_checksum"), [("CRC32C", 512), ("CRC32", 512), ("CRC32C", 4096)]
 )
@@ -191,6 +193,31 @@ def test_the_client_sums_and_the_data_nodes_keep(
 
 def sums_in(meta: Path) -> bytes:
     return meta.read_bytes()[META_HEADER:]
+
+
+@pytest.mark.rule("HDFS-16", "HDFS-9", today="hdfs")
+@pytest.mark.rule("FAIL-2")
+def test_bytes_that_change_on_the_way(hdfs_new: NewHdfs) -> None:
+    """The DataNode finds it: the stream fails, and what was changed is never read."""
+    host = {"dfs.datanode.hostname": "127.0.0.2", "dfs.replication": 1}
+    hdfs = hdfs_new(1, host, checkDataNodeHostConfig=True)
+    fs = hdfs.file_system({"dfs.client.use.datanode.hostname": True, "dfs.replication": 1})
+    (port,) = hdfs.ports
+    with Relay(("127.0.0.1", port), "127.0.0.2", port) as relay:
+        out = fs.create("/file")
+        out.write(b"as it is")
+        out.hflush()
+        assert b"as it is" in relay.sent
+        relay.change = lambda data: data.replace(b"as it was", b"as it had")
+        out.write(b", not as it was")
+        with pytest.raises(OSError, match="ERROR_CHECKSUM") as caught:
+            out.hflush()
+        assert caught.value.filename == "/file"
+        with pytest.raises(OSError, match="ERROR_CHECKSUM"):
+            out.close()
+    hdfs.recover_lease("/file")
+    assert hdfs.java.read("/file") == b"as it is"
+    fs.close()
 
 
 @pytest.mark.rule("HDFS-18")
@@ -253,7 +280,29 @@ def test_drop_behind_goes_to_the_data_node(
     assert store.content(path) == dataset(MIB + 1)
 
 
-@pytest.mark.rule("DROP-5", "DROP-7")
+@pytest.mark.rule("DROP-5", "HFLUSH-13")
+def test_drop_behind_of_a_failed_stream(store: HdfsStore, path: str) -> None:
+    """A stream that can no longer set anything says so: OSError."""
+    out = store.fs.create(path, replication=1)
+    out.write(b"one")
+    out.hflush()
+    with store.hdfs.stopped(store.hdfs.java.hosts(path)[0][0]):
+        with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+            write_and_flush(out)
+        with pytest.raises(OSError, match="set_drop_behind: the stream is failed") as refusal:
+            out.set_drop_behind(True)
+        assert refusal.value.filename == path
+        with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+            out.close()
+    store.hdfs.recover_lease(path)
+
+
+def write_and_flush(out: hflush.FSDataOutputStream) -> None:
+    out.write(b"two")
+    out.hflush()
+
+
+@pytest.mark.rule("DROP-7")
 def test_drop_behind_checks_its_argument(store: HdfsStore, path: str) -> None:
     """Neither bool nor None is a TypeError; on a closed stream it is StreamClosedError."""
     out = store.fs.create(path)
@@ -270,30 +319,85 @@ def test_drop_behind_checks_its_argument(store: HdfsStore, path: str) -> None:
 
 @pytest.mark.rule("BUILDER-12")
 @pytest.mark.parametrize(
-    ("method", "flag", "logged"),
+    ("method", "flag"),
     [
-        ("lazy_persist", hflush.CreateFlag.LAZY_PERSIST, "LAZY_PERSIST"),
-        ("replicate", hflush.CreateFlag.SHOULD_REPLICATE, "SHOULD_REPLICATE"),
-        # These two go with each block, and the NameNode does not log them.
-        ("no_local_write", hflush.CreateFlag.NO_LOCAL_WRITE, ""),
-        ("ignore_client_locality", hflush.CreateFlag.IGNORE_CLIENT_LOCALITY, ""),
+        ("lazy_persist", hflush.CreateFlag.LAZY_PERSIST),
+        ("replicate", hflush.CreateFlag.SHOULD_REPLICATE),
     ],
 )
 def test_flags_go_to_the_name_node(
-    store: HdfsStore, path: str, method: str, flag: hflush.CreateFlag, logged: str
+    store: HdfsStore, path: str, method: str, flag: hflush.CreateFlag
 ) -> None:
     """A flag set by the builder or by name is in the NameNode's log, and the file is written."""
     with store.hdfs.logging("StateChange") as log:
-        builder = getattr(store.fs.create_file(path).overwrite(True), method)()
-        with builder.build() as out:
-            out.write(b"anywhere")
-        flags = hflush.CreateFlag.CREATE | hflush.CreateFlag.OVERWRITE | flag
-        with store.fs.create(path, flags=flags) as out:
-            out.write(b"somewhere")
+        create_by_builder_and_by_flag(store.fs, path, method, flag)
+        store.write(path, b"somewhere")
     asked = re.findall(r"createFlag=\[?([\w, ]+)", log.text)
-    assert len(asked) == 2
-    assert all(logged in each for each in asked)
+    assert [flag.name in each for each in asked] == [True, True, False]
     assert store.content(path) == b"somewhere"
+
+
+def create_by_builder_and_by_flag(
+    fs: hflush.FileSystem, path: str, method: str, flag: hflush.CreateFlag
+) -> None:
+    builder = getattr(fs.create_file(path).overwrite(True), method)()
+    with builder.build() as out:
+        out.write(b"anywhere")
+    flags = hflush.CreateFlag.CREATE | hflush.CreateFlag.OVERWRITE | flag
+    with fs.create(path, flags=flags) as out:
+        out.write(b"anywhere")
+
+
+@pytest.mark.rule("BUILDER-12")
+@pytest.mark.parametrize(
+    ("method", "flag", "number"),
+    [
+        ("no_local_write", hflush.CreateFlag.NO_LOCAL_WRITE, 1),
+        ("ignore_client_locality", hflush.CreateFlag.IGNORE_CLIENT_LOCALITY, 2),
+    ],
+)
+def test_flags_go_with_each_block(
+    store: HdfsStore, path: str, method: str, flag: hflush.CreateFlag, number: int
+) -> None:
+    """The NameNode does not log them: they are in the request for a block."""
+    name_node = store.hdfs.cluster.name_node_port()
+    with Relay(("127.0.0.1", name_node)) as relay:
+        url = f"hdfs://127.0.0.1:{relay.port}"
+        with hflush.FileSystem.new_instance(url, store.conf) as fs:
+            create_by_builder_and_by_flag(fs, path, method, flag)
+            with fs.create(path) as out:
+                out.write(b"somewhere")
+        asked = [flags_of(request, path) for request in relay.sent.split(b"addBlock")[1:]]
+    assert asked == [[number], [number], []]
+    assert store.content(path) == b"somewhere"
+
+
+def flags_of(request: bytes, path: str) -> list[int]:
+    """The flags (field 7) of an AddBlockRequestProto, which begins with the path (field 1)."""
+    name = path.encode()
+    start = request.index(bytes([0x0A, len(name)]) + name)
+    length = request[start - 1]
+    message = request[start : start + length]
+    flags, at = [], 0
+    while at < len(message):
+        tag, at = varint(message, at)
+        value, at = varint(message, at)
+        if tag & 7 == 2:  # that many bytes
+            at += value
+        elif tag >> 3 == 7:
+            flags.append(value)
+    return flags
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
 
 
 @pytest.mark.rule("BUILDER-12")
@@ -309,6 +413,17 @@ def test_favored_nodes_get_the_replicas(store: HdfsStore, path: str) -> None:
     with builder.build() as out:
         out.write(b"anywhere")
     assert store.content(path) == b"anywhere"
+
+
+@pytest.mark.rule("HSYNC-17", today="hdfs")
+def test_a_sync_does_not_end_a_block(store: HdfsStore, path: str) -> None:
+    """There is no END_BLOCK to ask for; the block goes on where it was synced."""
+    assert not hasattr(hflush.CreateFlag, "END_BLOCK")
+    with store.fs.create(path) as out:
+        for _ in range(3):
+            out.write(b"data")
+            out.hsync()
+    assert store.hdfs.java.block_lengths(path) == [12]
 
 
 @pytest.mark.rule("BUILDER-12", "APPEND-8")

@@ -368,7 +368,8 @@ def test_the_length_is_exact_on_request(store: HdfsStore, path: str, form: str) 
             assert store.fs.get_file_status(path).length == section * 1234
 
 
-@pytest.mark.rule("HSYNC-12", "HFLUSH-13", "HDFS-9", "FAIL-2")
+@pytest.mark.rule("HSYNC-12", "HFLUSH-13", "FAIL-2")
+@pytest.mark.rule("HDFS-9", "HDFS-10", today="hdfs")
 @pytest.mark.parametrize("operation", ["hflush", "hsync"])
 def test_a_failed_sync_is_never_reported_as_done(
     store: HdfsStore, path: str, operation: str

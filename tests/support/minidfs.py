@@ -530,8 +530,9 @@ def hdfs_new(hdfs_jvm: Jvm) -> Iterator[NewHdfs]:
         settings: Mapping[str, object] | None = None,
         *,
         name_nodes: int = 1,
+        **builder: object,
     ) -> Hdfs:
-        running = _running(hdfs_jvm, datanodes, name_nodes=name_nodes, settings=settings)
+        running = _running(hdfs_jvm, datanodes, name_nodes=name_nodes, settings=settings, **builder)
         made.append(running)
         return running.__enter__()
 
@@ -547,9 +548,11 @@ def _running(
     *,
     name_nodes: int = 1,
     settings: Mapping[str, object] | None = None,
+    **builder: object,
 ) -> Iterator[Hdfs]:
+    all_settings = {**SETTINGS, **(settings or {})}
     cluster = MiniCluster.start(
-        datanodes, name_nodes=name_nodes, settings={**SETTINGS, **(settings or {})}, jvm=jvm
+        datanodes, name_nodes=name_nodes, settings=all_settings, jvm=jvm, **builder
     )
     hdfs = Hdfs(cluster)
     try:

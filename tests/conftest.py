@@ -8,6 +8,7 @@ server. A test directory needs nothing else to take part.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ for _name in [name for name in os.environ if name == "HADOOP_CONF_DIR" or name.s
     del os.environ[_name]
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+# Shells start what runs in the background with SIGINT ignored, which every child inherits: tests
+# that interrupt themselves or a child would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

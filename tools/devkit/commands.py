@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from devkit import benching, building, environment, linting, machine, sanitizing, testing
-from devkit.console import StepFailed, say, stream
+from devkit.console import Ended, StepFailed, end_on_signals, say, stream
 from devkit.paths import PYTHON, ROOT
 
 NOT_INSTALLED = 2
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,17 +22,23 @@ def main(arguments: Sequence[str]) -> int:
     if options.run is None:
         parser.print_help()
         return 0
+    return guarded(lambda: options.run(options, extra))
+
+
+def guarded(work: Callable[[], int | None]) -> int:
+    """Do the work of a command and return its exit code; a signal ends all that it started."""
+    end_on_signals()
     try:
-        return int(options.run(options, extra) or 0)
+        return int(work() or 0)
     except machine.NotInstalled as missing:
         say(str(missing))
         return NOT_INSTALLED
     except StepFailed as failure:
         say(f"stopped: {failure}")
         return 1
-    except KeyboardInterrupt:
-        say("interrupted")
-        return INTERRUPTED
+    except Ended as ended:
+        say(f"ended by {ended}")
+        return 128 + ended.number
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -85,8 +90,13 @@ def _parser() -> argparse.ArgumentParser:
         _reliability,
         "measure what clients of S3 do under faults, into docs/reliability.md; behind --, for it",
     )
-    lint = command("lint", _lint, "check formatting, style and types in both languages")
+    lint = command(
+        "lint",
+        _lint,
+        "check formatting, style and types, and that the newest compilers take it; all or some",
+    )
     lint.add_argument("--fix", action="store_true", help="format, and mend what is safe to mend")
+    lint.add_argument("checks", nargs="*", metavar="check", help=", ".join(linting.CHECKS))
     sanitize = command(
         "sanitize", _sanitize, "run C++ and thread tests under the sanitizers, and fuzz"
     )
@@ -117,6 +127,8 @@ def _demo(_options: argparse.Namespace, extra: Sequence[str]) -> int:
 
 def _test(options: argparse.Namespace, extra: Sequence[str]) -> int:
     _refuse_unknown("part", options.parts, (*testing.PARTS, *testing.SLOW_PARTS))
+    if options.parts and set(options.parts) <= set(testing.ELSEWHERE):
+        return testing.elsewhere(options.parts)
     environment.begin_store()
     if "radosgw" in options.parts:
         machine.require(machine.FOR_RADOSGW)
@@ -150,12 +162,13 @@ def _reliability(_options: argparse.Namespace, extra: Sequence[str]) -> int:
 
 
 def _lint(options: argparse.Namespace, _extra: Sequence[str]) -> int:
+    _refuse_unknown("check", options.checks, linting.CHECKS)
     _prepare("lint")
     if options.fix:
         linting.fix()
         return 0
     building.build("dev", "_core")
-    return linting.lint()
+    return linting.lint(options.checks)
 
 
 def _sanitize(options: argparse.Namespace, _extra: Sequence[str]) -> int:
@@ -169,7 +182,7 @@ def _docs(_options: argparse.Namespace, _extra: Sequence[str]) -> None:
     benching.docs()
 
 
-def _refuse_unknown(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+def _refuse_unknown(what: str, given: Sequence[str], known: Collection[str]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
         say(f"no such {what}: {', '.join(unknown)}; there are {', '.join(known)}")

@@ -24,10 +24,33 @@ TICK_S = 0.2
 QUIET_TICK_S = 30.0  # between lines where there is no terminal to redraw
 GRACE_S = 10.0
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 _waited_for: set[subprocess.Popen[bytes]] = set()  # by threads, each for its own
+
+
+class Ended(KeyboardInterrupt):
+    """A signal told us to end. What waits for a step ends the step on its way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def end_on_signals() -> None:
+    """Have the signals that end a program raise Ended, once, so that nothing is left running."""
+
+    def end(number: int, _frame: object) -> None:
+        for each in _ENDING:
+            signal.signal(each, signal.SIG_IGN)  # the way out is not disturbed
+        raise Ended(number)
+
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells want it
+            signal.signal(number, end)
 
 
 class StepFailed(Exception):

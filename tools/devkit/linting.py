@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from devkit import environment, machine
+from devkit import compilers, environment, machine
 from devkit.building import build
 from devkit.console import StepFailed, side_by_side, step
-from devkit.outcome import Row, checked, summarize, timed
+from devkit.outcome import Row, as_one, summarize, timed
 from devkit.paths import BUILD, CPP, PYTHON, ROOT
 
 TIDY_TIMEOUT_S = 300
@@ -17,14 +17,16 @@ _PYTHON_PLACES = ("dev", "src/python", "tests", "bench", "demo", "tools")
 _CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults", "bench/cpp")
 
 
-def lint() -> int:
-    return summarize(rows())
+def lint(names: Sequence[str] = ()) -> int:
+    """Run the checks of these names, or all; return the exit code."""
+    return summarize(rows(names))
 
 
-def rows() -> list[Row]:
+def rows(names: Sequence[str] = ()) -> list[Row]:
     machine.require([machine.CLANG])
     environment.require(["lint", "test", "bench"])
-    return [checked(name, work) for name, work in _CHECKS] + [timed("clang-tidy", _clang_tidy)]
+    chosen = names or CHECKS
+    return [timed(name, CHECKS[name]) for name in chosen]
 
 
 def fix() -> None:
@@ -78,17 +80,6 @@ def _headers() -> None:
     build("tidy")
 
 
-_CHECKS: tuple[tuple[str, Callable[[], None]], ...] = (
-    ("ruff", _ruff),
-    ("ruff format", _ruff_format),
-    ("mypy", _mypy),
-    ("stubtest", _stubtest),
-    ("codespell", _codespell),
-    ("clang-format", _clang_format),
-    ("headers alone", _headers),
-)
-
-
 def _clang_tidy(row: Row) -> None:
     """One run per source file, remembered by the content of all it may depend on.
 
@@ -132,3 +123,16 @@ def _digest(paths: Sequence[Path]) -> str:
     for path in paths:
         whole.update(str(path).encode() + path.read_bytes())
     return whole.hexdigest()
+
+
+CHECKS: dict[str, Callable[[Row], None]] = {
+    "ruff": as_one(_ruff),
+    "ruff-format": as_one(_ruff_format),
+    "mypy": as_one(_mypy),
+    "stubtest": as_one(_stubtest),
+    "codespell": as_one(_codespell),
+    "clang-format": as_one(_clang_format),
+    "headers": as_one(_headers),  # each alone
+    "newest-compilers": compilers.check,
+    "clang-tidy": _clang_tidy,
+}

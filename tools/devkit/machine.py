@@ -91,6 +91,11 @@ SSL_HEADERS = Need("OpenSSL's headers", _header("openssl/evp.h"), ("libssl-dev",
 MAVEN = Need("Maven", _program("mvn"), ("maven",))
 CLANG = Need("clang", _program("clang++"), ("clang",))
 CLANG_SANITIZERS = Need("clang's sanitizers", _has_clang_sanitizers, ("libclang-rt-dev",))
+DEBOOTSTRAP = Need("debootstrap", _program("debootstrap"), ("debootstrap",))
+CROSS_COMPILER = Need(
+    "a compiler for aarch64", _program("aarch64-linux-gnu-g++"), ("g++-aarch64-linux-gnu",)
+)
+EMULATOR = Need("an emulator of aarch64", _program("qemu-aarch64"), ("qemu-user",))
 RADOSGW = Need("Ceph's S3 gateway", _program("radosgw"), ("radosgw",))
 CEPH_MONITOR = Need("Ceph's monitor", _program("ceph-mon"), ("ceph-mon",))
 CEPH_STORE = Need("Ceph's object store", _program("ceph-osd"), ("ceph-osd",))
@@ -115,6 +120,7 @@ FOR_BUILD = (
 )
 FOR_CHECKS = (CLANG, CLANG_SANITIZERS)
 FOR_CLUSTER = (JAVA, MAVEN)  # Spark needs Java, too
+FOR_AARCH64 = (CROSS_COMPILER, EMULATOR)
 FOR_RADOSGW = (RADOSGW, CEPH_MONITOR, CEPH_STORE, CEPH)
 
 

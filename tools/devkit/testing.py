@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from devkit import environment, linting, machine, sanitizing
+from devkit import environment, linting, machine, machines, sanitizing
 from devkit.building import build
 from devkit.console import StepFailed, beside, join, step, stream
 from devkit.outcome import Row, add_doctest, add_junit, checked, summarize, timed
@@ -26,7 +27,10 @@ PYTHON_PARTS = {
     "ecosystem": 600,
     "spark": 900,
 }
-SLOW_PARTS = {"radosgw": 3600}  # run when they are named
+# Run when they are named: the first with pytest, the others on another machine than this.
+SLOW_PYTHON_PARTS = {"radosgw": 3600}
+ELSEWHERE = {"aarch64": machines.aarch64, "debian13": machines.debian13}
+SLOW_PARTS = (*SLOW_PYTHON_PARTS, *ELSEWHERE)
 FILES = {
     "hdfs": ("integration/test_hdfs_*.py",),
     "s3": ("integration/test_s3_*.py",),
@@ -61,13 +65,22 @@ def test(parts: Sequence[str], pytest_args: Sequence[str]) -> int:
     return summarize(rows)
 
 
+def elsewhere(parts: Sequence[str]) -> int:
+    """Run parts that need nothing built for this machine; return the exit code."""
+    return summarize([timed(name, ELSEWHERE[name]) for name in parts])
+
+
 def _begin_builds() -> subprocess.Popen[bytes]:
     """Begin what linters and sanitizers build: the Python tests leave processors idle."""
     machine.require(machine.FOR_CHECKS)
-    return beside([ROOT / "dev", "build", "tidy", "asan", "tsan"], log=_BUILDS)
+    dev = shlex.quote(str(ROOT / "dev"))
+    both = f"{dev} build tidy asan tsan && {dev} lint newest-compilers"
+    return beside(["sh", "-c", both], log=_BUILDS)
 
 
 def _part(name: str, directory: Path, pytest_args: Sequence[str]) -> Row:
+    if name in ELSEWHERE:
+        return timed(name, ELSEWHERE[name])
     if name == "cpp":
         return timed("cpp", partial(cpp_tests, directory=directory))
     if name == "conformance":
@@ -108,7 +121,7 @@ def _python_tests(row: Row, name: str, extra: Sequence[str]) -> None:
         _conformance("begin", name, title=f"proofs of {name}")
         own.append(f"--conformance={BUILD / 'conformance' / f'{name}.json'}")
     command = [PYTHON, "-m", "pytest", *where, *own, *extra]
-    limit = {**PYTHON_PARTS, **SLOW_PARTS}[name]
+    limit = {**PYTHON_PARTS, **SLOW_PYTHON_PARTS}[name]
     code = stream(command, env=environment.variables(), timeout_s=limit)
     if code == 5 and extra:
         code = 0  # the caller's own selection took nothing from this part

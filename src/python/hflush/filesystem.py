@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, TypeAlias, overload
 
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Self
 
     from .atomic import Claim
-    from .builder import Options
+    from .builder import Options, OptionValue
     from .configuration import Value
-    from .keywords import CreateKeywords, OpenKeywords
     from .paths import Location, StrPath
     from .status import FileChecksum, FsServerDefaults, FsStatus
     from .streams import FSDataInputStream, FSDataOutputStream
@@ -280,7 +279,7 @@ class FileSystem(ABC):
         block_size: int | str | None = None,
         flags: CreateFlag | Iterable[CreateFlag] | None = None,
         create_parent: bool | None = None,
-        **options: Unpack[CreateKeywords],
+        **options: OptionValue,
     ) -> FSDataOutputStream:
         """Create a file and open it for writing.
 
@@ -354,7 +353,7 @@ class FileSystem(ABC):
         *,
         buffer_size: int | str | None = None,
         flags: CreateFlag | Iterable[CreateFlag] = CreateFlag.APPEND,
-        **options: Unpack[CreateKeywords],
+        **options: OptionValue,
     ) -> FSDataOutputStream:
         """Open a file to write after what is there; until then nothing about it changes.
 
@@ -481,11 +480,7 @@ class FileSystem(ABC):
     # --- reading ---
 
     def open(
-        self,
-        path: StrPath,
-        *,
-        buffer_size: int | str | None = None,
-        **options: Unpack[OpenKeywords],
+        self, path: StrPath, *, buffer_size: int | str | None = None, **options: OptionValue
     ) -> FSDataInputStream:
         """Open a file for reading.
 

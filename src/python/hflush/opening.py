@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal, TypeAlias, overload
 
-    from typing_extensions import Unpack
-
+    from .builder import OptionValue
     from .filesystem import Conf
-    from .keywords import AnyArguments, AppendArguments, CreateArguments, OpenArguments
     from .paths import StrPath
 
     BinaryWriteMode: TypeAlias = Literal["wb", "bw", "ab", "ba", "xb", "bx"]
@@ -32,7 +30,7 @@ __all__ = ["append", "create", "open"]
 
 
 def create(
-    url: StrPath, *, overwrite: bool = True, conf: Conf = None, **options: Unpack[CreateArguments]
+    url: StrPath, *, overwrite: bool = True, conf: Conf = None, **options: Any
 ) -> FSDataOutputStream:
     """Create a file, with its missing parents, and open it for writing.
 
@@ -68,9 +66,7 @@ def create(
     return FileSystem.get(url, conf).create(url, overwrite=overwrite, **options)
 
 
-def append(
-    url: StrPath, *, conf: Conf = None, **options: Unpack[AppendArguments]
-) -> FSDataOutputStream:
+def append(url: StrPath, *, conf: Conf = None, **options: Any) -> FSDataOutputStream:
     """Open a file to write after what is there.
 
     Parameters are those of :func:`create`.
@@ -97,7 +93,7 @@ if TYPE_CHECKING:
         newline: None = None,
         *,
         conf: Conf = None,
-        **options: Unpack[CreateArguments],
+        **options: OptionValue,
     ) -> FSDataOutputStream: ...
     @overload
     def open(
@@ -109,7 +105,7 @@ if TYPE_CHECKING:
         newline: None = None,
         *,
         conf: Conf = None,
-        **options: Unpack[OpenArguments],
+        **options: OptionValue,
     ) -> FSDataInputStream: ...
     @overload
     def open(
@@ -121,7 +117,7 @@ if TYPE_CHECKING:
         newline: str | None = None,
         *,
         conf: Conf = None,
-        **options: Unpack[AnyArguments],
+        **options: OptionValue,
     ) -> io.TextIOWrapper: ...
     @overload
     def open(
@@ -133,7 +129,7 @@ if TYPE_CHECKING:
         newline: str | None = None,
         *,
         conf: Conf = None,
-        **options: Unpack[AnyArguments],
+        **options: OptionValue,
     ) -> FSDataOutputStream | FSDataInputStream | io.TextIOWrapper: ...
 
 

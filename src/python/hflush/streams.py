@@ -83,13 +83,7 @@ def leave_block(
         attach(error, failure)
 
 
-if TYPE_CHECKING:
-    from typing import BinaryIO as FileObject  # io.BufferedIOBase.register() says it at run time
-else:
-    FileObject = object
-
-
-class WriteOnly(FileObject):
+class WriteOnly:
     """What io asks of every file object, answered for one that is only written to."""
 
     __slots__ = ()
@@ -121,7 +115,6 @@ class WriteOnly(FileObject):
     readline = refused("readline")
     readlines = refused("readlines")
     __iter__ = refused("iteration")
-    __next__ = refused("iteration")
 
 
 class FSDataOutputStream(_core.OutputStream, WriteOnly):
@@ -216,8 +209,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         Raises
         ------
         io.UnsupportedOperation, StreamClosedError, OSError
-            As :meth:`hflush`. After a failed sync nothing reports the same bytes as durable. On
-            HDFS a stream stays open if no DataNode can sync an earlier block now; call again.
+            As :meth:`hflush`. After a failed sync nothing reports the same bytes as durable.
 
         Notes
         -----

@@ -112,9 +112,7 @@ def _entry(quantity: Quantity, values: Mapping[str, Sequence[float]]) -> dict[st
         "operations": quantity.operations,
         "seconds": {name: spread(each) for name, each in values.items()},
         "peers": {
-            name: comparison(
-                mine, each, _target(name, quantity.targets), as_time=quantity.unit != ""
-            )
+            name: comparison(mine, each, _target(name, quantity.targets), unit=quantity.unit)
             for name, each in values.items()
             if name != OURS
         },

@@ -276,9 +276,10 @@ def hdfs(quick: bool) -> Iterator[HdfsBench]:
 
 
 @pytest.fixture(scope="module")
-def hdfs_on_disk() -> Iterator[HdfsBench]:
-    """A cluster whose data is on the disk."""
+def hdfs_on_disk(quick: bool) -> Iterator[HdfsBench]:
+    """A warm cluster whose data is on the disk."""
     with running(None) as bench:
+        warm_up(bench, quick)
         yield bench
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 LEAST_SECONDS = 0.002  # what one timing should take at least, where calls may be repeated
 MOST_CALLS = 100_000
+MEMORY_UNITS = ("B", "KiB", "MiB")
 
 
 def _nothing(_state: object = None) -> None:
@@ -155,18 +156,17 @@ def calls_for(contender: Contender) -> int:
 
 
 def comparison(
-    ours: Sequence[float], peer: Sequence[float], target: Target | None, *, as_time: bool = False
+    ours: Sequence[float], peer: Sequence[float], target: Target | None, *, unit: str = ""
 ) -> dict[str, Any]:
     """Summarize the ratios of two contenders' rounds, in the sense the target speaks of.
 
-    `as_time` is that sense where there is no target.
+    Where there is no target: as speed, or, if the quantity has a unit, as what was used of it.
     """
-    if target is not None:
-        as_time = target.time_at_most is not None
-    above, below = (ours, peer) if as_time else (peer, ours)
+    used = unit != "" if target is None else target.time_at_most is not None
+    above, below = (ours, peer) if used else (peer, ours)
     ratios = [a / b for a, b in zip(above, below, strict=True)]
     return {
-        "kind": "time" if as_time else "speed",
+        "kind": ("memory" if unit in MEMORY_UNITS else "time") if used else "speed",
         **spread(ratios),
         "of_bests": min(above) / min(below),
         "target": None if target is None else target.time_at_most or target.speed_at_least,

@@ -288,6 +288,13 @@ class Boto3(S3Client):
     def upload(self, key: str, source: Any) -> None:
         self.client.upload_fileobj(source, self.endpoint.bucket, key, Config=self._transfer)
 
+    def put(self, key: str, data: bytes) -> None:
+        """Store what is one request: a transfer manager and its threads are for more than that."""
+        if len(data) < self.endpoint.part_bytes:
+            self.client.put_object(Bucket=self.endpoint.bucket, Key=key, Body=data)
+        else:
+            self.upload(key, io.BytesIO(data))
+
     def write(self, key: str, pieces: Iterable[bytes]) -> None:
         self.upload(key, _Pieces(pieces))
 
@@ -318,8 +325,7 @@ class Upload:
     def close(self) -> None:
         data, self._data = self._data, None
         if data is not None:
-            data.seek(0)
-            self._client.upload(self._key, data)
+            self._client.put(self._key, data.getvalue())
 
     def __enter__(self) -> Self:
         return self

@@ -43,7 +43,7 @@ def failed(store: Store) -> Iterator[hflush.FSDataOutputStream]:
     with store.full(FAILED_AT), pytest.raises(OSError, match=store.full_text):
         write_until_failure(stream)
     yield stream
-    stream.abandon_()
+    stream._abandon()
 
 
 def write_until_failure(stream: hflush.FSDataOutputStream) -> None:

@@ -150,7 +150,7 @@ def test_a_dropped_stream(store: Store, old: str):
     """Abandoned with a warning; on hdfs the temporary file is left to the next who comes by."""
     out = store.fs.create(old, atomic=True)
     out.write(NEW)
-    with pytest.warns(ResourceWarning, match="not published"):
+    with pytest.warns(hflush.NotPublishedWarning, match="not published"):
         del out
     assert store.read(old) == OLD
     assert len(left(store)) == (store.name == "hdfs")

@@ -205,9 +205,9 @@ def test_interrupted_close_is_no_success(
         gate.wait_for(1)
 
         def interrupt() -> None:
-            wait_until(lambda: out.state_ == "closing", "close is under way")
+            wait_until(lambda: out._state == "closing", "close is under way")
             interrupt_main_thread().result()
-            wait_until(lambda: out.state_ != "closing", "close has heard of the interrupt")
+            wait_until(lambda: out._state != "closing", "close has heard of the interrupt")
             gate.release()  # close leaves the file only when the kernel is done with it
 
         interrupting = Task(interrupt)
@@ -371,7 +371,7 @@ def test_dropped_stream_warns_and_is_released(store: Store, path: str) -> None:
         warnings.simplefilter("always")
         del out
         gc.collect()
-    assert [warning.category for warning in caught] == [ResourceWarning]
+    assert [warning.category for warning in caught] == [hflush.NotPublishedWarning]
     assert path in str(caught[0].message)
     assert store.held() == []
     assert store.visible(path) == before
@@ -389,7 +389,7 @@ def test_dropped_stream_keeps_what_was_acknowledged(store: Store, path: str) -> 
         warnings.simplefilter("always")
         del out
         gc.collect()
-    assert [warning.category for warning in caught] == [ResourceWarning]
+    assert [warning.category for warning in caught] == [hflush.NotPublishedWarning]
     assert store.read(path) == b"flushed"
 
 

@@ -275,7 +275,7 @@ def test_renewal_ends_with_the_last_stream(store: HdfsStore, path: str, end: str
             with pytest.raises(OSError, match="file"):
                 out.close()
         elif end == "drop":
-            with pytest.warns(ResourceWarning):
+            with pytest.warns(hflush.NotPublishedWarning):
                 del out
         else:
             out.close()

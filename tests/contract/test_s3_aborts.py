@@ -304,7 +304,7 @@ def test_a_dropped_stream(
         warnings.simplefilter("always")
         del out
         gc.collect()
-    assert [warning.category for warning in caught] == [ResourceWarning]
+    assert [warning.category for warning in caught] == [hflush.NotPublishedWarning]
     assert path in str(caught[0].message)
     assert_unchanged(store, path, before)
     assert s3_proxy.count("CompleteMultipartUpload") == 0
@@ -329,7 +329,7 @@ out.write(bytes({size}))
 """
 
 
-@pytest.mark.rule("CLOSE-21", "CLOSE-23", "OBJ-8")
+@pytest.mark.rule("CLOSE-21", "CLOSE-23", "CLOSE-26", "OBJ-8")
 @pytest.mark.parametrize("end", ENDS)
 def test_a_process_that_ends(store: S3Store, path: str, end: str) -> None:
     """However a process ends with a stream open, nothing is published; what is left is found."""
@@ -338,13 +338,16 @@ def test_a_process_that_ends(store: S3Store, path: str, end: str) -> None:
     conf = {**store.conf, "fs.s3a.multipart.size": "5M"}
     script = SCRIPT.format(url=store.url(), conf=conf, path=path, size=2 * PART + 10) + ENDS[end][0]
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore::ResourceWarning", "-c", script],
+        [sys.executable, "-c", script],
         check=False,
         capture_output=True,
         text=True,
         timeout=20,
     )
     assert ended.returncode == ENDS[end][1], ended.stderr
+    if ENDS[end][1] >= 0 and "_exit" not in end:
+        assert "NotPublishedWarning: never closed, not published" in ended.stderr
+        assert store.url(path) in ended.stderr
     assert store.content(path) == b"old"
     for key, upload_id in store.uploads():  # of those that had no time to abort
         assert key == store.key(path)

@@ -247,7 +247,7 @@ def test_an_outcome_that_nobody_knows(
     with pytest.raises(OSError, match="unknown") as caught:
         out.close()
     assert caught.value.filename == path
-    assert out.state_ == "failed"
+    assert out._state == "failed"
     assert out.close() is None
     s3_proxy.heal()
     assert fs.get_file_status(path).length == 2 * PART  # the caller can find out

@@ -120,7 +120,7 @@ def test_a_stream_that_is_forgotten(s3: ScriptedS3, s3_fs: hflush.FileSystem, da
     started = time.monotonic()
     held = [stream]
     del stream
-    with pytest.warns(ResourceWarning, match="a key"):
+    with pytest.warns(hflush.NotPublishedWarning, match="a key"):
         held.clear()
     gc.collect()
     assert time.monotonic() - started < 2.0

@@ -110,7 +110,7 @@ def test_close_against_syncs(store: Store, sync: str) -> None:
 
 
 @pytest.mark.rule("CLOSE-21", "CONC-1")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
 def test_dropped_while_others_write_elsewhere(store: Store) -> None:
     """Streams that are dropped open in one thread do not disturb those of other threads."""
 

@@ -86,7 +86,7 @@ def test_streams_that_begin_and_end_everywhere(store: HdfsStore) -> None:
             if chance.random() < 0.5:
                 chance.choice((out.hflush, out.hsync))()
             if turn % 5 == 4:
-                out.abandon_()
+                out._abandon()
                 continue
             out.close()
             assert store.read(path) == data
@@ -115,7 +115,7 @@ def test_interrupts_while_others_wait(store: HdfsStore) -> None:
 
 
 @pytest.mark.rule("CONC-5", "HSYNC-12")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
 def test_data_nodes_that_go_while_many_wait(store: HdfsStore) -> None:
     """A DataNode dies under ten syncing threads: all are told, none waits for ever."""
     out = store.fs.create(store.path("file"))

@@ -73,7 +73,7 @@ def test_garbage_collection_publishes_nothing(fs, tmp_path, mode):
         streams.clear()
         gc.collect()
 
-    with pytest.warns(ResourceWarning, match="never closed"):
+    with pytest.warns(hflush.NotPublishedWarning, match="never closed"):
         collect()
     assert fs.size(path) == 0
 

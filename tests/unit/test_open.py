@@ -144,7 +144,7 @@ def test_a_mode_of_another_type(store: Store):
     """A mode that is no text is TypeError, and so is a file descriptor."""
     with pytest.raises(TypeError):
         hflush.open(store.url(), 1)
-    for other in (1, b"/a", None):
+    for other in (1, None):
         with pytest.raises(TypeError):
             hflush.open(other)
 
@@ -196,10 +196,10 @@ def test_plain_and_path_like_names(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.rule("CLOSE-21")
 @pytest.mark.parametrize("mode", ["w", "wb"])
 def test_a_dropped_stream_publishes_nothing_and_says_so(store: Store, mode: str):
-    """Garbage collection abandons, with a ResourceWarning, also through a text wrapper."""
+    """Garbage collection abandons, with a warning, also through a text wrapper."""
     out = hflush.open(store.url(store.path("a")), mode)
     out.write(b"lost" if "b" in mode else "lost")
-    with pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
+    with pytest.warns(hflush.NotPublishedWarning, match="never closed"):  # noqa: PT031
         del out
         gc.collect()
     assert store.visible(store.path("a")) == b""

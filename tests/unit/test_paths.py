@@ -36,11 +36,18 @@ def test_urls_are_split_and_taken_literally(url, scheme, authority, path):
     assert (location.scheme, location.authority, location.path) == (scheme, authority, path)
 
 
-@pytest.mark.parametrize("url", [b"/a", 3, None, pathlib.PurePosixPath])
-def test_what_is_no_text_is_a_type_error(url):
-    """Bytes, file descriptors and None are no paths."""
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize("url", [3, None, pathlib.PurePosixPath])
+def test_what_is_no_path_is_a_type_error(url):
+    """File descriptors and None are no paths."""
+    with pytest.raises(TypeError, match=r"expected str, bytes or os\.PathLike object, not"):
         paths.parse(url)
+
+
+def test_bytes_are_names_as_for_the_built_in_open():
+    """They are decoded as names of local files are everywhere, undecodable ones included."""
+    assert paths.parse(b"/a/\xc3\xa4").path == "/a/ä"
+    assert paths.parse(b"/a/\xff").path == "/a/\udcff"
+    assert paths.parse(b"hdfs://nn:8020/a").authority == "nn:8020"
 
 
 @pytest.mark.parametrize("url", ["", "a:b", "1:/a", ":/a", "file:a", "a b:/c"])

@@ -6,6 +6,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,24 @@ void set_exception(const Status& status);
 
 // Throws into Python unless fine.
 void check(const Status& status);
+
+// Takes an exception that was set before the call. C and C++ programs call on with one pending, as
+// HDF5 does after a callback that failed; a method that then returns a result is a SystemError, and
+// hides what went wrong first. Made first of all in a call that a writer's library may make so.
+class PendingError {
+ public:
+  PendingError() {
+    if (PyErr_Occurred() != nullptr) error_.emplace();
+  }
+  // Ends a call that has succeeded otherwise.
+  void raise() const {
+    if (error_) throw pybind11::error_already_set(*error_);
+  }
+  pybind11::object value() const { return error_ ? error_->value() : pybind11::none(); }
+
+ private:
+  std::optional<pybind11::error_already_set> error_;
+};
 
 template <typename T>
 T value(Result<T>&& result) {

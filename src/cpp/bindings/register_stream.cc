@@ -209,6 +209,7 @@ void add_raw_method(py::handle type, PyMethodDef& method) {
 // A call that may wait: without the GIL, and with signals delivered.
 template <Status (OutputStream::*Call)(stream::Interrupt&)>
 void waiting(const py::object& self) {
+  const PendingError pending;
   auto& stream = self.cast<OutputStream&>();
   Status done;
   {
@@ -218,6 +219,7 @@ void waiting(const py::object& self) {
     done = (stream.*Call)(signals);
   }
   check(done);
+  pending.raise();
 }
 
 py::tuple abort(OutputStream& stream) {
@@ -254,13 +256,26 @@ void set_drop_behind(OutputStream& stream, std::optional<bool> value) {
 }  // namespace
 
 void register_stream(py::module_& module) {
+  module.def("take_pending", [] { return PendingError().value(); });
+  module.def(
+      "write_unraisable",
+      [](const py::object& error, const py::object& where) {
+        PyErr_SetObject(py::type::of(error).ptr(), error.ptr());
+        PyErr_WriteUnraisable(where.ptr());
+      },
+      py::arg("error"), py::arg("where"), py::pos_only());
+
   StreamClass type(module, "OutputStream");
-  type.def("flush", &waiting<&OutputStream::flush>)
+  type.def("flush", &waiting<&OutputStream::flush>,
+           R"(Hand bytes to the next layer: cheap, and no promise of anything.
+
+It is never a sync, and a no-op on a closed stream.
+Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
       .def("hflush", &waiting<&OutputStream::hflush>)
       .def("hsync", &waiting<&OutputStream::hsync>)
       .def("close", &waiting<&OutputStream::close>)
-      .def("abort_", &abort)
-      .def("abandon_", &abandon)
+      .def("_abort", &abort)
+      .def("_abandon", &abandon)
       .def("tell", &OutputStream::position)
       .def("get_pos", &OutputStream::position)
       .def(
@@ -270,15 +285,15 @@ void register_stream(py::module_& module) {
           },
           py::arg("name"), py::pos_only())
       .def("set_drop_behind", &set_drop_behind, py::arg("value"), py::pos_only())
-      .def("statistics_", [](const OutputStream& stream) { return to_dict(stream.statistics()); })
+      .def("_statistics", [](const OutputStream& stream) { return to_dict(stream.statistics()); })
       .def_property_readonly("closed",
                              [](const OutputStream& stream) {
                                const stream::State state = stream.state();
                                return stream::is_final(state) || state == stream::State::kClosing;
                              })
       .def_property_readonly(
-          "state_", [](const OutputStream& stream) { return stream::to_string(stream.state()); })
-      .def_property_readonly("path_",
+          "_state", [](const OutputStream& stream) { return stream::to_string(stream.state()); })
+      .def_property_readonly("_path",
                              [](const OutputStream& stream) { return text_of(stream.path()); });
   add_raw_method(type, write_method);
   add_raw_method(type, write_byte_method);

@@ -23,6 +23,13 @@ def crc_with_kernel(kernel: str, kind: str, data: Buffer, value: int = 0) -> int
 
 # --- streams (register_stream.cc) ------------------------------------------------------------------
 
+# Returns, and clears, an exception that was pending when the caller was called; None without one.
+# To be called by a global name and first of all: looking up an attribute would clear it.
+def take_pending() -> BaseException | None: ...
+
+# Says by sys.unraisablehook that `error` was raised in `where`, and could not be raised further.
+def write_unraisable(error: BaseException, where: object, /) -> None: ...
+
 class OutputStream:
     """The stream front over any store's sink. Subclassed by hflush.FSDataOutputStream.
 
@@ -36,23 +43,23 @@ class OutputStream:
     def hflush(self) -> None: ...
     def hsync(self) -> None: ...
     def close(self) -> None: ...
-    def abort_(self) -> tuple[bool, OSError | None]: ...  # (already_closed, cleanup_exception)
-    def abandon_(
+    def _abort(self) -> tuple[bool, OSError | None]: ...  # (already_closed, cleanup_exception)
+    def _abandon(
         self,
     ) -> bool: ...  # True if it was open and is now abandoned; never blocks, never raises
     def tell(self) -> int: ...
     def get_pos(self) -> int: ...
     def has_capability(self, name: str, /) -> bool: ...
     def set_drop_behind(self, value: bool | None, /) -> None: ...
-    def statistics_(
+    def _statistics(
         self,
     ) -> dict[str, int]: ...  # a flat snapshot: name -> value, see hflush.statistics
     @property
     def closed(self) -> bool: ...
     @property
-    def state_(self) -> str: ...  # "open", "closing", "closed", "failed", "aborted"
+    def _state(self) -> str: ...  # "open", "closing", "closed", "failed", "aborted"
     @property
-    def path_(self) -> str: ...
+    def _path(self) -> str: ...
 
 @final
 class StatisticsSum:
@@ -60,7 +67,7 @@ class StatisticsSum:
 
     def __init__(self) -> None: ...
     def add(self, stream: OutputStream, own: dict[str, int], /) -> None: ...
-    def total(self) -> dict[str, int]: ...  # flat, as statistics_()
+    def total(self) -> dict[str, int]: ...  # flat, as _statistics()
 
 class InputFile:
     """Positioned, verified reads of one open file. Thread-safe; holds no position."""

@@ -190,20 +190,23 @@ class AtomicOutputStream(FSDataOutputStream):
         OSError
             Anything else that failed. What was at the path stays, the temporary file is removed.
         """
+        super().close()
+
+    def _publish(self) -> None:
         aside = self._aside
         if aside.process != os.getpid():  # a forked child: it is the parent's to close
-            super().close()
+            super()._publish()
             return
         with aside.turn:
             if aside.state is _State.CLOSING:
                 raise RuntimeError(f"close: reentrant call, from within a close: '{aside.path}'")
             if aside.state is _State.ENDED:
-                super().close()
+                super()._publish()
                 return
             aside.state = _State.CLOSING
             try:
-                super().close()
-                if self.state_ == "closed":  # and not aborted by another thread
+                super()._publish()
+                if self._state == "closed":  # and not aborted by another thread
                     aside.publication.publish()
             except BaseException as failure:
                 left = aside.discard()
@@ -224,17 +227,17 @@ class AtomicOutputStream(FSDataOutputStream):
             Whether there was nothing left to abort, and why the temporary file could not be
             removed.
         """
-        if not super().abandon_():
-            already_closed, cleanup_exception = self.abort_()
+        if not super()._abandon():
+            already_closed, cleanup_exception = self._abort()
             return AbortResult(already_closed, cleanup_exception)
         self._aside.aborts += 1
         cleanup_exception = self._aside.discard()
         self._filesystem._release(self)
         return AbortResult(False, cleanup_exception)
 
-    def abandon_(self) -> bool:
+    def _abandon(self) -> bool:
         """Drop the stream: false if it has ended already. Waits for no network."""
-        if not super().abandon_():
+        if not super()._abandon():
             return False
         aside: _Aside | None = getattr(self, "_aside", None)
         if aside is None:  # it failed while it was made
@@ -333,13 +336,13 @@ def create_aside(
         try:
             claim = fs._claim(publication.temporary)
         except BaseException:
-            stream.abandon_()
+            stream._abandon()
             publication.discard()
             raise
         if claim is not None:
             stream._aside = _Aside(publication, path, claim)
             return stream
-        stream.abandon_()  # somebody who sweeps was faster than the claim
+        stream._abandon()  # somebody who sweeps was faster than the claim
         publication.discard()
     raise OSError(errno.EAGAIN, "create: others remove the temporary file again and again", path)
 
@@ -368,7 +371,7 @@ def _create(
         raise
     if isinstance(stream, AtomicOutputStream):
         return stream
-    stream.abandon_()
+    stream._abandon()
     publication.discard()
     raise unsupported("atomic", fs.store_name, path)
 

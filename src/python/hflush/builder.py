@@ -40,6 +40,8 @@ CONDITIONAL_ETAG = "fs.option.create.conditional.overwrite.etag"
 CONTENT_TYPE = "fs.option.create.content.type"
 IN_CLOSE = "fs.option.create.in.close"
 ATOMIC = "fs.option.create.atomic"
+# What close() does where an exception brings it about: abort or publish.
+ON_EXCEPTION = "hflush.close.on-exception"
 
 FAVORED_NODES = "fs.hdfs.create.favored.nodes"
 STORAGE_POLICY = "fs.hdfs.create.storage.policy"
@@ -57,6 +59,7 @@ CREATE_KEYS = frozenset(
         BYTES_PER_CHECKSUM,
         SYNC_ON_CLOSE,
         ATOMIC,
+        ON_EXCEPTION,
     )
 )
 HDFS_CREATE_KEYS = CREATE_KEYS | {FAVORED_NODES, STORAGE_POLICY, EC_POLICY, UPDATE_LENGTH}
@@ -147,6 +150,8 @@ class CreateOptions:
         Whether close persists like hsync.
     atomic : bool or None
         Whether the file appears whole and durable at close, or not at all.
+    on_exception : str or None
+        What close does where an exception brings it about: ``abort`` or ``publish``.
     progress : callable or None
         Called from time to time by stores on a network.
     flags : CreateFlag
@@ -169,6 +174,7 @@ class CreateOptions:
     bytes_per_checksum: int | None = None
     sync_on_close: bool | None = None
     atomic: bool | None = None
+    on_exception: str | None = None
     progress: Callable[[], None] | None = None
     favored_nodes: tuple[str, ...] | None = None
     storage_policy: str | None = None
@@ -388,6 +394,7 @@ CREATE_KEYWORDS = {
     "bytes_per_checksum": BYTES_PER_CHECKSUM,
     "sync_on_close": SYNC_ON_CLOSE,
     "atomic": ATOMIC,
+    "close_on_exception": ON_EXCEPTION,
     "progress": PROGRESS,
     "favored_nodes": FAVORED_NODES,
     "storage_policy": STORAGE_POLICY,
@@ -511,6 +518,13 @@ def as_checksum_type(value: OptionValue) -> str:
     return value.upper()
 
 
+def as_on_exception(value: OptionValue) -> str:
+    """Return ``abort`` or ``publish``."""
+    if value not in ("abort", "publish"):
+        raise ValueError(f"must be abort or publish, not {value!r}")
+    return str(value)
+
+
 def as_name(value: OptionValue) -> str:
     """Return a name, which is not empty."""
     if not isinstance(value, str):
@@ -599,6 +613,7 @@ _ATTRIBUTES: dict[str, tuple[str, Callable[[OptionValue], object]]] = {
     BYTES_PER_CHECKSUM: ("bytes_per_checksum", as_positive),
     SYNC_ON_CLOSE: ("sync_on_close", as_bool),
     ATOMIC: ("atomic", as_bool),
+    ON_EXCEPTION: ("on_exception", as_on_exception),
     PROGRESS: ("progress", as_callable),
     FAVORED_NODES: ("favored_nodes", as_names),
     STORAGE_POLICY: ("storage_policy", as_name),

@@ -38,6 +38,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import capabilities, paths
+from ._core import take_pending
 from .atomic import Publication
 from .builder import CHECKSUM_TYPE, CONDITIONAL_OVERWRITE, SYNC_ON_CLOSE, Rename, flag
 from .configuration import Configuration
@@ -50,7 +51,8 @@ from .errors import (
     attach,
 )
 from .filesystem import FileSystem
-from .streams import AbortResult, WriteOnly
+from .handling import marks
+from .streams import AbortResult, WriteOnly, end, leave_block, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -90,13 +92,18 @@ class CancellableFSDataOutputStream(WriteOnly):
     """An output stream that publishes its file on :meth:`close` and drops it on :meth:`cancel`.
 
     Made by :meth:`CheckpointFileManager.create_atomic`; thread-safe. Registered with
-    :class:`io.BufferedIOBase`. Leaving a ``with`` block by an exception cancels. One that is
-    garbage-collected is neither: nothing is published, and its temporary file stays.
+    :class:`io.BufferedIOBase`. Leaving a ``with`` block by an exception cancels, as does a
+    :meth:`close` that an exception brings about. One that is garbage-collected, or whose wrapper
+    is, is neither: nothing is published, which a :class:`hflush.NotPublishedWarning` says, and its
+    temporary file stays.
     """
 
     def __init__(self, stream: FSDataOutputStream, publication: _Publication | _InPlace) -> None:
         self._stream = stream
         self._publication = publication
+        self._older = stream._older
+        if isinstance(publication, _Publication):
+            stream._name = publication.path  # as it is called wherever it is spoken of
         self._lock = threading.Lock()
         self._terminated = False
 
@@ -104,6 +111,9 @@ class CancellableFSDataOutputStream(WriteOnly):
 
     def close(self) -> None:
         """Publish: the one attempt. After it, or after :meth:`cancel`, a no-op.
+
+        A call that is made because of an exception cancels, and raises that exception again: see
+        :meth:`hflush.FSDataOutputStream.close`.
 
         Raises
         ------
@@ -114,13 +124,18 @@ class CancellableFSDataOutputStream(WriteOnly):
         OSError
             Anything else that failed. Nothing was published, the temporary file is removed.
         """
+        pending = take_pending()  # before anything else: whatever looks would find it
+        end(self, pending, self._older, self._publish, self._abandon)
+
+    def _publish(self) -> None:
+        """Close, whatever is being handled."""
         with self._lock:
             if self._terminated:
                 return
             self._terminated = True
             try:
                 self._publication.prepare()
-                self._stream.close()
+                self._stream._publish()
                 self._publication.publish()
             except BaseException as failure:
                 self._discard(failure)
@@ -145,7 +160,7 @@ class CancellableFSDataOutputStream(WriteOnly):
 
     def _discard(self, failure: BaseException | None) -> OSError | None:
         if isinstance(self._publication, _Publication):
-            self._stream.abandon_()
+            self._stream._abandon()
         try:
             self._publication.discard()
         except Exception as also:
@@ -155,10 +170,31 @@ class CancellableFSDataOutputStream(WriteOnly):
             return also if isinstance(also, OSError) else None
         return None
 
+    def _abandon(self) -> bool:
+        """Publish nothing, and wait for nothing; return whether it was open."""
+        was_open = not self._terminated
+        self._terminated = True
+        return self._stream._abandon() and was_open
+
+    def __del__(self, _report: Callable[..., None] = report) -> None:
+        if self._abandon():
+            _report(self, "never closed, not published")
+
+    def _dealloc_warn(self, _source: object, _report: Callable[..., None] = report) -> None:
+        """Say that a wrapper is collected, which would close next: io asks for that."""
+        if self._abandon():
+            _report(self, "never closed, not published")
+
     def __enter__(self) -> Self:
         if self.closed:
             raise StreamClosedError(errno.EBADF, "stream is closed", self.path)
+        self._enter()
         return self
+
+    def _enter(self) -> None:
+        """Begin a ``with`` block: what is being handled around it is no reason to cancel."""
+        if self._older is not None:
+            self._older = marks()
 
     def __exit__(
         self,
@@ -166,10 +202,7 @@ class CancellableFSDataOutputStream(WriteOnly):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.cancel()
+        leave_block(self, self.close, error)
 
     # --- what the stream below does ---
 

@@ -30,6 +30,7 @@ __all__ = [
     "LeaseLostError",
     "NotAFileError",
     "NotDurableError",
+    "NotPublishedWarning",
     "ParentNotDirectoryError",
     "PathIsDirectoryError",
     "PreconditionFailedError",
@@ -125,6 +126,16 @@ class NotDurableError(OSError):
     """The file is complete at its path, but its name may be lost if the machine fails now."""
 
 
+class NotPublishedWarning(RuntimeWarning):
+    """What was written to a stream is dropped, and no exception will tell.
+
+    The stream was never closed, or was closed by something that says nothing of whether the file is
+    complete: a finaliser, or an exception that Python ends quietly (GeneratorExit, SystemExit).
+    Python shows it unless told otherwise, which a ResourceWarning is not. It is logged, too, where
+    logging is set up, as an error of the logger ``hflush.streams``.
+    """
+
+
 class InternalError(RuntimeError):
     """A broken invariant of hflush itself. Please report it, with the message and the version."""
 
@@ -141,9 +152,13 @@ def invalid_path(path: str, reason: str) -> InvalidPathError:
 
 def attach(error: BaseException, also: BaseException) -> None:
     """Note on `error`, which is about to propagate, that `also` happened beside it."""
-    note = f"also failed: {type(also).__name__}: {also}"
+    note(error, f"also failed: {type(also).__name__}: {also}")
+
+
+def note(error: BaseException, text: str) -> None:
+    """Add a note to an exception, which tracebacks show after its message."""
     add_note: Callable[[str], None] | None = getattr(error, "add_note", None)
     if add_note is not None:
-        add_note(note)
+        add_note(text)
     else:  # Python 3.10 has no add_note, and shows no notes; programs find them here all the same
-        error.__dict__.setdefault("__notes__", []).append(note)
+        error.__dict__.setdefault("__notes__", []).append(text)

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import threading
 from abc import ABC, abstractmethod
-from weakref import ref
+from weakref import WeakSet, ref
 
 from . import _core, capabilities, paths
 from . import builder as options_of
@@ -21,6 +22,7 @@ from .errors import (
     attach,
     unsupported,
 )
+from .handling import marks
 from .statistics import IOStatistics, live
 from .status import BlockLocation, ContentSummary, FileStatus
 
@@ -80,6 +82,7 @@ class FileSystem(ABC):
         self._authority = authority
         self._uri = f"{scheme}://{authority}/"
         self._conf = conf.copy()
+        self._on_exception = _on_exception(conf)
         self._working_directory: str | None = None
         # The open streams. Added, removed and copied in one step each, whoever holds the lock: a
         # stream that nobody has any more leaves by itself, and a forked child finds the lock taken.
@@ -90,6 +93,7 @@ class FileSystem(ABC):
         self._doomed: set[str] = set()
         # When directories were last searched for what dead writers of atomic files left.
         self._swept: dict[str, float] = {}
+        _instances.add(self)
 
     # --- instances ---
 
@@ -144,14 +148,14 @@ class FileSystem(ABC):
         streams = self._open_streams()
         with self._lock:
             doomed, self._doomed = sorted(self._doomed, key=paths.depth, reverse=True), set()
-        first: OSError | None = None
+        first: BaseException | None = None
         for stream in streams:
             try:
                 self._end_open(stream)
-            except OSError as failure:  # noqa: PERF203
+            except BaseException as failure:  # noqa: PERF203 -- also one that is on its way
                 if first is None:
                     first = failure
-                else:
+                elif failure is not first:
                     attach(first, failure)
         for path in doomed:
             self._remove_at_exit(path)
@@ -389,11 +393,11 @@ class FileSystem(ABC):
 
     def create_file(self, path: StrPath) -> FileBuilder:
         """Return a builder that creates a file: it overwrites and makes no parents unless told."""
-        return FileBuilder(self, os.fspath(path), _REPLACE)
+        return FileBuilder(self, paths.as_text(path), _REPLACE)
 
     def append_file(self, path: StrPath) -> FileBuilder:
         """Return a builder that appends to a file."""
-        return FileBuilder(self, os.fspath(path), CreateFlag.APPEND)
+        return FileBuilder(self, paths.as_text(path), CreateFlag.APPEND)
 
     def _build(
         self, path: StrPath, flags: CreateFlag, options: Options, create_parent: bool
@@ -410,7 +414,7 @@ class FileSystem(ABC):
             raise unsupported("append", self.store_name, resolved)
         while True:
             try:
-                return self._track(self._append(resolved, wanted), resolved, "ab")
+                return self._track(self._append(resolved, wanted), resolved, "ab", wanted)
             except FileNotFoundError:
                 if CreateFlag.CREATE not in flags:
                     raise
@@ -425,7 +429,8 @@ class FileSystem(ABC):
         if path == "/":
             raise PathIsDirectoryError(errno.EISDIR, "create: path is the root directory", path)
         create = self._create_atomically if options.atomic else self._create
-        return self._track(create(path, overwrite, options), path, "wb" if overwrite else "xb")
+        stream = create(path, overwrite, options)
+        return self._track(stream, path, "wb" if overwrite else "xb", options)
 
     def _create_atomically(
         self, path: str, overwrite: bool, options: CreateOptions
@@ -464,8 +469,12 @@ class FileSystem(ABC):
     def _check_create(self, wanted: CreateOptions) -> None:  # noqa: B027
         """Refuse options that are known but cannot be had with these values."""
 
-    def _track(self, stream: FSDataOutputStream, path: str, mode: str) -> FSDataOutputStream:
-        stream._bind(self, self._public_name(path), mode)
+    def _track(
+        self, stream: FSDataOutputStream, path: str, mode: str, options: CreateOptions
+    ) -> FSDataOutputStream:
+        on_exception = options.on_exception or self._on_exception
+        older = None if on_exception == "publish" else marks()
+        stream._bind(self, self._public_name(path), mode, older)
         self._streams.add(ref(stream, self._streams.discard))
         return stream
 
@@ -528,7 +537,7 @@ class FileSystem(ABC):
 
     def open_file(self, path: StrPath) -> OpenFileBuilder:
         """Return a builder that opens a file for reading; its build() returns a future."""
-        return OpenFileBuilder(self, os.fspath(path))
+        return OpenFileBuilder(self, paths.as_text(path))
 
     # --- looking ---
 
@@ -1156,7 +1165,7 @@ class FileSystem(ABC):
         """
         location = paths.parse(path)
         if location.scheme is not None and not self._accepts(location):
-            raise ValueError(f"wrong file system: {os.fspath(path)!r} is not in {self.uri}")
+            raise ValueError(f"wrong file system: {paths.as_text(path)!r} is not in {self.uri}")
         if location.path.startswith("/"):
             return paths.normalize(location.path)
         return paths.normalize(location.path, self.working_directory)
@@ -1201,7 +1210,7 @@ class BulkDelete:
         """
         if len(paths_to_delete) > self.page_size:
             raise ValueError(f"{len(paths_to_delete)} paths, a page holds {self.page_size}")
-        return self._remove([(os.fspath(path), self._check(path)) for path in paths_to_delete])
+        return self._remove([(paths.as_text(path), self._check(path)) for path in paths_to_delete])
 
     def _remove(self, resolved: Sequence[tuple[str, str]]) -> list[tuple[str, OSError]]:
         """Remove a page of paths: each as it was given, and where it is."""
@@ -1215,10 +1224,10 @@ class BulkDelete:
 
     def _check(self, path: StrPath) -> str:
         if not paths.parse(path).path.startswith("/"):
-            raise ValueError(f"{os.fspath(path)!r} is not absolute")
+            raise ValueError(f"{paths.as_text(path)!r} is not absolute")
         resolved = self._filesystem._resolve_to_change(path)
         if not paths.is_under(resolved, self._base):
-            raise ValueError(f"{os.fspath(path)!r} is not below {self._base}")
+            raise ValueError(f"{paths.as_text(path)!r} is not below {self._base}")
         return resolved
 
     def close(self) -> None:
@@ -1244,8 +1253,26 @@ def _make_s3(scheme: str, authority: str, conf: Configuration) -> FileSystem:
 
 
 _factories: dict[str, Factory] = {"s3": _make_s3}
+_instances: WeakSet[FileSystem] = WeakSet()
 _cache: dict[tuple[object, ...], FileSystem] = {}
 _cache_lock = threading.RLock()
+
+
+def _report_at_exit() -> None:
+    """Tell of streams that a thread may take with it: Python ends none that is a daemon.
+
+    All others are found when the modules go, by whatever still closes them, or by their destructor.
+    """
+    if threading.active_count() > 1:
+        from .streams import report
+
+        for filesystem in list(_instances):
+            for stream in filesystem._open_streams():
+                if not stream.closed:
+                    report(stream, "still open at exit, not published if nobody closes it")
+
+
+atexit.register(_report_at_exit)
 
 
 def _forget_after_fork() -> None:
@@ -1275,6 +1302,14 @@ def _locate(url: StrPath | None, conf: Configuration) -> Location:
             errno.EPROTONOSUPPORT, f"fs.defaultFS has no scheme: {default!r}", default
         )
     return location
+
+
+def _on_exception(conf: Configuration) -> str:
+    """Return what close does where an exception brings it about: ``abort`` or ``publish``."""
+    try:
+        return options_of.as_on_exception(conf.get(options_of.ON_EXCEPTION, "abort"))
+    except ValueError as error:
+        raise ValueError(f"{options_of.ON_EXCEPTION} {error}") from None
 
 
 def _make(location: Location, conf: Configuration) -> FileSystem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import time
 from types import MappingProxyType
 
@@ -289,11 +288,11 @@ class DistributedFileSystem(FileSystem):
 
     def create_file(self, path: StrPath) -> HdfsFileBuilder:
         """Return a builder that creates a file: it overwrites and makes no parents unless told."""
-        return HdfsFileBuilder(self, os.fspath(path), CreateFlag.CREATE | CreateFlag.OVERWRITE)
+        return HdfsFileBuilder(self, paths.as_text(path), CreateFlag.CREATE | CreateFlag.OVERWRITE)
 
     def append_file(self, path: StrPath) -> HdfsFileBuilder:
         """Return a builder that appends to a file."""
-        return HdfsFileBuilder(self, os.fspath(path), CreateFlag.APPEND)
+        return HdfsFileBuilder(self, paths.as_text(path), CreateFlag.APPEND)
 
     def _check_create(self, wanted: CreateOptions) -> None:
         if wanted.ec_policy is not None and CreateFlag.SHOULD_REPLICATE in wanted.flags:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal, TypeAlias, overload
 
+    from typing_extensions import Self
+
     from .builder import OptionValue
     from .filesystem import Conf
     from .paths import StrPath
@@ -280,6 +282,11 @@ _MARKS = {"utf-16": codecs.BOM_UTF16, "utf-32": codecs.BOM_UTF32}
 
 class TextOutputWrapper(io.TextIOWrapper):
     """Text over an output stream, which keeps the stream's promises about what is published."""
+
+    def __enter__(self) -> Self:
+        entered = super().__enter__()
+        self.buffer._enter()  # type: ignore[attr-defined]
+        return entered
 
     def __exit__(
         self,

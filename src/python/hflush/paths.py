@@ -19,9 +19,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    StrPath: TypeAlias = "str | os.PathLike[str]"
+    StrPath: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
-__all__ = ["Location", "basename", "child", "depth", "is_under", "normalize", "parent", "parse"]
+__all__ = [
+    "Location",
+    "as_text",
+    "basename",
+    "child",
+    "depth",
+    "is_under",
+    "normalize",
+    "parent",
+    "parse",
+]
 
 _SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME_REST = _SCHEME_START | frozenset("0123456789+.-")
@@ -57,25 +67,35 @@ class Location:
         return f"Location(scheme={self.scheme!r}, authority={self.authority!r}, path={self.path!r})"
 
 
+def as_text(path: StrPath) -> str:
+    """Return a path as text: bytes are decoded as those of local file names are everywhere.
+
+    Raises
+    ------
+    TypeError
+        For file descriptors and everything else that is no path.
+    """
+    text = os.fspath(path)
+    return text if isinstance(text, str) else os.fsdecode(text)
+
+
 def parse(url: StrPath) -> Location:
     """Split what the caller wrote into scheme, authority and path.
 
     Parameters
     ----------
-    url : str or os.PathLike
+    url : str, bytes or os.PathLike
         ``/a/b``, ``a/b``, ``file:/a``, ``file:///a``, ``hdfs://host:port/a``. Windows paths are not
         supported.
 
     Raises
     ------
     TypeError
-        For bytes, file descriptors and everything else that is not text.
+        For file descriptors and everything else that is no path.
     InvalidPathError
         For the empty string, and for a colon in the first element that ends no scheme.
     """
-    text = os.fspath(url)
-    if not isinstance(text, str):
-        raise TypeError(f"a path must be str or os.PathLike[str], not {type(text).__name__}")
+    text = as_text(url)
     if not text:
         raise invalid_path(text, "it is empty")
     scheme, colon, rest = text.partition(":")

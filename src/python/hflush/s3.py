@@ -11,8 +11,6 @@ import atexit
 import errno
 import logging
 import os
-import warnings
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from operator import itemgetter
@@ -31,7 +29,7 @@ from .errors import (
     invalid_path,
     unsupported,
 )
-from .filesystem import BulkDelete, FileSystem
+from .filesystem import BulkDelete, FileSystem, _instances
 from .s3_bucket import Bucket
 from .s3_commit import PendingCommit
 from .s3_conditional import conditions_of, known_conditions
@@ -55,6 +53,7 @@ from .s3_streams import (
 )
 from .statistics import IOStatistics, aggregate, live
 from .status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
+from .streams import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -171,7 +170,6 @@ class S3FileSystem(FileSystem):
         self._settings_of_bucket = Settings.read(conf, authority, None)
         super().__init__(scheme, authority, conf)
         self._bucket = Bucket(self._settings_of_bucket, source_of(self._settings_of_bucket.keys))
-        _instances.add(self)
 
     def close(self) -> None:
         """Abort the output streams that are open, then remove what :meth:`delete_on_exit` noted.
@@ -1125,16 +1123,13 @@ def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:
 
 # --- the end of the process -----------------------------------------------------------------------
 
-_instances: weakref.WeakSet[S3FileSystem] = weakref.WeakSet()
-
 
 def _abandon_all() -> None:
     """At exit: publish nothing more, say so, and give what ends uploads a moment."""
     for filesystem in list(_instances):
-        for stream in filesystem._open_streams():
-            if stream.abandon_():
-                message = f"never closed, not published: {stream!r}"
-                warnings.warn(message, ResourceWarning, stacklevel=1)
+        for stream in filesystem._open_streams() if isinstance(filesystem, S3FileSystem) else ():
+            if stream._abandon():
+                report(stream, "never closed, not published")
     _core.s3_drain(_CLEAN_UP_AT_EXIT_S)
 
 

@@ -108,7 +108,7 @@ class _S3Output(FSDataOutputStream):
         """
         state = str(self._upload.outcome()["state"])
         if state == "writing" and self.closed:
-            return "failed" if self.state_ == "failed" else "aborted"
+            return "failed" if self._state == "failed" else "aborted"
         return _OUTCOMES[state]
 
     @property
@@ -135,7 +135,7 @@ class _S3Output(FSDataOutputStream):
         plan = self._plan
         return PendingCommit(
             bucket=plan.settings.bucket,
-            key=self.path_[1:],  # `path` may be a façade's name
+            key=self._path[1:],  # `path` may be a façade's name
             upload_id=outcome["upload_id"],
             parts=tuple(Part(*part) for part in outcome["parts"]),
             length=outcome["size"],
@@ -155,7 +155,8 @@ class _S3Output(FSDataOutputStream):
         """Publish the object, whole: the one attempt. A second call is a no-op.
 
         Where that fails, nothing is published (or :attr:`outcome` is ``unknown``), and the upload
-        is ended before this returns if the store lets it within a few seconds.
+        is ended before this returns if the store lets it within a few seconds. A call that an
+        exception brings about aborts: see :meth:`hflush.FSDataOutputStream.close`.
 
         Raises
         ------
@@ -164,6 +165,9 @@ class _S3Output(FSDataOutputStream):
         OSError
             The first failure of anything that went on in the background.
         """
+        super().close()
+
+    def _publish(self) -> None:
         if self._plan.checks is not None and not self.closed:
             try:
                 self._plan.checks()
@@ -173,7 +177,7 @@ class _S3Output(FSDataOutputStream):
                     attach(refusal, result.cleanup_exception)
                 raise
         try:
-            super().close()
+            super()._publish()
         except OSError as failure:
             cleanup = self._wait_cleaned_up()
             told = [str(failure), *getattr(failure, "__notes__", ())]
@@ -190,7 +194,7 @@ class _S3Output(FSDataOutputStream):
         not answered to yet: that is ended in the background. What is left then, or could not be
         removed, is in the result.
         """
-        already_closed, cleanup_exception = self.abort_()
+        already_closed, cleanup_exception = self._abort()
         self._filesystem._release(self)
         if already_closed:
             return AbortResult(already_closed, cleanup_exception)
@@ -234,7 +238,7 @@ class _S3Output(FSDataOutputStream):
 
     def _downgrade(self, operation: str, downgrades: Downgrades) -> None:
         if self.closed:
-            raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self.state_}", self.path)
+            raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self._state}", self.path)
         if downgrades.add(operation):
             warnings.warn(
                 f"{operation} does nothing on s3, as fs.s3a.downgrade.syncable.exceptions asks: "

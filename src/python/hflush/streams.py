@@ -6,14 +6,25 @@ import errno
 import io
 import operator
 import os
+import sys
 import threading
 import time
 import warnings
 
 from . import _core
-from .builder import whole
+from ._core import take_pending
+from .builder import ON_EXCEPTION, whole
 from .capabilities import ABORTABLE, HSYNC, IOSTATISTICS, READ_VECTORED, UNBUFFER, canonical
-from .errors import EndOfFileError, SeekError, StreamClosedError, attach, unsupported
+from .errors import (
+    EndOfFileError,
+    NotPublishedWarning,
+    SeekError,
+    StreamClosedError,
+    attach,
+    note,
+    unsupported,
+)
+from .handling import finaliser_calls, marks, newer
 from .statistics import IOStatistics, live
 
 TYPE_CHECKING = False
@@ -25,8 +36,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer, Self
 
+    from .checkpoint import CancellableFSDataOutputStream
     from .filesystem import FileSystem
+    from .handling import Marks
 
+    AnyOutput: TypeAlias = "FSDataOutputStream | CancellableFSDataOutputStream"
     NativeFile: TypeAlias = "_core.InputFile | _core.HdfsInputFile | _core.S3InputFile"
 
 __all__ = ["AbortResult", "FSDataInputStream", "FSDataOutputStream"]
@@ -61,32 +75,116 @@ def refused(operation: str) -> Callable[..., NoReturn]:
 
     def refuse(self: FSDataOutputStream, *_: object) -> NoReturn:
         """Raise io.UnsupportedOperation."""
+        take_pending()  # one more refusal, of a program that goes on after the first
         name = f"{operation} on an output stream"
         raise unsupported(name, self._filesystem.store_name, self.path)
 
     return refuse
 
 
-def leave_block(
-    out: FSDataOutputStream, close: Callable[[], None], error: BaseException | None
-) -> None:
+def leave_block(out: AnyOutput, close: Callable[[], None], error: BaseException | None) -> None:
     """End a ``with`` block over `out`: publish, or abort if `error` left it and `out` can."""
     if error is None:
         close()
         return
+    if out.has_capability(ABORTABLE):
+        _withdraw(out, error)
+        return
     try:
-        if out.has_capability(ABORTABLE):
-            out.abort()
-        else:
-            close()
+        close()
     except Exception as failure:  # what the block raised stays the primary exception
         attach(error, failure)
+
+
+def end(
+    out: AnyOutput,
+    pending: BaseException | None,
+    older: Marks | None,
+    publish: Callable[[], None],
+    abandon: Callable[[], bool],
+) -> None:
+    """Do what close() of `out` is to do: publish, unless an exception or a finaliser calls it.
+
+    Parameters
+    ----------
+    out : FSDataOutputStream or CancellableFSDataOutputStream
+        The stream.
+    pending : BaseException or None
+        What was pending when close() was called: the caller is no Python program.
+    older : tuple of dict or None
+        The marks of exceptions that mean nothing; None if none means anything.
+    publish, abandon : callable
+        What to do; abandon returns whether there was anything to be.
+    """
+    error = newer(older) if pending is None else pending
+    looks = older is not None and not out.closed
+    if error is None:
+        if looks and finaliser_calls() and out.has_capability(ABORTABLE):
+            if abandon():
+                report(out, "closed by a finaliser, not published")
+        else:
+            publish()
+        return
+    if looks and out.has_capability(ABORTABLE) and _withdraw(out, error):
+        note(
+            error,
+            f"not published: {out.name}: close() was called because of this exception; "
+            f"{ON_EXCEPTION}=publish publishes all the same",
+        )
+        raise error
+    publish()  # what files do; or a wait for whoever closes it
+    if pending is not None:
+        raise pending
+
+
+def _withdraw(out: AnyOutput, error: BaseException) -> bool:
+    """Abort `out` because of `error`; return whether there was anything to abort."""
+    try:
+        result = out.abort()
+    except Exception as failure:  # `error` stays the primary exception
+        attach(error, failure)
+        return True
+    if result.cleanup_exception is not None:
+        attach(error, result.cleanup_exception)
+    if result.already_closed:
+        return False
+    if not isinstance(error, (Exception, KeyboardInterrupt)):
+        report(out, f"ended by {type(error).__name__}, not published")
+    return True
+
+
+def report(
+    out: AnyOutput,
+    what: str,
+    _warn: Callable[..., None] = warnings.warn,
+    _category: type[Warning] = NotPublishedWarning,
+    _unraisable: Callable[[BaseException, object], None] = _core.write_unraisable,
+) -> None:
+    """Say that bytes were dropped, where no exception will: never raises.
+
+    The module may be half gone when this is called, so it brings with it what it needs.
+    """
+    message = f"{what}: {out!r}"
+    try:
+        logging = sys.modules.get("logging")
+        if logging is not None and (log := logging.getLogger(__name__)).hasHandlers():
+            log.error(message)
+        _warn(message, _category, stacklevel=3, source=out)
+    except Exception as failure:
+        _unraisable(failure, out)
 
 
 class WriteOnly:
     """What io asks of every file object, answered for one that is only written to."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def closed(self) -> bool: ...
+        @property
+        def path(self) -> str: ...
 
     def writable(self) -> bool:
         """Return True."""
@@ -101,7 +199,9 @@ class WriteOnly:
         return False
 
     def isatty(self) -> bool:
-        """Return False."""
+        """Return False; :class:`hflush.StreamClosedError` after close, as io raises ValueError."""
+        if self.closed:
+            raise StreamClosedError(errno.EBADF, "isatty: stream is closed", self.path)
         return False
 
     fileno = refused("fileno")  # a descriptor would bypass the stream
@@ -135,9 +235,10 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     Notes
     -----
     Leaving a ``with`` block by an exception aborts where abort is a capability and otherwise
-    closes; the exception stays the primary one. A stream that is garbage-collected while open is
-    abandoned with a :class:`ResourceWarning`: nothing more is published. A stream opened before a
-    fork raises in the child.
+    closes; the exception stays the primary one. So does a :meth:`close` that somebody else calls
+    because of an exception. A stream that is garbage-collected while open, or whose wrapper is, is
+    abandoned with a :class:`hflush.NotPublishedWarning`: nothing more is published. A stream opened
+    before a fork raises in the child.
     Source: Hadoop's output stream specification; docs/semantics.md.
 
     Examples
@@ -149,18 +250,21 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     ...     out.hsync()
     """
 
-    __slots__ = ("_filesystem", "_mode", "_name", "_opened_as")
+    __slots__ = ("_filesystem", "_mode", "_name", "_older", "_opened_as")
 
     # The core makes the object without __init__; the file system that asked for it binds it.
     _filesystem: FileSystem
     _mode: str
     _name: str
     _opened_as: object  # of a façade that has names of its own for files: hflush.fsspec
+    # The exceptions that close() does not look at; None: at none.
+    _older: Marks | None
 
-    def _bind(self, filesystem: FileSystem, name: str, mode: str) -> None:
+    def _bind(self, filesystem: FileSystem, name: str, mode: str, older: Marks | None) -> None:
         self._filesystem = filesystem
         self._name = name
         self._mode = mode
+        self._older = older
 
     # --- writing: write() itself is the core's, a call between would cost more than it does ---
 
@@ -168,13 +272,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         """Append one byte: the low 8 bits of `value`. Otherwise as ``write``."""
         super().write_byte(value)
 
-    def flush(self) -> None:
-        """Hand bytes to the next layer: cheap, and no promise of anything.
-
-        It is never a sync, and a no-op on a closed stream.
-        Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.
-        """
-        super().flush()
+    # flush() is the core's, too: a library may call it while an exception is pending.
 
     def hflush(self) -> None:
         """Make every byte whose write has returned visible to new readers anywhere.
@@ -239,15 +337,26 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         On return the bytes are visible to all. They are durable only after :meth:`hsync` or with
         ``sync_on_close``. It may take long and it may fail, and the stream is closed either way.
 
+        Where abort is a capability, a call that is made while an exception is being handled which
+        is newer than the stream (or than the ``with`` block over it) aborts instead, and raises
+        that exception again. ``hflush.close.on-exception``, set to ``publish``, switches that off.
+
         Raises
         ------
         OSError
             The first failure, with path; other failures are attached as notes.
+        BaseException
+            The exception that is being handled, with a note that nothing was published.
 
         Notes
         -----
-        Source: Hadoop's output stream specification; contract CLOSE-1 to CLOSE-23.
+        Source: Hadoop's output stream specification; contract CLOSE-1 to CLOSE-26.
         """
+        pending = take_pending()  # before anything else: whatever looks would find it
+        end(self, pending, self._older, self._publish, self._abandon)
+
+    def _publish(self) -> None:
+        """Close, whatever is being handled."""
         try:
             super().close()
         finally:
@@ -272,14 +381,20 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         -----
         Source: Hadoop's Abortable specification.
         """
-        already_closed, cleanup_exception = self.abort_()
+        already_closed, cleanup_exception = self._abort()
         self._filesystem._release(self)
         return AbortResult(already_closed, cleanup_exception)
 
     def __enter__(self) -> Self:
         if self.closed:
-            raise StreamClosedError(errno.EBADF, f"stream is {self.state_}", self.path)
+            raise StreamClosedError(errno.EBADF, f"stream is {self._state}", self.path)
+        self._enter()
         return self
+
+    def _enter(self) -> None:
+        """Begin a ``with`` block: what is being handled around it is no reason to abort."""
+        if self._older is not None:
+            self._older = marks()
 
     def __exit__(
         self,
@@ -289,11 +404,14 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     ) -> None:
         leave_block(self, self.close, error)
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        if self.abandon_():
-            _warn(
-                f"never closed, not published: {self!r}", ResourceWarning, stacklevel=2, source=self
-            )
+    def __del__(self, _report: Callable[..., None] = report) -> None:
+        if self._abandon():
+            _report(self, "never closed, not published")
+
+    def _dealloc_warn(self, _source: object, _report: Callable[..., None] = report) -> None:
+        """Say that a wrapper is collected, which would close next: io asks for that."""
+        if self._abandon():
+            _report(self, "never closed, not published")
 
     # --- what it is ---
 
@@ -334,7 +452,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     @property
     def path(self) -> str:
         """The absolute path in the store, as in ``filename`` of errors."""
-        return self.path_
+        return self._path
 
     @property
     def mode(self) -> str:
@@ -346,7 +464,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         return live(self._flat_statistics)
 
     def _flat_statistics(self) -> dict[str, int]:
-        flat = self.statistics_()
+        flat = self._statistics()
         for name, count in self._own_statistics().items():
             flat[name] = flat.get(name, 0) + count
         return flat
@@ -357,7 +475,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
 
     def __repr__(self) -> str:
         return (
-            f"<hflush.{type(self).__name__} name={self._name!r} mode={self._mode!r} {self.state_}>"
+            f"<hflush.{type(self).__name__} name={self._name!r} mode={self._mode!r} {self._state}>"
         )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -450,8 +568,8 @@ class DowngradedOutputStream(FSDataOutputStream):
     _downgraded: dict[str, int]
     _lock: threading.Lock
 
-    def _bind(self, filesystem: FileSystem, name: str, mode: str) -> None:
-        super()._bind(filesystem, name, mode)
+    def _bind(self, filesystem: FileSystem, name: str, mode: str, older: Marks | None) -> None:
+        super()._bind(filesystem, name, mode, older)
         self._downgraded = {"op_hflush": 0, "op_hsync": 0}
         self._lock = threading.Lock()
 
@@ -471,7 +589,7 @@ class DowngradedOutputStream(FSDataOutputStream):
 
     def _downgrade(self, operation: str) -> None:
         if self.closed:
-            raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self.state_}", self.path)
+            raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self._state}", self.path)
         self.flush()
         with self._lock:
             first = not any(self._downgraded.values())

@@ -1,0 +1,77 @@
+"""What a close() has to know before it publishes: whether a program or an accident calls it.
+
+Wrappers of every kind call ``close()`` while an exception is on its way through them, and
+finalisers call it for objects that nobody has any more. Neither is the word of a program that the
+file is complete.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Marks: TypeAlias = "tuple[dict[str, Any], ...]"
+
+__all__ = ["finaliser_calls", "marks", "newer"]
+
+# How an iteration ends when nothing is wrong: programs and libraries go on inside the handler.
+_ENDS = (StopIteration, StopAsyncIteration)
+# How far from close() a finaliser is looked for: wrappers around wrappers.
+_DEPTH = 16
+
+
+def marks() -> Marks:
+    """Return what tells the exceptions that are being handled now from all others.
+
+    That is the ``__dict__`` of each: no other exception has the same one while somebody holds it,
+    and it keeps neither the exception alive nor its frames. One that was raised while another was
+    handled has that as its context.
+    """
+    error = sys.exc_info()[1]
+    if error is None:
+        return ()
+    found: list[dict[str, Any]] = []
+    while error is not None and not _is_among(error, found):
+        found.append(error.__dict__)
+        error = error.__context__
+    return tuple(found)
+
+
+def newer(older: Marks | None) -> BaseException | None:
+    """Return the exception that is being handled now, unless it is among `older`.
+
+    None of them counts if `older` is None. The end of an iteration never does.
+    """
+    error = None if older is None else sys.exc_info()[1]
+    if older is None or isinstance(error, _ENDS) or error is None or _is_among(error, older):
+        return None
+    return error
+
+
+def _is_among(error: BaseException, known: Marks | list[dict[str, Any]]) -> bool:
+    own = error.__dict__
+    return any(own is one for one in known)
+
+
+def finaliser_calls() -> bool:
+    """Whether close(), which calls end(), which calls this, is called by a finaliser.
+
+    Python's io calls ``close()`` from C, and leaves ``_finalizing`` in the object that it ends;
+    all others are ``__del__`` methods.
+    """
+    frame = sys._getframe(2).f_back
+    for _ in range(_DEPTH):
+        if frame is None:
+            return False
+        code = frame.f_code
+        if code.co_name == "__del__":
+            return True
+        if code.co_name == "close" and code.co_argcount:
+            ended = frame.f_locals.get(code.co_varnames[0])
+            if getattr(ended, "_finalizing", False) is True:
+                return True
+        frame = frame.f_back
+    return False

@@ -162,6 +162,14 @@ class CompressedOutput(WriteOnly):
     def _filesystem(self) -> FileSystem:
         return self._stream._filesystem
 
+    def _dealloc_warn(self, source: object) -> None:
+        """Say that a wrapper is collected, which would close next: io asks for that."""
+        self._stream._dealloc_warn(source)
+
+    def _enter(self) -> None:
+        """Begin a ``with`` block, of a text wrapper too."""
+        self._stream._enter()
+
     def __enter__(self) -> Self:
         self._stream.__enter__()
         return self

@@ -1,4 +1,4 @@
-"""Checksums against google-crc32c and awscrt, and the fused copy against memcpy.
+"""Checksums against google-crc32c, crc32c and awscrt, and the fused copy against memcpy.
 
 The peers have no function for chunks: they sum the whole buffer, which is the same number of bytes
 with fewer answers, and so the easier work.
@@ -28,8 +28,9 @@ Peers = dict[str, Callable[[bytes], int]]
 def peers() -> Peers:
     """What sums a whole buffer with CRC32C, by name."""
     google = pytest.importorskip("google_crc32c")
+    crc32c = pytest.importorskip("crc32c")
     aws = pytest.importorskip("awscrt.checksums")
-    return {"google-crc32c": google.value, "awscrt": aws.crc32c}
+    return {"google-crc32c": google.value, "crc32c": crc32c.crc32c, "awscrt": aws.crc32c}
 
 
 @pytest.mark.parametrize(

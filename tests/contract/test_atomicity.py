@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 
 import hflush
@@ -11,6 +12,7 @@ import pytest
 from hflush import Rename
 from support.actors import Barrier, Crew
 from support.data import dataset
+from support.documentation import docstring, table
 from support.listing import names, orphans
 from support.stores import FILES, Store
 
@@ -367,8 +369,21 @@ def test_overwriting_by_rename(store: Store, crew: Crew):
 
 
 @pytest.mark.rule("ATOM-8")
-def test_the_documentation_says_what_is_atomic(store: Store):
-    """The docstrings of the operations that promise atomicity say so."""
-    for operation in (hflush.FileSystem.rename, hflush.FileSystem.create, hflush.FileSystem.delete):
-        documentation = (inspect.getdoc(operation) or "").lower()
-        assert "atomic" in documentation or "one step" in documentation
+@pytest.mark.stores("raw", "crc", "hdfs", "s3")
+def test_the_documentation_says_what_is_atomic():
+    """Each operation that promises anything says so, the others are said to promise nothing."""
+    text = docstring(hflush.FileSystem)
+    assert "Nothing is atomic unless its method says so." in text
+    methods = inspect.getmembers(hflush.FileSystem, inspect.isfunction)
+    promising = {
+        name
+        for name, method in methods
+        if not name.startswith("_") and re.search(r"\batomic|one step", docstring(method).lower())
+    }
+    assert promising == {"create", "delete", "rename"}
+    steps = table("semantics.md", "## Files and directories")
+    assert steps.pop("anything else")["Atomic there"].startswith("not promised")
+    named = {re.sub(r"\W.*", "", operation.strip("`")) for operation in steps}
+    assert named == {*promising, "mkdirs", "concat"}
+    for of_stores in steps.values():
+        assert all(of_stores.values())

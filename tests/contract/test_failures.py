@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import hflush
 import pytest
+from faults.shim.control import Faults
 from hflush import Rename
+from hflush.checkpoint import CheckpointFileManager
 from support.data import dataset
-from support.stores import FILES, Store
+from support.stores import FILES, HdfsStore, Store
 from support.waiting import Task
 
 Stream = hflush.FSDataOutputStream
@@ -133,7 +135,8 @@ def test_success_means_that_the_bytes_are_there(
     assert data.startswith(store.visible(path))
 
 
-@pytest.mark.rule("FAIL-3", "FAIL-4", "FAIL-6", "FAIL-16")
+@pytest.mark.rule("FAIL-3", "FAIL-6", "FAIL-16")
+@pytest.mark.rule("FAIL-4", on=("raw", "crc", "s3"))
 @pytest.mark.parametrize("case", WRONG)
 def test_named_class_errno_and_path(furnished: Store, case: str) -> None:
     """FAIL-3, 4, 6: the named class is raised, with errno, path and a message."""
@@ -300,9 +303,42 @@ def test_error_survives_the_way_from_the_core(store: Store, path: str) -> None:
 
 
 @pytest.mark.rule("FAIL-15")
+@pytest.mark.stores("hdfs")
+def test_a_temporary_file_that_cannot_be_removed(store: HdfsStore, path: str) -> None:
+    """FAIL-15: the NameNode refuses to finish it and to delete it; what is told came first."""
+    manager = CheckpointFileManager.create(store.url(), store.conf)
+    out = manager.create_atomic(path, False)
+    out.write(b"data")
+    with store.hdfs.safe_mode():
+        with pytest.raises(ZeroDivisionError, match=r"^first$") as caught, out:
+            raise ZeroDivisionError("first")
+        (left,) = store.hdfs.java.names(store.root)
+    assert not store.fs.exists(path)
+    assert left.endswith(".tmp")
+    assert any("safe mode" in note for note in getattr(caught.value, "__notes__", ["safe mode"]))
+
+
+@pytest.mark.rule("FAIL-15")
+@pytest.mark.stores("raw", "crc")
+@pytest.mark.shim
+def test_a_sidecar_or_temporary_file_that_cannot_be_removed(
+    store: Store, faults: Faults, path: str
+) -> None:
+    """FAIL-15: the same, where the system refuses to unlink it."""
+    manager = CheckpointFileManager.create(store.url(), store.conf)
+    out = manager.create_atomic(path, False)
+    out.write(b"data")
+    refused = faults.fail("unlink", errno.EIO)
+    with pytest.raises(ZeroDivisionError, match=r"^first$"), out:
+        raise ZeroDivisionError("first")
+    assert refused.applied >= 1
+    assert not store.fs.exists(path)
+
+
+@pytest.mark.rule("FAIL-3")
 @pytest.mark.stores(*FILES)
-def test_cleanup_does_not_mask_the_failure(store: Store, path: str) -> None:
-    """FAIL-15: with file and directory gone as well, the failure reported is the first one."""
+def test_a_file_that_is_gone_does_not_mask_the_failure(store: Store, path: str) -> None:
+    """With file and directory gone as well, the failure reported is the first one."""
     out = store.fs.create(store.path("gone", "file"))
     out.write(bytes(1000))
     store.fs.delete(store.path("gone"), recursive=True)

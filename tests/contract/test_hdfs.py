@@ -12,7 +12,6 @@ import hflush
 import pytest
 from hflush.checkpoint import CheckpointFileManager, MetadataLog
 from support.data import dataset
-from support.documentation import page
 from support.listing import names
 from support.stores import HdfsStore
 
@@ -113,15 +112,6 @@ def test_times_are_milliseconds_of_the_name_node(store: HdfsStore, path: str) ->
     assert now > LONG_AGO_MS + 789
     store.read(path)
     assert store.fs.get_file_status(path).access_time == now
-
-
-@pytest.mark.rule("LIM-4")
-def test_costs_are_documented() -> None:
-    """The docs say what seek, listing, close and delete cost on HDFS."""
-    text = page("semantics.md").lower().split("what things cost", 1)[1]
-    assert "hdfs" in text
-    for operation in ("seek", "listing", "close", "delete"):
-        assert operation in text
 
 
 # --- listings ---

@@ -105,7 +105,7 @@ def test_repeated_calls_of_a_stream(
     assert store.read(path) == dataset(MIB + 1000) + b"end"
 
 
-@pytest.mark.rule("FAIL-11", "FAIL-2", "FAIL-3")
+@pytest.mark.rule("FAIL-11", "FAIL-2", "FAIL-3", "FAIL-4")
 @pytest.mark.parametrize("answer_lost", [True, False])
 def test_a_lost_complete_is_told(store: HdfsStore, path: str, answer_lost: bool) -> None:
     """Without retries close raises and the stream is failed; whether it was done can be asked."""
@@ -303,7 +303,7 @@ def test_a_block_whose_pipeline_cannot_be_built(store: HdfsStore, path: str) -> 
             assert store.read(f"{path}-{port}") == dataset(3 * MIB // 2)
 
 
-@pytest.mark.rule("HDFS-11", "FAIL-3", "FAIL-13")
+@pytest.mark.rule("HDFS-11", "FAIL-3", "FAIL-4", "FAIL-13")
 def test_no_pipeline_can_be_built(store: HdfsStore, path: str) -> None:
     """When no DataNode can be reached, the error says which were tried, and close is not stuck."""
     stopped = [store.hdfs.cluster.stop_data_node(port) for port in store.hdfs.ports]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 import unicodedata
@@ -10,7 +11,7 @@ import hflush
 import pytest
 from support.data import dataset
 from support.listing import listed, names
-from support.stores import Store
+from support.stores import FILES, Store
 
 DATA = dataset(100)
 
@@ -101,7 +102,21 @@ def test_dots_above_the_root(store: Store):
             store.fs.get_file_status(form)
 
 
-@pytest.mark.rule("PATH-6", "PATH-7", "PATH-8")
+@pytest.mark.rule("PATH-6")
+@pytest.mark.stores("s3")
+def test_a_last_dot_is_warned_of(store: Store, caplog: pytest.LogCaptureFixture):
+    """Some stores drop it: the file is made under its whole name, and a warning names it."""
+    with caplog.at_level(logging.WARNING, "hflush"):
+        plain = store.write(store.path("inner.dot"), DATA)
+        assert caplog.messages == []
+        dotted = store.write(store.path("dot."), DATA)
+    assert any("last dot" in message and dotted in message for message in caplog.messages)
+    assert store.on_disk() == ["dot.", "inner.dot"]
+    assert store.read(dotted) == store.read(plain) == DATA
+
+
+@pytest.mark.rule("PATH-7", "PATH-8")
+@pytest.mark.rule("PATH-6", on=FILES)
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,4 +1,4 @@
-"""hflush.crc: right against zlib and google-crc32c, whatever the buffer, size, kind or kernel."""
+"""hflush.crc: right against zlib, crc32c and google-crc32c: any buffer, size, kind and kernel."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import threading
 import zlib
 from collections.abc import Callable
 
+import crc32c
 import google_crc32c
 import hflush
 import numpy
 import pytest
 from hflush import _core
+from hypothesis import given
+from hypothesis import strategies as st
 
 KINDS: dict[str, Callable[[bytes], int]] = {
     "CRC32C": google_crc32c.value,
@@ -31,9 +34,9 @@ def expected_sums(data: bytes, bytes_per_checksum: int, kind: str) -> bytes:
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 63, 64, 511, 512, 513, 4096, 65535, 65536, 200_000])
 def test_values_are_those_of_other_libraries(size: int) -> None:
-    """crc32c is google-crc32c's, crc32 is zlib's; both below and above the GIL's threshold."""
+    """google-crc32c's, crc32c's and zlib's; both below and above the GIL's threshold."""
     data = DATA[:size]
-    assert hflush.crc.crc32c(data) == google_crc32c.value(data)
+    assert hflush.crc.crc32c(data) == google_crc32c.value(data) == crc32c.crc32c(data)
     assert hflush.crc.crc32(data) == zlib.crc32(data)
 
 
@@ -45,6 +48,13 @@ def test_a_sum_is_extended_and_combined(at: int) -> None:
         whole = KINDS[kind](DATA)
         assert extend(tail, extend(head)) == whole
         assert hflush.crc.combine(extend(head), extend(tail), len(tail), kind) == whole
+
+
+@given(st.binary(max_size=4096), st.integers(0, 2**32 - 1))
+def test_a_sum_that_another_library_began(data: bytes, value: int) -> None:
+    """Any bytes after any sum: as crc32c and google-crc32c go on from there."""
+    others = {crc32c.crc32c(data, value), google_crc32c.extend(value, data)}
+    assert {hflush.crc.crc32c(data, value)} == others
 
 
 def test_combine_joins_crc32c_unless_told_otherwise() -> None:
@@ -80,6 +90,20 @@ def test_chunk_sums_fill_a_numpy_array() -> None:
     out = numpy.zeros(3, dtype=">u4")
     hflush.crc.chunked_sums(DATA[:1500], kind="CRC32", out=out)
     assert out.tolist() == [zlib.crc32(DATA[at : min(at + 512, 1500)]) for at in (0, 512, 1024)]
+
+
+def test_arrays_in_and_arrays_out() -> None:
+    """Rows of a matrix are chunks: a number for each, computed and put there without a copy."""
+    rows = numpy.frombuffer(DATA[:64_000], dtype="<f4").reshape(500, 32)
+    sums = numpy.full(502, 0xFFFFFFFF, dtype=">u4")
+    assert hflush.crc.chunked_sums(rows, rows.itemsize * 32, out=sums[1:501]).base is sums
+    expected = [crc32c.crc32c(row.tobytes()) for row in rows]
+    assert sums.tolist() == [0xFFFFFFFF, *expected, 0xFFFFFFFF]
+    assert hflush.crc.chunked_sums_array(rows, 128).tolist() == expected
+    with pytest.raises(BufferError):
+        hflush.crc.chunked_sums(rows[:, 1:])
+    with pytest.raises(ValueError, match="out"):
+        hflush.crc.chunked_sums(rows, 128, out=numpy.empty(499, dtype=">u4"))
 
 
 def test_chunk_sums_as_an_array() -> None:

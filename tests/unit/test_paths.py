@@ -7,7 +7,7 @@ import pathlib
 import hflush
 import pytest
 from hflush import paths
-from support.stores import Store
+from support.stores import FILES, Store
 
 STORES = pytest.mark.stores("raw", "crc")
 
@@ -129,7 +129,8 @@ def test_forbidden_names_do_not_reach_the_store(store: Store, name: str):
     assert store.fs.list_status(store.root) == []
 
 
-@pytest.mark.rule("PATH-7", "PATH-8", "PATH-6")
+@pytest.mark.rule("PATH-7", "PATH-8")
+@pytest.mark.rule("PATH-6", on=FILES)
 @pytest.mark.parametrize(
     "names",
     [

@@ -477,7 +477,8 @@ def test_streams_that_cannot_be_aborted(store: Store, path: str) -> None:
     assert store.content(path) == b"kept"
 
 
-@pytest.mark.rule("CLOSE-20", "CLOSE-24")
+@pytest.mark.rule("CLOSE-24")
+@pytest.mark.rule("CLOSE-20", on=FILES)
 def test_closing_the_file_system(store: Store, path: str) -> None:
     """An exception through the `with` block of a file system comes out as it is."""
     error = KeyError("of the program")

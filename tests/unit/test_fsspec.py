@@ -57,8 +57,8 @@ def test_modes(fs, tmp_path):
         text.write("grün")
     with fs.open(path, "r", encoding="utf-8") as text:
         assert text.read() == "grün"
-    with pytest.raises(io.UnsupportedOperation, match="transaction"), fs.transaction:
-        fs.open(path, "wb")
+    with pytest.raises(io.UnsupportedOperation, match="appending in a trans"), fs.transaction:
+        fs.open(path, "ab")
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])

@@ -27,10 +27,12 @@ from .configuration import Configuration, user_name
 from .errors import UnsupportedFileSystemError, unsupported
 from .filesystem import FileSystem
 from .fsspec_files import as_fsspec_file, compressed
+from .fsspec_transactions import HeldFile, PendingFile, TransactionFile, WriteTransaction
 from .opening import TextOutputWrapper
 
 if TYPE_CHECKING:
     from .filesystem import Conf
+    from .fsspec_transactions import Deferred
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
 
@@ -106,12 +108,14 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     Notes
     -----
     ``open`` returns hflush's own streams, with the attributes of fsspec's files: nothing is
-    published by garbage collection, and they have ``hflush`` and ``hsync``. Nothing is cached. A
-    pickled instance, and its JSON, hold no secret.
+    published by garbage collection, and they have ``hflush`` and ``hsync``. Files that are written
+    in a transaction are published at its end: see :mod:`hflush.fsspec_transactions`. Nothing is
+    cached. A pickled instance, and its JSON, hold no secret.
     """
 
     protocol: tuple[str, ...] = ("hflush+file", "hflushfile")
     root_marker = "/"
+    transaction_type = WriteTransaction
     _scheme = "file"
     _written_schemes = frozenset(("file", "local", *protocol))
     _extra_tokenize_attributes = ("process_user",)
@@ -247,7 +251,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         autocommit: bool = True,
         cache_options: Any = None,  # noqa: ARG002
         **options: Any,
-    ) -> FSDataInputStream | FSDataOutputStream:
+    ) -> FSDataInputStream | FSDataOutputStream | TransactionFile:
         name = self._strip_protocol(path)
         place = self._place(name)
         given = {key: value for key, value in options.items() if key not in _HINTS}
@@ -255,13 +259,18 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             return as_fsspec_file(place.store.open(place.path, **given), self, name)
         if mode not in _FLAGS:
             raise ValueError(f"mode must be one of rb, {', '.join(_FLAGS)}, not {mode!r}")
-        if not autocommit:
-            raise unsupported("a transaction", "hflush's fsspec file system", path)
         if block_size is not None and mode != "ab":
             given.setdefault("block_size", block_size)
-        given.setdefault("recursive", self._makes_parents)
-        stream = place.store.create(place.path, flags=_FLAGS[mode], **given)
-        return as_fsspec_file(stream, self, name)
+        given = {"flags": _FLAGS[mode], "recursive": self._makes_parents, **given}
+        if autocommit:
+            return as_fsspec_file(place.store.create(place.path, **given), self, name)
+        if mode == "ab":
+            raise unsupported("appending in a transaction", "hflush's fsspec file system", path)
+        return TransactionFile(self._deferred(place, given), self, name)
+
+    def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
+        """Open a file that is published later."""
+        return HeldFile(place.store.create(place.path, **{"atomic": True, **options}))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Copy a file; of a directory, make it only."""
@@ -278,7 +287,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """Make a file, empty if `truncate`; one that stays gets the time of now."""
         place = self._place(path)
         if truncate or not place.store.exists(place.path):
-            place.store.create(place.path).close()
+            self.open(path, "wb").close()
         else:
             now = datetime.datetime.now(datetime.timezone.utc)
             place.store.set_times(place.path, int(now.timestamp() * 1000))
@@ -622,6 +631,10 @@ class HflushS3FileSystem(HflushFileSystem):
                 delete_source=True,
                 overwrite=True,
             )
+
+    def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
+        store: Any = place.store
+        return PendingFile(store.create_pending(place.path, **options))
 
     def _copy_file(self, source: Place, target: Place) -> None:
         if source.store is target.store:

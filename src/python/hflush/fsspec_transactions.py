@@ -1,0 +1,393 @@
+"""Transactions of fsspec: files that are written one by one, and appear together at the end.
+
+Each is written aside, or uploaded, and is whole and safe where it lies when the program closes it.
+The end of the transaction takes one step for each: a rename, or the request that completes an
+upload. Several are under way at once, none before every file has been closed.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from fsspec.transaction import Transaction  # type: ignore[import-untyped]
+
+from .capabilities import HSYNC
+from .errors import StreamClosedError, attach
+from .fsspec_files import FsspecFile
+from .streams import FSDataOutputStream, WriteOnly, leave_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Buffer, Self
+
+    from .filesystem import FileSystem
+    from .fsspec import HflushFileSystem
+    from .s3 import S3FileSystem
+    from .s3_streams import S3OutputStream
+    from .streams import AbortResult
+
+__all__ = ["HeldFile", "PendingFile", "TransactionFile", "WriteTransaction"]
+
+_THREADS = 16
+
+
+class Deferred(Protocol):
+    """How one file of a transaction is kept until it is published."""
+
+    stream: FSDataOutputStream
+
+    def seal(self) -> None:
+        """Let everything that was written be where it can be published from by one step."""
+
+    def publish(self) -> None:
+        """Take that step."""
+
+    def discard(self) -> OSError | None:
+        """Leave nothing; return what could not be removed."""
+
+
+class HeldFile:
+    """An atomic stream that stays open: its bytes are on disk when it is sealed."""
+
+    def __init__(self, stream: FSDataOutputStream) -> None:
+        self.stream = stream
+
+    def seal(self) -> None:
+        """Put every byte on disk, under its temporary name."""
+        if FSDataOutputStream.has_capability(self.stream, HSYNC):
+            FSDataOutputStream.hsync(self.stream)  # which is refused of the path, not of the bytes
+        else:
+            self.stream.flush()
+
+    def publish(self) -> None:
+        """Rename."""
+        self.stream.close()
+
+    def discard(self) -> OSError | None:
+        """Remove the temporary file."""
+        return self.stream.abort().cleanup_exception
+
+
+class PendingFile:
+    """An upload to S3: all parts are there when it is sealed."""
+
+    def __init__(self, stream: S3OutputStream) -> None:
+        self.stream: FSDataOutputStream = stream
+        self._output = stream
+        self._store = cast("S3FileSystem", stream._filesystem)
+
+    def seal(self) -> None:
+        """Upload what is left."""
+        self._output.close()
+
+    def publish(self) -> None:
+        """Complete the upload."""
+        commit = self._output.pending_commit
+        if commit is not None:
+            self._store.complete_pending(commit)
+
+    def discard(self) -> OSError | None:
+        """Abort the upload."""
+        commit = self._output.pending_commit
+        if commit is None:
+            return self._output.abort().cleanup_exception
+        try:
+            self._store.abort_pending(commit)
+        except OSError as failure:
+            return failure
+        return None
+
+
+class State(enum.Enum):
+    """What has become of a file of a transaction."""
+
+    OPEN = "open"
+    SEALED = "closed, not published yet"
+    PUBLISHED = "published"
+    DISCARDED = "not published"
+
+
+class TransactionFile(FsspecFile, WriteOnly):
+    """A file that :meth:`close` does not publish: :meth:`commit` does, :meth:`discard` drops it.
+
+    fsspec's transactions call them; who opens a file with ``autocommit=False`` does it himself. An
+    exception that leaves the ``with`` block drops the file.
+    """
+
+    __slots__ = ("_deferred", "_lock", "_opened_as", "_state")
+
+    def __init__(self, deferred: Deferred, fs: HflushFileSystem, name: str) -> None:
+        self._deferred = deferred
+        self._opened_as = (fs, name, None)
+        self._state = State.OPEN
+        self._lock = threading.RLock()
+
+    @property
+    def _stream(self) -> FSDataOutputStream:
+        return self._deferred.stream
+
+    # --- ending ---
+
+    def close(self) -> None:
+        """Say that the file is complete: nothing more can be written. A second call is a no-op.
+
+        Raises
+        ------
+        OSError
+            Something could not be written. Nothing is published of this file.
+        """
+        with self._lock:
+            if self._state is not State.OPEN:
+                return
+            try:
+                self._deferred.seal()
+            except BaseException as failure:
+                self._drop(failure)
+                raise
+            self._state = State.SEALED
+
+    def commit(self) -> None:
+        """Publish a file that was closed.
+
+        Raises
+        ------
+        ValueError
+            It is open still: what wraps it may hold bytes back.
+        OSError
+            It was dropped; the store refuses.
+        """
+        with self._lock:
+            if self._state is State.PUBLISHED:
+                return
+            if self._state is State.OPEN:
+                raise ValueError(f"commit: {self.path} is still open: close it first")
+            if self._state is State.DISCARDED:
+                raise OSError(errno.ECANCELED, "commit: the file was dropped", self.path)
+            try:
+                self._deferred.publish()
+            except BaseException as failure:
+                self._drop(failure)
+                raise
+            self._state = State.PUBLISHED
+
+    def discard(self) -> None:
+        """Drop the file: what is at the path stays as it is. After :meth:`commit` a no-op.
+
+        Raises
+        ------
+        OSError
+            What was written aside could not be removed.
+        """
+        with self._lock:
+            if self._state in (State.PUBLISHED, State.DISCARDED):
+                return
+            self._state = State.DISCARDED
+            left = self._deferred.discard()
+        if left is not None:
+            raise left
+
+    def abort(self) -> AbortResult:
+        """Drop the file, and return what happened: as :meth:`hflush.FSDataOutputStream.abort`."""
+        from .streams import AbortResult
+
+        already = self._state in (State.PUBLISHED, State.DISCARDED)
+        try:
+            self.discard()
+        except OSError as failure:
+            return AbortResult(already, failure)
+        return AbortResult(already)
+
+    def _drop(self, failure: BaseException) -> None:
+        """Leave nothing of a file that has failed."""
+        self._state = State.DISCARDED
+        left = self._deferred.discard()
+        if left is not None:
+            attach(failure, left)
+
+    def __enter__(self) -> Self:
+        self._check_open("with")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        leave_block(cast("FSDataOutputStream", self), self.close, error)
+
+    # --- the stream below ---
+
+    def write(self, b: Buffer, /) -> int:
+        """Append bytes; returns how many: all."""
+        self._check_open("write")
+        return self._stream.write(b)
+
+    def writelines(self, lines: Iterable[Buffer], /) -> None:
+        """Write each of `lines`, as they are."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Hand bytes to the next layer: no promise of anything."""
+        if self._state is State.OPEN:
+            self._stream.flush()
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._stream.tell()
+
+    def has_capability(self, name: str, /) -> bool:
+        """Return what the stream below answers."""
+        return self._stream.has_capability(name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._state is not State.OPEN
+
+    @property
+    def name(self) -> str:
+        """The name under which :func:`hflush.open` will find the file."""
+        return self._stream.name
+
+    @property
+    def mode(self) -> str:
+        """``"wb"`` or ``"xb"``."""
+        return self._stream.mode
+
+    @property
+    def _filesystem(self) -> FileSystem:
+        return self._stream._filesystem
+
+    def _check_open(self, operation: str) -> None:
+        if self._state is not State.OPEN:
+            message = f"{operation}: stream is {self._state.value}"
+            raise StreamClosedError(errno.EBADF, message, self.path)
+
+    def __repr__(self) -> str:
+        return f"<hflush.fsspec.{type(self).__name__} {self.path!r} {self._state.value}>"
+
+
+io.BufferedIOBase.register(TransactionFile)
+
+
+class WriteTransaction(Transaction):  # type: ignore[misc]
+    """fsspec's transaction, which publishes nothing unless every file was closed without failing.
+
+    Where the store refuses one all the same, those that are not published yet are dropped, and the
+    exception says which files are there.
+    """
+
+    fs: Any
+
+    def complete(self, commit: bool = True) -> None:
+        """End the transaction: publish, or drop, every file.
+
+        Raises
+        ------
+        ValueError
+            A file is still open. None was published.
+        OSError
+            The first that could not be published.
+        """
+        files: list[TransactionFile] = list(self.files)
+        self.files.clear()
+        self.fs._intrans = False
+        self.fs._transaction = None
+        self.fs = None
+        try:
+            if commit:
+                _publish([file for file in files if file._state is not State.DISCARDED])
+        except BaseException as failure:
+            left = _discard(files)
+            if left is not None:
+                attach(failure, left)
+            raise
+        left = _discard(files)
+        if left is not None:
+            raise left
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.complete()
+            return
+        try:
+            self.complete(commit=False)
+        except OSError as also:  # what the block raised stays the primary exception
+            attach(error, also)
+
+
+def _publish(files: Sequence[TransactionFile]) -> None:
+    still_open = [file.path for file in files if not file.closed]
+    if still_open:
+        raise ValueError(
+            f"still open at the end of the transaction: {', '.join(still_open)}; nothing was "
+            "published: close each file before"
+        )
+    by_name: dict[str, list[TransactionFile]] = {}  # of one name, the last is to stay
+    for file in files:
+        by_name.setdefault(file.path, []).append(file)
+    failures: list[BaseException] = []
+
+    def publish(same: list[TransactionFile]) -> None:
+        for file in same:
+            if failures:
+                return
+            try:
+                file.commit()
+            except Exception as failure:
+                failures.append(failure)
+
+    if len(by_name) == 1:
+        publish(files)  # type: ignore[arg-type]
+    elif by_name:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="hflush-commit") as executor:
+            list(executor.map(publish, by_name.values()))
+    if failures:
+        for also in failures[1:]:
+            attach(failures[0], also)
+        there = [file.path for file in files if file._state is State.PUBLISHED]
+        _note(failures[0], f"of {len(files)} files of the transaction {_told(there)} published")
+        raise failures[0]
+
+
+def _told(names: Sequence[str]) -> str:
+    if not names:
+        return "none was"
+    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    return f"{len(names)} {'was' if len(names) == 1 else 'were'}: {shown}:"
+
+
+def _discard(files: Iterable[TransactionFile]) -> OSError | None:
+    """Drop what is not published; return the first thing that could not be removed."""
+    first: OSError | None = None
+    for file in files:
+        try:
+            file.discard()
+        except OSError as failure:  # noqa: PERF203
+            if first is None:
+                first = failure
+            else:
+                attach(first, failure)
+    return first
+
+
+def _note(error: BaseException, text: str) -> None:
+    add: Any = getattr(error, "add_note", None)
+    if add is not None:
+        add(text)
+    else:
+        error.__dict__.setdefault("__notes__", []).append(text)

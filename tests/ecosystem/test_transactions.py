@@ -1,0 +1,171 @@
+"""Transactions of fsspec: nothing before the end, all of it at the end, or nothing."""
+
+from __future__ import annotations
+
+import fsspec
+import pytest
+from ecosystem.conftest import Place
+from hflush.fsspec_transactions import TransactionFile
+
+BIG = bytes(range(256)) * (24 << 12)  # several parts of an upload
+
+
+def left_behind(place: Place) -> list[str]:
+    """What is in the store beside published files: temporary ones, uploads that go on."""
+    fs = place.fs.filesystem_of(place.root)
+    directory = place.fs._place(place.root).path
+    if place.kind == "s3":
+        return [upload.path for upload in fs.list_multipart_uploads(directory)]
+    return [status.name for status in fs.list_status(directory) if status.name.startswith(".")]
+
+
+def test_published_at_the_end(place: Place):
+    """Files that were closed are not there before; those that exist keep what they have."""
+    fs = place.fs
+    place.write("old", b"before")
+    with fs.transaction:
+        with fs.open(place.name("big"), "wb") as out:
+            assert isinstance(out, TransactionFile)
+            out.write(BIG)
+        assert out.closed
+        fs.pipe(place.name("old"), b"after")
+        fs.pipe(place.name("d/empty"), b"")
+        fs.touch(place.name("touched"))
+        with fs.open(place.name("text.gz"), "wt", compression="gzip") as text:
+            text.write("grün")
+        with fsspec.open(place.url("by-url"), "wb", **place.options) as other:
+            other.write(b"data")
+        assert [fs.exists(place.name(name)) for name in ("big", "text.gz", "by-url")] == [False] * 3
+        assert not fs.exists(place.name("d/empty"))
+        assert place.read("old") == b"before"
+        assert left_behind(place) != []
+    assert place.read("big") == BIG
+    assert place.read("old") == b"after"
+    assert place.read("d/empty") == b""
+    assert fs.info(place.name("touched"))["size"] == 0
+    assert place.read("by-url") == b"data"
+    with fs.open(place.name("text.gz"), "rt", compression="gzip") as text:
+        assert text.read() == "grün"
+    assert left_behind(place) == []
+    with fs.open(place.name("later"), "wb") as out:
+        out.write(b"at once")
+    assert place.read("later") == b"at once"
+
+
+def test_an_exception_leaves_nothing(place: Place):
+    fs = place.fs
+    place.write("old", b"before")
+
+    def transaction() -> None:
+        with fs.transaction:
+            fs.pipe(place.name("old"), b"after")
+            fs.pipe(place.name("big"), BIG)
+            out = fs.open(place.name("open"), "wb")
+            raise KeyError("first", out.write(BIG))
+
+    with pytest.raises(KeyError, match="first"):
+        transaction()
+    assert place.names() == ["old"]
+    assert place.read("old") == b"before"
+    assert left_behind(place) == []
+    assert not fs._intrans
+
+
+def test_a_file_that_failed_is_left_out(place: Place):
+    """Where the program goes on: what raised inside the block of one file drops that file."""
+    fs = place.fs
+    with fs.transaction:
+        fs.pipe(place.name("good"), b"data")
+        with pytest.raises(KeyError), fs.open(place.name("bad"), "wb") as out:
+            raise KeyError(out.write(b"half"))
+    assert place.names() == ["good"]
+    assert left_behind(place) == []
+
+
+def test_a_file_that_is_still_open(place: Place):
+    """Is not published, for a wrapper may hold bytes back, and neither are the others."""
+    fs = place.fs
+    fs.start_transaction()
+    fs.pipe(place.name("closed"), b"data")
+    fs.open(place.name("open"), "wb").write(b"half")
+    with pytest.raises(ValueError, match="still open at the end") as caught:
+        fs.end_transaction()
+    assert place.name("open") in str(caught.value)
+    assert place.names() == []
+    assert left_behind(place) == []
+
+
+def test_the_last_of_one_name_stays(place: Place):
+    fs = place.fs
+    with fs.transaction:
+        for number in range(3):
+            fs.pipe(place.name("x"), b"%d" % number)
+        fs.pipe(place.name("y"), b"y")
+    assert place.read("x") == b"2"
+    assert left_behind(place) == []
+
+
+def test_one_that_is_refused(place: Place):
+    """What is not published yet is dropped, and the exception says what is."""
+    fs = place.fs
+    fs.start_transaction()
+    with fs.open(place.name("x"), "xb") as out:
+        out.write(b"mine")
+    place.write("x", b"theirs")
+    with pytest.raises(FileExistsError) as caught:
+        fs.end_transaction()
+    assert place.read("x") == b"theirs"
+    assert "of 1 files of the transaction none was published" in caught.value.__notes__
+    assert left_behind(place) == []
+
+
+def test_many(place: Place):
+    fs = place.fs
+    with fs.transaction:
+        for number in range(40):
+            fs.pipe(place.name(f"part-{number:02}"), b"%d" % number)
+        assert not fs.exists(place.name("part-00"))
+    names = [f"part-{number:02}" for number in range(40)]
+    assert place.names() == names
+    assert [place.read(name) for name in names] == [b"%d" % number for number in range(40)]
+
+
+def test_started_and_ended(place: Place):
+    fs = place.fs
+    fs.start_transaction()
+    fs.pipe(place.name("x"), b"data")
+    assert not fs.exists(place.name("x"))
+    fs.end_transaction()
+    assert place.read("x") == b"data"
+
+
+def test_by_hand(place: Place):
+    """With autocommit=False a program decides for one file."""
+    fs = place.fs
+    with fs.open(place.name("x"), "wb", autocommit=False) as out:
+        out.write(b"data")
+        with pytest.raises(ValueError, match="still open"):
+            out.commit()
+    assert not fs.exists(place.name("x"))
+    out.commit()
+    out.commit()
+    out.discard()
+    assert place.read("x") == b"data"
+    with fs.open(place.name("y"), "wb", autocommit=False) as out:
+        out.write(b"data")
+    out.discard()
+    with pytest.raises(OSError, match="dropped"):
+        out.commit()
+    with pytest.raises(OSError, match="write: stream is not published"):
+        out.write(b"more")
+    assert place.names() == ["x"]
+    assert left_behind(place) == []
+    fs.transaction.files.clear()
+
+
+def test_appending_is_refused(place: Place):
+    fs = place.fs
+    place.write("x", b"data")
+    with pytest.raises(OSError, match="appending in a transaction"), fs.transaction:
+        fs.open(place.name("x"), "ab")
+    assert place.read("x") == b"data"

@@ -265,6 +265,16 @@ class TestClusters:
         assert fs.cat(f"{url}/to/d/x") == b"data"
 
 
+class AtomicFiles:
+    """A file system all of whose files are atomic."""
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+
+    def open(self, path: str, mode: str) -> Any:
+        return self._fs.open(path, mode, atomic=True)
+
+
 class TestFiles:
     """What fsspec asks of open files."""
 
@@ -352,6 +362,32 @@ class TestFiles:
             raise KeyError("first", out.write("half" if mode == "wt" else b"half"))
         assert fs.exists(name) is (place.kind != "s3")
         assert out.buffer.closed if mode == "wt" else out.closed
+
+    @pytest.mark.parametrize("compression", [None, "gzip"])
+    @pytest.mark.parametrize("mode", ["wb", "wt"])
+    @pytest.mark.parametrize("atomic", [False, True])
+    def test_an_exception_below_fsspec_open(self, place, mode, compression, atomic):
+        """Which closes whatever happens: nothing is published where that can be."""
+        name = place.name("x")
+        place.write("x", b"before")
+        error = KeyError("first")
+        opened = fsspec.open(place.url("x"), mode, compression=compression, **place.options)
+        if atomic:
+            opened.fs = AtomicFiles(opened.fs)
+
+        def fail() -> None:
+            with opened as out:
+                out.write("half" if mode == "wt" else b"half")
+                raise error
+
+        with pytest.raises(KeyError) as caught:
+            fail()
+        assert caught.value is error
+        if atomic or place.kind == "s3":
+            assert place.read("x") == b"before"
+            assert any("not published" in note for note in error.__notes__)
+        else:
+            assert place.fs.info(name)["size"] != len(b"before")  # as files do
 
     def test_an_unknown_compression_touches_nothing(self, place):
         place.write("x", b"data")

@@ -82,6 +82,39 @@ def test_a_file_that_failed_is_left_out(place: Place):
     assert left_behind(place) == []
 
 
+@pytest.mark.parametrize("how", ["wb", "wt", "gzip"])
+def test_an_exception_closes_a_file(place: Place, how: str):
+    """fsspec.open closes what an exception leaves, by any wrapper: that is no word of a program."""
+    fs = place.fs
+    compression = "gzip" if how == "gzip" else None
+    mode = "wb" if compression else how
+    error = KeyError("first")
+
+    def fail() -> None:
+        opened = fsspec.open(place.url("bad"), mode, compression=compression, **place.options)
+        with opened as out:
+            out.write("half" if mode == "wt" else b"half")
+            raise error
+
+    with fs.transaction:
+        fs.pipe(place.name("good"), b"data")
+        with pytest.raises(KeyError) as caught:
+            fail()
+        assert caught.value is error
+    assert place.names() == ["good"]
+    assert left_behind(place) == []
+
+
+def test_a_transaction_in_a_handler(place: Place):
+    """What is handled around it is no reason to drop anything."""
+    try:
+        raise KeyError("before")
+    except KeyError:
+        with place.fs.transaction, place.fs.open(place.name("x"), "wb") as out:
+            out.write(b"data")
+    assert place.read("x") == b"data"
+
+
 def test_a_file_that_is_still_open(place: Place):
     """Is not published, for a wrapper may hold bytes back, and neither are the others."""
     fs = place.fs

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from fsspec.transaction import Transaction  # type: ignore[import-untyped]
 
+from ._core import take_pending
 from .capabilities import HSYNC
-from .errors import StreamClosedError, attach
+from .errors import StreamClosedError, attach, note
 from .fsspec_files import FsspecFile
-from .streams import FSDataOutputStream, WriteOnly, leave_block
+from .handling import marks
+from .streams import AbortResult, FSDataOutputStream, WriteOnly, end, leave_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from .fsspec import HflushFileSystem
     from .s3 import S3FileSystem
     from .s3_streams import S3OutputStream
-    from .streams import AbortResult
 
 __all__ = ["HeldFile", "PendingFile", "TransactionFile", "WriteTransaction"]
 
@@ -68,7 +69,7 @@ class HeldFile:
 
     def publish(self) -> None:
         """Rename."""
-        self.stream.close()
+        self.stream._publish()
 
     def discard(self) -> OSError | None:
         """Remove the temporary file."""
@@ -85,7 +86,7 @@ class PendingFile:
 
     def seal(self) -> None:
         """Upload what is left."""
-        self._output.close()
+        self._output._publish()
 
     def publish(self) -> None:
         """Complete the upload."""
@@ -118,15 +119,14 @@ class TransactionFile(FsspecFile, WriteOnly):
     """A file that :meth:`close` does not publish: :meth:`commit` does, :meth:`discard` drops it.
 
     fsspec's transactions call them; who opens a file with ``autocommit=False`` does it himself. An
-    exception that leaves the ``with`` block drops the file.
+    exception that leaves the ``with`` block, or brings about :meth:`close`, drops the file.
     """
-
-    __slots__ = ("_deferred", "_lock", "_opened_as", "_state")
 
     def __init__(self, deferred: Deferred, fs: HflushFileSystem, name: str) -> None:
         self._deferred = deferred
         self._opened_as = (fs, name, None)
         self._state = State.OPEN
+        self._older = deferred.stream._older
         self._lock = threading.RLock()
 
     @property
@@ -142,7 +142,26 @@ class TransactionFile(FsspecFile, WriteOnly):
         ------
         OSError
             Something could not be written. Nothing is published of this file.
+        BaseException
+            The exception that is being handled: as :meth:`hflush.FSDataOutputStream.close`.
         """
+        pending = take_pending()  # before anything else: whatever looks would find it
+        end(cast("FSDataOutputStream", self), pending, self._older, self._seal, self._abandon)
+
+    def _abandon(self) -> bool:
+        """Drop an open file, and wait for nothing; return whether it was one."""
+        if self._state is not State.OPEN:
+            return False
+        self._state = State.DISCARDED
+        return self._stream._abandon()
+
+    def _dealloc_warn(self, source: object) -> None:
+        """Say that a wrapper is collected, which would close next: io asks for that."""
+        if self._state is State.OPEN:
+            self._state = State.DISCARDED
+            self._stream._dealloc_warn(source)
+
+    def _seal(self) -> None:
         with self._lock:
             if self._state is not State.OPEN:
                 return
@@ -195,8 +214,6 @@ class TransactionFile(FsspecFile, WriteOnly):
 
     def abort(self) -> AbortResult:
         """Drop the file, and return what happened: as :meth:`hflush.FSDataOutputStream.abort`."""
-        from .streams import AbortResult
-
         already = self._state in (State.PUBLISHED, State.DISCARDED)
         try:
             self.discard()
@@ -213,7 +230,13 @@ class TransactionFile(FsspecFile, WriteOnly):
 
     def __enter__(self) -> Self:
         self._check_open("with")
+        self._enter()
         return self
+
+    def _enter(self) -> None:
+        """Begin a ``with`` block: what is being handled around it is no reason to drop the file."""
+        if self._older is not None:
+            self._older = marks()
 
     def __exit__(
         self,
@@ -360,7 +383,7 @@ def _publish(files: Sequence[TransactionFile]) -> None:
         for also in failures[1:]:
             attach(failures[0], also)
         there = [file.path for file in files if file._state is State.PUBLISHED]
-        _note(failures[0], f"of {len(files)} files of the transaction {_told(there)} published")
+        note(failures[0], f"of {len(files)} files of the transaction {_told(there)} published")
         raise failures[0]
 
 
@@ -383,11 +406,3 @@ def _discard(files: Iterable[TransactionFile]) -> OSError | None:
             else:
                 attach(first, failure)
     return first
-
-
-def _note(error: BaseException, text: str) -> None:
-    add: Any = getattr(error, "add_note", None)
-    if add is not None:
-        add(text)
-    else:
-        error.__dict__.setdefault("__notes__", []).append(text)

@@ -211,8 +211,8 @@ def verdict(key: tuple[str, str], letter: str) -> str:
 # What a store that does something else does, and whether the matrix declares that it holds.
 OTHER_VERDICTS = {
     ("holds", False): "holds, more than declared",
-    ("refused", True): "NOT KEPT: refused",
-    ("divergence", True): "NOT KEPT: diverges",
+    ("refused", True): "not kept: refused",
+    ("divergence", True): "not kept: diverges",
     ("refused", False): "refused, declared to diverge",
     ("divergence", False): "diverges, declared refused",
 }

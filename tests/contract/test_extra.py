@@ -467,9 +467,18 @@ def test_what_is_not_offered_is_refused(
 
 
 @pytest.mark.rule("EXTRA-8", refused=FILES)
-def test_native_copy_is_declared(store: Store):
-    """testNativeCopyCapability: as the refusal says, or that there is none."""
-    assert store.options["supports-native-copy"] is (store.name == "s3")
+def test_native_copy_is_declared(store: Store, path: str):
+    """testNativeCopyCapability: what the option says is what the call does."""
+    store.write(path, DATA)
+    offered = store.options["supports-native-copy"]
+    assert offered is (store.name == "s3")
+    with (
+        contextlib.nullcontext()
+        if offered
+        else pytest.raises(io.UnsupportedOperation, match="copy")
+    ):
+        store.fs.copy(path, f"{path}-copy")
+    assert names(store.fs, store.root) == (["file", "file-copy"] if offered else ["file"])
 
 
 class TestLinks:

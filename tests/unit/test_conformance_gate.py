@@ -140,8 +140,8 @@ class TestOtherwise:
     @pytest.mark.parametrize(
         ("rule", "does", "expected"),
         [
-            ("TEST-Y", "refused", "NOT KEPT: refused"),
-            ("TEST-Y", "divergence", "NOT KEPT: diverges"),
+            ("TEST-Y", "refused", "not kept: refused"),
+            ("TEST-Y", "divergence", "not kept: diverges"),
             ("TEST-D", "holds", "holds, more than declared"),
         ],
     )

@@ -105,7 +105,7 @@ def test_repeated_calls_of_a_stream(
     assert store.read(path) == dataset(MIB + 1000) + b"end"
 
 
-@pytest.mark.rule("FAIL-11", "FAIL-2", "FAIL-3", "FAIL-4")
+@pytest.mark.rule("FAIL-11", "FAIL-2", "FAIL-3", "FAIL-4", "FAIL-16")
 @pytest.mark.parametrize("answer_lost", [True, False])
 def test_a_lost_complete_is_told(store: HdfsStore, path: str, answer_lost: bool) -> None:
     """Without retries close raises and the stream is failed; whether it was done can be asked."""
@@ -201,7 +201,7 @@ def test_the_first_flush_of_a_block_tells_the_name_node(store: HdfsStore, path: 
     assert store.hdfs.calls("fsync") == before + 2
 
 
-@pytest.mark.rule("HDFS-24", "FAIL-16")
+@pytest.mark.rule("HDFS-24")
 def test_safe_mode(store: HdfsStore, path: str) -> None:
     """In safe mode what changes something is OSError(EROFS) at once, and reading works."""
     store.write(path, b"kept")

@@ -148,7 +148,7 @@ def test_short_and_interrupted_reads_are_finished(faults: Faults, store: Store) 
 
 
 @pytest.mark.rule(
-    "FAIL-1", "FAIL-3", "FAIL-4", "FAIL-7", "FAIL-14", "CLOSE-8", "CLOSE-19", "WRITE-15"
+    "FAIL-1", "FAIL-3", "FAIL-4", "FAIL-7", "FAIL-14", "FAIL-16", "CLOSE-8", "CLOSE-19", "WRITE-15"
 )
 @pytest.mark.parametrize("skip", [0, 1, 2, 4])
 @pytest.mark.parametrize(("operation", "error"), LASTING, ids=named)

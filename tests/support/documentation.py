@@ -22,8 +22,13 @@ def page(name: str) -> str:
 
 def table(name: str, heading: str) -> dict[str, dict[str, str]]:
     """Return the first table below a heading of a page: its rows, and their cells by column."""
-    text = DOCS.joinpath(name).read_text(encoding="utf-8").split(f"\n{heading}\n", 1)[1]
-    lines = [line for line in text.split("\n## ", 1)[0].splitlines() if line.startswith("|")]
+    return table_in(DOCS.joinpath(name).read_text(encoding="utf-8"), heading)
+
+
+def table_in(text: str, heading: str) -> dict[str, dict[str, str]]:
+    """Return the same of the text of a page."""
+    below = text.split(f"\n{heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in below.splitlines() if line.startswith("|")]
     head, _, *rows = ([cell.strip() for cell in CELLS.split(line)[1:-1]] for line in lines)
     return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import re
 from typing import Any
 
@@ -362,6 +363,22 @@ class TestFiles:
             raise KeyError("first", out.write("half" if mode == "wt" else b"half"))
         assert fs.exists(name) is (place.kind != "s3")
         assert out.buffer.closed if mode == "wt" else out.closed
+
+    @pytest.mark.parametrize("codec", ["gzip", "bz2", "xz", "zstd", "lz4"])
+    @pytest.mark.parametrize("mode", ["wb", "wt"])
+    def test_a_compressed_file_that_is_dropped(self, place, codec, mode):
+        """The collector publishes nothing, and says so."""
+        place.write("x", b"before")
+        files = [place.fs.open(place.name("x"), mode, compression=codec, atomic=True)]
+        files[0].write("half" if mode == "wt" else b"half")
+
+        def collect() -> None:
+            files.clear()
+            gc.collect()
+
+        with pytest.warns(hflush.NotPublishedWarning, match="not published"):
+            collect()
+        assert place.read("x") == b"before"
 
     @pytest.mark.parametrize("compression", [None, "gzip"])
     @pytest.mark.parametrize("mode", ["wb", "wt"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import io
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import hflush
 import pytest
@@ -19,7 +21,13 @@ from hflush.fsspec import (  # noqa: E402
     HflushS3FileSystem,
     register,
 )
-from hflush.fsspec_options import configured  # noqa: E402
+from hflush.fsspec_options import (  # noqa: E402
+    FILE_WORDS,
+    GENERIC,
+    HDFS_WORDS,
+    S3_WORDS,
+    configured,
+)
 
 
 @pytest.fixture
@@ -561,6 +569,17 @@ class TestOptions:
             conf["fs.defaultFS"] = f"hdfs://{host}:1"
             made.append(fsspec.filesystem("hflush+hdfs", conf=conf))
         assert [fs.filesystem.uri for fs in made] == ["hdfs://one:1/", "hdfs://two:1/"]
+
+
+def test_every_option_is_on_the_page():
+    """docs/fsspec.md names what is known, and nothing that is not."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "fsspec.md").read_text()
+    table = page.partition("## Storage options")[2].partition("## Files")[0]
+    known = FILE_WORDS | HDFS_WORDS | S3_WORDS | GENERIC | {"conf"}
+    missing = {word for word in known - GENERIC if f"`{word}`" not in table}
+    assert missing == {"version_aware"}  # which is refused
+    rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("|")][2:]
+    assert {word for row in rows for word in re.findall("`([^`]+)`", row)} <= known
 
 
 class TestSecrets:

@@ -219,6 +219,13 @@ class ScriptedS3(S3Front):
         self.objects[request.key] = stored
         return make_answer(200, etag=stored.etag, **self._echo(stored))
 
+    def _copy_object(self, request: Request) -> Answer:
+        source = unquote(request.head.get("x-amz-copy-source")).split("/", 2)[2]
+        if source not in self.objects:
+            raise Refused(404, "NoSuchKey")
+        stored = self.objects[request.key] = self.objects[source]
+        return xml("CopyObjectResult", f"<ETag>{escape(stored.etag)}</ETag>")
+
     def _echo(self, stored: Stored) -> dict[str, str]:
         return {"x_amz_checksum_crc32c": encoded(stored.crc32c)} if self.rules.checksums else {}
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ import hflush
 import pytest
 from hflush import cli, s3_conditional
 from hflush.s3 import PendingCommit, S3FileSystem
-from support.s3_front import Exchange, Fault, answer, lose_answer, make_answer
+from support.s3_front import Exchange, Fault, answer, hold, lose_answer, make_answer
 from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Rules, ScriptedS3
+from support.waiting import Task, wait_until
 
 PART = 5 * MIB
 ROOT = f"s3://{BUCKET}/"
@@ -118,17 +120,120 @@ class TestCreating:
     @pytest.mark.rule("CREATE-7", "BUILDER-13")
     @pytest.mark.stores("s3")
     def test_what_is_looked_for(self, server: ScriptedS3, fs: S3FileSystem):
-        """A directory in the way; then upwards, as far as the first directory."""
+        """A directory in the way, and files above it; the latter once."""
         write(fs, "/d/e/f")
-        assert asked(server) == [
-            "ListObjectsV2",
-            *["ListObjectsV2", "HeadObject"] * 2,
-            "PutObject",
-        ]
+        assert sorted(asked(server)) == ["HeadObject", "HeadObject", "ListObjectsV2", "PutObject"]
         write(fs, "/d/e/g")
-        assert asked(server) == ["ListObjectsV2", "ListObjectsV2", "PutObject"]
+        assert asked(server) == ["ListObjectsV2", "PutObject"]
+        write(fs, "/d/h/i")
+        assert sorted(asked(server)) == ["HeadObject", "ListObjectsV2", "PutObject"]
         write(fs, "/d/e/g", **{"fs.s3a.create.performance": True})
         assert asked(server) == ["PutObject"]
+
+    def test_nothing_is_remembered(self, server: ScriptedS3):
+        """Where that is asked for."""
+        with connect(server, hflush_s3_create_remember="0") as fs:
+            for _ in range(2):
+                write(fs, "/d/e/f")
+                assert asked(server).count("HeadObject") == 2
+
+    def test_what_is_looked_for_is_asked_at_once(self, server: ScriptedS3, fs: S3FileSystem):
+        """No question waits for the answer to another."""
+        released = threading.Event()
+        for operation in ("HeadObject", "ListObjectsV2"):
+            server.fail(operation, hold(released), times=None)
+        made = Task(lambda: fs.create("/a/b/c/d/e", recursive=False))
+        try:
+            wait_until(lambda: len(server.log) >= 6, "all questions are asked")
+        finally:
+            released.set()
+        with pytest.raises(FileNotFoundError, match="no parent"):
+            made.result()
+        heads = {call.key for call in server.log[:6] if call.operation == "HeadObject"}
+        assert heads == {"a", "a/b", "a/b/c", "a/b/c/d"}
+        lists = {call.query["prefix"] for call in server.log[:6] if not call.key}
+        assert lists == {"a/b/c/d/e/", "a/b/c/d/"}
+
+    def test_a_file_above_that_others_wrote_is_found_when_it_is_asked_again(
+        self, server: ScriptedS3, fs: S3FileSystem
+    ):
+        write(fs, "/d/e/f")
+        del server.objects["d/e/f"]
+        server.put("d/e", b"a file")
+        fs._no_files.forget("/d/e")  # as after the time for which it is remembered
+        with pytest.raises(hflush.ParentNotDirectoryError, match="/d/e is a file"):
+            fs.create("/d/e/g")
+
+    @pytest.mark.parametrize("how", ["create", "rename", "copy", "uploader", "pending"])
+    def test_a_file_that_was_put_above_is_seen_at_once(
+        self, server: ScriptedS3, fs: S3FileSystem, how: str
+    ):
+        """By this file system: what it does itself it knows."""
+        write(fs, "/d/e/f")
+        fs.delete("/d/e/f")
+        fs.delete("/d/e", recursive=True)
+        with fs.create("/d/e/g") as again:  # remembered again
+            again.abort()
+        assert fs._no_files.missing(["/d/e"]) == []
+        if how == "create":
+            write(fs, "/d/e")
+        elif how == "pending":
+            with fs.create_pending("/d/e") as out:
+                out.write(b"x")
+            assert out.pending_commit is not None
+            fs.complete_pending(out.pending_commit)
+        elif how == "uploader":
+            uploader = fs.create_multipart_uploader("/d")
+            upload = uploader.start_upload("/d/e")
+            handle = uploader.put_part(upload, "/d/e", 1, True, io.BytesIO(b"x"))
+            uploader.complete(upload, "/d/e", {1: handle})
+        else:
+            write(fs, "/source")
+            getattr(fs, how)("/source", "/d/e")
+        assert "d/e" in server.objects
+        with pytest.raises(hflush.ParentNotDirectoryError, match="/d/e is a file"):
+            fs.create("/d/e/g")
+
+    def test_a_directory_beside_a_file_of_its_name_is_a_directory(
+        self, server: ScriptedS3, fs: S3FileSystem
+    ):
+        server.put("d", b"a file")
+        server.put("d/e", b"and below it")
+        write(fs, "/d/f")
+        assert server.objects["d/f"].data == b"data"
+        asked(server)
+        write(fs, "/d/g")
+        assert asked(server) == ["ListObjectsV2", "PutObject"]
+
+    def test_what_may_not_be_looked_at_above_is_nobodys_business(
+        self, server: ScriptedS3, fs: S3FileSystem
+    ):
+        """A prefix is all that this user may see: the folder in it that exists is enough."""
+        server.put("team/a/there", b"")
+
+        def refuse_above(exchange: Exchange) -> None:
+            if exchange.request.key in {"team"}:
+                exchange.send(make_answer(403))
+            else:
+                exchange.send(exchange.execute())
+
+        server.fail("HeadObject", refuse_above, times=None)
+        write(fs, "/team/a/b")
+        assert server.objects["team/a/b"].data == b"data"
+
+    @pytest.mark.rule("CREATE-3")
+    @pytest.mark.stores("s3")
+    def test_creators_that_race_are_told_apart(self, server: ScriptedS3):
+        """What is remembered is not the object itself: one of them publishes."""
+        with connect(server, fs_s3a_create_conditional_enabled="true") as fs:
+            write(fs, "/d/first")
+            streams = [fs.create("/d/e", overwrite=False) for _ in range(3)]
+            streams[0].close()
+            for stream in streams[1:]:
+                with pytest.raises(FileExistsError):
+                    stream.close()
+            with pytest.raises(FileExistsError):
+                fs.create("/d/e", overwrite=False)
 
     @pytest.mark.rule("CREATE-6")
     @pytest.mark.stores("s3")
@@ -348,7 +453,7 @@ class TestConditions:
         asked(server)
         with pytest.raises(FileExistsError):
             fs.create("/d/a", overwrite=False)
-        assert asked(server) == ["HeadObject"]
+        assert sorted(asked(server)) == ["HeadObject", "ListObjectsV2"]
         assert fs.contract_options["conditional-create"] is True
 
     @pytest.mark.rule("BUILDER-15")

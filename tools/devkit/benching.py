@@ -46,6 +46,8 @@ def docs() -> None:
     for store in ("hdfs", "s3"):
         keys = ROOT / "tools" / f"{store}_keys.py"
         step(f"docs/{store}-client.md: keys", [PYTHON, keys], log=f"docs-{store}-keys")
+    requests = ROOT / "tools" / "s3_requests.py"
+    step("docs/s3-client.md: requests", [PYTHON, requests], log="docs-s3-requests")
     conformance = ROOT / "tools" / "conformance.py"
     step("docs/conformance.md", [PYTHON, conformance, "render"], log="docs-conformance")
 

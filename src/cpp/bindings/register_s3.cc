@@ -253,6 +253,36 @@ S3Response make_call(S3Client& self, const py::str& operation, const py::str& me
   return response_of(std::move(result));
 }
 
+// Operation, method, key, query, headers: a call without a body.
+using Question = std::tuple<py::str, py::str, py::str, Pairs, Pairs>;
+
+// Several at once, which take as long as the slowest of them.
+std::vector<S3Response> ask(S3Client& self, const py::str& bucket,
+                            const std::vector<Question>& questions, const py::str& path) {
+  const std::shared_ptr<Client> client = self.client();
+  std::vector<Call> calls;
+  for (const auto& [operation, method, key, query, headers] : questions) {
+    Call& call = calls.emplace_back();
+    call.operation = to_utf8(operation);
+    call.method = to_utf8(method);
+    call.bucket = to_utf8(bucket);
+    call.key = to_utf8(key);
+    for (const auto& [name, text] : query) call.query.emplace_back(to_utf8(name), to_utf8(text));
+    call.headers = headers_of(headers);
+  }
+  std::vector<CallResult> results = waiting(
+      [&](SignalCheck& signals) { return client->call_and_wait(std::move(calls), signals); });
+  for (const CallResult& result : results) {
+    if (result.status.code() == StatusCode::kInterrupted) check(result.status);
+  }
+  std::vector<S3Response> responses;
+  for (CallResult& result : results) {
+    if (!result.status.ok()) result.status = result.status.with_path(to_utf8(path));
+    responses.push_back(response_of(std::move(result)));
+  }
+  return responses;
+}
+
 // --- uploads
 
 // What is left of an upload of a parent process is not looked at.
@@ -530,6 +560,7 @@ void register_s3(py::module_& module) {
            py::arg("expect_etag") = false, py::arg("repeat") = true,
            py::arg("fresh_connection") = false, py::arg("is_upload") = false,
            py::arg("retry_limit") = py::none(), py::arg("stall_timeout") = py::none())
+      .def("ask", &ask, py::arg("bucket"), py::arg("questions"), py::arg("path"))
       .def("create", &create, py::arg("stream_type"), py::arg("path"), py::arg("options"))
       .def("open", &open, py::arg("path"), py::arg("options"))
       .def("statistics", &statistics)

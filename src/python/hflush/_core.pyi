@@ -455,6 +455,15 @@ class S3Client:
         retry_limit: int | None = None,
         stall_timeout: float | None = None,
     ) -> S3Response: ...
+    # Several calls at once: operation, method, key, query and headers of each.
+    def ask(
+        self,
+        bucket: str,
+        questions: Sequence[
+            tuple[str, str, str, Sequence[tuple[str, str]], Sequence[tuple[str, str]]]
+        ],
+        path: str,
+    ) -> list[S3Response]: ...
     def create(
         self, stream_type: type[_Self], path: str, options: S3ObjectOptions
     ) -> tuple[_Self, S3Upload]: ...

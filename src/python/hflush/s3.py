@@ -14,7 +14,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _core, capabilities, paths
 from . import builder as options_of
@@ -35,6 +35,7 @@ from .s3_commit import PendingCommit
 from .s3_conditional import conditions_of, known_conditions
 from .s3_contract import OPTIONS, contract_options
 from .s3_credentials import source_of
+from .s3_remembered import RememberedPaths
 from .s3_settings import (
     MAX_PART,
     MIN_PART,
@@ -170,6 +171,8 @@ class S3FileSystem(FileSystem):
         self._settings_of_bucket = Settings.read(conf, authority, None)
         super().__init__(scheme, authority, conf)
         self._bucket = Bucket(self._settings_of_bucket, source_of(self._settings_of_bucket.keys))
+        # Paths that were no files when they were last looked at.
+        self._no_files = RememberedPaths(self._settings_of_bucket.remember)
 
     def close(self) -> None:
         """Abort the output streams that are open, then remove what :meth:`delete_on_exit` noted.
@@ -312,6 +315,7 @@ class S3FileSystem(FileSystem):
             The store refuses, or it cannot be told what has happened: completing it again tells.
         """
         path = self._path_of(commit)
+        self._no_files.discard(path)
         what = completion.Publication.of(commit)
         if what.if_absent and not conditions_of(self._bucket, commit.key, path).if_absent:
             completion.refuse_other(self._bucket, what, path)
@@ -365,6 +369,7 @@ class S3FileSystem(FileSystem):
             downgrades=Downgrades() if self._downgrades else None,
             capabilities=_stream_capabilities(if_absent, bool(if_match), native.delayed),
             checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
+            published=None if native.delayed else self._published,
         )
         return self._started(path, native, plan, options)
 
@@ -466,27 +471,63 @@ class S3FileSystem(FileSystem):
         self, path: str, *, may_exist: bool, needs_parent: bool, is_fast: bool
     ) -> None:
         """Refuse to create where something is in the way."""
-        if not may_exist:
-            self._refuse_existing(path)
         if is_fast:
+            if not may_exist:
+                self._refuse_existing(path)
             return
-        if self._has_children(path):
+        place = self._look_at(path, file=not may_exist, children=True, parent=needs_parent)
+        if place.exists:
+            raise _exists_already(path)
+        if place.has_children:
             raise PathIsDirectoryError(errno.EISDIR, "create: path is a directory", path)
-        self._check_parents(path, needs_parent, "create")
+        if not place.is_clear:
+            self._climb(path, needs_parent, "create")
+        self._no_files.add(_above(path))
 
     def _refuse_existing(self, path: str) -> None:
         if self._bucket.head(path[1:], path) is not None:
-            raise FileExistsError(errno.EEXIST, "create: path exists", path)
+            raise _exists_already(path)
+
+    def _look_at(self, path: str, *, file: bool, children: bool, parent: bool) -> _Place:
+        """Ask at once for what may be in the way of something new: one round trip.
+
+        Whether it is a file, or has children, and whether there is a parent, as is asked for.
+        Of what is above, only what nothing is known of.
+        """
+        above = self._no_files.missing(_above(path))
+        keys = [place[1:] for place in ([path, *above] if file else above)]
+        folders = [path] if children else []
+        if parent and paths.parent(path) != "/":
+            folders.append(paths.parent(path))
+        sight = self._bucket.look(keys, [_prefix(folder) for folder in folders], path)
+        exist, occupied = iter(sight.exist), iter(sight.occupied)
+        is_object = next(exist) if file else False
+        has_children = next(occupied) if children else False
+        return _Place(
+            exists=self._is_file(path) if is_object is None else is_object,
+            has_children=self._has_children(path) if has_children is None else has_children,
+            is_clear=all(found is False for found in exist) and all(occupied),
+        )
+
+    def _is_file(self, path: str) -> bool:
+        return self._bucket.head(path[1:], path) is not None
 
     def _check_parents(self, path: str, needs_parent: bool, operation: str) -> None:
-        """Refuse a path below a file, or one whose parent is missing.
+        """Refuse a path below a file, or one whose parent is missing: one round trip, if any."""
+        place = self._look_at(path, file=False, children=False, parent=needs_parent)
+        if not place.is_clear:
+            self._climb(path, needs_parent, operation)
+        self._no_files.add(_above(path))
+
+    def _climb(self, path: str, needs_parent: bool, operation: str) -> None:
+        """Do the same step by step, where there is more to it.
 
         Looks upwards, as far as the first directory: what is above that was looked at when it was
-        made.
+        made, and may be nobody's business.
         """
         directory = paths.parent(path)
         while directory != "/" and not self._has_children(directory):
-            if self._bucket.head(directory[1:], directory) is not None:
+            if self._is_file(directory):
                 message = f"{operation}: {directory} is a file"
                 raise ParentNotDirectoryError(errno.ENOTDIR, message, path)
             if needs_parent:
@@ -499,6 +540,11 @@ class S3FileSystem(FileSystem):
     ) -> FSDataOutputStream:
         """Create as ever: an object appears whole, at close."""
         return self._create(path, overwrite, options)
+
+    def _published(self, path: str) -> None:
+        """Note that there is a file: what is above it are directories."""
+        self._no_files.discard(path)
+        self._no_files.add(_above(path))
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, path)
@@ -751,14 +797,19 @@ class S3FileSystem(FileSystem):
         del permission  # stores have none
         if path == "/":
             return
+        self._no_files.forget(path)
         if self._has_children(path):
             return
-        is_fast = "mkdir" in self._settings_of_bucket.performance
-        if not is_fast:
-            if self._bucket.head(path[1:], path) is not None:
-                raise FileExistsError(errno.EEXIST, "mkdirs: path is a file", path)
-            self._check_parents(path, not create_parent, "mkdirs")
+        if "mkdir" in self._settings_of_bucket.performance:
+            self._put_marker(path)
+            return
+        place = self._look_at(path, file=True, children=False, parent=not create_parent)
+        if place.exists:
+            raise FileExistsError(errno.EEXIST, "mkdirs: path is a file", path)
+        if not place.is_clear:
+            self._climb(path, not create_parent, "mkdirs")
         self._put_marker(path)
+        self._no_files.add([*_above(path), path])
 
     def _put_marker(self, path: str) -> None:
         response = self._bucket.put_empty(path[1:] + "/", path, [_DIRECTORY_TYPE])
@@ -775,6 +826,7 @@ class S3FileSystem(FileSystem):
         return "delete" not in self._settings_of_bucket.performance
 
     def _delete(self, path: str, recursive: bool) -> bool:
+        self._no_files.forget(path)
         key = path[1:]
         if self._bucket.head(key, path) is not None:
             self._bucket.delete(key, path)
@@ -902,6 +954,8 @@ class S3FileSystem(FileSystem):
 
     def _move(self, source: str, status: FileStatus, target: str) -> None:
         """Copy everything, then delete what was copied: whatever fails, nothing is lost."""
+        self._no_files.forget(source)
+        self._no_files.forget(target)
         if status.is_file:
             self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
             self._bucket.delete(source[1:], source)
@@ -966,6 +1020,7 @@ class S3FileSystem(FileSystem):
             raise PathIsDirectoryError(errno.EISDIR, "copy: destination is a directory", target)
         elif not overwrite or there.kind != status.kind:
             raise FileExistsError(errno.EEXIST, "copy: destination exists", target)
+        self._no_files.forget(target)
         if status.is_file:
             self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
         else:
@@ -1104,6 +1159,23 @@ def _stream_capabilities(if_absent: bool, if_match: bool, delayed: bool) -> froz
     if delayed:
         held.add(capabilities.DELAYED_COMPLETION)
     return frozenset(held)
+
+
+class _Place(NamedTuple):
+    """What is where something new is to be."""
+
+    exists: bool  # an object, if that was asked
+    has_children: bool
+    is_clear: bool  # above it are no files, and the parent that is needed
+
+
+def _exists_already(path: str) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, "create: path exists", path)
+
+
+def _above(path: str) -> list[str]:
+    """Return the paths above a path but for the root, from the top."""
+    return [path[:at] for at, character in enumerate(path) if at and character == "/"]
 
 
 def _prefix(path: str) -> str:

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from .s3_settings import Headers, Settings
 
     T = TypeVar("T")
+    # Operation, method, key, query and headers.
+    Question = tuple[str, str, str, Headers, Headers]
 
-__all__ = ["TOKEN_HEADER", "Bucket", "Head"]
+__all__ = ["TOKEN_HEADER", "Bucket", "Head", "Sight"]
 
 TOKEN_HEADER = "x-amz-meta-hflush-token"
 _COPY_PART = 128 << 20
@@ -72,6 +74,13 @@ class Head(NamedTuple):
     etag: str  # without quotes
     modified: int  # seconds since the epoch
     headers: dict[str, str]
+
+
+class Sight(NamedTuple):
+    """What :meth:`Bucket.look` saw, in the order of what was asked; None: ask by itself."""
+
+    exist: list[bool | None]  # objects
+    occupied: list[bool | None]  # prefixes
 
 
 class Bucket:
@@ -203,6 +212,36 @@ class Bucket:
             raise response.error
         return _head(response, path)
 
+    def look(self, keys: Sequence[str], prefixes: Sequence[str], path: str) -> Sight:
+        """Ask at once which objects there are, and which prefixes have any: one round trip.
+
+        Raises
+        ------
+        OSError
+            A request failed. What is only not answered plainly is None in the result.
+        """
+        extra = self.settings.extra_headers
+        heads: list[Question] = [
+            ("HeadObject", "HEAD", key, [], [*self.settings.sse_c, *extra]) for key in keys
+        ]
+        lists: list[Question] = [
+            ("ListObjectsV2", "GET", "", _list_query(prefix, "", "", 1), extra)
+            for prefix in prefixes
+        ]
+        answers = self.client.ask(self.settings.bucket, [*heads, *lists], path)
+        return Sight(
+            [_exists(response) for response in answers[: len(heads)]],
+            [self._has_keys(response, path) for response in answers[len(heads) :]],
+        )
+
+    def _has_keys(self, response: _core.S3Response, path: str) -> bool | None:
+        if response.error is not None:
+            raise response.error
+        page = self._read(documents.parse_listing, response, "ListObjectsV2", path)
+        if page.objects:
+            return True
+        return None if page.next_token else False  # stores may send empty pages before others
+
     def _ask_for_a_reason(self, key: str, path: str) -> None:
         """Let the store refuse something else, in words: an answer to HEAD has none.
 
@@ -285,18 +324,7 @@ class Bucket:
         self, prefix: str, path: str, *, delimiter: str = "/", token: str = "", limit: int = 0
     ) -> Listing:
         """Return one page of the keys that begin with a prefix."""
-        query = [
-            ("list-type", "2"),
-            ("encoding-type", "url"),
-            ("max-keys", str(limit or self.settings.page)),
-        ]
-        for name, value in (
-            ("prefix", prefix),
-            ("delimiter", delimiter),
-            ("continuation-token", token),
-        ):
-            if value:
-                query.append((name, value))
+        query = _list_query(prefix, delimiter, token, limit or self.settings.page)
         response = self.request("ListObjectsV2", "GET", "", path, query=query)
         return self._read(documents.parse_listing, response, "ListObjectsV2", path)
 
@@ -532,6 +560,27 @@ def _fits_xml(key: str) -> bool:
         or "\ud800" <= character <= "\udfff"
         for character in key
     )
+
+
+def _exists(response: _core.S3Response) -> bool | None:
+    """Return what an answer to HEAD says; None if it may have a reason that it cannot tell."""
+    if response.error is None:
+        return True
+    if response.status == 404:
+        return False
+    if response.status in _UNEXPLAINED:
+        return None
+    raise response.error
+
+
+def _list_query(prefix: str, delimiter: str, token: str, limit: int) -> list[tuple[str, str]]:
+    optional = (("prefix", prefix), ("delimiter", delimiter), ("continuation-token", token))
+    return [
+        ("list-type", "2"),
+        ("encoding-type", "url"),
+        ("max-keys", str(limit)),
+        *(pair for pair in optional if pair[1]),
+    ]
 
 
 def _with_type(headers: Headers) -> Headers:

@@ -155,6 +155,9 @@ KEYS = (
         "sent with each part and object where the store knows it"),
     Key(_WRITING, "fs.s3a.create.performance", "bool", "false",
         "create does not look for directories and files in its way"),
+    Key(_WRITING, "hflush.s3.create.remember", "time", "60s",
+        "for how long create does not ask again whether a directory on the way is a file; "
+        "0: it always asks"),
     Key(_WRITING, "fs.s3a.performance.flags", "create, delete, mkdir, *", "",
         "which operations leave out what keeps a tree of directories consistent"),
     Key(_WRITING, "fs.s3a.create.conditional.enabled", "true, false, auto", "auto",
@@ -293,6 +296,10 @@ class BucketConfiguration:
         """Return a time, infinite for 0."""
         return self.seconds(key) if self._conf.get_time(key) else math.inf
 
+    def duration(self, key: str) -> float:
+        """Return a time that may be 0."""
+        return self.seconds(key) if self._conf.get_time(key) else 0.0
+
     def key_store(self) -> str:
         """Return the key that names key stores of Java, empty if none does."""
         return next((key for key in _KEY_STORES if self.text(key)), "")
@@ -397,6 +404,7 @@ class Settings:
     conditional: str  # "true", "false", "auto"
     downgrades: bool
     performance: frozenset[str]
+    remember: float
     pickles_secrets: bool
     complete_timeout: float
     copy_timeout: float
@@ -455,6 +463,7 @@ class Settings:
             conditional=keys.choice("fs.s3a.create.conditional.enabled", ("true", "false", "auto")),
             downgrades=keys.flag("fs.s3a.downgrade.syncable.exceptions"),
             performance=_performance(keys),
+            remember=keys.duration("hflush.s3.create.remember"),
             pickles_secrets=keys.flag("hflush.s3.pickle.secrets"),
             complete_timeout=_complete_timeout(keys),
             copy_timeout=keys.seconds("hflush.s3.copy.timeout"),

@@ -61,7 +61,7 @@ class StreamPlan:
     """What a stream has to know of how it was created."""
 
     __slots__ = ("capabilities", "checks", "closed", "downgrades", "if_absent", "if_match",
-                 "settings")  # fmt: skip
+                 "published", "settings")  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class StreamPlan:
         downgrades: Downgrades | None,
         capabilities: frozenset[str],
         checks: Callable[[], None] | None,
+        published: Callable[[str], None] | None,
     ) -> None:
         self.settings = settings
         self.if_absent = if_absent
@@ -81,6 +82,8 @@ class StreamPlan:
         self.capabilities = capabilities
         # Raises if there is an object and must not be, where the store cannot check that itself.
         self.checks = checks
+        # Is told of the path once there is an object; None where closing publishes nothing.
+        self.published = published
         # When it was closed without a failure; 0 before.
         self.closed = 0
 
@@ -168,7 +171,8 @@ class _S3Output(FSDataOutputStream):
         super().close()
 
     def _publish(self) -> None:
-        if self._plan.checks is not None and not self.closed:
+        was_open = not self.closed
+        if self._plan.checks is not None and was_open:
             try:
                 self._plan.checks()
             except BaseException as refusal:
@@ -185,7 +189,10 @@ class _S3Output(FSDataOutputStream):
                 if also is not None and not any(str(also) in text for text in told):
                     attach(failure, also)
             raise
-        self._plan.closed = self._plan.closed or int(time.time())
+        plan = self._plan
+        if was_open and plan.published is not None:
+            plan.published(self.path)
+        plan.closed = plan.closed or int(time.time())
 
     def abort(self) -> AbortResult:
         """Publish nothing: what is at the path stays as it is.

@@ -194,6 +194,7 @@ class S3MultipartUploader(UploaderBelow):
                 raise
             message = "upload: no such part, or it was put again since"
             raise FileNotFoundError(errno.ENOENT, message, found.path) from refusal
+        self._filesystem._published(found.path)
         return json.dumps([found.path, etag]).encode("ascii")
 
     def abort(self, upload: bytes, path: StrPath) -> None:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace hflush {
 namespace {
@@ -55,6 +56,54 @@ TEST_CASE("a reservation lets more stay, and its end frees that") {
     CHECK(pool.cached_bytes() == 2 * kMegabyte);
   }
   CHECK(pool.cached_bytes() == 0);
+}
+
+TEST_CASE("a full pool lets go of a size that nobody asks for any more") {
+  BufferPool pool(1000);
+  const auto use = [&pool](std::size_t size, std::size_t count) {
+    std::vector<Buffer> used;
+    for (std::size_t i = 0; i < count; ++i) used.push_back(pool.take(size));
+    return used.front().data();
+  };
+  use(100, 10);
+  CHECK(pool.cached_bytes() == 1000);
+  use(90, 10);  // all of the others make room, one after the other
+  CHECK(pool.cached_bytes() == 900 + 100);
+  const Buffer still_there = pool.take(90);
+  use(90, 9);
+  CHECK(pool.cached_bytes() == 9 * 90 + 100);
+  use(50, 4);  // the one of 100 first, then one of 90
+  CHECK(pool.cached_bytes() == 8 * 90 + 4 * 50);
+}
+
+TEST_CASE("what comes back late does not drive out what is used") {
+  BufferPool pool(1000);
+  {
+    std::vector<Buffer> of_a_writer;
+    for (int i = 0; i < 5; ++i) of_a_writer.push_back(pool.take(200));
+  }
+  Buffer late = pool.take(200);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Buffer> of_a_reader;
+    for (int i = 0; i < 10; ++i) of_a_reader.push_back(pool.take(100));
+  }
+  CHECK(pool.cached_bytes() == 1000);
+  late = Buffer();
+  CHECK(pool.cached_bytes() == 1000);
+  const Buffer reused = pool.take(200);  // of what was kept there is none left
+  CHECK(pool.cached_bytes() == 1000);
+  CHECK(reused.size() == 200);
+}
+
+TEST_CASE("one that can never fit drives out nothing") {
+  BufferPool pool(1000);
+  {
+    const Buffer small = pool.take(100);
+  }
+  {
+    const Buffer large = pool.take(1001);
+  }
+  CHECK(pool.cached_bytes() == 100);
 }
 
 }  // namespace

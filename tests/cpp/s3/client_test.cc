@@ -1054,5 +1054,51 @@ TEST_CASE("a call in line is cancelled at once, and so is a crowd with its clien
   CHECK(crowd.outcome->get().results.empty());
 }
 
+TEST_CASE("several calls at once are under way together, and answered in order") {
+  Gate gate;
+  ScriptedS3 server([&](const Request& request) {
+    gate.pass();
+    return request.path.ends_with("2") ? Answer::error(404, "NoSuchKey")
+                                       : Answer{.headers = {{"x-name", request.path}}};
+  });
+  const auto client = make_client(quick_settings(server.port()));
+  std::thread opens([&] {
+    static_cast<void>(gate.wait_for_waiting(3));
+    gate.open();
+  });
+  env::Uninterrupted interrupt;
+  const std::vector<CallResult> results =
+      client->call_and_wait({head("b", "k1"), head("b", "k2"), head("b", "k3")}, interrupt);
+  opens.join();
+  REQUIRE(results.size() == 3);
+  CHECK(results[0].head.header("x-name") == "/b/k1");
+  REQUIRE(results[1].failure);
+  CHECK(results[1].failure->http_status == 404);
+  CHECK(results[2].head.header("x-name") == "/b/k3");
+  CHECK(client->call_and_wait(std::vector<Call>{}, interrupt).empty());
+}
+
+TEST_CASE("several calls are interrupted together") {
+  ScriptedS3 server([](const Request& request) {
+    return request.path.ends_with("1") ? Answer{} : Answer::silence();
+  });
+  const auto client = make_client(quick_settings(server.port()));
+  class AfterBoth final : public env::Interrupt {
+   public:
+    explicit AfterBoth(ScriptedS3& server) : server_(server) {}
+
+   private:
+    Status check() override {
+      return server_.request_count() == 2 ? Status(StatusCode::kInterrupted, "enough") : Status();
+    }
+    ScriptedS3& server_;
+  } interrupt(server);
+  const std::vector<CallResult> results =
+      client->call_and_wait({head("b", "k1"), head("b", "k2")}, interrupt);
+  REQUIRE(results.size() == 2);
+  CHECK(results[1].status.code() == StatusCode::kInterrupted);
+  CHECK(results[1].ambiguous);
+}
+
 }  // namespace
 }  // namespace hflush::s3

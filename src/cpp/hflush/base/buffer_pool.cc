@@ -70,11 +70,17 @@ BufferPool::Shelf* BufferPool::find_shelf_locked(std::size_t size_bytes) {
 Buffer BufferPool::take(std::size_t size_bytes) {
   {
     MutexLock lock(mutex_);
-    if (Shelf* shelf = find_shelf_locked(size_bytes); shelf != nullptr && !shelf->free.empty()) {
-      std::byte* data = shelf->free.back();
-      shelf->free.pop_back();
-      cached_bytes_ -= size_bytes;
-      return Buffer(this, data, size_bytes);
+    // The shelves stand in the order in which their sizes were last asked for.
+    if (const auto shelf = std::ranges::find(shelves_, size_bytes, &Shelf::size_bytes);
+        shelf != shelves_.end()) {
+      if (shelf + 1 != shelves_.end()) std::rotate(shelf, shelf + 1, shelves_.end());
+      std::vector<std::byte*>& free = shelves_.back().free;
+      if (!free.empty()) {
+        std::byte* data = free.back();
+        free.pop_back();
+        cached_bytes_ -= size_bytes;
+        return Buffer(this, data, size_bytes);
+      }
     }
   }
   return Buffer(this, allocate(size_bytes), size_bytes);
@@ -84,11 +90,22 @@ void BufferPool::give_back(std::byte* data, std::size_t size_bytes) noexcept {
   if (!keep(data, size_bytes)) deallocate(data, size_bytes);
 }
 
+// A full pool makes room by freeing what was not asked for for longer than this size: what nobody
+// wants any more is let go.
 bool BufferPool::keep(std::byte* data, std::size_t size_bytes) noexcept try {
   MutexLock lock(mutex_);
+  if (size_bytes > max_cached_bytes_) return false;
+  if (find_shelf_locked(size_bytes) == nullptr) shelves_.emplace_back(Shelf{size_bytes, {}});
+  Shelf* const shelf = find_shelf_locked(size_bytes);
+  for (Shelf& older : shelves_) {
+    if (&older == shelf) break;
+    while (cached_bytes_ + size_bytes > max_cached_bytes_ && !older.free.empty()) {
+      deallocate(older.free.back(), older.size_bytes);
+      older.free.pop_back();
+      cached_bytes_ -= older.size_bytes;
+    }
+  }
   if (cached_bytes_ + size_bytes > max_cached_bytes_) return false;
-  Shelf* shelf = find_shelf_locked(size_bytes);
-  if (shelf == nullptr) shelf = &shelves_.emplace_back(Shelf{size_bytes, {}});
   shelf->free.push_back(data);
   cached_bytes_ += size_bytes;
   return true;

@@ -1000,12 +1000,26 @@ void Client::Core::answer(Running& call, CallResult result) {
 
 namespace {
 
-// What a thread that waits shares with the call.
+// What a thread that waits shares with its calls.
 struct Waiter {
+  explicit Waiter(std::size_t count) : results(count), missing(count) {}
+
   Mutex mutex;
   env::LoopCondVar arrived;
-  std::optional<CallResult> result HFLUSH_GUARDED_BY(mutex);
+  std::vector<std::optional<CallResult>> results HFLUSH_GUARDED_BY(mutex);
+  std::size_t missing HFLUSH_GUARDED_BY(mutex);
 };
+
+// Of a call that may have been executed.
+CallResult interrupted_result(const Status& interrupted, const std::string& path) {
+  CallResult result;
+  result.failure.emplace();
+  result.failure->message = interrupted.message();
+  result.failure->transport = interrupted;
+  result.ambiguous = true;
+  result.status = interrupted.with_path(path);
+  return result;
+}
 
 }  // namespace
 
@@ -1034,35 +1048,55 @@ Client::CallId Client::call(Call call, Done done) {
 }
 
 CallResult Client::call_and_wait(Call call, env::Interrupt& interrupt) {
-  const std::string path = path_of(call);
+  std::vector<Call> calls;
+  calls.push_back(std::move(call));
+  return std::move(call_and_wait(std::move(calls), interrupt).front());
+}
+
+std::vector<CallResult> Client::call_and_wait(std::vector<Call> calls, env::Interrupt& interrupt) {
+  std::vector<std::string> paths;
+  for (const Call& call : calls) paths.push_back(path_of(call));
+  std::vector<CallId> ids;
+  ids.reserve(calls.size());
   const env::EventLoop::Guest guest(&loop());
-  const auto waiter = std::make_shared<Waiter>();
-  const CallId id = this->call(std::move(call), [waiter](CallResult arrived) {
-    {
-      const MutexLock lock(waiter->mutex);
-      waiter->result.emplace(std::move(arrived));
+  const auto waiter = std::make_shared<Waiter>(calls.size());
+  try {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      ids.push_back(call(std::move(calls[i]), [waiter, i](CallResult arrived) {
+        bool is_last = false;
+        {
+          const MutexLock lock(waiter->mutex);
+          waiter->results[i].emplace(std::move(arrived));
+          is_last = --waiter->missing == 0;
+        }
+        if (is_last) waiter->arrived.notify_all();
+      }));
     }
-    waiter->arrived.notify_all();
-  });
+  } catch (const std::bad_alloc&) {
+    for (const CallId id : ids) cancel(id);
+    throw;
+  }
+  Status interrupted;
   while (true) {
     {
       const MutexLock lock(waiter->mutex);
-      if (!waiter->result) {
+      if (waiter->missing > 0 && interrupted.ok()) {
         waiter->arrived.wait_until(waiter->mutex, interrupt.next_check(), &loop());
       }
-      if (waiter->result) return *std::move(waiter->result);
+      if (waiter->missing == 0 || !interrupted.ok()) {
+        std::vector<CallResult> results;
+        for (std::size_t i = 0; i < paths.size(); ++i) {
+          std::optional<CallResult>& result = waiter->results[i];
+          results.push_back(result ? *std::move(result)
+                                   : interrupted_result(interrupted, paths[i]));
+        }
+        return results;
+      }
       if (CondVar::Clock::now() < interrupt.next_check()) continue;
     }
-    if (const Status interrupted = interrupt.check_now(); !interrupted.ok()) {
-      cancel(id);
-      CallResult result;
-      result.failure.emplace();
-      result.failure->message = interrupted.message();
-      result.failure->transport = interrupted;
-      result.ambiguous = true;
-      result.status = interrupted.with_path(path);
-      return result;
-    }
+    interrupted = interrupt.check_now();
+    if (interrupted.ok()) continue;
+    for (const CallId id : ids) cancel(id);
   }
 }
 

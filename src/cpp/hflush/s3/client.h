@@ -145,6 +145,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // Waits for it, on any thread but the loop's. An interruption cancels it: the store may have
   // executed it.
   CallResult call_and_wait(Call call, env::Interrupt& interrupt);
+  // The same of several that are made at once; their results in that order.
+  std::vector<CallResult> call_and_wait(std::vector<Call> calls, env::Interrupt& interrupt);
   // A GET whose body goes to `download`; the id works with cancel() and resume().
   CallId get(Call call, std::shared_ptr<Download> download);
   void resume(CallId call);

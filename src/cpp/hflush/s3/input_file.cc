@@ -18,15 +18,17 @@
 #include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/encoding.h"
+#include "hflush/s3/packets.h"
 
 namespace hflush::s3 {
 namespace {
 
-// What the loop thread fills and a reader takes in one piece.
-constexpr std::size_t kBlockBytes = std::size_t{256} << 10U;
 // A response that brought so much of what was wanted before it broke off starts the count of
 // failures anew.
 constexpr std::uint64_t kProgress = std::uint64_t{1} << 20U;
+
+// What the loop thread fills and a reader takes in one piece.
+constexpr std::size_t kBlockBytes = kBufferBytes;
 
 // Atomic, because the loop thread counts too; nothing depends on their order.
 struct Counters {

@@ -16,15 +16,13 @@
 #include "hflush/base/mutex.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/digest.h"
+#include "hflush/s3/packets.h"
 #include "hflush/s3/xml.h"
 #include "hflush/stream/duration_statistic.h"
 
 namespace hflush::s3 {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{64} << 10U;
-// Small: a short object holds no more, and the pool keeps those of many streams.
-constexpr std::size_t kPacketBytes = std::size_t{256} << 10U;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20U;
 
 PartSizes sizes_of(const ObjectOptions& options) noexcept {
@@ -159,11 +157,11 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
         path_(path_of(options_)),
         cleanups_(cleanups()),
         out_of_memory_(Status::from_errno(ENOMEM, "write", path_)),
-        reservation_(env::Process::current().buffers(), memory_bytes),
         prepared_(prepare()),
         asking_(client_->settings(), options_, token_, client_->new_stream()),
         store_(store_options(memory_bytes)),
         machine_(upload_options()) {
+    reservation_.emplace(env::Process::current().buffers(), memory_bytes);
     outcome_.token = token_;
   }
 
@@ -220,6 +218,7 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   bool takes_turn(Feed& feed) HFLUSH_EXCLUDES(mutex_);
   void run() HFLUSH_EXCLUDES(mutex_);
   void settle();
+  void let_go() noexcept;
   void event_lost() noexcept HFLUSH_EXCLUDES(mutex_);
   void fail_without_memory() noexcept HFLUSH_EXCLUDES(mutex_);
   void publish() HFLUSH_EXCLUDES(mutex_);
@@ -272,9 +271,8 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   const std::string path_;
   Cleanups& cleanups_;
   const Status out_of_memory_;  // made while there is memory
-  const BufferPool::Reservation reservation_;
-  std::string token_;      // prepare()'s, constant after construction
-  const Status prepared_;  // a failure is the stream's, as soon as it does something
+  std::string token_;           // prepare()'s, constant after construction
+  const Status prepared_;       // a failure is the stream's, as soon as it does something
   const UploadCalls asking_;
   PartStore store_;  // thread-safe
 
@@ -292,6 +290,7 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   Counters counters_ HFLUSH_GUARDED_BY(mutex_);  // as the stream last heard, or later
 
   // Whoever drives has these to itself.
+  std::optional<BufferPool::Reservation> reservation_;  // until the stream's end
   BlockUpload machine_;
   UploadActions actions_;
   UploadActions performing_;  // in turn with actions_, for its memory
@@ -366,6 +365,13 @@ void S3Sink::Core::drive(Feed feed) {
   }
 }
 
+// Of the bytes, and of the right to keep their memory at hand: a stream may be kept long after its
+// end.
+void S3Sink::Core::let_go() noexcept {
+  store_.clear();
+  reservation_.reset();
+}
+
 void S3Sink::Core::event_lost() noexcept {
   {
     MutexLock lock(mutex_);
@@ -437,7 +443,7 @@ void S3Sink::Core::fail_without_memory() noexcept {
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
     // Their answers are not taken.
   }
-  store_.clear();
+  let_go();
   bool is_over = false;
   {
     MutexLock lock(mutex_);
@@ -563,7 +569,7 @@ void S3Sink::Core::abandon() noexcept {
   }
   drive([this](BlockUpload& machine, UploadActions& actions) {
     machine.abandon(actions);
-    store_.clear();
+    let_go();
   });
 }
 
@@ -914,7 +920,7 @@ void S3Sink::Core::perform(const upload_action::Finished& /*finished*/) {
     outcome_.full_object_checksum = checksums_.of_full_object;
     publish_locked();
   }
-  store_.clear();
+  let_go();
   acknowledged_.reset();
   tell([](stream::SinkEvents& events) { events.finished(); });
 }
@@ -922,7 +928,7 @@ void S3Sink::Core::perform(const upload_action::Finished& /*finished*/) {
 void S3Sink::Core::perform(const upload_action::Failed& failed) {
   is_told_ = true;
   publish();
-  store_.clear();
+  let_go();
   acknowledged_.reset();
   tell([&failed](stream::SinkEvents& events) { events.failed(failed.status); });
 }

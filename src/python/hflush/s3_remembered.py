@@ -1,0 +1,93 @@
+"""What was seen of a bucket lately, so that it need not be asked again: bounded in time and number.
+
+Nothing here asks a store. What others do to the bucket meanwhile is not noticed: an entry says what
+was so, not what is.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["RememberedPaths"]
+
+_MOST = 4096
+
+
+class RememberedPaths:
+    """Paths of which something was seen; those seen longest ago go first. Thread-safe.
+
+    Parameters
+    ----------
+    seconds : float
+        For how long; 0: nothing is remembered.
+    most : int
+        How many at most.
+    clock : callable
+        Seconds, of a clock that does not go back.
+    """
+
+    def __init__(
+        self, seconds: float, most: int = _MOST, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Until when, in the order of that.
+        self._until: dict[str, float] = {}
+        _all.add(self)
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def missing(self, wanted: Iterable[str]) -> list[str]:
+        """Return those of some paths of which nothing is known (any more)."""
+        now = self._clock()
+        until = self._until
+        return [path for path in wanted if until.get(path, now) <= now]
+
+    def add(self, seen: Iterable[str]) -> None:
+        """Remember paths from now on."""
+        if not self._seconds:
+            return
+        with self._lock:
+            end = self._clock() + self._seconds
+            for path in seen:
+                self._until.pop(path, None)
+                self._until[path] = end
+            while len(self._until) > self._most:
+                del self._until[next(iter(self._until))]
+
+    def discard(self, path: str) -> None:
+        """Forget a path."""
+        if path in self._until:
+            with self._lock:
+                self._until.pop(path, None)
+
+    def forget(self, path: str) -> None:
+        """Forget a path and all below it."""
+        if not self._until:
+            return
+        below = path.rstrip("/") + "/"
+        with self._lock:
+            for known in [k for k in self._until if k == path or k.startswith(below)]:
+                del self._until[known]
+
+
+_all: weakref.WeakSet[RememberedPaths] = weakref.WeakSet()
+
+
+def _free_locks() -> None:
+    for remembered in list(_all):
+        remembered._lock = threading.Lock()
+
+
+# In a child, who held the lock is not there.
+os.register_at_fork(after_in_child=_free_locks)

@@ -14,7 +14,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["support.conformance", "support.below_shim", "support.minidfs", "support.s3"]
+pytest_plugins = [
+    "support.conformance",
+    "support.below_shim",
+    "support.minidfs",
+    "support.s3",
+    "support.door_outcomes",
+]
 
 # A machine's own configuration of Hadoop and AWS is no part of a test.
 for _name in [name for name in os.environ if name == "HADOOP_CONF_DIR" or name.startswith("AWS_")]:

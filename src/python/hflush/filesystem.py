@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
-from weakref import WeakSet, ref
+from weakref import ref
 
 from . import _core, capabilities, paths
 from . import builder as options_of
@@ -25,6 +25,7 @@ from .errors import (
 from .handling import marks
 from .statistics import IOStatistics, live
 from .status import BlockLocation, ContentSummary, FileStatus
+from .streams import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class FileSystem(ABC):
         self._doomed: set[str] = set()
         # When directories were last searched for what dead writers of atomic files left.
         self._swept: dict[str, float] = {}
-        _instances.add(self)
+        _instances.add(ref(self, _instances.discard))
 
     # --- instances ---
 
@@ -1253,26 +1254,35 @@ def _make_s3(scheme: str, authority: str, conf: Configuration) -> FileSystem:
 
 
 _factories: dict[str, Factory] = {"s3": _make_s3}
-_instances: WeakSet[FileSystem] = WeakSet()
+_instances: set[ref[FileSystem]] = set()
 _cache: dict[tuple[object, ...], FileSystem] = {}
 _cache_lock = threading.RLock()
 
 
-def _report_at_exit() -> None:
-    """Tell of streams that a thread may take with it: Python ends none that is a daemon.
+class _Last:
+    """Tells of streams that no destructor will: a thread that is a daemon has them, or a library.
 
-    All others are found when the modules go, by whatever still closes them, or by their destructor.
+    Python ends no such thread, and pyarrow lets nothing go at exit. The attributes of `sys` go
+    after all modules, when whatever still could close a stream has done so; so this one brings with
+    it all that it calls.
     """
-    if threading.active_count() > 1:
-        from .streams import report
 
-        for filesystem in list(_instances):
-            for stream in filesystem._open_streams():
-                if not stream.closed:
-                    report(stream, "still open at exit, not published if nobody closes it")
+    __slots__ = ("_abandon", "_instances", "_report")
+
+    def __init__(self) -> None:
+        self._instances = _instances
+        self._abandon = _core.OutputStream._abandon
+        self._report = report
+
+    def __del__(self) -> None:
+        for instance in self._instances.copy():
+            filesystem = instance()
+            for stream in () if filesystem is None else filesystem._open_streams():
+                if self._abandon(stream):
+                    self._report(stream, "never closed, not published")
 
 
-atexit.register(_report_at_exit)
+sys._hflush_last = _Last()  # type: ignore[attr-defined]
 
 
 def _forget_after_fork() -> None:

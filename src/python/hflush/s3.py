@@ -1198,7 +1198,8 @@ def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:
 
 def _abandon_all() -> None:
     """At exit: publish nothing more, say so, and give what ends uploads a moment."""
-    for filesystem in list(_instances):
+    for instance in _instances.copy():
+        filesystem = instance()
         for stream in filesystem._open_streams() if isinstance(filesystem, S3FileSystem) else ():
             if stream._abandon():
                 report(stream, "never closed, not published")

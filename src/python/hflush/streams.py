@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Executor, Future
-    from types import TracebackType
+    from types import ModuleType, TracebackType
     from typing import NoReturn, TypeAlias
 
     from typing_extensions import Buffer, Self
@@ -159,6 +159,7 @@ def report(
     _warn: Callable[..., None] = warnings.warn,
     _category: type[Warning] = NotPublishedWarning,
     _unraisable: Callable[[BaseException, object], None] = _core.write_unraisable,
+    _modules: dict[str, ModuleType] = sys.modules,
 ) -> None:
     """Say that bytes were dropped, where no exception will: never raises.
 
@@ -166,7 +167,7 @@ def report(
     """
     message = f"{what}: {out!r}"
     try:
-        logging = sys.modules.get("logging")
+        logging = _modules.get("logging")
         if logging is not None and (log := logging.getLogger(__name__)).hasHandlers():
             log.error(message)
         _warn(message, _category, stacklevel=3, source=out)

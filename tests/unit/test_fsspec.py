@@ -177,7 +177,7 @@ class TestHdfs:
         [
             ("hflush+hdfs://nn:9000/a/b", "nn", 9000, "hflush+hdfs://nn:9000/a/b"),
             ("hdfs://nn/a/", "nn", None, "hdfs://nn/a"),
-            ("hflushhdfs://service", "service", None, "hflushhdfs://service/"),
+            ("hflushhdfs://service", "service", None, "hflushhdfs://service"),
             ("hflush+hdfs://[::1]:9000/a", "[::1]", 9000, "hflush+hdfs://[::1]:9000/a"),
             ("hflush+hdfs:///a", None, None, "/a"),
             ("hflush+hdfs:/a", None, None, "/a"),
@@ -208,7 +208,7 @@ class TestHdfs:
         parent = HflushHdfsFileSystem._parent
         assert [parent("/a/b"), parent("/a"), parent("/")] == ["/a", "/", "/"]
         assert parent("hdfs://nn/a/b") == "hdfs://nn/a"
-        assert parent("hdfs://nn/a") == parent("hdfs://nn") == "hdfs://nn/"
+        assert parent("hdfs://nn/a") == parent("hdfs://nn/") == "hdfs://nn"
 
     def test_the_file_system(self):
         """One for each host; a URL of it leads back to it."""

@@ -69,7 +69,7 @@ class Place(NamedTuple):
 
     def name_of(self, path: str) -> str:
         """Return the name of another path of the store."""
-        return self.prefix + path
+        return (self.prefix + path).rstrip("/") or "/"
 
 
 class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
@@ -448,8 +448,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        prefix, plain = cls._split(os.fspath(path))
-        return prefix + plain
+        return cls._join(*cls._split(os.fspath(path)))
 
     @classmethod
     def _split(cls, text: str) -> tuple[str, str]:
@@ -465,7 +464,11 @@ class HflushHdfsFileSystem(HflushFileSystem):
     @classmethod
     def _parent(cls, path: str) -> str:
         prefix, plain = cls._split(os.fspath(path))
-        return prefix + paths.parent(plain)
+        return cls._join(prefix, paths.parent(plain))
+
+    @staticmethod
+    def _join(prefix: str, plain: str) -> str:
+        return prefix if prefix and plain == "/" else prefix + plain
 
     def _place(self, path: Any) -> Place:
         prefix, plain = self._split(os.fspath(path))
@@ -483,7 +486,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
         """Return the URL of a path, with the host."""
         prefix, plain = self._split(name)
         if prefix:
-            return prefix + plain
+            return self._join(prefix, plain)
         return f"{self.protocol[0]}://{paths.parse(self.filesystem.uri).authority}{plain}"
 
     def expand_path(self, path: Any, *args: Any, **options: Any) -> Any:
@@ -644,7 +647,6 @@ class HflushS3FileSystem(HflushFileSystem):
 
     def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
         described = super()._described(status, place)
-        described["name"] = described["name"].rstrip("/")
         return {**described, "ETag": status.etag} if status.etag else described
 
 

@@ -73,7 +73,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from . import checkpoint as checkpoint
+    from . import cli as cli
     from . import crc
+    from . import fsspec as fsspec
+    from . import multipart as multipart
+    from . import s3 as s3
+    from . import trash as trash
 
 __version__ = "0.1.0"
 
@@ -131,12 +137,14 @@ __all__ = [
 _ON_DEMAND = frozenset(("checkpoint", "cli", "crc", "fsspec", "multipart", "s3", "trash"))
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _ON_DEMAND:
-        import importlib
+if not TYPE_CHECKING:  # which knows what there is
 
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> ModuleType:
+        if name in _ON_DEMAND:
+            import importlib
+
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

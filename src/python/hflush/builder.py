@@ -412,7 +412,7 @@ OPEN_KEYWORDS = {
 }
 
 
-def required(options: Mapping[str, OptionValue], keywords: Mapping[str, str]) -> Options:
+def required(options: Mapping[str, object], keywords: Mapping[str, str]) -> Options:
     """Return the keyword options of create, append and open as options that must be honoured.
 
     A name with a dot is a key as it stands; any other is short for a shared key, as `keywords` say.
@@ -427,7 +427,7 @@ def required(options: Mapping[str, OptionValue], keywords: Mapping[str, str]) ->
         key = keywords.get(name, name)
         if "." not in key:
             raise TypeError(f"unknown option {name!r}; there are {', '.join(sorted(keywords))}")
-        keyed[key] = (value, Wish.MUST)
+        keyed[key] = (value, Wish.MUST)  # type: ignore[assignment]  # which what reads it checks
     return keyed
 
 

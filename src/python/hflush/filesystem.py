@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, TypeAlias, overload
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from .atomic import Claim
-    from .builder import Options, OptionValue
+    from .builder import Options
     from .configuration import Value
+    from .keywords import CreateKeywords, OpenKeywords
     from .paths import Location, StrPath
     from .status import FileChecksum, FsServerDefaults, FsStatus
     from .streams import FSDataInputStream, FSDataOutputStream
@@ -284,7 +285,7 @@ class FileSystem(ABC):
         block_size: int | str | None = None,
         flags: CreateFlag | Iterable[CreateFlag] | None = None,
         create_parent: bool | None = None,
-        **options: OptionValue,
+        **options: Unpack[CreateKeywords],
     ) -> FSDataOutputStream:
         """Create a file and open it for writing.
 
@@ -358,7 +359,7 @@ class FileSystem(ABC):
         *,
         buffer_size: int | str | None = None,
         flags: CreateFlag | Iterable[CreateFlag] = CreateFlag.APPEND,
-        **options: OptionValue,
+        **options: Unpack[CreateKeywords],
     ) -> FSDataOutputStream:
         """Open a file to write after what is there; until then nothing about it changes.
 
@@ -490,7 +491,11 @@ class FileSystem(ABC):
     # --- reading ---
 
     def open(
-        self, path: StrPath, *, buffer_size: int | str | None = None, **options: OptionValue
+        self,
+        path: StrPath,
+        *,
+        buffer_size: int | str | None = None,
+        **options: Unpack[OpenKeywords],
     ) -> FSDataInputStream:
         """Open a file for reading.
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal, TypeAlias, overload
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
-    from .builder import OptionValue
     from .filesystem import Conf
+    from .keywords import AnyArguments, AppendArguments, CreateArguments, OpenArguments
     from .paths import StrPath
 
     BinaryWriteMode: TypeAlias = Literal["wb", "bw", "ab", "ba", "xb", "bx"]
@@ -32,7 +32,7 @@ __all__ = ["append", "create", "open"]
 
 
 def create(
-    url: StrPath, *, overwrite: bool = True, conf: Conf = None, **options: Any
+    url: StrPath, *, overwrite: bool = True, conf: Conf = None, **options: Unpack[CreateArguments]
 ) -> FSDataOutputStream:
     """Create a file, with its missing parents, and open it for writing.
 
@@ -68,7 +68,9 @@ def create(
     return FileSystem.get(url, conf).create(url, overwrite=overwrite, **options)
 
 
-def append(url: StrPath, *, conf: Conf = None, **options: Any) -> FSDataOutputStream:
+def append(
+    url: StrPath, *, conf: Conf = None, **options: Unpack[AppendArguments]
+) -> FSDataOutputStream:
     """Open a file to write after what is there.
 
     Parameters are those of :func:`create`.
@@ -95,7 +97,7 @@ if TYPE_CHECKING:
         newline: None = None,
         *,
         conf: Conf = None,
-        **options: OptionValue,
+        **options: Unpack[CreateArguments],
     ) -> FSDataOutputStream: ...
     @overload
     def open(
@@ -107,7 +109,7 @@ if TYPE_CHECKING:
         newline: None = None,
         *,
         conf: Conf = None,
-        **options: OptionValue,
+        **options: Unpack[OpenArguments],
     ) -> FSDataInputStream: ...
     @overload
     def open(
@@ -119,7 +121,7 @@ if TYPE_CHECKING:
         newline: str | None = None,
         *,
         conf: Conf = None,
-        **options: OptionValue,
+        **options: Unpack[AnyArguments],
     ) -> io.TextIOWrapper: ...
     @overload
     def open(
@@ -131,7 +133,7 @@ if TYPE_CHECKING:
         newline: str | None = None,
         *,
         conf: Conf = None,
-        **options: OptionValue,
+        **options: Unpack[AnyArguments],
     ) -> FSDataOutputStream | FSDataInputStream | io.TextIOWrapper: ...
 
 

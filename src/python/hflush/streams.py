@@ -175,7 +175,13 @@ def report(
         _unraisable(failure, out)
 
 
-class WriteOnly:
+if TYPE_CHECKING:
+    from typing import BinaryIO as FileObject  # io.BufferedIOBase.register() says it at run time
+else:
+    FileObject = object
+
+
+class WriteOnly(FileObject):
     """What io asks of every file object, answered for one that is only written to."""
 
     __slots__ = ()
@@ -216,6 +222,7 @@ class WriteOnly:
     readline = refused("readline")
     readlines = refused("readlines")
     __iter__ = refused("iteration")
+    __next__ = refused("iteration")
 
 
 class FSDataOutputStream(_core.OutputStream, WriteOnly):

@@ -105,6 +105,21 @@ def test_repeated_calls_of_a_stream(
     assert store.read(path) == dataset(MIB + 1000) + b"end"
 
 
+@pytest.mark.rule("HDFS-25", "FAIL-10", "APPEND-7")
+@pytest.mark.parametrize(("method", "more"), [("addBlock", b"more"), ("complete", b"")])
+def test_the_first_call_of_an_append_at_a_blocks_end_is_repeated(
+    store: HdfsStore, path: str, method: str, more: bytes
+) -> None:
+    """It names the block that is there: the NameNode knows the repeat for what it is."""
+    with store.fs.create(path, block_size=MIB) as out:
+        out.write(dataset(2 * MIB))
+    with losing(store, method, RETRYING) as fs, fs.append(path) as out:
+        out.write(more)
+    assert store.hdfs.java.block_lengths(path) == [MIB, MIB] + ([len(more)] if more else [])
+    assert store.read(path) == dataset(2 * MIB) + more
+    assert store.hdfs.lease_holder(path) is None
+
+
 @pytest.mark.rule("FAIL-11", "FAIL-2", "FAIL-3", "FAIL-4", "FAIL-16")
 @pytest.mark.parametrize("answer_lost", [True, False])
 def test_a_lost_complete_is_told(store: HdfsStore, path: str, answer_lost: bool) -> None:
@@ -254,6 +269,30 @@ def test_complete_is_asked_until_the_block_is_replicated(store: HdfsStore, path:
     assert store.read(path) == b"patience"
 
 
+@pytest.mark.rule("HDFS-17", "FAIL-7")
+def test_over_quota_complete_is_asked_until_the_file_is_closed(store: HdfsStore, path: str) -> None:
+    """A stream that gets no further block leaves no open file, however late the last report is."""
+    out = store.fs.create(path, block_size=MIB)
+    with store.hdfs.blocks_unreported():
+        out.write(dataset(MIB))
+        out.hflush()
+        with store.full(0):
+            out.write(b"one too many")
+            closing = Task(out.close)
+            wait_until(
+                lambda: out.io_statistics().counters["hdfs_complete_retries"] >= 3,
+                "it is asked again",
+            )
+            assert closing.is_alive()
+            assert not store.hdfs.is_closed(path)
+    with pytest.raises(OSError, match="quota") as caught:
+        closing.result()
+    assert (caught.value.errno, caught.value.filename) == (errno.EDQUOT, path)
+    assert store.hdfs.is_closed(path)
+    assert store.hdfs.lease_holder(path) is None
+    assert store.read(path) == dataset(MIB)
+
+
 @pytest.mark.rule("HDFS-17", "FAIL-7", "CLOSE-6")
 def test_complete_gives_up(store: HdfsStore, path: str) -> None:
     """After the configured number of attempts close fails with numbers; a second one is quiet."""
@@ -348,6 +387,133 @@ def test_a_data_node_that_dies_is_a_clean_error(store: HdfsStore, path: str) -> 
         assert (dataset(5000) + b"more").startswith(content)
     finally:
         store.hdfs.cluster.restart_data_node(stopped)
+
+
+# --- earlier blocks, when hsync is called for the first time ---
+
+
+def fsyncs(store: HdfsStore, out: hflush.FSDataOutputStream) -> dict[int, int]:
+    """Call hsync; return how many syncs each DataNode made for it."""
+    before = store.hdfs.fsync_counts()
+    out.hsync()
+    after = store.hdfs.fsync_counts()
+    return {port: after[port] - before[port] for port in before}
+
+
+@pytest.mark.rule("HSYNC-7", divergence="hdfs")
+@pytest.mark.rule("HSYNC-3", "FAIL-13")
+def test_hsync_goes_on_without_a_node_of_an_earlier_block(store: HdfsStore, path: str) -> None:
+    """One of three has gone: the others sync what they have, the stream writes on and closes."""
+    out = store.fs.create(path, block_size=MIB)
+    out.write(dataset(2 * MIB))
+    out.hflush()
+    with store.hdfs.stopped(store.hdfs.java.hosts(path)[0][0]):
+        assert list(fsyncs(store, out).values()) == [2, 2]
+        counters = out.io_statistics().counters
+        assert counters["hdfs_replicas_synced_afterwards"] == 4
+        assert counters["hdfs_replicas_left_unsynced"] == 2
+        out.write(b"and on")
+        out.hsync()
+        out.close()
+        assert store.read(path) == dataset(2 * MIB) + b"and on"
+
+
+@pytest.mark.rule("HSYNC-7", divergence="hdfs")
+def test_hsync_finds_replicas_where_they_are_now(store: HdfsStore, path: str) -> None:
+    """HDFS has replaced a replica whose node died: the new one is synced, none is missing."""
+    out = store.fs.create(path, block_size=MIB, replication=2)
+    out.write(b"x")
+    out.hflush()
+    hosts = store.hdfs.java.hosts(path)
+    while hosts[0] == hosts[-1]:  # until the first block is on a node that is not in the pipeline
+        out.write(bytes(MIB))
+        out.hflush()
+        hosts = store.hdfs.java.hosts(path)
+    store.hdfs.wait_replicated(path, 2)
+    (victim,) = set(hosts[0]) - set(hosts[-1])
+    stopped = store.hdfs.declare_dead(victim)
+    try:
+        wait_until(
+            lambda: store.hdfs.java.hosts(path) == [hosts[-1]] * len(hosts),
+            "every block is on two living nodes",
+        )
+        earlier = len(hosts) - 1
+        assert {synced >= earlier for synced in fsyncs(store, out).values()} == {True}
+        counters = out.io_statistics().counters
+        assert counters["hdfs_replicas_synced_afterwards"] == 2 * earlier
+        assert counters["hdfs_replicas_left_unsynced"] == 0
+        out.close()
+    finally:
+        store.hdfs.cluster.restart_data_node(stopped)
+    assert store.read(path) == b"x" + bytes(MIB) * earlier
+
+
+@pytest.mark.rule("HSYNC-4", "HSYNC-12", "FAIL-3", "FAIL-13")
+def test_hsync_that_no_node_can_serve_fails_alone(store: HdfsStore, path: str) -> None:
+    """The only replica is out of reach: OSError that names it; writing goes on; later it works."""
+    out = store.fs.create(path, block_size=MIB, replication=1)
+    out.write(dataset(MIB))
+    out.hflush()
+    ((port,),) = store.hdfs.java.hosts(path)
+    with store.hdfs.stopped(port):
+        for _ in range(2):
+            with pytest.raises(OSError, match=rf"blk_\d+.*127\.0\.0\.1:{port}") as caught:
+                out.hsync()
+            assert caught.value.filename == path
+            assert not out.closed
+        out.write(b"on another node")
+        out.hflush()
+        assert out.io_statistics().counters["op_hsync"] == 0
+    out.hsync()
+    counters = out.io_statistics().counters
+    assert (counters["op_hsync"], counters["hdfs_replicas_synced_afterwards"]) == (1, 1)
+    out.close()
+    assert store.read(path) == dataset(MIB) + b"on another node"
+
+
+@pytest.mark.rule("HSYNC-7", divergence="hdfs")
+def test_hsync_after_a_rename(store: HdfsStore, path: str) -> None:
+    """Earlier blocks are found by the file, not by its name, which may be another file's."""
+    out = store.fs.create(path, block_size=MIB)
+    out.write(dataset(MIB))
+    out.hflush()
+    store.fs.rename(path, store.path("renamed"))
+    store.write(path, b"another file")
+    assert set(fsyncs(store, out).values()) == {1}
+    out.close()
+    assert store.read(store.path("renamed")) == dataset(MIB)
+
+
+@pytest.mark.rule("HSYNC-7", divergence="hdfs")
+def test_hsync_of_a_file_that_its_writer_may_not_read(store: HdfsStore) -> None:
+    """The NameNode does not tell where blocks are: they are synced where they were written."""
+    with store.public_directory() as directory:
+        store.chmod(directory, 0o777)
+        peer = store.unprivileged()
+        path = f"{directory}/secret"
+        before = store.hdfs.fsync_counts()
+        peer.run(
+            "out = fs.create(path, block_size=1 << 20, permission=0o200)\n"
+            "out.write(bytes(1 << 20))\n"
+            "out.hsync()",
+            path=path,
+        )
+        after = store.hdfs.fsync_counts()
+        assert {after[port] - before[port] for port in before} == {1}
+        peer.run("out.close()")
+
+
+@pytest.mark.rule("HDFS-4", "FAIL-13")
+def test_hsync_of_a_file_that_is_deleted(store: HdfsStore, path: str) -> None:
+    """What is gone cannot be made durable: LeaseLostError, from close as well."""
+    out = store.fs.create(path, block_size=MIB)
+    out.write(dataset(MIB))
+    out.hflush()
+    store.fs.delete(path)
+    with pytest.raises(hflush.LeaseLostError):
+        out.hsync()
+    with pytest.raises(hflush.LeaseLostError):
+        out.close()
 
 
 # --- reading on ---

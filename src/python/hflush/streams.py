@@ -315,7 +315,8 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         Raises
         ------
         io.UnsupportedOperation, StreamClosedError, OSError
-            As :meth:`hflush`. After a failed sync nothing reports the same bytes as durable.
+            As :meth:`hflush`. After a failed sync nothing reports the same bytes as durable. On
+            HDFS a stream stays open if no DataNode can sync an earlier block now; call again.
 
         Notes
         -----

@@ -393,6 +393,57 @@ TEST_CASE("APPEND-8: NEW_BLOCK leaves the last block short, and the status may c
   CHECK(calls[3].request == Complete{"/f", "C1", block.block, 77}.encode());
 }
 
+TEST_CASE(
+    "an append at a block's end names the last block, so that its first call can be repeated") {
+  testing::ScriptedDatanode datanode;
+  const LocatedBlock block = last_block(datanode.node(), 2000);
+  StatusFields fields;
+  fields.length = 3000;
+  fields.block_size = 1024;
+  std::string locations;
+  {
+    wire::Writer response(locations);
+    wire::Writer message(response, 1);
+    message.add_uint64(1, 3000);
+    LocatedBlock before = last_block(datanode.node(), 1000);
+    before.block.id = 4;
+    wire::add_located_block(message, 2, before);
+    wire::add_located_block(message, 2, block);
+    message.add_bool(3, true);
+    message.add_bool(5, true);
+  }
+  std::optional<ExtendedBlock> named = block.block;
+  Told located{"getBlockLocations", locations, {}};
+  SUBCASE("with its sums as they are") {
+    datanode.store(5, testing::StoredReplica(hflush::testing::pattern(1000)));
+  }
+  SUBCASE("unless the NameNode does not say") {
+    located = refused("getBlockLocations", "org.apache.hadoop.security.AccessControlException");
+    named.reset();
+  }
+  env::Uninterrupted none;
+  for (const bool writes : {true, false}) {
+    CAPTURE(writes);
+    const Told next = writes ? refused("addBlock", "java.io.IOException") : completed();
+    NameNode node({appended(std::nullopt, fields), located, next});
+    {
+      const auto client = client_of(node);
+      Stream stream = client->append("/f", {}, none);
+      REQUIRE(stream.ok());
+      CHECK((*stream)->position() == 3000);
+      if (writes) REQUIRE((*stream)->write(hflush::testing::pattern(10), none).ok());
+      CHECK((*stream)->close(none).ok() == !writes);
+    }
+    AddBlock add;
+    add.path = "/f";
+    add.client_name = "C1";
+    add.previous = named;
+    add.file_id = 77;
+    CHECK(node.calls()[2].request ==
+          (writes ? add.encode() : Complete{"/f", "C1", named, 77}.encode()));
+  }
+}
+
 TEST_CASE("append waits for a block that is not reported yet") {
   const Told not_yet = refused("append", "org.apache.hadoop.ipc.RetriableException");
   StatusFields empty;

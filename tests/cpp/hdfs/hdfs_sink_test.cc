@@ -371,6 +371,62 @@ TEST_CASE("hsync syncs the current block, and those that ended before the first 
   CHECK(cluster.content() == pattern(2'500'000));
 }
 
+TEST_CASE(
+    "HSYNC-7: earlier blocks are synced where they are now; a node that is gone fails nothing") {
+  Cluster cluster;
+  WritableDatanode elsewhere;
+  DatanodeInfo gone;
+  {
+    const WritableDatanode short_lived;
+    gone = short_lived.node();
+  }
+  env::Uninterrupted none;
+  const auto stream = cluster.open();
+  REQUIRE(stream->write(pattern(2'500'000), none).ok());
+  REQUIRE(stream->hflush(none).ok());
+
+  cluster.name_node().list({gone});
+  const Status failed = stream->hsync(none);
+  CHECK(failed.code() == StatusCode::kIo);
+  CHECK(failed.path() == "/f");
+  CAPTURE(failed.message());
+  CHECK(failed.message().find(gone.transfer_address() + " is lost: connect") != std::string::npos);
+  CHECK(stream->state() == stream::State::kOpen);
+  REQUIRE(stream->hflush(none).ok());
+
+  cluster.name_node().list({gone, elsewhere.node()});
+  REQUIRE(stream->hsync(none).ok());
+  const auto blocks = cluster.name_node().blocks();
+  REQUIRE(blocks.size() == 3);
+  CHECK(elsewhere.replica(blocks[0]).syncs == 1);
+  CHECK(elsewhere.replica(blocks[1]).syncs == 1);
+  CHECK(cluster.datanode.replica(blocks[2]).syncs == 2);
+  CHECK(stream->statistics().at("hdfs_replicas_synced_afterwards") == 2);
+  CHECK(stream->statistics().at("hdfs_replicas_left_unsynced") == 2);
+  // A name that a rename leaves as it is.
+  CHECK(cluster.name_node().located_paths() == std::vector<std::string>(3, "/.reserved/.inodes/7"));
+  REQUIRE(stream->close(none).ok());
+  CHECK(cluster.content() == pattern(2'500'000));
+}
+
+TEST_CASE("HSYNC-7: an hsync that is interrupted while it asks where blocks are breaks nothing") {
+  Cluster cluster;
+  env::Uninterrupted none;
+  Impatient impatient;
+  const auto stream = cluster.open();
+  REQUIRE(stream->write(pattern(1'500'000), none).ok());
+  REQUIRE(stream->hflush(none).ok());
+  cluster.name_node().hold("getBlockLocations");
+  std::thread interrupting([&] {
+    CHECK(eventually([&] { return cluster.name_node().held() == 1; }));
+    impatient.enough = true;
+  });
+  CHECK(stream->hsync(impatient).code() == StatusCode::kInterrupted);
+  interrupting.join();
+  CHECK(stream->abandon());  // with the call still under way
+  CHECK(cluster.name_node().held() == 0);
+}
+
 TEST_CASE("CONC-5: close while others wait in hsync") {
   for (int round = 0; round < 20; ++round) {
     Cluster cluster;

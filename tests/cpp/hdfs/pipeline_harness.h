@@ -135,6 +135,21 @@ class Harness {
     static_cast<void>(send_all());
   }
 
+  // The NameNode's answer to where a block is that it was asked for.
+  void locate(LocatedBlock block) {
+    LocatedBlocks answer;
+    answer.blocks.push_back(std::move(block));
+    machine.located(answer, now, actions);
+  }
+  // A replica of a finished block is opened, and its DataNode does as told.
+  void sync_replica(TransferStatus status = TransferStatus::kSuccess) {
+    const ConnectionNumber connection = machine.sync_connection();
+    machine.connected(connection, now);
+    static_cast<void>(send_all(connection));
+    machine.replied(connection, {}, now, actions);
+    machine.acked(connection, {0, {status}}, now, actions);
+  }
+
   BufferPool pool{0};
   WritePipeline machine;
   stream::Packetizer packetizer;

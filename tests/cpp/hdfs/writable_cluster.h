@@ -349,10 +349,11 @@ class WritableNameNode final : public RpcClient {
   explicit WritableNameNode(env::EventLoop& loop) : loop_(loop) {}
   using RpcClient::start;
 
-  CallId start(std::string_view method, Repeat /*repeat*/, std::string /*body*/, std::string path,
+  CallId start(std::string_view method, Repeat /*repeat*/, std::string body, std::string path,
                Answer answer) override {
     MutexLock lock(mutex_);
     calls_.emplace_back(method);
+    if (method == GetBlockLocations::kMethod) located_paths_.push_back(first_text(body));
     const CallId call = calls_.size();
     if (method == held_) {
       held_answers_.emplace(call, std::move(answer));
@@ -373,6 +374,16 @@ class WritableNameNode final : public RpcClient {
   void offer(std::deque<DatanodeInfo> nodes) {
     MutexLock lock(mutex_);
     nodes_ = std::move(nodes);
+  }
+  // Where every block has its replicas from now on.
+  void list(std::vector<DatanodeInfo> nodes) {
+    MutexLock lock(mutex_);
+    listed_ = std::move(nodes);
+  }
+  // The paths of getBlockLocations.
+  std::vector<std::string> located_paths() {
+    MutexLock lock(mutex_);
+    return located_paths_;
   }
   // The next answer to this method.
   void fail_once(std::string method, Status failure) {
@@ -407,6 +418,24 @@ class WritableNameNode final : public RpcClient {
   }
 
  private:
+  // Field 1 of a request.
+  static std::string first_text(const std::string& request) {
+    const auto decoded =
+        wire::read_whole<std::string>("test", "request", as_bytes(request), [](wire::Reader from) {
+          std::string text;
+          while (from.next()) {
+            if (from.field() == 1) {
+              text = from.text();
+            } else {
+              from.skip();
+            }
+          }
+          return text;
+        });
+    REQUIRE(decoded.ok());
+    return *decoded;
+  }
+
   Result<std::string> reply_locked(std::string_view method, const std::string& path)
       HFLUSH_REQUIRES(mutex_) {
     if (const auto failure = failures_.find(method); failure != failures_.end()) {
@@ -424,6 +453,19 @@ class WritableNameNode final : public RpcClient {
       block.replicas.push_back({node, StorageType::kDisk, "DS-" + node.uuid});
       if (nodes_.size() > 1) nodes_.pop_front();
       wire::add_located_block(response, 1, block);
+    } else if (method == GetBlockLocations::kMethod) {
+      wire::Writer located(response, 1);
+      located.add_uint64(1, 0);
+      for (const std::uint64_t id : blocks_) {
+        LocatedBlock block;
+        block.block = {"BP-1", id, 1000 + id, 0};
+        for (const DatanodeInfo& node : listed_.empty() ? std::vector{nodes_.front()} : listed_) {
+          block.replicas.push_back({node, StorageType::kDisk, "DS-" + node.uuid});
+        }
+        wire::add_located_block(located, 2, block);
+      }
+      located.add_bool(3, true);
+      located.add_bool(5, false);
     } else if (method == AbandonBlock::kMethod) {
       blocks_.pop_back();
     } else if (method == Complete::kMethod) {
@@ -440,6 +482,8 @@ class WritableNameNode final : public RpcClient {
   std::vector<std::string> calls_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> blocks_ HFLUSH_GUARDED_BY(mutex_);
   std::deque<DatanodeInfo> nodes_ HFLUSH_GUARDED_BY(mutex_);
+  std::vector<DatanodeInfo> listed_ HFLUSH_GUARDED_BY(mutex_);
+  std::vector<std::string> located_paths_ HFLUSH_GUARDED_BY(mutex_);
   std::map<std::string, Status, std::less<>> failures_ HFLUSH_GUARDED_BY(mutex_);
   std::string held_ HFLUSH_GUARDED_BY(mutex_);
   std::map<CallId, Answer> held_answers_ HFLUSH_GUARDED_BY(mutex_);

@@ -137,8 +137,8 @@ class Simulation {
         use(total);
         break;
       case 1:
-        if (answer_) {
-          const std::function<void()> answer = std::exchange(answer_, nullptr);
+        if (std::function<void()>& due = below(2) == 0 ? answer_ : location_) {
+          const std::function<void()> answer = std::exchange(due, nullptr);
           answer();
         }
         break;
@@ -186,7 +186,7 @@ class Simulation {
     if (deadline && below(3) == 0) {
       // To what is due, unless the servers owe something: they are not that slow.
       const bool servers_are_at_work =
-          answer_ || std::ranges::any_of(connections_, [](const auto& connection) {
+          answer_ || location_ || std::ranges::any_of(connections_, [](const auto& connection) {
             return !connection.second.to_client.empty();
           });
       std::vector<ByteView> pieces(1);
@@ -241,7 +241,8 @@ class Simulation {
       }
       connection.to_client.push_back(
           [this, number, reply] { h_.machine.replied(number, reply, h_.now, h_.actions); });
-      if (reply.status != TransferStatus::kSuccess) return;
+      connection.dead = reply.status != TransferStatus::kSuccess;
+      if (connection.dead) return;
     }
     while (const auto packet = connection.receiver.next_packet()) {
       if (one_in(faults_.kill_one_connection_in)) {
@@ -392,6 +393,20 @@ class Simulation {
     commit(complete.last);
     ask([this] { h_.machine.completed(true, h_.now, h_.actions); });
   }
+  // Beside the others. What the NameNode lists is where the replicas are.
+  void operator()(const action::GetBlockLocations& locate) {
+    REQUIRE_FALSE(location_);
+    const auto found = std::ranges::find_if(
+        blocks_, [&](const StoredBlock& block) { return block.start == locate.offset; });
+    REQUIRE(found != blocks_.end());
+    CHECK(found->finalized);
+    CHECK(locate.length == found->content.size());
+    located_ = &*found;
+    LocatedBlocks answer;
+    answer.blocks.push_back(
+        testing::located(found->block.id, found->block.generation_stamp, replicas_));
+    location_ = [this, answer] { h_.machine.located(answer, h_.now, h_.actions); };
+  }
   void operator()(const action::RecoverLease&) { FAIL("nobody asked for it"); }
 
   // --- connections, and the stream above
@@ -402,9 +417,7 @@ class Simulation {
     if (number == h_.machine.sync_connection()) {
       connection.syncs_finished = true;
       connection.replica = static_cast<std::size_t>(connect.node.ip.back() - '1');
-      connection.block = &*std::ranges::find_if(blocks_, [&](const StoredBlock& block) {
-        return block.synced[connection.replica] < block.content.size();
-      });
+      connection.block = located_;
     } else {
       connection.block = &blocks_.back();
       if (one_in(faults_.refuse_one_set_up_in)) {
@@ -436,9 +449,21 @@ class Simulation {
       const bool is_new = needed > block.first_byte;
       if (is_new) CHECK(block.block.length > block.first_byte);  // the NameNode knows something
       if (reached.level != Level::kDurable) continue;
-      for (const std::uint64_t synced : block.synced) CHECK(synced >= needed);
+      // One at least of an earlier block, if some could not be; all without faults.
+      const bool is_current = &block == &blocks_.back() && !block.finalized;
+      const auto durable = std::ranges::count_if(
+          block.synced, [needed](std::uint64_t synced) { return synced >= needed; });
+      const bool may_miss =
+          !is_current && (faults_.kill_one_connection_in > 0 || faults_.refuse_one_set_up_in > 0);
+      CHECK(durable >= (may_miss ? 1 : std::ssize(block.synced)));
       if (is_new && target_.update_length) CHECK(block.block.length >= needed);
     }
+  }
+  void operator()(const action::NotReached& not_reached) {
+    CHECK((faults_.kill_one_connection_in > 0 || faults_.refuse_one_set_up_in > 0));
+    CHECK(not_reached.level == Level::kDurable);
+    CHECK(not_reached.why.path() == "/f");
+    for (const std::uint64_t synced : located_->synced) CHECK(synced < located_->content.size());
   }
   void operator()(const action::Finished&) { over_ = true; }
   void operator()(const action::Failed& failed) {
@@ -482,6 +507,8 @@ class Simulation {
   std::deque<StoredBlock> blocks_;  // stable: connections point at them
   std::map<ConnectionNumber, Connection> connections_;
   std::function<void()> answer_;
+  std::function<void()> location_;  // another answer of the NameNode
+  StoredBlock* located_ = nullptr;  // what it is about
   std::uint64_t last_id_ = 100;
   std::int64_t next_sequence_number_ = 0;
   int acks_under_way_ = 0;

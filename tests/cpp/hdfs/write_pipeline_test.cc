@@ -357,6 +357,8 @@ std::vector<NamedEvent> events() {
       {"not registered", [](Harness& h) { h.machine.registered(kRefused, h.now, h.actions); }},
       {"fsynced", [](Harness& h) { h.machine.fsynced({}, h.now, h.actions); }},
       {"not fsynced", [](Harness& h) { h.machine.fsynced(kRefused, h.now, h.actions); }},
+      {"located", [](Harness& h) { h.machine.located(LocatedBlocks{}, h.now, h.actions); }},
+      {"not located", [](Harness& h) { h.machine.located(kRefused, h.now, h.actions); }},
       {"completed", [](Harness& h) { h.machine.completed(true, h.now, h.actions); }},
       {"not completed yet", [](Harness& h) { h.machine.completed(false, h.now, h.actions); }},
       {"not completed", [](Harness& h) { h.machine.completed(kRefused, h.now, h.actions); }},
@@ -623,21 +625,66 @@ TEST_CASE("NotReplicatedYet is asked again for as long as Hadoop's client would 
 
 TEST_CASE(
     "quota reached by what close() still has to write: the file is completed, then it fails") {
-  Harness h;
+  WriteSettings settings;
+  settings.recover_lease_on_close_failure = true;
+  Harness h(testing::small_target(), settings);
   h.write(5000);
   h.build(located(1, 10, 3));
   h.machine.finish(h.now, h.actions);
   for (const std::int64_t number : {0, 1, 2, 3, 4}) h.ack(number);
   REQUIRE(h.machine.state() == State::kAllocating);
   h.machine.allocated(kOverQuota, h.now, h.actions);
-  const auto complete = h.take<action::Complete>();
-  REQUIRE(complete);
-  CHECK(complete->last->length == 4096);
-  SUBCASE("completed") { h.machine.completed(true, h.now, h.actions); }
-  SUBCASE("not yet") { h.machine.completed(false, h.now, h.actions); }
-  SUBCASE("refused") { h.machine.completed(kRefused, h.now, h.actions); }
+  int asked = 0;
+  env::Duration waited{0};
+  const auto answer_not_yet = [&](int times) {
+    for (; times > 0; --times) {
+      const auto complete = h.take<action::Complete>();
+      if (!complete) return;
+      CHECK(complete->last->length == 4096);
+      ++asked;
+      h.machine.completed(false, h.now, h.actions);
+      if (h.machine.state() == State::kFailed) return;
+      CHECK_FALSE(h.has<action::Failed>());
+      waited += *h.machine.deadline() - h.now;
+      h.now = *h.machine.deadline();
+      h.machine.tick(h.now, h.actions);
+    }
+  };
+  bool is_complete = false;
+  std::string besides;
+  SUBCASE("completed") { is_complete = true; }
+  SUBCASE("completed when its last block is reported") {
+    answer_not_yet(3);
+    CHECK(h.machine.state() == State::kCompleting);
+    CHECK(h.machine.counters().complete_retries == 3);
+    is_complete = true;
+  }
+  SUBCASE("never") {
+    answer_not_yet(100);
+    CHECK(waited == 12400ms);  // as an ordinary close
+    CHECK(asked == 14);
+    besides = "has not enough replicas, 12.4 s after its end";
+  }
+  SUBCASE("refused") {
+    CHECK(h.take<action::Complete>());
+    h.machine.completed(kRefused, h.now, h.actions);
+    besides = "refused";
+  }
+  if (is_complete) {
+    CHECK(h.take<action::Complete>()->last->length == 4096);
+    h.machine.completed(true, h.now, h.actions);
+  }
   CHECK_FALSE(h.has<action::Complete>());
-  CHECK(h.take<action::Failed>()->failure.remote_class().ends_with("DSQuotaExceededException"));
+  CHECK(h.machine.state() == State::kFailed);
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->failure.remote_class().ends_with("DSQuotaExceededException"));
+  REQUIRE(failed->failure.others().size() == (is_complete ? 0 : 1));
+  if (!is_complete) {
+    CHECK(failed->failure.others()[0].message().find(besides) != std::string::npos);
+  }
+  // A file that is closed may be somebody else's by now.
+  CHECK(h.has<action::RecoverLease>() == !is_complete);
 }
 
 // --- acknowledgements
@@ -897,6 +944,14 @@ TEST_CASE("hsync of a stream that has never synced: each replica of each earlier
       CAPTURE(id);
       CAPTURE(node);
       CHECK_FALSE(h.has<action::Reached>());
+      if (node == 1) {
+        const auto locate = h.take<action::GetBlockLocations>();
+        REQUIRE(locate);
+        CHECK(locate->offset == (id - 1) * 4096);
+        CHECK(locate->length == 4096);
+        CHECK_FALSE(h.has<action::Connect>());
+        h.locate(located(id, 10 + id, 2));
+      }
       const auto connect = h.take<action::Connect>();
       REQUIRE(connect);
       CHECK(connect->node.ip == "10.0.0." + std::to_string(node));
@@ -942,14 +997,13 @@ TEST_CASE("a block that ends after the first hsync was asked is synced at its en
     h.flush(Level::kDurable);
     CHECK(h.machine.sync_connection() == 0);
     h.ack(4, 1);
-    CHECK(h.machine.sync_connection() != 0);
+    CHECK(h.take<action::GetBlockLocations>());
     h.machine.fsynced({}, h.now, h.actions);
     CHECK_FALSE(h.has<action::Reached>());
     h.machine.finish(h.now, h.actions);
     CHECK_FALSE(h.has<action::Complete>());
-    h.machine.connected(h.machine.sync_connection(), h.now);
-    h.machine.replied(h.machine.sync_connection(), {}, h.now, h.actions);
-    h.machine.acked(h.machine.sync_connection(), {0, {TransferStatus::kSuccess}}, h.now, h.actions);
+    h.locate(located(1, 10, 1));
+    h.sync_replica();
     CHECK(h.has<action::Reached>());
     CHECK(h.has<action::Complete>());
   }
@@ -970,34 +1024,236 @@ TEST_CASE("SYNC_BLOCK: every block ends with a sync, and none is opened again") 
   CHECK(h.machine.sync_connection() == 0);
 }
 
-TEST_CASE("a replica of a finished block that cannot be synced is a failure of the stream") {
+// A machine whose first block, of two replicas, has ended without a sync; and an hsync that waits
+// for where they are now.
+std::unique_ptr<Harness> with_finished_block() {
+  auto h = std::make_unique<Harness>();
+  h->write(4096);
+  h->build(located(1, 10, 2));
+  for (const std::int64_t number : {0, 1, 2, 3, 4}) h->ack(number, 2);
+  h->actions.clear();
+  h->flush(Level::kDurable);
+  h->machine.fsynced({}, h->now, h->actions);
+  REQUIRE(h->take<action::GetBlockLocations>());
+  REQUIRE(h->machine.sync_connection() == 0);
+  return h;
+}
+
+LocatedBlock located_at(std::uint64_t id, const std::vector<int>& nodes) {
+  LocatedBlock block = located(id, 10, 0);
+  for (const int node : nodes) block.replicas.push_back(testing::replica(node));
+  return block;
+}
+
+TEST_CASE("HSYNC-7: replicas of a finished block are synced where HDFS has them now") {
+  const std::unique_ptr<Harness> h = with_finished_block();
+  bool is_last = false;
+  SUBCASE("another node, and one more") { is_last = false; }
+  SUBCASE("as the last block, which the NameNode takes for unfinished") { is_last = true; }
+  LocatedBlocks answer;
+  answer.blocks.push_back(located_at(7, {8, 9}));
+  answer.last_block = located_at(8, {9});
+  (is_last ? *answer.last_block : answer.blocks.emplace_back()) = located_at(1, {2, 5, 6});
+  h->machine.located(answer, h->now, h->actions);
+  for (const int node : {2, 5, 6}) {
+    CHECK_FALSE(h->has<action::Reached>());
+    const auto connect = h->take<action::Connect>();
+    REQUIRE(connect);
+    CHECK(connect->node.ip == "10.0.0." + std::to_string(node));
+    h->sync_replica();
+  }
+  CHECK(h->take<action::Reached>()->level == Level::kDurable);
+  CHECK(h->machine.counters().synced_afterwards == 3);
+  CHECK(h->machine.counters().left_unsynced == 0);
+}
+
+// What may happen to a connection that is to sync a replica.
+struct ReplicaFault {
+  std::string said;
+  std::function<void(Harness&)> happen;
+};
+
+std::vector<ReplicaFault> replica_faults() {
+  const auto connected = [](Harness& h) {
+    h.machine.connected(h.machine.sync_connection(), h.now);
+    static_cast<void>(h.send_all(h.machine.sync_connection()));
+  };
+  return {
+      {"is lost: connect",
+       [](Harness& h) {
+         h.machine.connection_lost(h.machine.sync_connection(),
+                                   Status::from_errno(ECONNREFUSED, "connect", ""), h.now,
+                                   h.actions);
+       }},
+      {"is lost: refused",
+       [=](Harness& h) {
+         connected(h);
+         h.machine.connection_lost(h.machine.sync_connection(), kRefused, h.now, h.actions);
+       }},
+      {"answered ERROR",
+       [=](Harness& h) {
+         connected(h);
+         h.machine.replied(h.machine.sync_connection(), {TransferStatus::kError, "", "", {}, 0, {}},
+                           h.now, h.actions);
+       }},
+      {"answered [ERROR] to packet 0", [](Harness& h) { h.sync_replica(TransferStatus::kError); }},
+      {"did not answer for 65.0 s",
+       [=](Harness& h) {
+         connected(h);
+         h.now += 65s;
+         h.machine.tick(h.now, h.actions);
+       }},
+  };
+}
+
+TEST_CASE("HSYNC-7: a replica that cannot be synced is left out where another one could be") {
+  for (const ReplicaFault& fault : replica_faults()) {
+    for (const bool is_first : {true, false}) {
+      CAPTURE(fault.said);
+      CAPTURE(is_first);
+      const std::unique_ptr<Harness> h = with_finished_block();
+      h->locate(located_at(1, {1, 2}));
+      if (!is_first) h->sync_replica();
+      fault.happen(*h);
+      CHECK_FALSE(h->has<action::Failed>());
+      if (is_first) {
+        CHECK_FALSE(h->has<action::Reached>());
+        h->sync_replica();
+      }
+      CHECK(h->take<action::Reached>()->offset == 4096);
+      CHECK(h->machine.counters().synced_afterwards == 1);
+      CHECK(h->machine.counters().left_unsynced == 1);
+      CHECK(h->machine.sync_connection() == 0);
+    }
+  }
+}
+
+TEST_CASE("HSYNC-12: no replica can be synced: that hsync fails, the stream goes on") {
+  for (const ReplicaFault& fault : replica_faults()) {
+    CAPTURE(fault.said);
+    const std::unique_ptr<Harness> h = with_finished_block();
+    h->flush(Level::kDurable);  // somebody else waits as well
+    h->locate(located_at(1, {1, 2}));
+    h->machine.connection_lost(h->machine.sync_connection(), kRefused, h->now, h->actions);
+    CHECK_FALSE(h->has<action::NotReached>());
+    fault.happen(*h);
+    CHECK_FALSE(h->has<action::Failed>());
+    CHECK_FALSE(h->has<action::Reached>());
+    const auto not_reached = h->take<action::NotReached>();
+    REQUIRE(not_reached);
+    CHECK(not_reached->level == Level::kDurable);
+    CHECK(not_reached->offset == 4096);
+    const std::string message = not_reached->why.message();
+    CAPTURE(message);
+    CHECK(
+        message.starts_with("hsync: the finished block blk_1_10, 4096 bytes, could be synced on "
+                            "no DataNode: DataNode 10.0.0.1:9866 is lost: refused; "
+                            "DataNode 10.0.0.2:9866 " +
+                            fault.said));
+    CHECK(message.ends_with("the stream is still open, and hsync may be called again"));
+    CHECK(not_reached->why.path() == "/f");
+    CHECK_FALSE(h->has<action::NotReached>());
+    CHECK(h->machine.sync_connection() == 0);
+
+    // hflush needs none of that; the next hsync asks again.
+    h->flush(Level::kVisible, 100);
+    CHECK_FALSE(h->has<action::GetBlockLocations>());
+    h->build(located(2, 11, 1));
+    h->ack(5, 1);
+    h->machine.fsynced({}, h->now, h->actions);
+    CHECK(h->take<action::Reached>()->level == Level::kVisible);
+    h->flush(Level::kDurable);
+    static_cast<void>(h->send_all());
+    h->ack(6, 1);
+    CHECK_FALSE(h->has<action::Reached>());
+    CHECK(h->take<action::GetBlockLocations>());
+    h->locate(located_at(1, {3}));
+    h->sync_replica();
+    CHECK(h->take<action::Reached>()->offset == 4196);
+    h->machine.finish(h->now, h->actions);
+    static_cast<void>(h->send_all());
+    h->ack(7, 1);
+    CHECK(h->take<action::Complete>());
+  }
+}
+
+TEST_CASE("close after an hsync that failed does not wait for what it could not have") {
+  const std::unique_ptr<Harness> h = with_finished_block();
+  h->locate(located_at(1, {}));
+  CHECK(h->take<action::NotReached>()->why.message().find("no replica on any live DataNode") !=
+        std::string::npos);
+  h->machine.finish(h->now, h->actions);
+  CHECK(h->take<action::Complete>());
+  CHECK_FALSE(h->has<action::GetBlockLocations>());
+}
+
+TEST_CASE("an hsync that cannot learn where earlier blocks are fails alone") {
+  const std::unique_ptr<Harness> h = with_finished_block();
+  StatusCode code = StatusCode::kIo;
+  Status answer = kRefused;
+  SUBCASE("refused") {}
+  SUBCASE("the file is gone") {
+    code = StatusCode::kLeaseLost;
+    answer = remote("java.io.FileNotFoundException", StatusCode::kNotFound);
+  }
+  h->machine.located(answer, h->now, h->actions);
+  const auto not_reached = h->take<action::NotReached>();
+  REQUIRE(not_reached);
+  CHECK(not_reached->why.code() == code);
+  CHECK(not_reached->why.remote_class() == answer.remote_class());
+  CHECK(not_reached->why.message().find("the NameNode does not say where it is: refused") !=
+        std::string::npos);
+  CHECK(h->machine.state() == State::kIdle);
+}
+
+TEST_CASE("who may not read the file has its earlier blocks synced where they were written") {
+  const std::unique_ptr<Harness> h = with_finished_block();
+  h->machine.located(
+      remote("org.apache.hadoop.security.AccessControlException", StatusCode::kPermissionDenied),
+      h->now, h->actions);
+  for (const int node : {1, 2}) {
+    CHECK(h->take<action::Connect>()->node.ip == "10.0.0." + std::to_string(node));
+    h->sync_replica();
+  }
+  CHECK(h->has<action::Reached>());
+}
+
+TEST_CASE("a node that is gone is not waited for at every block, unless it is the only one") {
   Harness h;
-  h.write(4096);
-  h.build(located(1, 10, 1));
-  for (const std::int64_t number : {0, 1, 2, 3, 4}) h.ack(number, 1);
+  h.write(3 * 4096);
+  std::int64_t number = 0;
+  for (const std::uint64_t id : {1U, 2U, 3U}) {
+    h.build(located(id, 10, 2));
+    for (int i = 0; i < 5; ++i) h.ack(number++, 2);
+  }
+  h.actions.clear();
   h.flush(Level::kDurable);
-  const ConnectionNumber connection = h.machine.sync_connection();
-  REQUIRE(connection != 0);
-  SUBCASE("no connection") { h.machine.connection_lost(connection, kRefused, h.now, h.actions); }
-  SUBCASE("refused") {
-    h.machine.connected(connection, h.now);
-    h.machine.replied(connection, {TransferStatus::kError, "", "", {}, 0, {}}, h.now, h.actions);
-  }
-  SUBCASE("not synced") {
-    h.machine.connected(connection, h.now);
-    h.machine.replied(connection, {}, h.now, h.actions);
-    h.machine.acked(connection, {0, {TransferStatus::kError}}, h.now, h.actions);
-  }
-  SUBCASE("silent") {
-    h.machine.connected(connection, h.now);
-    h.now += 65s;
-    h.machine.tick(h.now, h.actions);
-  }
-  const auto failed = h.take<action::Failed>();
-  REQUIRE(failed);
-  CHECK(failed->failure.message().starts_with("hsync: DataNode 10.0.0.1:9866 "));
-  CHECK(failed->failure.message().find("blk_1_10, 4096 bytes") != std::string::npos);
-  CHECK_FALSE(h.has<action::Reached>());
+  h.machine.fsynced({}, h.now, h.actions);
+  const auto tries = [&h](int node, bool succeeds) {
+    const auto connect = h.take<action::Connect>();
+    REQUIRE(connect);
+    CHECK(connect->node.ip == "10.0.0." + std::to_string(node));
+    if (succeeds) return h.sync_replica();
+    h.machine.connection_lost(connect->connection, kRefused, h.now, h.actions);
+  };
+  h.locate(located_at(1, {1, 2}));
+  tries(1, false);
+  tries(2, true);
+  h.locate(located_at(2, {1, 2}));
+  tries(2, true);
+  h.locate(located_at(3, {1}));
+  tries(1, true);
+  CHECK(h.has<action::Reached>());
+  CHECK(h.machine.counters().synced_afterwards == 3);
+  CHECK(h.machine.counters().left_unsynced == 2);
+}
+
+TEST_CASE("a stream that ends while it asks where its blocks are hears nothing more of it") {
+  const std::unique_ptr<Harness> h = with_finished_block();
+  h->machine.abandon(h->actions);
+  h->actions.clear();
+  h->locate(located_at(1, {1, 2}));
+  CHECK(h->actions.empty());
 }
 
 TEST_CASE("fsync and addBlock are not under way together: the length would be another block's") {
@@ -1060,14 +1316,14 @@ TEST_CASE("an append that nothing is written to touches no DataNode") {
     REQUIRE(complete);
     CHECK(*complete->last == append_target().partial_block->block);
   }
-  SUBCASE("full last block") {
+  SUBCASE("full last block that nobody could name") {
     WriteTarget target = testing::small_target();
     target.start = 4096;
     Harness h(target);
     h.machine.finish(h.now, h.actions);
     CHECK_FALSE(h.take<action::Complete>()->last);
   }
-  SUBCASE("NEW_BLOCK") {
+  SUBCASE("full last block, or NEW_BLOCK") {
     WriteTarget target = testing::small_target();
     target.start = 100;
     target.previous_block = ExtendedBlock{"BP-1", 5, 50, 100};

@@ -377,6 +377,47 @@ TEST_CASE("CLOSE-21: a stream that is dropped is abandoned, not published") {
   CHECK(fixture.store.file.empty());
 }
 
+TEST_CASE("HSYNC-12: a sync that cannot be had now fails its callers, and nothing else") {
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  REQUIRE(stream.write(bytes_of("abc"), fixture.patient).ok());
+  std::vector<std::thread> waiting;
+  std::atomic<int> refused{0};
+  for (int i = 0; i < 4; ++i) {
+    waiting.emplace_back([&] {
+      const Status status = stream.hsync(fixture.patient);
+      CHECK(status.message() == "no disk now");
+      ++refused;
+    });
+  }
+  // Those who came after the request was made ask again, and are refused in their turn.
+  while (refused < 4) {
+    fixture.report([](SinkEvents& events) {
+      events.not_reached(Level::kDurable, 3, Status(StatusCode::kIo, "no disk now"));
+    });
+  }
+  for (std::thread& thread : waiting) thread.join();
+  CHECK(stream.state() == State::kOpen);
+  CHECK(stream.statistics().at("op_hsync.samples") == 0);
+  CHECK(stream.statistics().at("stream_write_exceptions") == 0);
+
+  const auto syncs = [&] {
+    MutexLock lock(fixture.store.mutex);
+    return fixture.store.syncs.size();
+  };
+  const std::size_t before = syncs();
+  std::thread again([&] { CHECK(stream.hsync(fixture.patient).ok()); });
+  while (syncs() == before) std::this_thread::yield();
+  fixture.report([](SinkEvents& events) { events.reached(Level::kDurable, 3); });
+  again.join();
+  CHECK(stream.statistics().at("op_hsync.samples") == 1);
+
+  REQUIRE(stream.write(bytes_of("d"), fixture.patient).ok());
+  std::thread closing([&] { CHECK(stream.close(fixture.patient).ok()); });
+  fixture.report([](SinkEvents& events) { events.finished(); });
+  closing.join();
+}
+
 TEST_CASE("group commit: threads that sync at the same time share requests") {
   Fixture fixture(Answer::kLater);
   OutputStream& stream = fixture.open();

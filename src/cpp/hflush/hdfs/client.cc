@@ -1,5 +1,6 @@
 #include "hflush/hdfs/client.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -266,30 +267,37 @@ Status Client::describe(Append::Response appended, const AppendOptions& options,
     HFLUSH_ASSIGN_OR_RETURN(checksum, stored_checksum(ReadContext::of(shared_from_this()), path,
                                                       *target.partial_block, interrupt));
   } else if (target.start > 0) {
-    HFLUSH_ASSIGN_OR_RETURN(checksum, checksum_of_last_byte(path, target.start, interrupt));
+    HFLUSH_RETURN_IF_ERROR(describe_last_block(target, checksum, interrupt));
   }
   target.checksum = checksum.kind;
   target.bytes_per_checksum = checksum.bytes_per_checksum;
   return check_sizes("append", target, settings_.write);
 }
 
-// What a file that has been written goes on with in a new block. Asks a replica of the last one; as
-// configured if there is no answer, for a new block does without the old ones.
-Result<ChecksumParameters> Client::checksum_of_last_byte(const std::string& path,
-                                                         std::uint64_t length,
-                                                         env::Interrupt& interrupt) {
-  const auto ask = [&]() -> Result<ChecksumParameters> {
+// What a file that has been written goes on with in a new block: the NameNode and a replica of the
+// last one say. A new block does without both: where there is no answer, sums are as configured.
+// Only an interrupt is a failure.
+Status Client::describe_last_block(WriteTarget& target, ChecksumParameters& checksum,
+                                   env::Interrupt& interrupt) {
+  const std::uint64_t length = target.start;
+  const auto ask = [&]() -> Status {
     HFLUSH_ASSIGN_OR_RETURN(const LocatedBlocks located,
-                            locate(*rpc_, path, length - 1, 1, interrupt));
-    for (const LocatedBlock& block : located.blocks) {
-      if (block.offset >= length || block.end() < length) continue;
-      return stored_checksum(ReadContext::of(shared_from_this()), path, block, interrupt);
+                            locate(*rpc_, target.path, length - 1, 1, interrupt));
+    const auto last = std::ranges::find_if(located.blocks, [length](const LocatedBlock& block) {
+      return block.offset < length && block.end() == length;
+    });
+    if (last == located.blocks.end()) {
+      return Status(StatusCode::kIo, "append: no block ends at " + std::to_string(length),
+                    target.path);
     }
-    return Status(StatusCode::kIo, "append: no block ends at " + std::to_string(length), path);
+    // The NameNode names it itself only if it is partial, or with NEW_BLOCK.
+    if (!target.previous_block) target.previous_block = last->block;
+    HFLUSH_ASSIGN_OR_RETURN(checksum, stored_checksum(ReadContext::of(shared_from_this()),
+                                                      target.path, *last, interrupt));
+    return {};
   };
-  Result<ChecksumParameters> stored = ask();
-  if (stored.ok() || stored.status().code() == StatusCode::kInterrupted) return stored;
-  return ChecksumParameters{settings_.write.checksum, settings_.write.bytes_per_checksum};
+  const Status asked = ask();
+  return asked.code() == StatusCode::kInterrupted ? asked : Status();
 }
 
 // --- open

@@ -97,8 +97,8 @@ class Client : public std::enable_shared_from_this<Client> {
                                 Append::Response appended, env::Interrupt& interrupt);
   Status describe(Append::Response appended, const AppendOptions& options, Appendable& file,
                   env::Interrupt& interrupt);
-  Result<ChecksumParameters> checksum_of_last_byte(const std::string& path, std::uint64_t length,
-                                                   env::Interrupt& interrupt);
+  Status describe_last_block(WriteTarget& target, ChecksumParameters& checksum,
+                             env::Interrupt& interrupt);
 
   const Settings settings_;
   std::shared_ptr<RpcClient> rpc_;

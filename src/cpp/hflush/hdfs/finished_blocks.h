@@ -20,16 +20,26 @@
 // makes every writer wait for the disks at every block's end, whether it ever asks for hsync or
 // not.
 //
-// It costs one connection and one sync for each replica, once: from the first hsync on every block
-// ends with a sync. A replica that is not there any more, or a node that does not answer, is a
-// failure of hsync: it promises every replica.
+// Where the replicas are is asked for each block when its turn comes: since it was written, nodes
+// may have gone and HDFS may have put replicas elsewhere. What hsync then promises is that every
+// replica which HDFS lists is durable, but for those whose node is gone or refuses: these are left
+// out, as the recovery of a pipeline leaves nodes out. One replica of each block at least must have
+// synced; where none could, this hsync has failed, and the stream goes on. A later one begins with
+// that block, and asks again where its replicas are. (A replica whose sync failed is not taken for
+// durable by trying again: its DataNode keeps it as "being written", which cannot be opened so.)
+//
+// It costs one call and, for each replica, one connection and one sync, once: from the first hsync
+// on every block ends with a sync.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "hflush/base/result.h"
 #include "hflush/base/status.h"
 #include "hflush/hdfs/data_transfer.h"
 #include "hflush/hdfs/types.h"
@@ -39,32 +49,66 @@ namespace hflush::hdfs {
 class FinishedBlocks {
  public:
   struct Block {
-    ExtendedBlock block;  // with its final length and generation stamp
-    Token token;
-    std::vector<Replica> replicas;
+    ExtendedBlock block;            // with its final length and generation stamp
+    std::uint64_t offset = 0;       // in the file
+    Token token;                    // allows writing
+    std::vector<Replica> replicas;  // its pipeline
   };
+
+  // What to do next: nothing, as every block is durable;
+  struct Nothing {};
+  // ask where block() is, located() answers;
+  struct Locate {};
+  // open replica() and send request(), replica_is_durable() or replica_failed() answers;
+  struct Open {};
+  // or tell whoever waits that block() is not durable, and why. The stream goes on.
+  struct GiveUp {
+    Status failure;
+  };
+  using Step = std::variant<Nothing, Locate, Open, GiveUp>;
 
   bool empty() const noexcept { return blocks_.empty(); }
   void add(Block block) { blocks_.push_back(std::move(block)); }
-  void clear() noexcept {
-    blocks_.clear();
-    replica_ = 0;
-  }
+  void clear() noexcept;
 
-  // The replica that is to be opened next. Requires: !empty().
-  const Replica& replica() const noexcept { return blocks_.front().replicas[replica_]; }
-  const ExtendedBlock& block() const noexcept { return blocks_.front().block; }
-  // What to send to its node. The node answers with a reply and one ack. Requires: !empty().
+  // Not while an answer is due.
+  Step next();
+
+  void located(const Result<LocatedBlocks>& answer);
+  // The node answered with a reply and one ack: whether the latter says that the replica is
+  // durable.
+  static bool is_durable(const PipelineAck& ack) noexcept;
+  void replica_is_durable() noexcept;
+  // `fault` goes on after the node's name. One that is gone is not asked again for another block
+  // before next() has come to an end, unless nobody else has that block.
+  void replica_failed(const Status& fault, bool node_is_gone);
+
+  // Requires: a step with that block, or replica.
+  const Block& block() const noexcept { return blocks_.front(); }
+  const Replica& replica() const noexcept { return replicas_[tried_]; }
   std::string request(const std::string& client_name, std::uint64_t block_size,
                       ChecksumParameters checksum) const;
-  // Whether this ack says that the replica is durable.
-  static bool is_durable(const PipelineAck& ack) noexcept;
-  // That replica is durable. Requires: !empty().
-  void replica_is_durable() noexcept;
+
+  // Replicas that were listed and not synced, of blocks that are durable elsewhere.
+  std::int64_t left_out() const noexcept { return left_out_; }
 
  private:
-  std::deque<Block> blocks_;  // none without replicas
-  std::size_t replica_ = 0;   // of the first block
+  bool is_gone(const Replica& replica) const noexcept;
+  Status failure() const;
+  void forget_location() noexcept;
+
+  std::deque<Block> blocks_;
+  // Of the first block, once it is located.
+  bool is_located_ = false;
+  Status not_located_;
+  std::vector<Replica> replicas_;
+  std::size_t tried_ = 0;  // of them
+  std::size_t synced_ = 0;
+  std::string faults_;  // of the others
+  Status last_fault_;
+
+  std::vector<std::string> gone_;  // transfer addresses
+  std::int64_t left_out_ = 0;
 };
 
 }  // namespace hflush::hdfs

@@ -56,9 +56,10 @@ stream::Geometry write_geometry(const WriteTarget& target, const WriteSettings& 
 
 class HdfsSink::Core final : public LeaseHolder, public std::enable_shared_from_this<Core> {
  public:
-  Core(WriteContext context, WriteTarget target)
+  Core(WriteContext context, WriteTarget target, const std::string& name_space)
       : context_(std::move(context)),
         out_of_memory_(Status::from_errno(ENOMEM, "write", target.path)),
+        location_path_(name_space.empty() ? inode_path(target.file_id) : target.path),
         machine_(std::move(target), context_.settings) {}
 
   void begin_lease(std::string name_space) {
@@ -105,7 +106,7 @@ class HdfsSink::Core final : public LeaseHolder, public std::enable_shared_from_
   std::shared_ptr<Link>* link_of(ConnectionNumber connection);
 
   template <Request T, typename Feed>
-  void call(const T& request, Feed feed);
+  RpcClient::CallId call(const T& request, Feed feed);
 
   void perform(const action::AddBlock& add);
   void perform(const action::AbandonBlock& abandon);
@@ -113,16 +114,21 @@ class HdfsSink::Core final : public LeaseHolder, public std::enable_shared_from_
   void perform(const action::UpdatePipeline& update);
   void perform(const action::Fsync& fsync);
   void perform(const action::Complete& complete);
+  void perform(const action::GetBlockLocations& locate);
   void perform(const action::RecoverLease& recover);
   void perform(const action::Connect& connect);
   void perform(const action::Disconnect& disconnect);
   void perform(const action::Acknowledged& acknowledged);
   void perform(const action::Reached& reached);
+  void perform(const action::NotReached& not_reached);
   void perform(const action::Finished& finished);
   void perform(const action::Failed& failed);
 
   const WriteContext context_;
   const Status out_of_memory_;  // made while there is memory
+  // By which the NameNode is asked where the file's blocks are: one that a rename leaves as it is,
+  // but routers know only names.
+  const std::string location_path_;
 
   mutable Mutex mutex_;
   CondVar idle_;  // nobody drives
@@ -143,6 +149,7 @@ class HdfsSink::Core final : public LeaseHolder, public std::enable_shared_from_
   std::optional<std::uint64_t> acknowledged_;  // to be told
   Status untold_;                              // a failure before the stream's first call
   RpcClient::CallId call_ = RpcClient::kNoCall;
+  RpcClient::CallId locating_ = RpcClient::kNoCall;
   env::EventLoop::TimerId timer_ = 0;
   env::TimePoint timer_at_;
   bool has_lease_ = true;
@@ -316,6 +323,7 @@ void HdfsSink::Core::abandon() noexcept {
     // What the machine holds is let go with it.
   }
   context_.name_node.cancel(call_);
+  context_.name_node.cancel(locating_);
   context_.loop.cancel(timer_);
   close_links();
   end_lease();
@@ -381,6 +389,7 @@ void HdfsSink::Core::add_statistics(stream::Statistics& statistics) const {
   statistics["hdfs_complete_retries"] = counters.complete_retries;
   statistics["hdfs_namenode_fsyncs"] = counters.fsyncs;
   statistics["hdfs_replicas_synced_afterwards"] = counters.synced_afterwards;
+  statistics["hdfs_replicas_left_unsynced"] = counters.left_unsynced;
   statistics["hdfs_congestion_delays"] = counters.congestion_delays;
   counters.ack_latency.add_to(statistics, "hdfs_ack_latency");
 }
@@ -418,8 +427,8 @@ void HdfsSink::Core::timer_fired() {
 // --- the NameNode
 
 template <Request T, typename Feed>
-void HdfsSink::Core::call(const T& request, Feed feed) {
-  call_ = context_.name_node.start(
+RpcClient::CallId HdfsSink::Core::call(const T& request, Feed feed) {
+  return context_.name_node.start(
       request, machine_.target().path,
       [self = shared_from_this(), feed](Result<typename T::Response> answer) {
         self->drive([feed, answer = std::move(answer)](WritePipeline& machine, env::TimePoint now,
@@ -440,44 +449,55 @@ void HdfsSink::Core::perform(const action::AddBlock& add) {
   request.favored_nodes = target.favored_nodes;
   request.no_local_write = target.no_local_write;
   request.ignore_client_locality = target.ignore_client_locality;
-  call(request, [](WritePipeline& machine, Result<LocatedBlock> answer, env::TimePoint now,
-                   Actions& actions) { machine.allocated(std::move(answer), now, actions); });
+  call_ =
+      call(request, [](WritePipeline& machine, Result<LocatedBlock> answer, env::TimePoint now,
+                       Actions& actions) { machine.allocated(std::move(answer), now, actions); });
 }
 
 void HdfsSink::Core::perform(const action::AbandonBlock& abandon) {
   const WriteTarget& target = machine_.target();
-  call(AbandonBlock{abandon.block, target.path, target.client_name, target.file_id},
-       [](WritePipeline& machine, const Result<Nothing>& answer, env::TimePoint now,
-          Actions& actions) { machine.block_abandoned(answer.status(), now, actions); });
+  call_ = call(AbandonBlock{abandon.block, target.path, target.client_name, target.file_id},
+               [](WritePipeline& machine, const Result<Nothing>& answer, env::TimePoint now,
+                  Actions& actions) { machine.block_abandoned(answer.status(), now, actions); });
 }
 
 void HdfsSink::Core::perform(const action::UpdateBlockForPipeline& update) {
-  call(UpdateBlockForPipeline{update.block, machine_.target().client_name},
-       [](WritePipeline& machine, Result<LocatedBlock> answer, env::TimePoint, Actions& actions) {
-         machine.reserved(std::move(answer), actions);
-       });
+  call_ = call(UpdateBlockForPipeline{update.block, machine_.target().client_name},
+               [](WritePipeline& machine, Result<LocatedBlock> answer, env::TimePoint,
+                  Actions& actions) { machine.reserved(std::move(answer), actions); });
 }
 
 void HdfsSink::Core::perform(const action::UpdatePipeline& update) {
-  call(UpdatePipeline{machine_.target().client_name, update.old_block, update.new_block,
-                      update.replicas},
-       [](WritePipeline& machine, const Result<Nothing>& answer, env::TimePoint now,
-          Actions& actions) { machine.registered(answer.status(), now, actions); });
+  call_ = call(UpdatePipeline{machine_.target().client_name, update.old_block, update.new_block,
+                              update.replicas},
+               [](WritePipeline& machine, const Result<Nothing>& answer, env::TimePoint now,
+                  Actions& actions) { machine.registered(answer.status(), now, actions); });
 }
 
 void HdfsSink::Core::perform(const action::Fsync& fsync) {
   const WriteTarget& target = machine_.target();
-  call(Fsync{target.path, target.client_name, static_cast<std::int64_t>(fsync.block_length),
-             target.file_id},
-       [](WritePipeline& machine, const Result<Nothing>& answer, env::TimePoint now,
-          Actions& actions) { machine.fsynced(answer.status(), now, actions); });
+  call_ = call(Fsync{target.path, target.client_name, static_cast<std::int64_t>(fsync.block_length),
+                     target.file_id},
+               [](WritePipeline& machine, const Result<Nothing>& answer, env::TimePoint now,
+                  Actions& actions) { machine.fsynced(answer.status(), now, actions); });
 }
 
 void HdfsSink::Core::perform(const action::Complete& complete) {
   const WriteTarget& target = machine_.target();
-  call(Complete{target.path, target.client_name, complete.last, target.file_id},
-       [](WritePipeline& machine, const Result<bool>& answer, env::TimePoint now,
-          Actions& actions) { machine.completed(answer, now, actions); });
+  call_ = call(Complete{target.path, target.client_name, complete.last, target.file_id},
+               [](WritePipeline& machine, const Result<bool>& answer, env::TimePoint now,
+                  Actions& actions) { machine.completed(answer, now, actions); });
+}
+
+void HdfsSink::Core::perform(const action::GetBlockLocations& locate) {
+  locating_ =
+      call(GetBlockLocations{location_path_, locate.offset, locate.length},
+           [](WritePipeline& machine, Result<std::optional<LocatedBlocks>> answer,
+              env::TimePoint now, Actions& actions) {
+             if (!answer.ok()) return machine.located(answer.status(), now, actions);
+             if (*answer) return machine.located(**std::move(answer), now, actions);
+             machine.located(Status(StatusCode::kNotFound, "the file is deleted"), now, actions);
+           });
 }
 
 // Others need not wait for the lease to expire; whether it works is theirs to see.
@@ -500,6 +520,11 @@ void HdfsSink::Core::perform(const action::Reached& reached) {
     acknowledged_.reset();
   }
   events_->reached(reached.level, reached.offset);
+}
+
+void HdfsSink::Core::perform(const action::NotReached& not_reached) {
+  publish_counters();
+  events_->not_reached(not_reached.level, not_reached.offset, not_reached.why);
 }
 
 void HdfsSink::Core::perform(const action::Finished& /*finished*/) {
@@ -694,7 +719,7 @@ void HdfsSink::Core::Link::tell(Received received) {
 HdfsSink::HdfsSink(WriteContext context, WriteTarget target, std::string name_space)
     : geometry_(write_geometry(target, context.settings)),
       generation_(env::Process::generation()),
-      core_(std::make_shared<Core>(std::move(context), std::move(target))) {
+      core_(std::make_shared<Core>(std::move(context), std::move(target), name_space)) {
   core_->begin_lease(std::move(name_space));
 }
 

@@ -8,6 +8,10 @@ std::string ExtendedBlock::to_string() const {
          std::to_string(generation_stamp);
 }
 
+std::string inode_path(std::uint64_t file_id) {
+  return "/.reserved/.inodes/" + std::to_string(file_id);
+}
+
 std::string DatanodeInfo::transfer_address() const {
   return ip + ":" + std::to_string(transfer_port);
 }

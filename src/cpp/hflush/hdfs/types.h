@@ -89,6 +89,9 @@ struct LocatedBlocks {
   bool erasure_coded = false;
 };
 
+// The name of a file by its id: as long as it exists, wherever it is renamed to.
+std::string inode_path(std::uint64_t file_id);
+
 enum class FileKind : std::uint8_t { kDirectory = 1, kFile = 2, kSymlink = 3 };
 
 struct FileStatus {

@@ -130,7 +130,7 @@ std::optional<env::TimePoint> WritePipeline::deadline() const noexcept {
     if (queue_.has_unacknowledged()) consider(patient_until());
     if (held_until_) consider(*held_until_);
   }
-  if (syncs_finished_block()) consider(silent_until(sync_link_, 1));
+  if (has_asked_replica()) consider(silent_until(sync_link_, 1));
   return earliest;
 }
 
@@ -139,7 +139,14 @@ bool WritePipeline::has_nothing_to_send() const noexcept {
 }
 
 // Whether a replica of a finished block has been asked to sync.
-bool WritePipeline::syncs_finished_block() const noexcept { return !sync_link_.control.empty(); }
+bool WritePipeline::has_asked_replica() const noexcept { return !sync_link_.control.empty(); }
+
+// Whether an hsync waits for more than the current block.
+bool WritePipeline::awaits_finished_blocks() const noexcept {
+  return !unsynced_.empty() && std::ranges::any_of(waiters_, [](const Waiter& waiter) {
+    return waiter.level == stream::Level::kDurable;
+  });
+}
 
 std::string WritePipeline::describe_pipeline() const {
   std::string text = block_.to_string() + ", " + std::to_string(block_.length) +
@@ -235,10 +242,8 @@ void WritePipeline::abandon(Actions& actions) {
 void WritePipeline::advance(env::TimePoint now, Actions& actions) {
   if (is_over()) return;
   if (has_pipeline()) release_packets(now);
+  sync_finished_blocks(actions);
   resolve_waiters(actions);
-  if (durable_ && !unsynced_.empty() && sync_link_.number == 0) {
-    open_link(sync_link_, unsynced_.replica().node, actions);
-  }
   if (state_ == State::kIdle) leave_idle(now, actions);
 }
 
@@ -301,6 +306,44 @@ void WritePipeline::resolve_waiters(Actions& actions) {
     ++counters_.fsyncs;
     actions.emplace_back(action::Fsync{fsync_length_});
   }
+}
+
+// One replica at a time, while somebody waits for it.
+void WritePipeline::sync_finished_blocks(Actions& actions) {
+  if (!awaits_finished_blocks() || locating_ || sync_link_.number != 0) return;
+  const FinishedBlocks::Step step = unsynced_.next();
+  counters_.left_unsynced = unsynced_.left_out();
+  if (std::holds_alternative<FinishedBlocks::Locate>(step)) {
+    locating_ = true;
+    actions.emplace_back(
+        action::GetBlockLocations{unsynced_.block().offset, unsynced_.block().block.length});
+  } else if (std::holds_alternative<FinishedBlocks::Open>(step)) {
+    open_link(sync_link_, unsynced_.replica().node, actions);
+  } else if (const auto* const given_up = std::get_if<FinishedBlocks::GiveUp>(&step)) {
+    refuse_durability(given_up->failure.with_path(target_.path), actions);
+  }
+}
+
+void WritePipeline::located(const Result<LocatedBlocks>& answer, env::TimePoint now,
+                            Actions& actions) {
+  if (is_over() || !std::exchange(locating_, false)) return;
+  if (answer.ok()) {
+    unsynced_.located(answer);
+  } else {
+    unsynced_.located(as_lost_lease(answer.status()));
+  }
+  advance(now, actions);
+}
+
+// Every hsync under way has failed; the stream goes on.
+void WritePipeline::refuse_durability(const Status& why, Actions& actions) {
+  std::uint64_t offset = 0;
+  std::erase_if(waiters_, [&offset](const Waiter& waiter) {
+    if (waiter.level != stream::Level::kDurable) return false;
+    offset = std::max(offset, waiter.offset);
+    return true;
+  });
+  actions.emplace_back(action::NotReached{stream::Level::kDurable, offset, why});
 }
 
 // There is no block under construction: the next one, or the end.
@@ -394,7 +437,7 @@ void WritePipeline::start_block(LocatedBlock block, std::uint64_t start, std::ui
 
 void WritePipeline::connected(ConnectionNumber connection, env::TimePoint now) {
   if (connection == 0) return;
-  if (connection == sync_link_.number && !syncs_finished_block()) {
+  if (connection == sync_link_.number && !has_asked_replica()) {
     sync_link_.last_heard = now;
     sync_link_.control =
         unsynced_.request(target_.client_name, target_.block_size, checksum_parameters());
@@ -428,7 +471,7 @@ void WritePipeline::replied(ConnectionNumber connection, const OperationReply& r
   if (connection == sync_link_.number) {
     sync_link_.last_heard = now;
     if (reply.status != TransferStatus::kSuccess) {
-      finished_block_failed(bad_answer(describe_reply(reply)), actions);
+      replica_failed(bad_answer(describe_reply(reply)), false, actions);
     }
   } else if (connection == link_.number && state_ == State::kSettingUp) {
     link_.last_heard = now;
@@ -499,7 +542,7 @@ void WritePipeline::block_abandoned(const Status& answer, env::TimePoint now, Ac
 void WritePipeline::end_block(Actions& actions) {
   close_link(link_, actions);
   previous_ = block_;
-  if (!last_packet_syncs_) unsynced_.add({block_, token_, replicas_});
+  if (!last_packet_syncs_) unsynced_.add({block_, block_start_, token_, replicas_});
   state_ = State::kIdle;
 }
 
@@ -514,7 +557,7 @@ void WritePipeline::acked(ConnectionNumber connection, const PipelineAck& ack, e
       unsynced_.replica_is_durable();
       close_link(sync_link_, actions);
     } else {
-      finished_block_failed(bad_answer(describe_ack(ack)), actions);
+      replica_failed(bad_answer(describe_ack(ack)), false, actions);
     }
   } else if (connection == link_.number && has_pipeline()) {
     link_.last_heard = now;
@@ -582,22 +625,31 @@ void WritePipeline::complete(Actions& actions) {
 
 void WritePipeline::completed(const Result<bool>& answer, env::TimePoint now, Actions& actions) {
   if (state_ != State::kCompleting) return;
-  if (!doomed_.ok()) return fail(doomed_, actions);
-  if (!answer.ok()) return fail(as_lost_lease(answer.status()), actions);
+  if (!answer.ok()) return not_completed(as_lost_lease(answer.status()), actions);
   if (*answer) {
-    state_ = State::kDone;
-    actions.emplace_back(action::Finished{});
+    drop_everything(actions);
+    state_ = doomed_.ok() ? State::kDone : State::kFailed;
+    if (doomed_.ok()) {
+      actions.emplace_back(action::Finished{});
+    } else {
+      actions.emplace_back(action::Failed{doomed_});
+    }
   } else if (const std::optional<env::Duration> delay = complete_delays_.next()) {
     state_ = State::kCompleteDelay;
     retry_at_ = now + *delay;
   } else {
-    fail(Status(StatusCode::kIo,
-                "close: the last block, " + (previous_ ? previous_->to_string() : "none") +
-                    ", has not enough replicas, " + seconds(complete_delays_.waited()) +
-                    " after its end",
-                target_.path),
-         actions);
+    not_completed(Status(StatusCode::kIo,
+                         "close: the last block, " + (previous_ ? previous_->to_string() : "none") +
+                             ", has not enough replicas, " + seconds(complete_delays_.waited()) +
+                             " after its end",
+                         target_.path),
+                  actions);
   }
+}
+
+// The file stays open at the NameNode. What made the stream end it early comes first.
+void WritePipeline::not_completed(Status why, Actions& actions) {
+  fail(doomed_.ok() ? std::move(why) : first_failure(doomed_, std::move(why)), actions);
 }
 
 void WritePipeline::lease_lost(const Status& failure, Actions& actions) {
@@ -622,8 +674,9 @@ void WritePipeline::tick(env::TimePoint now, Actions& actions) {
     check_pipeline(now, actions);
   }
   if (held_until_ && now >= *held_until_) advance(now, actions);
-  if (syncs_finished_block() && now >= silent_until(sync_link_, 1)) {
-    finished_block_failed(no_answer("did not answer", now - sync_link_.last_heard), actions);
+  if (has_asked_replica() && now >= silent_until(sync_link_, 1)) {
+    replica_failed(no_answer("did not answer", now - sync_link_.last_heard), true, actions);
+    advance(now, actions);
   }
 }
 
@@ -697,7 +750,9 @@ void WritePipeline::connection_lost(ConnectionNumber connection, const Status& f
                                     env::TimePoint now, Actions& actions) {
   if (connection == 0) return;
   if (connection == sync_link_.number) {
-    finished_block_failed(lost(failure), actions);
+    // What it did with the connection says something of that replica only.
+    replica_failed(lost(failure), !has_asked_replica(), actions);
+    advance(now, actions);
   } else if (connection == link_.number) {
     if (state_ == State::kConnecting || state_ == State::kSettingUp) {
       set_up_failed(0, lost(failure), now, actions);
@@ -719,13 +774,10 @@ void WritePipeline::node_failed(std::size_t node, const Status& fault, Actions& 
        actions);
 }
 
-void WritePipeline::finished_block_failed(const Status& fault, Actions& actions) {
-  fail(failure_of(fault,
-                  "hsync: DataNode " + unsynced_.replica().node.transfer_address() + " " +
-                      fault.message() + " when it was to sync " + unsynced_.block().to_string() +
-                      ", " + std::to_string(unsynced_.block().length) + " bytes, which is finished",
-                  target_.path),
-       actions);
+// A replica of a finished block.
+void WritePipeline::replica_failed(const Status& fault, bool node_is_gone, Actions& actions) {
+  unsynced_.replica_failed(fault, node_is_gone);
+  close_link(sync_link_, actions);
 }
 
 void WritePipeline::fail(Status failure, Actions& actions) {

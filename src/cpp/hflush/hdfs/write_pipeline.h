@@ -32,9 +32,10 @@
 //             acknowledged length of the block.
 //   durable   the same, and the last packet, or an empty one, carried a sync; and every earlier
 //             block of this stream ended with a sync, or was synced afterwards (finished_blocks.h
-//             says how and what it costs). From the first hsync on the last packet of every block
-//             carries a sync, also that of close(): without it a power cut could take back the
-//             replica's move to "finalized", and the NameNode would refuse what is left.
+//             says how, on which replicas and what it costs; where that cannot be had now, this
+//             hsync fails and the stream goes on). From the first hsync on the last packet of every
+//             block carries a sync, also that of close(): without it a power cut could take back
+//             the replica's move to "finalized", and the NameNode would refuse what is left.
 //
 // A DataNode that fails while a block's first pipeline is built is excluded, and another block is
 // allocated (HDFS-17299 is left out). One that fails later ends the stream with a Status that names
@@ -82,8 +83,8 @@ struct WriteTarget {
   bool no_local_write = false;
   bool ignore_client_locality = false;
   std::vector<std::string> favored_nodes;
-  // An append: the file's length, and its partial last block if there is one; or, with NEW_BLOCK,
-  // the block that the first addBlock names as previous.
+  // An append: the file's length, and its partial last block if there is one; or else the last
+  // block, which the first addBlock, or complete, names so that it can be repeated.
   std::uint64_t start = 0;
   std::optional<LocatedBlock> partial_block;
   std::optional<ExtendedBlock> previous_block;
@@ -116,6 +117,11 @@ struct Fsync {
 struct Complete {
   std::optional<ExtendedBlock> last;
 };
+// Where the bytes are now; may be under way beside one of the others. Answered by located().
+struct GetBlockLocations {
+  std::uint64_t offset;
+  std::uint64_t length;
+};
 // Nobody waits for the answer.
 struct RecoverLease {};
 
@@ -137,6 +143,11 @@ struct Reached {
   stream::Level level;
   std::uint64_t offset;
 };
+struct NotReached {
+  stream::Level level;
+  std::uint64_t offset;
+  Status why;
+};
 struct Finished {};
 struct Failed {
   Status failure;
@@ -146,9 +157,9 @@ struct Failed {
 
 using Action =
     std::variant<action::AddBlock, action::AbandonBlock, action::UpdateBlockForPipeline,
-                 action::UpdatePipeline, action::Fsync, action::Complete, action::RecoverLease,
-                 action::Connect, action::Disconnect, action::Acknowledged, action::Reached,
-                 action::Finished, action::Failed>;
+                 action::UpdatePipeline, action::Fsync, action::Complete, action::GetBlockLocations,
+                 action::RecoverLease, action::Connect, action::Disconnect, action::Acknowledged,
+                 action::Reached, action::NotReached, action::Finished, action::Failed>;
 using Actions = std::vector<Action>;
 
 // What a stream has done so far.
@@ -164,6 +175,7 @@ struct WriteCounters {
   std::int64_t complete_retries = 0;
   std::int64_t fsyncs = 0;             // calls to the NameNode
   std::int64_t synced_afterwards = 0;  // replicas of finished blocks
+  std::int64_t left_unsynced = 0;      // other replicas of these, whose node is gone or refused
   std::int64_t congestion_delays = 0;  // packets held back because DataNodes were congested
   stream::DurationStatistic ack_latency;
 };
@@ -218,6 +230,7 @@ class WritePipeline {
   void registered(const Status& answer, env::TimePoint now, Actions& actions);
   void fsynced(const Status& answer, env::TimePoint now, Actions& actions);
   void completed(const Result<bool>& answer, env::TimePoint now, Actions& actions);
+  void located(const Result<LocatedBlocks>& answer, env::TimePoint now, Actions& actions);
   void lease_lost(const Status& failure, Actions& actions);
 
   // --- from the connections
@@ -269,7 +282,8 @@ class WritePipeline {
   bool has_nothing_to_send() const noexcept;
   bool may_record_length() const noexcept;
   bool is_recorded(const Waiter& waiter) const noexcept;
-  bool syncs_finished_block() const noexcept;
+  bool awaits_finished_blocks() const noexcept;
+  bool has_asked_replica() const noexcept;
   env::TimePoint silent_until(const Link& link, std::size_t nodes) const noexcept;
   env::TimePoint patient_until() const noexcept;
   env::Duration heartbeat_interval() const noexcept;
@@ -284,6 +298,8 @@ class WritePipeline {
   void release_packets(env::TimePoint now);
   bool holds_back(env::TimePoint now);
   void resolve_waiters(Actions& actions);
+  void sync_finished_blocks(Actions& actions);
+  void refuse_durability(const Status& why, Actions& actions);
   void leave_idle(env::TimePoint now, Actions& actions);
 
   void allocate(env::TimePoint now, Actions& actions);
@@ -296,13 +312,14 @@ class WritePipeline {
   void tell_acknowledged(Actions& actions);
   void end_block(Actions& actions);
   void complete(Actions& actions);
+  void not_completed(Status why, Actions& actions);
   void check_pipeline(env::TimePoint now, Actions& actions);
 
   void open_link(Link& link, const DatanodeInfo& node, Actions& actions);
   static void close_link(Link& link, Actions& actions);
 
   void node_failed(std::size_t node, const Status& fault, Actions& actions);
-  void finished_block_failed(const Status& fault, Actions& actions);
+  void replica_failed(const Status& fault, bool node_is_gone, Actions& actions);
   void fail(Status failure, Actions& actions);
   void drop_everything(Actions& actions);
   std::string describe_ack(const PipelineAck& ack) const;
@@ -342,6 +359,7 @@ class WritePipeline {
   std::optional<LocatedBlock> to_reopen_;  // an append's partial block, untouched
   std::optional<ExtendedBlock> previous_;  // the last block that was ended
   FinishedBlocks unsynced_;
+  bool locating_ = false;  // the first of them
 
   Link link_;       // of the pipeline
   Link sync_link_;  // to a replica of a finished block

@@ -79,6 +79,16 @@ void OutputStream::reached(Level level, std::uint64_t offset) {
   });
 }
 
+// As if it had not been asked for: who wants it next asks again.
+void OutputStream::not_reached(Level level, std::uint64_t offset, Status why) {
+  tell([&]() HFLUSH_REQUIRES(mutex_) {
+    Refusal& refusal = refused_[static_cast<std::size_t>(level)];
+    refusal = {refusal.number + 1, offset, std::move(why)};
+    at(requested_, level) = at(reached_, level);
+    return true;
+  });
+}
+
 void OutputStream::finished() {
   tell([&]() HFLUSH_REQUIRES(mutex_) { return finished_ = true; });
 }
@@ -330,10 +340,14 @@ Status OutputStream::sync(Level level, std::string_view operation, Interrupt& in
 
 // Waits until every byte below `target` is at `level`. One request is under way for a level at a
 // time: those who come meanwhile share the next one, which the first of them makes when the one
-// under way is answered (group commit).
+// under way is answered (group commit). If the answer is no, it is everybody's whom the request
+// covered.
 Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& interrupt) {
+  const Refusal& refusal = refused_[static_cast<std::size_t>(level)];
+  const std::uint64_t refused_before = refusal.number;
   while (!at(reached_, level).covers(target)) {
     HFLUSH_RETURN_IF_ERROR(check_alive_locked("sync"));
+    if (refusal.number != refused_before && refusal.offset >= target) return refusal.why;
     const bool is_answered = at(reached_, level).covers(at(requested_, level));
     if (state_ == State::kOpen && !sink_turn_.taken && is_answered) {
       request_locked(level);

@@ -144,9 +144,17 @@ class OutputStream final : private SinkEvents {
     return marks[static_cast<std::size_t>(level)];
   }
 
+  // The last request for a level that came to nothing.
+  struct Refusal {
+    std::uint64_t number = 0;  // counts them
+    std::uint64_t offset = 0;  // covered
+    Status why;
+  };
+
   // SinkEvents
   void acknowledged(std::uint64_t offset) override HFLUSH_EXCLUDES(mutex_);
   void reached(Level level, std::uint64_t offset) override HFLUSH_EXCLUDES(mutex_);
+  void not_reached(Level level, std::uint64_t offset, Status why) override HFLUSH_EXCLUDES(mutex_);
   void finished() override HFLUSH_EXCLUDES(mutex_);
   void failed(Status failure) override HFLUSH_EXCLUDES(mutex_);
   template <typename Change>
@@ -209,6 +217,7 @@ class OutputStream final : private SinkEvents {
   std::optional<std::uint64_t> needed_ HFLUSH_GUARDED_BY(mutex_);
   Marks requested_ HFLUSH_GUARDED_BY(mutex_);
   Marks reached_ HFLUSH_GUARDED_BY(mutex_);
+  std::array<Refusal, 3> refused_ HFLUSH_GUARDED_BY(mutex_);  // by Level
   bool finished_ HFLUSH_GUARDED_BY(mutex_) = false;
 
   std::int64_t write_exceptions_ HFLUSH_GUARDED_BY(mutex_) = 0;

@@ -41,6 +41,9 @@ class SinkEvents {
   virtual void acknowledged(std::uint64_t offset) = 0;
   // Every byte below `offset` has got to `level`; beyond kHandedOver it is acknowledged by that.
   virtual void reached(Level level, std::uint64_t offset) = 0;
+  // What sync() was asked for up to `offset` cannot be had now, and `why`. Nothing is broken: the
+  // stream goes on, and may ask again.
+  virtual void not_reached(Level level, std::uint64_t offset, Status why) = 0;
   // finish() is through: the file is published.
   virtual void finished() = 0;
   // The sink is broken for good: what is not acknowledged may be lost.
@@ -66,8 +69,8 @@ class Sink {
   // the sink's as soon as it returns. There is a tail only where the geometry has no chunks.
   // Acknowledges through `events`.
   virtual std::size_t put(std::span<Packet> packets, ByteView tail, SinkEvents& events) = 0;
-  // Brings everything put so far to `level`; reports reached(). Asked for kVisible or kDurable only
-  // where has_capability("hsync").
+  // Brings everything put so far to `level`; reports reached(), or not_reached(). Asked for
+  // kVisible or kDurable only where has_capability("hsync").
   virtual void sync(Level level, SinkEvents& events) = 0;
   // put() and sync() together, for a sink that marks the packets it sends: what is put last carries
   // the sync.

@@ -251,6 +251,7 @@ def test_the_common_parameters(store: Store, path: str):
     status = store.fs.get_file_status(store.path("dir", "file"))
     permission = 0o600 if store.options["supports-unix-permissions"] else 0o666
     assert (status.length, status.permission, status.replication) == (len(DATA), permission, 1)
+    assert bool(calls) is (store.name in ("hdfs", "s3"))  # local files have no use for it
 
 
 @pytest.mark.rule("BUILDER-11")

@@ -441,3 +441,29 @@ def test_interfaces_of_input_streams(store: Store) -> None:
     assert not issubclass(Withdrawn, hflush.Syncable)
     assert issubclass(Withdrawn, hflush.Abortable)
     assert not issubclass(Withdrawn, hflush.PositionedReadable)
+
+
+@pytest.mark.rule("CAP-5", "CAP-7")
+def test_input_streams_fill_buffers_of_the_caller(store: Store, path: str) -> None:
+    """Both names of Hadoop's ByteBuffer reads are True, and both reads fill the buffer."""
+    store.write(path, bytes(range(200)))
+    with store.fs.open(path) as reader:
+        assert reader.has_capability(capabilities.READBYTEBUFFER)
+        assert reader.has_capability("IN:PReadByteBuffer")
+        buffer = bytearray(10)
+        assert reader.readinto(buffer) == 10
+        assert buffer == bytes(range(10))
+        assert reader.pread_into(100, memoryview(buffer)[:8]) == 8
+        assert buffer == bytes(range(100, 108)) + bytes([8, 9])
+        assert reader.tell() == 10
+        assert reader.pread_into(195, buffer) == 5
+        assert reader.pread_into(200, buffer) == 0
+        assert reader.pread_into(1 << 70, buffer) == 0
+        with pytest.raises(hflush.SeekError):
+            reader.pread_into(-1, buffer)
+        with pytest.raises((TypeError, BufferError, ValueError)):
+            reader.pread_into(0, b"read-only")  # type: ignore[arg-type]
+    with pytest.raises(hflush.StreamClosedError):
+        reader.pread_into(0, buffer)
+    with store.fs.create(path) as out:
+        assert out.has_capability(capabilities.PREADBYTEBUFFER) is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import io
 from collections.abc import Callable
 
 import hflush
@@ -283,7 +284,6 @@ class TestCreateFlags:
             out.write(NEW)
         assert store.read(path) == NEW
 
-    @pytest.mark.stores("raw", "hdfs")
     def test_append_on_a_missing_file(self, store: Store, path: str):
         """APPEND alone on a missing file is FileNotFoundError and creates nothing."""
         with pytest.raises(FileNotFoundError):
@@ -299,12 +299,20 @@ class TestCreateFlags:
             out.write(NEW)
         assert store.read(path) == OLD + NEW
 
-    @pytest.mark.stores("raw", "hdfs")
     def test_create_and_append_on_a_missing_file(self, store: Store, path: str):
-        """CREATE with APPEND creates a missing file."""
+        """CREATE with APPEND creates a missing file, also where nothing can be appended to one."""
         with store.fs.create(path, flags={CreateFlag.CREATE, CreateFlag.APPEND}) as out:
             out.write(NEW)
         assert store.read(path) == NEW
+
+    @pytest.mark.stores("crc", "s3")
+    @pytest.mark.parametrize("flags", [{"APPEND"}, {"CREATE", "APPEND"}], ids="+".join)
+    def test_append_on_an_existing_file_is_refused(self, store: Store, path: str, flags: set[str]):
+        """Where there is no append: UnsupportedOperation, and the file is as it was."""
+        store.write(path, OLD)
+        with pytest.raises(io.UnsupportedOperation, match="append"):
+            store.fs.create(path, flags={CreateFlag[flag] for flag in flags})
+        assert store.read(path) == OLD
 
     @pytest.mark.parametrize("flags", [{"APPEND", "OVERWRITE"}, set(CreateFlag.__members__)])
     @pytest.mark.parametrize("old", [None, OLD], ids=["missing", "existing"])

@@ -248,6 +248,31 @@ class TestBulkDelete:
         assert not store.fs.exists(path)
 
     @pytest.mark.rule("DELETE-12")
+    @pytest.mark.parametrize("order", [1, -1], ids=["parents-first", "children-first"])
+    def test_a_directory_with_all_that_is_in_it(self, store: Store, base: str, order: int):
+        """In whatever order they are named, all go, and the base stays."""
+        store.fs.mkdirs(f"{base}/tree/empty")
+        store.write(f"{base}/tree/file", DATA)
+        store.write(f"{base}/tree/deep/er/file", DATA)
+        kept = store.write(f"{base}/kept/file", DATA)
+        page = [
+            f"{base}/kept",
+            f"{base}/tree",
+            f"{base}/tree/empty",
+            f"{base}/tree/file",
+            f"{base}/tree/deep",
+            f"{base}/tree/deep/er",
+            f"{base}/tree/deep/er/file",
+        ][::order]
+        ((path, error),) = store.fs.bulk_delete(base).delete(page)
+        assert (path, error.errno) == (f"{base}/kept", errno.ENOTEMPTY)
+        assert names(store.fs, base) == ["kept"]
+        assert store.read(kept) == DATA
+        assert list(store.fs.bulk_delete(base).delete([f"{base}/kept", kept])) == []
+        assert store.fs.is_directory(base)
+        assert names(store.fs, base) == []
+
+    @pytest.mark.rule("DELETE-12")
     def test_directories(self, store: Store, base: str):
         """An empty directory can be deleted; a non-empty one is reported and intact."""
         store.fs.mkdirs(f"{base}/empty")

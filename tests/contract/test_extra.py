@@ -431,11 +431,24 @@ result = (answers, text.getvalue())
 @pytest.mark.stores(*FILES)
 def test_the_status_of_the_file_system(store: Store):
     """testFsStatus: used, remaining and capacity are integers ≥ 0 that fit together."""
-    status = store.fs.get_status()
-    for figure in (status.used, status.remaining, status.capacity):
-        assert isinstance(figure, int)
-        assert figure >= 0
-    assert status.used + status.remaining <= status.capacity
+    missing = store.path("missing", "below")
+    for status in (store.fs.get_status(), store.fs.get_status(missing), store.fs.get_status("/")):
+        for figure in (status.used, status.remaining, status.capacity):
+            assert isinstance(figure, int)
+            assert figure >= 0
+        assert status.used + status.remaining <= status.capacity
+    with pytest.raises(ValueError, match="wrong file system"):
+        store.fs.get_status("nosuch://elsewhere/")
+
+
+@pytest.mark.rule("EXTRA-7")
+@pytest.mark.stores("raw", "crc")
+@pytest.mark.skipif(not os.path.ismount("/dev/shm"), reason="needs a second volume")
+def test_the_status_is_of_the_volume_of_the_path(store: Store):
+    """Each path has the capacity of its own volume, as statvfs says."""
+    for path in (store.root, "/dev/shm", "/dev/shm/missing"):
+        volume = os.statvfs(path if os.path.exists(path) else "/dev/shm")
+        assert store.fs.get_status(path).capacity == volume.f_blocks * volume.f_frsize
 
 
 @pytest.mark.rule("EXTRA-8", "EXTRA-10", refused=("raw", "crc"))
@@ -484,17 +497,78 @@ def test_native_copy_is_declared(store: Store, path: str):
 class TestLinks:
     """Symbolic links: not made here, and followed where they are."""
 
-    @pytest.mark.rule("EXTRA-9", divergence=("raw", "crc"), refused=("hdfs", "s3"))
+    @pytest.mark.rule("EXTRA-9", divergence="crc", refused=("hdfs", "s3"))
     @pytest.mark.rule("FAIL-9")
+    @pytest.mark.stores("crc", "hdfs", "s3")
     def test_making_one_is_refused(self, store: Store, path: str):
         """testUnsupportedSymlink: UnsupportedOperation from both calls, and it is said before."""
         store.write(path, DATA)
+        assert not store.fs.has_path_capability(path, hflush.capabilities.SYMLINKS)
+        assert store.fs.get_file_link_status(path) == store.fs.get_file_status(path)
         assert store.fs.supports_symlinks is False
         with pytest.raises(io.UnsupportedOperation):
             store.fs.create_symlink(path, store.path("link"))
         with pytest.raises(io.UnsupportedOperation):
             store.fs.get_link_target(path)
         assert names(store.fs, store.root) == ["file"]
+
+    @pytest.mark.rule("EXTRA-9", divergence="raw")  # for the better
+    @pytest.mark.stores("raw")
+    def test_making_one(self, store: Store, path: str):
+        """A link to a file, a directory or nothing: what it leads to, and what it is."""
+        fs = store.fs
+        assert fs.supports_symlinks is True
+        assert fs.has_path_capability(path, hflush.capabilities.SYMLINKS)
+        store.write(store.path("dir", "file"), DATA)
+        link = store.path("link")
+        for target, reads in (
+            (store.path("dir", "file"), True),
+            (f"file://{store.root}/dir/file", True),
+            ("dir/file", True),
+            ("nowhere", False),
+        ):
+            fs.create_symlink(target, link)
+            assert fs.get_link_target(link) == target.removeprefix("file://")
+            status = fs.get_file_link_status(link)
+            assert (status.kind, status.is_symlink) == ("symlink", True)
+            assert status.path == store.public(link)
+            assert status.owner == fs.get_file_status(store.root).owner
+            assert fs.exists(link) is True
+            assert fs.get_file_status(link).is_file is reads
+            if reads:
+                assert store.read(link) == DATA
+            assert fs.delete(link) is True
+            with pytest.raises(FileNotFoundError):
+                fs.get_file_link_status(link)
+        assert store.read(store.path("dir", "file")) == DATA
+
+        fs.create_symlink("../dir", store.path("new", "deep"), create_parent=True)
+        assert names(fs, store.path("new", "deep")) == ["file"]
+        plain = store.path("dir", "file")
+        assert fs.get_file_link_status(plain) == fs.get_file_status(plain)
+
+    @pytest.mark.rule("EXTRA-9", divergence="raw")
+    @pytest.mark.stores("raw")
+    def test_links_that_cannot_be_made(self, store: Store, path: str):
+        """Something in the way, no parent, another file system, no link: errors, no change."""
+        store.write(path, DATA)
+        for link, error in (
+            (path, FileExistsError),
+            (store.path("missing", "link"), FileNotFoundError),
+            (f"{path}/link", hflush.ParentNotDirectoryError),
+        ):
+            with pytest.raises(error) as caught:
+                store.fs.create_symlink("target", link)
+            assert caught.value.filename == link
+        with pytest.raises(ValueError, match="wrong file system"):
+            store.fs.create_symlink("hdfs://elsewhere/file", store.path("link"))
+        with pytest.raises(OSError, match="not a symbolic link") as caught:
+            store.fs.get_link_target(path)
+        assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, path)
+        with pytest.raises(FileNotFoundError):
+            store.fs.get_link_target(store.path("missing"))
+        assert names(store.fs, store.root) == ["file"]
+        assert store.read(path) == DATA
 
     @pytest.mark.rule("EXTRA-9", divergence=("raw", "crc"))
     @pytest.mark.stores("raw", "crc")
@@ -580,10 +654,15 @@ class TestVerification:
     @pytest.mark.rule("FAIL-9")
     @pytest.mark.stores("raw")
     def test_refused_without_checksums(self, store: Store, path: str):
-        """Raw files have nothing to verify, or to write: UnsupportedOperation from both."""
-        for switch in (store.fs.set_verify_checksum, store.fs.set_write_checksum):
-            with pytest.raises(io.UnsupportedOperation):
-                switch(True)
+        """Raw files have nothing to verify: a no-op, as in Hadoop. To write sums is refused."""
+        store.write(path, DATA)
+        for verify in (True, False):
+            store.fs.set_verify_checksum(verify)
+            assert store.read(path) == DATA
+        with pytest.raises(TypeError):
+            store.fs.set_verify_checksum("no")  # type: ignore[arg-type]
+        with pytest.raises(io.UnsupportedOperation):
+            store.fs.set_write_checksum(True)
         with pytest.raises(io.UnsupportedOperation):
             store.fs.list_corrupt_file_blocks(path)
 

@@ -13,6 +13,7 @@ import pytest
 from hflush.checkpoint import CheckpointFileManager, MetadataLog
 from support.data import dataset
 from support.listing import names
+from support.minidfs import NewHdfs
 from support.stores import HdfsStore
 
 MIB = 1 << 20
@@ -27,14 +28,26 @@ pytestmark = pytest.mark.stores("hdfs")
 @pytest.mark.rule("ROOT-2", "ROOT-4")
 @pytest.mark.rule("ROOT-3", divergence="hdfs")
 def test_the_root_is_never_deleted(store: HdfsStore, path: str) -> None:
-    """Declared divergence: delete("/") is refused, recursive or not; everything is as it was."""
+    """testRmRootRecursive, testRmNonEmptyRootDirNonRecursive: as declared, nothing is deleted."""
+    assert store.options["test.root-tests-enabled"] is False
     store.write(path, b"kept")
-    for recursive in (True, False):
-        with pytest.raises(PermissionError) as refusal:
-            store.fs.delete("/", recursive=recursive)
-        assert refusal.value.filename == "/"
+    assert store.fs.delete("/", recursive=True) is False
+    with pytest.raises(OSError, match="not empty") as refusal:
+        store.fs.delete("/", recursive=False)
+    assert (refusal.value.errno, refusal.value.filename) == (errno.ENOTEMPTY, "/")
     assert store.fs.is_directory("/")
     assert store.read(path) == b"kept"
+
+
+@pytest.mark.rule("ROOT-4")
+@pytest.mark.rule("ROOT-3", divergence="hdfs")
+def test_an_empty_root_is_nothing_to_delete(store: HdfsStore, hdfs_new: NewHdfs) -> None:
+    """testRmEmptyRootDirRecursive, -NonRecursive: False, and it is still there."""
+    with hdfs_new().file_system() as fs:
+        for recursive in (True, False):
+            assert fs.delete("/", recursive=recursive) is False
+            assert fs.is_directory("/")
+            assert list(fs.list_status("/")) == []
 
 
 @pytest.mark.rule("RENAME-29")

@@ -46,6 +46,35 @@ def test_capability_tells_the_truth(store: Store):
 
 
 @HERE
+@pytest.mark.rule("MPU-1", "MPU-5", "MPU-8")
+def test_the_base_may_be_the_file_itself(store: Store, path: str):
+    """Started, put, completed, replaced and aborted at the base; nothing else is left beside it."""
+    for data in (b"first", b"second"):
+        uploader = store.fs.create_multipart_uploader(path)
+        upload = uploader.start_upload(path)
+        part = uploader.put_part(upload, path, 1, True, data)
+        other = uploader.start_upload(path)
+        store.fs.create_multipart_uploader(path).complete(upload, path, {1: part})
+        assert store.read(path) == data
+        assert uploader.abort_uploads_under_path(path) == 1
+        with pytest.raises(FileNotFoundError):
+            uploader.put_part(other, path, 1, True, b"too late")
+    with pytest.raises(ValueError, match="not below"):
+        uploader.start_upload(f"{path}-sibling")
+    with pytest.raises(ValueError, match="not below"):
+        uploader.start_upload(store.root)
+    assert store.on_disk() == ["file"]
+
+    # Uploads of the directory around it are others'.
+    around = store.fs.create_multipart_uploader(store.root)
+    kept = around.start_upload(store.path("other"))
+    assert store.fs.create_multipart_uploader(path).abort_uploads_under_path(path) == 0
+    around.abort(kept, store.path("other"))
+    with pytest.raises(hflush.PathIsDirectoryError):
+        store.fs.create_multipart_uploader(store.root).start_upload(store.root)
+
+
+@HERE
 @pytest.mark.rule("MPU-1")
 @pytest.mark.parametrize("numbers", [[1], [1, 2, 3], [3, 2, 1], [10_000, 7, 400, 20]])
 def test_parts_are_joined_in_order(store: Store, uploader: MultipartUploader, path: str, numbers):

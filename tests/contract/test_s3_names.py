@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import io
+import os
 import unicodedata
 
 import hflush
@@ -205,14 +207,31 @@ def test_create_performance_asks_for_nothing(
 @pytest.mark.rule("ROOT-2")
 @pytest.mark.rule("ROOT-3", "ROOT-4", divergence="s3")
 def test_the_root_is_never_deleted(store: S3Store, path: str) -> None:
-    """Declared divergence: delete("/") is refused, recursive or not; everything is as it was."""
+    """testRmRootRecursive, testRmNonEmptyRootDirNonRecursive: as declared, nothing is deleted."""
+    assert store.options["test.root-tests-enabled"] is False
     store.write(path, b"kept")
-    for recursive in (True, False):
-        with pytest.raises(PermissionError) as refusal:
-            store.fs.delete("/", recursive=recursive)
-        assert refusal.value.filename == "/"
+    assert store.fs.delete("/", recursive=True) is False
+    with pytest.raises(OSError, match="not empty") as refusal:
+        store.fs.delete("/", recursive=False)
+    assert (refusal.value.errno, refusal.value.filename) == (errno.ENOTEMPTY, "/")
     assert store.fs.is_directory("/")
     assert store.read(path) == b"kept"
+
+
+@pytest.mark.rule("ROOT-3", "ROOT-4", divergence="s3")
+def test_an_empty_root_is_nothing_to_delete(store: S3Store) -> None:
+    """testRmEmptyRootDirRecursive, -NonRecursive: False, and it is still there."""
+    bucket = f"empty-root-{os.getpid()}"
+    store.s3.client.create_bucket(Bucket=bucket)
+    try:
+        fs = hflush.FileSystem.new_instance(f"s3://{bucket}/", store.conf)
+        for recursive in (True, False):
+            assert fs.delete("/", recursive=recursive) is False
+            assert fs.is_directory("/")
+            assert list(fs.list_status("/")) == []
+        fs.close()
+    finally:
+        store.s3.client.delete_bucket(Bucket=bucket)
 
 
 @pytest.mark.rule("STATUS-12", "STATUS-8", "DELETE-5")
@@ -355,6 +374,33 @@ def test_rename_as_declared(store: S3Store, path: str) -> None:
     assert store.on_disk() == ["new", "new/deep", "new/deep/name"]
 
 
+@pytest.mark.rule("RENAME-9", "RENAME-11", "RENAME-12")
+def test_renames_that_make_no_sense_are_false(store: S3Store, path: str) -> None:
+    """testRenameRootDirForbidden, -ChildDirForbidden, -DirToSelf: False, and nothing changes."""
+    tree = store.path("tree")
+    store.write(f"{tree}/sub/file", b"kept")
+    store.write(path, b"kept")
+    before = store.on_disk()
+    for source, destination in (
+        (tree, tree),
+        (f"{tree}/sub", tree),  # into where it is
+        (tree, f"{tree}/below"),
+        (tree, f"{tree}/sub"),
+        (tree, f"{tree}/sub/deep/name"),
+        ("/", store.path("elsewhere")),
+        ("/", "/"),
+    ):
+        assert store.fs.rename(source, destination) is False, (source, destination)
+    assert store.fs.rename(path, path) is True
+    assert store.fs.rename(path, store.root) is True
+    assert store.on_disk() == before
+    assert store.read(f"{tree}/sub/file") == b"kept"
+    with pytest.raises(hflush.ParentNotDirectoryError):
+        store.fs.rename(path, f"{path}/below")
+    with pytest.raises(OSError, match="below the source"):  # the exact form has no False
+        store.fs.rename(tree, f"{tree}/below", Rename.NONE)
+
+
 @pytest.mark.rule("RENAME-29")
 def test_nothing_is_renamed_to_another_store(store: S3Store, path: str) -> None:
     """A path of another file system is refused by both renames, and nothing is lost."""
@@ -419,6 +465,7 @@ def test_what_names_cannot_do(store: S3Store, path: str) -> None:
     store.write(path, b"x")
     for call in (
         lambda: store.fs.get_status(),
+        lambda: store.fs.get_status(path),
         lambda: store.fs.list_corrupt_file_blocks(store.root),
         lambda: store.fs.create_symlink(path, store.path("link")),
     ):

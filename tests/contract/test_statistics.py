@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import hflush
@@ -217,11 +218,45 @@ def test_seek_is_no_read(store: Store, path: str) -> None:
         reader.seek(10)
         assert statistics.counters["stream_read_bytes"] == 0
         reader.read(100)
-        fetched = statistics.counters["stream_read_bytes"]
+        assert statistics.counters["stream_read_bytes"] == 100
+        fetched = statistics.counters["stream_read_total_bytes"]
         assert 100 <= fetched <= 4990
         reader.pread(2000, 50)
-        assert statistics.counters["stream_read_bytes"] == fetched + 50
+        assert statistics.counters["stream_read_bytes"] == 150
+        assert statistics.counters["stream_read_total_bytes"] == fetched + 50
     assert "those read ahead included" in docstring(hflush.FSDataInputStream.io_statistics)
+
+
+@pytest.mark.rule("STATS-2", "STATS-9")
+def test_every_kind_of_read_counts_what_the_caller_got(store: Store, path: str) -> None:
+    """testInputStreamStatisticRead: exact after each read, whatever was fetched for it."""
+    data = b"".join(b"%06d\n" % number for number in range(3000))
+    store.write(path, data)
+    with store.fs.open(path) as reader:
+        got = 0
+        reads: list[Callable[[], int]] = [
+            lambda: len(reader.read(10)),
+            lambda: len(reader.read1(20)),
+            lambda: reader.readinto(bytearray(30)),
+            lambda: reader.readinto1(bytearray(40)),
+            lambda: len(reader.readline()),
+            lambda: len(next(reader)),
+            lambda: 0 * len(reader.peek(10)),
+            lambda: 0 * reader.seek(5000),
+            lambda: len(reader.pread(7, 50)),
+            lambda: len(reader.read_fully(7, 60)),
+            lambda: reader.pread_into(7, bytearray(70)),
+            lambda: sum(len(one.result()) for one in reader.read_vectored([(0, 80), (100, 90)])),
+            lambda: sum(map(len, reader.readlines(500))),
+            lambda: len(reader.read()),
+            lambda: len(reader.read(10)),
+        ]
+        for read in reads:
+            got += read()
+            counters = reader.io_statistics().counters
+            assert counters["stream_read_bytes"] == got
+        assert reader.io_statistics().counters["stream_read_total_bytes"] > 0
+    assert reader.io_statistics().counters["stream_read_bytes"] == got
 
 
 @pytest.mark.rule("STATS-10")

@@ -37,7 +37,9 @@ __all__ = [
     "MULTIPART_UPLOADER",
     "PATH_HANDLES",
     "PERMISSIONS",
+    "PREADBYTEBUFFER",
     "READAHEAD",
+    "READBYTEBUFFER",
     "READ_VECTORED",
     "SYMLINKS",
     "TRUNCATE",
@@ -61,6 +63,8 @@ IOSTATISTICS = "iostatistics"
 UNBUFFER = "in:unbuffer"
 READ_VECTORED = "in:readvectored"
 READAHEAD = "in:readahead"
+READBYTEBUFFER = "in:readbytebuffer"  # readinto
+PREADBYTEBUFFER = "in:preadbytebuffer"  # pread_into
 
 # Of streams and of paths.
 ABORTABLE = "fs.capability.outputstream.abortable"

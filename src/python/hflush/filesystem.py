@@ -305,7 +305,8 @@ class FileSystem(ABC):
             Copies, on stores that keep several.
         flags : set of CreateFlag, optional
             FileContext's form, instead of `overwrite`: CREATE refuses a file that exists,
-            OVERWRITE or APPEND one that does not, together with CREATE they take both.
+            OVERWRITE or APPEND one that does not, together with CREATE they take both (where there
+            is no append, only a file that does not exist).
         create_parent : bool, optional
             FileContext's name for `recursive`.
         **options
@@ -413,7 +414,7 @@ class FileSystem(ABC):
                 self._status(resolved)  # OVERWRITE alone needs a file
             return self._create_at(resolved, CreateFlag.OVERWRITE in flags, wanted)
         if not self.has_path_capability(path, capabilities.APPEND):
-            raise unsupported("append", self.store_name, resolved)
+            return self._create_not_append(resolved, flags, wanted)
         while True:
             try:
                 return self._track(self._append(resolved, wanted), resolved, "ab", wanted)
@@ -426,6 +427,18 @@ class FileSystem(ABC):
                 raise
             except FileExistsError:
                 continue  # somebody made it in between: append to that
+
+    def _create_not_append(
+        self, path: str, flags: CreateFlag, options: CreateOptions
+    ) -> FSDataOutputStream:
+        """Do what APPEND asks for where nothing can be added to a file: a new one can be made."""
+        try:
+            self._status(path)
+        except FileNotFoundError:
+            if CreateFlag.CREATE not in flags:
+                raise
+            return self._create_at(path, False, options)
+        raise unsupported("append", self.store_name, path)
 
     def _create_at(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         if path == "/":
@@ -774,13 +787,23 @@ class FileSystem(ABC):
         OSError
             A directory is not empty (``ENOTEMPTY``) and `recursive` is False.
         PermissionError
-            It may not be removed; the root never may.
+            It may not be removed.
+
+        Notes
+        -----
+        The root always stays, with what is in it. Of local files that is PermissionError;
+        elsewhere False, as in Hadoop, or ``ENOTEMPTY`` as for any directory.
         """
         options_of.flag("recursive", recursive)
         resolved = self._resolve_to_change(path)
         if resolved == "/":
-            raise PermissionError(errno.EPERM, "delete: the root directory stays", resolved)
+            return self._delete_root(recursive)
         return self._delete(resolved, recursive)
+
+    def _delete_root(self, recursive: bool) -> bool:
+        if not recursive and next(self._iterate("/"), None) is not None:
+            raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", "/")
+        return False
 
     if TYPE_CHECKING:
 
@@ -847,7 +870,7 @@ class FileSystem(ABC):
 
     def _remove_at_exit(self, path: str) -> None:
         try:
-            self._delete(path, True)
+            self.delete(path, recursive=True)
         except OSError as failure:
             import logging
 
@@ -939,9 +962,15 @@ class FileSystem(ABC):
 
     # --- what only some stores have ---
 
-    def get_status(self) -> FsStatus:
-        """Return how full the store is."""
-        raise self._refuse("get_status")
+    def get_status(self, path: StrPath | None = None) -> FsStatus:
+        """Return how full the store is; where it has several parts, the one that `path` is in.
+
+        Parameters
+        ----------
+        path : str or os.PathLike, optional
+            The working directory if left out. It need not exist.
+        """
+        raise self._refuse("get_status", path)
 
     def get_server_defaults(self) -> FsServerDefaults:
         """Return what the store uses where the caller says nothing."""
@@ -1007,12 +1036,50 @@ class FileSystem(ABC):
         raise self._refuse("copy", src)
 
     def create_symlink(self, target: StrPath, link: StrPath, create_parent: bool = False) -> None:
-        """Create a symbolic link."""
+        """Create a symbolic link, where :attr:`supports_symlinks`.
+
+        Parameters
+        ----------
+        target : str or os.PathLike
+            What it leads to, which need not exist. A relative one is kept, and counts from where
+            the link is.
+        link : str or os.PathLike
+            The link.
+        create_parent : bool
+            Make the link's missing parents.
+
+        Raises
+        ------
+        FileExistsError, FileNotFoundError, ParentNotDirectoryError
+            There is something at `link`; it has no parent; an ancestor is a file.
+        ValueError
+            `target` is in another file system.
+
+        Notes
+        -----
+        Source: Hadoop's FileContext.createSymlink; contract EXTRA-9.
+        """
         raise self._refuse("create_symlink", link)
 
     def get_link_target(self, path: StrPath) -> str:
-        """Return what a symbolic link points to."""
+        """Return what a symbolic link leads to, as it was given.
+
+        Raises
+        ------
+        FileNotFoundError, OSError
+            There is nothing; it is no link (``EINVAL``).
+        """
         raise self._refuse("get_link_target", path)
+
+    def get_file_link_status(self, path: StrPath) -> FileStatus:
+        """Return the status of a symbolic link itself, of anything else as `get_file_status`.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        return self.get_file_status(path)
 
     @property
     def supports_symlinks(self) -> bool:
@@ -1199,6 +1266,8 @@ class BulkDelete:
     def delete(self, paths_to_delete: Sequence[StrPath]) -> list[tuple[str, OSError]]:
         """Remove files and empty directories; missing ones and duplicates are fine.
 
+        In any order: a directory is empty if all that is in it is removed by the same call.
+
         Parameters
         ----------
         paths_to_delete : sequence of str or os.PathLike
@@ -1221,7 +1290,7 @@ class BulkDelete:
     def _remove(self, resolved: Sequence[tuple[str, str]]) -> list[tuple[str, OSError]]:
         """Remove a page of paths: each as it was given, and where it is."""
         failures: list[tuple[str, OSError]] = []
-        for path, inside in resolved:
+        for path, inside in sorted(resolved, key=_deepest_first):
             try:
                 self._filesystem.delete(inside)
             except OSError as failure:  # noqa: PERF203
@@ -1244,6 +1313,10 @@ class BulkDelete:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _deepest_first(given_and_inside: tuple[str, str]) -> int:
+    return -given_and_inside[1].count("/")
 
 
 # --- instances -----------------------------------------------------------------------------------

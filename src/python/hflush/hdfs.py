@@ -600,8 +600,10 @@ class DistributedFileSystem(FileSystem):
 
     # --- the whole of it ---
 
-    def get_status(self) -> FsStatus:
-        """Return how full the data nodes are together."""
+    def get_status(self, path: StrPath | None = None) -> FsStatus:
+        """Return how full the data nodes are together, whatever the path."""
+        if path is not None:
+            self._resolve(path)
         return FsStatus(*self._native.fs_status())
 
     def get_server_defaults(self) -> FsServerDefaults:

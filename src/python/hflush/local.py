@@ -1,19 +1,26 @@
 """Local files: raw, and with Hadoop's checksum sidecars."""
 
 # pathlib would be a third of the time that `import hflush` takes.
-# ruff: noqa: PTH108, PTH109, PTH110, PTH111, PTH114, PTH121
+# ruff: noqa: PTH108, PTH109, PTH110, PTH111, PTH114, PTH115, PTH121, PTH211
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from abc import abstractmethod
 from contextlib import suppress
 from types import MappingProxyType
 
 from . import _core, capabilities, paths
 from . import builder as options_of
-from .errors import InvalidPathHandleError, NotDurableError, invalid_path, unsupported
+from .errors import (
+    InvalidPathHandleError,
+    NotDurableError,
+    ParentNotDirectoryError,
+    invalid_path,
+    unsupported,
+)
 from .filesystem import FileSystem
 from .permissions import parse_umask, process_umask
 from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
@@ -234,12 +241,15 @@ class _LocalFiles(FileSystem):
         options_of.check_principal("group", group)
         self._namespace.set_owner(self._resolve_to_change(path), owner, group)
 
-    def get_status(self) -> FsStatus:
-        """Return how full the volume of the working directory is."""
-        path = self.working_directory
-        while not os.path.exists(path):
-            path = paths.parent(path)
-        return FsStatus(*self._namespace.fs_status(path))
+    def get_status(self, path: StrPath | None = None) -> FsStatus:
+        """Return how full the volume is that `path`, or the working directory, is on."""
+        there = self.working_directory if path is None else self._resolve(path)
+        while not os.path.exists(there):
+            there = paths.parent(there)
+        return FsStatus(*self._namespace.fs_status(there))
+
+    def _delete_root(self, recursive: bool) -> bool:  # noqa: ARG002
+        raise PermissionError(errno.EPERM, "delete: the root directory stays", "/")
 
     def get_server_defaults(self) -> FsServerDefaults:
         """Return what is used where the caller says nothing."""
@@ -308,6 +318,7 @@ class LocalFileSystem(_LocalFiles):
             capabilities.PATH_HANDLES,
             capabilities.BULK_DELETE,
             capabilities.MULTIPART_UPLOADER,
+            capabilities.SYMLINKS,
         }
         self.path_capabilities = frozenset(
             names | ({capabilities.APPEND} if self._appends else set())
@@ -315,6 +326,10 @@ class LocalFileSystem(_LocalFiles):
 
     def _own_options(self) -> dict[str, object]:
         return {**_RAW_OPTIONS, "supports-append": self._appends}
+
+    def set_verify_checksum(self, verify: bool) -> None:
+        """Do nothing: no checksums are kept that could be verified."""
+        options_of.flag("verify", verify)
 
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         return self._namespace.create(
@@ -406,6 +421,50 @@ class LocalFileSystem(_LocalFiles):
         from .multipart import MultipartUploader
 
         return MultipartUploader(self, self._resolve_to_change(base))
+
+    def create_symlink(self, target: StrPath, link: StrPath, create_parent: bool = False) -> None:
+        """Create a symbolic link; a relative `target` counts from where it is."""
+        options_of.flag("create_parent", create_parent)
+        location = paths.parse(target)
+        if location.scheme is not None and not self._accepts(location):
+            raise ValueError(f"wrong file system: {os.fspath(target)!r} is not in {self.uri}")
+        resolved = self._resolve_to_change(link)
+        if create_parent:
+            self._mkdirs(paths.parent(resolved), None, True)
+        try:
+            os.symlink(location.path, resolved)
+        except OSError as failure:
+            raise _of_link(failure, "create_symlink", resolved) from None
+
+    def get_link_target(self, path: StrPath) -> str:
+        """Return what a symbolic link leads to, as it was given."""
+        resolved = self._resolve(path)
+        try:
+            return os.readlink(resolved)
+        except OSError as failure:
+            raise _of_link(failure, "get_link_target", resolved) from None
+
+    def get_file_link_status(self, path: StrPath) -> FileStatus:
+        """Return the status of a symbolic link itself, of anything else as `get_file_status`."""
+        resolved = self._resolve(path)
+        try:
+            facts = os.lstat(resolved)
+        except OSError as failure:
+            raise _of_link(failure, "status", resolved) from None
+        if not stat.S_ISLNK(facts.st_mode):
+            return self._status(resolved)
+        owner, group = _owner_and_group(facts)
+        return FileStatus(
+            self._public_name(resolved),
+            kind="symlink",
+            length=facts.st_size,
+            modification_time_ns=facts.st_mtime_ns,
+            access_time_ns=facts.st_atime_ns,
+            owner=owner,
+            group=group,
+            permission=stat.S_IMODE(facts.st_mode),
+            file_id=(facts.st_dev, facts.st_ino),
+        )
 
     def _checksum_type(self) -> str:
         return "NULL"
@@ -547,6 +606,26 @@ def _to_ns(name: str, milliseconds: int) -> int | None:
     if abs(time) > _INT64_MAX // _NS_PER_MS:
         raise ValueError(f"{name}={time} is out of range")
     return None if time == -1 else time * _NS_PER_MS
+
+
+def _of_link(failure: OSError, operation: str, path: str) -> OSError:
+    """Return what the system said about a link as an error of the operation."""
+    is_no_link = failure.errno == errno.EINVAL
+    message = f"{operation}: {'not a symbolic link' if is_no_link else failure.strerror}"
+    kind = ParentNotDirectoryError if failure.errno == errno.ENOTDIR else OSError
+    return kind(failure.errno, message, path)
+
+
+def _owner_and_group(facts: os.stat_result) -> tuple[str, str]:
+    import grp
+    import pwd
+
+    owner, group = str(facts.st_uid), str(facts.st_gid)
+    with suppress(KeyError):
+        owner = pwd.getpwuid(facts.st_uid).pw_name
+    with suppress(KeyError):
+        group = grp.getgrgid(facts.st_gid).gr_name
+    return owner, group
 
 
 def _version(file_id: tuple[int, ...] | None, length: int, mtime_ns: int) -> list[int]:

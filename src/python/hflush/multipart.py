@@ -63,8 +63,8 @@ class UploaderBelow:
 
     def _resolve(self, path: StrPath) -> str:
         resolved = self._filesystem._resolve_to_change(path)
-        if resolved == self.base or not paths.is_under(resolved, self.base):
-            raise ValueError(f"{resolved!r} is not below {self.base!r}")
+        if not paths.is_under(resolved, self.base):
+            raise ValueError(f"{resolved!r} is not below {self.base!r}, nor that itself")
         return resolved
 
 
@@ -78,12 +78,14 @@ class MultipartUploader(UploaderBelow):
     Attributes
     ----------
     base : str
-        The directory: absolute, in the store.
+        The directory, or the one file: absolute, in the store.
     """
 
     def __init__(self, filesystem: FileSystem, base: str) -> None:
         super().__init__(filesystem, base)
         self._collector = paths.child(base, COLLECTOR)
+        # Of uploads to the base itself, which is a file then.
+        self._collector_beside = paths.child(paths.parent(base), COLLECTOR)
 
     # --- one upload ---
 
@@ -93,7 +95,7 @@ class MultipartUploader(UploaderBelow):
         Parameters
         ----------
         path : str or os.PathLike
-            The file, below the base.
+            The file, at or below the base.
 
         Returns
         -------
@@ -103,14 +105,14 @@ class MultipartUploader(UploaderBelow):
         Raises
         ------
         ValueError
-            `path` is not below the base.
+            `path` is not at or below the base.
         PathIsDirectoryError, OSError
             The path is a directory; the store refuses.
         """
         resolved = self._resolve(path)
         self._refuse_directory(resolved)
         name = uuid.uuid4().hex
-        directory = paths.child(self._collector, name)
+        directory = paths.child(self._collector_of(resolved), name)
         self._filesystem.mkdirs(directory)
         with self._create(paths.child(directory, _TARGET)) as out:
             out.write(json.dumps(resolved).encode("ascii"))
@@ -250,15 +252,27 @@ class MultipartUploader(UploaderBelow):
 
     def uploads(self) -> list[tuple[bytes, str]]:
         """Return the uploads that have not ended, each with its path."""
-        found = []
+        collectors = [self._collector_beside]
+        if self._filesystem.is_directory(self.base):
+            collectors.append(self._collector)
+        return sorted(
+            (upload, target)
+            for collector in collectors
+            for upload, target in self._uploads_in(collector)
+            if self._collector_of(target) == collector
+        )
+
+    def _uploads_in(self, collector: str) -> Iterator[tuple[bytes, str]]:
         with contextlib.suppress(FileNotFoundError):
-            for status in self._filesystem.list_status(self._collector):
+            for status in self._filesystem.list_status(collector):
                 name = paths.basename(status.path)
                 with contextlib.suppress(FileNotFoundError):
-                    found.append((name.encode("ascii"), self._target(status.path, name)))
-        return sorted(found)
+                    yield name.encode("ascii"), self._target(status.path, name)
 
     # --- how ---
+
+    def _collector_of(self, path: str) -> str:
+        return self._collector_beside if path == self.base else self._collector
 
     def _refuse_directory(self, path: str) -> None:
         if self._filesystem.is_directory(path):
@@ -267,8 +281,8 @@ class MultipartUploader(UploaderBelow):
     def _find(self, upload: bytes, path: StrPath) -> str:
         """Return the directory of an upload to `path`."""
         name = _decoded(upload, "an upload")
-        directory = paths.child(self._collector, name)
         resolved = self._resolve(path)
+        directory = paths.child(self._collector_of(resolved), name)
         if not (len(name) == 32 and name.isalnum()):
             raise _unknown_upload(name, resolved)
         try:
@@ -335,7 +349,7 @@ class MultipartUploader(UploaderBelow):
     def _remove(self, directory: str) -> None:
         self._filesystem.delete(directory, recursive=True)
         with contextlib.suppress(OSError):  # other uploads are in it
-            self._filesystem.delete(self._collector)
+            self._filesystem.delete(paths.parent(directory))
 
 
 def _unknown_upload(name: str, path: str) -> FileNotFoundError:

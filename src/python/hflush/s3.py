@@ -866,10 +866,11 @@ class S3FileSystem(FileSystem):
         threads = self._settings_of_bucket.copy_threads
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
             looks = [(path, executor.submit(self._is_directory, path)) for path in page]
+        directories: list[str] = []
         for path, look in looks:
             try:
                 if look.result():
-                    self.delete(path)
+                    directories.append(path)
                 else:
                     keys.append(path[1:])
             except OSError as failure:  # noqa: PERF203
@@ -879,7 +880,14 @@ class S3FileSystem(FileSystem):
             parents = list(filter(self._is_directory, {paths.parent("/" + key) for key in keys}))
         refused = self._bucket.delete_many(keys, page[0]) if keys else []
         failures += [("/" + key, failure) for key, failure in refused]
-        for directory in parents:
+        # A directory after what is in it; without a marker it goes with the last of that.
+        for path in sorted(directories, key=lambda directory: -directory.count("/")):
+            try:
+                if not self.delete(path) and path != "/":
+                    self._keep_directory(paths.parent(path))
+            except OSError as failure:  # noqa: PERF203
+                failures.append((path, failure))
+        for directory in set(parents).difference(directories):
             self._keep_directory(directory)
         return failures
 
@@ -888,10 +896,12 @@ class S3FileSystem(FileSystem):
 
     def _rename(self, source: str, destination: str) -> bool:
         if source == "/":
-            raise PermissionError(errno.EPERM, "rename: the root directory stays", source)
+            return False
         status = self._status(source)
         if source == destination:
-            return True
+            return status.is_file
+        if status.is_directory and paths.is_under(destination, source):
+            return False
         self._refuse_below_itself(source, destination, status)
         there = self._status_at(destination)
         target = destination
@@ -900,7 +910,7 @@ class S3FileSystem(FileSystem):
             if not is_free:
                 target = paths.child(destination, paths.basename(source))
                 if target == source:
-                    return True
+                    return status.is_file
                 self._refuse_below_itself(source, target, status)
                 there = self._status_at(target)
         if there is not None and there.is_file:

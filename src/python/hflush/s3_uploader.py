@@ -48,7 +48,7 @@ class S3MultipartUploader(UploaderBelow):
     Attributes
     ----------
     base : str
-        The directory: absolute, in the store.
+        The directory, or the one file: absolute, in the store.
     """
 
     _filesystem: S3FileSystem
@@ -65,7 +65,7 @@ class S3MultipartUploader(UploaderBelow):
         Parameters
         ----------
         path : str or os.PathLike
-            The object, below the base.
+            The object, at or below the base.
 
         Returns
         -------
@@ -75,7 +75,7 @@ class S3MultipartUploader(UploaderBelow):
         Raises
         ------
         ValueError
-            `path` is not below the base.
+            `path` is not at or below the base.
         PathIsDirectoryError, OSError
             The path is a directory; the store refuses.
         """

@@ -178,6 +178,7 @@ def test_what_is_not_there_is_refused_by_name(store: Store):
     offered = set(HDFS_ONLY) if store.name == "hdfs" else set()
     uploads = {"list_multipart_uploads", "abort_multipart_uploads"}
     offered |= {"copy", *uploads} if store.name == "s3" else {"get_trash", "move_to_trash"}
+    offered |= {"create_symlink", "get_link_target"} if store.name == "raw" else set()
     calls = {
         "concat": lambda: store.fs.concat(path, [path]),
         "set_replication": lambda: store.fs.set_replication(path, 2),
@@ -200,7 +201,7 @@ def test_what_is_not_there_is_refused_by_name(store: Store):
             calls[name]()
         assert store.name in str(refusal.value)
         assert refusal.value.errno == errno.ENOTSUP
-    assert store.fs.supports_symlinks is False
+    assert store.fs.supports_symlinks is (store.name == "raw")
 
 
 @pytest.mark.rule("CREATE-15")

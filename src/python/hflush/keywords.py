@@ -7,7 +7,7 @@ Nothing imports this at run time. Annotate with them what passes options on:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from .builder import CreateFlag
 
@@ -28,6 +28,7 @@ class CreateKeywords(TypedDict, total=False):
     checksum_type: str
     bytes_per_checksum: int
     sync_on_close: bool
+    close_on_exception: Literal["abort", "publish"]
     progress: Callable[[], None]
     favored_nodes: str | Sequence[str]
     storage_policy: str

@@ -351,7 +351,8 @@ class TestSources:
 
     def test_page_and_code_in_one_commit(self, git: Git, tmp_path: Path) -> None:
         """The digest of a work tree is that of the commit that will be made of it."""
-        (tmp_path / "b.py").write_text("two", encoding="utf-8")
+        (tmp_path / "src").mkdir()
+        (tmp_path / "src" / "b.py").write_text("two", encoding="utf-8")
         (tmp_path / "a.py").unlink()
         tried = sources.digest()
         assert tried != sources.digest("HEAD")
@@ -364,6 +365,7 @@ class TestSources:
         """A page that is written after the run does not make the run void."""
         before = sources.digest()
         (tmp_path / "README.md").write_text("two", encoding="utf-8")
+        (tmp_path / "core.123").write_text("of a program that has died", encoding="utf-8")
         assert sources.digest() == before
         assert sources.commit().endswith("-dirty")
 

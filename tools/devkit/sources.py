@@ -1,6 +1,7 @@
 """A digest of the sources: the same for a commit and for a work tree that has the same files.
 
-Prose is left out: what a test run proved stays proven when a page is written about it.
+Prose is left out: what a test run proved stays proven when a page is written about it. So are new
+files beside the directories, where programs leave logs and dumps.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def _of_commit(commit: str) -> Iterable[tuple[str, str]]:
 
 
 def _of_work_tree() -> Iterable[tuple[str, str]]:
-    listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    paths = sorted({path for path in listed if path and (ROOT / path).is_file()})
+    tracked = _git("ls-files", "-z")
+    added = _git("ls-files", "-z", "--others", "--exclude-standard", "--", ":(glob)*/**")
+    paths = sorted({path for path in (tracked + added).split("\0") if (ROOT / path).is_file()})
     blobs = _git("hash-object", "--stdin-paths", given="\n".join(paths)).split()
     return zip(paths, blobs, strict=True)
 

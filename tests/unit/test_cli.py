@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import hflush
 import pytest
+from support.stores import Store
 from support.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "hflush.cli"]
@@ -146,3 +148,90 @@ def test_installed(tmp_path: Path):
     assert main(["mkdir", str(tmp_path / "b")]) == 0
     assert main(["ls", str(tmp_path / "missing")]) == 1
     assert main(["fly"]) == 2
+
+
+def test_put_atomic(tmp_path: Path):
+    """The file is there whole or not at all."""
+    target = tmp_path / "target"
+    fine("put", "--atomic", "--sync", "-", target, data=b"new")
+    assert target.read_bytes() == b"new"
+    assert "is a directory" in refused("put", "--atomic", "-", tmp_path).lower()
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_put_asks_before_it_sends(tmp_path: Path):
+    """--sync where there is no hsync: refused before the old file is touched."""
+    target = tmp_path / "target"
+    fine("put", "-", f"file+crc://{target}", data=b"old")
+    text = refused("put", "--sync", "-", f"file+crc://{target}")
+    assert "--sync" in text
+    assert "not supported by local files with crc sidecars" in text
+    assert target.read_bytes() == b"old"
+
+
+@pytest.mark.stores("s3")
+def test_put_asks_before_it_sends_to_s3(store: Store):
+    """Nothing is sent: standard input is not even read."""
+    url = store.url(store.path("key"))
+    read, write = os.pipe()
+    try:  # nobody writes, nobody closes: reading it would hang
+        done = subprocess.run(
+            [*COMMAND, "put", "--sync", "-", url], stdin=read, capture_output=True, timeout=60
+        )
+    finally:
+        os.close(read)
+        os.close(write)
+    assert done.returncode == 1
+    assert b"--sync" in done.stderr
+    assert not store.fs.exists(store.path("key"))
+
+
+def test_output_that_is_full(tmp_path: Path):
+    """What failed is standard output, and no list of Python's."""
+    (tmp_path / "big").write_bytes(bytes(1 << 20))
+    with open("/dev/full", "wb") as full:
+        for command in (["cat", tmp_path / "big"], ["ls", tmp_path], ["tail", tmp_path / "big"]):
+            done = subprocess.run(
+                [*COMMAND, *map(str, command)], stdout=full, stderr=subprocess.PIPE, check=False
+            )
+            said = f"hflush: {command[0]}: standard output: No space left on device\n"
+            assert (done.returncode, done.stderr.decode()) == (1, said)
+
+
+def test_messages_name_paths(tmp_path: Path):
+    """Of commands that take several, too."""
+    text = refused("cat", "-", "~/a")
+    assert "[" not in text.replace("[Errno", "")
+    text = refused("-D", "hflush.unknown=1", "rm", tmp_path / "a", tmp_path / "b")
+    assert text.startswith(f"hflush: rm: {tmp_path}/a, {tmp_path}/b: unknown configuration key")
+
+
+@pytest.mark.stores("s3")
+def test_what_s3_does_not_keep(store: Store):
+    """Modes, owners and the times of directories are not made up."""
+    store.write(store.path("a", "b"), b"1234")
+    lines = [line.split() for line in fine("ls", store.url()).splitlines()]
+    assert lines == [["d", "-", "-", "0", "-", store.url(store.path("a"))]]
+    (file,) = [line.split() for line in fine("ls", store.url(store.path("a"))).splitlines()]
+    assert (file[:4], file[5]) == (["-", "-", "-", "4"], store.url(store.path("a", "b")))
+    assert file[4].startswith("20")
+    told = dict(line.split(": ") for line in fine("stat", store.url(store.path("a"))).splitlines())
+    assert told["kind"] == "directory"
+    assert [told[name] for name in ("modified", "permission", "owner", "group")] == list("-d--")
+
+
+def test_checksum_of_a_raw_file(tmp_path: Path):
+    """What keeps none says who computes one."""
+    (tmp_path / "a").write_bytes(b"data")
+    text = refused("checksum", tmp_path / "a")
+    assert "file+crc://" in text
+    assert fine("checksum", f"file+crc://{tmp_path}/a").startswith("COMPOSITE-CRC32 ")
+
+
+def test_version():
+    """--version, and python -m hflush."""
+    assert fine("--version") == f"hflush {hflush.__version__}\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "hflush", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hflush {hflush.__version__}\n"

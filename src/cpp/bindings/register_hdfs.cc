@@ -506,7 +506,8 @@ void register_hdfs(py::module_& module) {
       .def("open", &open, py::arg("path"), py::arg("verify"))
       .def("block_checksums", &block_checksums, py::arg("path"), py::arg("length"),
            py::arg("composite"))
-      .def("close", &HdfsClient::close);
+      .def("close", &HdfsClient::close)
+      .def_static("configuration_keys", &hdfs::Settings::keys);
 }
 
 }  // namespace hflush::bindings

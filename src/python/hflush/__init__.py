@@ -16,10 +16,9 @@ from __future__ import annotations
 try:
     from . import _core as _core
 except ImportError as missing:
-    raise ImportError(
-        f"the native part of hflush, hflush._core, cannot be loaded: {missing}. "
-        "In a source tree, build it with ./dev build or pip install ."
-    ) from missing
+    from ._missing import advice
+
+    raise ImportError(advice(missing, __path__)) from missing
 
 from . import capabilities
 from .builder import CreateFlag, Rename

@@ -7,6 +7,7 @@ import operator
 
 from .configuration import parse_size
 from .paths import basename
+from .spelling import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -412,10 +413,13 @@ OPEN_KEYWORDS = {
 }
 
 
-def required(options: Mapping[str, object], keywords: Mapping[str, str]) -> Options:
+def required(
+    options: Mapping[str, object], keywords: Mapping[str, str], arguments: Iterable[str]
+) -> Options:
     """Return the keyword options of create, append and open as options that must be honoured.
 
     A name with a dot is a key as it stands; any other is short for a shared key, as `keywords` say.
+    `arguments` are the names that the function itself has.
 
     Raises
     ------
@@ -426,7 +430,10 @@ def required(options: Mapping[str, object], keywords: Mapping[str, str]) -> Opti
     for name, value in options.items():
         key = keywords.get(name, name)
         if "." not in key:
-            raise TypeError(f"unknown option {name!r}; there are {', '.join(sorted(keywords))}")
+            known = sorted({*keywords, *arguments})
+            raise TypeError(
+                f"unknown option {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}"
+            )
         keyed[key] = (value, Wish.MUST)  # type: ignore[assignment]  # which what reads it checks
     return keyed
 
@@ -474,6 +481,16 @@ def as_int(value: OptionValue) -> int:
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"must fit into 64 bits, unlike {number}")
     return number
+
+
+def as_count(value: OptionValue) -> int:
+    """Return how many there are to be, 1 or more."""
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            raise ValueError(f"must be a whole number, not {value!r}") from None
+    return as_positive(value)
 
 
 def as_positive(value: OptionValue) -> int:
@@ -607,7 +624,7 @@ def check_principal(name: str, value: str | None) -> None:
 _ATTRIBUTES: dict[str, tuple[str, Callable[[OptionValue], object]]] = {
     PERMISSION: ("permission", as_permission),
     BUFFER_SIZE: ("buffer_size", as_size),
-    REPLICATION: ("replication", as_positive),
+    REPLICATION: ("replication", as_count),
     BLOCK_SIZE: ("block_size", as_positive),
     CHECKSUM_TYPE: ("checksum_type", as_checksum_type),
     BYTES_PER_CHECKSUM: ("bytes_per_checksum", as_positive),

@@ -11,13 +11,16 @@ import os
 import sys
 import time
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from . import __version__, capabilities
 from .configuration import Configuration, parse_time
+from .errors import unsupported
 from .filesystem import FileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from .status import FileStatus
 
@@ -44,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         conf.update(dict(_key_value(text) for text in arguments.conf))
         arguments.run(arguments, conf)
-        sys.stdout.flush()
+        with _naming_output():
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -57,7 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _message(arguments: argparse.Namespace, failure: Exception) -> str:
-    path = getattr(failure, "filename", None) or getattr(arguments, "path", "")
+    given = getattr(arguments, "path", "")
+    path = getattr(failure, "filename", None) or (
+        given if isinstance(given, str) else ", ".join(given)
+    )
     reason = getattr(failure, "strerror", None) or str(failure)
     return f"hflush: {arguments.operation}: {path}: {reason}"
 
@@ -74,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-D", dest="conf", action="append", default=[], metavar="key=value", help="set a Hadoop key"
     )
+    parser.add_argument("--version", action="version", version=f"hflush {__version__}")
     operations = parser.add_subparsers(dest="operation", required=True, metavar="operation")
 
     def operation(name: str, run: Any, text: str) -> argparse.ArgumentParser:
@@ -85,6 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     put.add_argument("source")
     put.add_argument("path")
     put.add_argument("--sync", action="store_true", help="put it on disk before it is closed")
+    put.add_argument(
+        "--atomic", action="store_true", help="show it whole and on disk, or not at all"
+    )
     put.add_argument(
         "--overwrite", action=argparse.BooleanOptionalAction, default=True, help="replace a file"
     )
@@ -127,13 +138,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
+    # An atomic file is on disk when it appears, and has no hsync.
+    syncs = arguments.sync and not arguments.atomic
+    if syncs and not fs._fixed_options().get("supports-hsync", True):
+        raise unsupported("--sync (--atomic does more)", fs.store_name, arguments.path)
     with (
         _input(arguments.source) as source,
-        fs.create(arguments.path, overwrite=arguments.overwrite) as out,
+        fs.create(arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic) as out,
     ):
         while part := source.read(_COPY_BYTES):
             out.write(part)
-        if arguments.sync:
+        if syncs:
             out.hsync()
 
 
@@ -147,7 +162,7 @@ def _cat(arguments: argparse.Namespace, conf: Configuration) -> None:
     for path in arguments.path:
         with FileSystem.get(path, conf).open(path) as stream:
             while part := stream.read(_COPY_BYTES):
-                sys.stdout.buffer.write(part)
+                _emit(part)
 
 
 def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
@@ -160,8 +175,8 @@ def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
         found = fs.glob_status(arguments.path) or [fs.get_file_status(arguments.path)]
     for status in sorted(found, key=lambda status: status.path):
         _say(
-            f"{_mode(status)} {status.owner:8} {status.group:8} {status.length:12} "
-            f"{_time(status)} {status.path}"
+            f"{_mode(fs, status):10} {_owner(fs, status.owner):8} {_owner(fs, status.group):8} "
+            f"{status.length:12} {_time(status)} {status.path}"
         )
 
 
@@ -178,23 +193,25 @@ def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:
             stream.seek(position)
             while part := stream.read(_COPY_BYTES):
                 position += len(part)
-                sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
+                _emit(part)
+        with _naming_output():
+            sys.stdout.buffer.flush()
         if not arguments.follow:
             return
         time.sleep(_FOLLOW_INTERVAL_S)
 
 
 def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
-    status = FileSystem.get(arguments.path, conf).get_file_status(arguments.path)
+    fs = FileSystem.get(arguments.path, conf)
+    status = fs.get_file_status(arguments.path)
     for name, value in (
         ("path", status.path),
         ("kind", status.kind),
         ("length", status.length),
         ("modified", _time(status)),
-        ("permission", _mode(status)),
-        ("owner", status.owner),
-        ("group", status.group),
+        ("permission", _mode(fs, status)),
+        ("owner", _owner(fs, status.owner)),
+        ("group", _owner(fs, status.group)),
         ("replication", status.replication),
         ("block size", status.block_size),
     ):
@@ -303,18 +320,46 @@ def _granularity(time_ns: int) -> int:
 # --- output --------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _naming_output() -> Iterator[None]:
+    """Let a failure of standard output say that it is one."""
+    try:
+        yield
+    except OSError as failure:
+        if failure.filename is None:
+            failure.filename = "standard output"
+        raise
+
+
+def _emit(data: bytes) -> None:
+    with _naming_output():
+        sys.stdout.buffer.write(data)
+
+
 def _say(line: str) -> None:
-    sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
+    _emit(line.encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _mode(status: FileStatus) -> str:
+def _keeps_permissions(fs: FileSystem) -> bool:
+    """Whether a store has modes and owners: what others tell is made up."""
+    return fs.has_path_capability("/", capabilities.PERMISSIONS)
+
+
+def _mode(fs: FileSystem, status: FileStatus) -> str:
     import stat
 
     kinds = {"directory": stat.S_IFDIR, "symlink": stat.S_IFLNK, "file": stat.S_IFREG}
-    return stat.filemode(kinds.get(status.kind, 0) | status.permission)
+    mode = stat.filemode(kinds.get(status.kind, 0) | status.permission)
+    return mode if _keeps_permissions(fs) else mode[0]
+
+
+def _owner(fs: FileSystem, name: str) -> str:
+    return name if _keeps_permissions(fs) else "-"
 
 
 def _time(status: FileStatus) -> str:
+    if status.is_directory and status.modification_time_ns == 0:
+        return "-"  # nobody has noted it
     moment = time.gmtime(status.modification_time_ns // 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment)
 

@@ -23,6 +23,7 @@ from .errors import (
     unsupported,
 )
 from .handling import marks
+from .spelling import check_keys, did_you_mean
 from .statistics import IOStatistics, live
 from .status import BlockLocation, ContentSummary, FileStatus
 from .streams import report
@@ -85,6 +86,7 @@ class FileSystem(ABC):
         self._uri = f"{scheme}://{authority}/"
         self._conf = conf.copy()
         self._on_exception = _on_exception(conf)
+        check_keys(self._conf)
         self._working_directory: str | None = None
         # The open streams. Added, removed and copied in one step each, whoever holds the lock: a
         # stream that nobody has any more leaves by itself, and a forked child finds the lock taken.
@@ -351,7 +353,7 @@ class FileSystem(ABC):
             replication=replication,
             block_size=block_size,
         )
-        wanted = asked | options_of.required(options, options_of.CREATE_KEYWORDS)
+        wanted = asked | options_of.required(options, options_of.CREATE_KEYWORDS, _CREATE_ARGUMENTS)
         return self._build(path, chosen, wanted, makes_parents)
 
     def append(
@@ -391,7 +393,7 @@ class FileSystem(ABC):
         given = (flags,) if isinstance(flags, CreateFlag) else tuple(flags)
         chosen = CreateFlag.joined((CreateFlag.APPEND, *given))
         wanted = options_of.asked(buffer_size=buffer_size)
-        wanted |= options_of.required(options, options_of.CREATE_KEYWORDS)
+        wanted |= options_of.required(options, options_of.CREATE_KEYWORDS, ("buffer_size", "flags"))
         return self._build(path, chosen, wanted, False)
 
     def create_file(self, path: StrPath) -> FileBuilder:
@@ -479,7 +481,10 @@ class FileSystem(ABC):
     def _check_known(options: Options, known: frozenset[str]) -> None:
         for key, (_, wish) in options.items():
             if wish is Wish.MUST and key not in known:
-                raise ValueError(f"mandatory option {key!r} is unknown here or cannot be had")
+                raise ValueError(
+                    f"mandatory option {key!r} is unknown here or cannot be had"
+                    f"{did_you_mean(key, known)}"
+                )
 
     def _check_create(self, wanted: CreateOptions) -> None:  # noqa: B027
         """Refuse options that are known but cannot be had with these values."""
@@ -535,7 +540,7 @@ class FileSystem(ABC):
         -----
         Source: Hadoop's FileSystem.open; contract READ-1 to READ-18.
         """
-        wanted = options_of.required(options, options_of.OPEN_KEYWORDS)
+        wanted = options_of.required(options, options_of.OPEN_KEYWORDS, ("buffer_size",))
         self._check_known(wanted, self.open_options)
         return self._open_asked(path, buffer_size, wanted, None)
 
@@ -1323,6 +1328,16 @@ def _deepest_first(given_and_inside: tuple[str, str]) -> int:
 
 _READ_AHEAD_BYTES = 64 << 10
 _REPLACE = CreateFlag.CREATE | CreateFlag.OVERWRITE
+_CREATE_ARGUMENTS = (
+    "overwrite",
+    "recursive",
+    "permission",
+    "buffer_size",
+    "replication",
+    "block_size",
+    "flags",
+    "create_parent",
+)
 
 
 def _make_s3(scheme: str, authority: str, conf: Configuration) -> FileSystem:

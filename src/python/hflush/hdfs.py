@@ -13,6 +13,7 @@ from .configuration import user_name
 from .errors import InvalidPathHandleError, invalid_path
 from .filesystem import FileSystem
 from .permissions import parse_umask
+from .spelling import check_keys
 from .statistics import IOStatistics, aggregate, live
 from .status import (
     BlockLocation,
@@ -53,8 +54,18 @@ _INT64_MAX = (1 << 63) - 1
 _INODES = "/.reserved/.inodes"
 _SAFE_MODE_ACTIONS = {"leave": 1, "enter": 2, "get": 3, "force_exit": 4}
 _INPUT_CAPABILITIES = frozenset((capabilities.DROPBEHIND, capabilities.READAHEAD))
-# What the native client is told: the families that its keys are in.
 USER = "hflush.hdfs.user"
+# What is read here, besides the keys of the core.
+_PYTHON_KEYS = frozenset(
+    (
+        USER,
+        "dfs.checksum.combine.mode",
+        "dfs.client.failover.random.order",
+        "dfs.support.append",
+        "dfs.user.home.dir.prefix",
+    )
+)
+# What the native client is told: the families that its keys are in.
 _KEY_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.")
 
 
@@ -180,6 +191,8 @@ class DistributedFileSystem(FileSystem):
                 f"does, or fs.defaultFS must be one that does"
             )
         super().__init__(scheme, authority, conf)
+        known = _PYTHON_KEYS.union(_core.HdfsClient.configuration_keys())
+        check_keys(self._conf, ("dfs.", "ipc.", "hflush.hdfs."), known)
         self._user = self._conf.get(USER, "").strip() or user_name()
         self._umask = parse_umask(self._conf.get("fs.permissions.umask-mode", "022"))
         self._appends = self._conf.get_bool("dfs.support.append", True)

@@ -416,6 +416,11 @@ class LocalFileSystem(_LocalFiles):
             raise InvalidPathHandleError(errno.ESTALE, "path handle: the file has changed", path)
         return stream
 
+    def get_file_checksum(self, path: StrPath) -> FileChecksum:
+        """Refuse: nothing keeps sums of raw files. ``file+crc`` computes one from the content."""
+        what = "get_file_checksum (file+crc:// computes one, as hflush.crc does)"
+        raise unsupported(what, self.store_name, self._resolve(path))
+
     def create_multipart_uploader(self, base: StrPath) -> Any:
         """Return an object that uploads files in parts: see :mod:`hflush.multipart`."""
         from .multipart import MultipartUploader

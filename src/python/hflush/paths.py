@@ -3,7 +3,8 @@
 A path is a list of elements separated by ``/``. Text is taken literally: no percent-decoding, no
 query, no fragment; names are compared by code point. Empty elements and ``.`` vanish, ``..`` is
 resolved lexically and may not climb above the root. An element may not contain ``:`` or a control
-character (U+0000 to U+001F).
+character (U+0000 to U+001F), local ones included, as in Hadoop. ``~`` is not expanded: a path that
+begins with it is refused, and so is one such as ``s3//bucket/key``, whose colon is missing.
 
 What a store sees is an absolute, normalised string, ``/`` or ``/a/b``, in which undecodable bytes
 of local names are carried by ``surrogateescape`` as everywhere in Python.
@@ -35,6 +36,12 @@ __all__ = [
 
 _SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME_REST = _SCHEME_START | frozenset("0123456789+.-")
+_COLON = "':' is not allowed in a path element, on any store"
+# What stands before "//" where a colon was forgotten.
+_LIKELY_SCHEMES = frozenset(
+    ("abfs", "abfss", "file", "file+crc", "gs", "hdfs", "http", "https", "s3", "s3a", "s3n",
+     "viewfs", "webhdfs")
+)  # fmt: skip
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3"}
 
 
@@ -93,23 +100,36 @@ def parse(url: StrPath) -> Location:
     TypeError
         For file descriptors and everything else that is no path.
     InvalidPathError
-        For the empty string, and for a colon in the first element that ends no scheme.
+        For the empty string, a colon in the first element that ends no scheme, ``~``, and a scheme
+        without its colon.
     """
     text = as_text(url)
     if not text:
         raise invalid_path(text, "it is empty")
     scheme, colon, rest = text.partition(":")
     if not colon or "/" in scheme:
+        _check_relative(text)
         return Location(None, "", text)
     written = scheme
     scheme = scheme.lower()
     if not _is_scheme(scheme) or not rest.startswith("/"):
-        raise invalid_path(text, "':' is not allowed in a path element")
+        raise invalid_path(text, _COLON)
     scheme = _SCHEME_ALIASES.get(scheme, scheme)
     if not rest.startswith("//"):
         return Location(scheme, "", rest, written)
     authority, slash, path = rest[2:].partition("/")
     return Location(scheme, authority, slash + path or "/", written)
+
+
+def _check_relative(text: str) -> None:
+    """Refuse a plain path that was meant as something else: its parents would be made."""
+    first, slash, rest = text.partition("/")
+    if first == "~":
+        raise invalid_path(
+            text, "'~' is not expanded: pass os.path.expanduser(path), or './~' if it is a name"
+        )
+    if slash and rest.startswith("/") and first.lower() in _LIKELY_SCHEMES:
+        raise invalid_path(text, f"did you mean '{first}:/{slash}{rest[1:]}'? Its ':' is missing")
 
 
 def _is_scheme(text: str) -> bool:
@@ -158,7 +178,7 @@ def _is_plain(path: str) -> bool:
 
 def _check_element(element: str, path: str) -> None:
     if ":" in element:
-        raise invalid_path(path, "':' is not allowed in a path element")
+        raise invalid_path(path, _COLON)
     if min(element) < " ":
         raise invalid_path(path, "control characters are not allowed in a path element")
     if not element.isascii():

@@ -37,8 +37,11 @@ from .s3_contract import OPTIONS, contract_options
 from .s3_credentials import source_of
 from .s3_remembered import RememberedPaths
 from .s3_settings import (
+    HADOOP_PREFIX,
+    KNOWN_KEYS,
     MAX_PART,
     MIN_PART,
+    OWN_PREFIX,
     Settings,
     check_bucket,
     check_metadata,
@@ -52,6 +55,7 @@ from .s3_streams import (
     S3ReportingOutputStream,
     StreamPlan,
 )
+from .spelling import check_keys
 from .statistics import IOStatistics, aggregate, live
 from .status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
 from .streams import report
@@ -168,6 +172,7 @@ class S3FileSystem(FileSystem):
     )
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        check_keys(conf, (HADOOP_PREFIX, OWN_PREFIX), KNOWN_KEYS, authority)
         self._settings_of_bucket = Settings.read(conf, authority, None)
         super().__init__(scheme, authority, conf)
         self._bucket = Bucket(self._settings_of_bucket, source_of(self._settings_of_bucket.keys))

@@ -201,6 +201,10 @@ _KEY_STORES = (
     "fs.s3a.security.credential.provider.path",
     "hadoop.security.credential.provider.path",
 )
+# All that mean something; one that ends in a dot goes on with a name.
+KNOWN_KEYS = frozenset(
+    (*(key.name for key in KEYS), *OLD_NAMES, *_KEY_STORES, "fs.s3a.create.header.")
+)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AWS_HOST = re.compile(r"s3[.-](?:dualstack\.)?([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 _AWS_SUFFIXES = (".amazonaws.com", ".amazonaws.com.cn")

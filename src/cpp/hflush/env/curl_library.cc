@@ -12,9 +12,13 @@ namespace {
 // CURLOPT_PATH_AS_IS, per-easy upload buffers and SUPPRESS_CONNECT_HEADERS are all there.
 constexpr unsigned kOldest = 0x073d00;  // 7.61.0
 constexpr const char* kOldestName = "7.61.0";
+constexpr const char* kAdvice =
+    "S3 needs libcurl of the system, which cannot be loaded (Debian, Ubuntu: apt install libcurl4; "
+    "Fedora, RHEL: dnf install libcurl)";
 
 Result<CurlLibrary> bind_all() {
-  HFLUSH_ASSIGN_OR_RETURN(const SharedLibrary library, SharedLibrary::open({"libcurl.so.4"}));
+  HFLUSH_ASSIGN_OR_RETURN(const SharedLibrary library,
+                          SharedLibrary::open({"libcurl.so.4"}, kAdvice));
   CurlLibrary curl;
   HFLUSH_RETURN_IF_ERROR(library.bind("curl_easy_init", curl.easy_init));
   HFLUSH_RETURN_IF_ERROR(library.bind("curl_easy_cleanup", curl.easy_cleanup));

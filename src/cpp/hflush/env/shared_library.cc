@@ -6,7 +6,8 @@
 
 namespace hflush::env {
 
-Result<SharedLibrary> SharedLibrary::open(std::initializer_list<const char*> names) {
+Result<SharedLibrary> SharedLibrary::open(std::initializer_list<const char*> names,
+                                          const char* advice) {
   std::string why;
   for (const char* name : names) {
     if (void* handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)) return SharedLibrary(name, handle);
@@ -14,7 +15,7 @@ Result<SharedLibrary> SharedLibrary::open(std::initializer_list<const char*> nam
     if (!why.empty()) why += "; ";
     why += said != nullptr ? said : name;
   }
-  return Status(StatusCode::kUnsupported, "load a shared library: " + why);
+  return Status(StatusCode::kUnsupported, std::string(advice) + ": " + why);
 }
 
 void* SharedLibrary::address_of(const char* symbol) const noexcept {

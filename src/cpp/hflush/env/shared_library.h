@@ -11,8 +11,8 @@ namespace hflush::env {
 
 class SharedLibrary {
  public:
-  // The first of `names` that the system has. kUnsupported, with what the loader says.
-  static Result<SharedLibrary> open(std::initializer_list<const char*> names);
+  // The first of `names` that the system has. kUnsupported: `advice`, and what the loader says.
+  static Result<SharedLibrary> open(std::initializer_list<const char*> names, const char* advice);
 
   const std::string& name() const noexcept { return name_; }
 

@@ -454,4 +454,14 @@ Result<Settings> Settings::from_map(const ConfigurationMap& map, const std::stri
   return settings;
 }
 
+std::vector<std::string_view> Settings::keys() {
+  return {
+#define HFLUSH_HDFS_NAME(constant, key, fallback, effect) key,
+#define HFLUSH_HDFS_KEY(type, key, fallback, member, effect) key,
+#include "hflush/hdfs/keys.inc"
+#undef HFLUSH_HDFS_KEY
+#undef HFLUSH_HDFS_NAME
+  };
+}
+
 }  // namespace hflush::hdfs

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -120,6 +121,8 @@ struct Settings {
   // Hadoop's defaults. kInvalidArgument names the key and the value.
   static Result<Settings> from_map(const ConfigurationMap& map, const std::string& authority,
                                    const std::string& user);
+  // The keys that mean something; one that ends in a dot goes on with a name.
+  static std::vector<std::string_view> keys();
 };
 
 }  // namespace hflush::hdfs

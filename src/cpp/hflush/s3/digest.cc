@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::size_t kSha256Block = 64;
 
+constexpr const char* kAdvice =
+    "S3 needs libcrypto of the system, which cannot be loaded (Debian, Ubuntu: apt install "
+    "libssl3; "
+    "Fedora, RHEL: dnf install openssl-libs)";
+
 // What is used of libcrypto, loaded once.
 struct Crypto {
   decltype(&::EVP_MD_CTX_new) context_new = nullptr;
@@ -40,8 +45,9 @@ const EVP_MD* find_digest(const env::SharedLibrary& library, const char* algorit
 }
 
 Result<Crypto> bind_all() {
-  HFLUSH_ASSIGN_OR_RETURN(const env::SharedLibrary library,
-                          env::SharedLibrary::open({"libcrypto.so.3", "libcrypto.so.1.1"}));
+  HFLUSH_ASSIGN_OR_RETURN(
+      const env::SharedLibrary library,
+      env::SharedLibrary::open({"libcrypto.so.3", "libcrypto.so.1.1"}, kAdvice));
   Crypto crypto;
   HFLUSH_RETURN_IF_ERROR(library.bind("EVP_MD_CTX_new", crypto.context_new));
   HFLUSH_RETURN_IF_ERROR(library.bind("EVP_MD_CTX_free", crypto.context_free));

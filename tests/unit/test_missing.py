@@ -1,0 +1,111 @@
+"""What is missing on a machine: the native part, or a library of the system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import hflush
+import pytest
+
+PACKAGE = Path(hflush.__file__).parent
+IMPORT = [sys.executable, "-S", "-c", "import hflush"]
+
+
+def failed(command: list[str], **environment: str) -> str:
+    """The last line of what a command that fails says."""
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    return done.stderr.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A directory with the package in it, but without its native part."""
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(PACKAGE, tmp_path / "hflush", ignore=ignored)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["hflush.whl", "env.zip"])
+def test_imported_from_an_archive(tmp_path: Path, name: str):
+    """As Spark's --py-files does: native code cannot be, and what to do instead."""
+    archive = tmp_path / name
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in PACKAGE.glob("*"):
+            if path.is_file():
+                file.write(path, f"hflush/{path.name}")
+    said = failed(IMPORT, PYTHONPATH=str(archive))
+    assert said.startswith("ImportError: hflush has native code")
+    for word in (str(archive), "pip install", "--archives", "sc.addPyFile"):
+        assert word in said
+    assert "circular" not in said
+
+
+def test_not_built(copied: Path):
+    """A source tree in which nothing was compiled."""
+    said = failed(IMPORT, PYTHONPATH=str(copied))
+    for word in ("hflush._core", "not built", "./dev build", "pip install"):
+        assert word in said
+
+
+def test_built_for_another_python(copied: Path):
+    """Both are named."""
+    (copied / "hflush" / "_core.cpython-39-x86_64-linux-gnu.so").touch()
+    said = failed(IMPORT, PYTHONPATH=str(copied))
+    for word in ("another Python", "cpython-39", sys.implementation.cache_tag):
+        assert word in said
+
+
+def test_a_library_that_the_native_part_needs(copied: Path, tmp_path: Path):
+    """The file that is missing is named, and its package."""
+    core = hflush._core.__file__
+    assert core is not None
+    broken = copied / "hflush" / Path(core).name
+    needed = b"libstdc++.so.6\0"
+    code = Path(core).read_bytes()
+    assert needed in code
+    broken.write_bytes(code.replace(needed, b"libstdc++.so.9\0"))
+    said = failed(IMPORT, PYTHONPATH=str(copied))
+    assert "libstdc++.so.9: cannot open shared object file" in said
+    assert "Install the system's package" in said
+
+
+def test_what_cannot_be_loaded_at_all(copied: Path):
+    """A file that is no library."""
+    core = hflush._core.__file__
+    assert core is not None
+    (copied / "hflush" / Path(core).name).write_bytes(b"")
+    said = failed(IMPORT, PYTHONPATH=str(copied))
+    for word in ("file too short", "force-reinstall"):
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    ("library", "package"), [("libcurl.so.4", "libcurl4"), ("libcrypto.so.3", "libssl3")]
+)
+def test_s3_without_a_library(tmp_path: Path, library: str, package: str):
+    """S3 says that it is S3 that needs it, and what to install; local files do without."""
+    (tmp_path / library).touch()  # found first, and no library
+    (tmp_path / "libcrypto.so.1.1").touch()
+    create = (
+        "import hflush, sys\n"
+        "conf = {'fs.s3a.access.key': 'a', 'fs.s3a.secret.key': 'b'}\n"
+        "hflush.create(sys.argv[1], conf=conf).close()"
+    )
+    command = [sys.executable, "-c", create]
+    said = failed([*command, "s3://bucket/key"], LD_LIBRARY_PATH=str(tmp_path))
+    assert said.startswith("io.UnsupportedOperation: ")
+    for word in ("S3 needs", library, "apt install"):
+        assert word in said
+    assert package in said or "libcurl4" in said  # libcurl needs libcrypto itself
+    subprocess.run(
+        [*command, str(tmp_path / "local")],
+        env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}, check=True,
+    )  # fmt: skip

@@ -34,6 +34,7 @@ out: hflush.FSDataOutputStream = hflush.create(
     flags={hflush.CreateFlag.CREATE},
     create_parent=True,
     atomic=True,
+    close_on_exception="publish",
     checksum_type="CRC32C",
     bytes_per_checksum=512,
     sync_on_close=True,

@@ -13,6 +13,8 @@ import warnings
 
 import hflush
 import pytest
+from reliability import doors as sections
+from reliability import report
 from support import doors
 from support.doors import CHUNKS, DOORS, EXCEPTIONS, OLD, WHOLE, Door, Target
 from support.stores import FILES, Store
@@ -113,6 +115,14 @@ def test_at_exit(store: Store, kind: str, outcomes) -> None:
     for number, door in enumerate(DOORS):
         if number not in dict(chosen):
             outcomes(store, kind, door, {"at exit": "-"})
+
+
+def test_the_page_shows_what_was_seen() -> None:
+    """docs/reliability.md is made of docs/doors.json, which has every door and every ending."""
+    run = json.loads(sections.SEEN.read_text(encoding="utf-8"))
+    assert run["doors"] == [door.title for door in DOORS]
+    assert run["endings"] == list(doors.ENDINGS)
+    assert sections.section() in report.PAGE.read_text(encoding="utf-8")
 
 
 def assert_left(store: Store, kind: str, path: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from s3_clients import CLIENTS
 
+from reliability import doors
 from reliability.cases import CASES, Case
 from reliability.measuring import verdict, was_asked
 
@@ -41,7 +42,8 @@ def render() -> None:
         head = ["", *clients]
         lines = [f"## {section}", "", _line(head), _line(["---"] * len(head)), *map(_line, rows)]
         sections.append("\n".join(lines))
-    PAGE.write_text("\n\n".join([_introduction(measured, clients, counts), *sections]) + "\n")
+    parts = [_introduction(measured, clients, counts), *sections, doors.section()]
+    PAGE.write_text("\n\n".join(parts) + "\n")
 
 
 def _line(cells: list[str]) -> str:

@@ -25,7 +25,6 @@ class CreateKeywords(TypedDict, total=False):
     """What ``FileSystem.create`` and ``append`` take besides their named arguments."""
 
     atomic: bool
-    close_on_exception: str
     checksum_type: str
     bytes_per_checksum: int
     sync_on_close: bool

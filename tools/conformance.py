@@ -67,8 +67,13 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     },
     **{
         (rule, "s3"): ("holds", "parents are looked for, unless `fs.s3a.create.performance` is set")
-        for rule in ("CREATE-6", "CREATE-7", "BUILDER-4", "MKDIR-9")
+        for rule in ("CREATE-6", "BUILDER-4", "MKDIR-9")
     },
+    ("CREATE-7", "s3"): (
+        "holds",
+        "files above are looked for, but not above directories that were seen within "
+        "`hflush.s3.create.remember`, nor with `fs.s3a.create.performance`",
+    ),
     ("ATOM-1", "s3"): (
         "holds",
         "at close, where the store checks If-None-Match; `conditional-create` says whether it does",

@@ -221,7 +221,8 @@ class TestCreating:
         write(fs, "/team/a/b")
         assert server.objects["team/a/b"].data == b"data"
 
-    @pytest.mark.rule("CREATE-3")
+    @pytest.mark.rule("ATOM-1")
+    @pytest.mark.rule("CREATE-2", divergence="s3")
     @pytest.mark.stores("s3")
     def test_creators_that_race_are_told_apart(self, server: ScriptedS3):
         """What is remembered is not the object itself: one of them publishes."""

@@ -531,7 +531,11 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"endpoint": "http://a"}, TypeError, "'endpoint'; did you mean 'endpoint_url'.*anon"),
+            (
+                {"endpoint": "http://a"},
+                TypeError,
+                r"'endpoint' \(did you mean 'endpoint_url'\?\).*anon",
+            ),
             ({"bucket": "b"}, TypeError, "unknown storage option 'bucket'.*endpoint_url"),
             ({"client_kwargs": {"endpont_url": "x"}}, TypeError, "client_kwargs 'endpont_url'"),
             ({"config_kwargs": {"s3": {"use_arn_region": True}}}, TypeError, "use_arn_region"),

@@ -6,13 +6,13 @@ would write with other credentials, or to another store, than the caller has nam
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .configuration import Configuration
 from .errors import unsupported
 from .s3_settings import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
+from .spelling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -95,9 +95,10 @@ def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
     names = sorted(known)
     for name in given:
         if name not in names:
-            like = difflib.get_close_matches(str(name), names, 1)
-            hint = f"; did you mean {like[0]!r}?" if like else ""
-            raise TypeError(f"unknown {what} {name!r}{hint} (known: {', '.join(names)})")
+            raise TypeError(
+                f"unknown {what} {name!r}{did_you_mean(str(name), names)}; "
+                f"there are {', '.join(names)}"
+            )
 
 
 def configured(scheme: str, conf: Conf, options: Mapping[str, Any]) -> Configuration:

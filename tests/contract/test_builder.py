@@ -267,9 +267,9 @@ def test_the_defaults_come_from_the_file_system(store: Store, path: str):
 
 @pytest.mark.rule("BUILDER-14")
 def test_the_keys_that_are_understood(store: Store):
-    """Shared keys begin with fs.option., this store's own with its scheme."""
+    """Shared keys begin with fs.option. or hflush., this store's own with its scheme."""
     for key in store.fs.create_options | store.fs.open_options:
-        assert re.fullmatch(r"fs\.(option|file|hdfs|s3a)\.[a-z.-]+|dfs\.[a-z.-]+", key)
+        assert re.fullmatch(r"(fs\.(option|file|hdfs|s3a)|dfs|hflush)\.[a-z.-]+", key)
 
 
 @pytest.mark.rule("BUILDER-14")

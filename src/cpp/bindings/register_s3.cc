@@ -25,6 +25,7 @@
 #include "hflush/s3/client.h"
 #include "hflush/s3/credentials.h"
 #include "hflush/s3/input_file.h"
+#include "hflush/s3/memory_budget.h"
 #include "hflush/s3/s3_sink.h"
 #include "hflush/stream/output_stream.h"
 #include "opened_stream.h"
@@ -566,6 +567,11 @@ void register_s3(py::module_& module) {
       .def("statistics", &statistics)
       .def("close", &S3Client::close);
   module.def("s3_drain", &drain, py::arg("timeout"));
+  module.def("s3_limit_memory", &s3::MemoryBudget::limit_process_to, py::arg("bytes"));
+  module.def("s3_memory", [] {
+    const s3::MemoryBudget& budget = s3::MemoryBudget::of_process();
+    return std::pair(budget.held(), budget.total());
+  });
 }
 
 }  // namespace hflush::bindings

@@ -475,3 +475,9 @@ class S3Client:
 
 # Waits until no upload of this process has clean-up calls under way; False after `timeout` seconds.
 def s3_drain(timeout: float) -> bool: ...
+
+# What all streams and readers of S3 may hold: the least that was asked for. Returns what holds now.
+def s3_limit_memory(bytes: int) -> int: ...
+
+# What they hold, and may hold.
+def s3_memory() -> tuple[int, int]: ...

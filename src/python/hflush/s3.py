@@ -176,6 +176,7 @@ class S3FileSystem(FileSystem):
         self._settings_of_bucket = Settings.read(conf, authority, None)
         super().__init__(scheme, authority, conf)
         self._bucket = Bucket(self._settings_of_bucket, source_of(self._settings_of_bucket.keys))
+        _limit_memory(self._settings_of_bucket.memory_total)
         # Paths that were no files when they were last looked at.
         self._no_files = RememberedPaths(self._settings_of_bucket.remember)
 
@@ -1182,6 +1183,19 @@ class _Place(NamedTuple):
     exists: bool  # an object, if that was asked
     has_children: bool
     is_clear: bool  # above it are no files, and the parent that is needed
+
+
+def _limit_memory(total: int | None) -> None:
+    """Bound what all streams and readers of the process hold: the least that was asked for."""
+    if total is None:
+        return
+    holds = _core.s3_limit_memory(total)
+    if holds != total:
+        _log.warning(
+            "hflush.s3.memory.total=%d: this process keeps to %d, which another asked for",
+            total,
+            holds,
+        )
 
 
 def _exists_already(path: str) -> FileExistsError:

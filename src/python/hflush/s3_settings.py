@@ -39,6 +39,8 @@ MAX_COPY = 5 << 30
 MAX_PAGE = 1000
 MAX_METADATA = 2048
 
+_MEMORY_TOTAL = "hflush.s3.memory.total"
+
 HADOOP_PREFIX = "fs.s3a."
 OWN_PREFIX = "hflush.s3."
 
@@ -145,6 +147,9 @@ KEYS = (
         "blocks of a stream that are under way or wait; then `write` waits"),
     Key(_WRITING, "hflush.s3.memory", "size", "0",
         "of a stream's blocks in memory; 0: as many blocks as above"),
+    Key(_WRITING, "hflush.s3.memory.total", "size", "",
+        "of all streams and readers of the process, beyond what each needs to go on; else 512M, or "
+        "an eighth of the machine's; of several values the least holds"),
     Key(_WRITING, "fs.s3a.buffer.dir", "directories", "",
         "of blocks on disk: the first is used; else the system's for temporary files"),
     Key(_WRITING, "fs.s3a.threads.max", "number", "16",
@@ -399,6 +404,7 @@ class Settings:
     active_blocks: int
     max_parts: int
     memory: int
+    memory_total: int | None
     uniform: bool
     buffering: str
     buffer_directory: str
@@ -458,6 +464,9 @@ class Settings:
             active_blocks=keys.number("fs.s3a.fast.upload.active.blocks", 1, 1000),
             max_parts=keys.number("hflush.s3.multipart.parts", 1, MAX_PARTS),
             memory=keys.size("hflush.s3.memory", 0),
+            memory_total=(
+                keys.size(_MEMORY_TOTAL, 1, 1 << 62) if keys.text(_MEMORY_TOTAL) else None
+            ),
             uniform=keys.flag("hflush.s3.multipart.uniform"),
             buffering=_BUFFERING[keys.choice("fs.s3a.fast.upload.buffer", _BUFFERING)],
             buffer_directory=directories[0] if directories else "",

@@ -141,7 +141,8 @@ TEST_CASE("geometry: what a stream relies on, whatever the options") {
   CHECK(geometry.packet_bytes == 256U << 10U);
   CHECK(geometry.batch_bytes == 1U << 20U);
   CHECK(geometry.block_bytes == 8U << 20U);
-  CHECK(geometry.window_bytes == 32U << 20U);
+  CHECK(geometry.window_bytes == 4U << 20U);
+  CHECK(upload_window(usual) == 32U << 20U);
   for (const std::uint64_t block : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{5'000'001},
                                     std::uint64_t{8} << 20U, std::uint64_t{6} << 30U, UINT64_MAX}) {
     for (const std::uint64_t memory :
@@ -158,7 +159,10 @@ TEST_CASE("geometry: what a stream relies on, whatever the options") {
           CHECK(sizes.valid());
           CHECK(sizes.block_bytes >= std::min(block, PartSizes::kMaxPart));
           CHECK(sizes.block_bytes <= PartSizes::kMaxPart);
-          if (buffering == Buffering::kMemory) CHECK(sizes.window_bytes >= 2 * sizes.block_bytes);
+          if (buffering == Buffering::kMemory) {
+            CHECK(upload_window(options) >= 2 * sizes.block_bytes);
+          }
+          CHECK(sizes.window_bytes <= upload_window(options));
         }
       }
     }

@@ -18,6 +18,7 @@
 #include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/encoding.h"
+#include "hflush/s3/memory_budget.h"
 #include "hflush/s3/packets.h"
 
 namespace hflush::s3 {
@@ -222,6 +223,7 @@ class Response final : public Download {
   MutableByteView wanted_ HFLUSH_GUARDED_BY(mutex_);      // of a reader that waits
   std::deque<Block> blocks_ HFLUSH_GUARDED_BY(mutex_);
   std::uint64_t buffered_ HFLUSH_GUARDED_BY(mutex_) = 0;  // bytes in them
+  MemoryBudget::Share share_ HFLUSH_GUARDED_BY(mutex_){MemoryBudget::of_process()};
   bool paused_ HFLUSH_GUARDED_BY(mutex_) = false;
   bool is_over_ HFLUSH_GUARDED_BY(mutex_) = false;   // the GET; or it is being cancelled
   StoredSum stored_sum_ HFLUSH_GUARDED_BY(mutex_);   // of the whole, which is on its way
@@ -261,6 +263,7 @@ Result<std::size_t> Response::more(MutableByteView out, Client& client, env::Eve
       front_ = std::move(blocks_.front());
       blocks_.pop_front();
       buffered_ -= front_.size();
+      share_.hold(buffered_);
       resumes = must_resume_locked();
     } else {
       if (!std::exchange(expected_, false)) wanted_ = out;
@@ -306,6 +309,7 @@ void Response::skip(std::uint64_t count, Client& client) {
       if (block.size() == 0) blocks_.pop_front();
     }
     skip_ += count;
+    share_.hold(buffered_);
     resumes = must_resume_locked();
   }
   if (resumes) client.resume(call);
@@ -332,6 +336,7 @@ void Response::keep(std::uint64_t bytes) {
     dropped = std::move(blocks_.back());
     blocks_.pop_back();
     buffered_ -= dropped.size();
+    share_.hold(buffered_);
     discarded += dropped.size();
     if (state_ != State::kFailed) state_ = State::kLetGo;
   }
@@ -399,7 +404,10 @@ bool Response::on_body(ByteView bytes) {
   {
     const MutexLock lock(mutex_);
     if (state_ != State::kComing) return true;  // nobody wants it any more
-    if (buffered_ >= options_->window_bytes && buffered_ > 0) {
+    // Something is always kept for the reader; more as far as the process has memory. It is asked
+    // for again as soon as the reader has taken some.
+    if (buffered_ > 0 && (buffered_ >= options_->window_bytes ||
+                          !share_.try_hold(buffered_ + bytes.size(), false))) {
       paused_ = true;
       return false;
     }
@@ -409,6 +417,7 @@ bool Response::on_body(ByteView bytes) {
     if (mismatch.ok()) {
       left_ -= bytes.size();
       store_locked(bytes);
+      share_.hold(buffered_);
     } else {
       fail_locked(std::move(mismatch));
     }

@@ -16,6 +16,7 @@
 #include "hflush/base/mutex.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/digest.h"
+#include "hflush/s3/memory_budget.h"
 #include "hflush/s3/packets.h"
 #include "hflush/s3/xml.h"
 #include "hflush/stream/duration_statistic.h"
@@ -24,6 +25,9 @@ namespace hflush::s3 {
 namespace {
 
 constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20U;
+// What the writer may always have beyond what was acknowledged; further it goes as the budgets of
+// the stream and of the process let it. It asks for up to half of this at once.
+constexpr std::uint64_t kFirstWindow = std::uint64_t{4} << 20U;
 
 PartSizes sizes_of(const ObjectOptions& options) noexcept {
   const std::uint64_t limited =
@@ -125,16 +129,20 @@ bool is_gone(const Failure& failure) {
 
 }  // namespace
 
+std::uint64_t upload_window(const ObjectOptions& options) noexcept {
+  const PartSizes sizes = sizes_of(options);
+  const std::uint64_t window = std::max(memory_of(options, sizes), 2 * kBatchBytes);
+  return options.buffering == Buffering::kMemory ? std::max(window, 2 * sizes.size(1)) : window;
+}
+
 stream::Geometry upload_geometry(const ObjectOptions& options) noexcept {
   const PartSizes sizes = sizes_of(options);
-  std::uint64_t window = std::max(memory_of(options, sizes), 2 * kBatchBytes);
-  if (options.buffering == Buffering::kMemory) window = std::max(window, 2 * sizes.size(1));
   stream::Geometry geometry;
   geometry.checksum = crc::Kind::kCrc32c;
   geometry.bytes_per_checksum = kChunkBytes;
   geometry.packet_bytes = kPacketBytes;
   geometry.batch_bytes = std::min(kBatchBytes, sizes.block_bytes());
-  geometry.window_bytes = window;
+  geometry.window_bytes = std::min(upload_window(options), kFirstWindow);
   geometry.block_bytes = sizes.block_bytes();
   return geometry;
 }
@@ -160,6 +168,8 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
         prepared_(prepare()),
         asking_(client_->settings(), options_, token_, client_->new_stream()),
         store_(store_options(memory_bytes)),
+        window_(memory_bytes),
+        limit_(first_window()),
         machine_(upload_options()) {
     reservation_.emplace(env::Process::current().buffers(), memory_bytes);
     outcome_.token = token_;
@@ -218,6 +228,8 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   bool takes_turn(Feed& feed) HFLUSH_EXCLUDES(mutex_);
   void run() HFLUSH_EXCLUDES(mutex_);
   void settle();
+  void move_window();
+  std::uint64_t first_window() const noexcept { return std::min(window_, kFirstWindow); }
   void let_go() noexcept;
   void event_lost() noexcept HFLUSH_EXCLUDES(mutex_);
   void fail_without_memory() noexcept HFLUSH_EXCLUDES(mutex_);
@@ -289,7 +301,13 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   UploadOutcome outcome_ HFLUSH_GUARDED_BY(mutex_);
   Counters counters_ HFLUSH_GUARDED_BY(mutex_);  // as the stream last heard, or later
 
+  const std::uint64_t window_;  // from what is acknowledged to where the writer may be
+
   // Whoever drives has these to itself.
+  std::uint64_t limit_;                                 // where the writer may be
+  std::uint64_t granted_ = 0;                           // of that, by the budget of the process
+  std::uint64_t base_ = 0;                              // what was acknowledged
+  std::optional<MemoryBudget::Share> share_;            // from the first bytes to the end
   std::optional<BufferPool::Reservation> reservation_;  // until the stream's end
   BlockUpload machine_;
   UploadActions actions_;
@@ -370,6 +388,7 @@ void S3Sink::Core::drive(Feed feed) {
 void S3Sink::Core::let_go() noexcept {
   store_.clear();
   reservation_.reset();
+  share_.reset();
 }
 
 void S3Sink::Core::event_lost() noexcept {
@@ -424,10 +443,51 @@ void S3Sink::Core::settle() {
     }
     performing_.clear();
   }
-  if (acknowledged_) {
-    const std::uint64_t offset = *std::exchange(acknowledged_, std::nullopt);
-    tell([offset](stream::SinkEvents& events) { events.acknowledged(offset); });
+  if (acknowledged_) base_ = *std::exchange(acknowledged_, std::nullopt);
+  move_window();
+}
+
+// The stream counts its small window from what it is told to be acknowledged: it is told so much
+// that the window ends where the writer may be. That is always the end of the part that is wanted
+// next, and a little more, or no part would ever be full; and, as far as the process has memory, a
+// little ahead of the writer, up to the stream's own budget.
+void S3Sink::Core::move_window() {
+  const std::uint64_t end = machine_.size();
+  const bool is_writing = machine_.state() == UploadState::kWriting;
+  if (!share_) {
+    if (!is_writing || end == 0) return;
+    share_.emplace(MemoryBudget::of_process(), [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      const auto go_on = [self] { self->drive([](BlockUpload&, UploadActions&) {}); };
+      try {
+        self->loop().post(go_on);
+      } catch (const std::bad_alloc&) {
+        go_on();
+      }
+    });
   }
+  const std::uint64_t in_memory_from = std::max(base_, std::min(end, store_.stored_end()));
+  if (!is_writing) return share_->hold(end - std::min(end, in_memory_from));
+
+  const PartSizes& sizes = machine_.options().sizes;
+  const std::uint64_t most = base_ + window_;
+  const std::uint32_t next_part = std::min(sizes.at(base_), sizes.max_parts());
+  const std::uint64_t least =
+      std::max(base_ + first_window(), sizes.end(next_part) + first_window() / 2);
+  std::uint64_t limit = std::max(limit_, std::min(most, least));
+  const std::uint64_t at_most = in_memory_from + MemoryBudget::of_process().total();
+  const std::uint64_t wanted = std::min({most, end + first_window(), at_most});
+  if (wanted > limit && share_->try_hold(wanted - in_memory_from, true)) {
+    limit = granted_ = wanted;
+  } else {
+    share_->hold(std::max(end, granted_) - std::min(std::max(end, granted_), in_memory_from));
+  }
+  if (limit == limit_) return;
+  limit_ = limit;
+  tell([offset = limit - first_window()](stream::SinkEvents& events) {
+    events.acknowledged(offset);
+  });
 }
 
 // What is left at the store stays there: the machine has missed something, and decides nothing any
@@ -974,8 +1034,7 @@ void S3Sink::Core::add_statistics(stream::Statistics& statistics) const {
 S3Sink::S3Sink(std::shared_ptr<Client> client, ObjectOptions options)
     : geometry_(upload_geometry(options)),
       generation_(env::Process::generation()),
-      core_(std::make_shared<Core>(std::move(client), std::move(options), geometry_.window_bytes)) {
-}
+      core_(std::make_shared<Core>(std::move(client), options, upload_window(options))) {}
 
 S3Sink::~S3Sink() {
   if (generation_ == env::Process::generation()) {

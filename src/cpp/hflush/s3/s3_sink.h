@@ -52,10 +52,14 @@ class S3Upload {
   virtual Status wait_cleaned_up(env::Duration timeout, env::Interrupt& interrupt) = 0;
 };
 
+// How far a writer may be ahead of what is acknowledged: the memory budget of the stream, at least
+// 2 MiB. Where all parts lie in memory it is at least two of them: the one that fills is never
+// acknowledged.
+std::uint64_t upload_window(const ObjectOptions& options) noexcept;
+
 // The sizes at which an object is cut: packets of 256 KiB with a CRC32C for each 64 KiB, no packet
-// across the end of a part, and a window that is the memory budget, at least 2 MiB. Where all parts
-// lie in memory it is at least two of them: the one that fills is never acknowledged, and a writer
-// asks for up to half a window at once.
+// across the end of a part. Its window is what a writer may ask for at once, twice: the sink moves
+// it up to upload_window(), as the memory budget of the process lets it.
 stream::Geometry upload_geometry(const ObjectOptions& options) noexcept;
 
 // Waits until no upload of this process that failed or was abandoned has calls under way. kTimedOut

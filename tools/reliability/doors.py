@@ -46,8 +46,8 @@ looked at afterwards.
 
 ✓ is: everything is published; or the old file is there, untouched, and the program gets the very
 exception that it raised, or, where there is none, a warning on stderr names the path. – is: there
-is no such way (a `with` block is not dropped). ✓ s3 is: there alone, for a bare name makes no atomic
-file.
+is no such way (a `with` block is not dropped). ✓ s3 is: there alone, for a bare name makes no
+atomic file.
 
 {_table(run, "whole")}
 

@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any, TypeAlias
 
     Marks: TypeAlias = "tuple[dict[str, Any], ...]"
@@ -20,7 +21,7 @@ __all__ = ["finaliser_calls", "marks", "newer"]
 # How an iteration ends when nothing is wrong: programs and libraries go on inside the handler.
 _ENDS = (StopIteration, StopAsyncIteration)
 # How far from close() a finaliser is looked for: wrappers around wrappers.
-_DEPTH = 16
+_DEPTH = 8
 
 
 def marks() -> Marks:
@@ -66,12 +67,16 @@ def finaliser_calls() -> bool:
     for _ in range(_DEPTH):
         if frame is None:
             return False
-        code = frame.f_code
-        if code.co_name == "__del__":
+        name = frame.f_code.co_name
+        if name == "__del__" or (name == "close" and _is_finalized(frame)):
             return True
-        if code.co_name == "close" and code.co_argcount:
-            ended = frame.f_locals.get(code.co_varnames[0])
-            if getattr(ended, "_finalizing", False) is True:
-                return True
         frame = frame.f_back
     return False
+
+
+def _is_finalized(frame: FrameType) -> bool:
+    """Whether a function was called with an object of io that is being finalised."""
+    code = frame.f_code
+    if code.co_argcount == 0:
+        return False
+    return getattr(frame.f_locals.get(code.co_varnames[0]), "_finalizing", False) is True

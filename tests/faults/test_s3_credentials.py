@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.s3_writers import (
     COMPLETE,
     DATA,
     HEAD,
+    IMPATIENT,
     PATH,
     PUT,
     SMALL,
@@ -26,7 +28,7 @@ from support.s3_writers import (
     write,
     write_pieces,
 )
-from support.scripted_s3 import KEY_ID, SECRET, Key, ScriptedS3
+from support.scripted_s3 import BUCKET, KEY_ID, SECRET, Key, ScriptedS3
 
 pytestmark = pytest.mark.stores("s3")
 
@@ -92,6 +94,59 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         said.write_text(json.dumps({"Version": 1, **keys, "Expiration": ends.isoformat()}))
 
     return say
+
+
+@pytest.fixture
+def static_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A profile whose keys, with a token, stand in a file: it can be written again."""
+    shared = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(shared))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def say(key_id: str) -> None:
+        shared.write_text(
+            f"[default]\naws_access_key_id = {key_id}\naws_secret_access_key = {SECRET}\n"
+            f"aws_session_token = {TOKEN}\n"
+        )
+
+    return say
+
+
+def without_keys(server: ScriptedS3) -> dict[str, str]:
+    """A configuration that names no keys."""
+    keys = {"fs.s3a.access.key", "fs.s3a.secret.key"}
+    return {key: value for key, value in {**server.conf, **IMPATIENT}.items() if key not in keys}
+
+
+@pytest.mark.rule("FAIL-12")
+def test_a_static_profile_whose_token_has_ended_is_told_soon(
+    s3: ScriptedS3, static_profile: Callable[[str], None]
+) -> None:
+    """Nobody will bring another: half a minute would be waited for nothing."""
+    s3.keys = {"AKIDFIRST": Key(SECRET, TOKEN, expired=True)}
+    static_profile("AKIDFIRST")
+    with hflush.FileSystem.new_instance(f"s3://{BUCKET}/", without_keys(s3)) as fs:
+        begun = time.monotonic()
+        with pytest.raises(PermissionError, match="ExpiredToken"):
+            write(fs, SMALL)
+        assert time.monotonic() - begun < 20
+
+
+@pytest.mark.rule("FAIL-1", "FAIL-10")
+def test_a_static_profile_that_was_written_again_is_read_again(
+    s3: ScriptedS3, static_profile: Callable[[str], None]
+) -> None:
+    s3.keys = {"AKIDFIRST": Key(SECRET, TOKEN)}
+    static_profile("AKIDFIRST")
+    with hflush.FileSystem.new_instance(f"s3://{BUCKET}/", without_keys(s3)) as fs:
+        write(fs, SMALL, "/first")
+        s3.keys["AKIDFIRST"].expired = True
+        s3.keys["AKIDSECOND"] = Key(SECRET, TOKEN)
+        static_profile("AKIDSECOND")
+        write(fs, SMALL)
+    published(s3, SMALL)
 
 
 @pytest.mark.rule("FAIL-1", "FAIL-10")

@@ -38,6 +38,7 @@ __all__ = ["TOKEN_HEADER", "Bucket", "Head", "Sight"]
 TOKEN_HEADER = "x-amz-meta-hflush-token"
 _COPY_PART = 128 << 20
 _ABORT_ATTEMPTS = 4
+_REREAD_S = 2.0
 # What HEAD is answered where the reason would be in the document that it does not have.
 _UNEXPLAINED = (400, 403)
 # The reasons that hold for whatever is asked.
@@ -127,7 +128,9 @@ class Bucket:
             native = self.settings.connected_to(self._source.region())
             # For newer credentials, unless nobody will have any.
             wait = self.settings.keys.seconds("hflush.s3.credentials.wait")
-            native.credentials_wait = wait if self._source.can_refresh else 0.0
+            if not self._source.renews:  # to read a file again takes no time
+                wait = min(wait, _REREAD_S) if self._source.can_refresh else 0.0
+            native.credentials_wait = wait
             self._client = _core.S3Client(native, *credentials[:3])
         else:
             self._client.set_credentials(*credentials[:3])

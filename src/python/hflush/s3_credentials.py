@@ -66,9 +66,14 @@ class Credentials(NamedTuple):
 
 
 class Source(ABC):
-    """Where credentials come from."""
+    """Where credentials come from.
+
+    `can_refresh` says whether there may be newer ones; `renews` whether they come by themselves. In
+    a file there are others only if somebody has written them.
+    """
 
     can_refresh = False
+    renews = False
 
     @abstractmethod
     def get(self, newer: bool = False) -> Credentials | None:
@@ -178,6 +183,11 @@ class BotocoreSource(Source):
         ends = None if expiry is None else expiry.timestamp()
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token or "", ends)
 
+    @property
+    def renews(self) -> bool:  # type: ignore[override]
+        """Whether what was found has an end, and another after it."""
+        return hasattr(self._found, "refresh_needed")
+
     def region(self) -> str:
         """Return the region of the profile."""
         with self._lock:
@@ -238,6 +248,11 @@ class DefaultSource(Source):
         """Whether what was found last can."""
         return self._chosen is not None and self._chosen.can_refresh
 
+    @property
+    def renews(self) -> bool:  # type: ignore[override]
+        """Whether what was found last does."""
+        return self._chosen is not None and self._chosen.renews
+
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are."""
         for source in self._first:
@@ -283,6 +298,11 @@ class ListedSource(Source):
     def can_refresh(self) -> bool:  # type: ignore[override]
         """Whether what was found last can."""
         return self._chosen is not None and self._chosen.can_refresh
+
+    @property
+    def renews(self) -> bool:  # type: ignore[override]
+        """Whether what was found last does."""
+        return self._chosen is not None and self._chosen.renews
 
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are.

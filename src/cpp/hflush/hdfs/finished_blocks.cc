@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -45,23 +46,26 @@ FinishedBlocks::Step FinishedBlocks::next() {
 void FinishedBlocks::located(const Result<LocatedBlocks>& answer) {
   const Block& due = blocks_.front();
   is_located_ = true;
+  std::vector<Replica> listed;
   if (answer.ok()) {
     const auto is_due = [&due](const LocatedBlock& block) {
       return block.block.id == due.block.id;
     };
     const auto found = std::ranges::find_if(answer->blocks, is_due);
     if (found != answer->blocks.end()) {
-      replicas_ = found->replicas;
+      listed = found->replicas;
     } else if (answer->last_block && is_due(*answer->last_block)) {
-      replicas_ = answer->last_block->replicas;
+      listed = answer->last_block->replicas;
     }
   } else if (answer.status().code() == StatusCode::kPermissionDenied) {
-    replicas_ = due.replicas;  // of a file that its writer may not read
+    listed = due.replicas;  // of a file that its writer may not read
   } else {
     not_located_ = answer.status();
   }
-  std::ranges::stable_partition(replicas_,
-                                [this](const Replica& replica) { return !is_gone(replica); });
+  for (const bool last : {false, true}) {
+    std::ranges::copy_if(listed, std::back_inserter(replicas_),
+                         [&](const Replica& replica) { return is_gone(replica) == last; });
+  }
 }
 
 bool FinishedBlocks::is_gone(const Replica& replica) const noexcept {

@@ -93,6 +93,7 @@ TEST_CASE("many threads hold, wait and go") {
   constexpr std::uint64_t kNeeded = 10;
   MemoryBudget budget(kTotal);
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::atomic<std::uint64_t> given{0};
   for (int thread = 0; thread < 8; ++thread) {
     threads.emplace_back([&] {

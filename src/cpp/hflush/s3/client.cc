@@ -1055,6 +1055,7 @@ CallResult Client::call_and_wait(Call call, env::Interrupt& interrupt) {
 
 std::vector<CallResult> Client::call_and_wait(std::vector<Call> calls, env::Interrupt& interrupt) {
   std::vector<std::string> paths;
+  paths.reserve(calls.size());
   for (const Call& call : calls) paths.push_back(path_of(call));
   std::vector<CallId> ids;
   ids.reserve(calls.size());
@@ -1085,6 +1086,7 @@ std::vector<CallResult> Client::call_and_wait(std::vector<Call> calls, env::Inte
       }
       if (waiter->missing == 0 || !interrupted.ok()) {
         std::vector<CallResult> results;
+        results.reserve(paths.size());
         for (std::size_t i = 0; i < paths.size(); ++i) {
           std::optional<CallResult>& result = waiter->results[i];
           results.push_back(result ? *std::move(result)

@@ -159,7 +159,7 @@ Status wait_for_cleanups(env::Duration timeout, env::Interrupt& interrupt) {
 
 class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<Core> {
  public:
-  Core(std::shared_ptr<Client> client, ObjectOptions options, std::uint64_t memory_bytes)
+  Core(std::shared_ptr<Client> client, ObjectOptions options)
       : client_(std::move(client)),
         options_(std::move(options)),
         path_(path_of(options_)),
@@ -167,11 +167,11 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
         out_of_memory_(Status::from_errno(ENOMEM, "write", path_)),
         prepared_(prepare()),
         asking_(client_->settings(), options_, token_, client_->new_stream()),
-        store_(store_options(memory_bytes)),
-        window_(memory_bytes),
+        window_(upload_window(options_)),
+        store_(store_options()),
         limit_(first_window()),
         machine_(upload_options()) {
-    reservation_.emplace(env::Process::current().buffers(), memory_bytes);
+    reservation_.emplace(env::Process::current().buffers(), window_);
     outcome_.token = token_;
   }
 
@@ -213,7 +213,7 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   using Ticket = std::shared_ptr<UnderWay>;
 
   Status prepare();
-  PartStoreOptions store_options(std::uint64_t memory_bytes) const;
+  PartStoreOptions store_options() const;
   UploadOptions upload_options() const;
 
   // Gives the machine an event, `feed(machine, actions)`, and does what it asks for; or leaves that
@@ -286,7 +286,8 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   std::string token_;           // prepare()'s, constant after construction
   const Status prepared_;       // a failure is the stream's, as soon as it does something
   const UploadCalls asking_;
-  PartStore store_;  // thread-safe
+  const std::uint64_t window_;  // from what is acknowledged to where the writer may be
+  PartStore store_;             // thread-safe
 
   mutable Mutex mutex_;
   CondVar changed_;  // outcome_, or nobody tells the stream anything any more
@@ -300,8 +301,6 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   std::vector<std::function<void()>> inbox_ HFLUSH_GUARDED_BY(mutex_);
   UploadOutcome outcome_ HFLUSH_GUARDED_BY(mutex_);
   Counters counters_ HFLUSH_GUARDED_BY(mutex_);  // as the stream last heard, or later
-
-  const std::uint64_t window_;  // from what is acknowledged to where the writer may be
 
   // Whoever drives has these to itself.
   std::uint64_t limit_;                                 // where the writer may be
@@ -333,11 +332,11 @@ Status S3Sink::Core::prepare() {
   return make_token(token_);
 }
 
-PartStoreOptions S3Sink::Core::store_options(std::uint64_t memory_bytes) const {
+PartStoreOptions S3Sink::Core::store_options() const {
   const Settings& settings = client_->settings();
   return {.sizes = sizes_of(options_),
           .buffering = options_.buffering,
-          .memory_bytes = memory_bytes,
+          .memory_bytes = window_,
           .directory = options_.buffer_directory,
           .chunk_bytes = kChunkBytes,
           .packet_bytes = kPacketBytes,
@@ -1034,7 +1033,7 @@ void S3Sink::Core::add_statistics(stream::Statistics& statistics) const {
 S3Sink::S3Sink(std::shared_ptr<Client> client, ObjectOptions options)
     : geometry_(upload_geometry(options)),
       generation_(env::Process::generation()),
-      core_(std::make_shared<Core>(std::move(client), options, upload_window(options))) {}
+      core_(std::make_shared<Core>(std::move(client), std::move(options))) {}
 
 S3Sink::~S3Sink() {
   if (generation_ == env::Process::generation()) {

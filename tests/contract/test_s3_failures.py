@@ -241,8 +241,8 @@ def test_an_outcome_that_nobody_knows(
 ) -> None:
     """Executed, lost, and then replaced by somebody else: the error says that it is unknown."""
     s3_proxy.fail("CompleteMultipartUpload", lose_answer, times=None)
-    s3_proxy.fail("HeadObject", reset_after, times=None)
     out = fs.create(path)
+    s3_proxy.fail("HeadObject", reset_after, times=None)
     write_parts(out, 2)
     with pytest.raises(OSError, match="unknown") as caught:
         out.close()

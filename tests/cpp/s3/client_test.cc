@@ -995,7 +995,7 @@ TEST_CASE("many threads call and cancel") {
 
 // A store that is down until it is said to be back, and a crowd of calls of it.
 struct Crowd {
-  explicit Crowd(std::size_t its_calls, std::function<void(Settings&)> change = {})
+  explicit Crowd(std::size_t its_calls, const std::function<void(Settings&)>& change = {})
       : calls(its_calls), server([this](const Request&) {
           return back ? Answer{.headers = {{"ETag", "\"e1\""}}}
                       : Answer::error(500, "InternalError");
@@ -1058,7 +1058,7 @@ TEST_CASE("several calls at once are under way together, and answered in order")
   Gate gate;
   ScriptedS3 server([&](const Request& request) {
     gate.pass();
-    return request.path.ends_with("2") ? Answer::error(404, "NoSuchKey")
+    return request.path.ends_with('2') ? Answer::error(404, "NoSuchKey")
                                        : Answer{.headers = {{"x-name", request.path}}};
   });
   const auto client = make_client(quick_settings(server.port()));
@@ -1080,7 +1080,7 @@ TEST_CASE("several calls at once are under way together, and answered in order")
 
 TEST_CASE("several calls are interrupted together") {
   ScriptedS3 server([](const Request& request) {
-    return request.path.ends_with("1") ? Answer{} : Answer::silence();
+    return request.path.ends_with('1') ? Answer{} : Answer::silence();
   });
   const auto client = make_client(quick_settings(server.port()));
   class AfterBoth final : public env::Interrupt {

@@ -344,6 +344,9 @@ class FileSystem(ABC):
             chosen = CreateFlag.joined(flags)
             if not replaces and CreateFlag.OVERWRITE in chosen:
                 raise ValueError("overwrite=False contradicts CreateFlag.OVERWRITE")
+            is_append = CreateFlag.APPEND in chosen and CreateFlag.CREATE not in chosen
+            if is_append and not self.has_path_capability(path, capabilities.APPEND):
+                self._status(self._resolve_to_change(path))  # no file: that comes first
         makes_parents = options_of.flag("recursive", recursive)
         if create_parent is not None:
             makes_parents = options_of.flag("create_parent", create_parent)
@@ -416,7 +419,9 @@ class FileSystem(ABC):
                 self._status(resolved)  # OVERWRITE alone needs a file
             return self._create_at(resolved, CreateFlag.OVERWRITE in flags, wanted)
         if not self.has_path_capability(path, capabilities.APPEND):
-            return self._create_not_append(resolved, flags, wanted)
+            if CreateFlag.CREATE in flags and not self.exists(path):
+                return self._create_at(resolved, False, wanted)
+            raise unsupported("append", self.store_name, resolved)
         while True:
             try:
                 return self._track(self._append(resolved, wanted), resolved, "ab", wanted)
@@ -429,18 +434,6 @@ class FileSystem(ABC):
                 raise
             except FileExistsError:
                 continue  # somebody made it in between: append to that
-
-    def _create_not_append(
-        self, path: str, flags: CreateFlag, options: CreateOptions
-    ) -> FSDataOutputStream:
-        """Do what APPEND asks for where nothing can be added to a file: a new one can be made."""
-        try:
-            self._status(path)
-        except FileNotFoundError:
-            if CreateFlag.CREATE not in flags:
-                raise
-            return self._create_at(path, False, options)
-        raise unsupported("append", self.store_name, path)
 
     def _create_at(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         if path == "/":

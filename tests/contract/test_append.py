@@ -51,7 +51,7 @@ def test_append_to_a_missing_file(store: Store, path: str, append: Append):
     """A missing file is FileNotFoundError with its path; nothing is created."""
     with pytest.raises(FileNotFoundError) as refusal:
         append(store.fs, path)
-    assert refusal.value.filename == path
+    assert refusal.value.filename == store.filename(path)
     assert store.on_disk() == []
 
 

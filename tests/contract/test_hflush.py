@@ -302,7 +302,7 @@ def test_failed_sync_fails_the_stream(store: Store, path: str, out: Stream, oper
     out.write(bytes(1000))
     with store.full(10), pytest.raises(OSError, match=store.full_text) as caught:
         sync_by(out, operation)()
-    assert caught.value.filename == path
+    assert caught.value.filename == store.filename(path)
     with pytest.raises(hflush.StreamClosedError, match="failed"):
         out.write(b"x")
     with pytest.raises(OSError, match=store.full_text):

@@ -189,7 +189,7 @@ class TestRename2:
         else:
             with pytest.raises(FileNotFoundError) as refusal:
                 store.fs.rename(store.path("missing"), store.path("target"))
-            assert refusal.value.filename == store.path("missing")
+            assert refusal.value.filename == store.filename(store.path("missing"))
         assert store.on_disk() == []
 
     @pytest.mark.rule("RENAME-3", divergence=FILES)
@@ -341,7 +341,7 @@ class TestRename3:
             origin = tree
         with pytest.raises(FileExistsError) as refusal:
             store.fs.rename(origin, target, Rename.NONE)
-        assert refusal.value.filename in (target, origin)
+        assert refusal.value.filename in (store.filename(target), store.filename(origin))
         assert store.read(source) == A
         assert_tree(store, tree)
         assert store.read(target if kind == "file" else f"{target}/child") == B

@@ -69,7 +69,7 @@ def test_a_missing_path(store: Store, path: str):
     for missing in (path, f"{path}/below"):
         with pytest.raises(FileNotFoundError) as refusal:
             store.fs.get_file_status(missing)
-        assert refusal.value.filename == missing
+        assert refusal.value.filename == store.filename(missing)
         assert refusal.value.errno == errno.ENOENT
 
 

@@ -435,6 +435,80 @@ def test_a_redirect_to_another_scheme_is_refused(s3: ScriptedS3, s3_fs: hflush.F
 # --- proxies
 
 
+def through(s3: ScriptedS3, connection: socket.socket, passed: list[str]) -> None:
+    """What a proxy of HTTP does with one request: it gets the whole URL."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += connection.recv(65536)
+    line, _, rest = head.partition(b"\r\n")
+    method, url, version = line.split(b" ")
+    passed.append(url.decode())
+    path = url.removeprefix(s3.endpoint.encode())
+    with socket.create_connection(("127.0.0.1", s3.port)) as store:
+        store.sendall(b" ".join([method, path, version]) + b"\r\n" + rest)
+        length = int(rest.lower().partition(b"content-length: ")[2].split(b"\r\n")[0] or b"0")
+        body = rest.partition(b"\r\n\r\n")[2]
+        while len(body) < length:
+            piece = connection.recv(65536)
+            store.sendall(piece)
+            body += piece
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += store.recv(65536)
+        connection.sendall(answer.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+
+
+@pytest.mark.rule("FAIL-4")
+@pytest.mark.parametrize("exceptions", ["", "127.0.0.1"], ids=["through it", "not through it"])
+def test_what_leaves_the_loopback_is_signed(
+    s3: ScriptedS3, monkeypatch: pytest.MonkeyPatch, exceptions: str
+) -> None:
+    """Large bodies to the loopback are unsigned, unless a proxy of the environment has them."""
+    passed: list[str] = []
+    with rude_servers.serving(lambda connection: through(s3, connection, passed)) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.setenv(name, exceptions)
+        with file_system(s3, {"fs.s3a.connection.expect.continue": "false"}) as fs:
+            write(fs, DATA[: 100 << 10])
+    published(s3, DATA[: 100 << 10])
+    (put,) = s3.calls(PUT)
+    is_signed = put.head.get("x-amz-content-sha256") != UNSIGNED
+    assert is_signed == bool(passed) == (not exceptions)
+
+
+@pytest.mark.rule("FAIL-2")
+@pytest.mark.parametrize("authority", ["ours", "theirs"])
+def test_a_proxy_with_a_certificate_of_its_own(
+    s3: ScriptedS3, certificates: Path, authority: str
+) -> None:
+    """The file of authorities is for the proxy, too; one that they do not know gets nothing."""
+    passed: list[str] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+
+    def handle(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            through(s3, secured, passed)
+
+    with rude_servers.serving(handle) as proxy:
+        conf = {
+            "fs.s3a.proxy.host": "127.0.0.1",
+            "fs.s3a.proxy.port": str(proxy.port),
+            "fs.s3a.proxy.ssl.enabled": "true",
+            "hflush.s3.ssl.ca.file": str(certificates / f"{authority}.pem"),
+            "fs.s3a.retry.limit": "0",
+        }
+        with file_system(s3, conf) as fs:
+            if authority == "ours":
+                write(fs, SMALL)
+                published(s3, SMALL)
+            else:
+                with pytest.raises(OSError, match="certificate"):
+                    write(fs, SMALL)
+    assert bool(passed) == (authority == "ours")
+
+
 @pytest.mark.rule("FAIL-2")
 def test_through_a_proxy(s3: ScriptedS3) -> None:
     """A proxy of HTTP gets the whole URL; the store answers through it."""

@@ -207,7 +207,7 @@ def test_without_the_right_key(server: S3, root: str, size: int, other: Encrypti
         ):
             with pytest.raises(OSError, match=r"HTTP 40[03]") as refusal:
                 call()
-            assert refusal.value.filename == path
+            assert refusal.value.filename == f"{server.url}{path}"
             for key in (KEY, OTHER_KEY):
                 assert b64encode(key).decode() not in f"{refusal.value!r} {vars(refusal.value)}"
     with pytest.raises(ClientError):

@@ -85,6 +85,7 @@ class Upload:
     bucket: str
     key: str
     headers: dict[str, str]
+    encryption: dict[str, str]
     parts: dict[int, Stored] = field(default_factory=dict)
 
 
@@ -99,6 +100,9 @@ class Rules:
     repeated_complete: bool = False  # 200 for a Complete that has succeeded, else NoSuchUpload
     keeps_data: bool = True  # else sizes and sums only
     region: str = REGION
+    encrypts: bool = False  # and says so; else it ignores what asks for that
+    tells_at_create: bool = True  # that it encrypts; else it is told with each part
+    copies_markers: bool = False  # else CopyObject onto "directory/" is refused, as by some
 
 
 class ScriptedS3(S3Front):
@@ -217,7 +221,29 @@ class ScriptedS3(S3Front):
         self._check_conditions(request)
         stored = self._store(request.body, kept_headers(request))
         self.objects[request.key] = stored
-        return make_answer(200, etag=stored.etag, **self._echo(stored))
+        return make_answer(200, etag=stored.etag, **self._echo(stored), **self._encryption(request))
+
+    def _copy_object(self, request: Request) -> Answer:
+        source = unquote(request.head.get("x-amz-copy-source")).lstrip("/").partition("/")[2]
+        if request.key.endswith("/") and not self.rules.copies_markers:
+            raise Refused(400, "InvalidRequest", "a directory is not copied")
+        stored = self.objects.get(source)
+        if stored is None:
+            raise Refused(404, "NoSuchKey")
+        wanted = request.head.get("x-amz-copy-source-if-match").strip('"')
+        if wanted and wanted != stored.etag.strip('"'):
+            raise Refused(412, "PreconditionFailed")
+        self.objects[request.key] = stored
+        told = f"<ETag>{escape(stored.etag)}</ETag>"
+        return xml("CopyObjectResult", told, **self._encryption(request))
+
+    def _encryption(self, request: Request) -> dict[str, str]:
+        """What is answered about encryption: what was asked for, but for a key."""
+        prefix = "x-amz-server-side-encryption"
+        asked = [(name.lower(), value) for name, value in request.head.headers]
+        shown = ("", "-aws-kms-key-id", "-customer-algorithm", "-customer-key-md5")
+        names = {prefix + end for end in shown} if self.rules.encrypts else set()
+        return {name: value for name, value in asked if name in names}
 
     def _copy_object(self, request: Request) -> Answer:
         source = unquote(request.head.get("x-amz-copy-source")).split("/", 2)[2]
@@ -296,12 +322,14 @@ class ScriptedS3(S3Front):
 
     def _create_multipart_upload(self, request: Request) -> Answer:
         upload_id = f"2~{next(self._ids)}+/=.id"
-        self.uploads[upload_id] = Upload(BUCKET, request.key, kept_headers(request))
+        encryption = self._encryption(request)
+        self.uploads[upload_id] = Upload(BUCKET, request.key, kept_headers(request), encryption)
         names = ("x-amz-checksum-algorithm", "x-amz-checksum-type")
         echo = {name: request.head.get(name) for name in names if request.head.get(name)}
         inside = f"<Bucket>{BUCKET}</Bucket><Key>{escape(request.key)}</Key>"
         inside += f"<UploadId>{upload_id}</UploadId>"
         headers = echo if self.rules.checksums else {}
+        headers |= encryption if self.rules.tells_at_create else {}
         return xml("InitiateMultipartUploadResult", inside, **headers)
 
     def _upload(self, request: Request) -> Upload:
@@ -316,7 +344,7 @@ class ScriptedS3(S3Front):
         if not 1 <= number <= self.rules.most_parts:
             raise Refused(400, "InvalidArgument", "part number")
         upload.parts[number] = stored = self._store(request.body, {})
-        return make_answer(200, etag=stored.etag, **self._echo(stored))
+        return make_answer(200, etag=stored.etag, **self._echo(stored), **upload.encryption)
 
     def _list_parts(self, request: Request) -> Answer:
         parts = self._upload(request).parts

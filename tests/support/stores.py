@@ -83,6 +83,10 @@ class Store:
     def url(self, path: str | None = None) -> str:
         return f"{self.scheme}://{self.root if path is None else path}"
 
+    def filename(self, path: str) -> str:
+        """How errors name a path."""
+        return path
+
     def public(self, path: str) -> str:
         """What statuses and streams call a path."""
         return self.url(path)
@@ -346,6 +350,9 @@ class S3Store(Store):
 
     def url(self, path: str | None = None) -> str:
         return f"{self.s3.url}{self.root if path is None else path}"
+
+    def filename(self, path: str) -> str:
+        return self.url(path)
 
     def key(self, path: str | None = None) -> str:
         """What S3 calls a path."""

@@ -558,7 +558,7 @@ class TestConditions:
         assert asked(server) == ["PutObject"]
         with pytest.raises(FileExistsError) as refusal:
             write(fs, "/a", b"more", overwrite=False)
-        assert refusal.value.filename == "/a"
+        assert refusal.value.filename == "s3://bucket/a"
         assert asked(server) == ["PutObject"]
         assert server.objects["a"].data == b"data"
 
@@ -896,7 +896,7 @@ class TestNames:
         server.fail("DeleteObjects", answer(200, body=body))
         with pytest.raises(PermissionError, match="AccessDenied: no") as failure:
             fs.delete("/d", recursive=True)
-        assert failure.value.filename == "/d/a"
+        assert failure.value.filename == "s3://bucket/d/a"
         assert "InvalidArgument" in str(getattr(failure.value, "__notes__", ""))
 
     def test_what_is_not_deleted_at_once(self, server: ScriptedS3, fs: S3FileSystem):

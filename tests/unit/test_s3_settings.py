@@ -438,6 +438,70 @@ class TestSecrets:
         assert "AKID" not in shown
 
 
+class TestWhatIsRefused:
+    """Keys that decide where or how safely data go: honoured, or refused by name."""
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("fs.s3a.accesspoint.arn", "arn:aws:s3:eu-west-1:1:accesspoint/name"),
+            ("fs.s3a.bucket.b.accesspoint.arn", "arn:aws:s3:eu-west-1:1:accesspoint/name"),
+            ("fs.s3a.accesspoint.required", "true"),
+            ("fs.s3a.assumed.role.arn", "arn:aws:iam::1:role/writer"),
+            ("fs.s3a.custom.signers", "Mine:org.example.Signer"),
+            ("fs.s3a.signing-algorithm", "S3SignerType"),
+            ("fs.s3a.s3.signing-algorithm", "NoOpSignerType"),
+            ("fs.s3a.delegation.token.binding", "org.example.Binding"),
+            ("fs.s3a.encryption.cse.kms.region", "eu-west-1"),
+            ("fs.s3a.encryption.cse.custom.keyring.class.name", "org.example.Keyring"),
+            ("fs.s3a.bucket.b.encryption.cse.v1.compatibility.enabled", "true"),
+            ("fs.s3a.encryption.algorithm", "CSE-KMS"),
+            ("fs.s3a.encryption.algorithm", "CSE-CUSTOM"),
+        ],
+    )
+    def test_by_name(self, key, value):
+        conf = hflush.Configuration(load_defaults=False)
+        conf[key] = value
+        with pytest.raises(ValueError, match=f"{re.escape(key)}.* is not supported: "):
+            Settings.read(conf, "b", {})
+
+    def test_not_where_they_change_nothing(self):
+        """What Hadoop's own defaults say, other buckets' keys, and what the bucket's own undo."""
+        conf = hflush.Configuration(load_defaults=False)
+        conf.update(
+            {
+                "fs.s3a.accesspoint.required": "false",
+                "fs.s3a.accesspoint.arn": "",
+                "fs.s3a.assumed.role.arn": " ",
+                "fs.s3a.signing-algorithm": "AWSS3V4SignerType",
+                "fs.s3a.encryption.cse.v1.compatibility.enabled": "false",
+                "fs.s3a.bucket.other.accesspoint.arn": "arn:aws:s3:::x",
+                "fs.s3a.custom.signers": "Mine",
+                "fs.s3a.bucket.b.custom.signers": "",
+            }
+        )
+        with pytest.raises(ValueError, match=r"custom\.signers"):
+            Settings.read(conf, "b", {})  # empty is not set
+        del conf["fs.s3a.custom.signers"]
+        assert Settings.read(conf, "b", {}).bucket == "b"
+
+    def test_an_alias_is_an_access_point(self):
+        alias = "name-hrzrlukc5m36ft7okagglf3gmwluquse1b-s3alias"
+        assert settings(alias, fs_s3a_accesspoint_required="true").bucket == alias
+
+    def test_fips(self):
+        """AWS's servers for it, where no other is named."""
+        read = settings(fs_s3a_endpoint_fips="true", fs_s3a_endpoint_region="us-gov-west-1")
+        assert read.connected_to("").host == "s3-fips.us-gov-west-1.amazonaws.com"
+        with pytest.raises(ValueError, match=r"fs\.s3a\.endpoint\.fips .* minio\.example"):
+            settings(fs_s3a_endpoint_fips="true", fs_s3a_endpoint="minio.example")
+        assert settings().connected_to("eu-west-1").host == "s3.eu-west-1.amazonaws.com"
+
+    def test_regions(self):
+        assert settings().native.follows_regions
+        assert not settings(fs_s3a_cross_region_access_enabled="false").native.follows_regions
+
+
 class TestTable:
     def test_the_table_is_what_is_read(self):
         """The tool reads the source as text; it sees what Python sees."""
@@ -460,7 +524,7 @@ class TestTable:
             text = path.read_text()
             read |= set(re.findall(r'"((?:fs\.s3a|hflush\.s3)\.[a-z0-9.-]+[a-z0-9])"', text))
         # Options of a single stream, a prefix, capabilities, and names that are old.
-        own = {"fs.s3a.create.delayed"}
+        own = {"fs.s3a.create.delayed", "fs.s3a.s3.signing-algorithm"}
         old = {key for key in read if "server-side-encryption" in key}
         assert {key for key in read - named - own - old if "capability" not in key} == set()
         unread = {name for name in named if name not in read}

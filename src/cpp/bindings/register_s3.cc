@@ -244,10 +244,11 @@ S3Response make_call(S3Client& self, const py::str& operation, const py::str& me
   call.retry_limit = retry_limit;
   if (stall_timeout) call.stall_timeout = duration_of(*stall_timeout);
   if (is_upload) call.stream = client->new_stream();
-  std::string copy;  // what is sent may be read after an interruption of this call
-  if (!body.is_none()) copy = as_text(BufferView(body).bytes());
+  std::optional<BufferView> view;
+  if (!body.is_none()) view.emplace(body);
   CallResult result = waiting([&](SignalCheck& signals) {
-    if (!body.is_none()) call.body = s3::text_body(std::move(copy));
+    // A copy, made without the GIL: it may be read after an interruption of this call.
+    if (view) call.body = s3::text_body(std::string(as_text(view->bytes())));
     return client->call_and_wait(std::move(call), signals);
   });
   if (!result.status.ok()) result.status = result.status.with_path(to_utf8(path));
@@ -349,7 +350,8 @@ py::tuple create(S3Client& self, const py::type& stream_type, const py::str& pat
   std::string name = to_utf8(path);
   ObjectOptions named = options;
   named.key = name.substr(std::min<std::size_t>(1, name.size()));
-  named.path = name;
+  if (named.path.empty()) named.path = name;
+  name = named.path;
   auto sink = std::make_unique<s3::S3Sink>(self.client(), std::move(named));
   auto upload = std::make_unique<UploadHandle>(sink->upload());
   auto stream = std::make_unique<stream::OutputStream>(
@@ -443,6 +445,7 @@ void register_settings(py::module_& module) {
   add("host", [](Settings& self) -> auto& { return self.host; });
   add("port", [](Settings& self) -> auto& { return self.port; });
   add("region", [](Settings& self) -> auto& { return self.region; });
+  add("follows_regions", [](Settings& self) -> auto& { return self.follows_regions; });
   add("path_style", [](Settings& self) -> auto& { return self.path_style; });
   add("content_md5", [](Settings& self) -> auto& { return self.content_md5; });
   add("checksums", [](Settings& self) -> auto& { return self.checksums; });
@@ -480,6 +483,8 @@ void register_object_options(py::module_& module) {
   type.def(py::init<>()).def("copy", [](const ObjectOptions& self) { return self; });
   const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
   add("bucket", [](ObjectOptions& self) -> auto& { return self.bucket; });
+  add("path", [](ObjectOptions& self) -> auto& { return self.path; });
+  add("verify_encryption", [](ObjectOptions& self) -> auto& { return self.verify_encryption; });
   add("headers", [](ObjectOptions& self) -> auto& { return self.headers; });
   add("request_headers", [](ObjectOptions& self) -> auto& { return self.request_headers; });
   add("block_bytes", [](ObjectOptions& self) -> auto& { return self.block_bytes; });
@@ -524,6 +529,9 @@ void register_upload(py::module_& module) {
   py::class_<UploadHandle>(module, "S3Upload", py::is_final())
       .def_property_readonly("is_foreign", &UploadHandle::is_foreign)
       .def("outcome", &outcome)
+      .def_property_readonly(
+          "cleanup",
+          [](const UploadHandle& self) { return error_of(self.upload().outcome().cleanup); })
       .def("wait_cleaned_up", &wait_cleaned_up, py::arg("timeout"));
 }
 
@@ -531,6 +539,15 @@ py::dict statistics(S3Client& self) {
   stream::Statistics counted;
   if (const std::shared_ptr<Client> client = self.existing()) client->add_statistics(counted);
   return to_dict(counted);
+}
+
+// Header names of `answered` are in lower case, as S3Response has them.
+py::str encryption_difference(const Pairs& asked, const py::dict& answered) {
+  env::HttpHead head;
+  for (const auto& [name, text] : answered) {
+    head.headers.push_back({to_utf8(py::str(name)), to_utf8(py::str(text))});
+  }
+  return from_utf8(s3::encryption_difference(headers_of(asked), head));
 }
 
 bool drain(double timeout) {
@@ -566,6 +583,8 @@ void register_s3(py::module_& module) {
       .def("open", &open, py::arg("path"), py::arg("options"))
       .def("statistics", &statistics)
       .def("close", &S3Client::close);
+  module.def("s3_encryption_difference", &encryption_difference, py::arg("asked"),
+             py::arg("answered"));
   module.def("s3_drain", &drain, py::arg("timeout"));
   module.def("s3_limit_memory", &s3::MemoryBudget::limit_process_to, py::arg("bytes"));
   module.def("s3_memory", [] {

@@ -319,6 +319,7 @@ class S3Settings:
     host: str
     port: int  # 0: the scheme's
     region: str
+    follows_regions: bool
     path_style: bool
     payload_signing: str  # "auto", "always", "never"
     content_md5: bool
@@ -374,8 +375,10 @@ class S3ObjectOptions:
     def __init__(self) -> None: ...
     def copy(self) -> S3ObjectOptions: ...
     bucket: str
+    path: str  # for messages; empty: that of the stream
     headers: list[tuple[str, str]]
     request_headers: list[tuple[str, str]]
+    verify_encryption: bool
     block_bytes: int
     uniform_parts: bool
     max_parts: int
@@ -397,6 +400,8 @@ class S3Upload:
     # etag, version_id, size, parts [(number, etag, size, crc32c)], crc32c, has_checksums, full_object_checksum, token,
     # others [OSError], cleanup (OSError | None), cleaned_up
     def outcome(self) -> dict[str, Any]: ...
+    @property
+    def cleanup(self) -> OSError | None: ...  # of outcome()
     # False after `timeout` seconds.
     def wait_cleaned_up(self, timeout: float) -> bool: ...
 
@@ -481,3 +486,6 @@ def s3_limit_memory(bytes: int) -> int: ...
 
 # What they hold, and may hold.
 def s3_memory() -> tuple[int, int]: ...
+
+# How the encryption that an answer tells of differs from what was asked for; empty: in nothing.
+def s3_encryption_difference(asked: list[tuple[str, str]], answered: dict[str, str]) -> str: ...

@@ -185,9 +185,13 @@ class CancellableFSDataOutputStream(WriteOnly):
         if self._abandon():
             _report(self, "never closed, not published")
 
+    @property
+    def _error_path(self) -> str:
+        return self._filesystem._named(self.path)
+
     def __enter__(self) -> Self:
         if self.closed:
-            raise StreamClosedError(errno.EBADF, "stream is closed", self.path)
+            raise StreamClosedError(errno.EBADF, "stream is closed", self._error_path)
         self._enter()
         return self
 
@@ -239,7 +243,7 @@ class CancellableFSDataOutputStream(WriteOnly):
         try:
             return operation(*arguments)
         except StreamClosedError as closed:
-            raise StreamClosedError(closed.errno, closed.strerror, self.path) from None
+            raise StreamClosedError(closed.errno, closed.strerror, self._error_path) from None
 
     def tell(self) -> int:
         """Return how many bytes were written."""
@@ -325,7 +329,8 @@ class _InPlace:
 
     def prepare(self) -> None:
         if self._looks and self._stream._filesystem.exists(self.path):
-            raise FileExistsError(errno.EEXIST, "close: path exists", self.path)
+            name = self._stream._filesystem._named(self.path)
+            raise FileExistsError(errno.EEXIST, "close: path exists", name)
 
     def publish(self) -> None:
         """Nothing is left to do: the stream was closed."""

@@ -179,7 +179,7 @@ class FileSystem(ABC):
             stream.close()
         elif not stream.abort().already_closed:
             message = "the file system was closed before this stream: not published"
-            raise OSError(errno.ECANCELED, message, stream.path)
+            raise OSError(errno.ECANCELED, message, stream._error_path)
 
     def __enter__(self) -> Self:
         return self
@@ -437,7 +437,8 @@ class FileSystem(ABC):
 
     def _create_at(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         if path == "/":
-            raise PathIsDirectoryError(errno.EISDIR, "create: path is the root directory", path)
+            message = "create: path is the root directory"
+            raise PathIsDirectoryError(errno.EISDIR, message, self._named(path))
         create = self._create_atomically if options.atomic else self._create
         stream = create(path, overwrite, options)
         return self._track(stream, path, "wb" if overwrite else "xb", options)
@@ -800,7 +801,8 @@ class FileSystem(ABC):
 
     def _delete_root(self, recursive: bool) -> bool:
         if not recursive and next(self._iterate("/"), None) is not None:
-            raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", "/")
+            message = "delete: directory is not empty"
+            raise OSError(errno.ENOTEMPTY, message, self._named("/"))
         return False
 
     if TYPE_CHECKING:
@@ -1143,7 +1145,7 @@ class FileSystem(ABC):
         raise self._refuse("abort_multipart_uploads", prefix)
 
     def _refuse(self, operation: str, path: StrPath | None = None) -> Exception:
-        resolved = None if path is None else self._resolve(path)
+        resolved = None if path is None else self._named(self._resolve(path))
         return unsupported(operation, self.store_name, resolved)
 
     # --- what a store implements: paths are normalised and absolute ---
@@ -1207,6 +1209,10 @@ class FileSystem(ABC):
     def _public_name(self, path: str) -> str:
         """Return the name under which hflush.open finds a path."""
         return self.uri + path[1:]
+
+    def _named(self, path: str) -> str:
+        """Return how errors name a path, in ``filename``."""
+        return path
 
     def _store_path(self, status: FileStatus) -> str:
         """Return the path of a status, which may hold names that cannot be created."""

@@ -22,6 +22,7 @@ from . import s3_completion as completion
 from .builder import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE, CONTENT_TYPE, IN_CLOSE, Wish
 from .configuration import user_name
 from .errors import (
+    InvalidPathError,
     NotAFileError,
     ParentNotDirectoryError,
     PathIsDirectoryError,
@@ -175,7 +176,8 @@ class S3FileSystem(FileSystem):
         check_keys(conf, (HADOOP_PREFIX, OWN_PREFIX), KNOWN_KEYS, authority)
         self._settings_of_bucket = Settings.read(conf, authority, None)
         super().__init__(scheme, authority, conf)
-        self._bucket = Bucket(self._settings_of_bucket, source_of(self._settings_of_bucket.keys))
+        source = source_of(self._settings_of_bucket.keys)
+        self._bucket = Bucket(self._settings_of_bucket, source, self.uri.rstrip("/"))
         _limit_memory(self._settings_of_bucket.memory_total)
         # Paths that were no files when they were last looked at.
         self._no_files = RememberedPaths(self._settings_of_bucket.remember)
@@ -262,17 +264,26 @@ class S3FileSystem(FileSystem):
             check_bucket(authority)  # what holds secrets must not be shown as another file system
         return authority == self._authority
 
+    def _named(self, path: str) -> str:
+        return self._public_name(path)
+
     def _resolve(self, path: StrPath) -> str:
-        resolved = super()._resolve(path)
+        try:
+            resolved = super()._resolve(path)
+        except InvalidPathError as refusal:
+            refusal.filename = self._bucket.name(str(refusal.filename))
+            raise
         size = len(resolved) - 1
         if not resolved.isascii():
             try:
                 size = len(resolved.encode("utf-8")) - 1
             except UnicodeEncodeError:
-                raise invalid_path(resolved, "s3 has no names that are not UTF-8") from None
+                raise invalid_path(
+                    self._named(resolved), "s3 has no names that are not UTF-8"
+                ) from None
         if size > _MAX_KEY:
             message = f"name too long: {size} bytes, where S3 takes {_MAX_KEY}"
-            raise OSError(errno.ENAMETOOLONG, message, resolved)
+            raise OSError(errno.ENAMETOOLONG, message, self._named(resolved))
         return resolved
 
     def _resolve_to_change(self, path: StrPath) -> str:
@@ -368,6 +379,7 @@ class S3FileSystem(FileSystem):
             needs_parent=not options.create_parent,
             is_fast=is_fast,
         )
+        self._bucket.try_encryption(path[1:], path)
         plan = StreamPlan(
             settings,
             if_absent=if_absent,
@@ -383,6 +395,7 @@ class S3FileSystem(FileSystem):
         self, path: str, native: _core.S3ObjectOptions, plan: StreamPlan, options: CreateOptions
     ) -> FSDataOutputStream:
         client = self._bucket.client
+        native.path = self._named(path)
         if options.progress is None:
             stream, upload = client.create(S3OutputStream, path, native)
             stream._begin(upload, plan)
@@ -414,6 +427,7 @@ class S3FileSystem(FileSystem):
         if settings.buffering != "memory":
             native.buffer_directory = settings.buffer_directory
         native.memory_bytes = settings.memory
+        native.verify_encryption = settings.verifies_encryption
         return native
 
     def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
@@ -483,16 +497,18 @@ class S3FileSystem(FileSystem):
             return
         place = self._look_at(path, file=not may_exist, children=True, parent=needs_parent)
         if place.exists:
-            raise _exists_already(path)
+            raise _exists_already(self._named(path))
         if place.has_children:
-            raise PathIsDirectoryError(errno.EISDIR, "create: path is a directory", path)
+            raise PathIsDirectoryError(
+                errno.EISDIR, "create: path is a directory", self._named(path)
+            )
         if not place.is_clear:
             self._climb(path, needs_parent, "create")
         self._no_files.add(_above(path))
 
     def _refuse_existing(self, path: str) -> None:
         if self._bucket.head(path[1:], path) is not None:
-            raise _exists_already(path)
+            raise _exists_already(self._named(path))
 
     def _look_at(self, path: str, *, file: bool, children: bool, parent: bool) -> _Place:
         """Ask at once for what may be in the way of something new: one round trip.
@@ -535,10 +551,10 @@ class S3FileSystem(FileSystem):
         while directory != "/" and not self._has_children(directory):
             if self._is_file(directory):
                 message = f"{operation}: {directory} is a file"
-                raise ParentNotDirectoryError(errno.ENOTDIR, message, path)
+                raise ParentNotDirectoryError(errno.ENOTDIR, message, self._named(path))
             if needs_parent:
                 message = f"{operation}: no parent directory {directory}"
-                raise FileNotFoundError(errno.ENOENT, message, path)
+                raise FileNotFoundError(errno.ENOENT, message, self._named(path))
             directory = paths.parent(directory)
 
     def _create_atomically(
@@ -553,7 +569,7 @@ class S3FileSystem(FileSystem):
         self._no_files.add(_above(path))
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
-        raise unsupported("append", self.store_name, path)
+        raise unsupported("append", self.store_name, self._named(path))
 
     # --- opening ---
 
@@ -584,12 +600,12 @@ class S3FileSystem(FileSystem):
             native.etag = f'"{head.etag}"' if head.etag else ""
         policy = options_of.read(options, options_of.READ_POLICY, options_of.as_names)
         native.readahead_bytes, native.window_bytes = self._read_ahead(policy)
-        file = self._bucket.client.open(path, native)
+        file = self._bucket.client.open(self._named(path), native)
         stream = S3InputStream(
             self,
             file,
             self._public_name(path),
-            path,
+            self._named(path),
             buffer_size=buffer_size,
             seeks_past_end=False,
         )
@@ -601,8 +617,8 @@ class S3FileSystem(FileSystem):
         if head is not None:
             return head
         if path == "/" or self._has_children(path):
-            raise NotAFileError(errno.EISDIR, "open: path is a directory", path)
-        raise FileNotFoundError(errno.ENOENT, "open: no such file", path)
+            raise NotAFileError(errno.EISDIR, "open: path is a directory", self._named(path))
+        raise FileNotFoundError(errno.ENOENT, "open: no such file", self._named(path))
 
     def _read_ahead(self, policies: tuple[str, ...] | None) -> tuple[int, int]:
         """Return what is read over, and how far ahead, by the first policy that is known."""
@@ -628,7 +644,7 @@ class S3FileSystem(FileSystem):
             return self._file(path, head.size, head.etag, head.modified)
         if self._has_children(path):
             return self._directory(path)
-        raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+        raise FileNotFoundError(errno.ENOENT, "no such file or directory", self._named(path))
 
     def _has_children(self, path: str) -> bool:
         """Whether there is an object below a path, its marker included: it is a directory."""
@@ -782,7 +798,7 @@ class S3FileSystem(FileSystem):
         if crc and "-" not in crc and kind == "FULL_OBJECT":
             return FileChecksum("COMPOSITE-CRC32C", base64.b64decode(crc))
         if not head.etag:
-            raise unsupported("get_file_checksum", "a store without etags", resolved)
+            raise unsupported("get_file_checksum", "a store without etags", self._named(resolved))
         return FileChecksum("ETAG", head.etag.encode("ascii", "replace"))
 
     def get_server_defaults(self) -> FsServerDefaults:
@@ -811,7 +827,7 @@ class S3FileSystem(FileSystem):
             return
         place = self._look_at(path, file=True, children=False, parent=not create_parent)
         if place.exists:
-            raise FileExistsError(errno.EEXIST, "mkdirs: path is a file", path)
+            raise FileExistsError(errno.EEXIST, "mkdirs: path is a file", self._named(path))
         if not place.is_clear:
             self._climb(path, not create_parent, "mkdirs")
         self._put_marker(path)
@@ -843,7 +859,7 @@ class S3FileSystem(FileSystem):
         if not first:
             return False
         if not recursive and first != [marker]:
-            raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", path)
+            raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", self._named(path))
         if recursive:
             for listed in self._bucket.list_pages(marker, path):
                 self._delete_keys([entry.key for entry in listed.objects], path)
@@ -920,9 +936,11 @@ class S3FileSystem(FileSystem):
                 self._refuse_below_itself(source, target, status)
                 there = self._status_at(target)
         if there is not None and there.is_file:
-            raise FileExistsError(errno.EEXIST, "rename: destination exists", target)
+            raise FileExistsError(errno.EEXIST, "rename: destination exists", self._named(target))
         if there is not None and (status.is_file or not self._is_empty(target)):
-            raise OSError(errno.ENOTEMPTY, "rename: destination is a directory", target)
+            raise OSError(
+                errno.ENOTEMPTY, "rename: destination is a directory", self._named(target)
+            )
         if there is None:
             self._check_parents(target, False, "rename")
         self._move(source, status, target)
@@ -930,33 +948,39 @@ class S3FileSystem(FileSystem):
 
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
         if "/" in (source, destination):
-            raise OSError(errno.EINVAL, "rename: the root directory stays", "/")
+            raise OSError(errno.EINVAL, "rename: the root directory stays", self._named("/"))
         status = self._status(source)
         if source == destination:
-            raise FileExistsError(errno.EEXIST, "rename: source and destination are one", source)
+            raise FileExistsError(
+                errno.EEXIST, "rename: source and destination are one", self._named(source)
+            )
         self._refuse_below_itself(source, destination, status)
         there = self._status_at(destination)
         if there is None:
             self._check_parents(destination, True, "rename")
         elif not overwrite:
-            raise FileExistsError(errno.EEXIST, "rename: destination exists", destination)
+            raise FileExistsError(
+                errno.EEXIST, "rename: destination exists", self._named(destination)
+            )
         elif there.is_directory and status.is_file:
             message = "rename: destination is a directory, source is not"
-            raise PathIsDirectoryError(errno.EISDIR, message, destination)
+            raise PathIsDirectoryError(errno.EISDIR, message, self._named(destination))
         elif there.is_file and status.is_directory:
             message = "rename: source is a directory, destination is not"
-            raise NotADirectoryError(errno.ENOTDIR, message, destination)
+            raise NotADirectoryError(errno.ENOTDIR, message, self._named(destination))
         elif there.is_directory and not self._is_empty(destination):
             message = "rename: destination is a directory that is not empty"
-            raise OSError(errno.ENOTEMPTY, message, destination)
+            raise OSError(errno.ENOTEMPTY, message, self._named(destination))
         self._move(source, status, destination)
 
     def _refuse_below_itself(self, source: str, destination: str, status: FileStatus) -> None:
         if source != destination and paths.is_under(destination, source):
             if status.is_file:
                 message = f"rename: {source} is a file"
-                raise ParentNotDirectoryError(errno.ENOTDIR, message, destination)
-            raise OSError(errno.EINVAL, "rename: destination is below the source", destination)
+                raise ParentNotDirectoryError(errno.ENOTDIR, message, self._named(destination))
+            raise OSError(
+                errno.EINVAL, "rename: destination is below the source", self._named(destination)
+            )
 
     def _status_at(self, path: str) -> FileStatus | None:
         try:
@@ -972,6 +996,7 @@ class S3FileSystem(FileSystem):
         """Copy everything, then delete what was copied: whatever fails, nothing is lost."""
         self._no_files.forget(source)
         self._no_files.forget(target)
+        self._bucket.try_encryption(target[1:], target)
         if status.is_file:
             self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
             self._bucket.delete(source[1:], source)
@@ -989,6 +1014,9 @@ class S3FileSystem(FileSystem):
 
         def copy(entry: ObjectEntry) -> None:
             name = new + entry.key[len(old) :]
+            if name.endswith("/") and not entry.size:
+                self._put_marker("/" + name[:-1])  # stores refuse to copy onto such a key
+                return
             self._bucket.copy(entry.key, entry.size, entry.etag, name, source)
 
         threads = self._settings_of_bucket.copy_threads
@@ -1028,15 +1056,20 @@ class S3FileSystem(FileSystem):
         source, target = self._resolve(src), self._resolve_to_change(dst)
         status = self._status(source)
         if paths.is_under(target, source):
-            raise OSError(errno.EINVAL, f"copy of {source} onto or into itself", target)
+            raise OSError(
+                errno.EINVAL, f"copy of {source} onto or into itself", self._named(target)
+            )
         there = self._status_at(target)
         if there is None:
             self._check_parents(target, False, "copy")
         elif there.is_directory and status.is_file:
-            raise PathIsDirectoryError(errno.EISDIR, "copy: destination is a directory", target)
+            raise PathIsDirectoryError(
+                errno.EISDIR, "copy: destination is a directory", self._named(target)
+            )
         elif not overwrite or there.kind != status.kind:
-            raise FileExistsError(errno.EEXIST, "copy: destination exists", target)
+            raise FileExistsError(errno.EEXIST, "copy: destination exists", self._named(target))
         self._no_files.forget(target)
+        self._bucket.try_encryption(target[1:], target)
         if status.is_file:
             self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
         else:

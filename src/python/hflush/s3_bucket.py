@@ -7,6 +7,7 @@ Nothing here decides what a file or a directory is.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import threading
 import time
@@ -18,9 +19,10 @@ from urllib.parse import quote
 
 from . import _core
 from . import s3_documents as documents
+from .errors import attach
 from .s3_credentials import Refresher
-from .s3_documents import DeleteFailure, Listing, Part, UploadEntry
-from .s3_settings import MAX_COPY, MAX_PARTS, copy_source_key, md5_of
+from .s3_documents import DeleteFailure, Listing, Part, UploadEntry, bare_etag
+from .s3_settings import ENCRYPTION_PREFIX, MAX_COPY, MAX_PARTS, copy_source_key, integrity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["TOKEN_HEADER", "Bucket", "Head", "Sight"]
 
 TOKEN_HEADER = "x-amz-meta-hflush-token"
+_log = logging.getLogger(__name__)
 _COPY_PART = 128 << 20
 _ABORT_ATTEMPTS = 4
 _REREAD_S = 2.0
@@ -90,14 +93,18 @@ class Bucket:
     Thread-safe. Usable again after :meth:`close`, and in a forked child.
     """
 
-    def __init__(self, settings: Settings, source: Source) -> None:
+    def __init__(self, settings: Settings, source: Source, url: str = "") -> None:
         self.settings = settings
+        # As messages name it.
+        self.url = url or f"s3://{settings.bucket}"
         self._source = source
         # Guards the fields below.
         self._lock = threading.Lock()
         self._client: _core.S3Client | None = None
         self._refresher: Refresher | None = None
         self._process = os.getpid()
+        # The store has said once that it encrypts as configured.
+        self._encrypts = False
         _buckets.add(self)
 
     # --- the client ---
@@ -159,6 +166,10 @@ class Bucket:
         client = self._client
         return {} if client is None else client.statistics()
 
+    def name(self, path: str) -> str:
+        """Return how errors name a path: by its URL."""
+        return self.url + path if path.startswith("/") else path
+
     @property
     def endpoint(self) -> tuple[str, str, int]:
         """What tells one server from another."""
@@ -183,7 +194,7 @@ class Bucket:
             method,
             self.settings.bucket,
             key,
-            path=path,
+            path=self.name(path),
             query=query,
             headers=[*headers, *self.settings.extra_headers],
             **how,
@@ -213,7 +224,7 @@ class Bucket:
             return None
         if response.error is not None:
             raise response.error
-        return _head(response, path)
+        return _head(response, self.name(path))
 
     def look(self, keys: Sequence[str], prefixes: Sequence[str], path: str) -> Sight:
         """Ask at once which objects there are, and which prefixes have any: one round trip.
@@ -259,7 +270,7 @@ class Bucket:
     def put_empty(self, key: str, path: str, headers: Headers, **how: Any) -> _core.S3Response:
         """Write an object without bytes; the response may be a failure."""
         # Where objects are locked, a store wants an integrity header.
-        integrity = ("Content-MD5", md5_of(b""))
+        integrity = integrity_of(b"")
         return self.call(
             "PutObject",
             "PUT",
@@ -271,6 +282,7 @@ class Bucket:
                 integrity,
             ],
             body=b"",
+            expect_etag=True,
             is_upload=True,
             **how,
         )
@@ -300,8 +312,7 @@ class Bucket:
                 "",
                 path,
                 query=[("delete", "")],
-                # The one integrity header that all stores take here.
-                headers=[("Content-MD5", md5_of(body)), ("Content-Type", "application/xml")],
+                headers=[integrity_of(body), ("Content-Type", "application/xml")],
                 body=body,
                 expect_root="DeleteResult",
             )
@@ -311,7 +322,7 @@ class Bucket:
             if failure.code in _PASSING and failure.key in plain:
                 odd.append(failure.key)
             else:
-                refused.append((failure.key, _delete_error(failure)))
+                refused.append((failure.key, _delete_error(failure, self.name("/" + failure.key))))
         for key in odd:
             try:
                 self.delete(key, "/" + key)
@@ -346,7 +357,9 @@ class Bucket:
             if not page.next_token:
                 return
             if page.next_token == token:
-                raise OSError(errno.EIO, "list: the store's pages go round in circles", path)
+                raise OSError(
+                    errno.EIO, "list: the store's pages go round in circles", self.name(path)
+                )
             token = page.next_token
 
     def first_keys(self, prefix: str, path: str, limit: int) -> list[str]:
@@ -369,7 +382,7 @@ class Bucket:
             return
         headers = self._copy_headers(source, etag)
         headers += [header for header in self.settings.headers if header[0].startswith("x-amz-")]
-        self.request(
+        response = self.request(
             "CopyObject",
             "PUT",
             target,
@@ -378,6 +391,70 @@ class Bucket:
             expect_root="CopyObjectResult",
             stall_timeout=self.settings.copy_timeout,
         )
+        if self.settings.encryption:
+            if not _tells_encryption(response):  # what was made does
+                headers = [*self.settings.sse_c, *self.settings.extra_headers]
+                response = self.request("HeadObject", "HEAD", target, path, headers=headers)
+            self.check_encryption(response, "CopyObject (published)", path)
+
+    # --- encryption ---
+
+    def check_encryption(
+        self, response: _core.S3Response, operation: str, path: str, *, if_told: bool = False
+    ) -> None:
+        """Refuse an answer to what has asked for encryption, if it tells of another, or of none.
+
+        With `if_told`: not where it says nothing at all.
+        """
+        asked = self.settings.encryption
+        if not asked or (if_told and not _tells_encryption(response)):
+            return
+        difference = _core.s3_encryption_difference(asked, response.headers)
+        if difference:
+            raise OSError(errno.EIO, f"{operation}: {difference}", self.name(path))
+
+    def try_encryption(self, key: str, path: str) -> None:
+        """Find out whether the store encrypts as configured, once, before anything is published.
+
+        An upload is begun, and aborted: its answer says so, or that of a part of one byte. Nothing
+        of it is visible.
+
+        Raises
+        ------
+        OSError
+            It does not; it cannot be asked.
+        """
+        if self._encrypts or not self.settings.encryption:
+            return
+        response, upload_id = self._begin_upload(key, path, self.settings.headers)
+        try:
+            if not _tells_encryption(response):
+                response = self.request(
+                    "UploadPart",
+                    "PUT",
+                    key,
+                    path,
+                    query=[("partNumber", "1"), ("uploadId", upload_id)],
+                    headers=self.settings.sse_c,
+                    body=b"x",
+                    expect_etag=True,
+                )
+            self.check_encryption(response, "a trial by an upload", path)
+        except OSError as refusal:
+            if (left := self._drop_upload(key, upload_id, path)) is not None:
+                attach(refusal, left)
+            raise
+        self._encrypts = True
+        self._drop_upload(key, upload_id, path)
+
+    def _drop_upload(self, key: str, upload_id: str, path: str) -> OSError | None:
+        """Abort an upload without parts; what keeps it from that is logged and returned."""
+        query = [("uploadId", upload_id)]
+        response = self.call("AbortMultipartUpload", "DELETE", key, path, query=query)
+        if response.error is None or response.status == 404:
+            return None
+        _log.warning("an upload that is not needed is left at %s: %s", path, response.error)
+        return response.error
 
     def _copy_headers(self, source: str, etag: str) -> Headers:
         encoded = quote(source.encode("utf-8", "surrogateescape"), safe="/")
@@ -391,7 +468,7 @@ class Bucket:
 
         seen = self.head(source, path)
         if seen is None:
-            raise FileNotFoundError(errno.ENOENT, "copy: the source is gone", path)
+            raise FileNotFoundError(errno.ENOENT, "copy: the source is gone", self.name(path))
         kept = [(name, seen.headers[name]) for name in _KEPT_HEADERS if name in seen.headers]
         kept += [
             (name, value)
@@ -434,6 +511,7 @@ class Bucket:
             expect_root="CopyPartResult",
             stall_timeout=self.settings.copy_timeout,
         )
+        self.check_encryption(response, "UploadPartCopy", path, if_told=True)
         copied = self._read(
             lambda body: documents.parse_etag(body, "CopyPartResult"),
             response,
@@ -441,7 +519,9 @@ class Bucket:
             path,
         )
         if not copied:
-            raise OSError(errno.EIO, f"UploadPartCopy: part {number} without an etag", path)
+            raise OSError(
+                errno.EIO, f"UploadPartCopy: part {number} without an etag", self.name(path)
+            )
         return Part(number, f'"{copied}"', end - start, 0)
 
     # --- uploads ---
@@ -451,26 +531,44 @@ class Bucket:
     ) -> tuple[str, bool]:
         """Begin an upload; its id, and whether the store will keep checksums of its parts."""
         asked = [("x-amz-checksum-algorithm", "CRC32C")] if checksums else []
+        response, upload_id = self._begin_upload(key, path, [*headers, *asked])
+        try:
+            self.check_encryption(response, "CreateMultipartUpload", path, if_told=True)
+        except OSError as refusal:
+            if (left := self._drop_upload(key, upload_id, path)) is not None:
+                attach(refusal, left)
+            raise
+        # A store that knows checksums repeats what it was asked.
+        has_checksums = response.headers.get("x-amz-checksum-algorithm", "").upper() == "CRC32C"
+        return upload_id, checksums and has_checksums
+
+    def _begin_upload(self, key: str, path: str, headers: Headers) -> tuple[_core.S3Response, str]:
         response = self.request(
             "CreateMultipartUpload",
             "POST",
             key,
             path,
             query=[("uploads", "")],
-            headers=[*_with_type(headers), *self.settings.sse_c, *asked],
+            headers=[*_with_type(headers), *self.settings.sse_c],
             expect_root="InitiateMultipartUploadResult",
             fresh_connection=True,
         )
         upload_id = self._read(documents.parse_upload_id, response, "CreateMultipartUpload", path)
-        # A store that knows checksums repeats what it was asked.
-        has_checksums = response.headers.get("x-amz-checksum-algorithm", "").upper() == "CRC32C"
-        return upload_id, checksums and has_checksums
+        if response.ambiguous:
+            _log.warning("an upload may be left at %s: Create was repeated", self.name(path))
+        return response, upload_id
 
     def upload_exists(self, key: str, upload_id: str, path: str) -> bool:
         """Whether an upload has not ended."""
         query = [("max-parts", "1"), ("uploadId", upload_id)]
         response = self.call(
-            "ListParts", "GET", key, path, query=query, headers=self.settings.sse_c
+            "ListParts",
+            "GET",
+            key,
+            path,
+            query=query,
+            headers=self.settings.sse_c,
+            expect_root="ListPartsResult",
         )
         if response.status == 404:
             return False
@@ -502,7 +600,7 @@ class Bucket:
             existed = True
             if not can_look or not self.upload_exists(key, upload_id, path):
                 return True
-        raise OSError(errno.EIO, f"AbortMultipartUpload: {upload_id} comes back", path)
+        raise OSError(errno.EIO, f"AbortMultipartUpload: {upload_id} comes back", self.name(path))
 
     def uploads(self, prefix: str, path: str) -> Iterator[tuple[UploadEntry, float]]:
         """Return the uploads to keys that begin with a prefix, and the time at the store."""
@@ -523,7 +621,7 @@ class Bucket:
                 yield upload, now
             if page.next_markers == markers:
                 message = "ListMultipartUploads: the store's pages go round in circles"
-                raise OSError(errno.EIO, message, path)
+                raise OSError(errno.EIO, message, self.name(path))
             markers = page.next_markers
 
     def _read(
@@ -532,14 +630,14 @@ class Bucket:
         try:
             return parse(response.body)
         except ValueError as malformed:
-            raise OSError(errno.EIO, f"{operation}: {malformed}", path) from malformed
+            raise OSError(errno.EIO, f"{operation}: {malformed}", self.name(path)) from malformed
 
 
-def _delete_error(failure: DeleteFailure) -> OSError:
+def _delete_error(failure: DeleteFailure, name: str) -> OSError:
     """Return why an object was not removed."""
     denied = failure.code == "AccessDenied"
     kind, number = (PermissionError, errno.EACCES) if denied else (OSError, errno.EIO)
-    error = kind(number, f"delete: {failure.code}: {failure.message}", "/" + failure.key)
+    error = kind(number, f"delete: {failure.code}: {failure.message}", name)
     error.remote_class = failure.code  # type: ignore[attr-defined]
     return error
 
@@ -553,6 +651,10 @@ def _forget_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _tells_encryption(response: _core.S3Response) -> bool:
+    return any(name.startswith(ENCRYPTION_PREFIX) for name in response.headers)
 
 
 def _fits_xml(key: str) -> bool:
@@ -600,7 +702,7 @@ def _head(response: _core.S3Response, path: str) -> Head:
         raise OSError(errno.EIO, f"HeadObject: no length, but {length!r}", path)
     return Head(
         int(length),
-        headers.get("etag", "").strip().strip('"'),
+        bare_etag(headers.get("etag", "")),
         int(_date(headers.get("last-modified", ""), 0.0)),
         headers,
     )

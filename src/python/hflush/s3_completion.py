@@ -112,6 +112,7 @@ def complete(bucket: Bucket, what: Publication, path: str, *, again: bool) -> st
     OSError
         The store refuses. The upload goes on.
     """
+    path = bucket.name(path)
     ends = time.monotonic() + bucket.settings.native.retry_deadline
     silences = 0
     for attempt in range(_LIMIT):
@@ -156,6 +157,7 @@ def refuse_other(bucket: Bucket, what: Publication, path: str) -> None:
     FileExistsError
         There is one.
     """
+    path = bucket.name(path)
     seen = bucket.head(what.key, path)
     if seen is not None and seen.headers.get(TOKEN_HEADER) != what.token:
         raise FileExistsError(errno.EEXIST, "complete: an object exists", path)
@@ -261,11 +263,9 @@ def _publish_empty(bucket: Bucket, what: Publication, path: str, again: bool) ->
     if not bucket.upload_exists(what.key, what.upload_id, path):
         raise _no_such_upload(what, path)
     headers = [*_condition(what), (TOKEN_HEADER, what.token)]
-    response = bucket.put_empty(
-        what.key, path, headers, expect_etag=True, repeat=False, fresh_connection=True
-    )
+    response = bucket.put_empty(what.key, path, headers, repeat=False, fresh_connection=True)
     if response.error is None:
-        etag = response.headers.get("etag", "").strip('"')
+        etag = documents.bare_etag(response.headers.get("etag", ""))
     elif response.ambiguous:
         found = _look(bucket, what, path, response)
         if found is None:

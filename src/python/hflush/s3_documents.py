@@ -209,7 +209,7 @@ def parse_listing(body: bytes) -> Listing:
         ObjectEntry(
             decoded(_text(entry, "Key")),
             _number(entry, "Size"),
-            _text(entry, "ETag", "").strip().strip('"'),
+            bare_etag(_text(entry, "ETag", "")),
             int(_seconds(_text(entry, "LastModified"))),
         )
         for entry in root.iterfind("Contents")
@@ -286,7 +286,12 @@ def parse_etag(body: bytes, *roots: str) -> str:
     ValueError
         It is no such answer.
     """
-    return _text(_rooted(body, *roots), "ETag", "").strip().strip('"')
+    return bare_etag(_text(_rooted(body, *roots), "ETag", ""))
+
+
+def bare_etag(text: str) -> str:
+    """Return an etag without quotes, and without the mark by which a proxy makes it weak."""
+    return text.strip().removeprefix("W/").strip('"')
 
 
 # --- writing --------------------------------------------------------------------------------------

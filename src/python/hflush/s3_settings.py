@@ -17,11 +17,13 @@ import platform
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from . import _core
 from .configuration import Configuration
+from .s3_documents import crc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,6 +45,7 @@ _MEMORY_TOTAL = "hflush.s3.memory.total"
 
 HADOOP_PREFIX = "fs.s3a."
 OWN_PREFIX = "hflush.s3."
+ENCRYPTION_PREFIX = "x-amz-server-side-encryption"
 
 
 class Key(NamedTuple):
@@ -71,6 +74,17 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.endpoint.region", "name", "",
         "the region that requests are signed for; else that of an endpoint of AWS, `AWS_REGION`, "
         "`AWS_DEFAULT_REGION`, the profile's, `us-east-1`; corrected by what the server answers"),
+    Key(_ENDPOINT, "fs.s3a.endpoint.fips", "bool", "false",
+        "AWS's servers for FIPS; refused together with an endpoint"),
+    Key(_ENDPOINT, "fs.s3a.cross.region.access.enabled", "bool", "true",
+        "a bucket of another region is asked there; false: that is an error"),
+    Key(_ENDPOINT, "fs.s3a.accesspoint.arn", "name", "",
+        "refused: the alias of an access point is a bucket's name, s3://ALIAS/…"),
+    Key(_ENDPOINT, "fs.s3a.accesspoint.required", "bool", "false",
+        "refused if true, as long as the bucket is not an access point's alias (`….-s3alias`)"),
+    Key(_ENDPOINT, "fs.s3a.signing-algorithm", "name", "",
+        "refused but for `AWSS3V4SignerType`, and so is `fs.s3a.s3.signing-algorithm`"),
+    Key(_ENDPOINT, "fs.s3a.custom.signers", "classes", "", "refused"),
     Key(_ENDPOINT, "fs.s3a.path.style.access", "true, false, auto", "auto",
         "the bucket in the path and not in the host name; auto: unless the server is AWS"),
     Key(_ENDPOINT, "fs.s3a.connection.ssl.enabled", "bool", "true",
@@ -119,6 +133,9 @@ KEYS = (
     Key(_CREDENTIALS, "fs.s3a.security.credential.provider.path", "URLs", "",
         "key stores of Java are not read: refused where they would be needed, as is "
         "`hadoop.security.credential.provider.path`"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.arn", "name", "",
+        "refused: a profile with `role_arn` assumes a role"),
+    Key(_CREDENTIALS, "fs.s3a.delegation.token.binding", "class", "", "refused"),
     Key(_CREDENTIALS, "hflush.s3.credentials.wait", "time", "30s",
         "how long a request waits for newer credentials where its own have expired"),
     Key(_CREDENTIALS, "hflush.s3.pickle.secrets", "bool", "false",
@@ -176,6 +193,11 @@ KEYS = (
         "the id of a KMS key, or the base64 of the 32 bytes of SSE-C; "
         "`fs.s3a.server-side-encryption.key` is the older name"),
     Key(_OBJECTS, "fs.s3a.encryption.context", "key=value, …", "", "for KMS"),
+    Key(_OBJECTS, "fs.s3a.encryption.cse.kms.region", "name", "",
+        "refused, and so are the other keys of client-side encryption, `fs.s3a.encryption.cse.*`"),
+    Key(_OBJECTS, "hflush.s3.encryption.verify", "bool", "true",
+        "what the store answers about encryption is compared with what was asked for, before "
+        "anything is published; a difference is an error"),
     Key(_OBJECTS, "fs.s3a.acl.default", "name", "",
         "a canned ACL: `BucketOwnerFullControl`, `public-read`, …"),
     Key(_OBJECTS, "fs.s3a.create.storage.class", "name", "", "`standard_ia`, `glacier_ir`, …"),
@@ -210,6 +232,25 @@ _KEY_STORES = (
 KNOWN_KEYS = frozenset(
     (*(key.name for key in KEYS), *OLD_NAMES, *_KEY_STORES, "fs.s3a.create.header.")
 )
+# What decides where or how safely data go, and is not honoured; what to do instead.
+_ALIAS = "name the access point by its alias, s3://ALIAS/…"
+_SIGNER = "requests are signed by version 4 alone"
+_REFUSED = {
+    "fs.s3a.accesspoint.arn": _ALIAS,
+    "fs.s3a.accesspoint.required": _ALIAS,
+    "fs.s3a.assumed.role.arn": "use a profile with role_arn, which botocore assumes",
+    "fs.s3a.custom.signers": _SIGNER,
+    "fs.s3a.delegation.token.binding": "configure credentials themselves",
+    "fs.s3a.encryption.cse.kms.region": "client-side encryption is not there: data would be sent "
+    "unencrypted",
+    "fs.s3a.s3.signing-algorithm": _SIGNER,
+    "fs.s3a.signing-algorithm": _SIGNER,
+}
+_HARMLESS = {
+    "fs.s3a.accesspoint.required": ("false",),
+    "fs.s3a.s3.signing-algorithm": ("awss3v4signertype",),
+    "fs.s3a.signing-algorithm": ("awss3v4signertype",),
+}
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AWS_HOST = re.compile(r"s3[.-](?:dualstack\.)?([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 _AWS_SUFFIXES = (".amazonaws.com", ".amazonaws.com.cn")
@@ -391,6 +432,7 @@ class Settings:
     keys: BucketConfiguration
     endpoint: Endpoint
     region: str  # empty: not said; a profile may
+    uses_fips: bool
     path_style: bool
     headers: Headers  # of every object that is written
     sse_c: Headers
@@ -418,6 +460,7 @@ class Settings:
     pickles_secrets: bool
     complete_timeout: float
     copy_timeout: float
+    verifies_encryption: bool
     native: _core.S3Settings
 
     @classmethod
@@ -432,9 +475,16 @@ class Settings:
             A name or a value is malformed.
         """
         check_bucket(bucket)
+        refuse_unsupported(conf, bucket)
         env = os.environ if environment is None else environment
         keys = BucketConfiguration(conf, bucket)
         endpoint = endpoint_of(keys, env)
+        uses_fips = keys.flag("fs.s3a.endpoint.fips")
+        if uses_fips and endpoint.host:
+            raise ValueError(
+                "fs.s3a.endpoint.fips chooses AWS's own servers: it cannot be had with the "
+                f"endpoint {endpoint.host}"
+            )
         region = keys.text("fs.s3a.endpoint.region") or endpoint.region
         region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or ""
         style = keys.choice("fs.s3a.path.style.access", ("true", "false", "auto"))
@@ -447,6 +497,7 @@ class Settings:
             keys=keys,
             endpoint=endpoint,
             region=region,
+            uses_fips=uses_fips,
             path_style=path_style,
             headers=object_headers(keys),
             sse_c=customer_key_headers(keys, endpoint.scheme),
@@ -480,8 +531,18 @@ class Settings:
             pickles_secrets=keys.flag("hflush.s3.pickle.secrets"),
             complete_timeout=_complete_timeout(keys),
             copy_timeout=keys.seconds("hflush.s3.copy.timeout"),
+            verifies_encryption=keys.flag("hflush.s3.encryption.verify"),
             native=_native(keys, endpoint, path_style, env),
         )
+
+    @cached_property
+    def encryption(self) -> Headers:
+        """The headers that ask for encryption and are to be answered; none if that is not checked.
+
+        What KMS gets as context is not answered.
+        """
+        asked = [*self.headers, *self.sse_c] if self.verifies_encryption else []
+        return [header for header in asked if header[0].startswith(ENCRYPTION_PREFIX)]
 
     @cached_property
     def customer_key(self) -> str:
@@ -493,8 +554,33 @@ class Settings:
         self.native.region = self.region or region or "us-east-1"
         if not self.endpoint.host:
             suffix = ".cn" if self.native.region.startswith("cn-") else ""
-            self.native.host = f"s3.{self.native.region}.amazonaws.com{suffix}"
+            service = "s3-fips" if self.uses_fips else "s3"
+            self.native.host = f"{service}.{self.native.region}.amazonaws.com{suffix}"
         return self.native
+
+
+def refuse_unsupported(conf: Configuration, bucket: str) -> None:
+    """Refuse what would send data elsewhere, or less safely, than Hadoop does.
+
+    Raises
+    ------
+    ValueError
+        A key is set that decides where or how safely data go, and is not honoured here.
+    """
+    own = f"{HADOOP_PREFIX}bucket.{bucket}."
+    given = {key: value.strip() for key, value in conf.raw_items() if value.strip()}
+    overridden = {HADOOP_PREFIX + key[len(own) :] for key in given if key.startswith(own)}
+    for key, value in given.items():
+        name = HADOOP_PREFIX + key[len(own) :] if key.startswith(own) else key
+        if name == key and key in overridden:
+            continue
+        is_cse = name.startswith("fs.s3a.encryption.cse.") and value.lower() != "false"
+        advice = _REFUSED.get("fs.s3a.encryption.cse.kms.region" if is_cse else name)
+        if advice is None or value.lower() in _HARMLESS.get(name, ()):
+            continue
+        if name == "fs.s3a.accesspoint.required" and bucket.endswith("-s3alias"):
+            continue
+        raise ValueError(f"{key} is not supported: {advice}")
 
 
 def check_bucket(bucket: str) -> None:
@@ -522,6 +608,7 @@ def _native(
     settings = _core.S3Settings()
     settings.scheme, settings.host, settings.port = endpoint
     settings.path_style = path_style
+    settings.follows_regions = keys.flag("fs.s3a.cross.region.access.enabled")
     settings.payload_signing = keys.choice("hflush.s3.payload.signing", ("auto", "always", "never"))
     settings.content_md5 = keys.flag("fs.s3a.request.md5.header")
     algorithm = keys.choice("fs.s3a.create.checksum.algorithm", ("crc32c", "none"))
@@ -657,6 +744,11 @@ def encryption_headers(keys: BucketConfiguration) -> Headers:
         return []
     if algorithm == "AES256":
         return [(prefix, "AES256")]
+    if algorithm.startswith("CSE-"):
+        raise ValueError(
+            f"{key}={keys.text(key)} is not supported: client-side encryption is not there, and "
+            "data would be sent unencrypted"
+        )
     if algorithm not in ("SSE-KMS", "DSSE-KMS"):
         raise ValueError(
             f"{key} must be AES256, SSE-KMS, DSSE-KMS or SSE-C, not {keys.text(key)!r}"
@@ -695,8 +787,26 @@ def customer_key_headers(keys: BucketConfiguration, scheme: str) -> Headers:
 
 
 def md5_of(data: bytes | memoryview) -> str:
-    """Return the base64 of an MD5, as headers have it."""
-    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+    """Return the base64 of an MD5, as headers have it.
+
+    Raises
+    ------
+    io.UnsupportedOperation
+        There is none here, as where only FIPS is allowed.
+    """
+    try:
+        digest = hashlib.md5(data, usedforsecurity=False)
+    except (AttributeError, ValueError) as missing:
+        raise UnsupportedOperation(f"no MD5 here, as where only FIPS is: {missing}") from missing
+    return base64.b64encode(digest.digest()).decode()
+
+
+def integrity_of(data: bytes | memoryview) -> tuple[str, str]:
+    """Return the header by which a store checks a body: the one that all take, else a newer one."""
+    try:
+        return "Content-MD5", md5_of(data)
+    except UnsupportedOperation:
+        return "x-amz-checksum-crc32c", crc_text(_core.crc32c(data))
 
 
 def customer_key_id(headers: Headers) -> str:

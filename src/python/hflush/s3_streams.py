@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import threading
 import time
 import warnings
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from . import capabilities
 from .errors import StreamClosedError, attach
 from .s3_commit import PendingCommit
-from .s3_documents import Part
+from .s3_documents import Part, bare_etag
 from .streams import AbortResult, FSDataInputStream, FSDataOutputStream, ReportingOutputStream
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ __all__ = ["Downgrades", "S3InputStream", "S3OutputStream", "S3ReportingOutputSt
 # that is being created has no id yet: it is aborted in the background, when the store answers.
 _CLEAN_UP_S = 5.0
 _CREATE_S = 0.25
+
+_log = logging.getLogger(__name__)
 
 _OUTCOMES = {
     "writing": "open",
@@ -88,6 +91,10 @@ class StreamPlan:
         self.closed = 0
 
 
+def _path_of(url: str) -> str:
+    return "/" + url.split("/", 3)[3]
+
+
 class _S3Output(FSDataOutputStream):
     """What the output streams of S3 share. The state lies in the classes below."""
 
@@ -99,6 +106,15 @@ class _S3Output(FSDataOutputStream):
     def _begin(self, upload: _core.S3Upload, plan: StreamPlan) -> None:
         self._upload = upload
         self._plan = plan
+
+    @property
+    def path(self) -> str:
+        """The absolute path in the bucket. Errors name the URL."""
+        return _path_of(self._path)
+
+    @property
+    def _error_path(self) -> str:
+        return self._path
 
     # --- what has come of it ---
 
@@ -117,7 +133,7 @@ class _S3Output(FSDataOutputStream):
     @property
     def etag(self) -> str | None:
         """The etag of the published object; None before, and where the store told none."""
-        return str(self._upload.outcome()["etag"]).strip('"') or None
+        return bare_etag(self._upload.outcome()["etag"]) or None
 
     @property
     def version_id(self) -> str | None:
@@ -138,7 +154,7 @@ class _S3Output(FSDataOutputStream):
         plan = self._plan
         return PendingCommit(
             bucket=plan.settings.bucket,
-            key=self._path[1:],  # `path` may be a façade's name
+            key=_path_of(self._path)[1:],  # `path` may be a façade's name
             upload_id=outcome["upload_id"],
             parts=tuple(Part(*part) for part in outcome["parts"]),
             length=outcome["size"],
@@ -192,7 +208,10 @@ class _S3Output(FSDataOutputStream):
         plan = self._plan
         if was_open and plan.published is not None:
             plan.published(self.path)
-        plan.closed = plan.closed or int(time.time())
+        if not plan.closed:
+            plan.closed = int(time.time())
+            if (left := self._upload.cleanup) is not None:
+                _log.warning("published, but: %s", left)
 
     def abort(self) -> AbortResult:
         """Publish nothing: what is at the path stays as it is.
@@ -217,10 +236,10 @@ class _S3Output(FSDataOutputStream):
                     "an upload is being created that the store has not answered to: it is aborted "
                     "in the background, or left"
                 )
-                return TimeoutError(errno.ETIMEDOUT, message, self.path)
+                return TimeoutError(errno.ETIMEDOUT, message, self._path)
             if not self._upload.wait_cleaned_up(_CLEAN_UP_S - _CREATE_S):
                 message = f"the clean-up of its upload takes longer than {_CLEAN_UP_S:.0f} s"
-                return TimeoutError(errno.ETIMEDOUT, message, self.path)
+                return TimeoutError(errno.ETIMEDOUT, message, self._path)
         cleanup: OSError | None = self._upload.outcome()["cleanup"]
         return cleanup
 
@@ -245,7 +264,9 @@ class _S3Output(FSDataOutputStream):
 
     def _downgrade(self, operation: str, downgrades: Downgrades) -> None:
         if self.closed:
-            raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self._state}", self.path)
+            raise StreamClosedError(
+                errno.EBADF, f"{operation}: stream is {self._state}", self._path
+            )
         if downgrades.add(operation):
             warnings.warn(
                 f"{operation} does nothing on s3, as fs.s3a.downgrade.syncable.exceptions asks: "
@@ -292,6 +313,11 @@ class S3InputStream(FSDataInputStream):
     """
 
     etag: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The absolute path in the bucket. Errors name the URL."""
+        return _path_of(self.raw.path)
 
     def unbuffer(self) -> None:
         """Drop what was read ahead, and let connections go; the position stays."""

@@ -22,7 +22,7 @@ from .errors import PathIsDirectoryError
 from .multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
 from .s3_bucket import TOKEN_HEADER
 from .s3_documents import Part, crc_text
-from .s3_settings import md5_of
+from .s3_settings import integrity_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +81,7 @@ class S3MultipartUploader(UploaderBelow):
         """
         resolved = self._resolve(path)
         self._refuse_directory(resolved)
+        self._bucket.try_encryption(resolved[1:], resolved)
         token = completion.new_token()
         settings = self._bucket.settings
         upload_id, has_checksums = self._bucket.create_upload(
@@ -131,9 +132,7 @@ class S3MultipartUploader(UploaderBelow):
         body = memoryview(data if read is None else read()).cast("B")  # type: ignore[arg-type]
         crc32c = _core.crc32c(body)
         integrity = (
-            ("x-amz-checksum-crc32c", crc_text(crc32c))
-            if found.checksums
-            else ("Content-MD5", md5_of(body))
+            ("x-amz-checksum-crc32c", crc_text(crc32c)) if found.checksums else integrity_of(body)
         )
         response = self._bucket.call(
             "UploadPart",
@@ -147,8 +146,9 @@ class S3MultipartUploader(UploaderBelow):
             is_upload=True,
         )
         if response.error is not None:
-            raise _as_unknown(response, found.upload_id, found.path)
-        etag = response.headers["etag"]
+            raise _as_unknown(response, found.upload_id, self._bucket.name(found.path))
+        self._bucket.check_encryption(response, "UploadPart", found.path, if_told=True)
+        etag = response.headers["etag"].removeprefix("W/")
         return json.dumps([number, etag, body.nbytes, crc32c]).encode("ascii")
 
     def complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
@@ -193,7 +193,8 @@ class S3MultipartUploader(UploaderBelow):
             if getattr(refusal, "remote_class", "") != "InvalidPart":
                 raise
             message = "upload: no such part, or it was put again since"
-            raise FileNotFoundError(errno.ENOENT, message, found.path) from refusal
+            name = self._bucket.name(found.path)
+            raise FileNotFoundError(errno.ENOENT, message, name) from refusal
         self._filesystem._published(found.path)
         return json.dumps([found.path, etag]).encode("ascii")
 
@@ -209,7 +210,7 @@ class S3MultipartUploader(UploaderBelow):
         """
         found = self._find(upload, path)
         if not self._bucket.abort_upload(found.key, found.upload_id, found.path):
-            raise _unknown_upload(found.upload_id, found.path)
+            raise _unknown_upload(found.upload_id, self._bucket.name(found.path))
 
     # --- all uploads ---
 
@@ -225,13 +226,14 @@ class S3MultipartUploader(UploaderBelow):
 
     def _refuse_directory(self, path: str) -> None:
         if self._filesystem._has_children(path):
-            raise PathIsDirectoryError(errno.EISDIR, "upload: path is a directory", path)
+            name = self._bucket.name(path)
+            raise PathIsDirectoryError(errno.EISDIR, "upload: path is a directory", name)
 
     def _refuse_ended(self, upload: _Upload) -> None:
         """Look for the upload: some stores complete again what they have completed."""
         with contextlib.suppress(PermissionError):  # to list parts is another permission
             if not self._bucket.upload_exists(upload.key, upload.upload_id, upload.path):
-                raise _unknown_upload(upload.upload_id, upload.path)
+                raise _unknown_upload(upload.upload_id, self._bucket.name(upload.path))
 
     def _find(self, upload: bytes, path: StrPath) -> _Upload:
         text = _decoded(upload, "an upload")
@@ -241,7 +243,7 @@ class S3MultipartUploader(UploaderBelow):
             decoded = json.loads(text)
         kinds = [str, str, str, bool]
         if not (isinstance(decoded, list) and [type(item) for item in decoded] == kinds):
-            raise _unknown_upload(text, resolved)
+            raise _unknown_upload(text, self._bucket.name(resolved))
         target, upload_id, token, has_checksums = decoded
         if target != resolved:
             raise ValueError(f"upload {upload_id} is of {target!r}, not of {resolved!r}")

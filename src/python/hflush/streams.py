@@ -86,7 +86,7 @@ def refused(operation: str) -> Callable[..., NoReturn]:
         """Raise io.UnsupportedOperation."""
         take_pending()  # one more refusal, of a program that goes on after the first
         name = f"{operation} on an output stream"
-        raise unsupported(name, self._filesystem.store_name, self.path)
+        raise unsupported(name, self._filesystem.store_name, self._error_path)
 
     return refuse
 
@@ -202,6 +202,11 @@ class WriteOnly(FileObject):
         @property
         def path(self) -> str: ...
 
+    @property
+    def _error_path(self) -> str:
+        """How errors name the file."""
+        return self.path
+
     def writable(self) -> bool:
         """Return True."""
         return True
@@ -217,7 +222,7 @@ class WriteOnly(FileObject):
     def isatty(self) -> bool:
         """Return False; :class:`hflush.StreamClosedError` after close, as io raises ValueError."""
         if self.closed:
-            raise StreamClosedError(errno.EBADF, "isatty: stream is closed", self.path)
+            raise StreamClosedError(errno.EBADF, "isatty: stream is closed", self._error_path)
         return False
 
     fileno = refused("fileno")  # a descriptor would bypass the stream
@@ -405,7 +410,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
 
     def __enter__(self) -> Self:
         if self.closed:
-            raise StreamClosedError(errno.EBADF, f"stream is {self._state}", self.path)
+            raise StreamClosedError(errno.EBADF, f"stream is {self._state}", self._error_path)
         self._enter()
         return self
 
@@ -607,7 +612,9 @@ class DowngradedOutputStream(FSDataOutputStream):
 
     def _downgrade(self, operation: str) -> None:
         if self.closed:
-            raise StreamClosedError(errno.EBADF, f"{operation}: stream is {self._state}", self.path)
+            raise StreamClosedError(
+                errno.EBADF, f"{operation}: stream is {self._state}", self._error_path
+            )
         self.flush()
         with self._lock:
             first = not any(self._downgraded.values())
@@ -972,7 +979,7 @@ class FSDataInputStream(io.BufferedReader):
         position = whole("position", position)
         if position < 0:
             message = f"cannot read at negative position {position}"
-            raise SeekError(errno.EINVAL, message, self.path)
+            raise SeekError(errno.EINVAL, message, self.raw.path)
         return position
 
     def read_fully(self, position: int, length: int) -> bytes:
@@ -986,7 +993,7 @@ class FSDataInputStream(io.BufferedReader):
         data = self.pread(position, length)
         if len(data) < length:
             message = f"{length} bytes at {position} were asked for, and there are {len(data)}"
-            raise EndOfFileError(errno.ENODATA, message, self.path)
+            raise EndOfFileError(errno.ENODATA, message, self.raw.path)
         return data
 
     def read_vectored(self, ranges: Sequence[tuple[int, int]]) -> list[Future[bytes]]:
@@ -1040,14 +1047,14 @@ class FSDataInputStream(io.BufferedReader):
             raise ValueError(f"range with a negative length: {one!r}")
         if offset < 0:
             message = f"range with a negative offset: {one!r}"
-            raise EndOfFileError(errno.EINVAL, message, self.path)
+            raise EndOfFileError(errno.EINVAL, message, self.raw.path)
         return offset, length
 
     def _check_end(self, offset: int, length: int) -> None:
         end = self.raw.file.length()
         if offset + length > end:
             message = f"range ({offset}, {length}) leaves the file, which ends at {end}"
-            raise EndOfFileError(errno.ENODATA, message, self.path)
+            raise EndOfFileError(errno.ENODATA, message, self.raw.path)
 
     # --- the rest ---
 
@@ -1087,7 +1094,7 @@ class FSDataInputStream(io.BufferedReader):
             raise self._closed_error()
 
     def _closed_error(self, operation: str = "read") -> StreamClosedError:
-        return StreamClosedError(errno.EBADF, f"{operation}: stream is closed", self.path)
+        return StreamClosedError(errno.EBADF, f"{operation}: stream is closed", self.raw.path)
 
     def _translated(self, error: ValueError) -> ValueError:
         """Return io's own complaint about a closed file as ours, and anything else as it is."""

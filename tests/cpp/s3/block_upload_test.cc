@@ -965,6 +965,29 @@ TEST_CASE("another was first, and the answer to ours was lost: asked again, the 
   }
 }
 
+TEST_CASE("a Create that was repeated may have left another upload: reported, published or not") {
+  Harness h;
+  h.upload.put(13, h.actions);
+  h.upload.created("U", h.actions, true);
+  CHECK(h.upload.cleanup_failure().message() ==
+        "another upload may be left whose id is not known: the first request to create it was not "
+        "answered");
+  h.upload.abandon(h.actions);
+  h.upload.part_cancelled(1, h.actions);
+  h.upload.aborted(h.actions);
+  h.upload.upload_seen(UploadSeen::kGone, h.actions);
+  CHECK_FALSE(h.upload.busy());
+  CHECK_FALSE(h.upload.cleanup_failure().ok());
+}
+
+TEST_CASE("published, but not as it was to be: told as a failure, and known to be there") {
+  Harness h = at(options(), "put 5, finish");
+  h.upload.put_done("\"o\"", h.actions, io("in clear"));
+  CHECK(h.did() == "failed(in clear)");
+  CHECK(h.upload.state() == UploadState::kPublished);
+  CHECK_FALSE(h.upload.busy());
+}
+
 TEST_CASE("a publication whose time runs out is asked for again once") {
   const CallFailure silent{FailureKind::kAmbiguous, true,
                            Status(StatusCode::kTimedOut, "silence", "s3a://b/k", ETIMEDOUT)};

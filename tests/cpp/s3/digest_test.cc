@@ -27,6 +27,7 @@ std::string hmac(std::string_view key, std::string_view data) {
 
 TEST_CASE("sha-256") {
   REQUIRE(load_digests().ok());
+  REQUIRE(load_md5().ok());
   REQUIRE(load_digests().ok());
   CHECK(hex(sha256({})) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(hex(sha256(as_bytes("abc"))) ==

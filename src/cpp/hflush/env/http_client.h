@@ -124,6 +124,11 @@ struct HttpSettings {
   std::size_t upload_buffer_bytes = std::size_t{512} << 10U;
 };
 
+// Whether requests to a host may go through a proxy: there is one, and its exceptions do not name
+// the host as it is written here.
+bool goes_through_proxy(const HttpSettings& settings, std::string_view scheme,
+                        std::string_view host);
+
 class HttpClient {
  public:
   // 0 is no exchange.

@@ -17,7 +17,8 @@ namespace hflush::env {
 namespace {
 
 // By number: they are part of libcurl's ABI, and the headers may be older than the library.
-constexpr auto kMaxAgeOfConnection = static_cast<CURLoption>(CURLOPTTYPE_LONG + 288);  // 7.65
+constexpr auto kProxyAuthorities = static_cast<CURLoption>(CURLOPTTYPE_OBJECTPOINT + 246);  // 7.52
+constexpr auto kMaxAgeOfConnection = static_cast<CURLoption>(CURLOPTTYPE_LONG + 288);       // 7.65
 constexpr auto kPreRequestFunction =
     static_cast<CURLoption>(CURLOPTTYPE_FUNCTIONPOINT + 312);  // 7.80
 constexpr auto kPreRequestData = static_cast<CURLoption>(CURLOPTTYPE_OBJECTPOINT + 313);
@@ -76,6 +77,23 @@ HttpProxies HttpProxies::choose(const HttpSettings& settings) {
   proxies.exceptions =
       settings.no_proxy.empty() ? environment({"no_proxy", "NO_PROXY"}) : settings.no_proxy;
   return proxies;
+}
+
+bool goes_through_proxy(const HttpSettings& settings, std::string_view scheme,
+                        std::string_view host) {
+  const HttpProxies proxies = HttpProxies::choose(settings);
+  if ((scheme == "https" ? proxies.of_https : proxies.of_http).empty()) return false;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  std::string_view rest = proxies.exceptions;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find_first_of(", ");
+    std::string_view name = rest.substr(0, end);
+    if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+    if (name == "*" || equals_ignoring_case(name, host)) return false;
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return true;
 }
 
 // Options of a handle, one after the other; the first that fails is remembered.
@@ -150,7 +168,10 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
     options.set(CURLOPT_SSL_VERIFYPEER, 0L);
     options.set(CURLOPT_SSL_VERIFYHOST, 0L);
   }
-  if (!settings.ca_file.empty()) options.set(CURLOPT_CAINFO, settings.ca_file.c_str());
+  if (!settings.ca_file.empty()) {
+    options.set(CURLOPT_CAINFO, settings.ca_file.c_str());
+    options.prefer(kProxyAuthorities, settings.ca_file.c_str());
+  }
   const std::string& proxy = is_https(request_.url) ? proxies.of_https : proxies.of_http;
   options.set(CURLOPT_PROXY, proxy.c_str());  // also the empty one, or it looks for another
   options.set(CURLOPT_NOPROXY, proxies.exceptions.c_str());

@@ -177,8 +177,14 @@ void BlockUpload::acknowledge(UploadActions& actions) {
 
 // --- Create and parts
 
-void BlockUpload::created(std::string upload_id, UploadActions& actions) {
+void BlockUpload::created(std::string upload_id, UploadActions& actions, bool maybe_another) {
   if (upload_ != UploadIs::kCreating) return;
+  if (maybe_another) {
+    leave(Status(StatusCode::kIo,
+                 "another upload may be left whose id is not known: the first request to create it "
+                 "was not answered",
+                 options_.path, EIO));
+  }
   if (upload_id.empty()) {  // an Abort with it would delete the object
     return create_failed(
         {FailureKind::kAmbiguous, true,
@@ -256,8 +262,10 @@ void BlockUpload::publish(UploadActions& actions) {
   }
 }
 
-void BlockUpload::put_done(std::string etag, UploadActions& actions) {
-  if (publishing_ == Publishing::kPut) published(std::move(etag), actions);
+void BlockUpload::put_done(std::string etag, UploadActions& actions, const Status& otherwise) {
+  if (publishing_ != Publishing::kPut) return;
+  if (!otherwise.ok() && listening_) tell_failed(otherwise, actions);
+  published(std::move(etag), actions);
 }
 
 void BlockUpload::completed(std::string etag, UploadActions& actions) {

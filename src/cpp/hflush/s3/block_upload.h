@@ -167,9 +167,11 @@ class BlockUpload {
 
   // --- from the store; each answers one action of that kind. A Status is a failed one.
 
-  void created(std::string upload_id, UploadActions& actions);
+  // `maybe_another`: it was repeated after an attempt that was not answered.
+  void created(std::string upload_id, UploadActions& actions, bool maybe_another = false);
   void create_failed(CallFailure failure, UploadActions& actions);
-  void put_done(std::string etag, UploadActions& actions);
+  // `otherwise`: it is published, but not as it was to be, which the stream is told.
+  void put_done(std::string etag, UploadActions& actions, const Status& otherwise = {});
   void put_failed(const CallFailure& failure, UploadActions& actions);
   void part_done(PartReceipt receipt, UploadActions& actions);
   void part_failed(std::uint32_t number, CallFailure failure, UploadActions& actions);

@@ -830,6 +830,11 @@ void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) 
 
 // Nothing of a request goes to another domain, whoever asks for that.
 void Client::Core::check_redirect(const Running& call, Failure& failure) const {
+  if (!settings_.follows_regions && failure.http_status != 307) {
+    failure.kind = FailureKind::kFinal;
+    failure.message += ": not followed, as fs.s3a.cross.region.access.enabled says";
+    return;
+  }
   if (failure.location.empty()) return;
   if (!settings_.redirect_authority(call.call.bucket, failure.location).empty()) return;
   if (!failure.is_temporary && is_region(failure.region) && failure.region != call.signing.region) {
@@ -980,8 +985,8 @@ CallResult Client::Core::result_of(const Running& call, env::HttpResult result,
   answer.head = std::move(result.head);
   answer.body = std::move(result.body);
   answer.attempts = static_cast<int>(call.attempt);
+  answer.ambiguous = call.attempts->ambiguous();
   if (failure) {
-    answer.ambiguous = call.attempts->ambiguous();
     answer.status =
         to_status(*failure, call.call.operation, endpoint_, path_of(call.call), answer.attempts);
     answer.failure = std::move(failure);
@@ -1026,6 +1031,11 @@ CallResult interrupted_result(const Status& interrupted, const std::string& path
 Result<std::shared_ptr<Client>> Client::make(Settings settings,
                                              std::shared_ptr<CredentialStore> credentials) {
   HFLUSH_RETURN_IF_ERROR(load_digests());
+  // Loopback protects what does not leave it.
+  if (settings.payload_signing == PayloadSigning::kAuto && settings.scheme == "http" &&
+      env::goes_through_proxy(settings.http, settings.scheme, settings.host)) {
+    settings.payload_signing = PayloadSigning::kAlways;
+  }
   env::EventLoop& loop = env::Process::current().loop();
   HFLUSH_ASSIGN_OR_RETURN(std::shared_ptr<env::HttpClient> http,
                           env::HttpClient::make(loop, settings.http));

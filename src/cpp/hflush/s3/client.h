@@ -51,6 +51,7 @@ struct Settings {
   std::string host;        // without port
   std::uint16_t port = 0;  // 0: the scheme's
   std::string region = "us-east-1";
+  bool follows_regions = true;  // a bucket of another region is asked there
   bool path_style = false;
   PayloadSigning payload_signing = PayloadSigning::kAuto;
   bool content_md5 = false;  // of parts and objects
@@ -112,9 +113,10 @@ struct Call {
 struct CallResult {
   // Without one: success.
   std::optional<Failure> failure;
-  bool ambiguous = false;  // with a failure: this or an earlier attempt may have been executed
-  Status status;           // the failure, as the caller is told
-  env::HttpHead head;      // of the last attempt, as far as it got
+  // An earlier attempt may have been executed; with a failure: this one or an earlier.
+  bool ambiguous = false;
+  Status status;       // the failure, as the caller is told
+  env::HttpHead head;  // of the last attempt, as far as it got
   std::string body;
   int attempts = 0;
 };

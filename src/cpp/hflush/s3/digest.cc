@@ -36,10 +36,10 @@ using Fetch = EVP_MD*(void* library, const char* algorithm, const char* properti
 using Constant = const EVP_MD*();
 
 const EVP_MD* find_digest(const env::SharedLibrary& library, const char* algorithm,
-                          const char* constant) {
+                          const char* constant, const char* properties = nullptr) {
   // Without this, every use of the constant would look the digest up anew.
   Fetch* fetch = nullptr;
-  if (library.find("EVP_MD_fetch", fetch)) return fetch(nullptr, algorithm, nullptr);
+  if (library.find("EVP_MD_fetch", fetch)) return fetch(nullptr, algorithm, properties);
   Constant* known = nullptr;
   return library.find(constant, known) ? known() : nullptr;
 }
@@ -55,12 +55,12 @@ Result<Crypto> bind_all() {
   HFLUSH_RETURN_IF_ERROR(library.bind("EVP_DigestUpdate", crypto.update));
   HFLUSH_RETURN_IF_ERROR(library.bind("EVP_DigestFinal_ex", crypto.final));
   crypto.sha256 = find_digest(library, "SHA256", "EVP_sha256");
-  crypto.md5 = find_digest(library, "MD5", "EVP_md5");
+  // A header of S3, and no security: also where only FIPS is to be used, if there is one at all.
+  crypto.md5 = find_digest(library, "MD5", "EVP_md5", "-fips");
   // It cleans up at exit; our threads have to be out of it before.
   std::atexit(&env::Process::end);
-  if (crypto.sha256 == nullptr || crypto.md5 == nullptr) {
-    return Status(StatusCode::kUnsupported,
-                  library.name() + (crypto.sha256 == nullptr ? " has no sha-256" : " has no md5"));
+  if (crypto.sha256 == nullptr) {
+    return Status(StatusCode::kUnsupported, library.name() + " has no sha-256");
   }
   return crypto;
 }
@@ -102,6 +102,14 @@ class Context {
 }  // namespace
 
 Status load_digests() { return loaded().status(); }
+
+Status load_md5() {
+  HFLUSH_RETURN_IF_ERROR(load_digests());
+  if (loaded()->md5 != nullptr) return {};
+  return Status(StatusCode::kUnsupported,
+                "libcrypto has no md5 here, as where only FIPS is allowed: without "
+                "fs.s3a.request.md5.header none is needed");
+}
 
 Sha256 sha256(ByteView data) {
   const Crypto& crypto = *loaded();

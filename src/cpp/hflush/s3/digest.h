@@ -20,6 +20,8 @@ using Md5 = std::array<std::byte, 16>;
 
 // kUnsupported if there is no libcrypto. Idempotent.
 Status load_digests();
+// The same, and MD5: kUnsupported where libcrypto has none. Nothing of MD5 is called unless it had.
+Status load_md5();
 
 Sha256 sha256(ByteView data);
 Sha256 hmac_sha256(ByteView key, ByteView data);

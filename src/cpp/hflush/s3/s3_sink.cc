@@ -251,6 +251,7 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   CallFailure failure_of(const CallResult& result, const std::string& detail) const;
   Status explain(const Status& failure, const std::string& detail) const;
   std::string describe_upload() const;
+  Status encryption_refused(const char* operation, const env::HttpHead& head) const;
 
   template <typename Ask>
   void ask_publication(std::uint32_t again, Ask ask);
@@ -317,6 +318,7 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   bool is_told_ = false;                       // the stream, of its end
   std::string version_id_;
   Checksums checksums_;
+  bool compares_parts_ = false;  // Create was answered without a word about encryption
   // The last publication that failed or was cancelled, and what it counts as unless it is found.
   Ticket unanswered_;
   std::optional<env::TimePoint> publishing_ends_;  // since one was not answered
@@ -328,7 +330,8 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
 
 Status S3Sink::Core::prepare() {
   const Settings& settings = client_->settings();
-  if (settings.signs_payload() || settings.content_md5) HFLUSH_RETURN_IF_ERROR(load_digests());
+  if (settings.signs_payload()) HFLUSH_RETURN_IF_ERROR(load_digests());
+  if (settings.content_md5) HFLUSH_RETURN_IF_ERROR(load_md5());
   return make_token(token_);
 }
 
@@ -649,6 +652,18 @@ Status S3Sink::Core::explain(const Status& failure, const std::string& detail) c
   return explained;
 }
 
+// Fine unless the store was asked to encrypt, and does not say that it does.
+Status S3Sink::Core::encryption_refused(const char* operation, const env::HttpHead& head) const {
+  if (!options_.verify_encryption) return {};
+  std::vector<env::HttpHeader> asked = options_.headers;
+  asked.insert(asked.end(), options_.request_headers.begin(), options_.request_headers.end());
+  const std::string difference = encryption_difference(asked, head);
+  if (difference.empty()) return {};
+  return Status(StatusCode::kIo,
+                std::string(operation) + ": " + client_->endpoint() + ": " + difference, path_,
+                EIO);
+}
+
 std::string S3Sink::Core::describe_upload() const { return "upload " + machine_.upload_id(); }
 
 S3Sink::Core::Ticket S3Sink::Core::ticket(Kind kind, std::uint32_t number) {
@@ -782,7 +797,14 @@ void S3Sink::Core::perform(const upload_action::Create& /*create*/) {
                 {FailureKind::kAmbiguous, true, document.status().with_path(path_)}, actions);
           }
           checksums_ = asking_.checksums(result.head);
-          machine.created(std::string(document->value("UploadId")), actions);
+          compares_parts_ = !tells_encryption(result.head);
+          if (!compares_parts_) {
+            if (const Status refusal = encryption_refused("CreateMultipartUpload", result.head);
+                !refusal.ok()) {
+              machine.broke(refusal, actions);  // before a byte of it is sent
+            }
+          }
+          machine.created(std::string(document->value("UploadId")), actions, result.ambiguous);
         });
 }
 
@@ -817,7 +839,13 @@ void S3Sink::Core::perform(const upload_action::UploadPart& part) {
           ++counted_.committed;
           counted_.bytes_committed += static_cast<std::int64_t>(receipt.size);
           PartReceipt done = receipt;
-          done.etag = result.head.header("etag");
+          done.etag = strong_etag(result.head.header("etag"));
+          if (compares_parts_) {
+            if (const Status refusal = encryption_refused("UploadPart", result.head);
+                !refusal.ok()) {
+              machine.broke(refusal, actions);
+            }
+          }
           machine.part_done(std::move(done), actions);
         });
 }
@@ -859,7 +887,8 @@ void S3Sink::Core::put_object(const Ticket& ticket) {
         }
         publication_done(*ticket);
         version_id_ = result.head.header("x-amz-version-id");
-        machine.put_done(std::string(result.head.header("etag")), actions);
+        machine.put_done(std::string(result.head.header("etag")), actions,
+                         encryption_refused("PutObject (published)", result.head));
       });
 }
 

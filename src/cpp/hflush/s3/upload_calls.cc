@@ -13,8 +13,53 @@ namespace {
 constexpr int kAbortRetries = 3;
 
 constexpr std::string_view kNamespace = "http://s3.amazonaws.com/doc/2006-03-01/";
+constexpr std::string_view kEncryption = "x-amz-server-side-encryption";
+constexpr std::string_view kKmsKey = "x-amz-server-side-encryption-aws-kms-key-id";
+// Answered as they were sent.
+constexpr std::string_view kEchoed[] = {
+    kEncryption,
+    kKmsKey,
+    "x-amz-server-side-encryption-customer-algorithm",
+    "x-amz-server-side-encryption-customer-key-md5",
+};
+
+// A key's id is answered by its ARN, if at all.
+bool is_same_kms_key(std::string_view asked, std::string_view answered) noexcept {
+  if (answered.empty() || asked == answered) return true;
+  if (asked.starts_with("alias/") || asked.find(":alias/") != std::string_view::npos) return true;
+  if (!answered.ends_with(asked) || asked.starts_with("arn:")) return false;
+  const char before = answered[answered.size() - asked.size() - 1];
+  return before == '/' || before == ':';
+}
 
 }  // namespace
+
+std::string encryption_difference(const std::vector<env::HttpHeader>& asked,
+                                  const env::HttpHead& answered) {
+  for (const env::HttpHeader& header : asked) {
+    const std::string name = to_lower(header.name);
+    if (std::ranges::find(kEchoed, name) == std::end(kEchoed)) continue;
+    const std::string_view answer = answered.header(name);
+    const bool is_same = name == kKmsKey ? is_same_kms_key(header.value, answer)
+                                         : equals_ignoring_case(header.value, answer);
+    if (is_same) continue;
+    return "encryption is not what was asked for: " + name + " is " +
+           (answer.empty() ? "not answered" : "'" + std::string(answer) + "'") + " instead of '" +
+           header.value + "'. Does this store encrypt? (hflush.s3.encryption.verify)";
+  }
+  return {};
+}
+
+bool tells_encryption(const env::HttpHead& answered) noexcept {
+  return std::ranges::any_of(answered.headers, [](const env::HttpHeader& header) {
+    return header.name.starts_with(kEncryption);
+  });
+}
+
+std::string_view strong_etag(std::string_view etag) noexcept {
+  if (etag.starts_with("W/")) etag.remove_prefix(2);
+  return etag;
+}
 
 UploadCalls::UploadCalls(const Settings& settings, const ObjectOptions& options, std::string token,
                          std::uint64_t stream)

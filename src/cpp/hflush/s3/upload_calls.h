@@ -36,7 +36,20 @@ struct ObjectOptions {
   std::uint64_t memory_bytes = 0;  // 0: active_blocks × block_bytes
   Condition condition;
   bool delayed = false;
+  bool verify_encryption = true;  // of what `headers` and `request_headers` ask for
 };
+
+// How the encryption that an answer tells of differs from that which was asked for; empty: in
+// nothing. Names of KMS keys are compared where they can be: an alias is answered with the key's.
+std::string encryption_difference(const std::vector<env::HttpHeader>& asked,
+                                  const env::HttpHead& answered);
+
+// Whether an answer says anything about encryption: of Create some stores do not (MinIO), but of
+// parts.
+bool tells_encryption(const env::HttpHead& answered) noexcept;
+
+// Without the mark that a proxy has put in front: the store knows it without.
+std::string_view strong_etag(std::string_view etag) noexcept;
 
 // What a store keeps of the checksums that Create asked for: what it has echoed.
 struct Checksums {

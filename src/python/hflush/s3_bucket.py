@@ -242,7 +242,7 @@ class Bucket:
             ("ListObjectsV2", "GET", "", _list_query(prefix, "", "", 1), extra)
             for prefix in prefixes
         ]
-        answers = self.client.ask(self.settings.bucket, [*heads, *lists], path)
+        answers = self.client.ask(self.settings.bucket, [*heads, *lists], self.name(path))
         return Sight(
             [_exists(response) for response in answers[: len(heads)]],
             [self._has_keys(response, path) for response in answers[len(heads) :]],

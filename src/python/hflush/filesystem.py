@@ -421,7 +421,7 @@ class FileSystem(ABC):
         if not self.has_path_capability(path, capabilities.APPEND):
             if CreateFlag.CREATE in flags and not self.exists(path):
                 return self._create_at(resolved, False, wanted)
-            raise unsupported("append", self.store_name, resolved)
+            raise unsupported("append", self.store_name, self._named(resolved))
         while True:
             try:
                 return self._track(self._append(resolved, wanted), resolved, "ab", wanted)

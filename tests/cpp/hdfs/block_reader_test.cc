@@ -352,6 +352,24 @@ TEST_CASE("block reader: without checksums nothing is verified, and it says so")
   CHECK(reader.end_of_read() == unhex("020800"));  // SUCCESS
 }
 
+TEST_CASE("block reader: a replica without checksums is not read where they are required") {
+  const StoredReplica replica(pattern(1000));
+  const std::string answer = answer_to_read(replica, 0, 1000, false);
+  BlockReader reader(0, 1000, Sums::kRequired);
+  std::vector<std::byte> out(1000);
+  REQUIRE(reader.deliver(out).ok());
+  const Status refusal = Feed(answer).run(reader);
+  CHECK(is_without_sums(refusal));
+  CHECK(refusal.message().find("no checksums") != std::string::npos);
+  CHECK(reader.position() == 0);
+  CHECK_FALSE(reader.accepted());
+  const std::string summed = answer_to_read(replica, 0, 1000);
+  BlockReader content(0, 1000, Sums::kRequired);
+  REQUIRE(content.deliver(out).ok());
+  CHECK(Feed(summed).run(content).ok());
+  CHECK(out == replica.bytes);
+}
+
 TEST_CASE("block reader: a refusal says which, and why") {
   const auto refused = [](TransferStatus status, std::string_view why) {
     BlockReader reader(0, 10);

@@ -340,6 +340,41 @@ TEST_CASE("hdfs input file: a damaged replica is masked by another one, and repo
   }
 }
 
+TEST_CASE(
+    "READ-16: a replica that lost its checksums is passed over; if all have none they count") {
+  Cluster cluster(3, pattern(3000), 3000);
+  const auto lose_sums = [&](std::size_t node, const Bytes& bytes) {
+    cluster.datanodes[node]->store(kFirstId, StoredReplica(bytes, {crc::Kind::kNone, 512}));
+  };
+  Bytes wrong = cluster.file;
+  wrong[7] ^= std::byte{1};
+  lose_sums(0, wrong);
+  lose_sums(1, wrong);
+  SUBCASE("one is whole") {
+    const auto file = cluster.open();
+    CHECK(read(cluster, *file, 0, 3000) == cluster.file);
+    CHECK(read(cluster, *file, 0, 10) == cluster.part(0, 10));
+    CHECK(statistic(*file, "read_replica_failures") == 2);
+  }
+  SUBCASE("one cannot be asked") {
+    cluster.datanodes[2]->stop();
+    const auto file = cluster.open();
+    const Status failure = failure_of(cluster, *file, 0, 3000);
+    CHECK(failure.code() == StatusCode::kIo);
+    CHECK(has(failure.message(), "no checksums"));
+    CHECK(read(cluster, *cluster.open(false), 0, 3000) == wrong);
+  }
+  SUBCASE("none has any: the block was written so") {
+    lose_sums(2, wrong);
+    const auto file = cluster.open();
+    CHECK(read(cluster, *file, 0, 3000) == wrong);
+    const std::size_t operations = cluster.operations();
+    CHECK(operations == 4);
+    CHECK(read(cluster, *file, 0, 10).size() == 10);
+    CHECK(cluster.operations() == operations + 1);  // it is known by now
+  }
+}
+
 TEST_CASE("hdfs input file: every replica damaged is a checksum error with its position") {
   Cluster cluster(3, pattern(10'000), 5'000);
   for (std::size_t node = 0; node < 3; ++node) {

@@ -40,11 +40,13 @@ ReadSettings settings() {
 const Status kLost(StatusCode::kIo, "lost", {}, ECONNRESET);
 const Status kTimeout(StatusCode::kTimedOut, "too slow", {}, ETIMEDOUT);
 const Status kToken(StatusCode::kPermissionDenied, "token", {}, EACCES);
+const Status kUnsummed(StatusCode::kUnsupported, "no sums", {}, EIO);
 const Status kDamaged =
     Status(StatusCode::kChecksum, "damaged", {}, EIO).with_mismatch({512, 1, 2});
 
 // What a search does if every replica fails like this, one letter for each step: a digit for a
-// replica that is tried, r for locations asked anew, R if the dead are forgotten too, x at the end.
+// replica that is tried, a letter from a on for one that may do without checksums, r for locations
+// asked anew, R if the dead are forgotten too, x at the end.
 std::string course(const LocatedBlock& block, const std::vector<Status>& failures,
                    Status* summary = nullptr) {
   ReplicaSearch search(settings(), "read at 5000");
@@ -53,7 +55,8 @@ std::string course(const LocatedBlock& block, const std::vector<Status>& failure
   while (steps.size() < 100) {
     const auto step = search.next(block, dead, 0.0);
     if (const auto* const replica = std::get_if<Try>(&step)) {
-      steps += static_cast<char>('0' + replica->replica);
+      const char first = replica->sums == Sums::kRequired ? '0' : 'a';
+      steps += static_cast<char>(first + static_cast<char>(replica->replica));
       const DatanodeInfo& node = block.replicas[replica->replica].node;
       if (search.failed(node, failures[replica->replica])) dead.add(node);
     } else if (const auto* const refetch = std::get_if<Refetch>(&step)) {
@@ -77,6 +80,17 @@ TEST_CASE("replica search: a damaged replica is not read again; if all are, it i
   CHECK(course(block_of(1), {kDamaged}) == "0x");
   CHECK(course(block_of(3), {kDamaged, kDamaged, kDamaged}) == "012x");
   CHECK(course(block_of(3), {kDamaged, kLost, kDamaged}) == "012R1R1x");
+}
+
+TEST_CASE("READ-16: a replica without checksums is believed if every replica is without") {
+  CHECK(course(block_of(1), {kUnsummed}) == "0aRaRax");
+  CHECK(course(block_of(3), {kUnsummed, kUnsummed, kUnsummed}).starts_with("012a"));
+  Status summary;
+  CHECK(course(block_of(3), {kUnsummed, kLost, kUnsummed}, &summary) == "012R1R1x");
+  CHECK(summary.code() == StatusCode::kIo);
+  CHECK(summary.message().find("only if every replica") != std::string::npos);
+  CHECK(course(block_of(2), {kUnsummed, kDamaged}) == "01x");
+  CHECK(course(block_of(2), {kUnsummed, kToken}) == "01r1R1R1x");
 }
 
 TEST_CASE("replica search: a refused token is renewed once, and then is a failure") {

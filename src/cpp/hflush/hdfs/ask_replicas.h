@@ -44,7 +44,7 @@ inline Result<LocatedBlock> locate_anew(const Question& question, const LocatedB
                 question.path, ESTALE);
 }
 
-// `ask(block, node)` answers a Result<T>.
+// `ask(block, node, sums)` answers a Result<T>.
 template <typename T, typename Ask>
 Result<T> ask_replicas(const Question& question, LocatedBlock block, const Ask& ask) {
   ReplicaSearch search(question.context.settings.read, question.operation);
@@ -59,8 +59,9 @@ Result<T> ask_replicas(const Question& question, LocatedBlock block, const Ask& 
       HFLUSH_ASSIGN_OR_RETURN(block, locate_anew(question, block));
       continue;
     }
-    const DatanodeInfo& node = block.replicas[std::get<ReplicaSearch::Try>(step).replica].node;
-    Result<T> answer = ask(block, node);
+    const auto& attempt = std::get<ReplicaSearch::Try>(step);
+    const DatanodeInfo& node = block.replicas[attempt.replica].node;
+    Result<T> answer = ask(block, node, attempt.sums);
     if (answer.ok() || answer.status().code() == StatusCode::kInterrupted) return answer;
     search.failed(node, answer.status());
   }

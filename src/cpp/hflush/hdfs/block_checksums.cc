@@ -65,10 +65,10 @@ Result<BlockChecksum> checksum_of(const Question& question, const LocatedBlock& 
                                   BlockChecksumType type) {
   HFLUSH_ASSIGN_OR_RETURN(
       BlockChecksumAnswer answer,
-      ask_replicas<BlockChecksumAnswer>(question, block,
-                                        [&](const LocatedBlock& at, const DatanodeInfo& node) {
-                                          return ask_datanode(question, at, node, type);
-                                        }));
+      ask_replicas<BlockChecksumAnswer>(
+          question, block, [&](const LocatedBlock& at, const DatanodeInfo& node, Sums) {
+            return ask_datanode(question, at, node, type);
+          }));
   BlockChecksum checksum{block.block.length, answer.bytes_per_crc, answer.crcs_per_block,
                          std::move(answer.checksum), answer.kind.value_or(crc::Kind::kNone)};
   if (!answer.kind) {  // a DataNode older than that field

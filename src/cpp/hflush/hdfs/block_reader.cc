@@ -45,8 +45,8 @@ Status refusal(const OperationReply& reply) {
   return Status(StatusCode::kIo, std::move(what), {}, EIO);
 }
 
-BlockReader::BlockReader(std::uint64_t offset, std::uint64_t length)
-    : end_(offset + length), position_(offset) {}
+BlockReader::BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums)
+    : end_(offset + length), sums_wanted_(sums), position_(offset) {}
 
 Status BlockReader::deliver(MutableByteView out) {
   out_ = out;
@@ -191,7 +191,11 @@ Status BlockReader::take_reply(ByteView message) {
   if (!reply->read_checksum) return break_off("accepted without saying how the block is summed");
   checksum_ = *reply->read_checksum;
   const std::uint64_t chunk = checksum_.bytes_per_checksum;
-  if (checksum_.kind != crc::Kind::kNone) unit_ = chunk;
+  if (checksum_.kind != crc::Kind::kNone) {
+    unit_ = chunk;
+  } else if (sums_wanted_ == Sums::kRequired) {
+    return fail(Status(StatusCode::kUnsupported, "has no checksums of the block", {}, EIO));
+  }
   const std::uint64_t start = reply->chunk_offset;
   if (start > position_ || position_ - start >= chunk) {
     return break_off("starts at " + text(start) + " of the block to read from " + text(position_) +

@@ -34,11 +34,20 @@ namespace hflush::hdfs {
 // block's token, kIo otherwise.
 Status refusal(const OperationReply& reply);
 
+// Whether a replica without checksums is read all the same. It may be that its block was written
+// without them, or that they are lost.
+enum class Sums : std::uint8_t { kOptional, kRequired };
+
+// The failure of a reader that requires them.
+inline bool is_without_sums(const Status& failure) noexcept {
+  return failure.code() == StatusCode::kUnsupported;
+}
+
 class BlockReader {
  public:
   // Of the `length` bytes of a block from `offset` on, as the READ_BLOCK operation asked for them.
   // Requires: length > 0.
-  BlockReader(std::uint64_t offset, std::uint64_t length);
+  BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums = Sums::kOptional);
 
   // Asks for the next bytes of the range; `out` is written until delivered(), and holds anything if
   // the reader fails. Requires: delivered(), out.size() <= remaining().
@@ -51,6 +60,7 @@ class BlockReader {
   // The first `count` bytes of wanted() have been filled. A failure is
   //   kChecksum           data does not match its sum: the mismatch's position is in the block
   //   kPermissionDenied   the DataNode does not accept the block's token
+  //   kUnsupported        it has no checksums, and they are required
   //   kIo                 it refused for another reason, or broke the protocol
   // and position() still says how much is delivered.
   Status received(std::size_t count);
@@ -110,6 +120,7 @@ class BlockReader {
   MutableByteView missing_target() noexcept;
 
   const std::uint64_t end_;
+  const Sums sums_wanted_;
   std::uint64_t position_;
   State state_ = State::kReply;
   ChecksumParameters checksum_;

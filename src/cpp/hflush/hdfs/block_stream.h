@@ -29,6 +29,7 @@ struct ReadOptions {
   bool verify = true;
   std::optional<bool> drop_behind;
   std::optional<std::int64_t> readahead;
+  Sums sums = Sums::kRequired;  // if it is verified
 };
 
 // Counts of one file's readers.
@@ -52,8 +53,8 @@ class BlockStream {
 
   // Asks `node` for a range of `block`; returns when it has accepted. An idle connection that turns
   // out to be closed is no failure: the operation goes out again on another one, at last on a fresh
-  // one. kPermissionDenied: the token is not accepted. `counts` outlives open() and what is called
-  // with it.
+  // one. kPermissionDenied: the token is not accepted; is_without_sums(). `counts` outlives open()
+  // and what is called with it.
   static Result<std::unique_ptr<BlockStream>> open(const ReadContext& context,
                                                    const LocatedBlock& block,
                                                    const DatanodeInfo& node, Range range,
@@ -78,10 +79,11 @@ class BlockStream {
   const ChecksumParameters& checksum() const noexcept { return reader_.checksum(); }
 
  private:
-  BlockStream(env::BlockingSocket socket, DatanodeInfo node, Range range, env::Duration timeout)
+  BlockStream(env::BlockingSocket socket, DatanodeInfo node, Range range, Sums sums,
+              env::Duration timeout)
       : socket_(std::move(socket)),
         node_(std::move(node)),
-        reader_(range.offset, range.length),
+        reader_(range.offset, range.length, sums),
         timeout_(timeout) {}
 
   // Sends the operation and waits until it is accepted.

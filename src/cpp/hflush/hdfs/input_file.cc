@@ -90,12 +90,19 @@ Result<std::size_t> InputFile::read_block(const Rest& wanted, Call& call) {
   const std::size_t size =
       std::min<std::uint64_t>(wanted.out.size(), end_of(*block) - wanted.position);
   Rest rest{wanted.position, wanted.out.first(size)};
-  ReplicaSearch search(context_.settings.read, "read at " + std::to_string(wanted.position));
+  ReplicaSearch search = search_at(wanted.position, *block);
   if (is_open) HFLUSH_RETURN_IF_ERROR(read_ahead(rest, search, call));
   const Status status = read_replicas(block, rest, search, call);
   report(*block, search);
   if (!status.ok()) return status;
   return size;
+}
+
+ReplicaSearch InputFile::search_at(std::uint64_t position, const LocatedBlock& block) {
+  ReplicaSearch search(context_.settings.read, "read at " + std::to_string(position));
+  const MutexLock lock(mutex_);
+  if (unsummed_.contains(block.block.id)) search.expect_no_sums();
+  return search;
 }
 
 Status InputFile::read_ahead(Rest& rest, ReplicaSearch& search, Call& call) {
@@ -135,17 +142,23 @@ Status InputFile::read_replicas(BlockLocations::Block& block, Rest& rest, Replic
       HFLUSH_ASSIGN_OR_RETURN(block, locations_->find_anew(rest.position, call.interrupt));
       continue;
     }
-    const DatanodeInfo& node = block->replicas[std::get<ReplicaSearch::Try>(step).replica].node;
-    const Status status = read_replica(block, node, rest, call);
+    const auto& attempt = std::get<ReplicaSearch::Try>(step);
+    const Status status = read_replica(block, attempt, rest, call);
     if (status.ok()) continue;
     if (status.code() == StatusCode::kInterrupted) return status;
-    remember_failure(node, status, search, call);
+    remember_failure(block->replicas[attempt.replica].node, status, search, call);
+  }
+  if (search.expects_no_sums()) {
+    const MutexLock lock(mutex_);
+    unsummed_.insert(block->block.id);
   }
   return {};
 }
 
-Status InputFile::read_replica(const BlockLocations::Block& block, const DatanodeInfo& node,
-                               Rest& rest, Call& call) {
+Status InputFile::read_replica(const BlockLocations::Block& block,
+                               const ReplicaSearch::Try& attempt, Rest& rest, Call& call) {
+  ReadOptions options = call.options;
+  options.sums = attempt.sums;
   BlockStream::Range range;
   range.offset = rest.position - block->offset;
   range.length = rest.out.size();
@@ -154,8 +167,8 @@ Status InputFile::read_replica(const BlockLocations::Block& block, const Datanod
     range.length = std::max(range.length, end - rest.position);
   }
   HFLUSH_ASSIGN_OR_RETURN(
-      auto stream,
-      BlockStream::open(context_, *block, node, range, call.options, call.counts, call.interrupt));
+      auto stream, BlockStream::open(context_, *block, block->replicas[attempt.replica].node, range,
+                                     options, call.counts, call.interrupt));
   HFLUSH_RETURN_IF_ERROR(fill(*stream, rest, call));
   put_by({block, std::move(stream)}, call);
   return {};

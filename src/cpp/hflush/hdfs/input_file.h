@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -114,12 +115,13 @@ class InputFile {
   Status read_ahead(Rest& rest, ReplicaSearch& search, Call& call);
   // Fills `rest` from one replica after the other. `block`: as it is known at last.
   Status read_replicas(BlockLocations::Block& block, Rest& rest, ReplicaSearch& search, Call& call);
-  Status read_replica(const BlockLocations::Block& block, const DatanodeInfo& node, Rest& rest,
-                      Call& call);
+  Status read_replica(const BlockLocations::Block& block, const ReplicaSearch::Try& attempt,
+                      Rest& rest, Call& call);
   static Status fill(BlockStream& stream, Rest& rest, Call& call);
   // Keeps the stream for the next read, or ends it if it has no more to give.
   void put_by(Ahead ahead, Call& call);
   std::uint64_t end_of(const LocatedBlock& block) const noexcept;
+  ReplicaSearch search_at(std::uint64_t position, const LocatedBlock& block);
   void remember_failure(const DatanodeInfo& node, const Status& failure, ReplicaSearch& search,
                         Call& call);
   void report(const LocatedBlock& block, const ReplicaSearch& search);
@@ -140,6 +142,7 @@ class InputFile {
   Ahead ahead_ HFLUSH_GUARDED_BY(mutex_);
   ReadOptions options_ HFLUSH_GUARDED_BY(mutex_);
   DeadNodes dead_ HFLUSH_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> unsummed_ HFLUSH_GUARDED_BY(mutex_);  // blocks written without checksums
   ReadCounts counts_ HFLUSH_GUARDED_BY(mutex_);
 };
 

@@ -18,18 +18,23 @@ ReplicaSearch::Step ReplicaSearch::next(const LocatedBlock& block, const DeadNod
     token_ = TokenState::kRenewed;
     return Refetch{env::Duration::zero(), false};
   }
+  const auto all_are = [&](bool (ReplicaSearch::*like)(const Replica&) const) {
+    return !block.replicas.empty() &&
+           std::ranges::all_of(block.replicas,
+                               [&](const Replica& replica) { return (this->*like)(replica); });
+  };
+  if (sums_ == Sums::kRequired && all_are(&ReplicaSearch::is_without_sums)) {
+    sums_ = Sums::kOptional;
+    tried_.clear();
+  }
   for (const bool take_dead : {false, true}) {
     for (std::size_t i = 0; i < block.replicas.size(); ++i) {
       const Replica& replica = block.replicas[i];
-      if (tried_.contains(DeadNodes::name(replica.node)) || is_corrupt(replica)) continue;
-      if (take_dead || !dead.contains(replica.node)) return Try{i};
+      if (tried_.contains(DeadNodes::name(replica.node)) || is_hopeless(replica)) continue;
+      if (take_dead || !dead.contains(replica.node)) return Try{i, sums_};
     }
   }
-  const bool all_corrupt = !block.replicas.empty() &&
-                           std::ranges::all_of(block.replicas, [this](const Replica& replica) {
-                             return is_corrupt(replica);
-                           });
-  if (all_corrupt || rounds_ >= max_rounds_) return GiveUp{summary(block)};
+  if (all_are(&ReplicaSearch::is_hopeless) || rounds_ >= max_rounds_) return GiveUp{summary(block)};
   tried_.clear();
   return Refetch{pause_after_round(rounds_++, window_, random), true};
 }
@@ -47,6 +52,7 @@ bool ReplicaSearch::failed(const DatanodeInfo& node, const Status& failure) {
     token_ = TokenState::kRefused;
     return false;
   }
+  if (hdfs::is_without_sums(failure)) unsummed_.insert(name);
   tried_.insert(std::move(name));
   return true;
 }
@@ -64,6 +70,15 @@ bool ReplicaSearch::is_corrupt(const Replica& replica) const {
   return std::ranges::any_of(failures_, [&](const Failure& failure) {
     return failure.name == name && failure.status.code() == StatusCode::kChecksum;
   });
+}
+
+bool ReplicaSearch::is_without_sums(const Replica& replica) const {
+  return unsummed_.contains(DeadNodes::name(replica.node));
+}
+
+// No pause will mend it.
+bool ReplicaSearch::is_hopeless(const Replica& replica) const {
+  return is_corrupt(replica) || (sums_ == Sums::kRequired && is_without_sums(replica));
 }
 
 // All that failed, in one message. What the failures have in common is what the whole is.
@@ -85,6 +100,7 @@ Status ReplicaSearch::summary(const LocatedBlock& block) const {
     alike = alike && failure.status.code() == first.code() &&
             failure.status.error_number() == first.error_number();
   }
+  if (!unsummed_.empty()) message += "; it is read unverified only if every replica is like that";
   if (!alike) return Status(StatusCode::kIo, std::move(message), {}, EIO);
   Status common(first.code(), std::move(message), {}, first.error_number());
   const ChecksumMismatch* const mismatch = first.checksum_mismatch();

@@ -8,6 +8,8 @@
 //   a token    that is not accepted is no fault of the replica: new locations at once, one time
 //   a replica  whose checksums do not match is not read again by this search; if all are like that,
 //              no pause will mend them
+//   one that   has no checksums is believed only if every replica says the same: then the block was
+//              written so; otherwise it has lost them, and is not read
 //
 // One for each read of a block. Thread-compatible.
 #pragma once
@@ -22,6 +24,7 @@
 
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
+#include "hflush/hdfs/block_reader.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/types.h"
 
@@ -52,6 +55,7 @@ class ReplicaSearch {
 
   struct Try {
     std::size_t replica;
+    Sums sums = Sums::kRequired;
   };
   // Wait, ask the NameNode for the block again.
   struct Refetch {
@@ -65,6 +69,9 @@ class ReplicaSearch {
 
   // `random`: uniform in [0, 1).
   Step next(const LocatedBlock& block, const DeadNodes& dead, double random);
+  // Every replica of the block is known to be without checksums.
+  void expect_no_sums() noexcept { sums_ = Sums::kOptional; }
+  bool expects_no_sums() const noexcept { return sums_ == Sums::kOptional; }
   // Whether the node is to be remembered as dead.
   bool failed(const DatanodeInfo& node, const Status& failure);
 
@@ -81,6 +88,8 @@ class ReplicaSearch {
   };
 
   bool is_corrupt(const Replica& replica) const;
+  bool is_without_sums(const Replica& replica) const;
+  bool is_hopeless(const Replica& replica) const;
   Status summary(const LocatedBlock& block) const;
 
   const int max_rounds_;
@@ -88,8 +97,10 @@ class ReplicaSearch {
   const std::string operation_;
   int rounds_ = 0;  // that are over
   TokenState token_ = TokenState::kGood;
-  std::set<std::string> tried_;    // in this round
-  std::vector<Failure> failures_;  // the last of each node
+  Sums sums_ = Sums::kRequired;
+  std::set<std::string> tried_;     // in this round
+  std::set<std::string> unsummed_;  // that have no checksums
+  std::vector<Failure> failures_;   // the last of each node
 };
 
 // The pause after round number `round`, counted from 0: up to one window at first, longer and more

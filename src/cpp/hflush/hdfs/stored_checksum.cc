@@ -8,10 +8,12 @@ namespace hflush::hdfs {
 Result<ChecksumParameters> stored_checksum(const ReadContext& context, const std::string& path,
                                            const LocatedBlock& block, env::Interrupt& interrupt) {
   ReadCounts counts;
-  const auto ask = [&](const LocatedBlock& at,
-                       const DatanodeInfo& node) -> Result<ChecksumParameters> {
-    HFLUSH_ASSIGN_OR_RETURN(auto stream,
-                            BlockStream::open(context, at, node, {0, 1}, {}, counts, interrupt));
+  const auto ask = [&](const LocatedBlock& at, const DatanodeInfo& node,
+                       Sums sums) -> Result<ChecksumParameters> {
+    ReadOptions options;
+    options.sums = sums;
+    HFLUSH_ASSIGN_OR_RETURN(
+        auto stream, BlockStream::open(context, at, node, {0, 1}, options, counts, interrupt));
     return stream->checksum();
   };
   return ask_replicas<ChecksumParameters>({context, path, "stored checksum", interrupt}, block,

@@ -12,8 +12,9 @@
 namespace hflush::hdfs {
 
 // Asks for the first byte of `block`, of one replica after the other until one answers; the failure
-// says what each of them did. A token that only allows writing is replaced. Runs on the thread that
-// calls, and can be interrupted. Requires: the block is not empty.
+// says what each of them did. One without checksums does not answer for the others: there are none
+// only if every replica says so. A token that only allows writing is replaced. Runs on the thread
+// that calls, and can be interrupted. Requires: the block is not empty.
 Result<ChecksumParameters> stored_checksum(const ReadContext& context, const std::string& path,
                                            const LocatedBlock& block, env::Interrupt& interrupt);
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import hflush
 import pytest
+from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs
 from support.stores import HdfsStore
@@ -283,6 +284,70 @@ def test_renewal_ends_with_the_last_stream(store: HdfsStore, path: str, end: str
         wait_until(lambda: renewals(other) >= clock_before + 3, "three seconds pass")
         assert renewals(fs) <= before + 1  # one may have been on its way
         clock.close()
+
+
+@pytest.mark.rule("HDFS-3", "HDFS-4", "CLOSE-21", "CLOSE-23")
+@pytest.mark.parametrize("content", [b"", dataset(MIB + 1000)])
+@pytest.mark.parametrize("end", ["dropped", "failed"])
+def test_a_file_that_is_not_written_any_more_is_free_beside_others(
+    store: HdfsStore, path: str, end: str, content: bytes
+) -> None:
+    """Its client goes on to renew for another file: all that was acknowledged is there, once."""
+    target = ("127.0.0.1", store.hdfs.cluster.name_node_port())
+    with (
+        store.hdfs.lease_limits(2000),
+        rude_servers.name_node_proxy(target, "complete", times=99 * (end == "failed")) as proxy,
+    ):
+        fs = hflush.FileSystem.new_instance(proxy.server.url, RENEWING)
+        neighbour = fs.create(f"{path}-neighbour")
+        out = fs.create(path, block_size=MIB)
+        if content:
+            out.write(content)
+            out.hflush()
+        if end == "failed":  # the call that would publish it never arrives
+            with pytest.raises(OSError, match="complete"):
+                out.close()
+            proxy.lose_no_more()
+        else:
+            with pytest.warns(hflush.NotPublishedWarning):
+                del out
+        peer = store.second_client()
+
+        def appended() -> bool:
+            with contextlib.suppress(hflush.LeaseHeldError):
+                peer.run("other = fs.append(path)", path=path)
+                return True
+            return False
+
+        wait_until(appended, "another client may write the file", 60)
+        before = renewals(fs)
+        peer.run("other.write(b' theirs'); other.hflush()")
+        wait_until(lambda: renewals(fs) >= before + 4, "its client asks no more about it")
+        peer.run("other.write(b' too'); other.close()")
+        neighbour.write(b"still ours")
+        neighbour.close()
+        fs.close()
+    assert store.read(path) == content + b" theirs too"
+    assert store.read(f"{path}-neighbour") == b"still ours"
+
+
+@pytest.mark.rule("HDFS-4", "CREATE-12")
+def test_a_file_that_took_the_place_is_left_alone(store: HdfsStore, path: str) -> None:
+    """What was dropped has been replaced by then, by another client that writes on."""
+    with store.hdfs.lease_limits(2000), renewing(store.hdfs) as fs:
+        neighbour = fs.create(f"{path}-neighbour")
+        out = fs.create(path)
+        out.write(b"dropped")
+        out.hflush()
+        with pytest.warns(hflush.NotPublishedWarning):
+            del out
+        peer = store.second_client()
+        peer.run("other = fs.create(path); other.write(b'theirs'); other.hflush()", path=path)
+        before = renewals(fs)
+        wait_until(lambda: renewals(fs) >= before + 5, "the dropped file would be given back")
+        peer.run("other.write(b' too'); other.close()")
+        neighbour.close()
+    assert store.read(path) == b"theirs too"
 
 
 # --- taking over ---

@@ -102,6 +102,11 @@ class TestCommand:
         assert self.run("checksum", f"{url}/dir/file").startswith("MD5-of-0MD5-of-512CRC32C ")
         self.run("mv", f"{url}/dir/file", f"{url}/moved")
         assert self.output("cat", f"{url}/moved") == data
+        refusal = self.run("mv", f"{url}/moved", f"{url}/none/moved", expected=1)
+        assert refusal.startswith("hflush: mv: ")
+        assert "/none" in refusal
+        assert "not found" in refusal
+        assert "/none is not found" in self.run("mv", f"{url}/none", f"{url}/other", expected=1)
         assert self.output("tail", f"{url}/moved") == data[-1024:]
         assert "not empty" in self.run("rm", f"{url}/dir", expected=1).lower()
         self.run("rm", "-r", f"{url}/dir", f"{url}/moved")
@@ -195,3 +200,25 @@ class TestTrash:
             b"second",
         ]
         fs.close()
+
+
+def test_a_proxy_user(hdfs_new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files belong to the user that HADOOP_PROXY_USER names; who may not act so is refused."""
+    allowed = {f"hadoop.proxyuser.gateway.{what}": "*" for what in ("hosts", "groups", "users")}
+    cluster = hdfs_new(settings={**allowed, "dfs.replication": 1})
+    root = cluster.root()
+    cluster.java.set_permission(root, 0o777)
+    monkeypatch.setenv("HADOOP_USER_NAME", "gateway")
+    monkeypatch.setenv("HADOOP_PROXY_USER", "ann")
+    fs = cluster.file_system()
+    with fs.create(f"{root}/file") as out:
+        out.write(b"hers")
+        out.hflush()
+        assert fs.open(f"{root}/file").read() == b"hers"
+    assert fs.get_file_status(f"{root}/file").owner == "ann"
+    fs.close()
+    monkeypatch.setenv("HADOOP_USER_NAME", "mallory")
+    fs = cluster.file_system()
+    with pytest.raises(PermissionError, match="impersonate"):
+        fs.exists(f"{root}/file")
+    fs.close()

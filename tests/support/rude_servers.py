@@ -268,6 +268,10 @@ class NameNodeProxy:
         with self._lock:
             return self._left
 
+    def lose_no_more(self) -> None:
+        with self._lock:
+            self._left = 0
+
     def _handle(self, client: socket.socket) -> None:
         with socket.create_connection(self._target) as name_node:
             self.server.adopt(name_node)

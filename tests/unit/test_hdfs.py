@@ -397,3 +397,37 @@ class TestChecksums:
     def test_a_file_without_sums(self):
         with pytest.raises(io.UnsupportedOperation):
             checksums.combined([(1, 512, 1, bytes(16), "NULL")], False, "/a")
+
+
+class TestIdentity:
+    """Nobody acts as somebody else without a word."""
+
+    @pytest.mark.parametrize("method", ["kerberos", "KERBEROS", "token"])
+    def test_only_simple_authentication(self, method: str):
+        """A configuration that asks for more is refused by the key's name; nobody is asked."""
+        with pytest.raises(io.UnsupportedOperation, match=r"hadoop\.security\.authentication"):
+            hdfs(hadoop__security__authentication=method)
+        assert hdfs(hadoop__security__authentication="SIMPLE").uri == hdfs().uri
+
+    def test_proxy_user(self, monkeypatch: pytest.MonkeyPatch):
+        """HADOOP_PROXY_USER is who we act as; instances are shared by it, too."""
+        monkeypatch.setenv("HADOOP_USER_NAME", "gateway")
+        gateway = hflush.FileSystem.get("hdfs://nn")
+        monkeypatch.setenv("HADOOP_PROXY_USER", "ann")
+        ann = hflush.FileSystem.get("hdfs://nn")
+        assert ann is not gateway
+        assert (gateway.home_directory, ann.home_directory) == ("/user/gateway", "/user/ann")
+        assert hflush.Configuration()["fs.defaultFS"] == "file:///"
+        assert hflush.Configuration.of({"me": "${user.name}"})["me"] == "gateway"
+
+    @pytest.mark.parametrize(
+        ("authority", "hints"), [("no.invalid", True), ("no.invalid:1", False)]
+    )
+    def test_an_unknown_name_service(self, authority: str, hints: bool):
+        """What is perhaps a name service without its configuration is told as that."""
+        fs = hflush.FileSystem.new_instance(f"hdfs://{authority}")
+        with pytest.raises(OSError, match="resolve host") as unknown:
+            fs.exists("/x")
+        for name in ("HADOOP_CONF_DIR", "dfs.nameservices"):
+            assert (name in str(unknown.value)) is hints
+        fs.close()

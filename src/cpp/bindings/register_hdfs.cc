@@ -43,10 +43,12 @@ using hdfs::LocatedBlock;
 // connections, locks and leases are not the child's. Used with the GIL.
 class HdfsClient {
  public:
-  HdfsClient(hdfs::ConfigurationMap configuration, std::string authority, std::string user)
+  HdfsClient(hdfs::ConfigurationMap configuration, std::string authority, std::string user,
+             std::string real_user)
       : configuration_(std::move(configuration)),
         authority_(std::move(authority)),
-        user_(std::move(user)) {
+        user_(std::move(user)),
+        real_user_(std::move(real_user)) {
     value(settings());  // what is wrong with them is told before anything is done
   }
   ~HdfsClient() { close(); }
@@ -78,7 +80,7 @@ class HdfsClient {
 
  private:
   Result<hdfs::Settings> settings() const {
-    return hdfs::Settings::from_map(configuration_, authority_, user_);
+    return hdfs::Settings::from_map(configuration_, authority_, user_, real_user_);
   }
 
   void forget_parents() {
@@ -89,6 +91,7 @@ class HdfsClient {
   const hdfs::ConfigurationMap configuration_;
   const std::string authority_;
   const std::string user_;
+  const std::string real_user_;
   std::shared_ptr<Client> client_;
   std::uint32_t generation_ = 0;
 };
@@ -366,7 +369,10 @@ py::dict statistics(HdfsClient& self) {
 
 bool recover_lease(HdfsClient& self, const py::str& path) {
   const std::string at = to_utf8(path);
-  return ask(self, hdfs::RecoverLease{at, self.client()->settings().client_name}, at);
+  // Under this client's own name it would be renewed with its other files, for ever if recovery
+  // fails.
+  const std::string holder = hdfs::recovery_name(self.client()->settings().client_name);
+  return ask(self, hdfs::RecoverLease{at, holder}, at);
 }
 
 bool is_file_closed(HdfsClient& self, const py::str& path) {
@@ -376,10 +382,24 @@ bool is_file_closed(HdfsClient& self, const py::str& path) {
 
 // --- files
 
+using Opened = Result<std::unique_ptr<stream::OutputStream>>;
+
+// A stream that was opened when a signal had come already is nobody's: its file is closed, as it
+// is, and the handler's exception is raised.
+py::object made_stream(const py::type& stream_type, Opened&& opened) {
+  if (opened.ok() && PyErr_CheckSignals() != 0) {
+    const py::error_already_set interrupted;
+    static_cast<void>(waiting([&](SignalCheck& signals) { return (*opened)->close(signals); }));
+    PyErr_Clear();
+    throw interrupted;
+  }
+  return make_stream(stream_type, std::move(opened));
+}
+
 py::object create(HdfsClient& self, const py::type& stream_type, const py::str& path,
                   const hdfs::CreateOptions& options) {
   const std::shared_ptr<Client> client = self.client();
-  return make_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
+  return made_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
                        return client->create(at, options, signals);
                      }));
 }
@@ -388,7 +408,7 @@ py::object append(HdfsClient& self, const py::type& stream_type, const py::str& 
                   bool new_block, bool sync_block, bool update_length) {
   const hdfs::AppendOptions options{new_block, sync_block, update_length};
   const std::shared_ptr<Client> client = self.client();
-  return make_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
+  return made_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
                        return client->append(at, options, signals);
                      }));
 }
@@ -492,8 +512,9 @@ void register_hdfs(py::module_& module) {
   register_input_file(module);
 
   py::class_<HdfsClient> type(module, "HdfsClient", py::is_final());
-  type.def(py::init<hdfs::ConfigurationMap, std::string, std::string>(), py::arg("configuration"),
-           py::arg("authority"), py::arg("user"));
+  type.def(py::init<hdfs::ConfigurationMap, std::string, std::string, std::string>(),
+           py::arg("configuration"), py::arg("authority"), py::arg("user"),
+           py::arg("real_user") = "");
   add_name_space(type);
   type.def("fs_status", &fs_status)
       .def("server_defaults", &server_defaults)

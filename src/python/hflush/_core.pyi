@@ -256,7 +256,10 @@ class HdfsInputFile:
 class HdfsClient:
     """One user's connection to one HDFS: made at the first call, and again in a forked child."""
 
-    def __init__(self, configuration: dict[str, str], authority: str, user: str) -> None: ...
+    # real_user: who acts as the user; empty: the user itself.
+    def __init__(
+        self, configuration: dict[str, str], authority: str, user: str, real_user: str = ""
+    ) -> None: ...
     def close(self) -> None: ...  # later calls connect again
     @staticmethod
     def configuration_keys() -> list[str]: ...  # one that ends in a dot goes on with a name

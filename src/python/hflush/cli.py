@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import __version__, capabilities
+from .builder import Rename
 from .configuration import Configuration, parse_time
 from .errors import unsupported
 from .filesystem import FileSystem
@@ -219,8 +220,9 @@ def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
 
 
 def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
-    if not FileSystem.get(arguments.path, conf).rename(arguments.path, arguments.target):
-        raise OSError(f"not moved to {arguments.target}")
+    fs = FileSystem.get(arguments.path, conf)
+    if not fs.rename(arguments.path, arguments.target):
+        fs.rename(arguments.path, arguments.target, Rename.NONE)  # which says what is wrong
 
 
 def _rm(arguments: argparse.Namespace, conf: Configuration) -> None:

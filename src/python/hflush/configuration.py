@@ -437,7 +437,7 @@ def _environment(reference: str) -> str | None:
 
 def _process_property(name: str) -> str | None:
     if name == "user.name":
-        return user_name()
+        return real_user_name()
     if name == "user.home":
         return os.path.expanduser("~")
     if name == "java.io.tmpdir":
@@ -446,6 +446,11 @@ def _process_property(name: str) -> str | None:
 
 
 def user_name() -> str:
+    """Return who we act as: ``HADOOP_PROXY_USER``, else who we are."""
+    return os.environ.get("HADOOP_PROXY_USER") or real_user_name()
+
+
+def real_user_name() -> str:
     """Return who we are without Kerberos: ``HADOOP_USER_NAME``, else the process' user."""
     named = os.environ.get("HADOOP_USER_NAME")
     if named:

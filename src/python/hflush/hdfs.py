@@ -9,7 +9,7 @@ from types import MappingProxyType
 from . import _core, capabilities, paths
 from . import builder as options_of
 from .builder import CreateFlag, FileBuilder
-from .configuration import user_name
+from .configuration import real_user_name, user_name
 from .errors import InvalidPathHandleError, invalid_path
 from .filesystem import FileSystem
 from .permissions import parse_umask
@@ -119,7 +119,11 @@ class HdfsFileBuilder(FileBuilder):
         return self._ask(options_of.STORAGE_POLICY, options_of.as_name(name))
 
     def ec_policy(self, name: str) -> Self:
-        """Set the erasure coding policy by name."""
+        """Set the erasure coding policy by name.
+
+        Only ``replication``, which is none, can be written: :meth:`build` refuses any other with
+        ``io.UnsupportedOperation``.
+        """
         return self._ask(options_of.EC_POLICY, options_of.as_name(name))
 
 
@@ -173,8 +177,9 @@ class DistributedFileSystem(FileSystem):
     Hadoop's keys decide: ``dfs.nameservices`` and its kin say where a service's NameNodes are,
     ``fs.defaultFS`` what a URL without a host means; docs/hdfs-client.md lists all that are heard.
     The user is ``hflush.hdfs.user``, else ``HADOOP_USER_NAME``, else the owner of the process, when
-    the instance is made. It connects when it is first used, and again in a forked child or where it
-    is unpickled.
+    the instance is made; with ``HADOOP_PROXY_USER``, unless the first is set, that one acts as the
+    user named there, if the NameNode allows it. It connects when it is first used, and again in a
+    forked child or where it is unpickled.
 
     ``hflush`` waits until every data node of the pipeline has the bytes, ``hsync`` until each has
     them on disk, those of earlier blocks too. One writer at a time holds a file, by a lease that is
@@ -193,7 +198,9 @@ class DistributedFileSystem(FileSystem):
         super().__init__(scheme, authority, conf)
         known = _PYTHON_KEYS.union(_core.HdfsClient.configuration_keys())
         check_keys(self._conf, ("dfs.", "ipc.", "hflush.hdfs."), known)
-        self._user = self._conf.get(USER, "").strip() or user_name()
+        named = self._conf.get(USER, "").strip()
+        self._user = named or user_name()
+        real_user = named or real_user_name()
         self._umask = parse_umask(self._conf.get("fs.permissions.umask-mode", "022"))
         self._appends = self._conf.get_bool("dfs.support.append", True)
         self._combines = _combine_mode(self._conf)
@@ -201,7 +208,10 @@ class DistributedFileSystem(FileSystem):
         self._sweep_after_s = self._conf.get_time("hflush.atomic.sweep-after", 3600.0, "s")
         keys = [key for key in self._conf if key.startswith(_KEY_FAMILIES)]
         self._native = _core.HdfsClient(
-            {key: self._conf[key] for key in keys}, authority, self._user
+            {key: self._conf[key] for key in keys},
+            authority,
+            self._user,
+            "" if real_user == self._user else real_user,
         )
         names = {
             capabilities.BULK_DELETE,

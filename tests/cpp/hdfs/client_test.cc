@@ -151,6 +151,19 @@ class Stop final : public env::Interrupt {
   std::promise<void> stopped_;
 };
 
+// Interrupts when that has happened.
+class StopAfter final : public env::Interrupt {
+ public:
+  explicit StopAfter(std::future<void> happened) : happened_(std::move(happened)) {}
+
+ private:
+  Status check() override {
+    happened_.wait();
+    return Status(StatusCode::kInterrupted, "stopped");
+  }
+  std::future<void> happened_;
+};
+
 TEST_CASE("a client needs a NameNode") {
   Settings settings;
   settings.service = "nowhere";
@@ -253,7 +266,162 @@ TEST_CASE("files that cannot be written are refused, and not left behind") {
     CHECK(stream.status().code() == StatusCode::kUnsupported);
     CHECK(stream.status().message().starts_with("create: "));
   }
-  CHECK(node.calls()[1].request == Delete{"/f", false}.encode());
+  CHECK(node.calls()[1].request == Delete{"/.reserved/.inodes/77", false}.encode());
+}
+
+Told directory(const StatusFields& fields) {
+  return {"getFileInfo", length_delimited(1, file_status(fields)), {}};
+}
+
+Create creation(std::uint32_t flags) {
+  Create request;
+  request.path = "/d/f";
+  request.client_name = "C1";
+  request.flags = flags;
+  request.block_size = 128U << 20U;
+  return request;
+}
+
+TEST_CASE("CREATE-23: what is there is replaced only when its directory is known") {
+  std::string taken = "org.apache.hadoop.fs.FileAlreadyExistsException";
+  env::Uninterrupted none;
+  SUBCASE("by a file with replicas, whatever becomes of the directory meanwhile") {
+    SUBCASE("a closed file") {}
+    SUBCASE("a file that is being written") {
+      taken = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException";
+    }
+    NameNode node({refused("create", taken), directory({}), created(), completed()});
+    {
+      const auto client = client_of(node);
+      Stream stream = client->create("/d/f", {}, none);
+      REQUIRE(stream.ok());
+      CHECK((*stream)->close(none).ok());
+    }
+    const std::vector<ReceivedCall>& calls = node.calls();
+    CHECK(calls[0].request == creation(kFlagCreate).encode());
+    CHECK(calls[1].request == GetFileInfo{"/d"}.encode());
+    CHECK(calls[2].request ==
+          creation(kFlagCreate | kFlagOverwrite | kFlagShouldReplicate).encode());
+  }
+  SUBCASE("not where it could not be written") {
+    NameNode node({refused("create", taken), directory({.erasure_coded = true})});
+    const auto client = client_of(node);
+    const Stream stream = client->create("/d/f", {}, none);
+    CHECK(stream.status().code() == StatusCode::kUnsupported);
+    CHECK(stream.status().path() == "/d/f");
+  }
+  SUBCASE("in an encryption zone") {
+    NameNode node(
+        {refused("create", "org.apache.hadoop.hdfs.UnknownCryptoProtocolVersionException")});
+    const auto client = client_of(node);
+    CHECK(client->create("/d/f", {}, none).status().code() == StatusCode::kUnsupported);
+  }
+  SUBCASE("at once, if replicas were asked for") {
+    NameNode node({created(), completed()});
+    const auto client = client_of(node);
+    CreateOptions options;
+    options.should_replicate = true;
+    Stream stream = client->create("/d/f", options, none);
+    REQUIRE(stream.ok());
+    CHECK((*stream)->close(none).ok());
+  }
+  SUBCASE("not for a storage policy that nobody has") {
+    const std::string hot = length_delimited(1, number(1, 7) + length_delimited(2, "HOT"));
+    NameNode node({refused("create", taken), directory({}), {"getStoragePolicies", hot, {}}});
+    const auto client = client_of(node);
+    CreateOptions options;
+    options.storage_policy = "COLDER";
+    const Stream stream = client->create("/d/f", options, none);
+    CHECK(stream.status().code() == StatusCode::kInvalidArgument);
+    CHECK(stream.status().message().find("'COLDER'") != std::string::npos);
+  }
+}
+
+TEST_CASE("an erasure coding policy is refused before anybody is asked") {
+  NameNode node({});
+  const auto client = client_of(node);
+  env::Uninterrupted none;
+  CreateOptions options;
+  options.ec_policy = "RS-6-3-1024k";
+  const Stream stream = client->create("/f", options, none);
+  CHECK(stream.status().code() == StatusCode::kUnsupported);
+  CHECK(stream.status().message().find("RS-6-3-1024k") != std::string::npos);
+  CHECK_FALSE(node.is_called());
+}
+
+TEST_CASE("a create whose answer was lost is asked about, when its caller has gone") {
+  hflush::testing::ScriptedNameNode node;
+  Settings settings;
+  settings.user = "alice";
+  settings.client_name = "C1";
+  settings.service = "nn";
+  settings.name_nodes = {node.endpoint()};
+  std::promise<void> asked;
+  std::promise<void> gone;
+  std::thread server([&] {
+    ReceivedCall first;
+    {
+      auto connection = node.accept();
+      first = connection.receive_call();
+      asked.set_value();
+      gone.get_future().wait();
+    }
+    auto connection = node.accept();
+    const ReceivedCall question = connection.receive_call();
+    CHECK(question.method == "create");
+    CHECK(question.call_id == first.call_id);
+    CHECK(question.client_id == first.client_id);
+    CHECK(question.request == creation(0).encode());
+    connection.answer(question, created().response);
+    const ReceivedCall close = connection.receive_call();
+    CHECK(close.request == Complete{"/d/f", "C1", std::nullopt, 77}.encode());
+    connection.answer(close, number(1, 1));
+  });
+  Result<std::shared_ptr<Client>> client = Client::make(settings);
+  REQUIRE(client.ok());
+  StopAfter stop(asked.get_future());
+  CHECK((*client)->create("/d/f", {}, stop).status().code() == StatusCode::kInterrupted);
+  gone.set_value();
+  server.join();
+}
+
+TEST_CASE("HDFS-2: the lease is renewed while append looks for the block's checksum") {
+  hflush::testing::ScriptedNameNode node;
+  testing::ScriptedDatanode datanode;
+  datanode.store(5, testing::StoredReplica(hflush::testing::pattern(1000)));
+  std::promise<void> renewed;
+  datanode.follow([&](const testing::Operation&) -> std::optional<testing::Reply> {
+    renewed.get_future().wait();
+    return std::nullopt;
+  });
+  Settings settings;
+  settings.user = "alice";
+  settings.client_name = "C1";
+  settings.service = "nn";
+  settings.name_nodes = {node.endpoint()};
+  settings.rpc.rpc_timeout = std::chrono::seconds(1);  // renews every half of that
+  const LocatedBlock block = last_block(datanode.node(), 0);
+  std::thread server([&] {
+    auto connection = node.accept();
+    connection.answer(connection.receive_call(),
+                      appended(block, StatusFields{.length = 1000}).response);
+    const ReceivedCall renewal = connection.receive_call();
+    CHECK(renewal.method == "renewLease");
+    connection.answer(renewal, {});
+    renewed.set_value();
+    while (true) {
+      const ReceivedCall call = connection.receive_call();
+      connection.answer(call, call.method == "complete" ? number(1, 1) : std::string());
+      if (call.method == "complete") break;
+    }
+  });
+  Result<std::shared_ptr<Client>> client = Client::make(settings);
+  REQUIRE(client.ok());
+  env::Uninterrupted none;
+  Stream stream = (*client)->append("/f", {}, none);
+  REQUIRE(stream.ok());
+  CHECK((*stream)->close(none).ok());
+  server.join();
 }
 
 TEST_CASE("CREATE-11: a file that somebody writes is not created anew") {

@@ -9,6 +9,7 @@
 
 #include "env/loopback.h"
 #include "hdfs/messages.h"
+#include "hflush/hdfs/name_node_requests.h"
 
 namespace hflush::hdfs {
 namespace {
@@ -143,9 +144,28 @@ TEST_CASE("a success starts the hard limit anew, and so does a file that is open
   CHECK(renewal.failed(kStart + minutes(101), refused()).action == Action::kArm);
 }
 
-TEST_CASE("no answer in time, a lost lease and a closed client end it at once") {
-  for (const StatusCode code :
-       {StatusCode::kTimedOut, StatusCode::kLeaseLost, StatusCode::kClosed}) {
+TEST_CASE("a stalled lookup, connect or answer is tried again, whoever says that it stalled") {
+  const Status stalls[] = {
+      Status(StatusCode::kTimedOut, "resolve host: timed out", {}, ETIMEDOUT),
+      Status(StatusCode::kTimedOut, "connect: timed out", {}, ETIMEDOUT),
+      Status(StatusCode::kTimedOut, "no answer within 120000 ms", {}, ETIMEDOUT),
+      Status(StatusCode::kTimedOut, "a router's")
+          .with_remote_class("java.net.SocketTimeoutException"),
+      Status(StatusCode::kPermissionDenied, "not now")
+          .with_remote_class("x.AccessControlException"),
+  };
+  for (const Status& stall : stalls) {
+    CAPTURE(stall.message());
+    LeaseRenewal renewal = machine_in(State::kRenewing);
+    const env::TimePoint late = kStart + minutes(20);
+    check_step(renewal.failed(late, stall), Action::kArm, late + seconds(1));
+    CHECK(renewal.timer_fired().action == Action::kRenew);
+    CHECK(renewal.failed(late + seconds(1), stall).action == Action::kGiveUp);
+  }
+}
+
+TEST_CASE("a lost lease and a closed client end it at once") {
+  for (const StatusCode code : {StatusCode::kLeaseLost, StatusCode::kClosed}) {
     LeaseRenewal renewal = machine_in(State::kRenewing);
     CHECK(renewal.failed(kStart + seconds(31), Status(code, "x")).action == Action::kGiveUp);
     CHECK(renewal.state() == State::kIdle);
@@ -165,9 +185,14 @@ class FakeRpc final : public RpcClient {
   };
 
   using RpcClient::start;
-  CallId start(std::string_view method, Repeat, std::string body, std::string,
+  CallId start(std::string_view method, Repeat repeat, std::string body, std::string,
                Answer answer) override {
-    CHECK(method == "renewLease");
+    if (method != "renewLease") {
+      others.update([&](std::vector<Other>& value) {
+        value.push_back({std::string(method), repeat, std::move(body), std::move(answer)});
+      });
+      return 1;
+    }
     asked.update([&](Asked& value) {
       ++value.count;
       value.body = std::move(body);
@@ -176,7 +201,7 @@ class FakeRpc final : public RpcClient {
     return 1;
   }
   void cancel(CallId) override {}
-  void disown(CallId) override {}
+  void disown(CallId, std::string) override {}
   void close() override {}
   void add_statistics(stream::Statistics&) const override {}
 
@@ -189,7 +214,24 @@ class FakeRpc final : public RpcClient {
     env::testing::drain(loop);
   }
 
+  // The next question that is no renewal.
+  struct Other {
+    std::string method;
+    Repeat repeat;
+    std::string body;
+    Answer answer;
+  };
+  Other other(std::size_t number) {
+    REQUIRE(others.wait_until([&](const auto& value) { return value.size() > number; }));
+    return others.get()[number];
+  }
+  void answer(env::EventLoop& loop, const Other& other, Result<std::string> body) {
+    loop.post([answer = other.answer, body] { answer(body); });
+    env::testing::drain(loop);
+  }
+
   Shared<Asked> asked;
+  Shared<std::vector<Other>> others;
 };
 
 class Holder final : public LeaseHolder {
@@ -254,10 +296,10 @@ TEST_CASE("a lost lease is told to every holder that is still there, once, and f
   f.renewer->begin(2, "", f.two);
   f.renewer->begin(3, "", std::make_shared<Holder>());
   REQUIRE(f.rpc->wait_for(1));
-  f.rpc->answer(f.loop, Status(StatusCode::kTimedOut, "no answer within 20 ms"));
+  f.rpc->answer(f.loop, Status(StatusCode::kLeaseLost, "expired"));
   for (const auto& holder : {f.one, f.two}) {
     REQUIRE(holder->told.get().size() == 1);
-    CHECK(holder->told.get()[0].code() == StatusCode::kTimedOut);
+    CHECK(holder->told.get()[0].code() == StatusCode::kLeaseLost);
   }
   f.renewer->end(1, f.one.get());
   f.renewer->begin(4, "", f.one);
@@ -276,6 +318,110 @@ TEST_CASE("a file is told from another holder's with the same id") {
   CHECK(f.two->told.get().size() == 1);
 }
 
+using GiveBack = LeaseRenewer::GiveBack;
+
+const std::string kInode7 = "/.reserved/.inodes/7";
+
+// Answers renewals until something else is asked.
+FakeRpc::Other next_other(Fixture& f, std::size_t number) {
+  for (int renewal = f.rpc->asked.get().count; f.rpc->others.get().size() <= number; ++renewal) {
+    REQUIRE(f.rpc->wait_for(renewal + 1));
+    f.rpc->answer(f.loop, std::string());
+  }
+  return f.rpc->other(number);
+}
+
+Status remote(StatusCode code, std::string_view class_name) {
+  return Status(code, "refused").with_remote_class(std::string(class_name));
+}
+
+TEST_CASE("a file that was given up is given back beside others: is it ours still, then recover") {
+  Fixture f;
+  f.renewer->begin(7, "", f.one);
+  f.renewer->begin(8, "", f.two);
+  f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  CHECK(f.rpc->others.get().empty());
+  const FakeRpc::Other question = next_other(f, 0);
+  CHECK(question.method == "fsync");
+  CHECK(question.body == Fsync{kInode7, "C1", -1, 7}.encode());
+  SUBCASE("it is") {
+    f.rpc->answer(f.loop, question, std::string());
+    const FakeRpc::Other recovery = f.rpc->other(1);
+    CHECK(recovery.method == "recoverLease");
+    CHECK(recovery.repeat == Repeat::kNever);
+    CHECK(recovery.body == RecoverLease{kInode7, "C1_recovery"}.encode());
+    SUBCASE("done") { f.rpc->answer(f.loop, recovery, testing::number(1, 1)); }
+    SUBCASE("refused") {
+      f.rpc->answer(f.loop, recovery,
+                    remote(StatusCode::kNotFound, "java.io.FileNotFoundException"));
+    }
+    SUBCASE("not known: first of all, is it ours still") {
+      f.rpc->answer(f.loop, recovery, Status(StatusCode::kIo, "connection lost"));
+      const FakeRpc::Other again = next_other(f, 2);
+      CHECK(again.body == question.body);
+      f.rpc->answer(f.loop, again, remote(StatusCode::kLeaseLost, "x.LeaseExpiredException"));
+    }
+  }
+  SUBCASE("it is somebody else's") {
+    f.rpc->answer(f.loop, question, remote(StatusCode::kLeaseLost, "x.LeaseExpiredException"));
+  }
+  SUBCASE("nobody answers") {
+    f.rpc->answer(f.loop, question, Status(StatusCode::kTimedOut, "no answer"));
+    const FakeRpc::Other again = next_other(f, 1);
+    CHECK(again.body == question.body);
+    f.rpc->answer(f.loop, again, remote(StatusCode::kNotFound, "java.io.FileNotFoundException"));
+  }
+  // Nothing is asked about it any more.
+  const std::size_t asked = f.rpc->others.get().size();
+  for (int i = 0; i < 4; ++i) {
+    REQUIRE(f.rpc->wait_for(f.rpc->asked.get().count + 1));
+    f.rpc->answer(f.loop, std::string());
+  }
+  CHECK(f.rpc->others.get().size() == asked);
+  CHECK(f.one->told.get().empty());
+  CHECK(f.two->told.get().empty());
+}
+
+TEST_CASE("a file that was given up and is written again is kept") {
+  Fixture f;
+  f.renewer->begin(7, "", f.one);
+  f.renewer->begin(8, "", f.two);
+  f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  SUBCASE("before it is asked about") {
+    f.renewer->begin(7, "", f.one);
+    for (int i = 0; i < 4; ++i) {
+      REQUIRE(f.rpc->wait_for(f.rpc->asked.get().count + 1));
+      f.rpc->answer(f.loop, std::string());
+    }
+    CHECK(f.rpc->others.get().empty());
+  }
+  SUBCASE("after that") {
+    const FakeRpc::Other question = next_other(f, 0);
+    f.renewer->begin(7, "", f.one);
+    f.rpc->answer(f.loop, question, std::string());
+    CHECK(f.rpc->others.get().size() == 1);
+  }
+}
+
+TEST_CASE("without other files the lease ends by itself; a new one brings the question up again") {
+  Fixture f;
+  f.renewer->begin(7, "", f.one);
+  f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  env::testing::drain(f.loop);
+  CHECK(f.renewer->renewals() == 0);
+  f.renewer->begin(8, "", f.two);
+  CHECK(next_other(f, 0).method == "fsync");
+}
+
+TEST_CASE("a file that is given up for others at once does not wait for a renewal") {
+  Fixture f;
+  f.renewer->begin(7, "", f.one);
+  f.renewer->give_up(7, f.one.get(), GiveBack::kNow);
+  f.rpc->answer(f.loop, f.rpc->other(0), std::string());
+  CHECK(f.rpc->other(1).method == "recoverLease");
+  CHECK(f.renewer->renewals() == 0);
+}
+
 TEST_CASE("a closed renewer renews no more and tells nobody") {
   Fixture f;
   f.renewer->begin(1, "", f.one);
@@ -283,7 +429,7 @@ TEST_CASE("a closed renewer renews no more and tells nobody") {
   f.renewer->close();
   f.renewer->close();
   f.renewer->begin(2, "", f.two);
-  f.rpc->answer(f.loop, Status(StatusCode::kTimedOut, "x"));
+  f.rpc->answer(f.loop, Status(StatusCode::kLeaseLost, "x"));
   CHECK(f.one->told.get().empty());
   CHECK(f.two->told.get().empty());
   CHECK(f.renewer->renewals() == 1);
@@ -294,7 +440,7 @@ TEST_CASE("the renewer may go while a renewal is under way") {
   f.renewer->begin(1, "", f.one);
   REQUIRE(f.rpc->wait_for(1));
   f.renewer.reset();
-  f.rpc->answer(f.loop, Status(StatusCode::kTimedOut, "x"));
+  f.rpc->answer(f.loop, Status(StatusCode::kLeaseLost, "x"));
   CHECK(f.one->told.get().empty());
 }
 

@@ -200,12 +200,54 @@ TEST_CASE("defaults: 10 more attempts if one NameNode refuses, none if it does n
   CHECK(attempts.failovers == 0);
 }
 
+TEST_CASE("a call that may do harm when it comes late is not repeated once it was sent") {
+  for (const bool several : {false, true}) {
+    RpcSettings settings;
+    settings.retry_policy_enabled = true;
+    const RetryPolicy policy(settings, several);
+    const auto action = [&](AttemptFailure failure, bool was_sent, std::string_view remote = {}) {
+      Attempts attempts;
+      return policy.decide({failure, remote, Repeat::kNever, was_sent, {}}, 0.5, attempts).action;
+    };
+    for (const AttemptFailure lost : {AttemptFailure::kClosed, AttemptFailure::kBroken,
+                                      AttemptFailure::kIdleLost, AttemptFailure::kTimedOut}) {
+      CHECK(action(lost, true) == Action::kFail);
+    }
+    CHECK(action(AttemptFailure::kConnectRefused, false) != Action::kFail);
+    CHECK(action(AttemptFailure::kRemote, true, kRetriable) != Action::kFail);
+  }
+}
+
+TEST_CASE("a disowned call is repeated until a server that can know has answered") {
+  for (const bool several : {false, true}) {
+    const RetryPolicy policy(RpcSettings(), several);
+    Attempts attempts;
+    const auto decide = [&](AttemptFailure failure, env::Duration since_sent,
+                            std::string_view remote = {}) {
+      return policy.decide_disowned({failure, remote, Repeat::kAtMostOnce, true, since_sent}, 0.5,
+                                    attempts);
+    };
+    for (int i = 0; i < 40; ++i) {
+      const RetryDecision decision = decide(AttemptFailure::kClosed, seconds(10 * i));
+      CHECK(decision.action == (several ? Action::kFailover : Action::kRetry));
+      CHECK(decision.delay <= seconds(23));
+    }
+    CHECK(decide(AttemptFailure::kRemote, seconds(1), "x.StandbyException").action !=
+          Action::kFail);
+    CHECK(decide(AttemptFailure::kRemote, seconds(1), kRetriable).action != Action::kFail);
+    CHECK(decide(AttemptFailure::kRemote, seconds(1), "java.io.IOException").action ==
+          Action::kFail);
+    CHECK(decide(AttemptFailure::kClosed, minutes(9)).action == Action::kFail);
+  }
+}
+
 TEST_CASE(
     "FAIL-10: what must not be done twice is not repeated once the server may have forgotten") {
   const RetryPolicy policy(RpcSettings(), true);
   const auto action = [&](Repeat repeat, env::Duration since_sent) {
     Attempts attempts{.retries = 4, .failovers = 4};
-    return policy.decide({AttemptFailure::kBroken, "", repeat, since_sent}, 0.5, attempts).action;
+    return policy.decide({AttemptFailure::kBroken, "", repeat, true, since_sent}, 0.5, attempts)
+        .action;
   };
   CHECK(action(Repeat::kIdempotent, minutes(30)) == Action::kFailover);
   CHECK(action(Repeat::kAtMostOnce, minutes(8)) == Action::kFailover);

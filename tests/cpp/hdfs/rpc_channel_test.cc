@@ -28,7 +28,7 @@ RpcChannel::Options options() {
   ClientId client_id;
   std::iota(client_id.begin(), client_id.end(), '\0');
   return RpcChannel::options(settings, "org.apache.hadoop.hdfs.protocol.ClientProtocol", "alice",
-                             client_id);
+                             "", client_id);
 }
 
 std::string frame(const std::string& body) {

@@ -212,24 +212,86 @@ TEST_CASE("an interrupt ends the wait; the call may go on, its answer means noth
   CHECK(next.body() == "on");
 }
 
-TEST_CASE("a disowned call that was sent is answered, and not tried again") {
+TEST_CASE("FAIL-10: a disowned call that was sent goes on as a question until it is answered") {
   Fixture f;
   ScriptedNameNode name_node;
   f.connect_to({name_node.endpoint()});
   Outcome outcome;
-  const RpcClient::CallId call = f.start(outcome, "x");
+  const RpcClient::CallId call = f.start(outcome, "x", "body", Repeat::kAtMostOnce);
   std::optional<ScriptedConnection> connection(name_node.accept());
   const ReceivedCall received = connection->receive_call();
-  f.client->disown(call);
+  CHECK(received.request == "body");
   SUBCASE("answered") {
+    f.client->disown(call, "question");
     connection->answer(received, "done");
     CHECK(outcome.body() == "done");
-  }
-  SUBCASE("lost") {
-    connection.reset();
-    CHECK(outcome.failure().code() == StatusCode::kIo);
     CHECK(f.statistic("rpc_retries") == 0);
   }
+  SUBCASE("answered before it is disowned") {
+    connection->answer(received, "done");
+    CHECK(outcome.body() == "done");
+    f.client->disown(call, "question");
+  }
+  SUBCASE("lost, by a NameNode that is asked but once otherwise") {
+    f.client->disown(call, "question");
+    for (int repeat = 1; repeat <= 3; ++repeat) {
+      connection.reset();
+      connection.emplace(name_node.accept());
+      const ReceivedCall again = connection->receive_call();
+      CHECK(again.method == "x");
+      CHECK(again.request == "question");
+      CHECK(again.call_id == received.call_id);
+      CHECK(again.client_id == received.client_id);
+      CHECK(again.retry_count == repeat);
+      if (repeat < 3) continue;
+      connection->answer(again, "done");
+    }
+    CHECK(outcome.body() == "done");
+  }
+  SUBCASE("a NameNode that has not done it says so") {
+    f.client->disown(call, "question");
+    connection.reset();
+    connection.emplace(name_node.accept());
+    connection->refuse(connection->receive_call(), "java.io.FileNotFoundException", "nothing");
+    CHECK(outcome.failure().code() == StatusCode::kNotFound);
+  }
+  CHECK(outcome.count() == 1);
+}
+
+TEST_CASE("a call that is disowned in a pause goes on if an attempt was sent") {
+  Fixture f;
+  ScriptedNameNode first;
+  ScriptedNameNode second;
+  f.connect_to({first.endpoint(), second.endpoint()});
+  Outcome outcome;
+  const RpcClient::CallId call = f.start(outcome, "x", "body", Repeat::kAtMostOnce);
+  std::optional<ScriptedConnection> connection(first.accept());
+  const ReceivedCall received = connection->receive_call();
+  bool fails_over = true;
+  const auto disown = [&] {
+    while (f.statistic("rpc_retries") == 0) std::this_thread::yield();
+    f.client->disown(call, "question");
+  };
+  SUBCASE("for a retry") {
+    fails_over = false;
+    connection->refuse(received, kRetriable, "later");
+    disown();
+  }
+  SUBCASE("for a failover") {
+    connection->refuse(received, kStandby, "not here");
+    disown();
+  }
+  SUBCASE("for a failover, as nobody has answered") {
+    connection.reset();
+    disown();
+  }
+  if (fails_over) connection.emplace(second.accept());
+  const ReceivedCall again = connection->receive_call();
+  CHECK(again.method == "x");
+  CHECK(again.call_id == received.call_id);
+  CHECK(again.client_id == received.client_id);
+  connection->answer(again, "done");
+  CHECK(outcome.body() == "done");
 }
 
 TEST_CASE("a disowned call that was not sent is cancelled") {
@@ -239,7 +301,7 @@ TEST_CASE("a disowned call that was not sent is cancelled") {
   Outcome outcome;
   Shared<bool> go;  // until then the loop cannot connect
   f.loop.post([&] { CHECK(go.wait_until([](bool value) { return value; })); });
-  f.client->disown(f.start(outcome, "x"));
+  f.client->disown(f.start(outcome, "x"), "question");
   Outcome next;
   f.start(next, "next");
   go.update([](bool& value) { value = true; });

@@ -341,7 +341,7 @@ class ScriptedNameNode final : public RpcClient {
     return kNoCall;
   }
   void cancel(CallId /*call*/) override {}
-  void disown(CallId /*call*/) override {}
+  void disown(CallId /*call*/, std::string /*question*/) override {}
   void close() override {}
   void add_statistics(stream::Statistics& /*statistics*/) const override {}
 

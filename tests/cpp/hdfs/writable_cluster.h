@@ -362,7 +362,7 @@ class WritableNameNode final : public RpcClient {
     loop_.post([answer = std::move(answer), reply = reply_locked(method, path)] { answer(reply); });
     return call;
   }
-  void disown(CallId call) override { cancel(call); }
+  void disown(CallId call, std::string /*question*/) override { cancel(call); }
   void cancel(CallId call) override {
     MutexLock lock(mutex_);
     held_answers_.erase(call);
@@ -499,9 +499,15 @@ class CountingRenewer final : public LeaseRenewer {
     ++open_;
     holder_ = std::move(holder);
   }
-  void end(std::uint64_t /*file_id*/, const LeaseHolder* /*holder*/) override {
+  void end(std::uint64_t /*file_id*/, const LeaseHolder* /*holder*/) noexcept override {
     MutexLock lock(mutex_);
     --open_;
+  }
+  void give_up(std::uint64_t /*file_id*/, const LeaseHolder* /*holder*/,
+               GiveBack /*when*/) noexcept override {
+    MutexLock lock(mutex_);
+    --open_;
+    ++given_up_;
   }
   std::int64_t renewals() const override { return 0; }
   void close() override {}
@@ -509,6 +515,10 @@ class CountingRenewer final : public LeaseRenewer {
   int open() {
     MutexLock lock(mutex_);
     return open_;
+  }
+  int given_up() {
+    MutexLock lock(mutex_);
+    return given_up_;
   }
   std::shared_ptr<LeaseHolder> holder() {
     MutexLock lock(mutex_);
@@ -518,6 +528,7 @@ class CountingRenewer final : public LeaseRenewer {
  private:
   Mutex mutex_;
   int open_ HFLUSH_GUARDED_BY(mutex_) = 0;
+  int given_up_ HFLUSH_GUARDED_BY(mutex_) = 0;
   std::weak_ptr<LeaseHolder> holder_ HFLUSH_GUARDED_BY(mutex_);
 };
 

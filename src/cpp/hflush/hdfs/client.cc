@@ -4,7 +4,9 @@
 #include <chrono>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "hflush/base/ascii.h"
 #include "hflush/env/process.h"
 #include "hflush/hdfs/block_locations.h"
 #include "hflush/hdfs/datanode_connections.h"
@@ -56,6 +58,64 @@ std::string_view unsupported_kind(const FileStatus& status) noexcept {
   return {};
 }
 
+Status unsupported(std::string_view operation, std::string_view why, const std::string& path) {
+  return Status(StatusCode::kUnsupported, std::string(operation) + ": " + std::string(why), path);
+}
+
+// A file is there: create without OVERWRITE leaves it alone.
+bool is_taken(const Status& refusal) noexcept {
+  return refusal.code() == StatusCode::kAlreadyExists ||
+         refusal.code() == StatusCode::kLeaseHeldExists;
+}
+
+// The policy that is none: replicas.
+bool is_replication(std::string_view ec_policy) noexcept {
+  return equals_ignoring_case(ec_policy, "replication");
+}
+
+constexpr std::string_view kInodes = "/.reserved/.inodes/";
+
+std::string parent_of(const std::string& path) {
+  if (path.starts_with(kInodes) && path.find('/', kInodes.size()) == std::string::npos) {
+    return path + "/..";
+  }
+  const std::size_t slash = path.find_last_of('/');
+  return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Renews the lease of a file that is open and has no stream yet.
+class OpenFile final : public LeaseHolder {
+ public:
+  static std::shared_ptr<OpenFile> hold(std::shared_ptr<LeaseRenewer> leases, std::uint64_t file_id,
+                                        const std::string& name_space) {
+    std::shared_ptr<OpenFile> file(new OpenFile(std::move(leases), file_id));
+    file->leases_->begin(file_id, name_space, file);
+    return file;
+  }
+  ~OpenFile() override { leases_->end(file_id_, this); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  void lease_lost(const Status& failure) override {
+    const MutexLock lock(mutex_);
+    loss_ = failure;
+  }
+  // Fine while it is held.
+  Status loss() const {
+    const MutexLock lock(mutex_);
+    return loss_;
+  }
+
+ private:
+  OpenFile(std::shared_ptr<LeaseRenewer> leases, std::uint64_t file_id)
+      : leases_(std::move(leases)), file_id_(file_id) {}
+
+  const std::shared_ptr<LeaseRenewer> leases_;
+  const std::uint64_t file_id_;
+  mutable Mutex mutex_;
+  Status loss_ HFLUSH_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 Client::Client(Settings settings) : settings_(std::move(settings)) {
@@ -63,6 +123,8 @@ Client::Client(Settings settings) : settings_(std::move(settings)) {
   RpcClient::Target target;
   target.servers = settings_.name_nodes;
   target.name = settings_.service;
+  target.real_user = settings_.real_user;
+  target.unknown_host_hint = settings_.unknown_host_hint;
   rpc_ = RpcClient::make(process.loop(), process.resolver(), std::move(target), settings_.user,
                          settings_.rpc);
   leases_ = LeaseRenewer::make(process.loop(), rpc_, settings_.client_name,
@@ -132,6 +194,12 @@ Result<std::unique_ptr<stream::OutputStream>> Client::create(const std::string& 
   target.ignore_client_locality = options.ignore_client_locality;
   target.favored_nodes = options.favored_nodes;
   HFLUSH_RETURN_IF_ERROR(check_sizes("create", target, settings_.write));
+  if (!options.ec_policy.empty() && !is_replication(options.ec_policy)) {
+    return unsupported("create",
+                       "erasure-coded files cannot be written, and the policy '" +
+                           options.ec_policy + "' asks for one",
+                       path);
+  }
 
   Create request;
   request.path = path;
@@ -146,12 +214,14 @@ Result<std::unique_ptr<stream::OutputStream>> Client::create(const std::string& 
   request.block_size = target.block_size;
   request.storage_policy = options.storage_policy;
   request.ec_policy = options.ec_policy;
-  HFLUSH_ASSIGN_OR_RETURN(FileStatus created, call_create(request, interrupt));
+  HFLUSH_ASSIGN_OR_RETURN(FileStatus created, create_file(request, interrupt));
 
   if (const std::string_view why = unsupported_kind(created); !why.empty()) {
-    // Nobody will write it, and it is open under this client's name.
-    static_cast<void>(rpc_->call(Delete{path, false}, path, interrupt));
-    return Status(StatusCode::kUnsupported, "create: " + std::string(why), path);
+    // Nothing was there before: nobody will write it, and it is open under this client's name.
+    Status refusal = unsupported("create", why, path);
+    const auto deleted =
+        rpc_->call_through(Delete{inode_path(created.file_id), false}, path, interrupt);
+    return deleted.ok() ? refusal : refusal.with_other(deleted.status());
   }
   target.file_id = created.file_id;
   target.block_size = created.block_size;
@@ -159,16 +229,68 @@ Result<std::unique_ptr<stream::OutputStream>> Client::create(const std::string& 
   return stream_of(std::move(target), std::move(created.name_space));
 }
 
+// The NameNode drops the old file before it says that the new one is erasure-coded. So a file that
+// may be is created without OVERWRITE; where that finds one, its directory is looked at, and then
+// the new file has replicas whatever becomes of the directory meanwhile.
+Result<FileStatus> Client::create_file(Create request, env::Interrupt& interrupt) {
+  const bool overwrite = (request.flags & kFlagOverwrite) != 0;
+  const bool has_replicas =
+      (request.flags & kFlagShouldReplicate) != 0 || !request.ec_policy.empty();
+  if (overwrite && (!has_replicas || !request.storage_policy.empty())) {
+    request.flags &= ~kFlagOverwrite;
+    Result<FileStatus> created = call_create(request, interrupt);
+    if (created.ok() || !is_taken(created.status())) return created;
+    HFLUSH_RETURN_IF_ERROR(check_replacement(request, interrupt));
+    HFLUSH_RETURN_IF_ERROR(check_storage_policy(request, interrupt));
+    request.flags |= kFlagOverwrite;
+    if (request.ec_policy.empty()) request.flags |= kFlagShouldReplicate;
+  }
+  return call_create(request, interrupt);
+}
+
+// Whether a file that takes another one's place could be written.
+Status Client::check_replacement(const Create& request, env::Interrupt& interrupt) {
+  HFLUSH_ASSIGN_OR_RETURN(
+      const std::optional<FileStatus> directory,
+      rpc_->call(GetFileInfo{parent_of(request.path)}, request.path, interrupt));
+  const bool has_replicas =
+      (request.flags & kFlagShouldReplicate) != 0 || !request.ec_policy.empty();
+  if (!directory || has_replicas) return {};
+  const std::string_view why = unsupported_kind(*directory);
+  return why.empty() ? Status() : unsupported("create", why, request.path);
+}
+
+// The NameNode looks for it when the old file is gone.
+Status Client::check_storage_policy(const Create& request, env::Interrupt& interrupt) {
+  if (request.storage_policy.empty()) return {};
+  HFLUSH_ASSIGN_OR_RETURN(const std::vector<std::string> known,
+                          rpc_->call(GetStoragePolicies{}, request.path, interrupt));
+  const bool is_known = std::ranges::any_of(known, [&](const std::string& name) {
+    return equals_ignoring_case(name, request.storage_policy);
+  });
+  if (is_known) return {};
+  return Status(StatusCode::kInvalidArgument,
+                "create: there is no storage policy '" + request.storage_policy + "'",
+                request.path);
+}
+
 Result<FileStatus> Client::call_create(const Create& request, env::Interrupt& interrupt) {
+  Create question = request;
+  question.flags = 0;  // neither creates nor replaces
   for (int attempt = 1;; ++attempt) {
-    Result<FileStatus> created =
-        rpc_->call(request, request.path, interrupt,
-                   [this, self = shared_from_this(), path = request.path](const FileStatus& file) {
-                     close_unclaimed(path, std::nullopt, file.file_id);
-                   });
-    const bool again = !created.ok() && attempt < kCreateAttempts &&
-                       is_class(created.status().remote_class(), "RetryStartFileException");
-    if (!again) return created;
+    Result<FileStatus> created = rpc_->call<Create>(
+        request, request.path, interrupt, question,
+        [this, self = shared_from_this(), path = request.path](const FileStatus& file) {
+          close_unclaimed(path, std::nullopt, file.file_id);
+        });
+    if (created.ok()) return created;
+    const std::string& refusal = created.status().remote_class();
+    if (is_class(refusal, "UnknownCryptoProtocolVersionException")) {  // before it did anything
+      return unsupported("create", "encrypted files cannot be written: this is an encryption zone",
+                         request.path)
+          .with_remote_class(refusal);
+    }
+    if (attempt >= kCreateAttempts || !is_class(refusal, "RetryStartFileException")) return created;
   }
 }
 
@@ -188,17 +310,25 @@ Result<std::unique_ptr<stream::OutputStream>> Client::append(const std::string& 
   Append request{path, settings_.client_name, kFlagAppend};
   if (options.new_block) request.flags |= kFlagNewBlock;
   HFLUSH_ASSIGN_OR_RETURN(Append::Response appended, call_append(request, interrupt));
+  const auto open_file =
+      OpenFile::hold(leases_, appended.status ? appended.status->file_id : 0,
+                     appended.status ? appended.status->name_space : std::string());
 
   Result<Appendable> file = appendable(path, options, std::move(appended), interrupt);
   if (!file.ok()) return file.status();
+  if (const Status loss = open_file->loss(); !loss.ok()) {
+    return Status(StatusCode::kLeaseLost, "append: the lease is lost", path).with_cause(loss);
+  }
   return stream_of(std::move(file->target), std::move(file->name_space));
 }
 
 Result<Append::Response> Client::call_append(const Append& request, env::Interrupt& interrupt) {
   const env::TimePoint give_up = env::steady_clock().now() + kAppendPatience;
+  Append question = request;
+  question.path = inode_path(0);  // nobody's
   while (true) {
-    Result<Append::Response> appended = rpc_->call(
-        request, request.path, interrupt,
+    Result<Append::Response> appended = rpc_->call<Append>(
+        request, request.path, interrupt, question,
         [this, self = shared_from_this(), path = request.path](const Append::Response& file) {
           std::optional<ExtendedBlock> last;
           if (file.block) last = file.block->block;
@@ -226,9 +356,13 @@ Result<Client::Appendable> Client::appendable(const std::string& path, const App
   if (appended.block) last = appended.block->block;
   const Status usable = describe(std::move(appended), options, file, interrupt);
   if (usable.ok()) return file;
-  static_cast<void>(
-      rpc_->call(Complete{path, settings_.client_name, last, target.file_id}, path, interrupt));
-  return usable;
+  const auto closed = rpc_->call_through(
+      Complete{path, settings_.client_name, last, target.file_id}, path, interrupt);
+  if (!closed.ok()) return usable.with_other(closed.status());
+  const Status told(usable.code(),
+                    usable.message() + "; the file is as it was, but for its modification time",
+                    path, usable.error_number());
+  return usable.cause() == nullptr ? told : told.with_cause(*usable.cause());
 }
 
 Status Client::describe(Append::Response appended, const AppendOptions& options, Appendable& file,
@@ -241,7 +375,7 @@ Status Client::describe(Append::Response appended, const AppendOptions& options,
   }
   const FileStatus& status = *appended.status;
   if (const std::string_view why = unsupported_kind(status); !why.empty()) {
-    return Status(StatusCode::kUnsupported, "append: " + std::string(why), path);
+    return unsupported("append", why, path);
   }
   target.file_id = status.file_id;
   target.block_size = status.block_size;

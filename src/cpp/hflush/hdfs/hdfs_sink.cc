@@ -100,7 +100,10 @@ class HdfsSink::Core final : public LeaseHolder, public std::enable_shared_from_
   void timer_fired();
   void publish_links() HFLUSH_EXCLUDES(mutex_);
   void close_links() noexcept HFLUSH_EXCLUDES(mutex_);
+  // The file is closed, or somebody else's.
   void end_lease() noexcept;
+  // It stays open.
+  void give_up_lease(LeaseRenewer::GiveBack when) noexcept;
   void publish_counters() HFLUSH_EXCLUDES(mutex_);
   void fail_without_memory() noexcept HFLUSH_EXCLUDES(mutex_);
   std::shared_ptr<Link>* link_of(ConnectionNumber connection);
@@ -326,7 +329,7 @@ void HdfsSink::Core::abandon() noexcept {
   context_.name_node.cancel(locating_);
   context_.loop.cancel(timer_);
   close_links();
-  end_lease();
+  give_up_lease(LeaseRenewer::GiveBack::kAfterSoftLimit);
 }
 
 void HdfsSink::Core::fail_without_memory() noexcept {
@@ -338,7 +341,7 @@ void HdfsSink::Core::fail_without_memory() noexcept {
   }
   if (told != nullptr) told->failed(out_of_memory_);
   close_links();
-  end_lease();
+  give_up_lease(LeaseRenewer::GiveBack::kAfterSoftLimit);
   std::vector<std::function<void()>> dropped;  // destroyed without the lock
   MutexLock lock(mutex_);
   driving_ = false;
@@ -349,6 +352,12 @@ void HdfsSink::Core::fail_without_memory() noexcept {
 void HdfsSink::Core::end_lease() noexcept {
   if (std::exchange(has_lease_, false)) {
     context_.leases.end(machine_.target().file_id, this);
+  }
+}
+
+void HdfsSink::Core::give_up_lease(LeaseRenewer::GiveBack when) noexcept {
+  if (std::exchange(has_lease_, false)) {
+    context_.leases.give_up(machine_.target().file_id, this, when);
   }
 }
 
@@ -502,9 +511,7 @@ void HdfsSink::Core::perform(const action::GetBlockLocations& locate) {
 
 // Others need not wait for the lease to expire; whether it works is theirs to see.
 void HdfsSink::Core::perform(const action::RecoverLease& /*recover*/) {
-  const WriteTarget& target = machine_.target();
-  context_.name_node.start(RecoverLease{target.path, target.client_name}, target.path,
-                           [](const Result<bool>& /*answer*/) {});
+  give_up_lease(LeaseRenewer::GiveBack::kNow);
 }
 
 // --- the stream
@@ -536,7 +543,11 @@ void HdfsSink::Core::perform(const action::Finished& /*finished*/) {
 
 void HdfsSink::Core::perform(const action::Failed& failed) {
   publish_counters();
-  end_lease();
+  if (failed.failure.code() == StatusCode::kLeaseLost) {
+    end_lease();
+  } else {
+    give_up_lease(LeaseRenewer::GiveBack::kAfterSoftLimit);
+  }
   acknowledged_.reset();
   if (events_ != nullptr) {
     events_->failed(failed.failure);

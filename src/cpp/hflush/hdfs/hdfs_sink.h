@@ -10,7 +10,8 @@
 // across a system call, a call to the NameNode or an event of the stream. Where an allocation fails
 // the stream fails: nothing is thrown on the loop thread. An open stream that is idle has no
 // buffers, one timer and its connection. The stream's lease is renewed from construction until it
-// is published, has failed or is abandoned. In a forked child nothing here does anything.
+// is published, has failed or is abandoned; then the file is given up (lease_renewer.h). In a
+// forked child nothing here does anything.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,16 @@
 //
 // A lease is renewed every half of the soft limit (60 s; less if the rpc timeout is less) while a
 // file is open for writing, by the loop thread: neither a busy Python program nor its GIL can keep
-// it from that. When renewal has failed for longer than the hard limit, was not answered in time
-// (the RPC client has asked every NameNode by then), or the server says that the lease is lost,
-// every open file is told. Thread-safe.
+// it from that. When renewal has failed for longer than the hard limit, or the server says that the
+// lease is lost, every open file is told; whatever else goes wrong is tried again.
+//
+// A file whose stream has failed or was dropped is open at the NameNode, under the one lease that
+// the other files keep fresh: nobody else could have it for as long as one of those is written. So
+// it is given back: a soft limit later, if there are others by then, the NameNode is asked whether
+// it still is this client's (fsync, which only the holder may), and then to recover it for a holder
+// that nobody renews (recoverLease). By its id: what is at its path may be another file. Recovery
+// keeps all that was acknowledged. recoverLease takes a file from anybody, so it is never repeated:
+// if its answer is lost, the question comes first again. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +66,8 @@ class LeaseRenewal {
   LeaseRenewal(env::Duration rpc_timeout, env::Duration hard_limit) noexcept;
 
   State state() const noexcept { return state_; }
+  // How long a lease lasts that nobody renews, as far as this side knows.
+  env::Duration soft_limit() const noexcept { return 2 * period_; }
   // A file was opened: that, too, has renewed the lease.
   Step opened(env::TimePoint now);
   // No file is open any more.
@@ -83,6 +92,11 @@ class LeaseHolder {
   virtual void lease_lost(const Status& failure) = 0;  // loop thread, no lock held
 };
 
+// The holder of files that are to be free for others.
+inline std::string recovery_name(const std::string& client_name) {
+  return client_name + "_recovery";
+}
+
 class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
  public:
   static std::shared_ptr<LeaseRenewer> make(env::EventLoop& loop, std::shared_ptr<RpcClient> rpc,
@@ -90,11 +104,15 @@ class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
                                             env::Duration hard_limit);
   virtual ~LeaseRenewer() = default;
 
-  // Right after create or append succeeded, and in every way that a stream ends. A file is known
-  // by its id and its holder. No effect after close(), or in a forked child.
+  // Right after create or append succeeded, and in every way that a stream ends: end() if the file
+  // is closed or somebody else's, give_up() if it stays open. A file is known by its id and its
+  // holder. No effect after close(), or in a forked child.
   virtual void begin(std::uint64_t file_id, std::string name_space,
                      std::weak_ptr<LeaseHolder> holder) = 0;
-  virtual void end(std::uint64_t file_id, const LeaseHolder* holder) = 0;
+  virtual void end(std::uint64_t file_id, const LeaseHolder* holder) noexcept = 0;
+  enum class GiveBack : std::uint8_t { kAfterSoftLimit, kNow };
+  virtual void give_up(std::uint64_t file_id, const LeaseHolder* holder,
+                       GiveBack when) noexcept = 0;
   // Renewals that were sent, for statistics and tests.
   virtual std::int64_t renewals() const = 0;
   // Renews no more; tells nobody. Idempotent.

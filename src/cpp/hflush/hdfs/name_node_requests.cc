@@ -471,6 +471,30 @@ std::string SetSafeMode::encode() const {
 
 Result<bool> SetSafeMode::decode(ByteView body) { return boolean_result(kMethod, body); }
 
+std::string GetStoragePolicies::encode() const { return empty_request(); }
+
+Result<std::vector<std::string>> GetStoragePolicies::decode(ByteView body) {
+  return response<Response>(kMethod, body, [](Reader from) {
+    Response names;
+    while (from.next()) {
+      if (from.field() != 1) {
+        from.skip();
+        continue;
+      }
+      Reader policy = from.message("BlockStoragePolicyProto");
+      while (policy.next()) {
+        if (policy.field() == 2) {
+          names.emplace_back(policy.text());
+        } else {
+          policy.skip();
+        }
+      }
+      policy.require({{1, "policyId"}, {2, "name"}});
+    }
+    return names;
+  });
+}
+
 std::string SetStoragePolicy::encode() const {
   return encoded([this](Writer& to) {
     to.add_string(1, path);

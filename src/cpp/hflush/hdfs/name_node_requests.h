@@ -24,8 +24,9 @@ namespace hflush::hdfs {
 
 // What a second execution of a call would do (Hadoop's @Idempotent and @AtMostOnce). An
 // at-most-once call is repeated only with the client and call id of the first attempt: the
-// NameNode's retry cache then gives the first answer.
-enum class Repeat : std::uint8_t { kIdempotent, kAtMostOnce };
+// NameNode's retry cache then gives the first answer. One that is never repeated may do harm when
+// it comes late: whoever asks finds out by other means whether it was carried out.
+enum class Repeat : std::uint8_t { kIdempotent, kAtMostOnce, kNever };
 
 template <typename T>
 concept Request = requires(const T& request, ByteView body) {
@@ -448,6 +449,16 @@ struct SetSafeMode {
 
   SafeModeAction action = SafeModeAction::kGet;
   bool checked = false;  // asks the active NameNode only
+
+  std::string encode() const;
+  static Result<Response> decode(ByteView body);
+};
+
+// The names of all there are.
+struct GetStoragePolicies {
+  static constexpr std::string_view kMethod = "getStoragePolicies";
+  static constexpr Repeat kRepeat = Repeat::kIdempotent;
+  using Response = std::vector<std::string>;
 
   std::string encode() const;
   static Result<Response> decode(ByteView body);

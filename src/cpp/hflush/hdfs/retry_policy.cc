@@ -31,6 +31,12 @@ bool is_retriable(std::string_view remote_class) noexcept {
   return is_class(remote_class, "RetriableException");
 }
 
+// By a server that has not looked at the call.
+bool is_refused(const FailedAttempt& failed) noexcept {
+  return failed.failure == AttemptFailure::kRemote &&
+         (is_elsewhere(failed.remote_class) || is_retriable(failed.remote_class));
+}
+
 }  // namespace
 
 RetryPolicy::RetryPolicy(RpcSettings settings, bool several)
@@ -44,6 +50,7 @@ RetryDecision RetryPolicy::decide(const FailedAttempt& failed, double random,
   if (failed.repeat == Repeat::kAtMostOnce && failed.since_sent + decision.delay > kLongestRepeat) {
     return {};
   }
+  if (failed.repeat == Repeat::kNever && failed.was_sent && !is_refused(failed)) return {};
   if (planned.level == Level::kConnection) {
     attempts.connects_refused += failed.failure == AttemptFailure::kConnectRefused ? 1 : 0;
     attempts.connects_timed_out += failed.failure == AttemptFailure::kConnectTimedOut ? 1 : 0;
@@ -55,6 +62,16 @@ RetryDecision RetryPolicy::decide(const FailedAttempt& failed, double random,
   ++attempts.retries;
   attempts.failovers += decision.action == Action::kFailover ? 1 : 0;
   return decision;
+}
+
+RetryDecision RetryPolicy::decide_disowned(const FailedAttempt& failed, double random,
+                                           Attempts& attempts) const {
+  const RetryDecision decision = decide(failed, random, attempts);
+  if (decision.action != Action::kFail) return decision;
+  if (failed.failure == AttemptFailure::kRemote && !is_refused(failed)) return {};
+  const env::Duration delay = exponential(++attempts.retries, random);
+  if (failed.since_sent + delay > kLongestRepeat) return {};
+  return {several_ ? Action::kFailover : Action::kRetry, delay};
 }
 
 RetryPolicy::Plan RetryPolicy::plan(const FailedAttempt& failed, double random,

@@ -34,7 +34,8 @@ struct FailedAttempt {
   AttemptFailure failure = AttemptFailure::kBroken;
   std::string_view remote_class;  // of kRemote
   Repeat repeat = Repeat::kIdempotent;
-  env::Duration since_sent{};  // how long ago the call was first sent; 0 if it never was
+  bool was_sent = false;
+  env::Duration since_sent{};  // how long ago it was first sent
 };
 
 // How often a call was tried before.
@@ -65,6 +66,10 @@ class RetryPolicy {
 
   // `random`: uniform in [0, 1). Counts in `attempts` what it decides.
   RetryDecision decide(const FailedAttempt& failed, double random, Attempts& attempts) const;
+  // The same for a call that was sent and that nobody waits for any more, but whose outcome
+  // matters: it is repeated beyond that, until a server that can know has answered.
+  RetryDecision decide_disowned(const FailedAttempt& failed, double random,
+                                Attempts& attempts) const;
 
   // The NameNode's retry cache forgets after 10 minutes
   // (dfs.namenode.retrycache.expirytime.millis).

@@ -131,9 +131,11 @@ std::string other_protocol(std::string_view bytes) {
 }  // namespace
 
 RpcChannel::Options RpcChannel::options(const RpcSettings& settings, std::string protocol,
-                                        std::string user, const ClientId& client_id) {
+                                        std::string user, std::string real_user,
+                                        const ClientId& client_id) {
   return {.protocol = std::move(protocol),
           .user = std::move(user),
+          .real_user = std::move(real_user),
           .client_id = client_id,
           .rpc_timeout = settings.rpc_timeout,
           .ping = settings.ping,
@@ -167,7 +169,9 @@ std::string RpcChannel::header(std::int32_t call_id, std::int32_t retry_count) c
 
 std::string RpcChannel::greeting() const {
   std::string user;
-  wire::Writer(user).add_string(1, options_.user);
+  wire::Writer information(user);
+  information.add_string(1, options_.user);
+  if (!options_.real_user.empty()) information.add_string(2, options_.real_user);
   std::string context;
   wire::Writer writer(context);
   writer.add_message(2, user);

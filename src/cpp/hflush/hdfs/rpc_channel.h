@@ -62,7 +62,8 @@ class RpcChannel {
  public:
   struct Options {
     std::string protocol;
-    std::string user;  // never empty: the server would take the call for its own
+    std::string user;         // never empty: the server would take the call for its own
+    std::string real_user{};  // who acts as the user; empty: the user itself
     ClientId client_id{};
     env::Duration rpc_timeout{};  // 0: as long as pings get through
     bool ping = true;
@@ -71,7 +72,7 @@ class RpcChannel {
     std::uint32_t max_response_bytes = 0;
   };
   static Options options(const RpcSettings& settings, std::string protocol, std::string user,
-                         const ClientId& client_id);
+                         std::string real_user, const ClientId& client_id);
 
   RpcChannel(Options options, env::TimePoint now);
 

@@ -51,7 +51,7 @@ class Shell final : public RpcClient {
   CallId start(std::string_view method, Repeat repeat, std::string body, std::string path,
                Answer answer) override;
   void cancel(CallId call) override;
-  void disown(CallId call) override;
+  void disown(CallId call, std::string question) override;
   void close() override;
   env::EventLoop* loop() const noexcept override { return &loop_; }
   void add_statistics(stream::Statistics& statistics) const override;
@@ -82,7 +82,7 @@ class Shell final : public RpcClient {
     Answer answer;
     env::TimePoint started;
     CallStage stage = CallStage::kConnecting;
-    bool disowned = false;
+    bool disowned = false;    // nobody waits for it
     std::size_t server = 0;   // that was asked last
     std::uint64_t epoch = 0;  // when that was
     int attempt_count = 0;    // attempts that failed
@@ -92,6 +92,8 @@ class Shell final : public RpcClient {
     env::EventLoop::TimerId timer = 0;
     std::vector<std::pair<std::size_t, Status>> failures;  // the last one of each server
   };
+
+  using Calls = std::unordered_map<std::int32_t, Call>;
 
   struct Connection {
     std::size_t server = 0;
@@ -125,6 +127,8 @@ class Shell final : public RpcClient {
   // The connection to a server, if it still is `serial`; else null.
   Connection* connection_locked(std::size_t server, std::uint64_t serial) HFLUSH_REQUIRES(mutex_);
   std::int32_t next_call_id_locked() HFLUSH_REQUIRES(mutex_);
+  // The call, to be destroyed without the lock.
+  Calls::node_type cancel_locked(CallId call) HFLUSH_REQUIRES(mutex_);
   void dispatch_locked(std::int32_t call_id, Outbox& outbox) HFLUSH_REQUIRES(mutex_);
   void send_locked(Connection& connection, std::int32_t call_id, Call& call)
       HFLUSH_REQUIRES(mutex_);
@@ -165,7 +169,7 @@ class Shell final : public RpcClient {
   std::uint64_t epoch_ HFLUSH_GUARDED_BY(mutex_) = 0;  // failovers so far: they say who is asked
   std::uint64_t next_serial_ HFLUSH_GUARDED_BY(mutex_) = 1;
   std::int32_t next_call_id_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::int32_t, Call> calls_ HFLUSH_GUARDED_BY(mutex_);
+  Calls calls_ HFLUSH_GUARDED_BY(mutex_);
   std::int64_t call_count_ HFLUSH_GUARDED_BY(mutex_) = 0;
   std::int64_t retry_count_ HFLUSH_GUARDED_BY(mutex_) = 0;
   std::int64_t failover_count_ HFLUSH_GUARDED_BY(mutex_) = 0;
@@ -260,28 +264,23 @@ RpcClient::CallId Shell::start(std::string_view method, Repeat repeat, std::stri
 
 void Shell::cancel(CallId call) {
   if (is_of_parent() || call == kNoCall) return;
-  const auto call_id = static_cast<std::int32_t>(call - 1);
-  decltype(calls_)::node_type cancelled;  // destroyed without the lock
+  Calls::node_type cancelled;
   const MutexLock lock(mutex_);
-  cancelled = calls_.extract(call_id);
-  if (cancelled.empty()) return;
-  loop_.cancel(cancelled.mapped().timer);
-  const auto& connection = servers_[cancelled.mapped().server].connection;
-  if (connection && connection->channel) {
-    connection->channel->forget(call_id, loop_.clock().now());
-  }
+  cancelled = cancel_locked(call);
 }
 
-void Shell::disown(CallId call) {
+void Shell::disown(CallId call, std::string question) {
   if (is_of_parent() || call == kNoCall) return;
-  {
-    const MutexLock lock(mutex_);
-    const auto found = calls_.find(static_cast<std::int32_t>(call - 1));
-    if (found == calls_.end()) return;
+  Calls::node_type cancelled;
+  const MutexLock lock(mutex_);
+  const auto found = calls_.find(static_cast<std::int32_t>(call - 1));
+  if (found == calls_.end()) return;
+  if (found->second.send_count == 0) {
+    cancelled = cancel_locked(call);
+  } else {
     found->second.disowned = true;
-    if (found->second.stage == CallStage::kSent) return;
+    found->second.body = std::move(question);
   }
-  cancel(call);
 }
 
 void Shell::close() {
@@ -349,6 +348,18 @@ void Shell::connect(const Outbox::Connect& request) {
 Shell::Connection* Shell::connection_locked(std::size_t server, std::uint64_t serial) {
   Connection* connection = servers_[server].connection.get();
   return connection != nullptr && connection->serial == serial ? connection : nullptr;
+}
+
+Shell::Calls::node_type Shell::cancel_locked(CallId call) {
+  const auto call_id = static_cast<std::int32_t>(call - 1);
+  Calls::node_type cancelled = calls_.extract(call_id);
+  if (cancelled.empty()) return cancelled;
+  loop_.cancel(cancelled.mapped().timer);
+  const auto& connection = servers_[cancelled.mapped().server].connection;
+  if (connection && connection->channel) {
+    connection->channel->forget(call_id, loop_.clock().now());
+  }
+  return cancelled;
 }
 
 // 31 bits, and never one of a call that is under way: the retry cache knows calls by it.
@@ -483,11 +494,14 @@ void Shell::attempt_failed_locked(std::int32_t call_id, const RpcFailure& why, O
       .failure = why.kind,
       .remote_class = why.exception.class_name,
       .repeat = call.repeat,
+      .was_sent = call.send_count > 0,
       .since_sent = call.send_count == 0 ? env::Duration::zero() : now - call.first_sent};
   const double random = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
-  const RetryDecision decision = policy_.decide(failed, random, call.attempts);
+  const RetryDecision decision = call.disowned
+                                     ? policy_.decide_disowned(failed, random, call.attempts)
+                                     : policy_.decide(failed, random, call.attempts);
   Status status = status_locked(call, why);
-  if (decision.action == RetryDecision::Action::kFail || call.disowned) {
+  if (decision.action == RetryDecision::Action::kFail) {
     for (const auto& [server, earlier] : call.failures) {
       if (server != call.server) status = status.with_other(earlier);
     }
@@ -516,8 +530,10 @@ Status Shell::status_locked(const Call& call, const RpcFailure& why) {
   std::string server = servers_.size() > 1 ? "nameservice " + target_.name + ": " : std::string();
   server += is_name_node ? "NameNode " : "DataNode ";
   server += servers_[call.server].endpoint.to_string();
-  return why.to_status(call.method, server, call.path, call.attempt_count,
-                       loop_.clock().now() - call.started);
+  RpcFailure told = why;
+  if (why.kind == AttemptFailure::kUnknownHost) told.what += target_.unknown_host_hint;
+  return told.to_status(call.method, server, call.path, call.attempt_count,
+                        loop_.clock().now() - call.started);
 }
 
 // Why a connection is over, of which receive_some() said so.
@@ -536,7 +552,7 @@ void Shell::on_connected(std::size_t server, std::uint64_t serial) {
   if (connection == nullptr) return;
   const env::TimePoint now = loop_.clock().now();
   RpcChannel& channel = connection->channel.emplace(
-      RpcChannel::options(settings_, target_.protocol, user_, client_id_), now);
+      RpcChannel::options(settings_, target_.protocol, user_, target_.real_user, client_id_), now);
   std::vector<std::int32_t> waiting;
   for (const auto& [call_id, call] : calls_) {
     if (call.stage == CallStage::kConnecting && call.server == server) waiting.push_back(call_id);
@@ -630,8 +646,10 @@ void Shell::on_pause_over(std::int32_t call_id) {
   carry_out(std::move(outbox));
 }
 
+}  // namespace
+
 // What a thread that waits for an answer shares with the call.
-struct Waiter {
+struct RpcClient::Waiter {
   Mutex mutex;
   env::LoopCondVar arrived;
   std::optional<Result<std::string>> answer HFLUSH_GUARDED_BY(mutex);
@@ -668,7 +686,9 @@ struct Waiter {
   }
 };
 
-}  // namespace
+void RpcClient::leave_to(Waiter& waiter, std::function<void(const std::string&)> taker) {
+  waiter.leave_to(std::move(taker));
+}
 
 std::shared_ptr<RpcClient> RpcClient::make(env::EventLoop& loop, env::Executor& resolver,
                                            Target target, std::string user, RpcSettings settings) {
@@ -678,7 +698,7 @@ std::shared_ptr<RpcClient> RpcClient::make(env::EventLoop& loop, env::Executor& 
 
 Result<std::string> RpcClient::call(std::string_view method, Repeat repeat, std::string body,
                                     const std::string& path, env::Interrupt& interrupt,
-                                    const std::function<void(const std::string&)>& unclaimed) {
+                                    const Leave& leave) {
   const env::EventLoop::Guest guest(loop());
   const auto waiter = std::make_shared<Waiter>();
   const CallId id =
@@ -695,12 +715,7 @@ Result<std::string> RpcClient::call(std::string_view method, Repeat repeat, std:
     }
     const Status interrupted = interrupt.check_now();
     if (interrupted.ok()) continue;
-    if (!unclaimed) {
-      cancel(id);
-    } else {
-      waiter->leave_to(unclaimed);
-      disown(id);
-    }
+    leave(id, *waiter);
     return interrupted.with_path(path);
   }
 }

@@ -34,7 +34,9 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   struct Target {
     std::string protocol = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
     std::vector<env::Endpoint> servers;  // at least one; several: a nameservice
-    std::string name;                    // of the nameservice, for messages
+    std::string name{};                  // of the nameservice, for messages
+    std::string real_user{};             // who acts as the user; empty: the user itself
+    std::string unknown_host_hint{};     // ends the message if a server's name is not known
   };
 
   // Connects on the first call. `loop` and `resolver` outlive the client.
@@ -52,9 +54,11 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
                        Answer answer) = 0;
   // `answer` will not run any more, unless it is running now.
   virtual void cancel(CallId call) = 0;
-  // Nobody waits for it: it is cancelled, unless a server has been asked and may be at it; then
-  // `answer` still runs, and the call is not tried again.
-  virtual void disown(CallId call) = 0;
+  // Nobody waits for it. A call that never went out is cancelled. Any other may have been carried
+  // out, whatever became of the answer: it goes on, for as long as the NameNode remembers, until
+  // `answer` has run. Attempts from now on send `question`, a body that changes nothing by itself:
+  // the retry cache knows the call by its ids, and gives the answer of the one that worked.
+  virtual void disown(CallId call, std::string question) = 0;
   // Fails what is under way and closes the connections. Idempotent.
   virtual void close() = 0;
   // Which one brings the answers; none: start() does.
@@ -73,29 +77,52 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   }
 
   // Waits for the answer, on any thread but the loop's. An interrupt ends the wait; the call may
-  // still be carried out, if it was sent. `unclaimed` is for the response to that, on the loop
-  // thread or this one: what it says was done has nobody else to know of it.
+  // still be carried out, if it was sent.
   template <Request T>
   Result<typename T::Response> call(const T& request, const std::string& path,
-                                    env::Interrupt& interrupt,
-                                    std::function<void(typename T::Response)> unclaimed = {}) {
-    std::function<void(const std::string&)> late;
-    if (unclaimed) {
-      late = [path, unclaimed = std::move(unclaimed)](const std::string& body) {
+                                    env::Interrupt& interrupt) {
+    return wait_for<T>(request, path, interrupt, [this](CallId id, Waiter&) { cancel(id); });
+  }
+
+  // The same, and what an interrupted call has done all the same is told to `unclaimed`, on the
+  // loop thread or this one: nobody else knows of it. `question`: see disown().
+  template <Request T>
+  Result<typename T::Response> call(const T& request, const std::string& path,
+                                    env::Interrupt& interrupt, const T& question,
+                                    std::function<void(typename T::Response)> unclaimed) {
+    return wait_for<T>(request, path, interrupt, [&](CallId id, Waiter& waiter) {
+      leave_to(waiter, [path, unclaimed = std::move(unclaimed)](const std::string& body) {
         if (auto response = decode<T>(body, path); response.ok()) unclaimed(*std::move(response));
-      };
-    }
-    HFLUSH_ASSIGN_OR_RETURN(const std::string body,
-                            call(T::kMethod, T::kRepeat, request.encode(), path, interrupt, late));
-    return decode<T>(body, path);
+      });
+      disown(id, question.encode());
+    });
+  }
+
+  // The same, but an interrupt ends the wait only: the call goes on as if somebody waited.
+  template <Request T>
+  Result<typename T::Response> call_through(const T& request, const std::string& path,
+                                            env::Interrupt& interrupt) {
+    return wait_for<T>(request, path, interrupt, [](CallId, Waiter&) {});
   }
 
  protected:
+  struct Waiter;  // a thread that waits for an answer
+  // What is done about a call that is interrupted.
+  using Leave = std::function<void(CallId, Waiter&)>;
   Result<std::string> call(std::string_view method, Repeat repeat, std::string body,
-                           const std::string& path, env::Interrupt& interrupt,
-                           const std::function<void(const std::string&)>& unclaimed);
+                           const std::string& path, env::Interrupt& interrupt, const Leave& leave);
+  // Who takes the answer when nobody waits any more.
+  static void leave_to(Waiter& waiter, std::function<void(const std::string&)> taker);
 
  private:
+  template <Request T>
+  Result<typename T::Response> wait_for(const T& request, const std::string& path,
+                                        env::Interrupt& interrupt, const Leave& leave) {
+    HFLUSH_ASSIGN_OR_RETURN(const std::string body,
+                            call(T::kMethod, T::kRepeat, request.encode(), path, interrupt, leave));
+    return decode<T>(body, path);
+  }
+
   template <Request T>
   static Result<typename T::Response> decode(const std::string& body, const std::string& path) {
     Result<typename T::Response> response = T::decode(as_bytes(body));

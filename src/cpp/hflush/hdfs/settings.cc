@@ -423,9 +423,24 @@ Status resolve(const ConfigurationMap& map, const std::string& written, Settings
   }
   HFLUSH_ASSIGN_OR_RETURN(const Authority parsed, parse_authority(authority, source));
   if (is_nameservice(map, parsed.host)) return resolve_nameservice(map, parsed, settings);
+  if (!parsed.port) {
+    settings.unknown_host_hint =
+        "; if " + parsed.host +
+        " is a nameservice, the configuration does not know it: HADOOP_CONF_DIR is to name the "
+        "directory of core-site.xml and hdfs-site.xml, or conf= to have dfs.nameservices";
+  }
   settings.name_nodes.push_back({parsed.host, parsed.port.value_or(kDefaultPort)});
   settings.service = settings.name_nodes.front().to_string();
   return {};
+}
+
+// A server that would let us in without is not to be used without.
+Status check_authentication(const ConfigurationMap& map) {
+  const std::string_view method = value_of(map, kAuthentication.key, kAuthentication.fallback);
+  if (equals_ignoring_case(method, "simple")) return {};
+  return Status(StatusCode::kUnsupported,
+                joined(kAuthentication.key, " is ", method) +
+                    ": only simple is supported yet, and it is not used in place of another");
 }
 
 // Unique: leases are held under this name. The form is the Java client's.
@@ -441,12 +456,14 @@ std::string make_client_name(const ConfigurationMap& map) {
 }  // namespace
 
 Result<Settings> Settings::from_map(const ConfigurationMap& map, const std::string& authority,
-                                    const std::string& user) {
+                                    const std::string& user, const std::string& real_user) {
   Settings settings;
   if (user.empty()) {
     return Status(StatusCode::kInvalidArgument, "the user of an HDFS client must have a name");
   }
   settings.user = user;
+  settings.real_user = real_user;
+  HFLUSH_RETURN_IF_ERROR(check_authentication(map));
   HFLUSH_RETURN_IF_ERROR(read_all(map, settings));
   HFLUSH_RETURN_IF_ERROR(complete(map, settings));
   HFLUSH_RETURN_IF_ERROR(resolve(map, authority, settings));

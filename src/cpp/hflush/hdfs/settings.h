@@ -108,9 +108,11 @@ struct ReadSettings {
 
 struct Settings {
   std::string user;                       // HADOOP_USER_NAME or the process owner
+  std::string real_user;                  // who acts as the user (HADOOP_PROXY_USER), or empty
   std::string client_name;                // the lease holder; unique
   std::string service;                    // the URL's authority
   std::vector<env::Endpoint> name_nodes;  // several: a nameservice
+  std::string unknown_host_hint;          // ends the message where their name is not known
   env::Duration lease_hard_limit = std::chrono::seconds(1200);  // dfs.namenode.lease-hard-limit-sec
   env::Duration server_defaults_validity = std::chrono::hours(1);
   RpcSettings rpc;
@@ -118,9 +120,10 @@ struct Settings {
   ReadSettings read;
 
   // `authority` of the URL ("nn:8020", "ns1", "" for fs.defaultFS's). Values that are missing have
-  // Hadoop's defaults. kInvalidArgument names the key and the value.
+  // Hadoop's defaults. kInvalidArgument names the key and the value; kUnsupported likewise what is
+  // not built yet.
   static Result<Settings> from_map(const ConfigurationMap& map, const std::string& authority,
-                                   const std::string& user);
+                                   const std::string& user, const std::string& real_user = {});
   // The keys that mean something; one that ends in a dot goes on with a name.
   static std::vector<std::string_view> keys();
 };

@@ -1,0 +1,55 @@
+"""HDFS: a create or append that is interrupted leaves no file open, whenever that happens."""
+
+from __future__ import annotations
+
+import hflush
+import pytest
+from support import rude_servers
+from support.interrupts import interrupted
+from support.stores import HdfsStore
+from support.waiting import wait_until
+
+# A lost call is repeated after some two seconds: the interrupt comes in the pause.
+PAUSING = {
+    "dfs.client.retry.policy.enabled": "true",
+    "dfs.client.retry.policy.spec": "2000,20",
+}
+
+pytestmark = pytest.mark.stores("hdfs")
+
+
+@pytest.mark.rule("FAIL-10", "HDFS-1", "CREATE-11")
+@pytest.mark.parametrize("conf", [PAUSING, {}], ids=["in a pause", "while it waits"])
+@pytest.mark.parametrize("answer_lost", [True, False])
+@pytest.mark.parametrize("method", ["create", "append"])
+def test_ctrl_c_leaves_no_open_file(
+    store: HdfsStore, path: str, method: str, answer_lost: bool, conf: dict[str, object]
+) -> None:
+    """The call was carried out and its answer lost, or it never arrived; another client writes."""
+    old = b""
+    if method == "append":
+        old = b"old "
+        store.write(path, old)
+    target = ("127.0.0.1", store.hdfs.cluster.name_node_port())
+    losses = 1 if conf else 0
+    with rude_servers.name_node_proxy(
+        target, method, answer_lost=answer_lost, times=losses
+    ) as proxy:
+        fs = hflush.FileSystem.new_instance(proxy.server.url, conf)
+        if not conf:
+            store.hdfs.jvm.pause()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                interrupted(lambda: getattr(fs, method)(path))
+        finally:
+            if not conf:
+                store.hdfs.jvm.resume()
+        wait_until(lambda: not is_open(store, path), "the file is closed again")
+        with store.fs.append(path) if store.fs.exists(path) else store.fs.create(path) as out:
+            out.write(b"new")
+        fs.close()
+    assert store.read(path) == old + b"new"
+
+
+def is_open(store: HdfsStore, path: str) -> bool:
+    return store.hdfs.java.exists(path) and not store.hdfs.is_closed(path)

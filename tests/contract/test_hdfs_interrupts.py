@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import hflush
 import pytest
 from support import rude_servers
@@ -36,14 +38,8 @@ def test_ctrl_c_leaves_no_open_file(
         target, method, answer_lost=answer_lost, times=losses
     ) as proxy:
         fs = hflush.FileSystem.new_instance(proxy.server.url, conf)
-        if not conf:
-            store.hdfs.jvm.pause()
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                interrupted(lambda: getattr(fs, method)(path))
-        finally:
-            if not conf:
-                store.hdfs.jvm.resume()
+        with nullcontext() if conf else store.hdfs.paused(), pytest.raises(KeyboardInterrupt):
+            interrupted(lambda: getattr(fs, method)(path))
         wait_until(lambda: not is_open(store, path), "the file is closed again")
         with store.fs.append(path) if store.fs.exists(path) else store.fs.create(path) as out:
             out.write(b"new")

@@ -19,6 +19,7 @@ BASES = {
     "InvalidPathHandleError": (OSError,),
     "LeaseHeldError": (OSError,),
     "LeaseLostError": (OSError,),
+    "NotDurableError": (OSError,),
     "NotAFileError": (IsADirectoryError, FileNotFoundError),
     "ParentNotDirectoryError": (NotADirectoryError, FileExistsError),
     "PathIsDirectoryError": (IsADirectoryError, FileExistsError),
@@ -41,7 +42,7 @@ def test_one_object_is_everything_its_callers_expect(name: str):
 
 def test_every_class_is_exported():
     """What errors.py names is there under hflush, too."""
-    assert set(errors.__all__) == {*BASES, "InternalError"}
+    assert set(errors.__all__) == {*BASES, "InternalError", "NotPublishedWarning"}
     assert all(name in hflush.__all__ for name in errors.__all__)
 
 

@@ -47,7 +47,7 @@ class TestPairsOfFiles:
         source = store.write(store.path("source"), NEW)
         target = store.write(store.path("target"), OLD)
         sums_of_old = Path(store.path(".target.crc")).read_bytes()
-        with faults.gate("rename", "*.crc") as gate:
+        with faults.gate("rename", "*/.source.crc") as gate:
             moving = Task(store.fs.rename, source, target, *([] if mode is None else [mode]))
             gate.wait_for(1)
             assert store.content(target) == NEW

@@ -88,7 +88,7 @@ def test_isatty_of_a_closed_stream(store: Store):
     with pytest.raises(hflush.StreamClosedError) as refused:
         out.isatty()
     assert isinstance(refused.value, ValueError)
-    assert refused.value.filename == store.path("a")
+    assert refused.value.filename == store.filename(store.path("a"))
 
 
 def test_names_of_bytes(store: Store):

@@ -5,14 +5,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "hflush/local/checksummed_input_file.h"
 #include "hflush/local/descriptor.h"
 #include "hflush/local/directory.h"
+#include "hflush/local/local_status.h"
 #include "hflush/local/paths.h"
+#include "hflush/local/rename.h"
 #include "hflush/local/sidecar.h"
 
 namespace hflush::local {
@@ -63,6 +69,52 @@ Status move_sidecar(const std::string& source, const std::string& destination) {
   const Status failure = Status::from_errno(errno, "rename checksum file to '" + to + "'", from);
   return is_missing(failure) ? remove_sidecar(to) : failure;
 }
+
+// The sums of a file that is about to be replaced, under a name that belongs to no file, so that
+// nobody takes them for those of the new one. They are put back unless the file is replaced.
+class SetAside {
+ public:
+  static Result<SetAside> of(const std::string& path) {
+    SetAside sums(sidecar_path(path));
+    struct stat facts;
+    if (::lstat(sums.sidecar_.c_str(), &facts) == 0) {
+      sums.aside_ = aside_name(path, facts.st_ino);
+      if (::rename(sums.sidecar_.c_str(), sums.aside_.c_str()) == 0) return sums;
+      sums.aside_.clear();
+    }
+    if (errno == ENOENT) return sums;
+    return failure_of(errno, "set aside the checksum file of", path);
+  }
+
+  SetAside(SetAside&& other) noexcept
+      : sidecar_(std::move(other.sidecar_)), aside_(std::exchange(other.aside_, {})) {}
+  SetAside& operator=(SetAside&&) = delete;
+  SetAside(const SetAside&) = delete;
+  SetAside& operator=(const SetAside&) = delete;
+  ~SetAside() {
+    if (!aside_.empty()) static_cast<void>(rename_exactly(aside_, sidecar_, Existing::kRefuse));
+  }
+
+  // The file is replaced.
+  void drop() {
+    if (!aside_.empty()) ::unlink(std::exchange(aside_, {}).c_str());
+  }
+
+ private:
+  // Named after the inode: whoever else replaces this file takes other sums, or finds none. Where
+  // a process dies before it is done, the next atomic create sweeps it up (atomic.py).
+  static std::string aside_name(const std::string& path, ino_t inode) {
+    std::array<char, 64> name{};
+    std::snprintf(name.data(), name.size(), "..replaced.%032jx.atomic.tmp.crc",
+                  static_cast<std::uintmax_t>(inode));
+    return join(parent_of(path), name.data());
+  }
+
+  explicit SetAside(std::string sidecar) : sidecar_(std::move(sidecar)) {}
+
+  std::string sidecar_;
+  std::string aside_;  // empty: there is nothing to put back
+};
 
 // Removes the sidecars from a directory that holds nothing else; kNotEmpty if it does.
 Status remove_orphans(const std::string& path) {
@@ -136,12 +188,14 @@ Status ChecksumNamespace::rename_exact(const std::string& source, const std::str
                                        Existing existing) const {
   HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(destination));
   HFLUSH_RETURN_IF_ERROR(expect_room(source, destination));
-  // The old sums first: nobody must take them for those of the new file.
-  if (existing == Existing::kReplace && source != destination && is_file(source) &&
-      is_file(destination)) {
-    HFLUSH_RETURN_IF_ERROR(remove_sidecar(sidecar_path(destination)));
+  if (existing == Existing::kRefuse || source == destination || !is_file(source) ||
+      !is_file(destination)) {
+    HFLUSH_RETURN_IF_ERROR(files_.rename_exact(source, destination, existing));
+    return move_sidecar(source, destination);
   }
+  HFLUSH_ASSIGN_OR_RETURN(SetAside old, SetAside::of(destination));
   HFLUSH_RETURN_IF_ERROR(files_.rename_exact(source, destination, existing));
+  old.drop();
   return move_sidecar(source, destination);
 }
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from devkit import debian
+from devkit import debian, machine
 from devkit.console import StepFailed, say, side_by_side, step
 from devkit.outcome import Row
 from devkit.paths import BUILD, ROOT
@@ -36,8 +36,15 @@ _INCLUDED = ("-Isrc/cpp", "-Itests/cpp", "-Ibench/cpp", "-Itests")
 
 
 def check(row: Row) -> None:
-    """Compile every source with each compiler; what has passed before is remembered."""
-    root = debian.root("unstable", _HEADERS, name="newest")
+    """Compile every source with each compiler; what has passed before is remembered.
+
+    Skipped, with the reason, for a user who may make no such root.
+    """
+    try:
+        root = debian.root("unstable", _HEADERS, name="newest")
+    except machine.NotInstalled as missing:
+        row.skips.append(str(missing))
+        return
     python = debian.output(root, "python3-config", "--includes").split()
     compilers = [_newest(root, package, program) for package, program in FAMILIES.items()]
     _copy_sources(root)

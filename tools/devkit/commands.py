@@ -111,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _prepare(*extras: str) -> None:
     has_cluster = {"test", "demo", "bench"} & set(extras)
-    machine.require(machine.FOR_BUILD + (machine.FOR_CLUSTER if has_cluster else ()))
+    needs = machine.FOR_BUILD + (machine.FOR_CLUSTER if has_cluster else ())
+    machine.require(needs + (machine.FOR_TEST if "test" in extras else ()))
     environment.require(extras)
 
 

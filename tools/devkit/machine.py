@@ -88,6 +88,7 @@ PROTOZERO = Need("protozero", _header("protozero/pbf_reader.hpp"), ("libprotozer
 CURL_HEADERS = Need("libcurl's headers", _header("curl/curl.h"), ("libcurl4-openssl-dev",))
 CURL = Need("libcurl", _library("libcurl.so.4"), ("libcurl4", "libcurl4t64"))
 SSL_HEADERS = Need("OpenSSL's headers", _header("openssl/evp.h"), ("libssl-dev",))
+GIT = Need("git", _program("git"), ("git",))  # the conformance page names what it speaks of
 MAVEN = Need("Maven", _program("mvn"), ("maven",))
 CLANG = Need("clang", _program("clang++"), ("clang",))
 CLANG_SANITIZERS = Need("clang's sanitizers", _has_clang_sanitizers, ("libclang-rt-dev",))
@@ -120,6 +121,7 @@ FOR_BUILD = (
 )
 FOR_CHECKS = (CLANG, CLANG_SANITIZERS)
 FOR_CLUSTER = (JAVA, MAVEN)  # Spark needs Java, too
+FOR_TEST = (GIT,)
 FOR_AARCH64 = (CROSS_COMPILER, EMULATOR)
 FOR_RADOSGW = (RADOSGW, CEPH_MONITOR, CEPH_STORE, CEPH)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sysconfig
 from pathlib import Path
 
@@ -60,16 +59,18 @@ def _portable_headers(directory: Path) -> Path:
 
 
 def debian13(row: Row) -> None:
-    """Run the README's two commands as a newcomer does: Debian 13 and its Python, nothing else."""
+    """Run the README's two commands as a newcomer does: Debian 13 and its Python, nothing else.
+
+    They run on the last commit.
+    """
     root = debian.root("trixie", ["python3"], name="newcomer")
     inside = root / _INSIDE
     shutil.rmtree(inside, ignore_errors=True)
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    step(
+        "this commit, in there",
+        ["git", "clone", "--quiet", "--no-hardlinks", ROOT, inside],
+        log="debian13-clone",
     )
-    for name in filter(None, listed.stdout.split("\0")):
-        (inside / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, inside / name, follow_symlinks=False)
     for command in ("demo", "test"):
         code = stream(_as_newcomer(root, command), timeout_s=COMMAND_TIMEOUT_S)
         if code:

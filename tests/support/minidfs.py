@@ -10,7 +10,6 @@ calls DataNodes by the port of their data transfer, which a restart does not cha
 
 from __future__ import annotations
 
-import gc
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -444,18 +443,12 @@ class Hdfs:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop all daemons where they are: nobody answers, no connection ends.
-
-        Nor does py4j, which tells the JVM of objects that Python has no more use for.
-        """
-        gc.collect()
-        gc.disable()
+        """Stop all daemons where they are: nobody answers, no connection ends."""
         self.jvm.pause()
         try:
             yield
         finally:
             self.jvm.resume()
-            gc.enable()
 
     def close(self) -> None:
         self.java.close()

@@ -61,6 +61,7 @@ class Jvm:
         self._parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._gateway = JavaGateway(gateway_parameters=self._parameters)
         self.java: Any = self._gateway.jvm
+        self._unused: list[str] = []  # objects that it is still to be told of
 
     @contextmanager
     def one_thread(self) -> Iterator[Any]:
@@ -119,7 +120,11 @@ class Jvm:
         return configuration
 
     def pause(self) -> None:
-        """Stop all its threads where they are: sockets stay open, nobody answers."""
+        """Stop all its threads where they are: sockets stay open, nobody answers.
+
+        Nor is it told meanwhile, as py4j would, of objects that Python has no more use for.
+        """
+        self._gateway._gateway_client.garbage_collect_object = self._unused.append
         self.process.send_signal(signal.SIGSTOP)
         while not self._is_paused():
             time.sleep(0.001)
@@ -134,6 +139,10 @@ class Jvm:
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
+        client = self._gateway._gateway_client
+        client.__dict__.pop("garbage_collect_object", None)
+        while self._unused:
+            client.garbage_collect_object(self._unused.pop())
 
     def stop(self) -> None:
         """End it and remove its files."""

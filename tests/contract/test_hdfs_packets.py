@@ -331,10 +331,11 @@ def test_flags_go_to_the_name_node(
     """A flag set by the builder or by name is in the NameNode's log, and the file is written."""
     with store.hdfs.logging("StateChange") as log:
         create_by_builder_and_by_flag(store.fs, path, method, flag)
-        store.write(path, b"somewhere")
+        store.write(f"{path}-plain", b"anywhere")
     asked = re.findall(r"createFlag=\[?([\w, ]+)", log.text)
     assert [flag.name in each for each in asked] == [True, True, False]
-    assert store.content(path) == b"somewhere"
+    for name in (path, f"{path}-by-flag", f"{path}-plain"):
+        assert store.content(name) == b"anywhere"
 
 
 def create_by_builder_and_by_flag(
@@ -344,7 +345,7 @@ def create_by_builder_and_by_flag(
     with builder.build() as out:
         out.write(b"anywhere")
     flags = hflush.CreateFlag.CREATE | hflush.CreateFlag.OVERWRITE | flag
-    with fs.create(path, flags=flags) as out:
+    with fs.create(f"{path}-by-flag", flags=flags) as out:
         out.write(b"anywhere")
 
 
@@ -365,11 +366,12 @@ def test_flags_go_with_each_block(
         url = f"hdfs://127.0.0.1:{relay.port}"
         with hflush.FileSystem.new_instance(url, store.conf) as fs:
             create_by_builder_and_by_flag(fs, path, method, flag)
-            with fs.create(path) as out:
-                out.write(b"somewhere")
-        asked = [flags_of(request, path) for request in relay.sent.split(b"addBlock")[1:]]
+            with fs.create(f"{path}-plain") as out:
+                out.write(b"anywhere")
+        names = (path, f"{path}-by-flag", f"{path}-plain")
+        requests = relay.sent.split(b"addBlock")[1:]
+        asked = [flags_of(request, name) for request, name in zip(requests, names, strict=True)]
     assert asked == [[number], [number], []]
-    assert store.content(path) == b"somewhere"
 
 
 def flags_of(request: bytes, path: str) -> list[int]:

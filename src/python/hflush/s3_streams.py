@@ -205,6 +205,8 @@ class _S3Output(FSDataOutputStream):
                 if also is not None and not any(str(also) in text for text in told):
                     attach(failure, also)
             raise
+        if self._upload.is_foreign:  # a forked child's copy: it was the parent's to publish
+            return
         plan = self._plan
         if was_open and plan.published is not None:
             plan.published(self.path)

@@ -50,7 +50,7 @@ def test_parents_stream_raises_in_the_child(store: Store) -> None:
         for call in calls:
             with pytest.raises(OSError, match="before fork") as caught:
                 call()
-            assert caught.value.filename == path
+            assert caught.value.filename == store.filename(path)
         try:
             out.flush()
             out.close()

@@ -79,6 +79,11 @@ def _rounded(value: Any) -> Any:
 def render() -> None:
     """Write the page, its plots, and README's figures."""
     run = json.loads(PUBLISHED.read_text())
+    if any("measured" in work for work in run["works"]):
+        print(
+            "the figures are of several commits: what is published stays until ./dev bench has run"
+        )
+        return
     groups: dict[str, list[Entry]] = defaultdict(list)
     for work in run["works"]:
         groups[work["group"]].append(work)

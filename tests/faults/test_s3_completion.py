@@ -12,6 +12,8 @@ import hflush
 import pytest
 from hflush.builder import CONDITIONAL_ETAG
 from hflush.s3 import S3FileSystem
+from hflush.s3_completion import publish_parts
+from hflush.s3_documents import Part
 from support.s3_front import (
     Exchange,
     Fault,
@@ -47,7 +49,7 @@ from support.s3_writers import (
     write_pieces,
 )
 from support.scripted_s3 import MIB, Rules, ScriptedS3
-from support.waiting import Task, together, wait_until
+from support.waiting import DEADLINE_S, Task, together, wait_until
 
 pytestmark = pytest.mark.stores("s3")
 
@@ -280,6 +282,38 @@ def test_a_complete_that_is_carried_out_in_silence(s3: ScriptedS3) -> None:
     with file_system(s3, {"fs.s3a.connection.timeout": "300ms"}) as fs:
         assert write(fs).outcome == "published"
     assert s3.count(COMPLETE) == 1
+    published(s3)
+
+
+def test_a_copy_that_the_store_finishes_while_it_is_given_up(s3: ScriptedS3) -> None:
+    """Silent Completes of a copy in parts are looked at once more behind the abort."""
+    given_up, finished = threading.Event(), threading.Event()
+
+    def finish_late(exchange: Exchange) -> None:
+        exchange.read_request()
+        assert given_up.wait(DEADLINE_S)
+        exchange.execute()
+        finished.set()
+        never_answer(exchange)
+
+    def abort_too_late(exchange: Exchange) -> None:
+        exchange.read_request()
+        given_up.set()
+        assert finished.wait(DEADLINE_S)
+        exchange.send(exchange.execute())
+
+    with file_system(s3, {"fs.s3a.connection.timeout": "300ms"}) as fs:
+        assert isinstance(fs, S3FileSystem)
+        bucket = fs._bucket
+
+        def put(upload_id: str, number: int) -> Part:  # as UploadPartCopy does
+            query = [("partNumber", str(number)), ("uploadId", upload_id)]
+            response = bucket.call("UploadPart", "PUT", KEY, PATH, query=query, body=DATA)
+            return Part(number, response.headers["etag"], len(DATA), 0)
+
+        s3.fail(COMPLETE, named(finish_late, "late"), times=None)
+        s3.fail(ABORT, named(abort_too_late, "too late"))
+        publish_parts(bucket, KEY, PATH, [], 1, put)
     published(s3)
 
 

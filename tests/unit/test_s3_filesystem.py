@@ -18,7 +18,9 @@ from typing import Any, cast
 import hflush
 import pytest
 from hflush import cli, s3_conditional
+from hflush.fsspec import HflushS3FileSystem
 from hflush.s3 import PendingCommit, S3FileSystem
+from hflush.s3_remembered import RememberedPaths
 from support.s3_front import Exchange, Fault, answer, hold, lose_answer, make_answer
 from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Rules, ScriptedS3
 from support.waiting import Task, wait_until
@@ -153,6 +155,23 @@ class TestCreating:
         assert heads == {"a", "a/b", "a/b/c", "a/b/c/d"}
         lists = {call.query["prefix"] for call in server.log[:6] if not call.key}
         assert lists == {"a/b/c/d/e/", "a/b/c/d/"}
+
+    def test_what_is_not_asked_again_is_not_renewed(self, server: ScriptedS3, fs: S3FileSystem):
+        """Creations that publish nothing do not keep what is above unasked for ever."""
+        clock = [0.0]
+        fs._no_files = RememberedPaths(60, clock=lambda: clock[0])
+        for now, heads in ((0.0, 1), (50.0, 0), (61.0, 1)):
+            clock[0] = now
+            fs.create("/d/e").abort()
+            assert asked(server).count("HeadObject") == heads
+
+    def test_what_fsspec_publishes_is_forgotten(self, server: ScriptedS3, fs: S3FileSystem):
+        """Its files have names of their own."""
+        other = HflushS3FileSystem(conf=dict(fs.conf), skip_instance_cache=True)
+        other.open("bucket/d/e/f", "wb").abort()
+        other.pipe_file("bucket/d/e", b"a file")
+        with pytest.raises(hflush.ParentNotDirectoryError, match="/d/e is a file"):
+            other.open("bucket/d/e/g", "wb")
 
     def test_a_file_above_that_others_wrote_is_found_when_it_is_asked_again(
         self, server: ScriptedS3, fs: S3FileSystem

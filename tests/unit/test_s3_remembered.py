@@ -55,6 +55,17 @@ def test_what_is_forgotten():
     assert len(seen) == 0
 
 
+def test_what_is_forgotten_while_one_looks():
+    """What was seen before that may not be so any more."""
+    remembered = RememberedPaths(60)
+    before = remembered.moment
+    remembered.discard("/a")  # somebody has put a file there
+    remembered.add(["/a"], before)
+    assert remembered.missing(["/a"]) == ["/a"]
+    remembered.add(["/a"], remembered.moment)
+    assert remembered.missing(["/a"]) == []
+
+
 def test_by_many_threads():
     seen = RememberedPaths(10.0, most=50)
 

@@ -31,7 +31,15 @@ _HEADERS = (
 _PLACES = ("src/cpp", "tests/cpp", "bench/cpp")
 _FOREIGN = ("libfuzzer.cc",)  # is compiled once for each fuzzer, with its name
 _INSIDE = Path("hflush")  # the sources, as the root has them
-_FLAGS = ("-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Wshadow")
+_FLAGS = (
+    "-std=c++20",
+    "-fsyntax-only",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Wshadow",
+)
 _INCLUDED = ("-Isrc/cpp", "-Itests/cpp", "-Ibench/cpp", "-Itests")
 
 

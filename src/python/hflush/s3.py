@@ -337,7 +337,10 @@ class S3FileSystem(FileSystem):
         if what.if_absent and not conditions_of(self._bucket, commit.key, path).if_absent:
             completion.refuse_other(self._bucket, what, path)
             what = what._replace(if_absent=False)
-        return completion.complete(self._bucket, what, path, again=True)
+        try:
+            return completion.complete(self._bucket, what, path, again=True)
+        finally:
+            self._no_files.discard(path)  # who looked meanwhile may not have seen it
 
     def abort_pending(self, commit: PendingCommit) -> bool:
         """Drop what a stream handed over; False if its upload had ended.
@@ -504,7 +507,7 @@ class S3FileSystem(FileSystem):
             )
         if not place.is_clear:
             self._climb(path, needs_parent, "create")
-        self._no_files.add(_above(path))
+        self._no_files.add(place.asked, place.moment)
 
     def _refuse_existing(self, path: str) -> None:
         if self._bucket.head(path[1:], path) is not None:
@@ -516,6 +519,7 @@ class S3FileSystem(FileSystem):
         Whether it is a file, or has children, and whether there is a parent, as is asked for.
         Of what is above, only what nothing is known of.
         """
+        moment = self._no_files.moment
         above = self._no_files.missing(_above(path))
         keys = [place[1:] for place in ([path, *above] if file else above)]
         folders = [path] if children else []
@@ -529,6 +533,8 @@ class S3FileSystem(FileSystem):
             exists=self._is_file(path) if is_object is None else is_object,
             has_children=self._has_children(path) if has_children is None else has_children,
             is_clear=all(found is False for found in exist) and all(occupied),
+            asked=above,
+            moment=moment,
         )
 
     def _is_file(self, path: str) -> bool:
@@ -539,7 +545,7 @@ class S3FileSystem(FileSystem):
         place = self._look_at(path, file=False, children=False, parent=needs_parent)
         if not place.is_clear:
             self._climb(path, needs_parent, operation)
-        self._no_files.add(_above(path))
+        self._no_files.add(place.asked, place.moment)
 
     def _climb(self, path: str, needs_parent: bool, operation: str) -> None:
         """Do the same step by step, where there is more to it.
@@ -831,7 +837,7 @@ class S3FileSystem(FileSystem):
         if not place.is_clear:
             self._climb(path, not create_parent, "mkdirs")
         self._put_marker(path)
-        self._no_files.add([*_above(path), path])
+        self._no_files.add([*place.asked, path], place.moment)
 
     def _put_marker(self, path: str) -> None:
         response = self._bucket.put_empty(path[1:] + "/", path, [_DIRECTORY_TYPE])
@@ -1216,6 +1222,8 @@ class _Place(NamedTuple):
     exists: bool  # an object, if that was asked
     has_children: bool
     is_clear: bool  # above it are no files, and the parent that is needed
+    asked: list[str]  # what is above it and was asked for
+    moment: int  # of RememberedPaths, before that
 
 
 def _limit_memory(total: int | None) -> None:

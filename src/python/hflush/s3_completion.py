@@ -308,12 +308,24 @@ def publish_parts(
             finally:
                 for task in tasks:
                     task.cancel()
-        complete(bucket, Publication(key, upload_id, tuple(parts), token), path, again=False)
+    except BaseException as failure:
+        _abort(bucket, key, upload_id, path, failure)
+        raise
+    what = Publication(key, upload_id, tuple(parts), token)
+    try:
+        complete(bucket, what, path, again=False)
     except OutcomeUnknownError:
         raise  # the store may be at it still
     except BaseException as failure:
-        try:
-            bucket.abort_upload(key, upload_id, path)
-        except OSError as also:
-            attach(failure, also)
-        raise
+        _abort(bucket, key, upload_id, path, failure)
+        # A store that was silent may have published it before the upload was ended.
+        if not isinstance(failure, TimeoutError) or _look(bucket, what, path, None) is None:
+            raise
+
+
+def _abort(bucket: Bucket, key: str, upload_id: str, path: str, failure: BaseException) -> None:
+    """End an upload because of a failure, which is told of what fails besides."""
+    try:
+        bucket.abort_upload(key, upload_id, path)
+    except OSError as also:
+        attach(failure, also)

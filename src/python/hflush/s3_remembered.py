@@ -42,6 +42,7 @@ class RememberedPaths:
         self._lock = threading.Lock()
         # Until when, in the order of that.
         self._until: dict[str, float] = {}
+        self._forgotten = 0  # how often something was: what was seen before that may not be so
         _all.add(self)
 
     def __len__(self) -> int:
@@ -53,11 +54,18 @@ class RememberedPaths:
         until = self._until
         return [path for path in wanted if until.get(path, now) <= now]
 
-    def add(self, seen: Iterable[str]) -> None:
-        """Remember paths from now on."""
+    @property
+    def moment(self) -> int:
+        """A mark in the course of what is forgotten, taken before one looks."""
+        return self._forgotten
+
+    def add(self, seen: Iterable[str], since: int | None = None) -> None:
+        """Remember paths from now on, unless anything was forgotten since that moment."""
         if not self._seconds:
             return
         with self._lock:
+            if since is not None and since != self._forgotten:
+                return
             end = self._clock() + self._seconds
             for path in seen:
                 self._until.pop(path, None)
@@ -67,16 +75,15 @@ class RememberedPaths:
 
     def discard(self, path: str) -> None:
         """Forget a path."""
-        if path in self._until:
-            with self._lock:
-                self._until.pop(path, None)
+        with self._lock:
+            self._forgotten += 1
+            self._until.pop(path, None)
 
     def forget(self, path: str) -> None:
         """Forget a path and all below it."""
-        if not self._until:
-            return
         below = path.rstrip("/") + "/"
         with self._lock:
+            self._forgotten += 1
             for known in [k for k in self._until if k == path or k.startswith(below)]:
                 del self._until[known]
 

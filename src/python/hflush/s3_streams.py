@@ -209,7 +209,7 @@ class _S3Output(FSDataOutputStream):
             return
         plan = self._plan
         if was_open and plan.published is not None:
-            plan.published(self.path)
+            plan.published(_path_of(self._path))  # `path` may be a façade's name
         if not plan.closed:
             plan.closed = int(time.time())
             if (left := self._upload.cleanup) is not None:

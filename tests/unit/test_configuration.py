@@ -338,6 +338,74 @@ def test_keys_that_are_no_secrets(key: str):
     assert not conf.is_secret(key)
 
 
+@pytest.mark.parametrize(
+    ("algorithms", "key", "secret"),
+    [
+        ({"fs.s3a.encryption.algorithm": "SSE-KMS"}, "fs.s3a.encryption.key", False),
+        ({"fs.s3a.encryption.algorithm": " dsse-kms "}, "fs.s3a.encryption.key", False),
+        ({"fs.s3a.encryption.algorithm": "SSE-C"}, "fs.s3a.encryption.key", True),
+        ({"fs.s3a.encryption.algorithm": "AES256"}, "fs.s3a.encryption.key", True),
+        (
+            {"fs.s3a.server-side-encryption-algorithm": "SSE-KMS"},
+            "fs.s3a.server-side-encryption.key",
+            False,
+        ),
+        (
+            {"fs.s3a.server-side-encryption-algorithm": "SSE-C"},
+            "fs.s3a.server-side-encryption.key",
+            True,
+        ),
+        # Of one bucket: its own algorithm before that of all.
+        ({"fs.s3a.encryption.algorithm": "SSE-KMS"}, "fs.s3a.bucket.a.b.encryption.key", False),
+        (
+            {
+                "fs.s3a.encryption.algorithm": "SSE-C",
+                "fs.s3a.bucket.a.b.server-side-encryption-algorithm": "SSE-KMS",
+            },
+            "fs.s3a.bucket.a.b.encryption.key",
+            False,
+        ),
+        (
+            {
+                "fs.s3a.encryption.algorithm": "SSE-KMS",
+                "fs.s3a.bucket.b.encryption.algorithm": "SSE-C",
+            },
+            "fs.s3a.bucket.b.server-side-encryption.key",
+            True,
+        ),
+        # Of all: a bucket without one of its own has it, too.
+        ({"fs.s3a.bucket.b.encryption.algorithm": "SSE-KMS"}, "fs.s3a.encryption.key", False),
+        (
+            {
+                "fs.s3a.encryption.algorithm": "SSE-KMS",
+                "fs.s3a.bucket.b.encryption.algorithm": "SSE-C",
+            },
+            "fs.s3a.encryption.key",
+            True,
+        ),
+        (
+            {
+                "fs.s3a.encryption.algorithm": "SSE-KMS",
+                "fs.s3a.bucket.b.encryption.algorithm": "SSE-C",
+                "fs.s3a.bucket.b.encryption.key": "own",
+                "fs.s3a.bucket.c.encryption.algorithm": "AES256",
+            },
+            "fs.s3a.encryption.key",
+            False,
+        ),
+        ({"fs.s3a.encryption.algorithm": "SSE-KMS"}, "fs.s3a.secret.key", True),
+        ({"fs.s3a.encryption.algorithm": "SSE-KMS"}, "fs.s3a.my-encryption.key", True),
+    ],
+)
+def test_the_name_of_a_key_is_no_secret(algorithms: dict[str, str], key: str, secret: bool):
+    """Of KMS: who lost it would write under another. Hadoop's list of what to hide changes none."""
+    conf = Configuration(load_defaults=False)
+    conf["hadoop.security.sensitive-config-keys"] = "fs.s3a.*[Ss]erver-?side-encryption.?key"
+    conf.update({**algorithms, key: "arn"})
+    assert conf.is_secret(key) is secret
+    assert (key in conf.without_secrets()) is not secret
+
+
 def test_more_secrets_by_configuration():
     """Hadoop's key names more; an expression that only Java understands is taken as it stands."""
     conf = Configuration(load_defaults=False)

@@ -621,6 +621,13 @@ class TestSecrets:
             assert conf["fs.s3a.endpoint"] == "http://here"
             assert "fs.s3a.secret.key" not in conf
 
+    def test_a_key_of_kms_travels(self):
+        """What is written elsewhere is written under the same key."""
+        conf = {"fs.s3a.encryption.algorithm": "SSE-KMS", "fs.s3a.encryption.key": "arn:k"}
+        fs = HflushS3FileSystem(conf=conf, key="AK", secret="hidden")
+        for again in (pickle.loads(pickle.dumps(fs)), HflushS3FileSystem.from_json(fs.to_json())):
+            assert again.filesystem_of("b").conf["fs.s3a.encryption.key"] == "arn:k"
+
     @pytest.mark.parametrize("protocol", ["hflush+file", "hflush+hdfs"])
     def test_other_stores(self, protocol: str):
         """Their configuration may have keys of S3, too."""

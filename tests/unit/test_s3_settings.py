@@ -430,6 +430,28 @@ class TestSecrets:
         assert copy.conf["fs.s3a.aws.credentials.provider"] == "SimpleAWSCredentialsProvider"
         assert ("fs.s3a.secret.key" in copy.conf) is kept
 
+    @pytest.mark.parametrize(
+        "name",
+        ["fs.s3a.encryption.key", "fs.s3a.server-side-encryption.key",
+         "fs.s3a.bucket.b.encryption.key"],
+    )  # fmt: skip
+    def test_a_key_of_kms_travels(self, name: str):
+        """Elsewhere is written under the same key, which only its name says."""
+        conf = {"fs.s3a.encryption.algorithm": "SSE-KMS", name: "arn:aws:kms:r:1:key/k"}
+        fs: Any = hflush.FileSystem.new_instance("s3://b/", conf)
+        copied = pickle.loads(pickle.dumps(fs))
+        headers = copied._settings_of_bucket.headers
+        assert headers == fs._settings_of_bucket.headers
+        assert ("x-amz-server-side-encryption-aws-kms-key-id", "arn:aws:kms:r:1:key/k") in headers
+
+    def test_without_a_key_of_a_customer_nothing_is_written(self):
+        """It does not travel, and the other end refuses, saying why."""
+        conf = {"fs.s3a.encryption.algorithm": "SSE-C", "fs.s3a.encryption.key": KEY}
+        pickled = pickle.dumps(hflush.FileSystem.new_instance("s3://b/", conf))
+        assert KEY.encode() not in pickled
+        with pytest.raises(ValueError, match=r"encryption\.key must.*not set here: pickles"):
+            pickle.loads(pickled)
+
     def test_reprs_show_none(self):
         conf = {"fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hushhush"}
         fs: Any = hflush.FileSystem.new_instance("s3a://b/", conf)

@@ -52,6 +52,12 @@ SENSITIVE_KEYS = "hadoop.security.sensitive-config-keys"
 _NEVER_SECRET = frozenset(
     (SENSITIVE_KEYS, "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
 )
+# A key that encrypts is a secret. The name of one that the store keeps is not: who lost it would
+# write under another, and nobody would notice.
+_S3A = "fs.s3a."
+_ENCRYPTION_KEYS = ("server-side-encryption.key", "encryption.key")
+_ENCRYPTION_ALGORITHMS = ("server-side-encryption-algorithm", "encryption.algorithm")
+_KEPT_BY_THE_STORE = frozenset(("SSE-KMS", "DSSE-KMS"))
 
 _RESOURCE_ORDER = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml", "mapred-site.xml")
 _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
@@ -186,10 +192,40 @@ class Configuration(MutableMapping[str, str]):
 
         By its name, per-bucket forms included, or as ``hadoop.security.sensitive-config-keys`` of
         this configuration says (regular expressions, which may match anywhere in a name).
+        ``fs.s3a.encryption.key`` is none where it names a key of KMS, by the algorithm beside it.
         """
-        return key not in _NEVER_SECRET and any(
-            pattern.search(key) is not None for pattern in self._secret_names()
+        return (
+            key not in _NEVER_SECRET
+            and any(pattern.search(key) is not None for pattern in self._secret_names())
+            and not self._names_key_of_store(key)
         )
+
+    def _names_key_of_store(self, key: str) -> bool:
+        """Whether a key of S3's encryption is used as the name of one that the store keeps."""
+        name = next((name for name in _ENCRYPTION_KEYS if key.endswith(name)), None)
+        scope = key.removesuffix(name) if name else ""
+        if scope != _S3A and not (scope.startswith(f"{_S3A}bucket.") and scope.endswith(".")):
+            return False
+        used = self._encryption_algorithms(scope) or self._encryption_algorithms(_S3A)
+        if scope == _S3A:  # which buckets without a key of their own use, too
+            for bucket in self._bucket_scopes():
+                if not any(bucket + own in self._values for own in _ENCRYPTION_KEYS):
+                    used |= self._encryption_algorithms(bucket)
+        used.discard("AES256")  # which has no key
+        return bool(used) and used <= _KEPT_BY_THE_STORE
+
+    def _encryption_algorithms(self, scope: str) -> set[str]:
+        texts = [self._text(scope + name) for name in _ENCRYPTION_ALGORITHMS]
+        return {text.upper() for text in texts if text}
+
+    def _bucket_scopes(self) -> set[str]:
+        """Return what the keys of buckets that name an algorithm begin with."""
+        return {
+            key.removesuffix(name)
+            for key in self._values
+            for name in _ENCRYPTION_ALGORITHMS
+            if key.startswith(f"{_S3A}bucket.") and key.endswith(f".{name}")
+        }
 
     def _secret_names(self) -> list[re.Pattern[str]]:
         more = self._values.get(SENSITIVE_KEYS, "")

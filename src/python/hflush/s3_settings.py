@@ -770,12 +770,16 @@ def customer_key_headers(keys: BucketConfiguration, scheme: str) -> Headers:
     """Return the headers of SSE-C, which go with every request that touches content."""
     if keys.text("fs.s3a.encryption.algorithm").upper() != "SSE-C":
         return []
+    given = keys.text("fs.s3a.encryption.key")
     try:
-        secret = base64.b64decode(keys.text("fs.s3a.encryption.key"), validate=True)
+        secret = base64.b64decode(given, validate=True)
     except (ValueError, binascii.Error):
         secret = b""
     if len(secret) != 32:
-        raise ValueError("fs.s3a.encryption.key must be the base64 of 32 bytes for SSE-C")
+        lost = "; it is not set here: pickles leave secrets out (hflush.s3.pickle.secrets)"
+        raise ValueError(
+            "fs.s3a.encryption.key must be the base64 of 32 bytes for SSE-C" + lost * (not given)
+        )
     if scheme != "https":
         raise ValueError("SSE-C needs TLS: the key is in every request")
     prefix = "x-amz-server-side-encryption-customer"

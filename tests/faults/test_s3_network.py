@@ -384,28 +384,50 @@ def test_a_captive_portal(s3: ScriptedS3, use: str, elsewhere: str, status: int)
     assert sorted(s3.objects) == [KEY]
 
 
+def login_page(exchange: Exchange) -> None:
+    exchange.read_request()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(LOGIN)}\r\n\r\n"
+    body = "" if exchange.request.method == "HEAD" else LOGIN
+    exchange.send_bytes((head + body).encode())
+
+
 @pytest.mark.rule("FAIL-1", "FAIL-2")
 @pytest.mark.parametrize("use", [use for use in USES if use != "read"])
 def test_a_login_page_in_the_place_of_a_store(s3: ScriptedS3, use: str) -> None:
     """200 and a page, whatever is asked: nothing was deleted, nothing exists, nothing is made."""
     s3.put(KEY, SMALL)
 
-    def page(exchange: Exchange) -> None:
-        exchange.read_request()
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(LOGIN)}\r\n\r\n"
-        body = "" if exchange.request.method == "HEAD" else LOGIN
-        exchange.send_bytes((head + body).encode())
-
     for operation in EVERYTHING:
-        s3.fail(operation, page, times=None)
+        s3.fail(operation, login_page, times=None)
     with (
         file_system(s3, {"fs.s3a.retry.limit": "1"}) as fs,
         pytest.raises(OSError, match=r"\[Errno \d+\] ") as caught,
     ):
         USES[use](fs)
-    assert not isinstance(caught.value, FileNotFoundError)
+    assert not isinstance(caught.value, (FileNotFoundError, FileExistsError))
     assert sorted(s3.objects) == [KEY]
     assert s3.objects[KEY].data == SMALL
+
+
+@pytest.mark.rule("FAIL-1", "FAIL-2")
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda fs: fs.create("/new/file", overwrite=False), id="create"),
+        pytest.param(lambda fs: fs.mkdirs("/new/directory"), id="mkdirs"),
+    ],
+)
+def test_a_login_page_is_no_object_that_is_in_the_way(s3: ScriptedS3, use: Any) -> None:
+    """What is asked at once, before something is made, is judged as what is asked alone."""
+    s3.fail(HEAD, login_page, times=None)
+    conf = {"fs.s3a.retry.limit": "1", "fs.s3a.create.performance": "false"}
+    with (
+        file_system(s3, conf) as fs,
+        pytest.raises(OSError, match=r"HeadObject: .*without ETag") as caught,
+    ):
+        use(fs)
+    assert not isinstance(caught.value, (FileNotFoundError, FileExistsError))
+    assert s3.objects == {}
 
 
 @pytest.mark.rule("FAIL-1", "FAIL-2")

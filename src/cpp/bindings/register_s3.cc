@@ -219,13 +219,9 @@ S3Response response_of(CallResult result) {
   return response;
 }
 
-S3Response make_call(S3Client& self, const py::str& operation, const py::str& method,
-                     const py::str& bucket, const py::str& key, const py::str& path,
-                     const Pairs& query, const Pairs& headers, const py::object& body,
-                     std::string expect_root, bool expect_etag, bool repeat, bool fresh_connection,
-                     bool is_upload, std::optional<int> retry_limit,
-                     std::optional<double> stall_timeout) {
-  const std::shared_ptr<Client> client = self.client();
+// What is the same of one call and of several. A 200 alone is no answer: a login page has it, too.
+Call call_of(const py::str& operation, const py::str& method, const py::str& bucket,
+             const py::str& key, const Pairs& query, const Pairs& headers) {
   Call call;
   call.operation = to_utf8(operation);
   call.method = to_utf8(method);
@@ -233,9 +229,20 @@ S3Response make_call(S3Client& self, const py::str& operation, const py::str& me
   call.key = to_utf8(key);
   for (const auto& [name, text] : query) call.query.emplace_back(to_utf8(name), to_utf8(text));
   call.headers = headers_of(headers);
-  call.repeat = repeat ? s3::Repeat::kFreely : s3::Repeat::kNotTwice;
   if (call.method == "DELETE") call.expect = s3::Expect::kNoBody;
   if (call.method == "HEAD") call.expect = s3::Expect::kHead;
+  return call;
+}
+
+S3Response make_call(S3Client& self, const py::str& operation, const py::str& method,
+                     const py::str& bucket, const py::str& key, const py::str& path,
+                     const Pairs& query, const Pairs& headers, const py::object& body,
+                     std::string expect_root, bool expect_etag, bool repeat, bool fresh_connection,
+                     bool is_upload, std::optional<int> retry_limit,
+                     std::optional<double> stall_timeout) {
+  const std::shared_ptr<Client> client = self.client();
+  Call call = call_of(operation, method, bucket, key, query, headers);
+  call.repeat = repeat ? s3::Repeat::kFreely : s3::Repeat::kNotTwice;
   if (expect_etag) call.expect = s3::Expect::kETag;
   if (!expect_root.empty()) call.expect = s3::Expect::kRoot;
   call.root = std::move(expect_root);
@@ -264,13 +271,7 @@ std::vector<S3Response> ask(S3Client& self, const py::str& bucket,
   const std::shared_ptr<Client> client = self.client();
   std::vector<Call> calls;
   for (const auto& [operation, method, key, query, headers] : questions) {
-    Call& call = calls.emplace_back();
-    call.operation = to_utf8(operation);
-    call.method = to_utf8(method);
-    call.bucket = to_utf8(bucket);
-    call.key = to_utf8(key);
-    for (const auto& [name, text] : query) call.query.emplace_back(to_utf8(name), to_utf8(text));
-    call.headers = headers_of(headers);
+    calls.push_back(call_of(operation, method, bucket, key, query, headers));
   }
   std::vector<CallResult> results = waiting(
       [&](SignalCheck& signals) { return client->call_and_wait(std::move(calls), signals); });

@@ -1096,8 +1096,50 @@ TEST_CASE("several calls are interrupted together") {
   const std::vector<CallResult> results =
       client->call_and_wait({head("b", "k1"), head("b", "k2")}, interrupt);
   REQUIRE(results.size() == 2);
-  CHECK(results[1].status.code() == StatusCode::kInterrupted);
-  CHECK(results[1].ambiguous);
+  for (const CallResult& result : results) {
+    CHECK(result.status.code() == StatusCode::kInterrupted);
+    CHECK(result.ambiguous);
+  }
+}
+
+TEST_CASE("several calls are interrupted, whatever arrives while the caller is asked") {
+  Gate gate;
+  ScriptedS3 server([&](const Request&) {
+    gate.pass();
+    return Answer{};
+  });
+  const auto client = make_client(quick_settings(server.port()));
+  class AfterTheAnswers final : public env::Interrupt {
+   public:
+    AfterTheAnswers(Gate& gate, Client& client,
+                    std::vector<std::weak_ptr<const env::HttpBody>> sent)
+        : gate_(gate), client_(client), sent_(std::move(sent)) {}
+
+   private:
+    Status check() override {
+      REQUIRE(gate_.wait_for_waiting(2));
+      gate_.open();
+      // What was sent is let go before somebody is told, on the loop thread.
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!std::ranges::all_of(sent_, [](const auto& body) { return body.expired(); })) {
+        REQUIRE(std::chrono::steady_clock::now() < deadline);
+        std::this_thread::yield();
+      }
+      drain(client_.loop());
+      return {StatusCode::kInterrupted, "enough"};
+    }
+    Gate& gate_;
+    Client& client_;
+    const std::vector<std::weak_ptr<const env::HttpBody>> sent_;
+  };
+  std::vector<Call> calls{put("k1", "1"), put("k2", "2")};
+  AfterTheAnswers interrupt(gate, *client, {calls[0].body, calls[1].body});
+  const std::vector<CallResult> results = client->call_and_wait(std::move(calls), interrupt);
+  REQUIRE(results.size() == 2);
+  for (const CallResult& result : results) {
+    CHECK(result.status.code() == StatusCode::kInterrupted);
+    CHECK(result.ambiguous);
+  }
 }
 
 }  // namespace

@@ -1098,9 +1098,10 @@ std::vector<CallResult> Client::call_and_wait(std::vector<Call> calls, env::Inte
         std::vector<CallResult> results;
         results.reserve(paths.size());
         for (std::size_t i = 0; i < paths.size(); ++i) {
-          std::optional<CallResult>& result = waiter->results[i];
-          results.push_back(result ? *std::move(result)
-                                   : interrupted_result(interrupted, paths[i]));
+          // Whoever interrupts may have said so already (a Python error is set): what has arrived
+          // meanwhile is nobody's.
+          results.push_back(interrupted.ok() ? *std::move(waiter->results[i])
+                                             : interrupted_result(interrupted, paths[i]));
         }
         return results;
       }

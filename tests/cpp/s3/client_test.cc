@@ -476,11 +476,13 @@ TEST_CASE("a redirect is followed with a new signature") {
     CHECK(target.request_count() == 2);
   }
   SUBCASE("but not to another scheme or domain, nor without S3's word") {
-    for (const auto& [code, location] : std::vector<std::pair<std::string, std::string>>{
+    for (const auto& redirect : std::vector<std::pair<std::string, std::string>>{
              {"TemporaryRedirect", "https://" + there + "/b/k"},
              {"TemporaryRedirect", "http://localhost:" + std::to_string(target.port()) + "/b/k"},
              {"PermanentRedirect", "http://127.0.0.1.nip.io/b/k"},
              {"", "http://" + there + "/b/k"}}) {
+      const std::string& code = redirect.first;
+      const std::string& location = redirect.second;
       CAPTURE(code);
       CAPTURE(location);
       ScriptedS3 server(redirecting(code == "PermanentRedirect" ? 301 : 307, code, location));

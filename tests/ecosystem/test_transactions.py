@@ -71,6 +71,28 @@ def test_an_exception_leaves_nothing(place: Place):
     assert not fs._intrans
 
 
+@pytest.mark.parametrize("atomic", [False, True])
+def test_every_file_is_atomic(place: Place, atomic: bool):
+    """Whatever it is opened with: an exception drops it, and old files are as they were."""
+    fs = place.fs
+    if place.kind == "s3":
+        pytest.skip("every object is")
+    place.write("old", b"before")
+
+    def transaction() -> None:
+        with fs.transaction:
+            for name in ("new", "old"):
+                with fs.open(place.name(name), "wb", atomic=atomic) as out:
+                    out.write(b"after")
+            raise KeyError("first")
+
+    with pytest.raises(KeyError, match="first"):
+        transaction()
+    assert place.names() == ["old"]
+    assert place.read("old") == b"before"
+    assert left_behind(place) == []
+
+
 def test_a_file_that_failed_is_left_out(place: Place):
     """Where the program goes on: what raised inside the block of one file drops that file."""
     fs = place.fs

@@ -8,13 +8,16 @@ import pickle
 import re
 import subprocess
 import sys
+from collections import UserDict
 from pathlib import Path
+from types import MappingProxyType
 
 import hflush
 import pytest
 
 fsspec = pytest.importorskip("fsspec")
 
+from hflush.configuration import user_name  # noqa: E402
 from hflush.fsspec import (  # noqa: E402
     HflushFileSystem,
     HflushHdfsFileSystem,
@@ -28,6 +31,7 @@ from hflush.fsspec_options import (  # noqa: E402
     S3_WORDS,
     configured,
 )
+from hflush.hdfs import USER  # noqa: E402
 
 
 @pytest.fixture
@@ -286,6 +290,15 @@ class TestHdfs:
         assert fs.filesystem is not fsspec.filesystem("hflush+hdfs", host="nn").filesystem
         with pytest.raises(io.UnsupportedOperation, match="kerb_ticket"):
             fsspec.filesystem("hflush+hdfs", host="nn", kerb_ticket="/tmp/krb5cc")
+
+    @pytest.mark.parametrize("word", ["conf", "extra_conf"])
+    def test_a_user_in_a_configuration(self, word: str):
+        """Is who a URL may name, and nobody else is."""
+        fs = fsspec.filesystem("hflush+hdfs", host="nn", port=1, **{word: {USER: "ann"}})
+        assert fs.filesystem._user == "ann"
+        assert fs._place("hdfs://ann@nn:1/x").path == "/x"
+        with pytest.raises(ValueError, match=r"wrong file system.*of user ann"):
+            fs.exists(f"hdfs://{user_name()}@nn:1/x")
 
     def test_a_cached_instance_is_one_users(self, monkeypatch):
         """What fsspec keeps is not handed to who came later."""
@@ -586,6 +599,9 @@ def test_every_option_is_on_the_page():
     assert {word for row in rows for word in re.findall("`([^`]+)`", row)} <= known
 
 
+CLIENT = {"aws_access_key_id": "AK", "aws_secret_access_key": "hidden"}
+
+
 class TestSecrets:
     """Neither a pickle nor JSON has one."""
 
@@ -601,7 +617,11 @@ class TestSecrets:
                     "region_name": "r",
                 }
             },
+            {"client_kwargs": UserDict({**CLIENT, "region_name": "r"})},
+            {"client_kwargs": MappingProxyType(CLIENT)},
+            {"client_kwargs": tuple(CLIENT.items())},
             {"conf": {"fs.s3a.secret.key": "hidden", "fs.s3a.bucket.b.secret.key": "hidden"}},
+            {"conf": UserDict({"fs.s3a.secret.key": "hidden"})},
         ],
     )
     @pytest.mark.parametrize("exact", [False, True])
@@ -627,6 +647,13 @@ class TestSecrets:
         fs = HflushS3FileSystem(conf=conf, key="AK", secret="hidden")
         for again in (pickle.loads(pickle.dumps(fs)), HflushS3FileSystem.from_json(fs.to_json())):
             assert again.filesystem_of("b").conf["fs.s3a.encryption.key"] == "arn:k"
+
+    def test_more_keys_of_hdfs(self):
+        """Whatever gives them: a mapping, pairs."""
+        extra = (("my.password", "hidden"), ("dfs.replication", "2"))
+        fs = HflushHdfsFileSystem(host="nn", extra_conf=extra)
+        assert b"hidden" not in pickle.dumps(fs)
+        assert pickle.loads(pickle.dumps(fs)).filesystem.conf["dfs.replication"] == "2"
 
     @pytest.mark.parametrize("protocol", ["hflush+file", "hflush+hdfs"])
     def test_other_stores(self, protocol: str):

@@ -14,7 +14,7 @@ import datetime
 import errno
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import fsspec  # type: ignore[import-untyped]
 from fsspec.compression import compr  # type: ignore[import-untyped]
@@ -33,6 +33,7 @@ from .opening import TextOutputWrapper
 if TYPE_CHECKING:
     from .filesystem import Conf
     from .fsspec_transactions import Deferred
+    from .hdfs import HdfsFileSystem
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
 
@@ -270,7 +271,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         """Open a file that is published later."""
-        return HeldFile(place.store.create(place.path, **{"atomic": True, **options}))
+        return HeldFile(place.store.create(place.path, **{**options, "atomic": True}))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Copy a file; of a directory, make it only."""
@@ -424,8 +425,8 @@ class HflushHdfsFileSystem(HflushFileSystem):
     def _connect(self, options: dict[str, Any]) -> None:
         host, port = options.get("host") or "", options.get("port")
         authority = "" if host == "default" else f"{host}:{port}" if port else str(host)
-        self._user = options.get("user") or user_name()
         self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
+        self._user = cast("HdfsFileSystem", self.filesystem)._user
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:

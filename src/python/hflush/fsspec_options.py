@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .configuration import Configuration
 from .errors import unsupported
+from .hdfs import USER
 from .s3_settings import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
 from .spelling import did_you_mean
 
@@ -53,7 +54,6 @@ _CREDENTIALS = {
 _SECRET_WORDS = frozenset(("key", "password", "secret", "token", "username"))
 _SECRET_CLIENT_WORDS = frozenset(_CREDENTIALS.values())
 _PROVIDER = "fs.s3a.aws.credentials.provider"
-HDFS_USER = "hflush.hdfs.user"
 
 S3_WORDS = S3_HINTS | {
     "anon",
@@ -297,7 +297,7 @@ def _hdfs_keys(options: Mapping[str, Any]) -> dict[str, Value]:
     if "kerb_ticket" in options:
         raise unsupported("kerb_ticket (Kerberos)", "hdfs")
     if user := options.get("user"):
-        keys[HDFS_USER] = str(user)
+        keys[USER] = str(user)
     if "replication" in options:
         keys["dfs.replication"] = int(options["replication"])
     return keys
@@ -323,13 +323,15 @@ def without_secrets(options: Mapping[str, Any], configuration: Configuration) ->
     Those with credentials are left out, and so are keys of ``conf`` that are secret.
     """
     kept = {name: value for name, value in options.items() if name not in _SECRET_WORDS}
-    if isinstance(client := kept.get("client_kwargs"), dict):
+    if client := kept.get("client_kwargs"):  # whatever dict() takes, as where it is read
         kept["client_kwargs"] = {
-            name: value for name, value in client.items() if name not in _SECRET_CLIENT_WORDS
+            name: value for name, value in dict(client).items() if name not in _SECRET_CLIENT_WORDS
         }
     for word in ("conf", "extra_conf"):
-        if isinstance(conf := kept.get(word), Mapping):
+        if conf := kept.get(word):
             kept[word] = (ExactConf if isinstance(conf, ExactConf) else dict)(
-                (key, value) for key, value in conf.items() if not configuration.is_secret(key)
+                (key, value)
+                for key, value in dict(conf).items()
+                if not configuration.is_secret(key)
             )
     return kept

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import hflush
@@ -17,7 +18,7 @@ from support.actors import Barrier, Crew
 from support.data import dataset
 from support.listing import sidecar
 from support.stores import FILES, Store
-from support.waiting import Task
+from support.waiting import Task, together
 
 OLD = dataset(5000, first=1)
 NEW = dataset(3 << 20, first=2)
@@ -345,6 +346,45 @@ def test_observers_see_whole_files(store: Store, crew: Crew, path: str):
         assert anomalies == []
         assert distinct > 1
     assert store.read(path) == bytes([(rounds - 1) % 256]) * size
+
+
+TAKE_TURNS = """
+for number in range(rounds):
+    with fs.create(path, atomic=True) as out:
+        out.write(bytes([me + 1]) * length)
+    barrier.wait()
+    content = read(path)  # ChecksumError: the sums are the other's
+    assert content in (b'\\1' * length, b'\\2' * length)
+    barrier.wait()
+"""
+
+
+@pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("crc")
+def test_processes_that_replace_one_file(store: Store, crew: Crew, path: str):
+    """Whoever is last, the sums that are left are those of the file that is."""
+    crew.race(store, 2, TAKE_TURNS, path=path, rounds=80, length=2000)
+    assert left(store) == []
+
+
+@pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("crc")
+@pytest.mark.parametrize("way", ["create", "rename"])
+def test_threads_that_replace_one_file(store: Store, path: str, way: str):
+    """The same in one process, and of exact renames."""
+    contents = [bytes([letter]) * 2000 for letter in b"ab"]
+    for _ in range(60):
+        if way == "create":
+            outs = [store.fs.create(path, atomic=True) for _ in contents]
+            for out, content in zip(outs, contents, strict=True):
+                out.write(content)
+            together(*(out.close for out in outs))
+        else:
+            sources = [store.write(store.path(f"from-{c[:1]}"), c) for c in contents]
+            overwrite = hflush.Rename.OVERWRITE
+            together(*(partial(store.fs.rename, one, path, overwrite) for one in sources))
+        assert store.read(path) in contents
+    assert left(store) == []
 
 
 @pytest.mark.shim

@@ -16,6 +16,7 @@
 #include "hflush/local/checksummed_input_file.h"
 #include "hflush/local/descriptor.h"
 #include "hflush/local/directory.h"
+#include "hflush/local/directory_turn.h"
 #include "hflush/local/local_status.h"
 #include "hflush/local/paths.h"
 #include "hflush/local/rename.h"
@@ -29,6 +30,14 @@ bool is_directory(const std::string& path) noexcept {
   struct stat facts;
   return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
+
+// What a rename moves into.
+bool leads_to_directory(const std::string& path) noexcept {
+  struct stat facts;
+  return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+std::string above(const std::string& path) { return std::string(parent_of(path)); }
 
 // Anything else that exists: what a rename puts in the place of another such.
 bool is_file(const std::string& path) noexcept {
@@ -178,6 +187,9 @@ Result<bool> ChecksumNamespace::remove(const std::string& path, bool recursive) 
 Result<std::string> ChecksumNamespace::rename(const std::string& source,
                                               const std::string& destination) const {
   HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(destination));
+  HFLUSH_ASSIGN_OR_RETURN(
+      const DirectoryTurn turn,
+      DirectoryTurn::at(leads_to_directory(destination) ? destination : above(destination)));
   HFLUSH_RETURN_IF_ERROR(expect_room(source, destination));
   HFLUSH_ASSIGN_OR_RETURN(std::string target, files_.rename(source, destination));
   HFLUSH_RETURN_IF_ERROR(move_sidecar(source, target));
@@ -187,6 +199,7 @@ Result<std::string> ChecksumNamespace::rename(const std::string& source,
 Status ChecksumNamespace::rename_exact(const std::string& source, const std::string& destination,
                                        Existing existing) const {
   HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(destination));
+  HFLUSH_ASSIGN_OR_RETURN(const DirectoryTurn turn, DirectoryTurn::at(above(destination)));
   HFLUSH_RETURN_IF_ERROR(expect_room(source, destination));
   if (existing == Existing::kRefuse || source == destination || !is_file(source) ||
       !is_file(destination)) {

@@ -457,13 +457,44 @@ def test_text_in_a_handler(store: Store, path: str) -> None:
 
 
 @pytest.mark.rule("CLOSE-24")
-def test_an_encoding_that_there_is_not(store: Store, path: str) -> None:
-    """What fails while text is opened publishes nothing, where that can be."""
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("no more")], ids=repr)
+@pytest.mark.parametrize("marked", ["utf-8", "utf-16"])
+def test_a_failure_in_the_last_flush_of_text(
+    store: Store, path: str, error: BaseException, marked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What close() still has to hand on is part of the file: without it there is none."""
     store.write(path, OLD)
-    with pytest.raises(LookupError):
-        hflush.open(store.url(path), "w", encoding="no such", conf=store.conf)
-    aborts = store.fs.has_path_capability(path, hflush.capabilities.ABORTABLE)
-    assert store.content(path) == (OLD if aborts else b"")
+    text = hflush.open(store.url(path), "w", encoding=marked, conf=store.conf, atomic=True)
+    out = text.buffer
+    text.write("record\n")
+
+    def write(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(out), "write", write)
+    with pytest.raises(type(error)) as raised:
+        text.close()
+    assert raised.value is error
+    assert text.closed
+    text.close()
+    assert out.closed
+    assert store.content(path) == OLD
+
+
+@pytest.mark.rule("CREATE-23")
+@pytest.mark.parametrize(
+    "wrong", [{"encoding": "no such"}, {"errors": "no such"}, {"newline": "no such"}], ids=repr
+)
+@pytest.mark.parametrize("mode", ["w", "x", "a"])
+def test_text_that_there_is_not(store: Store, path: str, mode: str, wrong: dict) -> None:
+    """An encoding, a handler of errors, an end of lines: before anything is touched."""
+    if mode != "x":
+        store.write(path, OLD)
+    with pytest.raises((LookupError, ValueError), match="no such"):
+        hflush.open(store.url(path), mode, conf=store.conf, **wrong)
+    assert store.fs.exists(path) == (mode != "x")
+    if mode != "x":
+        assert store.content(path) == OLD
 
 
 @pytest.mark.rule("CLOSE-18")

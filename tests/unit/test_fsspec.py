@@ -73,6 +73,32 @@ def test_modes(fs, tmp_path):
         fs.open(path, "ab")
 
 
+@pytest.mark.parametrize("wrong", [{"encoding": "no such"}, {"newline": "no such"}], ids=repr)
+def test_text_that_there_is_not(fs, tmp_path, wrong):
+    """It is refused before the file is touched."""
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises((LookupError, ValueError), match="no such"):
+        fs.open(str(path), "w", **wrong)
+    assert path.read_text() == "old"
+
+
+def test_an_interrupt_in_the_last_flush_of_text(fs, tmp_path, monkeypatch):
+    """What could not be handed on is missing: nothing is published."""
+    path = tmp_path / "file"
+    path.write_text("old")
+    text = fs.open(str(path), "w", atomic=True)
+    text.write("record")
+
+    def write(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(text.buffer), "write", write)
+    with pytest.raises(KeyboardInterrupt):
+        text.close()
+    assert path.read_text() == "old"
+
+
 @pytest.mark.parametrize("mode", ["wb", "w"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_garbage_collection_publishes_nothing(fs, tmp_path, mode):

@@ -28,7 +28,7 @@ from .errors import UnsupportedFileSystemError, unsupported
 from .filesystem import FileSystem
 from .fsspec_files import as_fsspec_file, compressed
 from .fsspec_transactions import HeldFile, PendingFile, TransactionFile, WriteTransaction
-from .opening import TextOutputWrapper
+from .opening import TextOutputWrapper, check_text
 
 if TYPE_CHECKING:
     from .filesystem import Conf
@@ -236,6 +236,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 return super().open(
                     path, mode, block_size, cache_options, compression, **text, **options
                 )
+            check_text(**text)  # before anything is touched
             stream = self.open(path, binary, block_size, cache_options, compression, **options)
             return TextOutputWrapper(stream, **text)
         if "r" in mode:

@@ -189,8 +189,11 @@ def open(
     buffering = whole("buffering", buffering)
     if binary:
         _check_binary(mode, buffering, encoding, errors, newline)
-    elif buffering == 0:
-        raise ValueError("can't have unbuffered text I/O")
+    else:
+        if buffering == 0:
+            raise ValueError("can't have unbuffered text I/O")
+        if action != "r":
+            check_text(encoding, errors, newline)
     line_buffering = not binary and buffering == 1
     if buffering >= 0 and not line_buffering:
         options.setdefault("buffer_size", buffering)
@@ -231,6 +234,16 @@ def _text(
     marked = encoding is not None and codecs.lookup(encoding).name in _MARKS
     wrapper = MarkedTextOutputWrapper if marked else TextOutputWrapper
     return wrapper(stream, encoding, errors, newline, line_buffering)
+
+
+def check_text(
+    encoding: str | None = None, errors: str | None = None, newline: str | None = None
+) -> None:
+    """Raise what a text wrapper would of its arguments, before a file is touched for it."""
+    known = "utf-8" if encoding is None else encoding  # None would warn, if that is asked for
+    io.TextIOWrapper(io.BytesIO(), known, errors, newline).detach()
+    if errors is not None:  # which io looks at only in its development mode
+        codecs.lookup_error(errors)
 
 
 def _parse_mode(mode: str) -> tuple[str, bool]:
@@ -297,6 +310,20 @@ class TextOutputWrapper(io.TextIOWrapper):
         traceback: TracebackType | None,
     ) -> None:
         leave_block(self.buffer, self.close, error)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Hand on what is here, and publish. If that fails, nothing is, where the stream can abort.
+
+        io's own would close what is below all the same, an interrupt notwithstanding.
+        """
+        if self.closed:
+            return
+        try:
+            self.flush()
+        except BaseException as error:
+            leave_block(self.buffer, self.buffer.close, error)  # type: ignore[arg-type]
+            raise
+        self.buffer.close()
 
     def __del__(self) -> None:
         """Close nothing, which io's own would: the stream below is abandoned, and says so."""

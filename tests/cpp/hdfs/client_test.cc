@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "hdfs/read_answers.h"
 #include "hdfs/scripted_datanode.h"
 #include "hdfs/scripted_name_node.h"
+#include "hflush/hdfs/lease_renewer.h"
 #include "hflush/hdfs/shared_messages.h"
 #include "testing/bytes.h"
 
@@ -88,6 +90,7 @@ struct StatusFields {
   std::uint64_t storage_policy = 0;
   bool encrypted = false;
   bool erasure_coded = false;
+  std::string name_space = {};  // a router's
 };
 
 std::string file_status(const StatusFields& fields = {}) {
@@ -102,6 +105,7 @@ std::string file_status(const StatusFields& fields = {}) {
   }
   status += number(16, fields.storage_policy);
   if (fields.erasure_coded) status += length_delimited(17, number(4, 1));
+  if (!fields.name_space.empty()) status += length_delimited(19, fields.name_space);
   return status;
 }
 
@@ -137,6 +141,11 @@ std::shared_ptr<Client> client_of(const NameNode& node) {
 }
 
 using Stream = Result<std::unique_ptr<stream::OutputStream>>;
+
+// Holds a file of its own.
+class Other final : public LeaseHolder {
+  void lease_lost(const Status& /*failure*/) override {}
+};
 
 // Interrupts the first wait; says so to whoever waits for that.
 class Stop final : public env::Interrupt {
@@ -521,6 +530,97 @@ TEST_CASE("a file that append cannot go on with is closed again") {
     CHECK(stream.status().message().starts_with("append: "));
   }
   CHECK(node.calls()[1].method == "complete");
+}
+
+TEST_CASE("a file that could not be closed again is given back beside others") {
+  hflush::testing::ScriptedNameNode node;
+  Settings settings;
+  settings.user = "alice";
+  settings.client_name = "C1";
+  settings.service = "nn";
+  settings.name_nodes = {node.endpoint()};
+  settings.rpc.rpc_timeout = std::chrono::seconds(1);  // and so long is the soft limit
+  std::string refused_call;
+  std::string refused_answer;  // empty: an exception
+  std::function<Status(Client&)> open;
+  env::Uninterrupted none;
+  Stop stop;
+  std::future<void> stopped = stop.stopped();
+  bool is_interrupted = false;
+  const auto append = [&](Client& client) { return client.append("/f", {}, none).status(); };
+  SUBCASE("not enough replicas") {
+    refused_call = "complete";
+    refused_answer = number(1, 0);
+    open = append;
+  }
+  SUBCASE("complete is refused") {
+    refused_call = "complete";
+    open = append;
+  }
+  SUBCASE("delete is refused") {
+    refused_call = "delete";
+    open = [&](Client& client) { return client.create("/f", {}, none).status(); };
+  }
+  SUBCASE("nobody waits for it") {
+    refused_call = "complete";
+    refused_answer = number(1, 0);
+    is_interrupted = true;
+    open = [&](Client& client) { return client.append("/f", {}, stop).status(); };
+  }
+  const StatusFields unusable{.length = 1000, .erasure_coded = true};
+  std::promise<void> closed;
+  std::string asked;
+  std::thread server([&] {
+    auto connection = node.accept();
+    while (true) {
+      const ReceivedCall call = connection.receive_call();
+      if (call.method == "fsync") {
+        asked = call.request;
+        connection.refuse(call, "java.io.FileNotFoundException", "gone");
+        return;
+      }
+      if (call.method == refused_call) {
+        if (refused_answer.empty()) {
+          connection.refuse(call, "java.io.IOException", "refused");
+        } else {
+          connection.answer(call, refused_answer);
+        }
+        closed.set_value();
+      } else if (call.method == "append" || call.method == "create") {
+        if (is_interrupted) stopped.wait();
+        connection.answer(call, call.method == "append" ? appended({}, unusable).response
+                                                        : created(unusable).response);
+      } else {
+        CHECK(call.method == "renewLease");
+        connection.answer(call, {});
+      }
+    }
+  });
+  Result<std::shared_ptr<Client>> client = Client::make(settings);
+  REQUIRE(client.ok());
+  const Status failure = open(**client);
+  CHECK_FALSE(failure.ok());
+  if (!is_interrupted && !refused_answer.empty()) {
+    CHECK(failure.message().find("open still") != std::string::npos);
+  }
+  closed.get_future().wait();
+  const auto other = std::make_shared<Other>();
+  (*client)->leases().begin(78, "", other);
+  server.join();
+  CHECK(asked == Fsync{"/.reserved/.inodes/77", "C1", -1, 77}.encode());
+}
+
+TEST_CASE("behind a router a file that cannot be written is deleted by its path") {
+  StatusFields fields;
+  fields.erasure_coded = true;
+  fields.name_space = "ns1";
+  NameNode node({created(fields), {"delete", number(1, 1), {}}});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    CHECK(client->create("/f", {}, none).status().code() == StatusCode::kUnsupported);
+  }
+  CHECK(node.calls()[1].request == Delete{"/f", false}.encode());
 }
 
 TEST_CASE("APPEND-8: NEW_BLOCK leaves the last block short, and the status may come separately") {

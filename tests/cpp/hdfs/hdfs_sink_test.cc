@@ -535,6 +535,18 @@ TEST_CASE("a failure of the NameNode reaches the caller as it was said") {
   CHECK(failed.path() == "/f");
 }
 
+TEST_CASE("a file that the NameNode has closed is not given up, whatever became of its stream") {
+  Cluster cluster;
+  env::Uninterrupted none;
+  const auto stream = cluster.open();
+  cluster.name_node().fail_once("addBlock", Status(StatusCode::kIo, "over quota", "", EDQUOT)
+                                                .with_remote_class("x.DSQuotaExceededException"));
+  REQUIRE(stream->write(pattern(10), none).ok());
+  CHECK(stream->hflush(none).error_number() == EDQUOT);
+  CHECK(cluster.leases().open() == 0);
+  CHECK(cluster.leases().given_up() == 0);
+}
+
 TEST_CASE("many open streams: no threads of their own, and each gets its own bytes") {
   Cluster cluster;
   env::Uninterrupted none;

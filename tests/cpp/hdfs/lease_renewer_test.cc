@@ -413,6 +413,81 @@ TEST_CASE("without other files the lease ends by itself; a new one brings the qu
   CHECK(next_other(f, 0).method == "fsync");
 }
 
+TEST_CASE("a file that was given up is given back beside files that live shortly, unrenewed") {
+  Fixture f;
+  f.renewer->begin(7, "", f.one);
+  f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  const env::TimePoint patience = env::steady_clock().now() + seconds(30);
+  while (f.rpc->others.get().empty() && env::steady_clock().now() < patience) {
+    f.loop.post([&] {  // no timer fires within a task
+      f.renewer->begin(8, "", f.two);
+      f.renewer->end(8, f.two.get());
+    });
+    env::testing::drain(f.loop);
+  }
+  CHECK(f.rpc->other(0).method == "fsync");
+  CHECK(f.renewer->renewals() == 0);
+  // Asked about once.
+  f.renewer->begin(9, "", f.two);
+  CHECK(f.rpc->others.get().size() == 1);
+}
+
+// Renewals and answers until whatever is due has been asked.
+void renew_some(Fixture& f) {
+  for (int i = 0; i < 6; ++i) {
+    REQUIRE(f.rpc->wait_for(f.rpc->asked.get().count + 1));
+    f.rpc->answer(f.loop, std::string());
+  }
+}
+
+TEST_CASE("nothing is asked about a file behind a router, or one that another stream writes") {
+  Fixture f;
+  f.renewer->begin(8, "", f.two);
+  SUBCASE("a router") { f.renewer->begin(7, "ns", f.one); }
+  SUBCASE("another stream") {
+    f.renewer->begin(7, "", f.one);
+    f.renewer->begin(7, "", f.two);
+  }
+  SUBCASE("an older server") { f.renewer->begin(0, "", f.one); }
+  f.renewer->give_up(7, f.one.get(), GiveBack::kNow);
+  f.renewer->give_up(0, f.one.get(), GiveBack::kNow);
+  renew_some(f);
+  CHECK(f.rpc->others.get().empty());
+}
+
+TEST_CASE("a late answer does not speak of what was given up after it was asked for") {
+  Fixture f;
+  f.renewer->begin(7, "", f.one);
+  f.renewer->give_up(7, f.one.get(), GiveBack::kNow);
+  const FakeRpc::Other early = f.rpc->other(0);
+  f.renewer->begin(7, "", f.one);
+  f.renewer->give_up(7, f.one.get(), GiveBack::kNow);
+  const FakeRpc::Other late = f.rpc->other(1);
+  SUBCASE("that it is ours") { f.rpc->answer(f.loop, early, std::string()); }
+  SUBCASE("that it is not") {
+    f.rpc->answer(f.loop, early, remote(StatusCode::kLeaseLost, "x.LeaseExpiredException"));
+  }
+  CHECK(f.rpc->others.get().size() == 2);
+  f.rpc->answer(f.loop, late, std::string());
+  CHECK(f.rpc->other(2).method == "recoverLease");
+}
+
+TEST_CASE("files whose lease could not be renewed are given back when there are others again") {
+  Fixture f;
+  f.renewer = LeaseRenewer::make(f.loop, f.rpc, "C1", milliseconds(20), seconds(-1));
+  f.renewer->begin(7, "", f.one);
+  f.renewer->begin(7, "", f.two);
+  REQUIRE(f.rpc->wait_for(1));
+  f.rpc->answer(f.loop, Status(StatusCode::kTimedOut, "no answer"));
+  CHECK(f.one->told.get().size() == 1);
+  CHECK(f.two->told.get().size() == 1);
+  f.renewer->end(7, f.one.get());  // as their streams do
+  f.renewer->begin(8, "", f.two);
+  CHECK(next_other(f, 0).body == Fsync{kInode7, "C1", -1, 7}.encode());
+  renew_some(f);
+  CHECK(f.rpc->others.get().size() == 1);
+}
+
 TEST_CASE("a file that is given up for others at once does not wait for a renewal") {
   Fixture f;
   f.renewer->begin(7, "", f.one);

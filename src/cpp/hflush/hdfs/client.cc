@@ -73,6 +73,20 @@ bool is_replication(std::string_view ec_policy) noexcept {
   return equals_ignoring_case(ec_policy, "replication");
 }
 
+bool is_closed(const Result<bool>& complete) noexcept { return complete.ok() && *complete; }
+
+// Why an append failed whose file could not be written, and what became of the file.
+Status not_appended(const Status& usable, const Result<bool>& closed, const std::string& path) {
+  if (!closed.ok()) return usable.with_other(closed.status());
+  const std::string_view what =
+      *closed ? "; the file is as it was, but for its modification time"
+              : "; the file is as it was, but open still: its last block has not enough replicas "
+                "yet, recover_lease closes it";
+  const Status told(usable.code(), usable.message() + std::string(what), path,
+                    usable.error_number());
+  return usable.cause() == nullptr ? told : told.with_cause(*usable.cause());
+}
+
 constexpr std::string_view kInodes = "/.reserved/.inodes/";
 
 std::string parent_of(const std::string& path) {
@@ -83,7 +97,7 @@ std::string parent_of(const std::string& path) {
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Renews the lease of a file that is open and has no stream yet.
+// Renews the lease of a file that is open and has no stream yet, or will have none.
 class OpenFile final : public LeaseHolder {
  public:
   static std::shared_ptr<OpenFile> hold(std::shared_ptr<LeaseRenewer> leases, std::uint64_t file_id,
@@ -92,7 +106,10 @@ class OpenFile final : public LeaseHolder {
     file->leases_->begin(file_id, name_space, file);
     return file;
   }
-  ~OpenFile() override { leases_->end(file_id_, this); }
+  // Open still: given up, unless a stream has it by now.
+  ~OpenFile() override {
+    leases_->give_up(file_id_, this, LeaseRenewer::GiveBack::kAfterSoftLimit);
+  }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
@@ -100,6 +117,8 @@ class OpenFile final : public LeaseHolder {
     const MutexLock lock(mutex_);
     loss_ = failure;
   }
+  // The NameNode has closed it, or it is no more.
+  void end() noexcept { leases_->end(file_id_, this); }
   // Fine while it is held.
   Status loss() const {
     const MutexLock lock(mutex_);
@@ -219,8 +238,11 @@ Result<std::unique_ptr<stream::OutputStream>> Client::create(const std::string& 
   if (const std::string_view why = unsupported_kind(created); !why.empty()) {
     // Nothing was there before: nobody will write it, and it is open under this client's name.
     Status refusal = unsupported("create", why, path);
-    const auto deleted =
-        rpc_->call_through(Delete{inode_path(created.file_id), false}, path, interrupt);
+    const auto open_file = OpenFile::hold(leases_, created.file_id, created.name_space);
+    // Routers know no ids.
+    const std::string name = created.name_space.empty() ? inode_path(created.file_id) : path;
+    const auto deleted = rpc_->call_through(Delete{name, false}, path, interrupt);
+    if (deleted.ok()) open_file->end();
     return deleted.ok() ? refusal : refusal.with_other(deleted.status());
   }
   target.file_id = created.file_id;
@@ -250,12 +272,13 @@ Result<FileStatus> Client::create_file(Create request, env::Interrupt& interrupt
 
 // Whether a file that takes another one's place could be written.
 Status Client::check_replacement(const Create& request, env::Interrupt& interrupt) {
+  const bool has_replicas =
+      (request.flags & kFlagShouldReplicate) != 0 || !request.ec_policy.empty();
+  if (has_replicas) return {};
   HFLUSH_ASSIGN_OR_RETURN(
       const std::optional<FileStatus> directory,
       rpc_->call(GetFileInfo{parent_of(request.path)}, request.path, interrupt));
-  const bool has_replicas =
-      (request.flags & kFlagShouldReplicate) != 0 || !request.ec_policy.empty();
-  if (!directory || has_replicas) return {};
+  if (!directory) return {};
   const std::string_view why = unsupported_kind(*directory);
   return why.empty() ? Status() : unsupported("create", why, request.path);
 }
@@ -281,7 +304,7 @@ Result<FileStatus> Client::call_create(const Create& request, env::Interrupt& in
     Result<FileStatus> created = rpc_->call<Create>(
         request, request.path, interrupt, question,
         [this, self = shared_from_this(), path = request.path](const FileStatus& file) {
-          close_unclaimed(path, std::nullopt, file.file_id);
+          close_unclaimed(path, std::nullopt, file.file_id, file.name_space);
         });
     if (created.ok()) return created;
     const std::string& refusal = created.status().remote_class();
@@ -297,9 +320,11 @@ Result<FileStatus> Client::call_create(const Create& request, env::Interrupt& in
 // A file that was opened for a caller who has gone: open under this client's name it would keep
 // others from writing it. What is at its path stays as it is.
 void Client::close_unclaimed(const std::string& path, const std::optional<ExtendedBlock>& last,
-                             std::uint64_t file_id) {
+                             std::uint64_t file_id, const std::string& name_space) {
   rpc_->start(Complete{path, settings_.client_name, last, file_id}, path,
-              [](const Result<bool>& /*answer*/) {});
+              [file = OpenFile::hold(leases_, file_id, name_space)](const Result<bool>& closed) {
+                if (is_closed(closed)) file->end();
+              });
 }
 
 // --- append
@@ -314,12 +339,25 @@ Result<std::unique_ptr<stream::OutputStream>> Client::append(const std::string& 
       OpenFile::hold(leases_, appended.status ? appended.status->file_id : 0,
                      appended.status ? appended.status->name_space : std::string());
 
-  Result<Appendable> file = appendable(path, options, std::move(appended), interrupt);
-  if (!file.ok()) return file.status();
+  std::optional<ExtendedBlock> last;
+  if (appended.block) last = appended.block->block;
+  Appendable file;
+  file.target.path = path;
+  if (appended.status) file.target.file_id = appended.status->file_id;
+  file.target.client_name = settings_.client_name;
+  file.target.sync_every_block = options.sync_block;
+  file.target.update_length = options.update_length;
+  const Status usable = describe(std::move(appended), options, file, interrupt);
+  if (!usable.ok()) {
+    const auto closed = rpc_->call_through(
+        Complete{path, settings_.client_name, last, file.target.file_id}, path, interrupt);
+    if (is_closed(closed)) open_file->end();
+    return not_appended(usable, closed, path);
+  }
   if (const Status loss = open_file->loss(); !loss.ok()) {
     return Status(StatusCode::kLeaseLost, "append: the lease is lost", path).with_cause(loss);
   }
-  return stream_of(std::move(file->target), std::move(file->name_space));
+  return stream_of(std::move(file.target), std::move(file.name_space));
 }
 
 Result<Append::Response> Client::call_append(const Append& request, env::Interrupt& interrupt) {
@@ -332,7 +370,8 @@ Result<Append::Response> Client::call_append(const Append& request, env::Interru
         [this, self = shared_from_this(), path = request.path](const Append::Response& file) {
           std::optional<ExtendedBlock> last;
           if (file.block) last = file.block->block;
-          close_unclaimed(path, last, file.status ? file.status->file_id : 0);
+          close_unclaimed(path, last, file.status ? file.status->file_id : 0,
+                          file.status ? file.status->name_space : std::string());
         });
     const bool again = !appended.ok() && env::steady_clock().now() < give_up &&
                        is_class(appended.status().remote_class(), "RetriableException");
@@ -341,30 +380,7 @@ Result<Append::Response> Client::call_append(const Append& request, env::Interru
   }
 }
 
-// What the answer says about the file, which is open from here on: it is closed again if it cannot
-// be written.
-Result<Client::Appendable> Client::appendable(const std::string& path, const AppendOptions& options,
-                                              Append::Response appended,
-                                              env::Interrupt& interrupt) {
-  Appendable file;
-  WriteTarget& target = file.target;
-  target.path = path;
-  target.client_name = settings_.client_name;
-  target.sync_every_block = options.sync_block;
-  target.update_length = options.update_length;
-  std::optional<ExtendedBlock> last;
-  if (appended.block) last = appended.block->block;
-  const Status usable = describe(std::move(appended), options, file, interrupt);
-  if (usable.ok()) return file;
-  const auto closed = rpc_->call_through(
-      Complete{path, settings_.client_name, last, target.file_id}, path, interrupt);
-  if (!closed.ok()) return usable.with_other(closed.status());
-  const Status told(usable.code(),
-                    usable.message() + "; the file is as it was, but for its modification time",
-                    path, usable.error_number());
-  return usable.cause() == nullptr ? told : told.with_cause(*usable.cause());
-}
-
+// What the answer says about the file.
 Status Client::describe(Append::Response appended, const AppendOptions& options, Appendable& file,
                         env::Interrupt& interrupt) {
   WriteTarget& target = file.target;

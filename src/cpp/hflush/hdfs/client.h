@@ -90,14 +90,12 @@ class Client : public std::enable_shared_from_this<Client> {
 
   std::unique_ptr<stream::OutputStream> stream_of(WriteTarget target, std::string name_space);
   void close_unclaimed(const std::string& path, const std::optional<ExtendedBlock>& last,
-                       std::uint64_t file_id);
+                       std::uint64_t file_id, const std::string& name_space);
   Result<FileStatus> create_file(Create request, env::Interrupt& interrupt);
   Status check_replacement(const Create& request, env::Interrupt& interrupt);
   Status check_storage_policy(const Create& request, env::Interrupt& interrupt);
   Result<FileStatus> call_create(const Create& request, env::Interrupt& interrupt);
   Result<Append::Response> call_append(const Append& request, env::Interrupt& interrupt);
-  Result<Appendable> appendable(const std::string& path, const AppendOptions& options,
-                                Append::Response appended, env::Interrupt& interrupt);
   Status describe(Append::Response appended, const AppendOptions& options, Appendable& file,
                   env::Interrupt& interrupt);
   Status describe_last_block(WriteTarget& target, ChecksumParameters& checksum,

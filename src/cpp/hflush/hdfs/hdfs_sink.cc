@@ -543,7 +543,7 @@ void HdfsSink::Core::perform(const action::Finished& /*finished*/) {
 
 void HdfsSink::Core::perform(const action::Failed& failed) {
   publish_counters();
-  if (failed.failure.code() == StatusCode::kLeaseLost) {
+  if (failed.is_closed || failed.failure.code() == StatusCode::kLeaseLost) {
     end_lease();
   } else {
     give_up_lease(LeaseRenewer::GiveBack::kAfterSoftLimit);

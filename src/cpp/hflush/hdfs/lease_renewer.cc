@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <new>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -96,7 +97,6 @@ class Renewer final : public LeaseRenewer {
       : loop_(loop),
         rpc_(std::move(rpc)),
         client_name_(std::move(client_name)),
-        hard_limit_(hard_limit),
         renewal_(rpc_timeout, hard_limit) {}
   ~Renewer() override {
     if (!is_of_parent()) loop_.cancel(timer_);
@@ -115,18 +115,32 @@ class Renewer final : public LeaseRenewer {
   struct File {
     std::string name_space;
     std::weak_ptr<LeaseHolder> holder;
-    env::TimePoint due{};   // of one that was given up: when it is given back
-    bool is_asked = false;  // the NameNode has been, and will answer
+    // Of one that was given up:
+    env::TimePoint due{};      // when it is given back
+    bool is_asked = false;     // the NameNode has been, and will answer
+    std::uint64_t number = 0;  // tells it from one that is given up later
   };
   using Files = std::map<FileKey, File>;
+  struct GivenUp {
+    std::uint64_t file_id = 0;
+    std::uint64_t number = 0;
+  };
 
+  static FileKey key_of(std::uint64_t file_id) noexcept { return {file_id, nullptr}; }
+  // Nothing where it is still written, or cannot be asked about.
+  std::optional<GivenUp> keep_given_up_locked(Files::node_type file, env::TimePoint due) noexcept
+      HFLUSH_REQUIRES(mutex_);
+  Files::iterator find_given_up_locked(const GivenUp& file) HFLUSH_REQUIRES(mutex_);
   // Those that are due now; they are asked about from here on.
-  std::vector<std::uint64_t> due_locked(env::TimePoint now) HFLUSH_REQUIRES(mutex_);
-  Files::node_type take_given_up_locked(std::uint64_t file_id) HFLUSH_REQUIRES(mutex_);
-  void give_back(std::uint64_t file_id) HFLUSH_EXCLUDES(mutex_);
-  void recover(std::uint64_t file_id) HFLUSH_EXCLUDES(mutex_);
+  std::vector<GivenUp> due_locked(env::TimePoint now) HFLUSH_REQUIRES(mutex_);
+  void give_back(const GivenUp& file) HFLUSH_EXCLUDES(mutex_);
+  void recover(const GivenUp& file) HFLUSH_EXCLUDES(mutex_);
   // What came of it: done with, or asked about again.
-  void given_back(std::uint64_t file_id, const Status& answer) HFLUSH_EXCLUDES(mutex_);
+  void given_back(const GivenUp& file, const Status& answer) HFLUSH_EXCLUDES(mutex_);
+  void ask_again(const GivenUp& file) noexcept HFLUSH_EXCLUDES(mutex_);
+  // Gives up all files; answers whom to tell.
+  std::vector<std::weak_ptr<LeaseHolder>> lose_files_locked(env::TimePoint now)
+      HFLUSH_REQUIRES(mutex_);
   void perform_locked(const LeaseRenewal::Step& step) HFLUSH_REQUIRES(mutex_);
   void on_timer(std::uint64_t arming);
   void on_answer(const Status& status);
@@ -136,14 +150,14 @@ class Renewer final : public LeaseRenewer {
   env::EventLoop& loop_;
   const std::shared_ptr<RpcClient> rpc_;
   const std::string client_name_;
-  const env::Duration hard_limit_;
   const std::uint32_t generation_ = env::Process::generation();
 
   mutable Mutex mutex_;  // before the loop's own; never held across a call or a holder's function
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
   LeaseRenewal renewal_ HFLUSH_GUARDED_BY(mutex_);
   Files files_ HFLUSH_GUARDED_BY(mutex_);
-  Files given_up_ HFLUSH_GUARDED_BY(mutex_);
+  Files given_up_ HFLUSH_GUARDED_BY(mutex_);  // known by their ids only
+  std::uint64_t last_given_up_ HFLUSH_GUARDED_BY(mutex_) = 0;
   env::EventLoop::TimerId timer_ HFLUSH_GUARDED_BY(mutex_) = 0;
   std::uint64_t arming_ HFLUSH_GUARDED_BY(mutex_) = 0;  // a timer of an earlier one comes too late
   std::int64_t renewals_ HFLUSH_GUARDED_BY(mutex_) = 0;
@@ -153,11 +167,17 @@ void Renewer::begin(std::uint64_t file_id, std::string name_space,
                     std::weak_ptr<LeaseHolder> holder) {
   if (is_of_parent()) return;
   const FileKey key(file_id, holder.lock().get());
-  const MutexLock lock(mutex_);
-  if (state_ == State::kClosed) return;
-  take_given_up_locked(file_id);  // it is written again
-  files_.insert_or_assign(key, File{std::move(name_space), std::move(holder)});
-  perform_locked(renewal_.opened(loop_.clock().now()));
+  std::vector<GivenUp> due;
+  {
+    const MutexLock lock(mutex_);
+    if (state_ == State::kClosed) return;
+    given_up_.erase(key_of(file_id));  // it is written again
+    files_.insert_or_assign(key, File{std::move(name_space), std::move(holder)});
+    const env::TimePoint now = loop_.clock().now();
+    perform_locked(renewal_.opened(now));
+    due = due_locked(now);  // files that live shortly renew the lease without a renewal
+  }
+  for (const GivenUp& file : due) give_back(file);
 }
 
 void Renewer::end(std::uint64_t file_id, const LeaseHolder* holder) noexcept {
@@ -170,83 +190,98 @@ void Renewer::end(std::uint64_t file_id, const LeaseHolder* holder) noexcept {
 // Moves the entry: there may be no memory left.
 void Renewer::give_up(std::uint64_t file_id, const LeaseHolder* holder, GiveBack when) noexcept {
   if (is_of_parent()) return;
+  std::optional<GivenUp> kept;
   {
     const MutexLock lock(mutex_);
     Files::node_type file = files_.extract({file_id, holder});
     if (file.empty()) return;
     if (files_.empty()) perform_locked(renewal_.emptied());
-    if (file_id == 0) return;  // an older server's: there is no asking about it
     const env::TimePoint now = loop_.clock().now();
-    std::erase_if(given_up_, [&](const auto& known) {  // closed by the NameNode long ago
-      return known.second.due + hard_limit_ < now;
-    });
-    file.mapped().holder.reset();
-    file.mapped().due = when == GiveBack::kNow ? now : now + renewal_.soft_limit();
-    file.mapped().is_asked = when == GiveBack::kNow;
-    given_up_.insert(std::move(file));
+    const bool is_now = when == GiveBack::kNow;
+    kept = keep_given_up_locked(std::move(file), is_now ? now : now + renewal_.soft_limit());
+    if (!kept || !is_now) return;
+    given_up_.find(key_of(file_id))->second.is_asked = true;
   }
-  if (when == GiveBack::kAfterSoftLimit) return;
-  try {
-    give_back(file_id);
-  } catch (const std::bad_alloc&) {
-    given_back(file_id, Status());
-  }
+  give_back(*kept);
+}
+
+// An older server's file has no id, and a router knows none: there is no asking about those.
+std::optional<Renewer::GivenUp> Renewer::keep_given_up_locked(Files::node_type file,
+                                                              env::TimePoint due) noexcept {
+  const std::uint64_t file_id = file.key().first;
+  if (file_id == 0 || !file.mapped().name_space.empty()) return {};
+  const auto written = files_.lower_bound(key_of(file_id));
+  if (written != files_.end() && written->first.first == file_id) return {};
+  const GivenUp kept{file_id, ++last_given_up_};
+  file.key() = key_of(file_id);
+  file.mapped().holder.reset();
+  file.mapped().due = due;
+  file.mapped().is_asked = false;
+  file.mapped().number = kept.number;
+  given_up_.erase(key_of(file_id));
+  given_up_.insert(std::move(file));
+  return kept;
+}
+
+Renewer::Files::iterator Renewer::find_given_up_locked(const GivenUp& file) {
+  const auto found = given_up_.find(key_of(file.file_id));
+  return found != given_up_.end() && found->second.number == file.number ? found : given_up_.end();
 }
 
 // Without others the lease ends by itself.
-std::vector<std::uint64_t> Renewer::due_locked(env::TimePoint now) {
-  std::vector<std::uint64_t> due;
+std::vector<Renewer::GivenUp> Renewer::due_locked(env::TimePoint now) {
+  std::vector<GivenUp> due;
   if (files_.empty()) return due;
+  due.reserve(given_up_.size());  // none is marked and then not asked about
   for (auto& [key, file] : given_up_) {
     if (file.is_asked || file.due > now) continue;
+    due.push_back({key.first, file.number});
     file.is_asked = true;
-    due.push_back(key.first);
   }
   return due;
 }
 
-Renewer::Files::node_type Renewer::take_given_up_locked(std::uint64_t file_id) {
-  const auto found = given_up_.lower_bound({file_id, nullptr});
-  if (found == given_up_.end() || found->first.first != file_id) return {};
-  return given_up_.extract(found);
+void Renewer::give_back(const GivenUp& file) {
+  try {
+    const std::string path = inode_path(file.file_id);
+    rpc_->start(Fsync{path, client_name_, -1, file.file_id}, path,
+                [weak = weak_from_this(), file](const Result<Nothing>& answer) {
+                  const auto self = weak.lock();
+                  if (!self) return;
+                  auto& renewer = static_cast<Renewer&>(*self);
+                  if (answer.ok()) return renewer.recover(file);
+                  renewer.given_back(file, answer.status());
+                });
+  } catch (const std::bad_alloc&) {
+    ask_again(file);
+  }
 }
 
-void Renewer::give_back(std::uint64_t file_id) {
-  const std::string path = inode_path(file_id);
-  rpc_->start(Fsync{path, client_name_, -1, file_id}, path,
-              [weak = weak_from_this(), file_id](const Result<Nothing>& answer) {
-                const auto self = weak.lock();
-                if (!self) return;
-                auto& renewer = static_cast<Renewer&>(*self);
-                if (answer.ok()) return renewer.recover(file_id);
-                renewer.given_back(file_id, answer.status());
-              });
-}
-
-void Renewer::recover(std::uint64_t file_id) {
+void Renewer::recover(const GivenUp& file) {
   {
     const MutexLock lock(mutex_);
-    const auto found = given_up_.lower_bound({file_id, nullptr});
-    if (found == given_up_.end() || found->first.first != file_id) return;  // written again
+    if (find_given_up_locked(file) == given_up_.end()) return;  // written again
   }
-  const std::string path = inode_path(file_id);
+  const std::string path = inode_path(file.file_id);
   rpc_->start(RecoverLease::kMethod, Repeat::kNever,
               RecoverLease{path, recovery_name(client_name_)}.encode(), path,
-              [weak = weak_from_this(), file_id](const Result<std::string>& answer) {
+              [weak = weak_from_this(), file](const Result<std::string>& answer) {
                 const auto self = weak.lock();
-                if (self) static_cast<Renewer&>(*self).given_back(file_id, answer.status());
+                if (self) static_cast<Renewer&>(*self).given_back(file, answer.status());
               });
 }
 
-void Renewer::given_back(std::uint64_t file_id, const Status& answer) {
-  Files::node_type done;  // destroyed without the lock
+void Renewer::given_back(const GivenUp& file, const Status& answer) {
+  if (!answer.ok() && is_transient(answer)) return ask_again(file);
   const MutexLock lock(mutex_);
-  if (answer.ok() || !is_transient(answer)) {
-    done = take_given_up_locked(file_id);
-    return;
-  }
-  const auto found = given_up_.lower_bound({file_id, nullptr});
-  if (found != given_up_.end() && found->first.first == file_id) found->second.is_asked = false;
+  const auto found = find_given_up_locked(file);
+  if (found != given_up_.end()) given_up_.erase(found);
+}
+
+void Renewer::ask_again(const GivenUp& file) noexcept {
+  const MutexLock lock(mutex_);
+  const auto found = find_given_up_locked(file);
+  if (found != given_up_.end()) found->second.is_asked = false;
 }
 
 std::int64_t Renewer::renewals() const {
@@ -300,21 +335,33 @@ void Renewer::on_timer(std::uint64_t arming) {
 }
 
 void Renewer::on_answer(const Status& status) {
-  Files lost;
-  std::vector<std::uint64_t> due;
+  std::vector<std::weak_ptr<LeaseHolder>> losers;
+  std::vector<GivenUp> due;
   {
     const MutexLock lock(mutex_);
     const env::TimePoint now = loop_.clock().now();
     const LeaseRenewal::Step step =
         status.ok() ? renewal_.renewed(now) : renewal_.failed(now, status);
     perform_locked(step);
-    if (step.action == Action::kGiveUp) lost.swap(files_);
+    if (step.action == Action::kGiveUp) losers = lose_files_locked(now);
     if (status.ok()) due = due_locked(now);
   }
-  for (const std::uint64_t file_id : due) give_back(file_id);
-  for (const auto& [key, file] : lost) {
-    if (const auto holder = file.holder.lock()) holder->lease_lost(status);
+  for (const GivenUp& file : due) give_back(file);
+  for (const auto& loser : losers) {
+    if (const auto holder = loser.lock()) holder->lease_lost(status);
   }
+}
+
+// Their streams end. The NameNode may see it otherwise, or not have been there: once there are
+// other files, it is asked whether these are open still.
+std::vector<std::weak_ptr<LeaseHolder>> Renewer::lose_files_locked(env::TimePoint now) {
+  std::vector<std::weak_ptr<LeaseHolder>> losers;
+  losers.reserve(files_.size());
+  while (!files_.empty()) {
+    losers.push_back(files_.begin()->second.holder);
+    keep_given_up_locked(files_.extract(files_.begin()), now + renewal_.soft_limit());
+  }
+  return losers;
 }
 
 }  // namespace

@@ -9,11 +9,12 @@
 //
 // A file whose stream has failed or was dropped is open at the NameNode, under the one lease that
 // the other files keep fresh: nobody else could have it for as long as one of those is written. So
-// it is given back: a soft limit later, if there are others by then, the NameNode is asked whether
-// it still is this client's (fsync, which only the holder may), and then to recover it for a holder
-// that nobody renews (recoverLease). By its id: what is at its path may be another file. Recovery
-// keeps all that was acknowledged. recoverLease takes a file from anybody, so it is never repeated:
-// if its answer is lost, the question comes first again. Thread-safe.
+// it is given back: a soft limit later, when another is opened or the lease of others was renewed,
+// the NameNode is asked whether it still is this client's (fsync, which only the holder may), and
+// then to recover it for a holder that nobody renews (recoverLease). By its id, for what is at its
+// path may be another file; so not behind a router, which knows no ids. Recovery keeps all that was
+// acknowledged. recoverLease takes a file from anybody, so it is never repeated: if its answer is
+// lost, the question comes first again. Thread-safe.
 #pragma once
 
 #include <cstdint>

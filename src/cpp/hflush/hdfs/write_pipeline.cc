@@ -632,7 +632,7 @@ void WritePipeline::completed(const Result<bool>& answer, env::TimePoint now, Ac
     if (doomed_.ok()) {
       actions.emplace_back(action::Finished{});
     } else {
-      actions.emplace_back(action::Failed{doomed_});
+      actions.emplace_back(action::Failed{doomed_, true});
     }
   } else if (const std::optional<env::Duration> delay = complete_delays_.next()) {
     state_ = State::kCompleteDelay;

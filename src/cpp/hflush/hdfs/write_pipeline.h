@@ -151,6 +151,7 @@ struct NotReached {
 struct Finished {};
 struct Failed {
   Status failure;
+  bool is_closed = false;  // the file is: the NameNode has completed it
 };
 
 }  // namespace action

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from collections import deque
+
 import fsspec
 import pytest
 from ecosystem.conftest import Place
+from hflush.errors import StreamClosedError
 from hflush.fsspec_transactions import TransactionFile
 
 BIG = bytes(range(256)) * (24 << 12)  # several parts of an upload
@@ -215,7 +219,28 @@ def test_by_hand(place: Place):
         out.write(b"more")
     assert place.names() == ["x"]
     assert left_behind(place) == []
-    fs.transaction.files.clear()
+    assert fs.transaction.files == deque()  # which would keep them for ever
+
+
+def test_by_hand_within_a_transaction(place: Place):
+    """The end of the transaction is the file's."""
+    with place.fs.transaction:
+        with place.fs.open(place.name("x"), "wb", autocommit=False) as out:
+            out.write(b"data")
+        assert not place.fs.exists(place.name("x"))
+    assert place.read("x") == b"data"
+
+
+def test_nothing_is_shown_before_the_end(place: Place):
+    """Hflush and hsync are refused, and the file goes on."""
+    with place.fs.transaction, place.fs.open(place.name("x"), "wb") as out:
+        out.write(b"data")
+        for operation in (out.hflush, out.hsync):
+            with pytest.raises(io.UnsupportedOperation):
+                operation()
+    assert place.read("x") == b"data"
+    with pytest.raises(StreamClosedError, match="hsync: stream is published"):
+        out.hsync()
 
 
 def test_appending_is_refused(place: Place):

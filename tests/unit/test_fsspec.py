@@ -153,6 +153,44 @@ def test_names(fs, tmp_path):
     assert fs.ls(root) == []
 
 
+@pytest.mark.parametrize("name", ["~/x", "~", "s3//b/x", "file//b", "file://~/x", "a:b"])
+def test_what_is_no_name_here(fs, tmp_path, monkeypatch, name: str):
+    """As hflush itself: nothing is made below the working directory of what meant another place."""
+    monkeypatch.chdir(tmp_path)
+    for operation in (fs.exists, fs.makedirs, lambda it: fs.open(it, "wb")):
+        with pytest.raises(ValueError, match=r"invalid path|wrong file system"):
+            operation(name)
+    assert list(tmp_path.iterdir()) == []
+    fs.pipe("./~", b"data")
+    assert fs.ls("", detail=False) == [f"{tmp_path}/~"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "name", "message"),
+    [
+        ("hflush+file", {}, "/", "removing the root is not supported by raw local files"),
+        ("hflush+file", {}, "file:///", "removing the root"),
+        ("hflush+hdfs", {"host": "nn"}, "/", "removing the root is not supported by hdfs"),
+        ("hflush+hdfs", {"host": "nn"}, "hdfs://nn", "removing the root"),
+        ("hflush+s3", {}, "b", "removing a bucket is not supported by s3"),
+        ("hflush+s3", {}, "s3://b/", "removing a bucket"),
+    ],
+)
+def test_roots_stay(protocol: str, options: dict[str, str], name: str, message: str):
+    """That is said before anything is asked or removed."""
+    fs = fsspec.filesystem(protocol, **options)
+    recursive = protocol != "hflush+file"  # of this machine not even where the test fails
+    for operation in (
+        fs.rm,
+        fs.rmdir,
+        fs.rm_file,
+        lambda it: fs.rm(it, recursive=recursive),
+        lambda it: fs.rm([f"{it.rstrip('/')}/nowhere/x", it], recursive=recursive),
+    ):
+        with pytest.raises(io.UnsupportedOperation, match=message):
+            operation(name)
+
+
 def test_pandas(tmp_path):
     """A data frame goes to Parquet and CSV, and back."""
     pandas = pytest.importorskip("pandas")

@@ -33,7 +33,7 @@ from .opening import TextOutputWrapper, check_text
 if TYPE_CHECKING:
     from .filesystem import Conf
     from .fsspec_transactions import Deferred
-    from .hdfs import HdfsFileSystem
+    from .hdfs import DistributedFileSystem
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
 
@@ -161,6 +161,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if url is not None:
             text = (url[3] or "") + url[4]
         if not text.startswith("/"):
+            if text:
+                paths.parse(text)  # what was meant as something else is no name below here
             text = f"{os.getcwd()}/{text}"  # noqa: PTH109
         return text.rstrip("/") or "/"
 
@@ -242,7 +244,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **options)
         codec = get_compression(os.fspath(path), compression)  # before anything is touched
-        stream = super().open(path, mode, block_size, cache_options, **options)
+        autocommit = options.pop("autocommit", not self._intrans)
+        stream = self._open(path, mode, block_size, autocommit, cache_options, **options)
+        if self._intrans and isinstance(stream, TransactionFile):  # else its program ends it
+            self.transaction.files.append(stream)
         return stream if codec is None else compressed(stream, compr[codec], mode[0])
 
     def _open(
@@ -329,7 +334,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
-        place = self._place(path)
+        place = self._removable(path)
         if not place.store.get_file_status(place.path).is_directory:
             raise NotADirectoryError(errno.ENOTDIR, "rmdir: path is a file", path)
         place.store.delete(place.path)
@@ -348,13 +353,13 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         ------
         FileNotFoundError, OSError
             There is nothing; a directory is not empty.
-        ValueError
-            A name is one of another file system. Nothing was removed.
+        ValueError, io.UnsupportedOperation
+            A name is one of another file system; it is a root or bucket. Nothing was removed.
         """
         if maxdepth is not None:
             raise unsupported("rm with maxdepth", "hflush's fsspec file system")
         given = path if isinstance(path, (list, tuple, set)) else [path]
-        for name, place in [(one, self._place(one)) for one in given]:
+        for name, place in [(one, self._removable(one)) for one in given]:
             if place.store.delete(place.path, recursive):
                 continue
             matches = self.glob(name) if fsspec.core.has_magic(place.path) else []
@@ -362,6 +367,14 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 raise FileNotFoundError(errno.ENOENT, "rm: nothing there", name)
             for match in map(self._place, matches):
                 match.store.delete(match.path, recursive)
+
+    def _removable(self, path: Any) -> Place:
+        """Return where a name leads to, which is no root."""
+        place = self._place(path)
+        if place.path == "/":
+            what = "a bucket" if self._scheme == "s3" else "the root"
+            raise unsupported(f"removing {what}", place.store.store_name, str(path))
+        return place
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
         """Move a file or a directory, into `path2` if that is a directory, in one step."""
@@ -427,7 +440,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
         host, port = options.get("host") or "", options.get("port")
         authority = "" if host == "default" else f"{host}:{port}" if port else str(host)
         self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
-        self._user = cast("HdfsFileSystem", self.filesystem)._user
+        self._user = cast("DistributedFileSystem", self.filesystem)._user
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:

@@ -263,6 +263,16 @@ class TransactionFile(FsspecFile, WriteOnly):
         if self._state is State.OPEN:
             self._stream.flush()
 
+    def hflush(self) -> None:
+        """Refuse: nothing is visible before the file is published, as of an atomic stream."""
+        self._check_open("hflush")
+        self._stream.hflush()
+
+    def hsync(self) -> None:
+        """Refuse, as :meth:`hflush`."""
+        self._check_open("hsync")
+        self._stream.hsync()
+
     def tell(self) -> int:
         """Return how many bytes were written."""
         return self._stream.tell()

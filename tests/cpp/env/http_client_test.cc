@@ -1304,8 +1304,23 @@ TEST_CASE("a proxy is used, with its password, unless the host is an exception")
 
   settings.no_proxy = "example.com,127.0.0.1";
   CHECK(Bench(settings).fetch(request("PUT", server.url("/"), body_of("direct"))).body == "direct");
+  CHECK_FALSE(goes_through_proxy(settings, "http", "127.0.0.1"));
   settings.no_proxy = "*";
   CHECK(Bench(settings).fetch(request("PUT", server.url("/"), body_of("direct"))).body == "direct");
+  CHECK_FALSE(goes_through_proxy(settings, "http", "127.0.0.1"));
+  // In a list it is a name like others.
+  settings.no_proxy = "example.com,*";
+  CHECK(Bench(settings).fetch(request("GET", server.url("/"))).body == "by proxy");
+  CHECK(goes_through_proxy(settings, "http", "127.0.0.1"));
+  settings.proxy.clear();
+  ::setenv("http_proxy", proxy.url("").c_str(), 1);
+  settings.no_proxy.clear();
+  ::setenv("no_proxy", "*", 1);
+  CHECK_FALSE(goes_through_proxy(settings, "http", "127.0.0.1"));
+  ::setenv("no_proxy", "*,example.com", 1);
+  CHECK(goes_through_proxy(settings, "http", "127.0.0.1"));
+  ::unsetenv("http_proxy");
+  ::unsetenv("no_proxy");
 }
 
 TEST_CASE("the environment's proxies, as they are when the client is made") {

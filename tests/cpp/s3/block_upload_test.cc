@@ -988,6 +988,20 @@ TEST_CASE("published, but not as it was to be: told as a failure, and known to b
   CHECK_FALSE(h.upload.busy());
 }
 
+TEST_CASE("found, but not as it was to be: told as if the store had answered") {
+  for (const bool listens : {true, false}) {
+    CAPTURE(listens);
+    Harness h = at(options(), "put 5, finish, put lost");
+    if (!listens) h.upload.abandon(h.actions);
+    h.actions.clear();
+    h.upload.key_seen({What::kOurs, "\"o\"", {}, io("in clear")}, h.actions);
+    CHECK(h.did() == (listens ? "failed(in clear)" : ""));
+    CHECK(h.upload.state() == UploadState::kPublished);
+    CHECK(h.upload.etag() == "\"o\"");
+    CHECK_FALSE(h.upload.busy());
+  }
+}
+
 TEST_CASE("a publication whose time runs out is asked for again once") {
   const CallFailure silent{FailureKind::kAmbiguous, true,
                            Status(StatusCode::kTimedOut, "silence", "s3a://b/k", ETIMEDOUT)};

@@ -528,8 +528,26 @@ TEST_CASE("where a redirect may lead to") {
        {"b.s3.cn-north-1.amazonaws.com.cn", "x-1.us-east-1.elb.amazonaws.com",
         "s3.x-1.us-east-1.elb.amazonaws.com", "ec2-1-2-3-4.compute-1.amazonaws.com",
         "evil.s3-website-us-east-1.amazonaws.com", "amazonaws.com", "s3.amazonaws.com.evil.example",
-        "id.execute-api.us-east-1.amazonaws.com"}) {
+        "id.execute-api.us-east-1.amazonaws.com", "x.s3.us-east-1.amazonaws.com"}) {
     CHECK_MESSAGE(led("https", aws, (std::string("https://") + bad + "/k").c_str()).empty(), bad);
+  }
+  // Below a name at AWS are its customers' hosts.
+  const char* const vpc = "bucket.vpce-1-2.s3.us-east-1.vpce.amazonaws.com";
+  CHECK(led("https", vpc, (std::string("https://b.") + vpc + "/k").c_str()) ==
+        std::string("b.") + vpc);
+  CHECK(led("https", vpc, (std::string("https://x.") + vpc + "/k").c_str()).empty());
+  CHECK(led("https", "amazonaws.com", "https://x-1.us-east-1.elb.amazonaws.com/k").empty());
+  CHECK(led("https", "amazonaws.com.cn", "https://x.elb.amazonaws.com.cn/k").empty());
+  // What is to be certified stays so.
+  for (const char* fips :
+       {"s3-fips.us-east-1.amazonaws.com", "S3-FIPS.us-east-1.amazonaws.com",
+        "s3-fips.dualstack.us-east-1.amazonaws.com", "s3-fips-us-gov-west-1.amazonaws.com"}) {
+    CAPTURE(fips);
+    CHECK(led("https", fips, "https://b.s3-fips.us-west-2.amazonaws.com/k") ==
+          "b.s3-fips.us-west-2.amazonaws.com");
+    CHECK(led("https", fips, "https://b.s3.us-west-2.amazonaws.com/k").empty());
+    CHECK(led("https", fips, "https://s3.dualstack.us-west-2.amazonaws.com/k").empty());
+    CHECK(led("https", fips, "https://b.s3-us-west-2.amazonaws.com/k").empty());
   }
 }
 

@@ -88,6 +88,30 @@ TEST_CASE("the least that was asked for is the process's") {
   CHECK(before <= std::uint64_t{512} << 20U);
 }
 
+TEST_CASE("what is asked for at once is not given twice") {
+  constexpr std::uint64_t kTotal = 100;
+  MemoryBudget budget(kTotal);
+  std::atomic<std::uint64_t> most{0};
+  std::vector<std::thread> threads;
+  threads.reserve(4);
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      Share share(budget);
+      for (int round = 0; round < 50'000; ++round) {
+        if (!share.try_hold(60, false)) continue;
+        const std::uint64_t held = budget.held();
+        std::uint64_t before = most.load();
+        while (held > before && !most.compare_exchange_weak(before, held)) {
+        }
+        share.hold(0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(most.load() == 60);
+  CHECK(budget.held() == 0);
+}
+
 TEST_CASE("many threads hold, wait and go") {
   constexpr std::uint64_t kTotal = 1000;
   constexpr std::uint64_t kNeeded = 10;

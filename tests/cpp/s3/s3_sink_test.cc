@@ -837,6 +837,49 @@ TEST_CASE("a repetition that is given up before its time counts as nothing") {
   }
 }
 
+TEST_CASE("an object that is found is compared for encryption, as one that is answered") {
+  for (const bool is_lost : {false, true}) {
+    CAPTURE(is_lost);
+    Bucket bucket;
+    bucket.options.verify_encryption = true;
+    bucket.options.condition.if_absent = true;
+    bucket.options.request_headers = {{"x-amz-server-side-encryption", "AES256"}};
+    if (is_lost) bucket.lose("Put", Answer::reset());
+    const Opened opened = bucket.open();
+    REQUIRE(opened.write(pattern(10)).ok());
+    const Status closed = opened.close();
+    CHECK(closed.code() == StatusCode::kIo);
+    CHECK(closed.message().starts_with("PutObject (published): "));
+    CHECK(closed.message().find("encryption is not what was asked for") != std::string::npos);
+    CHECK(opened.upload->outcome().state == UploadState::kPublished);
+    CHECK(bucket.count("Head") == (is_lost ? 1 : 0));
+    CHECK(bucket.count("Put") == 1);
+  }
+}
+
+TEST_CASE("what a call's own attempts have taken is part of a publication's time") {
+  for (const std::size_t size : {std::size_t{10}, 3 * kBlock}) {
+    CAPTURE(size);
+    const std::string operation = size < kBlock ? "Put" : "Complete";
+    Bucket bucket;
+    bucket.settings.retry.throttle_limit = 1000;
+    bucket.settings.retry.deadline = 300ms;
+    bucket.settings.retry.interval = 50ms;
+    bucket.settings.retry.throttle_interval = 50ms;
+    bucket.settings.retry.max_interval = 50ms;
+    bucket.options.condition.if_absent = true;
+    bucket.fail(operation, Answer{.status = 503});  // of something in between
+    const Opened opened = bucket.open();
+    REQUIRE(opened.write(pattern(size)).ok());
+    CHECK_FALSE(opened.close().ok());
+    const std::vector<std::string> asked = bucket.operations();
+    const auto looked = std::ranges::find(asked, "Head");
+    CHECK(std::count(asked.begin(), looked, operation) > 2);
+    CHECK(std::count(looked, asked.end(), operation) == 0);
+    CHECK(bucket.count("Head") >= 1);
+  }
+}
+
 TEST_CASE("what was not found counts as a failure") {
   for (const std::size_t size : {std::size_t{10}, 3 * kBlock}) {
     CAPTURE(size);

@@ -84,12 +84,13 @@ bool goes_through_proxy(const HttpSettings& settings, std::string_view scheme,
   const HttpProxies proxies = HttpProxies::choose(settings);
   if ((scheme == "https" ? proxies.of_https : proxies.of_http).empty()) return false;
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (proxies.exceptions == "*") return false;  // in a list it is a name like others
   std::string_view rest = proxies.exceptions;
   while (!rest.empty()) {
     const std::size_t end = rest.find_first_of(", ");
     std::string_view name = rest.substr(0, end);
     if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
-    if (name == "*" || equals_ignoring_case(name, host)) return false;
+    if (equals_ignoring_case(name, host)) return false;
     if (end == std::string_view::npos) break;
     rest.remove_prefix(end + 1);
   }

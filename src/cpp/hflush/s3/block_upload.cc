@@ -263,9 +263,7 @@ void BlockUpload::publish(UploadActions& actions) {
 }
 
 void BlockUpload::put_done(std::string etag, UploadActions& actions, const Status& otherwise) {
-  if (publishing_ != Publishing::kPut) return;
-  if (!otherwise.ok() && listening_) tell_failed(otherwise, actions);
-  published(std::move(etag), actions);
+  if (publishing_ == Publishing::kPut) published(std::move(etag), actions, otherwise);
 }
 
 void BlockUpload::completed(std::string etag, UploadActions& actions) {
@@ -345,7 +343,9 @@ void BlockUpload::key_seen(Seen seen, UploadActions& actions) {
   if (publishing_ != Publishing::kLookAtKey) return;
   publishing_ = Publishing::kNone;
   key_seen_ = seen.what;
-  if (seen.what == Seen::What::kOurs) return published(std::move(seen.etag), actions);
+  if (seen.what == Seen::What::kOurs) {
+    return published(std::move(seen.etag), actions, seen.otherwise);
+  }
   if (seen.what == Seen::What::kCannotTell) {
     return unknown("the key cannot be looked at: " + seen.failure.message(), actions);
   }
@@ -397,7 +397,8 @@ void BlockUpload::upload_seen(UploadSeen seen, UploadActions& actions) {
   }
 }
 
-void BlockUpload::published(std::string etag, UploadActions& actions) {
+void BlockUpload::published(std::string etag, UploadActions& actions, const Status& otherwise) {
+  if (!otherwise.ok() && listening_) tell_failed(otherwise, actions);
   publishing_ = Publishing::kNone;
   state_ = UploadState::kPublished;
   if (upload_ != UploadIs::kNone) upload_ = UploadIs::kGone;

@@ -75,7 +75,8 @@ struct Seen {
   enum class What : std::uint8_t { kOurs, kAnother, kNothing, kCannotTell };
   What what = What::kCannotTell;
   std::string etag;
-  Status failure;  // kCannotTell
+  Status failure;         // kCannotTell
+  Status otherwise = {};  // kOurs: as put_done() has it
 };
 
 // Whether the upload is still there, when somebody looks.
@@ -231,7 +232,7 @@ class BlockUpload {
   Status refusal(const CallFailure& failure) const;
   void look(UploadActions& actions);
   bool ask_again(UploadActions& actions);
-  void published(std::string etag, UploadActions& actions);
+  void published(std::string etag, UploadActions& actions, const Status& otherwise = {});
   void not_published(UploadActions& actions);
   void lost_the_race(UploadActions& actions);
   void unknown(const std::string& why, UploadActions& actions);

@@ -106,6 +106,18 @@ bool names_s3(std::string_view text) noexcept {
   return is_region(rest);
 }
 
+// Whether one of the labels of a host's name is that of a server with certified cryptography:
+// "s3-fips", and "s3-fips-us-gov-west-1" as of old.
+bool names_fips(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('.'), text.size());
+    const std::string_view label = text.substr(0, end);
+    if (label == "s3-fips" || label.starts_with("s3-fips-")) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
 // Where a redirect leads to: what TLS protects stays protected.
 std::string authority_of(std::string_view location, std::string_view scheme) {
   if (!location.starts_with(scheme)) return {};
@@ -209,16 +221,21 @@ std::string Settings::redirect_authority(std::string_view bucket, std::string_vi
   const std::size_t bracket = authority.find(']');
   const std::string name = to_lower(std::string_view(authority).substr(
       0, bracket == std::string::npos ? authority.find(':') : bracket + 1));
-  const std::string own =
-      host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host;
-  if (name == own || (!is_address(own) && name.ends_with("." + own))) return authority;
-  for (const std::string_view domain : kAwsDomains) {
-    if (!own.ends_with(domain) || !name.ends_with(domain)) continue;
-    std::string_view text = std::string_view(name).substr(0, name.size() - domain.size());
-    if (text.starts_with(std::string(bucket) + ".")) text.remove_prefix(bucket.size() + 1);
-    if (names_s3(text)) return authority;
+  const std::string own = to_lower(
+      host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host);
+  const std::string of_bucket = std::string(bucket) + ".";
+  if (name == own || name == of_bucket + own) return authority;
+  const auto* const domain = std::ranges::find_if(
+      kAwsDomains, [&](std::string_view aws) { return ("." + own).ends_with(aws); });
+  if (domain == std::end(kAwsDomains)) {
+    return !is_address(own) && name.ends_with("." + own) ? authority : std::string();
   }
-  return {};
+  // Below AWS's domain are hosts of its customers, too.
+  if (!name.ends_with(*domain)) return {};
+  std::string_view text = std::string_view(name).substr(0, name.size() - domain->size());
+  if (text.starts_with(of_bucket)) text.remove_prefix(of_bucket.size());
+  if (!names_s3(text) || (names_fips(own) && !names_fips(text))) return {};
+  return authority;
 }
 
 bool Settings::signs_payload() const noexcept {
@@ -986,6 +1003,7 @@ CallResult Client::Core::result_of(const Running& call, env::HttpResult result,
   answer.body = std::move(result.body);
   answer.attempts = static_cast<int>(call.attempt);
   answer.ambiguous = call.attempts->ambiguous();
+  if (call.attempts->made() > 0) answer.deadline = call.attempts->deadline();
   if (failure) {
     answer.status =
         to_status(*failure, call.call.operation, endpoint_, path_of(call.call), answer.attempts);

@@ -75,7 +75,8 @@ struct Settings {
   // The same of the endpoint for `region`, where the host is one of AWS's, which has one for each.
   std::string authority(const std::string& bucket, const std::string& region) const;
   // "host:port" that a redirect to `location` leads to; empty if it may not be followed: another
-  // scheme, or a host that is neither the endpoint's, nor below it, nor S3's at AWS as that is.
+  // scheme, or a host that is neither the endpoint's, nor below it; at AWS: that is neither the
+  // endpoint's, nor the bucket's there, nor another server of S3 (with FIPS, if the endpoint is).
   std::string redirect_authority(std::string_view bucket, std::string_view location) const;
   // Bodies of any size are hashed, so that the signature protects them.
   bool signs_payload() const noexcept;
@@ -119,6 +120,7 @@ struct CallResult {
   env::HttpHead head;  // of the last attempt, as far as it got
   std::string body;
   int attempts = 0;
+  std::optional<env::TimePoint> deadline;  // of the attempts, once one has failed
 };
 
 // A response that streams: what a reader takes, on the loop thread.

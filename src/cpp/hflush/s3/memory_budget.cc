@@ -72,14 +72,20 @@ void MemoryBudget::hold(Share& share, std::uint64_t bytes) {
   bool gives_back = false;
   {
     const MutexLock lock(mutex_);
-    gives_back = bytes < share.held_ && !line_.empty();
-    held_ = held_ - share.held_ + bytes;
-    share.held_ = bytes;
+    gives_back = hold_locked(share, bytes);
   }
   if (gives_back) serve();
 }
 
+bool MemoryBudget::hold_locked(Share& share, std::uint64_t bytes) noexcept {
+  const bool gives_back = bytes < share.held_ && !line_.empty();
+  held_ = held_ - share.held_ + bytes;
+  share.held_ = bytes;
+  return gives_back;
+}
+
 bool MemoryBudget::try_hold(Share& share, std::uint64_t bytes, bool waits) {
+  bool gives_back = false;
   {
     const MutexLock lock(mutex_);
     if (bytes > share.held_) {
@@ -93,8 +99,9 @@ bool MemoryBudget::try_hold(Share& share, std::uint64_t bytes, bool waits) {
         return false;
       }
     }
+    gives_back = hold_locked(share, bytes);
   }
-  hold(share, bytes);
+  if (gives_back) serve();
   return true;
 }
 

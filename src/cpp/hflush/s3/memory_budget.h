@@ -38,6 +38,8 @@ class MemoryBudget {
   void set_total(std::uint64_t bytes) HFLUSH_EXCLUDES(mutex_);
   void hold(Share& share, std::uint64_t bytes) HFLUSH_EXCLUDES(mutex_);
   bool try_hold(Share& share, std::uint64_t bytes, bool waits) HFLUSH_EXCLUDES(mutex_);
+  // Whether there is now something for those in line.
+  bool hold_locked(Share& share, std::uint64_t bytes) noexcept HFLUSH_REQUIRES(mutex_);
   void leave(Share& share) noexcept HFLUSH_EXCLUDES(mutex_);
   void serve() HFLUSH_EXCLUDES(mutex_);
   Share* first_served_locked() HFLUSH_REQUIRES(mutex_);

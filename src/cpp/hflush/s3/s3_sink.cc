@@ -259,7 +259,8 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   void complete(const Ticket& ticket);
   Seen seen(const CallResult& result);
 
-  void publication_unanswered(const Ticket& publication, std::int64_t Counters::* counts_as);
+  void publication_unanswered(const Ticket& publication, std::int64_t Counters::* counts_as,
+                              std::optional<env::TimePoint> ends = {});
   void watch_time();
   env::Duration pause_before(std::uint32_t again) const;
   std::optional<env::TimePoint> end_of_look() const;
@@ -732,15 +733,17 @@ void S3Sink::Core::begin_block(UnderWay& block, std::uint64_t bytes) {
   counted_.bytes_active += static_cast<std::int64_t>(bytes);
 }
 
-// `counts_as`: what it was, as far as is known; a Complete that is cancelled is nothing.
+// `counts_as`: what it was, as far as is known; a Complete that is cancelled is nothing. `ends`: of
+// its attempts.
 void S3Sink::Core::publication_unanswered(const Ticket& publication,
-                                          std::int64_t Counters::* counts_as) {
+                                          std::int64_t Counters::* counts_as,
+                                          std::optional<env::TimePoint> ends) {
   if (counts_as != nullptr) ++(counted_.*counts_as);
   unanswered_ = publication;
   unanswered_is_ = counts_as;
   if (publishing_ends_) return;
-  publishing_ends_ =
-      env::deadline_after(client_->loop().clock().now(), client_->settings().retry.deadline);
+  publishing_ends_ = ends.value_or(
+      env::deadline_after(client_->loop().clock().now(), client_->settings().retry.deadline));
 }
 
 // Before the machine decides whether to ask again.
@@ -882,7 +885,7 @@ void S3Sink::Core::put_object(const Ticket& ticket) {
       ticket, std::move(put),
       [this, ticket, size](const CallResult& result, BlockUpload& machine, UploadActions& actions) {
         if (result.failure) {
-          publication_unanswered(ticket, &Counters::failed);
+          publication_unanswered(ticket, &Counters::failed, result.deadline);
           return machine.put_failed(failure_of(result, std::to_string(size) + " bytes"), actions);
         }
         publication_done(*ticket);
@@ -905,7 +908,7 @@ void S3Sink::Core::complete(const Ticket& ticket) {
         [this, ticket, count = parts.size()](const CallResult& result, BlockUpload& machine,
                                              UploadActions& actions) {
           if (result.failure) {
-            publication_unanswered(ticket, &Counters::complete_failures);
+            publication_unanswered(ticket, &Counters::complete_failures, result.deadline);
             return machine.complete_failed(failure_of(result, std::to_string(count) + " parts of " +
                                                                   std::to_string(machine.size()) +
                                                                   " bytes, " + describe_upload()),
@@ -940,6 +943,9 @@ Seen S3Sink::Core::seen(const CallResult& result) {
       publication_found();
       seen.etag = result.head.header("etag");
       version_id_ = result.head.header("x-amz-version-id");
+      if (machine_.upload_id().empty()) {  // else it was compared before
+        seen.otherwise = encryption_refused("PutObject (published)", result.head);
+      }
     }
   } else if (result.failure->http_status == 404) {
     seen.what = Seen::What::kNothing;

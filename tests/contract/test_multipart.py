@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import uuid
 
 import hflush
 import pytest
@@ -123,6 +124,7 @@ def test_handles_serve_another_process(store: Store, uploader, path: str):
     assert all(type(handle) is bytes for handle in (upload, first))
     snippet = """
 import pickle
+import uuid
 upload, first = pickle.loads(handles)
 uploader = fs.create_multipart_uploader(root)
 second = uploader.put_part(upload, path, 2, True, b'there')
@@ -373,3 +375,15 @@ def test_complete_syncs_before_it_publishes(faults, store: Store, uploader, path
     synced = [c for c in faults.calls("sync") if c.name.startswith("joined") and not c.result]
     assert synced
     assert store.read(path) == b"data"
+
+
+@pytest.mark.stores("hdfs")
+def test_uploads_to_the_root(store: Store):
+    """What is beside the root is below it, too: each upload is listed once."""
+    uploader = store.fs.create_multipart_uploader("/")
+    path = f"/{uuid.uuid4().hex}"
+    upload = uploader.start_upload(path)
+    try:
+        assert [found for found in uploader.uploads() if found[1] == path] == [(upload, path)]
+    finally:
+        uploader.abort(upload, path)

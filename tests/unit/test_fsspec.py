@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import io
 import pickle
@@ -726,6 +727,16 @@ class TestSecrets:
         fs = fsspec.filesystem(protocol, conf={"fs.s3a.secret.key": "hidden"}, **options)
         assert b"hidden" not in pickle.dumps(fs)
         assert "hidden" not in fs.to_json()
+
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+    def test_a_copy_keeps_them(self, copied):
+        """Within the process it is the same file system, also within what holds it."""
+        fs = HflushS3FileSystem(key="AK", secret="hidden")
+        assert copied(fs) is fs
+        assert copied(fsspec.core.OpenFile(fs, "b/x")).fs is fs
+        store = fs.filesystem_of("b")
+        assert copied(store) is store
+        assert copy.deepcopy({"store": store})["store"].conf["fs.s3a.secret.key"] == "hidden"
 
     def test_unless_it_is_asked_for(self):
         fs = HflushS3FileSystem(key="AK", secret="sent", conf={"hflush.s3.pickle.secrets": "true"})

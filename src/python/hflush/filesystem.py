@@ -196,6 +196,13 @@ class FileSystem(ABC):
         conf = self._conf if self._pickles_secrets() else self._conf.without_secrets()
         return _reconnect, (self.uri, dict(conf.raw_items()), self._settings())
 
+    def __copy__(self) -> Self:
+        """Return the same: instances are shared, and a pickle would lose its secrets."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
     def _pickles_secrets(self) -> bool:
         """Whether somebody wants secrets to travel: only stores that need some can be asked to."""
         return False

@@ -31,6 +31,8 @@ from .fsspec_transactions import HeldFile, PendingFile, TransactionFile, WriteTr
 from .opening import TextOutputWrapper, check_text
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .filesystem import Conf
     from .fsspec_transactions import Deferred
     from .hdfs import DistributedFileSystem
@@ -141,6 +143,13 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     def __reduce__(self) -> Any:
         made, (cls, args, options) = super().__reduce__()
         return made, (cls, args, self._without_secrets(options))
+
+    def __copy__(self) -> Self:
+        """Return the same: instances are shared, and a pickle would lose its secrets."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
         """Return what another process makes the same instance of; secrets are left out."""

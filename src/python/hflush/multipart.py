@@ -252,9 +252,9 @@ class MultipartUploader(UploaderBelow):
 
     def uploads(self) -> list[tuple[bytes, str]]:
         """Return the uploads that have not ended, each with its path."""
-        collectors = [self._collector_beside]
+        collectors = {self._collector_beside}
         if self._filesystem.is_directory(self.base):
-            collectors.append(self._collector)
+            collectors.add(self._collector)  # which for the root is the same
         return sorted(
             (upload, target)
             for collector in collectors

@@ -18,7 +18,7 @@ from support.actors import Barrier, Crew
 from support.data import dataset
 from support.listing import sidecar
 from support.stores import FILES, Store
-from support.waiting import Task, together
+from support.waiting import Task, together, wait_until
 
 OLD = dataset(5000, first=1)
 NEW = dataset(3 << 20, first=2)
@@ -443,6 +443,26 @@ def test_a_name_that_may_be_lost(faults, store: Store, old: str):
 
 
 @pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("raw", "crc")
+def test_an_interrupt_behind_the_rename(
+    store: Store, old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes nothing back, and says so."""
+    out = store.fs.create(old, atomic=True)
+    out.write(b"data")
+
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store.fs, "_sync_entry", interrupted)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        out.close()
+    assert interrupt.value.__notes__ == [f"published all the same: '{old}'"]
+    assert store.read(old) == b"data"
+    assert left(store) == []
+
+
+@pytest.mark.rule("ATOM-9")
 @pytest.mark.stores(*FILES)
 def test_a_failure_names_the_path(store: Store, path: str):
     """A store that is full: the path that the caller knows, not the hidden one."""
@@ -615,6 +635,32 @@ def test_a_writer_whose_file_is_swept_too_early(faults, store: Store, old: str):
     assert lost
     assert store.read(old) == b"new"
     assert left(store) == []
+
+
+@pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("hdfs")
+def test_a_writer_that_closes_while_others_sweep(store: Store, old: str):
+    """Between its last block and its rename a file is closed, and looked old when it was listed."""
+    keys = {**store.conf, "hflush.atomic.sweep-after": "3s"}
+    others = hflush.FileSystem.new_instance(store.url(), keys)
+    gone = store.fs.create(store.path("a"), atomic=True)
+    out = store.fs.create(old, atomic=True)
+    out.write(NEW)
+    listed = list(others._following(store.root, others._page(store.root, ".", False), False))
+    assert [status.name.split(".")[1] for status in listed[:2]] == ["a", "file"]
+    gone.abort()  # is passed over
+    latest = listed[1].modification_time / 1000 + 3
+    wait_until(lambda: time.time() > latest, "the file is old")
+
+    class Publication(type(out._aside.publication)):
+        def _rename(self) -> None:
+            others._following = lambda *_: iter(listed)
+            others._sweep(store.root)
+            super()._rename()
+
+    out._aside.publication.__class__ = Publication
+    out.close()
+    assert store.read(old) == NEW
 
 
 # --- refused creates -----------------------------------------------------------------------------

@@ -399,6 +399,57 @@ def test_another_thread(whole: Whole) -> None:
 
 
 @pytest.mark.rule("CLOSE-24")
+def test_made_by_another_thread_for_a_handler(whole: Whole) -> None:
+    """Its maker does not see what is handled here; its `with` block does."""
+    streams: list[Any] = []
+    try:
+        raise KeyError("handled before the stream is made")
+    except KeyError:
+        maker = threading.Thread(target=lambda: streams.append(whole()))
+        maker.start()
+        maker.join()
+        with streams[0] as out:
+            out.write(b"new")
+    assert whole.content() == b"new"
+
+
+@pytest.mark.rule("CLOSE-25")
+@pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
+def test_made_inside_a_finaliser(whole: Whole) -> None:
+    """It is taken for a forgotten one unless it is told otherwise."""
+
+    class Last:
+        def __init__(self, **options: Any) -> None:
+            self._options = options
+
+        def __del__(self) -> None:
+            with whole(**self._options) as out:
+                out.write(b"last words")
+
+    Last()
+    gc.collect()
+    assert whole.content() == OLD
+    Last(close_on_exception="publish")
+    gc.collect()
+    assert whole.content() == b"last words"
+
+
+@pytest.mark.rule("CLOSE-25")
+def test_a_finaliser_of_weakref(whole: Whole) -> None:
+    """It is a program's own call, and publishes."""
+
+    class Owner:
+        pass
+
+    owner, out = Owner(), whole()
+    out.write(b"new")
+    weakref.finalize(owner, out.close)
+    del owner
+    gc.collect()
+    assert whole.content() == b"new"
+
+
+@pytest.mark.rule("CLOSE-24")
 def test_switched_off(either: Whole) -> None:
     """`publish` gives back what files do."""
     with pytest.raises(KeyError) as raised, contextlib.closing(either(**{KEY: "publish"})) as out:

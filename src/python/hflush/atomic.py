@@ -20,7 +20,7 @@ import threading
 import time
 
 from . import capabilities, paths
-from .errors import PathIsDirectoryError, attach, unsupported
+from .errors import NotDurableError, PathIsDirectoryError, attach, note, unsupported
 from .streams import AbortResult, FSDataOutputStream
 
 TYPE_CHECKING = False
@@ -112,8 +112,15 @@ class Publication:
             It is renamed, but the name may not survive a failure of the machine.
         """
         self._rename()
-        if self._durable:
+        if not self._durable:
+            return
+        try:
             self.filesystem._sync_entry(self.path)
+        except NotDurableError:
+            raise
+        except BaseException as interrupt:
+            note(interrupt, f"published all the same: '{self.path}'")
+            raise
 
     def _rename(self) -> None:
         self.filesystem._rename_exact(self.temporary, self.path, self.overwrite)

@@ -321,8 +321,9 @@ class FileSystem(ABC):
         **options
             Must be honoured: ``atomic`` (the file appears whole and durable at close, or not at
             all: until then the old one stays), ``checksum_type``, ``bytes_per_checksum``,
-            ``sync_on_close``, ``progress``, on s3 ``content_type``, ``storage_class`` and
-            ``if_match`` (an etag), or keys with a dot as for ``create_file(path).must``.
+            ``sync_on_close``, ``close_on_exception``, ``progress``, on s3 ``content_type``,
+            ``storage_class`` and ``if_match`` (an etag), or keys with a dot as for
+            ``create_file(path).must``.
 
         Raises
         ------
@@ -342,7 +343,7 @@ class FileSystem(ABC):
         -----
         On return an empty file is at the path, visible to all (not on object stores, and not with
         ``atomic``).
-        Source: Hadoop's FileSystem.create and FileContext.create; contract CREATE-1 to CREATE-22.
+        Source: Hadoop's FileSystem.create and FileContext.create; contract CREATE-1 to CREATE-23.
         """
         replaces = options_of.flag("overwrite", overwrite)
         if flags is None:

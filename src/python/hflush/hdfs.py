@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import time
 from types import MappingProxyType
@@ -349,19 +350,25 @@ class DistributedFileSystem(FileSystem):
     def _sweep(self, directory: str) -> None:
         """Remove temporary files that are closed, for the NameNode closes those of the dead.
 
-        A living writer's is open, or was closed a moment ago.
+        A living writer's is open, or was closed a moment ago: while a file is open its modification
+        time is that of its creation, so it is asked for again once the file is known to be closed.
+        Names that cannot be looked at or removed are passed over.
         """
         from .atomic import is_temporary
 
-        latest = time.time() - self._sweep_after_s
+        latest = (time.time() - self._sweep_after_s) * 1000
         for status in self._following(directory, self._page(directory, ".", False), False):
             if not status.name.startswith("."):
                 return  # names are sorted: there are no hidden ones behind
             if not is_temporary(status.name) or not status.is_file:
                 continue
-            path = self._store_path(status)
-            if status.modification_time < latest * 1000 and self._native.is_file_closed(path):
-                self._native.delete(path, False)
+            if status.modification_time < latest:
+                with contextlib.suppress(OSError):
+                    self._remove_if_closed_before(latest, self._store_path(status))
+
+    def _remove_if_closed_before(self, latest: float, path: str) -> None:
+        if self._native.is_file_closed(path) and self._status(path).modification_time < latest:
+            self._native.delete(path, False)
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
         stream = self._native.append(

@@ -610,6 +610,47 @@ TEST_CASE("a file that could not be closed again is given back beside others") {
   CHECK(asked == Fsync{"/.reserved/.inodes/77", "C1", -1, 77}.encode());
 }
 
+// How opening a file fails whose first call ends like that.
+Status failure_of(const std::function<Status(Client&)>& open, bool is_answered) {
+  hflush::testing::ScriptedNameNode node;
+  Settings settings;
+  settings.user = "alice";
+  settings.client_name = "C1";
+  settings.service = "nn";
+  settings.name_nodes = {node.endpoint()};
+  std::thread server([&] {
+    auto connection = node.accept();
+    const ReceivedCall call = connection.receive_call();
+    if (!is_answered) return;  // closes it
+    connection.refuse(call, "java.io.IOException", "refused");
+    CHECK(connection.at_end());
+  });
+  Result<std::shared_ptr<Client>> client = Client::make(settings);
+  REQUIRE(client.ok());
+  const Status failure = open(**client);
+  client->reset();
+  server.join();
+  return failure;
+}
+
+TEST_CASE("a create or append that nobody answers says that the file may be open") {
+  env::Uninterrupted none;
+  const auto create = [&](Client& client) { return client.create("/f", {}, none).status(); };
+  const auto append = [&](Client& client) { return client.append("/f", {}, none).status(); };
+  for (const std::function<Status(Client&)>& open :
+       {std::function<Status(Client&)>(create), std::function<Status(Client&)>(append)}) {
+    for (const bool is_answered : {false, true}) {
+      CAPTURE(is_answered);
+      const Status failure = failure_of(open, is_answered);
+      CHECK_FALSE(failure.ok());
+      CHECK(failure.path() == "/f");
+      const bool says_so = failure.message().ends_with(
+          "; the file may be open under this client's name: recover_lease frees it");
+      CHECK(says_so == !is_answered);
+    }
+  }
+}
+
 TEST_CASE("behind a router a file that cannot be written is deleted by its path") {
   StatusFields fields;
   fields.erasure_coded = true;

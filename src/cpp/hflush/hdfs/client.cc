@@ -1,6 +1,7 @@
 #include "hflush/hdfs/client.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -85,6 +86,23 @@ Status not_appended(const Status& usable, const Result<bool>& closed, const std:
   const Status told(usable.code(), usable.message() + std::string(what), path,
                     usable.error_number());
   return usable.cause() == nullptr ? told : told.with_cause(*usable.cause());
+}
+
+// The failure of a call that opens a file, told with what it may leave behind: without an answer
+// nobody knows.
+Status maybe_open(const Status& failure) {
+  const bool is_unanswered =
+      failure.remote_class().empty() &&
+      (failure.error_number() == ETIMEDOUT || failure.error_number() == ECONNRESET ||
+       failure.error_number() == EPIPE);
+  if (!is_unanswered) return failure;
+  Status told(
+      failure.code(),
+      failure.message() + "; the file may be open under this client's name: recover_lease frees it",
+      failure.path(), failure.error_number());
+  if (failure.cause() != nullptr) told = told.with_cause(*failure.cause());
+  for (const Status& other : failure.others()) told = told.with_other(other);
+  return told;
 }
 
 constexpr std::string_view kInodes = "/.reserved/.inodes/";
@@ -313,7 +331,9 @@ Result<FileStatus> Client::call_create(const Create& request, env::Interrupt& in
                          request.path)
           .with_remote_class(refusal);
     }
-    if (attempt >= kCreateAttempts || !is_class(refusal, "RetryStartFileException")) return created;
+    if (attempt >= kCreateAttempts || !is_class(refusal, "RetryStartFileException")) {
+      return maybe_open(created.status());
+    }
   }
 }
 
@@ -375,7 +395,8 @@ Result<Append::Response> Client::call_append(const Append& request, env::Interru
         });
     const bool again = !appended.ok() && env::steady_clock().now() < give_up &&
                        is_class(appended.status().remote_class(), "RetriableException");
-    if (!again) return appended;
+    if (appended.ok()) return appended;
+    if (!again) return maybe_open(appended.status());
     HFLUSH_RETURN_IF_ERROR(pause(kAppendPause, interrupt));
   }
 }

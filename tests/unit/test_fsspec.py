@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import gc
 import io
 import pickle
@@ -190,6 +191,26 @@ def test_roots_stay(protocol: str, options: dict[str, str], name: str, message: 
     ):
         with pytest.raises(io.UnsupportedOperation, match=message):
             operation(name)
+
+
+def test_a_transaction_with_too_many_files(tmp_path):
+    """Each holds two descriptors until the end: the one too many is refused, and none is there."""
+    program = (
+        "import fsspec, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))\n"
+        "fs = fsspec.filesystem('hflush+file')\n"
+        "written = 0\n"
+        "try:\n"
+        "    with fs.transaction:\n"
+        "        for number in range(128):\n"
+        f"            fs.pipe(f'{tmp_path}/{{number}}', b'x')\n"
+        "            written += 1\n"
+        "except OSError as refusal:\n"
+        "    print(refusal.errno, 40 <= written < 64)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
+    assert done.stdout.split() == [b"%d" % errno.EMFILE, b"True"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_pandas(tmp_path):

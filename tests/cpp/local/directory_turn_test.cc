@@ -35,6 +35,7 @@ TEST_CASE("local: a turn ends although a forked child has its descriptor") {
   REQUIRE(turn->ok());
   // What a child inherits: another descriptor of the same open file.
   std::vector<Descriptor> inherited;
+  inherited.reserve(64);
   for (int number = 0; number < 64; ++number) {
     inherited.emplace_back(::fcntl(number, F_DUPFD_CLOEXEC, 100));
   }

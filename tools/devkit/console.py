@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 T = TypeVar("T")
 R = TypeVar("R")
 
-_waited_for: set[subprocess.Popen[bytes]] = set()  # by threads, each for its own
+_called_off = threading.Event()  # steps that threads wait for are to end
 
 
 class Ended(KeyboardInterrupt):
@@ -121,14 +122,16 @@ def join(title: str, process: subprocess.Popen[bytes], *, log: str) -> None:
 
 def side_by_side(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Do work that consists of steps for each item, some at a time; an interruption ends it all."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            return list(pool.map(work, items))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(_waited_for):
-                _end(process)
-            raise
+    try:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            try:
+                return list(pool.map(work, items))
+            except BaseException:
+                _called_off.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    finally:
+        _called_off.clear()
 
 
 def stream(
@@ -179,7 +182,6 @@ def _wait_with_ticks(
 ) -> int:
     terminal = sys.stdout.isatty()
     next_line_at = started + QUIET_TICK_S
-    _waited_for.add(process)
     try:
         while True:
             try:
@@ -191,6 +193,9 @@ def _wait_with_ticks(
             elif now >= next_line_at:
                 say(f"   {title}: {elapsed(started)} so far; {_last_line(path)}")
                 next_line_at = now + QUIET_TICK_S
+            if _called_off.is_set():
+                _end(process)
+                return 130
             if timeout_s is not None and now - started > timeout_s:
                 _end(process)
                 return 124
@@ -198,7 +203,6 @@ def _wait_with_ticks(
         _end(process)
         raise
     finally:
-        _waited_for.discard(process)
         if terminal:
             _redraw("")
 

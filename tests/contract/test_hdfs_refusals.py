@@ -47,7 +47,8 @@ class Kept:
         assert self.hdfs.java.read(self.path) == OLD
 
 
-@pytest.mark.rule("CREATE-23", "HDFS-21")
+@pytest.mark.rule("CREATE-23")
+@pytest.mark.rule("HDFS-21", refused="hdfs")
 @pytest.mark.parametrize("old", ["coded", "replicated", "being written"])
 @pytest.mark.parametrize("call", REPLACING)
 def test_in_an_erasure_coded_directory(store: HdfsStore, call: str, old: str) -> None:
@@ -152,7 +153,7 @@ def zone(hdfs_new: NewHdfs, tmp_path: Path) -> tuple[Hdfs, str]:
     return hdfs, directory
 
 
-@pytest.mark.rule("CREATE-23", "APPEND-15", "HDFS-21")
+@pytest.mark.rule("CREATE-23", "APPEND-15")
 def test_in_an_encryption_zone(zone: tuple[Hdfs, str]) -> None:
     """Neither a new file, nor one that is there already, nor more of it."""
     hdfs, directory = zone

@@ -388,10 +388,11 @@ using Opened = Result<std::unique_ptr<stream::OutputStream>>;
 // is, and the handler's exception is raised.
 py::object made_stream(const py::type& stream_type, Opened&& opened) {
   if (opened.ok() && PyErr_CheckSignals() != 0) {
-    const py::error_already_set interrupted;
+    py::error_already_set interrupted;
     static_cast<void>(waiting([&](SignalCheck& signals) { return (*opened)->close(signals); }));
     PyErr_Clear();
-    throw interrupted;
+    interrupted.restore();
+    throw py::error_already_set();
   }
   return make_stream(stream_type, std::move(opened));
 }

@@ -270,6 +270,7 @@ std::vector<S3Response> ask(S3Client& self, const py::str& bucket,
                             const std::vector<Question>& questions, const py::str& path) {
   const std::shared_ptr<Client> client = self.client();
   std::vector<Call> calls;
+  calls.reserve(questions.size());
   for (const auto& [operation, method, key, query, headers] : questions) {
     calls.push_back(call_of(operation, method, bucket, key, query, headers));
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import pickle
@@ -13,7 +14,7 @@ from hflush import capabilities
 from hflush.multipart import COLLECTOR, MultipartUploader
 from support.data import dataset
 from support.stores import S3Store, Store
-from support.waiting import together
+from support.waiting import Task, together, wait_until
 
 HERE = pytest.mark.stores("raw", "hdfs", "s3")
 TREES = pytest.mark.stores("raw", "hdfs")  # parts are files of a hidden directory
@@ -375,6 +376,49 @@ def test_complete_syncs_before_it_publishes(faults, store: Store, uploader, path
     synced = [c for c in faults.calls("sync") if c.name.startswith("joined") and not c.result]
     assert synced
     assert store.read(path) == b"data"
+
+
+@pytest.mark.stores("raw")
+@pytest.mark.shim
+@pytest.mark.rule("MPU-6", "MPU-7")
+def test_one_that_still_completes_does_not_hinder_the_end(
+    faults, store: Store, uploader, path: str
+):
+    """While the upload that was published is removed, another complete adds no file to it."""
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    with (
+        faults.gate("open", "*/joined.*", limit=1) as late,
+        faults.gate("sync", "*/joined.*", skip=1) as joined_late,
+        faults.gate("unlink", "*.hflush-uploads/*", limit=1) as removing,
+    ):
+        second = Task(uploader.complete, upload, path, parts)
+        late.wait_for(1)
+        first = Task(uploader.complete, upload, path, parts)
+        removing.wait_for(1)
+        late.release()
+        wait_until(lambda: joined_late.applied or not second.is_alive(), "the late one went on")
+        removing.release()
+        first.result()
+    with pytest.raises(FileNotFoundError, match="no such upload"):
+        second.result()
+    assert store.read(path) == b"data"
+    assert store.on_disk() == ["file"]
+
+
+@pytest.mark.stores("raw")
+@pytest.mark.shim
+@pytest.mark.rule("MPU-1")
+def test_parts_that_stay_are_no_failure(faults, store: Store, uploader, path: str, caplog):
+    """A file that is published is reported as published; a warning names what is left."""
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    rule = faults.fail("unlink", errno.EIO, "*.hflush-uploads/*", limit=1)
+    uploader.complete(upload, path, parts)
+    assert rule.applied == 1
+    assert store.read(path) == b"data"
+    assert upload.decode() in caplog.text
+    assert uploader.uploads() == []
 
 
 @pytest.mark.stores("hdfs")

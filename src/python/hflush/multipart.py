@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from .streams import FSDataOutputStream
 
 __all__ = ["COLLECTOR", "MultipartUploader"]
+
+_log = logging.getLogger(__name__)
 
 COLLECTOR = ".hflush-uploads"
 _TARGET = "target"
@@ -196,7 +199,8 @@ class MultipartUploader(UploaderBelow):
             A directory is in the way. The upload goes on.
         OSError
             The store failed. The path is as it was; where joining moves no data, the parts are
-            gone if that was after they were joined.
+            gone if that was after they were joined. Parts that cannot be removed once the file is
+            published are no failure: the logger ``hflush.multipart`` warns of them.
 
         Notes
         -----
@@ -221,7 +225,10 @@ class MultipartUploader(UploaderBelow):
             except OSError as also:
                 attach(failure, also)
             raise
-        self._remove(directory)
+        try:
+            self._remove(directory)
+        except OSError as failure:  # the file is published, and that is what was asked
+            _log.warning("completed, but parts are left in %s: %s", directory, failure)
         status.path = resolved
         return self._filesystem.get_path_handle(status)
 
@@ -302,7 +309,11 @@ class MultipartUploader(UploaderBelow):
 
     def _create(self, path: str) -> FSDataOutputStream:
         """Create a file in the directory of an upload: if that is gone, so is the upload."""
-        return self._filesystem.create(path, overwrite=False, recursive=False)
+        try:
+            return self._filesystem.create(path, overwrite=False, recursive=False)
+        except FileNotFoundError as gone:
+            directory = paths.parent(path)
+            raise _unknown_upload(paths.basename(directory), directory) from gone
 
     def _concatenates(self) -> bool:
         return self._filesystem.has_path_capability(self.base, capabilities.CONCAT)
@@ -347,9 +358,17 @@ class MultipartUploader(UploaderBelow):
         self._remove(directory)
 
     def _remove(self, directory: str) -> None:
-        self._filesystem.delete(directory, recursive=True)
+        """Remove what an ended upload has left, by another name first.
+
+        One that still completes or puts a part finds no directory then, rather than adding files
+        to one that is being emptied.
+        """
+        collector, name = paths.parent(directory), paths.basename(directory)
+        ended = paths.child(collector, f".{name}")
+        self._filesystem.rename(directory, ended, Rename.NONE)
+        self._filesystem.delete(ended, recursive=True)
         with contextlib.suppress(OSError):  # other uploads are in it
-            self._filesystem.delete(paths.parent(directory))
+            self._filesystem.delete(collector)
 
 
 def _unknown_upload(name: str, path: str) -> FileNotFoundError:

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "hflush/base/bytes.h"
-#include "hflush/hdfs/data_transfer.h"
-#include "hflush/hdfs/wire.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/wire.h"
 
 namespace scripted {
 namespace {

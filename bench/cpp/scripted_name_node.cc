@@ -11,7 +11,7 @@
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/endian.h"
-#include "hflush/hdfs/shared_messages.h"
+#include "hflush/hdfs/wire/shared_messages.h"
 
 namespace scripted {
 namespace {

@@ -14,8 +14,8 @@
 #include <variant>
 
 #include "hflush/base/mutex.h"
-#include "hflush/hdfs/types.h"
-#include "hflush/hdfs/wire.h"
+#include "hflush/hdfs/wire/types.h"
+#include "hflush/hdfs/wire/wire.h"
 #include "scripted_stream.h"
 
 namespace scripted {

@@ -17,11 +17,12 @@
 #include "errors.h"
 #include "gil.h"
 #include "hflush/env/process.h"
-#include "hflush/hdfs/block_checksums.h"
 #include "hflush/hdfs/client.h"
-#include "hflush/hdfs/input_file.h"
-#include "hflush/hdfs/lease_renewer.h"
-#include "hflush/hdfs/name_node_requests.h"
+#include "hflush/hdfs/read/block_checksums.h"
+#include "hflush/hdfs/read/input_file.h"
+#include "hflush/hdfs/read/read_context.h"
+#include "hflush/hdfs/rpc/lease_renewer.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
 #include "opened_stream.h"
 #include "reading.h"
 #include "register.h"
@@ -436,7 +437,7 @@ py::list block_checksums(HdfsClient& self, const py::str& path, std::uint64_t le
   const auto type = composite ? BlockChecksumType::kCompositeCrc : BlockChecksumType::kMd5Crc;
   const std::shared_ptr<Client> client = self.client();
   const auto sums = value(waiting([&, at = to_utf8(path)](SignalCheck& signals) {
-    return hdfs::block_checksums(hdfs::ReadContext::of(client), at, length, type, signals);
+    return hdfs::block_checksums(client->read_context(), at, length, type, signals);
   }));
   py::list blocks;
   for (const hdfs::BlockChecksum& sum : sums) {

@@ -1,4 +1,4 @@
-#include "hflush/hdfs/block_reader.h"
+#include "hflush/hdfs/read/block_reader.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "hflush/hdfs/data_transfer.h"
+#include "hflush/hdfs/wire/data_transfer.h"
 
 #include <array>
 #include <cerrno>

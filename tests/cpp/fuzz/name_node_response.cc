@@ -1,7 +1,7 @@
 #include <cerrno>
 
 #include "fuzz/targets.h"
-#include "hflush/hdfs/name_node_requests.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
 
 namespace hflush::fuzz {
 namespace {

@@ -1,4 +1,4 @@
-#include "hflush/hdfs/rpc_channel.h"
+#include "hflush/hdfs/rpc/rpc_channel.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "fuzz/targets.h"
-#include "hflush/s3/outcome.h"
-#include "hflush/s3/signer.h"
-#include "hflush/s3/xml.h"
+#include "hflush/s3/call/outcome.h"
+#include "hflush/s3/call/signer.h"
+#include "hflush/s3/call/xml.h"
 
 namespace hflush::fuzz {
 namespace {

@@ -18,8 +18,8 @@
 #include "hdfs/read_answers.h"
 #include "hdfs/scripted_datanode.h"
 #include "hdfs/scripted_name_node.h"
-#include "hflush/hdfs/lease_renewer.h"
-#include "hflush/hdfs/shared_messages.h"
+#include "hflush/hdfs/rpc/lease_renewer.h"
+#include "hflush/hdfs/wire/shared_messages.h"
 #include "testing/bytes.h"
 
 namespace hflush::hdfs {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "hflush/hdfs/types.h"
-#include "hflush/hdfs/wire.h"
+#include "hflush/hdfs/wire/types.h"
+#include "hflush/hdfs/wire/wire.h"
 
 namespace hflush::hdfs {
 

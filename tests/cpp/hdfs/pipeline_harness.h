@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hflush/base/buffer_pool.h"
-#include "hflush/hdfs/write_pipeline.h"
+#include "hflush/hdfs/write/write_pipeline.h"
 #include "hflush/stream/packetizer.h"
 #include "testing/bytes.h"
 

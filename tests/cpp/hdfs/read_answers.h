@@ -11,8 +11,8 @@
 
 #include "hflush/base/bytes.h"
 #include "hflush/crc/checksum.h"
-#include "hflush/hdfs/data_transfer.h"
-#include "hflush/hdfs/wire.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/wire.h"
 
 namespace hflush::hdfs::testing {
 

@@ -15,9 +15,9 @@
 #include "hflush/env/clock.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/interrupt.h"
-#include "hflush/hdfs/datanode_connections.h"
-#include "hflush/hdfs/input_file.h"
-#include "hflush/hdfs/read_context.h"
+#include "hflush/hdfs/read/datanode_connections.h"
+#include "hflush/hdfs/read/input_file.h"
+#include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/settings.h"
 
 namespace hflush::hdfs::testing {

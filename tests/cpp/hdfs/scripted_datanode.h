@@ -23,12 +23,12 @@
 #include "hdfs/loopback_node.h"
 #include "hdfs/read_answers.h"
 #include "hflush/base/mutex.h"
-#include "hflush/hdfs/data_transfer.h"
-#include "hflush/hdfs/name_node_requests.h"
-#include "hflush/hdfs/rpc_client.h"
-#include "hflush/hdfs/shared_messages.h"
-#include "hflush/hdfs/types.h"
-#include "hflush/hdfs/wire.h"
+#include "hflush/hdfs/rpc/rpc_client.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+#include "hflush/hdfs/wire/shared_messages.h"
+#include "hflush/hdfs/wire/types.h"
+#include "hflush/hdfs/wire/wire.h"
 
 namespace hflush::hdfs::testing {
 

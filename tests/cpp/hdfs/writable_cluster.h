@@ -27,12 +27,12 @@
 #include "hflush/base/mutex.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/env/event_loop.h"
-#include "hflush/hdfs/data_transfer.h"
-#include "hflush/hdfs/lease_renewer.h"
-#include "hflush/hdfs/name_node_requests.h"
-#include "hflush/hdfs/rpc_client.h"
-#include "hflush/hdfs/shared_messages.h"
-#include "hflush/hdfs/wire.h"
+#include "hflush/hdfs/rpc/lease_renewer.h"
+#include "hflush/hdfs/rpc/rpc_client.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+#include "hflush/hdfs/wire/shared_messages.h"
+#include "hflush/hdfs/wire/wire.h"
 
 namespace hflush::hdfs::testing {
 

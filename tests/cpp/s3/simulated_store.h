@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "hflush/s3/block_upload.h"
+#include "hflush/s3/upload/block_upload.h"
 
 namespace hflush::s3::testing {
 

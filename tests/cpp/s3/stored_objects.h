@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "hflush/crc/checksum.h"
-#include "hflush/s3/digest.h"
-#include "hflush/s3/encoding.h"
-#include "hflush/s3/xml.h"
+#include "hflush/s3/call/digest.h"
+#include "hflush/s3/call/encoding.h"
+#include "hflush/s3/call/xml.h"
 #include "s3/scripted_s3.h"
 
 namespace hflush::s3::testing {

@@ -9,16 +9,17 @@
 
 #include "hflush/base/ascii.h"
 #include "hflush/env/process.h"
-#include "hflush/hdfs/block_locations.h"
-#include "hflush/hdfs/datanode_connections.h"
-#include "hflush/hdfs/hdfs_sink.h"
-#include "hflush/hdfs/input_file.h"
-#include "hflush/hdfs/lease_renewer.h"
-#include "hflush/hdfs/name_node_requests.h"
-#include "hflush/hdfs/pause.h"
-#include "hflush/hdfs/read_context.h"
-#include "hflush/hdfs/remote_exception.h"
-#include "hflush/hdfs/stored_checksum.h"
+#include "hflush/hdfs/read/block_locations.h"
+#include "hflush/hdfs/read/datanode_connections.h"
+#include "hflush/hdfs/read/input_file.h"
+#include "hflush/hdfs/read/pause.h"
+#include "hflush/hdfs/read/read_context.h"
+#include "hflush/hdfs/read/stored_checksum.h"
+#include "hflush/hdfs/read/visible_length.h"
+#include "hflush/hdfs/rpc/lease_renewer.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+#include "hflush/hdfs/wire/remote_exception.h"
+#include "hflush/hdfs/write/hdfs_sink.h"
 
 namespace hflush::hdfs {
 namespace {
@@ -435,8 +436,8 @@ Status Client::describe(Append::Response appended, const AppendOptions& options,
   }
   // A block goes on as it began, and a file too, whatever the configuration says by now.
   if (target.partial_block && target.partial_block->block.length > 0) {
-    HFLUSH_ASSIGN_OR_RETURN(checksum, stored_checksum(ReadContext::of(shared_from_this()), path,
-                                                      *target.partial_block, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(
+        checksum, stored_checksum(read_context(), path, *target.partial_block, interrupt));
   } else if (target.start > 0) {
     HFLUSH_RETURN_IF_ERROR(describe_last_block(target, checksum, interrupt));
   }
@@ -463,8 +464,8 @@ Status Client::describe_last_block(WriteTarget& target, ChecksumParameters& chec
     }
     // The NameNode names it itself only if it is partial, or with NEW_BLOCK.
     if (!target.previous_block) target.previous_block = last->block;
-    HFLUSH_ASSIGN_OR_RETURN(checksum, stored_checksum(ReadContext::of(shared_from_this()),
-                                                      target.path, *last, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(checksum,
+                            stored_checksum(read_context(), target.path, *last, interrupt));
     return {};
   };
   const Status asked = ask();
@@ -473,9 +474,17 @@ Status Client::describe_last_block(WriteTarget& target, ChecksumParameters& chec
 
 // --- open
 
+ReadContext Client::read_context() {
+  return {.owner = shared_from_this(),
+          .name_node = *rpc_,
+          .connections = *connections_,
+          .settings = settings_,
+          .ask_visible_length = ask_datanode(settings_)};
+}
+
 Result<std::unique_ptr<InputFile>> Client::open(const std::string& path, bool verify_checksum,
                                                 env::Interrupt& interrupt) {
-  return InputFile::open(shared_from_this(), path, verify_checksum, interrupt);
+  return InputFile::open(read_context(), path, verify_checksum, interrupt);
 }
 
 }  // namespace hflush::hdfs

@@ -15,18 +15,19 @@
 #include "hflush/base/result.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/interrupt.h"
-#include "hflush/hdfs/data_transfer.h"
-#include "hflush/hdfs/name_node_requests.h"
-#include "hflush/hdfs/rpc_client.h"
+#include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/settings.h"
-#include "hflush/hdfs/types.h"
-#include "hflush/hdfs/write_pipeline.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+#include "hflush/hdfs/wire/types.h"
+#include "hflush/hdfs/write/write_pipeline.h"
 #include "hflush/stream/output_stream.h"
 
 namespace hflush::hdfs {
 
 class DatanodeConnections;  // datanode_connections.h
-class InputFile;            // input_file.h
+class InputFile;            // read/input_file.h
+struct ReadContext;         // read/read_context.h
 class LeaseRenewer;         // lease_renewer.h
 
 // What create() may say beside the path; what is missing comes from the settings.
@@ -69,6 +70,7 @@ class Client : public std::enable_shared_from_this<Client> {
   LeaseRenewer& leases() noexcept { return *leases_; }
   DatanodeConnections& connections() noexcept { return *connections_; }
 
+  ReadContext read_context();                                         // keeps this client alive
   Result<ServerDefaults> server_defaults(env::Interrupt& interrupt);  // cached
 
   Result<std::unique_ptr<stream::OutputStream>> create(const std::string& path,

@@ -1,0 +1,197 @@
+#include "hflush/hdfs/read/block_locations.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "hflush/hdfs/read/pause.h"
+#include "hflush/hdfs/read/visible_length.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+
+namespace hflush::hdfs {
+namespace {
+
+constexpr std::uint64_t kMaxLength = std::numeric_limits<std::int64_t>::max();
+
+std::string text(std::uint64_t number) { return std::to_string(number); }
+
+Status unsupported(const std::string& kind, const std::string& path) {
+  return Status(StatusCode::kUnsupported, "open: a file " + kind + " cannot be read", path,
+                ENOTSUP);
+}
+
+bool is_same(const LocatedBlock& one, const LocatedBlock& other) {
+  return one.offset == other.offset && one.block.id == other.block.id &&
+         one.block.pool == other.block.pool;
+}
+
+}  // namespace
+
+Result<LocatedBlocks> locate(RpcClient& name_node, const std::string& path, std::uint64_t offset,
+                             std::uint64_t length, env::Interrupt& interrupt) {
+  GetBlockLocations request;
+  request.path = path;
+  request.offset = offset;
+  request.length = std::min(length, kMaxLength);
+  HFLUSH_ASSIGN_OR_RETURN(auto answer, name_node.call(request, path, interrupt));
+  if (!answer) return Status(StatusCode::kNotFound, "open: no such file", path, ENOENT);
+  const bool striped = std::any_of(answer->blocks.begin(), answer->blocks.end(),
+                                   [](const LocatedBlock& block) { return block.is_striped; });
+  if (answer->erasure_coded || striped) return unsupported("that is erasure coded", path);
+  return *std::move(answer);
+}
+
+Result<std::unique_ptr<BlockLocations>> BlockLocations::open(const ReadContext& context,
+                                                             const std::string& path,
+                                                             env::Interrupt& interrupt) {
+  std::unique_ptr<BlockLocations> locations(new BlockLocations(context, path));
+  HFLUSH_RETURN_IF_ERROR(locations->start(interrupt));
+  return locations;
+}
+
+Status BlockLocations::start(env::Interrupt& interrupt) {
+  const ReadSettings& settings = context_.settings.read;
+  for (int retries = 0;; ++retries) {
+    HFLUSH_ASSIGN_OR_RETURN(const LocatedBlocks answer, ask(0, interrupt));
+    length_ = answer.file_length;
+    if (answer.last_block && !answer.last_block_complete) {
+      HFLUSH_ASSIGN_OR_RETURN(const auto length,
+                              length_of_unfinished(*answer.last_block, interrupt));
+      if (!length) {
+        if (retries < settings.last_block_length_retries) {
+          HFLUSH_RETURN_IF_ERROR(pause(settings.last_block_length_interval, interrupt));
+          continue;
+        }
+        return Status(StatusCode::kIo,
+                      "open: " + answer.last_block->block.to_string() + ", the last block, has " +
+                          text(answer.last_block->block.length) +
+                          " bytes or more and no replica on any DataNode, asked " +
+                          std::to_string(retries + 1) + " times",
+                      path_, EIO);
+      }
+      unfinished_id_ = answer.last_block->block.id;
+      unfinished_length_ = *length;
+      length_ += *length;
+    }
+    return keep(answer);
+  }
+}
+
+Result<std::optional<std::uint64_t>> BlockLocations::length_of_unfinished(
+    const LocatedBlock& last, env::Interrupt& interrupt) {
+  if (last.replicas.empty()) {
+    if (last.block.length > 0) return std::optional<std::uint64_t>();
+    return std::optional<std::uint64_t>(0);
+  }
+  const auto length =
+      visible_length(last, context_.settings.read, context_.ask_visible_length, interrupt);
+  if (!length.ok()) return length.status().with_path(path_);
+  return std::optional(*length);
+}
+
+Result<LocatedBlocks> BlockLocations::ask(std::uint64_t position, env::Interrupt& interrupt) {
+  {
+    const MutexLock lock(mutex_);
+    ++calls_;
+  }
+  HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer,
+                          locate(context_.name_node, path_, position,
+                                 context_.settings.read.prefetch_bytes, interrupt));
+  if (answer.encrypted) return unsupported("of an encryption zone", path_);
+  return answer;
+}
+
+Result<BlockLocations::Block> BlockLocations::find(std::uint64_t position,
+                                                   env::Interrupt& interrupt) {
+  if (Block block = known_at(position)) return block;
+  return find_anew(position, interrupt);
+}
+
+Result<BlockLocations::Block> BlockLocations::find_anew(std::uint64_t position,
+                                                        env::Interrupt& interrupt) {
+  HFLUSH_ASSIGN_OR_RETURN(const LocatedBlocks answer, ask(position, interrupt));
+  HFLUSH_RETURN_IF_ERROR(keep(answer));
+  // What was known before may be gone.
+  const bool is_there = (answer.last_block && holds(*answer.last_block, position)) ||
+                        std::ranges::any_of(answer.blocks, [&](const LocatedBlock& block) {
+                          return holds(block, position);
+                        });
+  if (is_there) {
+    if (Block block = known_at(position)) return block;
+    // Another thread was told something else meanwhile.
+    return Status(StatusCode::kIo,
+                  "read at " + text(position) + ": the blocks of the file changed meanwhile", path_,
+                  ESTALE);
+  }
+  return Status(StatusCode::kIo,
+                "read at " + text(position) + ": the file had " + text(length_) +
+                    " bytes when it was opened, and no block there now",
+                path_, EIO);
+}
+
+Status BlockLocations::keep(const LocatedBlocks& answer) {
+  const MutexLock lock(mutex_);
+  for (const LocatedBlock& block : answer.blocks) {
+    HFLUSH_RETURN_IF_ERROR(keep_block_locked(block));
+  }
+  return answer.last_block ? keep_block_locked(*answer.last_block) : Status();
+}
+
+// What is kept has a byte at least that is read here, and no two blocks share one.
+Status BlockLocations::keep_block_locked(const LocatedBlock& block) {
+  // A writer gives up a block without bytes, and begins another one there.
+  if (block.offset >= length_ || length_of(block) == 0) return {};
+  auto kept = std::make_shared<LocatedBlock>(block);
+  kept->block.length = length_of(block);
+  const auto at = blocks_.lower_bound(block.offset);
+  const bool is_known = at != blocks_.end() && is_same(*at->second, block);
+  const auto after = is_known ? std::next(at) : at;
+  if (at != blocks_.begin() && holds(*std::prev(at)->second, block.offset)) {
+    return replaced(*std::prev(at)->second, block);
+  }
+  if (after != blocks_.end() && holds(block, after->first)) return replaced(*after->second, block);
+  blocks_.insert_or_assign(block.offset, std::move(kept));
+  return {};
+}
+
+Status BlockLocations::replaced(const LocatedBlock& was, const LocatedBlock& is) const {
+  return Status(StatusCode::kIo,
+                "read: the file was replaced by another one: at " + text(was.offset) + " was " +
+                    was.block.to_string() + ", and at " + text(is.offset) + " is " +
+                    is.block.to_string(),
+                path_, ESTALE);
+}
+
+// The NameNode learns late how long a block is that is being written.
+std::uint64_t BlockLocations::length_of(const LocatedBlock& block) const noexcept {
+  const std::uint64_t length = block.block.length;
+  return block.block.id == unfinished_id_ ? std::max(length, unfinished_length_) : length;
+}
+
+bool BlockLocations::holds(const LocatedBlock& block, std::uint64_t position) const noexcept {
+  return block.offset <= position && position - block.offset < length_of(block);
+}
+
+BlockLocations::Block BlockLocations::known_at(std::uint64_t position) const {
+  const MutexLock lock(mutex_);
+  auto after = blocks_.upper_bound(position);
+  if (after == blocks_.begin()) return nullptr;
+  const Block& block = std::prev(after)->second;
+  return holds(*block, position) ? block : nullptr;
+}
+
+std::vector<LocatedBlock> BlockLocations::known() const {
+  const MutexLock lock(mutex_);
+  std::vector<LocatedBlock> blocks;
+  for (const auto& [offset, block] : blocks_) blocks.push_back(*block);
+  return blocks;
+}
+
+std::int64_t BlockLocations::calls() const {
+  const MutexLock lock(mutex_);
+  return calls_;
+}
+
+}  // namespace hflush::hdfs

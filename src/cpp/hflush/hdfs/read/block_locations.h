@@ -1,0 +1,81 @@
+// BlockLocations: where the blocks of one open file are, asked in batches and remembered.
+//
+// The file's length is that at open, the visible part of a block that is being written included;
+// what is appended later belongs to later opens (READ-14, READ-18). Locations are asked again as
+// reads need them; a block that shares a byte with another one that is known is of another file,
+// and refused.
+// Thread-safe; no lock is held while the NameNode is asked.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hflush/base/mutex.h"
+#include "hflush/base/result.h"
+#include "hflush/env/interrupt.h"
+#include "hflush/hdfs/read/read_context.h"
+#include "hflush/hdfs/wire/types.h"
+
+namespace hflush::hdfs {
+
+// What the NameNode says of `length` bytes of a file from `offset` on. kNotFound; kNotAFile of a
+// directory; kUnsupported of an erasure coded file.
+Result<LocatedBlocks> locate(RpcClient& name_node, const std::string& path, std::uint64_t offset,
+                             std::uint64_t length, env::Interrupt& interrupt);
+
+class BlockLocations {
+ public:
+  using Block = std::shared_ptr<const LocatedBlock>;
+
+  // Of the file at `path`. kNotFound; kNotAFile of a directory; kUnsupported of a file that is
+  // erasure coded or encrypted. `context` outlives it.
+  static Result<std::unique_ptr<BlockLocations>> open(const ReadContext& context,
+                                                      const std::string& path,
+                                                      env::Interrupt& interrupt);
+
+  std::uint64_t length() const noexcept { return length_; }
+  // The block with the byte at `position`. Requires: position < length().
+  Result<Block> find(std::uint64_t position, env::Interrupt& interrupt);
+  // The same, as the NameNode knows it now: other replicas, other tokens.
+  Result<Block> find_anew(std::uint64_t position, env::Interrupt& interrupt);
+  // What is known, in order.
+  std::vector<LocatedBlock> known() const;
+  // How often the NameNode was asked.
+  std::int64_t calls() const;
+
+ private:
+  using Blocks = std::map<std::uint64_t, Block>;  // by offset in the file
+
+  BlockLocations(const ReadContext& context, std::string path)
+      : context_(context), path_(std::move(path)) {}
+
+  Result<LocatedBlocks> ask(std::uint64_t position, env::Interrupt& interrupt);
+  // Everything that open() decides once.
+  Status start(env::Interrupt& interrupt);
+  // Bytes of a last block that is not complete; nullopt if no DataNode has it yet.
+  Result<std::optional<std::uint64_t>> length_of_unfinished(const LocatedBlock& last,
+                                                            env::Interrupt& interrupt);
+  Status keep(const LocatedBlocks& answer);
+  Status keep_block_locked(const LocatedBlock& block) HFLUSH_REQUIRES(mutex_);
+  Status replaced(const LocatedBlock& was, const LocatedBlock& is) const;
+  std::uint64_t length_of(const LocatedBlock& block) const noexcept;
+  bool holds(const LocatedBlock& block, std::uint64_t position) const noexcept;
+  Block known_at(std::uint64_t position) const;
+
+  const ReadContext& context_;
+  const std::string path_;
+  // Constant after start().
+  std::uint64_t length_ = 0;
+  std::uint64_t unfinished_id_ = 0;  // 0: every block was complete
+  std::uint64_t unfinished_length_ = 0;
+
+  mutable Mutex mutex_;
+  Blocks blocks_ HFLUSH_GUARDED_BY(mutex_);
+  std::int64_t calls_ HFLUSH_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,283 @@
+#include "hflush/hdfs/read/input_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <utility>
+#include <variant>
+
+#include "hflush/env/process.h"
+#include "hflush/hdfs/read/pause.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+
+namespace hflush::hdfs {
+namespace {
+
+// Uniform in [0, 1).
+double random_part() {
+  thread_local std::minstd_rand generator{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0.0, 1.0)(generator);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InputFile>> InputFile::open(ReadContext context, const std::string& path,
+                                                   bool verify, env::Interrupt& interrupt) {
+  std::unique_ptr<InputFile> file(new InputFile(std::move(context), path, verify));
+  HFLUSH_ASSIGN_OR_RETURN(file->locations_, BlockLocations::open(file->context_, path, interrupt));
+  return file;
+}
+
+InputFile::InputFile(ReadContext context, std::string path, bool verify)
+    : context_(std::move(context)),
+      path_(std::move(path)),
+      verify_(verify),
+      generation_(env::Process::generation()) {
+  const ReadSettings& settings = context_.settings.read;
+  options_ = {verify, settings.drop_behind, settings.readahead_bytes};
+}
+
+InputFile::~InputFile() {
+  if (is_foreign()) env::leave_to_parent(context_.owner);
+}
+
+Result<std::size_t> InputFile::read_at(std::uint64_t position, MutableByteView out,
+                                       env::Interrupt& interrupt) {
+  if (is_foreign()) return forked();
+  const std::uint64_t length = locations_->length();
+  Call call(interrupt);
+  {
+    const MutexLock lock(mutex_);
+    if (closed_) return closed_failure();
+    if (position >= length || out.empty()) return std::size_t{0};
+    if (ahead_.leads_to(position)) call.ahead = std::exchange(ahead_, {});
+    call.in_order = position == next_position_ || call.ahead.stream != nullptr;
+    call.options = options_;
+  }
+  const std::size_t size = std::min<std::uint64_t>(out.size(), length - position);
+  const Status status = read_all({position, out.first(size)}, call);
+  {
+    const MutexLock lock(mutex_);
+    counts_ += call.counts;
+    if (status.ok()) next_position_ = position + size;
+    // What is left in `call` is closed without the lock.
+    if (status.ok() && !closed_ && call.ahead.stream != nullptr) std::swap(ahead_, call.ahead);
+  }
+  if (!status.ok()) return status.with_path(path_);
+  return size;
+}
+
+Status InputFile::read_all(Rest rest, Call& call) {
+  while (!rest.out.empty()) {
+    HFLUSH_ASSIGN_OR_RETURN(const std::size_t size, read_block(rest, call));
+    rest.advance(size);
+  }
+  return {};
+}
+
+Result<std::size_t> InputFile::read_block(const Rest& wanted, Call& call) {
+  const bool is_open = call.ahead.leads_to(wanted.position);
+  BlockLocations::Block block = call.ahead.block;
+  if (!is_open) {
+    HFLUSH_ASSIGN_OR_RETURN(block, locations_->find(wanted.position, call.interrupt));
+  }
+  const std::size_t size =
+      std::min<std::uint64_t>(wanted.out.size(), end_of(*block) - wanted.position);
+  Rest rest{wanted.position, wanted.out.first(size)};
+  ReplicaSearch search = search_at(wanted.position, *block);
+  if (is_open) HFLUSH_RETURN_IF_ERROR(read_ahead(rest, search, call));
+  const Status status = read_replicas(block, rest, search, call);
+  report(*block, search);
+  if (!status.ok()) return status;
+  return size;
+}
+
+ReplicaSearch InputFile::search_at(std::uint64_t position, const LocatedBlock& block) {
+  ReplicaSearch search(context_.settings.read, "read at " + std::to_string(position));
+  const MutexLock lock(mutex_);
+  if (unsummed_.contains(block.block.id)) search.expect_no_sums();
+  return search;
+}
+
+Status InputFile::read_ahead(Rest& rest, ReplicaSearch& search, Call& call) {
+  Ahead ahead = std::exchange(call.ahead, {});
+  Status status = ahead.stream->skip(rest.position - ahead.position(), call.counts, call.interrupt);
+  if (status.ok()) status = fill(*ahead.stream, rest, call);
+  if (status.ok()) {
+    put_by(std::move(ahead), call);
+  } else if (status.code() == StatusCode::kInterrupted) {
+    return status;
+  } else if (status.code() == StatusCode::kChecksum || status.code() == StatusCode::kTimedOut) {
+    remember_failure(ahead.stream->node(), status, search, call);
+  }
+  // Any other failure may be the end of a connection that waited for too long: the DataNode gets
+  // another chance.
+  return {};
+}
+
+Status InputFile::read_replicas(BlockLocations::Block& block, Rest& rest, ReplicaSearch& search,
+                                Call& call) {
+  while (!rest.out.empty()) {
+    DeadNodes dead;
+    {
+      const MutexLock lock(mutex_);
+      dead = dead_;
+    }
+    const auto step = search.next(*block, dead, random_part());
+    if (const auto* const give_up = std::get_if<ReplicaSearch::GiveUp>(&step)) {
+      return give_up->failure;
+    }
+    if (const auto* const refetch = std::get_if<ReplicaSearch::Refetch>(&step)) {
+      HFLUSH_RETURN_IF_ERROR(pause(refetch->delay, call.interrupt));
+      if (refetch->forget_dead_nodes) {
+        const MutexLock lock(mutex_);
+        dead_.clear();
+      }
+      HFLUSH_ASSIGN_OR_RETURN(block, locations_->find_anew(rest.position, call.interrupt));
+      continue;
+    }
+    const auto& attempt = std::get<ReplicaSearch::Try>(step);
+    const Status status = read_replica(block, attempt, rest, call);
+    if (status.ok()) continue;
+    if (status.code() == StatusCode::kInterrupted) return status;
+    remember_failure(block->replicas[attempt.replica].node, status, search, call);
+  }
+  if (search.expects_no_sums()) {
+    const MutexLock lock(mutex_);
+    unsummed_.insert(block->block.id);
+  }
+  return {};
+}
+
+Status InputFile::read_replica(const BlockLocations::Block& block,
+                               const ReplicaSearch::Try& attempt, Rest& rest, Call& call) {
+  ReadOptions options = call.options;
+  options.sums = attempt.sums;
+  BlockStream::Range range;
+  range.offset = rest.position - block->offset;
+  range.length = rest.out.size();
+  const std::uint64_t end = end_of(*block);
+  if (call.in_order && end > rest.position) {
+    range.length = std::max(range.length, end - rest.position);
+  }
+  HFLUSH_ASSIGN_OR_RETURN(
+      auto stream, BlockStream::open(context_, *block, block->replicas[attempt.replica].node, range,
+                                     options, call.counts, call.interrupt));
+  HFLUSH_RETURN_IF_ERROR(fill(*stream, rest, call));
+  put_by({block, std::move(stream)}, call);
+  return {};
+}
+
+Status InputFile::fill(BlockStream& stream, Rest& rest, Call& call) {
+  const std::uint64_t begin = stream.position();
+  const std::size_t size = std::min<std::uint64_t>(rest.out.size(), stream.remaining());
+  const Status status = stream.read(rest.out.first(size), call.counts, call.interrupt);
+  rest.advance(stream.position() - begin);
+  return status;
+}
+
+void InputFile::put_by(Ahead ahead, Call& call) {
+  if (ahead.stream->remaining() > 0) {
+    call.ahead = std::move(ahead);
+  } else {
+    BlockStream::finish(std::move(ahead.stream), context_.connections, call.counts);
+  }
+}
+
+void InputFile::remember_failure(const DatanodeInfo& node, const Status& failure,
+                                 ReplicaSearch& search, Call& call) {
+  ++call.counts.replica_failures;
+  if (failure.code() == StatusCode::kChecksum) ++call.counts.corrupt_replicas;
+  if (!search.failed(node, failure)) return;
+  const MutexLock lock(mutex_);
+  dead_.add(node);
+}
+
+void InputFile::report(const LocatedBlock& block, const ReplicaSearch& search) {
+  LocatedBlock bad = block;
+  bad.replicas = search.bad_replicas(block);
+  if (bad.replicas.empty()) return;
+  // Whether the NameNode takes note makes no difference to this read.
+  context_.name_node.start(ReportBadBlocks{{std::move(bad)}}, path_, [](const auto&) {});
+}
+
+std::uint64_t InputFile::end_of(const LocatedBlock& block) const noexcept {
+  return std::min(block.end(), locations_->length());
+}
+
+bool InputFile::Ahead::leads_to(std::uint64_t target) const {
+  if (stream == nullptr || target < position()) return false;
+  const std::uint64_t gap = target - position();
+  return gap <= kSkipWindow && gap < stream->remaining();
+}
+
+Result<std::uint64_t> InputFile::length() {
+  if (is_foreign()) return forked();
+  const MutexLock lock(mutex_);
+  if (closed_) return closed_failure();
+  return locations_->length();
+}
+
+void InputFile::close() {
+  if (is_foreign()) return;
+  Ahead closing;
+  const MutexLock lock(mutex_);
+  closed_ = true;
+  std::swap(closing, ahead_);
+}
+
+bool InputFile::closed() {
+  if (is_foreign()) return false;
+  const MutexLock lock(mutex_);
+  return closed_;
+}
+
+void InputFile::unbuffer() {
+  if (is_foreign()) return;
+  Ahead closing;
+  const MutexLock lock(mutex_);
+  std::swap(closing, ahead_);
+}
+
+void InputFile::set_drop_behind(std::optional<bool> value) {
+  if (is_foreign()) return;
+  Ahead closing;
+  const MutexLock lock(mutex_);
+  options_.drop_behind = value;
+  std::swap(closing, ahead_);
+}
+
+void InputFile::set_readahead(std::optional<std::int64_t> bytes) {
+  if (is_foreign()) return;
+  Ahead closing;
+  const MutexLock lock(mutex_);
+  options_.readahead = bytes;
+  std::swap(closing, ahead_);
+}
+
+void InputFile::add_statistics(stream::Statistics& statistics) const {
+  if (is_foreign()) return;
+  {
+    const MutexLock lock(mutex_);
+    statistics["read_block_requests"] += counts_.blocks_requested;
+    statistics["read_connections_opened"] += counts_.connections_opened;
+    statistics["read_connections_reused"] += counts_.connections_reused;
+    statistics["read_bytes_received"] += counts_.bytes_received;
+    statistics["read_replica_failures"] += counts_.replica_failures;
+    statistics["read_corrupt_replicas"] += counts_.corrupt_replicas;
+  }
+  statistics["read_location_calls"] += locations_->calls();
+}
+
+Status InputFile::forked() const {
+  return Status(StatusCode::kForked, "the file was opened before a fork, by the parent process",
+                path_);
+}
+
+Status InputFile::closed_failure() const {
+  return Status(StatusCode::kClosed, "file is closed", path_, EBADF);
+}
+
+bool InputFile::is_foreign() const noexcept { return generation_ != env::Process::generation(); }
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,123 @@
+// LeaseRenewal: when to renew the lease that all files of one client share, and what to do if that
+// does not work. A state machine without I/O. LeaseRenewer: its shell, one timer and one RPC per
+// NameNode however many files are open.
+//
+// A lease is renewed every half of the soft limit (60 s; less if the rpc timeout is less) while a
+// file is open for writing, by the loop thread: neither a busy Python program nor its GIL can keep
+// it from that. When renewal has failed for longer than the hard limit, or the server says that the
+// lease is lost, every open file is told; whatever else goes wrong is tried again.
+//
+// A file whose stream has failed or was dropped is open at the NameNode, under the one lease that
+// the other files keep fresh: nobody else could have it for as long as one of those is written. So
+// it is given back: a soft limit later, when another is opened or the lease of others was renewed,
+// the NameNode is asked whether it still is this client's (fsync, which only the holder may), and
+// then to recover it for a holder that nobody renews (recoverLease). By its id, for what is at its
+// path may be another file; so not behind a router, which knows no ids. Recovery keeps all that was
+// acknowledged. recoverLease takes a file from anybody, so it is never repeated: if its answer is
+// lost, the question comes first again. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hflush/base/mutex.h"
+#include "hflush/base/status.h"
+#include "hflush/env/clock.h"
+#include "hflush/env/event_loop.h"
+#include "hflush/hdfs/rpc/rpc_client.h"
+
+namespace hflush::hdfs {
+
+// The machine: each event answers what to do next. Thread-compatible.
+//
+//   kIdle       no file is open
+//   kWaiting    for the time of the next renewal
+//   kRenewing   the call is under way
+//   kFinishing  the same, but no file is open any more
+//
+//   event        kIdle            kWaiting        kRenewing             kFinishing
+//   opened       kWaiting, arm    -               -                     kRenewing
+//   emptied      -                kIdle, disarm   kFinishing            -
+//   timer_fired  -                kRenewing       -                     -
+//   renewed      -                -               kWaiting, arm         kIdle
+//   failed       -                -               kWaiting, arm, or     kIdle
+//                                                 kIdle, give up
+class LeaseRenewal {
+ public:
+  enum class State : std::uint8_t { kIdle, kWaiting, kRenewing, kFinishing };
+  enum class Action : std::uint8_t {
+    kNothing,
+    kArm,     // call timer_fired() at `when`
+    kDisarm,  // do not
+    kRenew,   // call renewed() or failed() with what came of it
+    kGiveUp,  // the lease is lost: tell every open file, and forget them
+  };
+  struct Step {
+    Action action = Action::kNothing;
+    env::TimePoint when;
+  };
+
+  static constexpr env::Duration kSoftLimit = std::chrono::seconds(60);
+  static constexpr env::Duration kRetryPause = std::chrono::seconds(1);
+
+  // `rpc_timeout` 0: there is none.
+  LeaseRenewal(env::Duration rpc_timeout, env::Duration hard_limit) noexcept;
+
+  State state() const noexcept { return state_; }
+  // How long a lease lasts that nobody renews, as far as this side knows.
+  env::Duration soft_limit() const noexcept { return 2 * period_; }
+  // A file was opened: that, too, has renewed the lease.
+  Step opened(env::TimePoint now);
+  // No file is open any more.
+  Step emptied();
+  Step timer_fired();
+  Step renewed(env::TimePoint now);
+  Step failed(env::TimePoint now, const Status& failure);
+
+ private:
+  Step wait_until(env::TimePoint when);
+
+  const env::Duration period_;
+  const env::Duration hard_limit_;
+  State state_ = State::kIdle;
+  env::TimePoint last_renewed_;
+};
+
+// Implemented by a stream's sink: the lease is gone for good.
+class LeaseHolder {
+ public:
+  virtual ~LeaseHolder() = default;
+  virtual void lease_lost(const Status& failure) = 0;  // loop thread, no lock held
+};
+
+// The holder of files that are to be free for others.
+inline std::string recovery_name(const std::string& client_name) {
+  return client_name + "_recovery";
+}
+
+class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
+ public:
+  static std::shared_ptr<LeaseRenewer> make(env::EventLoop& loop, std::shared_ptr<RpcClient> rpc,
+                                            std::string client_name, env::Duration rpc_timeout,
+                                            env::Duration hard_limit);
+  virtual ~LeaseRenewer() = default;
+
+  // Right after create or append succeeded, and in every way that a stream ends: end() if the file
+  // is closed or somebody else's, give_up() if it stays open. A file is known by its id and its
+  // holder. No effect after close(), or in a forked child.
+  virtual void begin(std::uint64_t file_id, std::string name_space,
+                     std::weak_ptr<LeaseHolder> holder) = 0;
+  virtual void end(std::uint64_t file_id, const LeaseHolder* holder) noexcept = 0;
+  enum class GiveBack : std::uint8_t { kAfterSoftLimit, kNow };
+  virtual void give_up(std::uint64_t file_id, const LeaseHolder* holder,
+                       GiveBack when) noexcept = 0;
+  // Renewals that were sent, for statistics and tests.
+  virtual std::int64_t renewals() const = 0;
+  // Renews no more; tells nobody. Idempotent.
+  virtual void close() = 0;
+};
+
+}  // namespace hflush::hdfs

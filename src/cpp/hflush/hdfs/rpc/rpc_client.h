@@ -1,0 +1,134 @@
+// RpcClient: calls to one NameNode, or to the NameNodes of one nameservice, as one user.
+//
+// The shell around two pure machines: RpcChannel (rpc_channel.h: one connection, bytes in, answers
+// out) and RetryPolicy (retry_policy.h: what to do about a failed attempt). One multiplexed
+// connection per NameNode; calls are sent from the caller's thread and answered on the loop thread.
+// Thread-safe. A call is answered exactly once, unless it is cancelled: with its response, with
+// what the server said (remote_exception.h turns it into a Status), or with why no server could be
+// asked; `path` goes into every failure, with method, host, port and the time it took. A client
+// that is destroyed answers what is under way as if it were closed. In a forked child every call is
+// refused (kForked): connections, ids and the loop are the parent's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hflush/base/result.h"
+#include "hflush/env/event_loop.h"
+#include "hflush/env/executor.h"
+#include "hflush/env/interrupt.h"
+#include "hflush/hdfs/settings.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+#include "hflush/stream/sink.h"
+
+namespace hflush::hdfs {
+
+class RpcClient : public std::enable_shared_from_this<RpcClient> {
+ public:
+  // Which protocol a connection speaks: a NameNode's or, for one call, a DataNode's.
+  struct Target {
+    std::string protocol = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
+    std::vector<env::Endpoint> servers;  // at least one; several: a nameservice
+    std::string name{};                  // of the nameservice, for messages
+    std::string real_user{};             // who acts as the user; empty: the user itself
+    std::string unknown_host_hint{};     // ends the message if a server's name is not known
+  };
+
+  // Connects on the first call. `loop` and `resolver` outlive the client.
+  static std::shared_ptr<RpcClient> make(env::EventLoop& loop, env::Executor& resolver,
+                                         Target target, std::string user, RpcSettings settings);
+  virtual ~RpcClient() = default;
+
+  using CallId = std::uint64_t;
+  static constexpr CallId kNoCall = 0;  // of a call that was answered before start() returned
+  using Answer = std::function<void(Result<std::string> body)>;  // the response message
+
+  // Starts a call; `answer` runs on the loop thread, or on this one before start() returns, without
+  // any lock held.
+  virtual CallId start(std::string_view method, Repeat repeat, std::string body, std::string path,
+                       Answer answer) = 0;
+  // `answer` will not run any more, unless it is running now.
+  virtual void cancel(CallId call) = 0;
+  // Nobody waits for it. A call that never went out is cancelled. Any other may have been carried
+  // out, whatever became of the answer: it goes on, for as long as the NameNode remembers, until
+  // `answer` has run. Attempts from now on send `question`, a body that changes nothing by itself:
+  // the retry cache knows the call by its ids, and gives the answer of the one that worked.
+  virtual void disown(CallId call, std::string question) = 0;
+  // Fails what is under way and closes the connections. Idempotent.
+  virtual void close() = 0;
+  // Which one brings the answers; none: start() does.
+  virtual env::EventLoop* loop() const noexcept { return nullptr; }
+  // Adds "rpc_calls", "rpc_retries", "rpc_failovers", "rpc_connections", "rpc_failures".
+  virtual void add_statistics(stream::Statistics& statistics) const = 0;
+
+  template <Request T>
+  CallId start(const T& request, const std::string& path,
+               std::function<void(Result<typename T::Response>)> answer) {
+    return start(T::kMethod, T::kRepeat, request.encode(), path,
+                 [answer = std::move(answer), path](const Result<std::string>& body) {
+                   if (!body.ok()) return answer(body.status());
+                   answer(decode<T>(*body, path));
+                 });
+  }
+
+  // Waits for the answer, on any thread but the loop's. An interrupt ends the wait; the call may
+  // still be carried out, if it was sent.
+  template <Request T>
+  Result<typename T::Response> call(const T& request, const std::string& path,
+                                    env::Interrupt& interrupt) {
+    return wait_for<T>(request, path, interrupt, [this](CallId id, Waiter&) { cancel(id); });
+  }
+
+  // The same, and what an interrupted call has done all the same is told to `unclaimed`, on the
+  // loop thread or this one: nobody else knows of it. `question`: see disown().
+  template <Request T>
+  Result<typename T::Response> call(const T& request, const std::string& path,
+                                    env::Interrupt& interrupt, const T& question,
+                                    std::function<void(typename T::Response)> unclaimed) {
+    return wait_for<T>(request, path, interrupt, [&](CallId id, Waiter& waiter) {
+      leave_to(waiter, [path, unclaimed = std::move(unclaimed)](const std::string& body) {
+        if (auto response = decode<T>(body, path); response.ok()) unclaimed(*std::move(response));
+      });
+      disown(id, question.encode());
+    });
+  }
+
+  // The same, but an interrupt ends the wait only: the call goes on as if somebody waited.
+  template <Request T>
+  Result<typename T::Response> call_through(const T& request, const std::string& path,
+                                            env::Interrupt& interrupt) {
+    return wait_for<T>(request, path, interrupt, [](CallId, Waiter&) {});
+  }
+
+ protected:
+  struct Waiter;  // a thread that waits for an answer
+  // What is done about a call that is interrupted.
+  using Leave = std::function<void(CallId, Waiter&)>;
+  Result<std::string> call(std::string_view method, Repeat repeat, std::string body,
+                           const std::string& path, env::Interrupt& interrupt, const Leave& leave);
+  // Who takes the answer when nobody waits any more.
+  static void leave_to(Waiter& waiter, std::function<void(const std::string&)> taker);
+
+ private:
+  template <Request T>
+  Result<typename T::Response> wait_for(const T& request, const std::string& path,
+                                        env::Interrupt& interrupt, const Leave& leave) {
+    HFLUSH_ASSIGN_OR_RETURN(const std::string body,
+                            call(T::kMethod, T::kRepeat, request.encode(), path, interrupt, leave));
+    return decode<T>(body, path);
+  }
+
+  template <Request T>
+  static Result<typename T::Response> decode(const std::string& body, const std::string& path) {
+    Result<typename T::Response> response = T::decode(as_bytes(body));
+    if (!response.ok()) return response.status().with_path(path);
+    return response;
+  }
+};
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,114 @@
+// FinishedBlocks: the blocks that a stream has ended without a sync, and how hsync makes them
+// durable afterwards. A state machine without I/O, part of WritePipeline.
+//
+// HDFS has no call for that: a sync travels with a packet, and a finished block takes none. What
+// works is to open each replica again as an append does (PIPELINE_SETUP_APPEND, a pipeline of that
+// one node), but with the block's own generation stamp and length, and to end it again at once with
+// a last packet that carries a sync. The DataNode moves the replica back to "being written", syncs
+// data, sums and directories, and finalizes it. Seen on 3.5.0: generation stamp, length, contents,
+// the NameNode's view, readers (also those that come in between) and later appends are as before;
+// an RBW report for a complete block with its own stamp is ignored by the NameNode.
+//
+// What a crash in between does: a DataNode that dies before it has finalized the replica again
+// comes back with a replica "waiting to be recovered", which the NameNode takes for corrupt and
+// replaces from another node. So one replica of a block is opened at a time, and operation and
+// packet go out together, in one segment: a client that dies leaves nothing half done, as either
+// all of it arrives or nothing. A block whose only replica is on a DataNode that dies in these
+// milliseconds (seconds, if much is to be synced) is lost, though its bytes are on that node's
+// disk. Who cannot accept that for a file of one replica creates it with SYNC_BLOCK: then every
+// block is synced at its end and nothing is ever opened again. That is not the default because it
+// makes every writer wait for the disks at every block's end, whether it ever asks for hsync or
+// not.
+//
+// Where the replicas are is asked for each block when its turn comes: since it was written, nodes
+// may have gone and HDFS may have put replicas elsewhere. What hsync then promises is that every
+// replica which HDFS lists is durable, but for those whose node is gone or refuses: these are left
+// out, as the recovery of a pipeline leaves nodes out. One replica of each block at least must have
+// synced; where none could, this hsync has failed, and the stream goes on. A later one begins with
+// that block, and asks again where its replicas are. (A replica whose sync failed is not taken for
+// durable by trying again: its DataNode keeps it as "being written", which cannot be opened so.)
+//
+// It costs one call and, for each replica, one connection and one sync, once: from the first hsync
+// on every block ends with a sync.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hflush/base/result.h"
+#include "hflush/base/status.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/types.h"
+
+namespace hflush::hdfs {
+
+class FinishedBlocks {
+ public:
+  struct Block {
+    ExtendedBlock block;            // with its final length and generation stamp
+    std::uint64_t offset = 0;       // in the file
+    Token token;                    // allows writing
+    std::vector<Replica> replicas;  // its pipeline
+  };
+
+  // What to do next: nothing, as every block is durable;
+  struct Nothing {};
+  // ask where block() is, located() answers;
+  struct Locate {};
+  // open replica() and send request(), replica_is_durable() or replica_failed() answers;
+  struct Open {};
+  // or tell whoever waits that block() is not durable, and why. The stream goes on.
+  struct GiveUp {
+    Status failure;
+  };
+  using Step = std::variant<Nothing, Locate, Open, GiveUp>;
+
+  bool empty() const noexcept { return blocks_.empty(); }
+  void add(Block block) { blocks_.push_back(std::move(block)); }
+  void clear() noexcept;
+
+  // Not while an answer is due.
+  Step next();
+
+  void located(const Result<LocatedBlocks>& answer);
+  // The node answered with a reply and one ack: whether the latter says that the replica is
+  // durable.
+  static bool is_durable(const PipelineAck& ack) noexcept;
+  void replica_is_durable() noexcept;
+  // `fault` goes on after the node's name. One that is gone is not asked again for another block
+  // before next() has come to an end, unless nobody else has that block.
+  void replica_failed(const Status& fault, bool node_is_gone);
+
+  // Requires: a step with that block, or replica.
+  const Block& block() const noexcept { return blocks_.front(); }
+  const Replica& replica() const noexcept { return replicas_[tried_]; }
+  std::string request(const std::string& client_name, std::uint64_t block_size,
+                      ChecksumParameters checksum) const;
+
+  // Replicas that were listed and not synced, of blocks that are durable elsewhere.
+  std::int64_t left_out() const noexcept { return left_out_; }
+
+ private:
+  bool is_gone(const Replica& replica) const noexcept;
+  Status failure() const;
+  void forget_location() noexcept;
+
+  std::deque<Block> blocks_;
+  // Of the first block, once it is located.
+  bool is_located_ = false;
+  Status not_located_;
+  std::vector<Replica> replicas_;
+  std::size_t tried_ = 0;  // of them
+  std::size_t synced_ = 0;
+  std::string faults_;  // of the others
+  Status last_fault_;
+
+  std::vector<std::string> gone_;  // transfer addresses
+  std::int64_t left_out_ = 0;
+};
+
+}  // namespace hflush::hdfs

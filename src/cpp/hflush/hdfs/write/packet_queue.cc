@@ -1,0 +1,76 @@
+#include "hflush/hdfs/write/packet_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hflush::hdfs {
+
+void PacketQueue::push_data(stream::Packet packet, std::uint64_t block_start) {
+  Entry& entry = entries_.emplace_back();
+  entry.sequence_number = next_sequence_number_++;
+  entry.block_start = block_start;
+  entry.end_in_file = packet.end();
+  entry.packet = std::move(packet);
+}
+
+void PacketQueue::push_empty(Kind kind, std::uint64_t block_start, std::uint64_t end_in_file) {
+  Entry& entry = entries_.emplace_back();
+  entry.sequence_number = next_sequence_number_++;
+  entry.block_start = block_start;
+  entry.end_in_file = end_in_file;
+  entry.kind = kind;
+}
+
+const PacketQueue::Entry& PacketQueue::release(bool sync, env::TimePoint now) noexcept {
+  Entry& entry = entries_[released_++];
+  entry.sync = entry.sync || sync;
+  entry.released_at = now;
+  PacketHeader header;
+  header.offset_in_block = entry.end_in_block();
+  header.sequence_number = entry.sequence_number;
+  header.last_in_block = entry.kind == Kind::kLast;
+  header.sync_block = entry.sync;
+  if (entry.packet) {
+    header.sums_size = static_cast<std::uint32_t>(entry.packet->sums().size());
+    header.data_size = static_cast<std::uint32_t>(entry.packet->data().size());
+    header.offset_in_block -= header.data_size;
+    const MutableByteView room = entry.packet->header_room(header.encoded_size());
+    header.encode_to(room);
+    entry.wire = {room.data(), room.size() + header.sums_size + header.data_size};
+  } else {
+    const MutableByteView room(entry.header.data(), header.encoded_size());
+    header.encode_to(room);
+    entry.wire = room;
+  }
+  return entry;
+}
+
+std::size_t PacketQueue::output(std::span<ByteView> pieces) const noexcept {
+  const std::size_t count = std::min(pieces.size(), released_ - sent_);
+  for (std::size_t i = 0; i < count; ++i) pieces[i] = entries_[sent_ + i].wire;
+  if (count > 0) pieces[0] = pieces[0].subspan(sent_part_);
+  return count;
+}
+
+std::size_t PacketQueue::sent(std::size_t bytes) noexcept {
+  const std::size_t before = sent_;
+  sent_part_ += bytes;
+  while (sent_ < released_ && sent_part_ >= entries_[sent_].wire.size()) {
+    sent_part_ -= entries_[sent_].wire.size();
+    ++sent_;
+  }
+  return sent_ - before;
+}
+
+void PacketQueue::acknowledge() noexcept {
+  entries_.pop_front();
+  --released_;
+  --sent_;
+}
+
+void PacketQueue::clear() noexcept {
+  entries_.clear();
+  released_ = sent_ = sent_part_ = 0;
+}
+
+}  // namespace hflush::hdfs

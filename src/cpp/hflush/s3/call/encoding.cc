@@ -1,0 +1,92 @@
+#include "hflush/s3/call/encoding.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace hflush::s3 {
+namespace {
+
+constexpr std::string_view kUpperHex = "0123456789ABCDEF";
+constexpr std::string_view kLowerHex = "0123456789abcdef";
+constexpr std::string_view kBase64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+constexpr bool is_unreserved(char c) noexcept {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || c == '~';
+}
+
+std::string encode(std::string_view text, bool keep_slash) {
+  std::string encoded;
+  encoded.reserve(text.size());
+  for (const char c : text) {
+    if (is_unreserved(c) || (keep_slash && c == '/')) {
+      encoded += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      encoded += '%';
+      encoded += kUpperHex[byte >> 4U];
+      encoded += kUpperHex[byte & 0xFU];
+    }
+  }
+  return encoded;
+}
+
+}  // namespace
+
+std::string encode_key(std::string_view key) { return encode(key, true); }
+
+std::string encode_component(std::string_view text) { return encode(text, false); }
+
+std::string canonical_query(const Query& query) {
+  Query encoded;
+  encoded.reserve(query.size());
+  for (const auto& [name, value] : query) {
+    encoded.emplace_back(encode_component(name), encode_component(value));
+  }
+  std::ranges::sort(encoded);
+  std::string text;
+  for (const auto& [name, value] : encoded) {
+    if (!text.empty()) text += '&';
+    text += name;
+    text += '=';
+    text += value;
+  }
+  return text;
+}
+
+std::string to_hex(ByteView bytes) {
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::byte byte : bytes) {
+    text += kLowerHex[std::to_integer<unsigned>(byte) >> 4U];
+    text += kLowerHex[std::to_integer<unsigned>(byte) & 0xFU];
+  }
+  return text;
+}
+
+std::string to_base64(ByteView bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    std::uint32_t group = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      group = group << 8U | (i < count ? std::to_integer<std::uint32_t>(bytes[at + i]) : 0);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      text += i <= count ? kBase64[group >> (18U - 6U * i) & 0x3FU] : '=';
+    }
+  }
+  return text;
+}
+
+std::string crc_header(std::uint32_t crc) {
+  const std::array<std::byte, 4> bytes = {
+      static_cast<std::byte>(crc >> 24U), static_cast<std::byte>(crc >> 16U & 0xFFU),
+      static_cast<std::byte>(crc >> 8U & 0xFFU), static_cast<std::byte>(crc & 0xFFU)};
+  return to_base64(bytes);
+}
+
+}  // namespace hflush::s3

@@ -1,0 +1,97 @@
+// UploadCalls: the calls that an upload is made of, as S3 wants them. Pure.
+//
+// A condition goes with what publishes (Complete, PutObject) and nothing else; what the object is
+// to be like with Create or PutObject; keys of SSE-C with every request that S3 takes them in. No
+// checksum is sent that the store has not said it knows: some lose an upload at its last step
+// because of one. Complete, Create and a PutObject with a condition have a connection of their own,
+// since libcurl repeats what a dead one has swallowed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hflush/s3/call/client.h"
+#include "hflush/s3/upload/block_upload.h"
+#include "hflush/s3/upload/part_store.h"
+
+namespace hflush::s3 {
+
+struct ObjectOptions {
+  std::string bucket;
+  std::string key;
+  std::string path;                      // for messages; empty: "s3://bucket/key"
+  std::vector<env::HttpHeader> headers;  // of the object: Content-Type, x-amz-meta-*, storage
+                                         // class, ACL, SSE: on Create and PutObject
+  std::vector<env::HttpHeader> request_headers;         // repeated on every request of the upload
+  std::uint64_t block_bytes = std::uint64_t{8} << 20U;  // fs.s3a.multipart.size; rounded up to
+                                                        // whole chunks of 64 KiB
+  bool uniform_parts = false;
+  std::uint32_t max_parts = PartSizes::kMaxParts;
+  std::size_t active_blocks = 4;  // fs.s3a.fast.upload.active.blocks
+  Buffering buffering = Buffering::kAdaptive;
+  std::string buffer_directory;
+  std::uint64_t memory_bytes = 0;  // 0: active_blocks × block_bytes
+  Condition condition;
+  bool delayed = false;
+  bool verify_encryption = true;  // of what `headers` and `request_headers` ask for
+};
+
+// How the encryption that an answer tells of differs from that which was asked for; empty: in
+// nothing. Names of KMS keys are compared where they can be: an alias is answered with the key's.
+std::string encryption_difference(const std::vector<env::HttpHeader>& asked,
+                                  const env::HttpHead& answered);
+
+// Whether an answer says anything about encryption: of Create some stores do not (MinIO), but of
+// parts.
+bool tells_encryption(const env::HttpHead& answered) noexcept;
+
+// Without the mark that a proxy has put in front: the store knows it without.
+std::string_view strong_etag(std::string_view etag) noexcept;
+
+// What a store keeps of the checksums that Create asked for: what it has echoed.
+struct Checksums {
+  bool of_parts = false;        // a CRC32C of each part
+  bool of_full_object = false;  // and of the whole
+};
+
+class UploadCalls {
+ public:
+  static constexpr std::string_view kTokenHeader = "x-amz-meta-hflush-token";
+
+  // `settings` and `options` outlive it. `token` tells the object from all others; `stream` is
+  // Call::stream.
+  UploadCalls(const Settings& settings, const ObjectOptions& options, std::string token,
+              std::uint64_t stream);
+
+  const std::string& token() const noexcept { return token_; }
+
+  Call create() const;
+  Checksums checksums(const env::HttpHead& created) const;
+  Call upload_part(const std::string& upload_id, std::uint32_t number, PartBody body,
+                   Checksums checksums) const;
+  // `crc32c`: of all bytes, of which there are `size`.
+  Call complete(const std::string& upload_id, const std::vector<PartReceipt>& parts,
+                std::uint64_t size, std::uint32_t crc32c, Checksums checksums) const;
+  Call put_object(PartBody body) const;
+  Call head_object() const;
+  // Whether the object that was looked at is this one: token and length.
+  bool is_ours(const env::HttpHead& head, std::uint64_t size) const;
+  Call list_parts(const std::string& upload_id) const;
+  Call abort(const std::string& upload_id) const;
+
+ private:
+  Call call(std::string operation, std::string method) const;
+  void add_object_headers(Call& call) const;
+  void add_condition(Call& call) const;
+  static void add_body(Call& call, PartBody body, bool with_crc);
+
+  const Settings& settings_;
+  const ObjectOptions& options_;
+  const std::string token_;
+  const std::uint64_t stream_;
+};
+
+}  // namespace hflush::s3

@@ -1,0 +1,73 @@
+// What goes with the calls of an upload, and what their answers are compared with.
+#include "hflush/s3/upload/upload_calls.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace hflush::s3 {
+namespace {
+
+using Headers = std::vector<env::HttpHeader>;
+
+const std::string kPrefix = "x-amz-server-side-encryption";
+
+std::string difference(const Headers& asked, const Headers& answered) {
+  return encryption_difference(asked, env::HttpHead{200, answered});
+}
+
+TEST_CASE("encryption is what was asked for, or said to be something else") {
+  const Headers none = {{"etag", "\"e\""}, {"x-amz-request-id", "1"}};
+  CHECK(difference({}, none).empty());
+  CHECK(difference({{"Content-Type", "text/plain"}}, none).empty());
+  // What nobody has asked for may be done.
+  CHECK(difference({}, {{kPrefix, "AES256"}}).empty());
+
+  const Headers s3 = {{kPrefix, "AES256"}};
+  CHECK(difference(s3, {{kPrefix, "AES256"}}).empty());
+  CHECK(difference(s3, {{kPrefix, "aws:kms"}}) ==
+        "encryption is not what was asked for: x-amz-server-side-encryption is 'aws:kms' instead "
+        "of 'AES256'. Does this store encrypt? (hflush.s3.encryption.verify)");
+  CHECK(difference(s3, none).find("is not answered instead of 'AES256'") != std::string::npos);
+
+  const Headers customer = {{kPrefix + "-customer-algorithm", "AES256"},
+                            {kPrefix + "-customer-key", "hush"},
+                            {kPrefix + "-customer-key-MD5", "abc="}};
+  CHECK(difference(customer, {{kPrefix + "-customer-algorithm", "AES256"},
+                              {kPrefix + "-customer-key-md5", "abc="}})
+            .empty());
+  CHECK_FALSE(difference(customer, {{kPrefix + "-customer-algorithm", "AES256"}}).empty());
+  CHECK_FALSE(difference(customer, {{kPrefix + "-customer-algorithm", "AES256"},
+                                    {kPrefix + "-customer-key-md5", "other"}})
+                  .empty());
+  CHECK(difference(customer, none).find("hush") == std::string::npos);
+}
+
+TEST_CASE("keys of KMS are compared where they can be") {
+  const auto is_same = [](const char* asked, const char* answered) {
+    const std::string key = kPrefix + "-aws-kms-key-id";
+    return difference({{kPrefix, "aws:kms"}, {key, asked}}, {{kPrefix, "aws:kms"}, {key, answered}})
+        .empty();
+  };
+  const char* const arn = "arn:aws:kms:eu-west-1:1:key/1234-abcd";
+  CHECK(is_same(arn, arn));
+  CHECK(is_same("1234-abcd", arn));
+  CHECK(is_same("hflush", "arn:aws:kms:hflush"));  // MinIO
+  CHECK(is_same("alias/mine", arn));
+  CHECK(is_same("arn:aws:kms:eu-west-1:1:alias/mine", arn));
+  CHECK(is_same(arn, ""));
+  CHECK_FALSE(is_same("abcd", arn));
+  CHECK_FALSE(is_same("5678", arn));
+  CHECK_FALSE(is_same(arn, "arn:aws:kms:eu-west-1:1:key/5678"));
+  CHECK_FALSE(is_same(arn, "1234-abcd"));
+}
+
+TEST_CASE("an etag is sent back without the mark of a proxy") {
+  CHECK(strong_etag("\"a\"") == "\"a\"");
+  CHECK(strong_etag("W/\"a\"") == "\"a\"");
+  CHECK(strong_etag("").empty());
+}
+
+}  // namespace
+}  // namespace hflush::s3

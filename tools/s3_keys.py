@@ -4,7 +4,7 @@
 tools/s3_keys.py            write it
 tools/s3_keys.py --check    say whether it is up to date
 
-What is honoured is in src/python/hflush/s3_settings.py, which takes the defaults from there. The
+What is honoured is in src/python/hflush/s3/settings.py, which takes the defaults from there. The
 table there is read as text: nothing has to be built.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from key_table import Key, main
 
 ROOT = Path(__file__).resolve().parents[1]
-KEYS = ROOT / "src" / "python" / "hflush" / "s3_settings.py"
+KEYS = ROOT / "src" / "python" / "hflush" / "s3" / "settings.py"
 PAGE = ROOT / "docs" / "s3-client.md"
 
 

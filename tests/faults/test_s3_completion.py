@@ -12,8 +12,8 @@ import hflush
 import pytest
 from hflush.builder import CONDITIONAL_ETAG
 from hflush.s3 import S3FileSystem
-from hflush.s3_completion import publish_parts
-from hflush.s3_documents import Part
+from hflush.s3.completion import publish_parts
+from hflush.s3.documents import Part
 from support.s3_front import (
     Exchange,
     Fault,

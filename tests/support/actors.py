@@ -21,7 +21,7 @@ SPINS = 1000
 
 # The first lines import what the user may not be able to read: the interpreter can be anywhere.
 BECOME = """
-import fcntl, io, logging, os, hflush.atomic, hflush.claims
+import fcntl, io, logging, os, hflush.atomic, hflush.local.claims
 fs.glob_status('/*')
 os.setgroups([])
 os.setgid(user)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import hflush
 import pytest
-from hflush import CreateFlag, FileSystem, local
+from hflush import CreateFlag, FileSystem, permissions
 from support.stores import FILES, Store
 
 
@@ -225,9 +225,9 @@ def test_umasks_as_hadoop_writes_them(text: str, umask: int | None):
     """Octal, or symbolically what stays allowed; anything else is ValueError."""
     if umask is None:
         with pytest.raises(ValueError, match="umask"):
-            local.parse_umask(text)
+            permissions.parse_umask(text)
     else:
-        assert local.parse_umask(text) == umask
+        assert permissions.parse_umask(text) == umask
 
 
 @pytest.mark.rule("CREATE-15", "MKDIR-7")
@@ -246,7 +246,7 @@ def test_the_umask_of_the_process_is_read_without_changing_it():
     """Reading it leaves it alone."""
     before = os.umask(0o031)
     try:
-        assert local.process_umask() == 0o031
+        assert permissions.process_umask() == 0o031
         assert os.umask(0o031) == 0o031
     finally:
         os.umask(before)

@@ -33,7 +33,7 @@ from hflush.fsspec_options import (  # noqa: E402
     S3_WORDS,
     configured,
 )
-from hflush.hdfs import USER  # noqa: E402
+from hflush.hdfs.filesystem import USER  # noqa: E402
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import Any
 
 import hflush
 import pytest
-from hflush import CreateFlag, checksums
+from hflush import CreateFlag
 from hflush import builder as options_of
-from hflush.hdfs import DistributedFileSystem, HdfsFileBuilder
+from hflush.hdfs import DistributedFileSystem, HdfsFileBuilder, checksums
 from support.rude_servers import refusing
 
 REFUSED = {"ipc.client.connect.max.retries": "0"}

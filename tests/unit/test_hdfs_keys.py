@@ -30,7 +30,7 @@ def test_every_entry_is_in_the_table() -> None:
 
 def test_keys_read_by_python_are_on_the_page() -> None:
     page = hdfs_keys.PAGE.read_text()
-    read = set(READ_BY_PYTHON.findall((PYTHON / "hdfs.py").read_text()))
+    read = set(READ_BY_PYTHON.findall((PYTHON / "hdfs" / "filesystem.py").read_text()))
     assert read
     assert {key for key in read if f"`{key}`" not in page} == set()
 

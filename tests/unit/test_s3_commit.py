@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hflush.s3_commit import PendingCommit
-from hflush.s3_documents import Part
+from hflush.s3.commit import PendingCommit
+from hflush.s3.documents import Part
 
 COMMIT = PendingCommit(
     bucket="b",

@@ -12,15 +12,15 @@ from typing import Any
 
 import hflush
 import pytest
-from hflush import s3_credentials
-from hflush.s3_credentials import (
+from hflush.s3 import credentials
+from hflush.s3.credentials import (
     BotocoreSource,
     Credentials,
     Refresher,
     Source,
     source_of,
 )
-from hflush.s3_settings import BucketConfiguration
+from hflush.s3.settings import BucketConfiguration
 from support.waiting import wait_until
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": "env-secret"}
@@ -287,7 +287,7 @@ SECOND = Credentials("B", "b", "t", None)
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_credentials, "_PAUSE_AFTER_FAILURE_S", 0.01)
+    monkeypatch.setattr(credentials, "_PAUSE_AFTER_FAILURE_S", 0.01)
 
 
 def refresher(client: Client, source: Source, first: Credentials) -> Refresher:
@@ -319,7 +319,7 @@ class TestRefreshing:
 
     def test_a_source_that_has_no_others(self, monkeypatch: pytest.MonkeyPatch):
         """It is asked ever less often, and the client can go meanwhile."""
-        monkeypatch.setattr(s3_credentials, "_MAX_PAUSE_S", 0.04)
+        monkeypatch.setattr(credentials, "_MAX_PAUSE_S", 0.04)
         client, source = Client(), Scripted(FIRST)
         gone = weakref.ref(client)
         running = refresher(client, source, FIRST)
@@ -346,10 +346,10 @@ class TestRefreshing:
 
     def test_when(self):
         """Twelve minutes before the end; every five minutes where nobody knows it."""
-        assert s3_credentials._due(FIRST._replace(expiry=10_000.0), 0.0) == 10_000 - 720
-        assert s3_credentials._due(FIRST._replace(expiry=10.0), 0.0) == 2.5
-        assert s3_credentials._due(FIRST._replace(expiry=10.0), 11.0) == 12.0
-        assert s3_credentials._due(FIRST, 100.0) == 400.0
+        assert credentials._due(FIRST._replace(expiry=10_000.0), 0.0) == 10_000 - 720
+        assert credentials._due(FIRST._replace(expiry=10.0), 0.0) == 2.5
+        assert credentials._due(FIRST._replace(expiry=10.0), 11.0) == 12.0
+        assert credentials._due(FIRST, 100.0) == 400.0
 
     def test_it_ends_with_its_client(self):
         client = Client()

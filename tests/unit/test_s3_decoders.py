@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hflush.s3_commit import PendingCommit
-from hflush.s3_documents import (
+from hflush.s3.commit import PendingCommit
+from hflush.s3.documents import (
     Part,
     parse_delete_result,
     parse_etag,

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 from defusedxml import ElementTree
-from hflush.s3_documents import (
+from hflush.s3.documents import (
     DeleteFailure,
     ObjectEntry,
     Part,

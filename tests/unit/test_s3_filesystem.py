@@ -17,10 +17,10 @@ from typing import Any, cast
 
 import hflush
 import pytest
-from hflush import cli, s3_conditional
+from hflush import cli
 from hflush.fsspec import HflushS3FileSystem
-from hflush.s3 import PendingCommit, S3FileSystem
-from hflush.s3_remembered import RememberedPaths
+from hflush.s3 import PendingCommit, S3FileSystem, conditional
+from hflush.s3.remembered import RememberedPaths
 from support.s3_front import Exchange, Fault, answer, hold, lose_answer, make_answer
 from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Rules, ScriptedS3
 from support.waiting import Task, wait_until
@@ -445,7 +445,7 @@ def honours(**rules: bool) -> Any:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_conditional, "_known", {})
+    monkeypatch.setattr(conditional, "_known", {})
 
 
 class TestConditions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from hflush.s3_remembered import RememberedPaths
+from hflush.s3.remembered import RememberedPaths
 
 
 class Clock:

@@ -12,7 +12,7 @@ import hflush
 import key_table
 import pytest
 import s3_keys
-from hflush.s3_settings import (
+from hflush.s3.settings import (
     KEYS,
     Endpoint,
     Settings,
@@ -527,7 +527,7 @@ class TestWhatIsRefused:
 class TestTable:
     def test_the_table_is_what_is_read(self):
         """The tool reads the source as text; it sees what Python sees."""
-        keys = s3_keys.parsed((PYTHON / "s3_settings.py").read_text())
+        keys = s3_keys.parsed((PYTHON / "s3" / "settings.py").read_text())
         assert [(key.section, key.name, key.kind, key.fallback, key.effect) for key in keys] == [
             tuple(key) for key in KEYS
         ]
@@ -536,13 +536,13 @@ class TestTable:
 
     def test_the_page_is_up_to_date(self):
         page = s3_keys.PAGE.read_text()
-        keys = s3_keys.parsed((PYTHON / "s3_settings.py").read_text())
+        keys = s3_keys.parsed((PYTHON / "s3" / "settings.py").read_text())
         assert key_table.rendered(page, keys) == page
 
     def test_every_key_that_is_read_is_in_the_table(self):
         named = {key.name for key in KEYS}
         read = set()
-        for path in PYTHON.glob("s3*.py"):
+        for path in (PYTHON / "s3").glob("*.py"):
             text = path.read_text()
             read |= set(re.findall(r'"((?:fs\.s3a|hflush\.s3)\.[a-z0-9.-]+[a-z0-9])"', text))
         # Options of a single stream, a prefix, capabilities, and names that are old.

@@ -12,8 +12,8 @@ import hflush
 import pytest
 from hflush import _core, spelling
 from hflush.builder import CREATE_KEYWORDS, OPEN_KEYWORDS
-from hflush.hdfs import _PYTHON_KEYS
-from hflush.s3_settings import KNOWN_KEYS
+from hflush.hdfs.filesystem import _PYTHON_KEYS
+from hflush.s3.settings import KNOWN_KEYS
 from support.stores import Store
 
 ROOT = Path(__file__).parents[2]

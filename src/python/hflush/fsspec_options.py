@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .configuration import Configuration
 from .errors import unsupported
-from .hdfs import USER
-from .s3_settings import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
+from .hdfs.filesystem import USER
+from .s3.settings import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
 from .spelling import did_you_mean
 
 if TYPE_CHECKING:

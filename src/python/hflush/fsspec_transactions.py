@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .filesystem import FileSystem
     from .fsspec import HflushFileSystem
     from .s3 import S3FileSystem
-    from .s3_streams import S3OutputStream
+    from .s3.streams import S3OutputStream
 
 __all__ = ["HeldFile", "PendingFile", "TransactionFile", "WriteTransaction"]
 

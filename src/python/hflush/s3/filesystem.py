@@ -1,9 +1,4 @@
-"""S3 and stores that speak its protocol: objects with slashes in their names, shown as a tree.
-
-A file is an object, published by one request or not at all. A directory is what names say: an
-object whose name ends with a slash (a marker, made by mkdirs), or any object below. Nothing moves:
-rename copies and deletes. docs/semantics.md says what differs from a file system.
-"""
+"""The file system of one bucket: its name space, and the streams made in it."""
 
 from __future__ import annotations
 
@@ -16,12 +11,11 @@ from functools import cache, cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from . import _core, capabilities, paths
-from . import builder as options_of
-from . import s3_completion as completion
-from .builder import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE, CONTENT_TYPE, IN_CLOSE, Wish
-from .configuration import user_name
-from .errors import (
+from .. import _core, capabilities, paths
+from .. import builder as options_of
+from ..builder import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE, CONTENT_TYPE, IN_CLOSE, Wish
+from ..configuration import user_name
+from ..errors import (
     InvalidPathError,
     NotAFileError,
     ParentNotDirectoryError,
@@ -30,14 +24,19 @@ from .errors import (
     invalid_path,
     unsupported,
 )
-from .filesystem import BulkDelete, FileSystem, _instances
-from .s3_bucket import Bucket
-from .s3_commit import PendingCommit
-from .s3_conditional import conditions_of, known_conditions
-from .s3_contract import OPTIONS, contract_options
-from .s3_credentials import source_of
-from .s3_remembered import RememberedPaths
-from .s3_settings import (
+from ..filesystem import BulkDelete, FileSystem, _instances
+from ..spelling import check_keys
+from ..statistics import IOStatistics, aggregate, live
+from ..status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
+from ..streams import report
+from . import completion
+from .bucket import Bucket
+from .commit import PendingCommit
+from .conditional import conditions_of, known_conditions
+from .contract import OPTIONS, contract_options
+from .credentials import source_of
+from .remembered import RememberedPaths
+from .settings import (
     HADOOP_PREFIX,
     KNOWN_KEYS,
     MAX_PART,
@@ -49,29 +48,25 @@ from .s3_settings import (
     storage_class,
     user_header,
 )
-from .s3_streams import (
+from .streams import (
     Downgrades,
     S3InputStream,
     S3OutputStream,
     S3ReportingOutputStream,
     StreamPlan,
 )
-from .spelling import check_keys
-from .statistics import IOStatistics, aggregate, live
-from .status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
-from .streams import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from .builder import CreateOptions, Options
-    from .configuration import Configuration
-    from .paths import Location, StrPath
-    from .s3_bucket import Head
-    from .s3_documents import Listing, ObjectEntry, UploadEntry
-    from .s3_settings import Headers
-    from .streams import FSDataInputStream, FSDataOutputStream
+    from ..builder import CreateOptions, Options
+    from ..configuration import Configuration
+    from ..paths import Location, StrPath
+    from ..streams import FSDataInputStream, FSDataOutputStream
+    from .bucket import Head
+    from .documents import Listing, ObjectEntry, UploadEntry
+    from .settings import Headers
 
 __all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
 
@@ -122,6 +117,8 @@ class MultipartUpload:
         How many seconds ago that was when the store was asked.
     """
 
+    __module__ = "hflush.s3"
+
     __slots__ = ("age", "initiated", "path", "upload_id")
 
     def __init__(self, path: str, upload_id: str, initiated: float, age: float) -> None:
@@ -146,6 +143,8 @@ class S3FileSystem(FileSystem):
     block, not by garbage collection, not by the end of the process. There is neither hflush nor
     hsync. Closing the file system aborts the streams that are open, and raises for them.
     """
+
+    __module__ = "hflush.s3"
 
     store_name = "s3"
     create_options = _CreateKeys(
@@ -1122,8 +1121,8 @@ class S3FileSystem(FileSystem):
     # --- uploads ---
 
     def create_multipart_uploader(self, base: StrPath) -> Any:
-        """Return an object that uploads objects in parts: see :mod:`hflush.s3_uploader`."""
-        from .s3_uploader import S3MultipartUploader
+        """Return an object that uploads objects in parts: see :mod:`hflush.s3.uploader`."""
+        from .uploader import S3MultipartUploader
 
         return S3MultipartUploader(self, self._resolve_to_change(base), self._bucket)
 

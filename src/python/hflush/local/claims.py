@@ -13,7 +13,7 @@ import fcntl
 import logging
 import os
 
-from .atomic import Claim, is_temporary
+from ..atomic import Claim, is_temporary
 
 __all__ = ["LocalClaim", "claim", "sweep"]
 

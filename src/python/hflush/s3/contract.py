@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from .s3_settings import MAX_OBJECT
+from .settings import MAX_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .s3_settings import Settings
+    from .settings import Settings
 
 __all__ = ["OPTIONS", "contract_options"]
 

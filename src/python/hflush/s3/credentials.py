@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from . import _core
-    from .s3_settings import BucketConfiguration
+    from .. import _core
+    from .settings import BucketConfiguration
 
 __all__ = ["Credentials", "Refresher", "Source", "source_of"]
 

@@ -1,4 +1,4 @@
-"""Local files: raw, and with Hadoop's checksum sidecars."""
+"""The two file systems of local files: raw, and with checksum sidecars."""
 
 # pathlib would be a third of the time that `import hflush` takes.
 # ruff: noqa: PTH108, PTH109, PTH110, PTH111, PTH114, PTH115, PTH121, PTH211
@@ -12,19 +12,19 @@ from abc import abstractmethod
 from contextlib import suppress
 from types import MappingProxyType
 
-from . import _core, capabilities, paths
-from . import builder as options_of
-from .errors import (
+from .. import _core, capabilities, paths
+from .. import builder as options_of
+from ..errors import (
     InvalidPathHandleError,
     NotDurableError,
     ParentNotDirectoryError,
     invalid_path,
     unsupported,
 )
-from .filesystem import FileSystem
-from .permissions import parse_umask, process_umask
-from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
-from .streams import (
+from ..filesystem import FileSystem
+from ..permissions import parse_umask, process_umask
+from ..status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
+from ..streams import (
     DowngradedOutputStream,
     FSDataInputStream,
     FSDataOutputStream,
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .atomic import Claim
-    from .builder import CreateOptions
-    from .configuration import Configuration
-    from .paths import Location, StrPath
-    from .trash import Trash
+    from ..atomic import Claim
+    from ..builder import CreateOptions
+    from ..configuration import Configuration
+    from ..paths import Location, StrPath
+    from ..trash import Trash
 
 __all__ = ["ChecksumFileSystem", "LocalFileSystem"]
 
@@ -128,7 +128,7 @@ class _LocalFiles(FileSystem):
             chosen = UnbufferedOutputStream if unbuffered else FSDataOutputStream
         if not options.atomic:
             return chosen
-        from .atomic import atomic_type
+        from ..atomic import atomic_type
 
         return atomic_type(chosen)
 
@@ -274,7 +274,7 @@ class _LocalFiles(FileSystem):
         wants that to happen calls ``checkpoint`` and ``expunge`` of what is returned: nobody else
         empties it.
         """
-        from .trash import TRASH, Trash
+        from ..trash import TRASH, Trash
 
         self._resolve(path)
         root = paths.child(self.home_directory, TRASH)
@@ -300,6 +300,8 @@ class LocalFileSystem(_LocalFiles):
     file, makes its directory entry durable. Readers of a file that is overwritten see it shrink:
     there are no snapshots. ``dfs.support.append`` set to false switches append off.
     """
+
+    __module__ = "hflush.local"
 
     store_name = "raw local files"
     create_options = options_of.CREATE_KEYS - {
@@ -379,7 +381,7 @@ class LocalFileSystem(_LocalFiles):
         io.UnsupportedOperation
             `moved`: a moved file cannot be found again.
         """
-        from . import handles
+        from .. import handles
 
         handles.check_status(status)
         if options_of.flag("moved", moved):
@@ -403,7 +405,7 @@ class LocalFileSystem(_LocalFiles):
         ValueError
             `handle` was not made by :meth:`get_path_handle`.
         """
-        from . import handles
+        from .. import handles
 
         path, (seen,) = handles.unpack(handle, 1)
         try:
@@ -423,7 +425,7 @@ class LocalFileSystem(_LocalFiles):
 
     def create_multipart_uploader(self, base: StrPath) -> Any:
         """Return an object that uploads files in parts: see :mod:`hflush.multipart`."""
-        from .multipart import MultipartUploader
+        from ..multipart import MultipartUploader
 
         return MultipartUploader(self, self._resolve_to_change(base))
 
@@ -484,6 +486,8 @@ class ChecksumFileSystem(_LocalFiles):
     owner; their names cannot be used for files. Checksums cover whole chunks, so there is neither
     hflush nor hsync, and no append.
     """
+
+    __module__ = "hflush.local"
 
     store_name = "local files with crc sidecars"
     path_capabilities = frozenset(

@@ -12,7 +12,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from .s3_documents import Part
+from .documents import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,8 @@ class PendingCommit:
     The fields are those of Hadoop's single pending commit, and what makes completing it twice
     harmless.
     """
+
+    __module__ = "hflush.s3"
 
     bucket: str
     key: str

@@ -16,22 +16,22 @@ import errno
 import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from . import _core
-from . import s3_completion as completion
-from .errors import PathIsDirectoryError
-from .multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
-from .s3_bucket import TOKEN_HEADER
-from .s3_documents import Part, crc_text
-from .s3_settings import integrity_of
+from .. import _core
+from ..errors import PathIsDirectoryError
+from ..multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
+from . import completion
+from .bucket import TOKEN_HEADER
+from .documents import Part, crc_text
+from .settings import integrity_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from typing_extensions import Buffer
 
-    from .paths import StrPath
-    from .s3 import S3FileSystem
-    from .s3_bucket import Bucket
+    from ..paths import StrPath
+    from .bucket import Bucket
+    from .filesystem import S3FileSystem
 
 __all__ = ["S3MultipartUploader"]
 

@@ -9,18 +9,18 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-from . import capabilities
-from .errors import StreamClosedError, attach
-from .s3_commit import PendingCommit
-from .s3_documents import Part, bare_etag
-from .streams import AbortResult, FSDataInputStream, FSDataOutputStream, ReportingOutputStream
+from .. import capabilities
+from ..errors import StreamClosedError, attach
+from ..streams import AbortResult, FSDataInputStream, FSDataOutputStream, ReportingOutputStream
+from .commit import PendingCommit
+from .documents import Part, bare_etag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from . import _core
-    from .s3_settings import Settings
+    from .. import _core
+    from .settings import Settings
 
 __all__ = ["Downgrades", "S3InputStream", "S3OutputStream", "S3ReportingOutputStream", "StreamPlan"]
 

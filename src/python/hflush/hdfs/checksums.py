@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 
-from . import _core
-from .errors import unsupported
-from .status import FileChecksum
+from .. import _core
+from ..errors import unsupported
+from ..status import FileChecksum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""HDFS, spoken natively: name space, streams and leases without a JVM."""
+"""The file system of one HDFS: its name space, and the streams made in it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import errno
 import time
 from types import MappingProxyType
 
-from . import _core, capabilities, paths
-from . import builder as options_of
-from .builder import CreateFlag, FileBuilder
-from .configuration import real_user_name, user_name
-from .errors import InvalidPathHandleError, invalid_path
-from .filesystem import FileSystem
-from .permissions import parse_umask
-from .spelling import check_keys
-from .statistics import IOStatistics, aggregate, live
-from .status import (
+from .. import _core, capabilities, paths
+from .. import builder as options_of
+from ..builder import CreateFlag, FileBuilder
+from ..configuration import real_user_name, user_name
+from ..errors import InvalidPathHandleError, invalid_path
+from ..filesystem import FileSystem
+from ..permissions import parse_umask
+from ..spelling import check_keys
+from ..statistics import IOStatistics, aggregate, live
+from ..status import (
     BlockLocation,
     ContentSummary,
     FileChecksum,
@@ -24,7 +24,7 @@ from .status import (
     FsServerDefaults,
     FsStatus,
 )
-from .streams import (
+from ..streams import (
     FSDataInputStream,
     FSDataOutputStream,
     ReportingOutputStream,
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from .builder import CreateOptions
-    from .configuration import Configuration
-    from .paths import Location, StrPath
-    from .trash import Trash
+    from ..builder import CreateOptions
+    from ..configuration import Configuration
+    from ..paths import Location, StrPath
+    from ..trash import Trash
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
 
@@ -78,6 +78,8 @@ class HdfsFileBuilder(FileBuilder):
     Ask with :meth:`opt` and :meth:`must` where the file may be on another store.
     Source: Hadoop's HdfsDataOutputStreamBuilder; contract BUILDER-12.
     """
+
+    __module__ = "hflush.hdfs"
 
     def _flag(self, flag: CreateFlag) -> Self:
         self._flags |= flag
@@ -130,6 +132,8 @@ class HdfsFileBuilder(FileBuilder):
 
 class HdfsInputStream(FSDataInputStream):
     """A file of HDFS opened for reading, its checksums verified, its replicas taken in turn."""
+
+    __module__ = "hflush.hdfs"
 
     def unbuffer(self) -> None:
         """Drop what was read ahead, and let connections go; the position stays."""
@@ -186,6 +190,8 @@ class DistributedFileSystem(FileSystem):
     them on disk, those of earlier blocks too. One writer at a time holds a file, by a lease that is
     renewed in the background while it is open; readers are not disturbed.
     """
+
+    __module__ = "hflush.hdfs"
 
     store_name = "hdfs"
     create_options = options_of.HDFS_CREATE_KEYS
@@ -354,7 +360,7 @@ class DistributedFileSystem(FileSystem):
         time is that of its creation, so it is asked for again once the file is known to be closed.
         Names that cannot be looked at or removed are passed over.
         """
-        from .atomic import is_temporary
+        from ..atomic import is_temporary
 
         latest = (time.time() - self._sweep_after_s) * 1000
         for status in self._following(directory, self._page(directory, ".", False), False):
@@ -723,7 +729,7 @@ class DistributedFileSystem(FileSystem):
         ``fs.trash.interval`` (minutes) of the NameNode says when it expires, that of the client if
         the NameNode has none.
         """
-        from .trash import TRASH, Trash
+        from ..trash import TRASH, Trash
 
         zone = self.get_enclosing_root(path)
         if zone == "/":
@@ -796,7 +802,7 @@ class DistributedFileSystem(FileSystem):
         changed, moved : bool
             Whether the reference stays good when the file's content changes, when it is moved.
         """
-        from . import handles
+        from .. import handles
 
         handles.check_status(status)
         path = self._resolve(status.path)
@@ -822,7 +828,7 @@ class DistributedFileSystem(FileSystem):
         ValueError
             `handle` was not made by :meth:`get_path_handle`.
         """
-        from . import handles
+        from .. import handles
 
         path, (inode, version, moved) = handles.unpack(handle, 3)
         if not isinstance(inode, int):
@@ -848,7 +854,7 @@ class DistributedFileSystem(FileSystem):
 
     def create_multipart_uploader(self, base: StrPath) -> Any:
         """Return an object that uploads files in parts: see :mod:`hflush.multipart`."""
-        from .multipart import MultipartUploader
+        from ..multipart import MultipartUploader
 
         return MultipartUploader(self, self._resolve_to_change(base))
 
@@ -889,7 +895,7 @@ def _stream_type(options: CreateOptions) -> type[FSDataOutputStream]:
         chosen = UnbufferedOutputStream if unbuffered else FSDataOutputStream
     if not options.atomic:
         return chosen
-    from .atomic import atomic_type
+    from ..atomic import atomic_type
 
     return atomic_type(chosen)
 

@@ -17,19 +17,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
-from . import _core
-from . import s3_documents as documents
-from .errors import attach
-from .s3_credentials import Refresher
-from .s3_documents import DeleteFailure, Listing, Part, UploadEntry, bare_etag
-from .s3_settings import ENCRYPTION_PREFIX, MAX_COPY, MAX_PARTS, copy_source_key, integrity_of
+from .. import _core
+from ..errors import attach
+from . import documents
+from .credentials import Refresher
+from .documents import DeleteFailure, Listing, Part, UploadEntry, bare_etag
+from .settings import ENCRYPTION_PREFIX, MAX_COPY, MAX_PARTS, copy_source_key, integrity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from .s3_credentials import Source
-    from .s3_settings import Headers, Settings
+    from .credentials import Source
+    from .settings import Headers, Settings
 
     T = TypeVar("T")
     # Operation, method, key, query and headers.
@@ -464,7 +464,7 @@ class Bucket:
         return [*headers, *copy_source_key(self.settings.sse_c)]
 
     def _copy_in_parts(self, source: str, size: int, etag: str, target: str, path: str) -> None:
-        from .s3_completion import publish_parts
+        from .completion import publish_parts
 
         seen = self.head(source, path)
         if seen is None:

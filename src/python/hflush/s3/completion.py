@@ -15,18 +15,18 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import s3_documents as documents
-from .errors import attach
-from .s3_bucket import TOKEN_HEADER
-from .s3_documents import Part, crc_text
+from ..errors import attach
+from . import documents
+from .bucket import TOKEN_HEADER
+from .documents import Part, crc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from . import _core
-    from .s3_bucket import Bucket
-    from .s3_commit import PendingCommit
-    from .s3_settings import Headers
+    from .. import _core
+    from .bucket import Bucket
+    from .commit import PendingCommit
+    from .settings import Headers
 
 __all__ = [
     "OutcomeUnknownError",

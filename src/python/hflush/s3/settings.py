@@ -21,9 +21,9 @@ from io import UnsupportedOperation
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from . import _core
-from .configuration import Configuration
-from .s3_documents import crc_text
+from .. import _core
+from ..configuration import Configuration
+from .documents import crc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -666,7 +666,7 @@ def _proxy(keys: BucketConfiguration) -> str:
 
 
 def _user_agent(keys: BucketConfiguration) -> str:
-    from . import __version__
+    from .. import __version__
 
     prefix = keys.text("fs.s3a.user.agent.prefix")
     check_header("fs.s3a.user.agent.prefix", "User-Agent", prefix)

@@ -14,14 +14,14 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import s3_documents as documents
-from .s3_documents import Part
+from . import documents
+from .documents import Part
 
 if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
-    from . import _core
-    from .s3_bucket import Bucket
+    from .. import _core
+    from .bucket import Bucket
 
     Place: TypeAlias = tuple[tuple[str, str, int], str]
     Verdict: TypeAlias = Literal["checked", "ignored", "refused"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,19 @@ PUBLISHED = ROOT / "docs" / "performance.json"
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 START, END = "<!-- bench:start -->", "<!-- bench:end -->"
+SECTIONS = {
+    "crc": "Checksums",
+    "hdfs": "HDFS",
+    "s3": "S3",
+    "sync": "`hsync` on local files",
+    "write": "`write` on local files",
+}
+STANDINGS = {
+    "Ahead": "from the 10th to the 90th percentile",
+    "Level": "the spread reaches both sides",
+    "Behind": "from the 10th to the 90th percentile",
+}
+IN_README = 3  # comparisons named in a line
 
 Entry = dict[str, Any]
 
@@ -243,20 +257,50 @@ def _fill_readme(run: Entry) -> None:
         return
     before, _, rest = text.partition(START)
     after = rest.partition(END)[2]
-    README.write_text(f"{before}{START}\n{_readme_table(run)}\n{END}{after}")
+    README.write_text(f"{before}{START}\n{_readme_lists(run)}\n{END}{after}")
 
 
-def _readme_table(run: Entry) -> str:
+def _readme_lists(run: Entry) -> str:
+    """Three lists: where hflush is ahead of its peers, level with them, and behind."""
+    compared = [(work, *pair) for work in run["works"] for pair in work.get("peers", {}).items()]
+    by_standing: dict[str, list[tuple[Entry, str, Entry]]] = defaultdict(list)
+    for row in compared:
+        by_standing[_standing(row[2])].append(row)
+    lists = [_readme_list(standing, by_standing[standing]) for standing in STANDINGS]
     c = run["conditions"]
-    lines = ["| Work | against | ratio (median) | target |", "|---|---|---|---|"]
-    for work in run["works"]:
-        for name, peer in work.get("peers", {}).items():
-            if wanted := ", ".join(filter(None, _verdict(peer))):
-                ratio = f"{_number(peer['median'])} its {peer['kind']}"
-                lines.append(f"| {work['work']} | {name} | {ratio} | {wanted} |")
-    where = f"{c['cpu']}, {c['cores']} cores, {c['python']}, {c['date']}"
-    lines += ["", f"{where}; all of it, with spreads: [docs/performance.md](docs/performance.md)."]
+    where = (
+        f"{c['cpu']}, {c['cores']} cores, {c['python']}, {c['date']}; every row, with spreads, "
+        "targets and what was missed: [docs/performance.md](docs/performance.md)."
+    )
+    return "\n\n".join([*filter(None, lists), where])
+
+
+def _readme_list(standing: str, rows: list[tuple[Entry, str, Entry]]) -> str:
+    """A line for each section, with its largest differences."""
+    if not rows:
+        return ""
+    sections: dict[str, list[tuple[Entry, str, Entry]]] = defaultdict(list)
+    for row in rows:
+        sections[row[0]["group"]].append(row)
+    lines = [f"**{standing}** ({STANDINGS[standing]}): {len(rows)} comparisons.", ""]
+    for section, of_it in sections.items():
+        of_it.sort(key=lambda row: -abs(math.log(row[2]["median"])))
+        named = "; ".join(_in_words(*row) for row in of_it[:IN_README])
+        more = f"; and {len(of_it) - IN_README} more" if len(of_it) > IN_README else ""
+        lines.append(f"- {SECTIONS.get(section, section)}: {named}{more}")
     return "\n".join(lines)
+
+
+def _in_words(work: Entry, name: str, peer: Entry) -> str:
+    return f"{work['work']}, {_number(peer['median'])} the {peer['kind']} of {name}"
+
+
+def _standing(peer: Entry) -> str:
+    """Ahead or behind where the whole spread is on one side; level where it crosses 1."""
+    low, high = sorted((peer["p10"], peer["p90"]))
+    if peer["kind"] != "speed":
+        low, high = 1 / high, 1 / low
+    return "Ahead" if low > 1 else "Behind" if high < 1 else "Level"
 
 
 def main() -> None:

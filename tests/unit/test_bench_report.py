@@ -31,8 +31,10 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def peer(kind: str, median: float, target: float | None) -> dict[str, Any]:
-    return {"kind": kind, **SPREAD, "median": median, "of_bests": median, "target": target}
+def peer(kind: str, median: float, target: float | None, *, spread: float = 0.0) -> dict[str, Any]:
+    """A comparison whose 10th and 90th percentiles are `spread` away from the median."""
+    measured = {"median": median, "p10": median - spread, "p90": median + spread}
+    return {"kind": kind, **measured, "of_bests": median, "target": target}
 
 
 def run(path: Path, group: str, commit: str, peers: dict[str, Any], *, dirty: bool = False) -> Path:
@@ -94,17 +96,33 @@ def test_local_changes_are_refused(report: ModuleType, tmp_path: Path):
     assert not report.PUBLISHED.exists()
 
 
-def test_readme_names_what_is_behind_without_a_target(report: ModuleType, tmp_path: Path):
+def test_readme_has_three_lists(report: ModuleType, tmp_path: Path):
+    """Ahead and behind is what the whole spread shows; speed, time and memory are named."""
     peers = {
-        "slower than": peer("speed", 0.9, None),
-        "faster than": peer("speed", 1.1, None),
-        "more CPU than": peer("time", 2.0, None),
-        "more memory than": peer("memory", 1.15, 1.0),
+        "slow peer": peer("speed", 2.0, None, spread=0.1),
+        "quick peer": peer("speed", 0.9, 1.0, spread=0.05),
+        "thrifty peer": peer("memory", 1.15, 1.0, spread=0.01),
+        "busy peer": peer("time", 0.5, None, spread=0.1),
+        "even peer": peer("time", 1.02, None, spread=0.1),
     }
     report.publish(run(tmp_path / "first", "s3", COMMIT, peers), into=False)
     report.render()
     readme = report.README.read_text()
-    assert "| slower than | 0.90× its speed | behind |" in readme
-    assert "| more CPU than | 2.00× its time | behind |" in readme
-    assert "| more memory than | 1.15× its memory | ≤ 1.00×, **missed by 15%** |" in readme
-    assert "faster than" not in readme
+    ahead, level, behind = (readme.index(f"**{word}**") for word in ("Ahead", "Level", "Behind"))
+    assert ahead < readme.index("2.00× the speed of slow peer") < level
+    assert ahead < readme.index("0.50× the time of busy peer") < level
+    assert level < readme.index("1.02× the time of even peer") < behind
+    assert behind < readme.index("1.15× the memory of thrifty peer")
+    assert behind < readme.index("0.90× the speed of quick peer")
+    assert readme.startswith("before\n")
+    assert readme.endswith("after\n")
+
+
+def test_a_line_of_readme_names_the_largest_differences(report: ModuleType, tmp_path: Path):
+    peers = {f"peer {number}": peer("speed", 1.0 + number, None) for number in range(1, 6)}
+    report.publish(run(tmp_path / "first", "hdfs", COMMIT, peers), into=False)
+    report.render()
+    readme = report.README.read_text()
+    line = next(line for line in readme.splitlines() if line.startswith("- HDFS"))
+    named = [f"{1.0 + number:.2f}× the speed of peer {number}" for number in (5, 4, 3)]
+    assert line == f"- HDFS: {'; '.join(f'work of hdfs, {one}' for one in named)}; and 2 more"

@@ -92,6 +92,8 @@ class MinioServer(S3Server):
             "MINIO_CI_CD": "1",  # a directory of a disk that has other things, too
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
+            # What was replaced or deleted stays on the disk until then; by default five minutes.
+            "MINIO_API_DELETE_CLEANUP_INTERVAL": "5s",
             "MINIO_KMS_SECRET_KEY": f"{KMS_KEY}:{base64.b64encode(bytes(range(32))).decode()}",
         }
 

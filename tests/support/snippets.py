@@ -1,0 +1,53 @@
+"""The snippets of docs/questions: a fence of Python, and below it one of what that prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+QUESTIONS = ROOT / "docs" / "questions"
+_SNIPPET = re.compile(r"^```python\n(.*?)^```\n\n^```text\n(.*?)^```$", re.M | re.S)
+_FENCE = re.compile(r"^```python$", re.M)
+
+
+class Snippet(NamedTuple):
+    page: str
+    code: str
+    printed: str
+
+    @property
+    def needs_s3(self) -> bool:
+        return "s3://" in self.code
+
+
+def snippets() -> list[Snippet]:
+    """Every snippet of every page; AssertionError for one that does not say what it prints."""
+    found = []
+    for page in sorted(QUESTIONS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        of_page = _SNIPPET.findall(text)
+        assert len(of_page) == len(_FENCE.findall(text)), f"{page.name}: what does it print?"
+        assert of_page, f"{page.name} has no snippet"
+        found += [Snippet(page.name, code, printed) for code, printed in of_page]
+    return found
+
+
+def printed_by(snippet: Snippet, directory: Path, environment: Mapping[str, str]) -> str:
+    """Run it as a user would, in a process of its own; what it prints, warnings and errors too."""
+    run = subprocess.run(
+        [sys.executable, "-c", snippet.code],
+        cwd=directory,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return run.stdout

@@ -193,7 +193,7 @@ def test_documents_that_were_damaged(name: str, data: st.DataObject):
 )
 def test_sizes_that_are_none(size: str):
     document = DOCUMENTS["listing"][1].replace("<Size>5<", f"<Size>{size}<")
-    with pytest.raises(ValueError, match="<Size> is no number"):
+    with pytest.raises(ValueError, match="<Size> is not a number"):
         parse_listing(document.encode())
 
 

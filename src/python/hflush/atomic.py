@@ -364,7 +364,9 @@ def _check_target(fs: FileSystem, path: str, target: str, overwrite: bool) -> No
     if not overwrite:
         raise FileExistsError(errno.EEXIST, "create: file exists", path)
     if not status.is_file:
-        raise unsupported("an atomic file in the place of what is no file", fs.store_name, path)
+        raise unsupported(
+            "an atomic file in the place of something other than a file", fs.store_name, path
+        )
 
 
 def _create(

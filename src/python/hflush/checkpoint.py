@@ -401,7 +401,7 @@ class CheckpointFileManager(ABC):
         except UnsupportedFileSystemError as missing:
             _log.warning(
                 "%s: falling back to FileSystem's rename. Checkpoints are correct only if it is "
-                "atomic there and nobody else writes them",
+                "atomic there and no other program writes them",
                 missing,
             )
             return FileSystemBased(path, configuration)
@@ -858,7 +858,7 @@ def _load(name: str) -> type[CheckpointFileManager]:
     if found is None:
         raise ImportError(f"{MANAGER_CLASS}: {module} has no {attribute}")
     if not (isinstance(found, type) and issubclass(found, CheckpointFileManager)):
-        raise TypeError(f"{MANAGER_CLASS}: {name} is no CheckpointFileManager")
+        raise TypeError(f"{MANAGER_CLASS}: {name} is not a CheckpointFileManager")
     return found
 
 

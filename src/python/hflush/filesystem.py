@@ -484,7 +484,7 @@ class FileSystem(ABC):
         for key, (_, wish) in options.items():
             if wish is Wish.MUST and key not in known:
                 raise ValueError(
-                    f"mandatory option {key!r} is unknown here or cannot be had"
+                    f"mandatory option {key!r} is unknown here or not supported"
                     f"{did_you_mean(key, known)}"
                 )
 

@@ -188,7 +188,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if url is None:
             return None
         if url[1].lower() not in cls._written_schemes:
-            raise ValueError(f"wrong file system: {text!r} is no URL of {cls.protocol[0]}")
+            raise ValueError(f"wrong file system: {text!r} is not a URL of {cls.protocol[0]}")
         return url
 
     def _place(self, path: Any) -> Place:

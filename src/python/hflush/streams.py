@@ -694,7 +694,7 @@ class _Source(io.RawIOBase):
 
     def fileno(self) -> int:
         if not isinstance(self.file, _core.InputFile) or self.file.verified:
-            raise unsupported("fileno", "a stream that is no local file as it is", self.path)
+            raise unsupported("fileno", "a stream that is not a plain local file", self.path)
         return self.file.fileno()
 
     def close(self) -> None:

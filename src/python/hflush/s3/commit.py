@@ -125,7 +125,7 @@ def _checked(document: Mapping[str, Any]) -> dict[str, Any]:
         isinstance(part, list) and [type(item) for item in part] == [int, str, int, int]
         for part in parts
     ):
-        raise ValueError("not a pending commit: its parts are no list of parts")
+        raise ValueError("not a pending commit: its parts are not a list of parts")
     return {**document, "parts": tuple(Part(*part) for part in parts)}
 
 
@@ -137,7 +137,7 @@ def _reason_against(commit: PendingCommit) -> str:
     for field in fields(commit):
         wanted = _TYPES.get(str(field.type))
         if wanted is not None and type(getattr(commit, field.name)) is not wanted:
-            return f"{field.name} is no {field.type}"
+            return f"{field.name} is not of type {field.type}"
         if wanted is str and not _is_text(field.name, getattr(commit, field.name)):
             return f"{field.name} has characters that are none"
     if not (commit.bucket and commit.key and commit.upload_id):

@@ -152,7 +152,7 @@ def _text(element: Element, name: str, default: str | None = None) -> str:
 def _number(element: Element, name: str) -> int:
     text = _text(element, name).strip()
     if not (text.isascii() and text.isdecimal() and len(text.lstrip("0")) <= _MAX_DIGITS):
-        raise ValueError(f"<{name}> is no number: {text[:64]!r}")
+        raise ValueError(f"<{name}> is not a number: {text[:64]!r}")
     return int(text)
 
 

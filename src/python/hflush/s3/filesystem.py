@@ -482,7 +482,7 @@ class S3FileSystem(FileSystem):
             reason = (
                 "is switched off by fs.s3a.create.conditional.enabled"
                 if self._settings_of_bucket.conditional == "false"
-                else "cannot be had: this store does not check it"
+                else "is not supported: this store does not check it"
             )
             raise ValueError(f"option {key!r} {reason}")
         if if_match:

@@ -482,7 +482,7 @@ class Settings:
         uses_fips = keys.flag("fs.s3a.endpoint.fips")
         if uses_fips and endpoint.host:
             raise ValueError(
-                "fs.s3a.endpoint.fips chooses AWS's own servers: it cannot be had with the "
+                "fs.s3a.endpoint.fips chooses AWS's own servers: it does not go with the "
                 f"endpoint {endpoint.host}"
             )
         region = keys.text("fs.s3a.endpoint.region") or endpoint.region
@@ -584,7 +584,7 @@ def refuse_unsupported(conf: Configuration, bucket: str) -> None:
 
 
 def check_bucket(bucket: str) -> None:
-    """Refuse what is no name of a bucket.
+    """Refuse what is not a bucket name.
 
     Raises
     ------
@@ -599,7 +599,7 @@ def check_bucket(bucket: str) -> None:
             "server into fs.s3a.endpoint"
         )
     if not _BUCKET.fullmatch(bucket) or len(bucket) > 255:
-        raise ValueError(f"{bucket!r} is no name of a bucket")
+        raise ValueError(f"{bucket!r} is not a bucket name")
 
 
 def _native(
@@ -701,10 +701,10 @@ def check_header(key: str, name: str, value: str) -> None:
     Raises
     ------
     ValueError
-        The name is no name of a header, or the value holds more than visible ASCII and blanks.
+        The name is not a header name, or the value holds more than visible ASCII and blanks.
     """
     if not _TOKEN.fullmatch(name):
-        raise ValueError(f"{key}: {name!r} is no name of a header")
+        raise ValueError(f"{key}: {name!r} is not a header name")
     if not _HEADER_VALUE.fullmatch(value):
         raise ValueError(f"{key}: a header holds visible ASCII characters and blanks only")
 

@@ -93,7 +93,7 @@ RpcEvent read_frame(std::string_view frame) {
   Result<ResponseHeader> read = wire::read_whole<ResponseHeader>(
       "the header of a response", "RpcResponseHeaderProto", as_bytes(*message), read_header);
   if (!read.ok()) {
-    return rpc_event::Garbage{"sent what is no response: " + read.status().message()};
+    return rpc_event::Garbage{"sent something other than a response: " + read.status().message()};
   }
   ResponseHeader& header = *read;
   if (header.status == ResponseStatus::kFatal) return rpc_event::Fatal{std::move(header.exception)};

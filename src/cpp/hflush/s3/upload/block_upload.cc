@@ -21,7 +21,7 @@ std::string_view to_string(Seen::What what) noexcept {
     case Seen::What::kNothing:
       return "no object";
     case Seen::What::kCannotTell:
-      return "what cannot be told";
+      return "something unknown";
   }
   return "?";
 }
@@ -43,7 +43,7 @@ std::string_view to_string(UploadState state) noexcept {
     case UploadState::kFailed:
       return "failed";
     case UploadState::kUnknown:
-      return "unknown";
+      return "something unknown";
     case UploadState::kAbandoned:
       return "abandoned";
   }

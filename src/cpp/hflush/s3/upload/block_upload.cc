@@ -43,7 +43,7 @@ std::string_view to_string(UploadState state) noexcept {
     case UploadState::kFailed:
       return "failed";
     case UploadState::kUnknown:
-      return "something unknown";
+      return "unknown";
     case UploadState::kAbandoned:
       return "abandoned";
   }

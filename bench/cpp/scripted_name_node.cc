@@ -222,6 +222,7 @@ NameNode::Answer NameNode::answer(std::string_view method, Reader request) {
   if (method == "delete") return remove(request);
   if (method == "addBlock") return add_block(request);
   if (method == "complete") return complete(request);
+  if (method == "getBlockLocations") return get_block_locations(request);
   if (method == "updateBlockForPipeline") return update_block(request);
   if (method == "mkdirs") return boolean_response(true);
   for (const std::string_view ignored : {"abandonBlock", "fsync", "renewLease", "updatePipeline"}) {
@@ -307,7 +308,7 @@ NameNode::Answer NameNode::add_block(Reader request) {
     if (found == files_.end()) {
       return Failure{"java.io.FileNotFoundException", "File does not exist: " + path};
     }
-    if (previous) found->second.length += previous->length;
+    if (previous) found->second.add(*previous);
     replication = found->second.replication;
   }
   return located_block({"BP-1-127.0.0.1-1", next_block_++, next_stamp_++, 0}, replication);
@@ -320,8 +321,31 @@ NameNode::Answer NameNode::complete(Reader request) {
   if (found == files_.end()) {
     return Failure{"java.io.FileNotFoundException", "File does not exist: " + path};
   }
-  if (last) found->second.length += last->length;
+  if (last) found->second.add(*last);
   return boolean_response(true);
+}
+
+// All finished blocks, wherever the range that was asked for is.
+NameNode::Answer NameNode::get_block_locations(Reader request) {
+  const std::string path = text_field(request, 1);
+  const hflush::MutexLock lock(mutex_);
+  const auto found = files_.find(path);
+  if (found == files_.end()) {
+    return Failure{"java.io.FileNotFoundException", "File does not exist: " + path};
+  }
+  const File& file = found->second;
+  std::string message;
+  Writer response(message);
+  Writer located(response, 1);
+  located.add_uint64(1, file.length);
+  std::uint64_t offset = 0;
+  for (const ExtendedBlock& block : file.blocks) {
+    hflush::hdfs::wire::add_located_block(located, 2, replicated(block, file.replication, offset));
+    offset += block.length;
+  }
+  located.add_bool(3, true);   // under construction
+  located.add_bool(5, false);  // the last block is complete
+  return message;
 }
 
 NameNode::Answer NameNode::update_block(Reader request) {
@@ -337,19 +361,30 @@ NameNode::Answer NameNode::update_block(Reader request) {
   return located_block(block, 0);
 }
 
+void NameNode::File::add(const ExtendedBlock& block) {
+  length += block.length;
+  blocks.push_back(block);
+}
+
 std::string NameNode::located_block(const ExtendedBlock& block, std::uint32_t replicas) const {
+  std::string message;
+  Writer response(message);
+  hflush::hdfs::wire::add_located_block(response, 1, replicated(block, replicas, 0));
+  return message;
+}
+
+hflush::hdfs::LocatedBlock NameNode::replicated(const ExtendedBlock& block, std::uint32_t replicas,
+                                                std::uint64_t offset) const {
   static constexpr std::uint32_t kMostNodes = 9;
   hflush::hdfs::LocatedBlock located;
   located.block = block;
+  located.offset = offset;
   for (std::uint32_t number = 0; number < std::min(replicas, kMostNodes); ++number) {
     hflush::hdfs::Replica& replica = located.replicas.emplace_back();
     replica.node.encoded = data_node(number, data_node_port_);
     replica.storage_id = "DS-" + std::to_string(number);
   }
-  std::string message;
-  Writer response(message);
-  hflush::hdfs::wire::add_located_block(response, 1, located);
-  return message;
+  return located;
 }
 
 }  // namespace scripted

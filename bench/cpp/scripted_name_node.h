@@ -2,8 +2,8 @@
 // that their writer told. Answers at once; a file is complete as soon as its client says so.
 //
 // Knows what a client calls to write files and to look at them: getServerDefaults, getFileInfo,
-// mkdirs, delete, create, addBlock, abandonBlock, fsync, updateBlockForPipeline, updatePipeline,
-// complete, renewLease. Everything else is RpcNoSuchMethodException. Thread-safe.
+// mkdirs, delete, create, addBlock, getBlockLocations, abandonBlock, fsync, updateBlockForPipeline,
+// updatePipeline, complete, renewLease. Everything else is RpcNoSuchMethodException. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "hflush/base/mutex.h"
 #include "hflush/hdfs/wire/types.h"
@@ -34,6 +35,9 @@ class NameNode {
     std::uint64_t block_size = 0;
     std::uint32_t replication = 0;
     std::uint32_t permission = 0;
+    std::vector<hflush::hdfs::ExtendedBlock> blocks;  // the finished ones
+
+    void add(const hflush::hdfs::ExtendedBlock& block);
   };
   struct Failure {
     std::string_view java_class;
@@ -51,8 +55,11 @@ class NameNode {
   Answer remove(Reader request);
   Answer add_block(Reader request);
   Answer complete(Reader request);
+  Answer get_block_locations(Reader request);
   Answer update_block(Reader request);
   std::string located_block(const hflush::hdfs::ExtendedBlock& block, std::uint32_t replicas) const;
+  hflush::hdfs::LocatedBlock replicated(const hflush::hdfs::ExtendedBlock& block,
+                                        std::uint32_t replicas, std::uint64_t offset) const;
 
   const std::uint16_t data_node_port_;
   std::atomic<std::uint64_t> next_block_{1073741825};  // a counter: no lock needed

@@ -264,14 +264,17 @@ def test_values_of_another_type_are_refused_by_key(getter: str):
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), ("512", 512), ("64k", 65536), ("1K", 1024), ("2g", 2 << 30), ("-1", -1), (7, 7)],
-)
+    [("0", 0), ("512", 512), ("64k", 65536), ("1K", 1024), ("2g", 2 << 30), ("-1", -1), (7, 7),
+     ("0x400", 1024), ("0x1E", 30), (" 1 m ", 1 << 20), ("7e", 7 << 60)],
+)  # fmt: skip
 def test_sizes(text: str | int, size: int):
     """Hadoop's binary prefixes, in either case."""
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "k", "1.5m", "128mb", "x", True, None, 1.0])
+@pytest.mark.parametrize(
+    "text", ["", "k", "1.5m", "128mb", "x", "1_0", "8e", "0x", True, None, 1.0]
+)
 def test_what_is_no_size(text: object):
     """Malformed text is ValueError, another type TypeError."""
     with pytest.raises((ValueError, TypeError)):
@@ -286,6 +289,23 @@ def test_times(text: str, seconds: float):
     """Hadoop's units; a bare number counts in the given one."""
     assert parse_time(text) == pytest.approx(seconds)
     assert parse_time("2", "s") == 2.0
+
+
+@pytest.mark.parametrize("text", ["", "s", "1.5s", "1_0s", "5w", "x", "1 2", "nan"])
+def test_what_is_no_time(text: str):
+    """Whole numbers, as Hadoop's are."""
+    with pytest.raises(ValueError, match="not a time"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize(
+    "getter", ["get_bool", "get_int", "get_float", "get_long_bytes", "get_time"]
+)
+def test_what_is_blank_is_not_set(getter: str):
+    """The default holds."""
+    conf = Configuration(load_defaults=False)
+    conf["the.key"] = " "
+    assert getattr(conf, getter)("the.key", 1) == 1
 
 
 def test_configurations_travel():

@@ -33,7 +33,7 @@ from hflush.fsspec_options import (  # noqa: E402
     S3_WORDS,
     configured,
 )
-from hflush.hdfs.filesystem import USER  # noqa: E402
+from hflush.hdfs.keys import USER  # noqa: E402
 
 
 @pytest.fixture
@@ -557,8 +557,8 @@ class TestOptions:
                 },
                 {
                     "fs.s3a.path.style.access": "true",
-                    "fs.s3a.connection.establish.timeout": "5.0s",
-                    "fs.s3a.connection.timeout": "2.5s",
+                    "fs.s3a.connection.establish.timeout": "5000ms",
+                    "fs.s3a.connection.timeout": "2500ms",
                     "fs.s3a.connection.maximum": "7",
                     "fs.s3a.retry.limit": "3",
                 },

@@ -1,65 +1,171 @@
-"""The documented configuration keys of HDFS are those that the code reads."""
+"""Settings of HDFS: what its keys come to together, and the servers that a URL means."""
 
 from __future__ import annotations
 
+import io
 import re
-from pathlib import Path
 
-import hdfs_keys
-import key_table
+import hflush
 import pytest
+from hflush import _core
+from hflush.hdfs.settings import read_native
 
-PYTHON = Path(__file__).resolve().parents[2] / "src" / "python" / "hflush"
-READ_BY_PYTHON = re.compile(r'conf\.get\w*\(\s*"((?:dfs|fs|hadoop|ipc)\.[\w.-]+)"')
-
-
-def test_table_is_up_to_date() -> None:
-    """./dev docs would change nothing."""
-    page = hdfs_keys.PAGE.read_text()
-    assert key_table.rendered(page, hdfs_keys.parsed(hdfs_keys.KEYS.read_text())) == page
-
-
-def test_every_entry_is_in_the_table() -> None:
-    """No macro of keys.inc gets lost on the way."""
-    text = hdfs_keys.KEYS.read_text()
-    keys = hdfs_keys.parsed(text)
-    assert len(keys) == len(re.findall(r"^HFLUSH_HDFS_\w+\(", text, re.M))
-    assert len({key.name for key in keys}) == len(keys)
-    assert all(key.section and key.effect for key in keys)
+NAMESERVICE = {
+    "dfs.nameservices": "ns0 , ns1",
+    "dfs.ha.namenodes.ns1": "nn1, nn2,nn3",
+    "dfs.namenode.rpc-address.ns1.nn1": "a:8021",
+    "dfs.namenode.rpc-address.ns1.nn2": " hdfs://b:8022/ ",
+    "dfs.namenode.rpc-address.ns1.nn3": "c",
+    "dfs.namenode.rpc-address.ns0": "d:8024",
+}
+ONE_TO_THREE = [("a", 8021), ("b", 8022), ("c", 8020)]
 
 
-def test_keys_read_by_python_are_on_the_page() -> None:
-    page = hdfs_keys.PAGE.read_text()
-    read = set(READ_BY_PYTHON.findall((PYTHON / "hdfs" / "filesystem.py").read_text()))
-    assert read
-    assert {key for key in read if f"`{key}`" not in page} == set()
+def read(values: dict[str, str] | None = None, authority: str = "nn:8020") -> _core.HdfsSettings:
+    conf = hflush.Configuration(load_defaults=False)
+    conf.update(values or {})
+    return read_native(conf, authority, "ann")
 
 
-def test_an_entry_is_read_whole() -> None:
-    """Several string literals are one text; a comment of one line names what follows."""
-    text = """// What is not an entry.
-
-// Writing.
-HFLUSH_HDFS_KEY(AtLeastOne, "dfs.replication", "3", write.replication,
-                "replicas of "
-                "new files")
-HFLUSH_HDFS_NAME(kName, "dfs.nameservices", "", "names <of> services")
-
-// Reading.
-HFLUSH_HDFS_KEY(Size, "dfs.x.", "1", read.x, "x")
-"""
-    first, second, third = hdfs_keys.parsed(text)
-    assert first == key_table.Key(
-        "Writing", "dfs.replication", "at least one", "3", "replicas of new files"
-    )
-    assert (second.kind, second.fallback, third.section) == ("name", "", "Reading")
-    table = key_table.table([first, second, third])
-    assert "| `dfs.nameservices` | name | – | names &lt;of&gt; services |" in table
-    assert "| **Reading** | | | |\n| `dfs.x.…` | size | `1` | x |" in table
+def refusal(values: dict[str, str] | None = None, authority: str = "nn:8020") -> str:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the caller looks at the message
+        read(values, authority)
+    return str(refused.value)
 
 
-def test_what_is_not_understood_is_refused() -> None:
-    with pytest.raises(ValueError, match="not understood"):
-        hdfs_keys.parsed("// Head.\n\nHFLUSH_OTHER(x)\n")
-    with pytest.raises(ValueError, match="no place"):
-        key_table.rendered("a page without marks", [])
+class TestKeysThatDependOnEachOther:
+    def test_packets(self):
+        assert read({"dfs.client-write-packet-size": "20m"}).write.packet_size == 16 << 20
+        larger = {"dfs.client-write-packet-size": "20m", "dfs.data.transfer.max.packet.size": "32m"}
+        assert read(larger).write.packet_size == 20 << 20
+        message = "dfs.bytes-per-checksum must be so small that a chunk fits in a packet"
+        assert refusal({"dfs.bytes-per-checksum": "16m"}).startswith(message)
+
+    def test_prefetching(self):
+        """Ten blocks, unless it is set, and never more than a length can be."""
+        assert read().read.prefetch_bytes == 1280 << 20
+        assert read({"dfs.blocksize": "1m"}).read.prefetch_bytes == 10 << 20
+        assert read({"dfs.blocksize": "7e"}).read.prefetch_bytes == (1 << 63) - 1
+        own = {"dfs.blocksize": "1m", "dfs.client.read.prefetch.size": "5"}
+        assert read(own).read.prefetch_bytes == 5
+
+    def test_readers_and_writers_wait_for_data_nodes_alike(self):
+        conf = {"dfs.client.socket-timeout": "7", "dfs.client.use.datanode.hostname": "true"}
+        settings = read(conf)
+        assert settings.read.socket_timeout == settings.write.socket_timeout == 0.007
+        assert settings.read.use_datanode_hostname
+
+
+class TestValues:
+    def test_what_has_no_limit(self):
+        """0 of a timeout is none; of a length of a response, the longest there can be."""
+        assert read({"dfs.client.socket-timeout": "0"}).write.socket_timeout == 1e9
+        assert read({"ipc.client.rpc-timeout.ms": "0"}).rpc.rpc_timeout == 0.0
+        limit = read({"ipc.maximum.response.length": "0"}).rpc.max_response_bytes
+        assert limit == (1 << 31) - 1
+
+    def test_units(self):
+        """A bare number counts milliseconds, but for the one key that is of seconds."""
+        assert read({"dfs.namenode.lease-hard-limit-sec": "90"}).lease_hard_limit == 90.0
+        assert read({"dfs.client.retry.window.base": "90"}).read.retry_window == 0.09
+
+    def test_unset_is_not_false(self):
+        key = "dfs.client.cache.drop.behind.writes"
+        assert read({key: ""}).write.drop_behind is None
+        assert read({key: "false"}).write.drop_behind is False
+
+    def test_pauses(self):
+        spec = read({"dfs.client.retry.policy.spec": "100, 2, 1s, 3"}).rpc.retry_policy
+        assert spec == [(0.1, 2), (1.0, 3)]
+
+    @pytest.mark.parametrize("value", ["5", "5,", "x,1", "5,0", "5,-1", "1,2,3", "-1,2", ","])
+    def test_what_are_no_pauses(self, value: str):
+        assert refusal({"dfs.client.retry.policy.spec": value}) == (
+            "dfs.client.retry.policy.spec must be pairs of a time and attempts, such as 10000,6, "
+            f"not {value!r}"
+        )
+
+    def test_checksums(self):
+        assert read({"dfs.checksum.type": "crc32"}).write.checksum == "CRC32"
+        assert refusal({"dfs.checksum.type": "NULL"}).endswith("CRC32C or CRC32, not 'NULL'")
+
+    def test_authentication(self):
+        """Another than simple is refused, not replaced by it."""
+        key = "hadoop.security.authentication"
+        with pytest.raises(io.UnsupportedOperation, match=f"{re.escape(key)} is kerberos"):
+            read({key: "kerberos"})
+        assert read({key: " Simple "}).user == "ann"
+
+    def test_the_task_is_part_of_the_lease_holder(self):
+        assert read().task_attempt == "NONMAPREDUCE"
+        assert read({"mapreduce.task.attempt.id": "attempt_1"}).task_attempt == "attempt_1"
+
+
+class TestServers:
+    @pytest.mark.parametrize(
+        ("authority", "host", "port"),
+        [
+            ("nn", "nn", 8020), ("nn:", "nn", 8020), ("nn:9000", "nn", 9000),
+            ("10.0.0.1:9000", "10.0.0.1", 9000), ("[::1]:9000", "::1", 9000),
+            ("[fe80::1]", "fe80::1", 8020),
+        ],
+    )  # fmt: skip
+    def test_a_host_is_a_name_node(self, authority: str, host: str, port: int):
+        settings = read(authority=authority)
+        assert settings.name_nodes == [(host, port)]
+        assert settings.service == (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        assert bool(settings.unknown_host_hint) is (port == 8020)
+
+    @pytest.mark.parametrize(
+        "authority",
+        [":8020", "nn:0", "nn:65536", "nn:x", "nn:-1", "nn:80:20", "::1", "[::1", "[]:1", "[::1]9",
+         "a b", "a/b", "a,b", "nn:0x50", "nn:99999999999999999999"],
+    )  # fmt: skip
+    def test_what_is_no_authority(self, authority: str):
+        message = refusal(authority=authority)
+        assert message.startswith(f"the authority of hdfs://{authority} must be host:port")
+        assert message.endswith(f"not {authority!r}")
+
+    def test_an_authority_without_a_user(self):
+        assert "HADOOP_USER_NAME" in refusal(authority="bob@nn")
+
+    def test_a_nameservice_is_its_name_nodes(self):
+        for authority in ("ns1", "ns1:8020"):
+            settings = read(NAMESERVICE, authority)
+            assert (settings.service, settings.name_nodes) == ("ns1", ONE_TO_THREE)
+            assert settings.unknown_host_hint == ""
+
+    def test_one_name_node_and_other_hosts(self):
+        settings = read(NAMESERVICE, "ns0")
+        assert (settings.service, settings.name_nodes) == ("ns0", [("d", 8024)])
+        assert read(NAMESERVICE, "other:1").name_nodes == [("other", 1)]
+
+    def test_a_proxy_provider_alone_makes_a_nameservice(self):
+        """As in Hadoop."""
+        conf = {key: value for key, value in NAMESERVICE.items() if key != "dfs.nameservices"}
+        assert read(conf, "ns1").name_nodes == [("ns1", 8020)]
+        conf["dfs.client.failover.proxy.provider.ns1"] = "org.apache.hadoop.X"
+        assert read(conf, "ns1").name_nodes == ONE_TO_THREE
+
+    def test_what_a_nameservice_lacks_is_named(self):
+        needed = "it is needed for the nameservice ns1"
+        assert refusal(NAMESERVICE, "ns1:9000") == (
+            "hdfs://ns1:9000: ns1 is a nameservice, which has no port"
+        )
+        conf, key = dict(NAMESERVICE), "dfs.namenode.rpc-address.ns1.nn2"
+        del conf[key]
+        assert refusal(conf, "ns1") == f"{key} is missing: {needed}"
+        conf[key] = "b:x"
+        assert refusal(conf, "ns1").startswith(f"{key} must be host:port")
+        del conf["dfs.ha.namenodes.ns1"]
+        assert refusal(conf, "ns1") == f"dfs.ha.namenodes.ns1 is missing: {needed}"
+
+    def test_the_order_of_name_nodes(self):
+        """Of all nameservices, or of one."""
+        key = "dfs.client.failover.random.order"
+        assert read(NAMESERVICE, "ns1").rpc.random_order
+        assert not read({**NAMESERVICE, key: "false"}, "ns1").rpc.random_order
+        own = {**NAMESERVICE, key: "false", f"{key}.ns1": "true"}
+        assert read(own, "ns1").rpc.random_order
+        own[f"{key}.ns1"] = "maybe"
+        assert refusal(own, "ns1") == f"{key}.ns1 must be true or false, not 'maybe'"

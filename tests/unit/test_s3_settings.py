@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import hflush
-import key_table
 import pytest
-import s3_keys
+from hflush.s3.keys import KEYS
 from hflush.s3.settings import (
-    KEYS,
     Endpoint,
     Settings,
     check_metadata,
@@ -38,9 +36,9 @@ class TestDefaults:
     def test_every_default_of_the_table_is_valid(self):
         """What the documentation says is what holds where nothing is set."""
         read = settings()
-        assert read.part_size == 8 << 20
-        assert read.active_blocks == 4
-        assert read.buffering == "adaptive"
+        assert read.writing.block_bytes == 8 << 20
+        assert read.writing.active_blocks == 4
+        assert read.writing.buffering == "adaptive"
         assert read.conditional == "auto"
         assert not read.downgrades
         assert read.performance == frozenset()
@@ -49,18 +47,6 @@ class TestDefaults:
         assert read.native.checksums
         assert not read.native.content_md5
         assert read.headers == read.sse_c == read.extra_headers == []
-
-    def test_defaults_are_those_of_the_core(self):
-        """A default is written down twice: here, where it is documented, and in the core."""
-        ours, core = settings().native, hflush._core.S3Settings()
-        for name in (
-            "payload_signing", "content_md5", "checksums", "expect_continue", "max_uploads",
-            "connect_timeout", "stall_timeout", "complete_timeout", "request_timeout",
-            "upload_timeout", "retry_limit", "retry_interval", "retry_throttle_limit",
-            "retry_throttle_interval", "retry_deadline",
-            "credentials_wait", "retry_5xx", "verify_peer", "max_connections", "idle_timeout",
-        ):  # fmt: skip
-            assert getattr(ours, name) == getattr(core, name), name
 
 
 class TestValues:
@@ -74,7 +60,7 @@ class TestValues:
         assert read.native.stall_timeout == 5.0
         assert read.native.connect_timeout == 1.5
         assert read.native.retry_interval == 120.0
-        assert read.part_size == 64 << 20
+        assert read.writing.block_bytes == 64 << 20
 
     def test_what_bounds_a_request(self):
         """Complete is as patient as the rest, unless it has a time of its own; 0 is no limit."""
@@ -145,7 +131,7 @@ class TestValues:
         [("disk", "disk"), ("array", "memory"), ("ByteBuffer", "memory"), ("adaptive", "adaptive")],
     )
     def test_buffers(self, value: str, buffering: str):
-        assert settings(fs_s3a_fast_upload_buffer=value).buffering == buffering
+        assert settings(fs_s3a_fast_upload_buffer=value).writing.buffering == buffering
 
     def test_performance(self):
         assert settings(fs_s3a_create_performance=True).performance == {"create"}
@@ -169,10 +155,10 @@ class TestBuckets:
         configuration["fs.s3a.bucket.mine.multipart.size"] = "${size}"
         configuration["size"] = "6M"
         assert Settings.read(configuration, "mine", {}).endpoint == ("http", "own", 2)
-        assert Settings.read(configuration, "mine", {}).window == 1 << 20
-        assert Settings.read(configuration, "mine", {}).part_size == 6 << 20
+        assert Settings.read(configuration, "mine", {}).reading.window_bytes == 1 << 20
+        assert Settings.read(configuration, "mine", {}).writing.block_bytes == 6 << 20
         assert Settings.read(configuration, "other", {}).endpoint == ("http", "general", 1)
-        assert Settings.read(configuration, "other", {}).window == 4 << 20
+        assert Settings.read(configuration, "other", {}).reading.window_bytes == 4 << 20
 
     def test_a_bucket_whose_name_has_dots(self):
         configuration = hflush.Configuration(load_defaults=False)
@@ -525,37 +511,11 @@ class TestWhatIsRefused:
 
 
 class TestTable:
-    def test_the_table_is_what_is_read(self):
-        """The tool reads the source as text; it sees what Python sees."""
-        keys = s3_keys.parsed((PYTHON / "s3" / "settings.py").read_text())
-        assert [(key.section, key.name, key.kind, key.fallback, key.effect) for key in keys] == [
-            tuple(key) for key in KEYS
-        ]
-        assert len({key.name for key in keys}) == len(keys)
-        assert all(key.section and key.kind and key.effect for key in keys)
-
-    def test_the_page_is_up_to_date(self):
-        page = s3_keys.PAGE.read_text()
-        keys = s3_keys.parsed((PYTHON / "s3" / "settings.py").read_text())
-        assert key_table.rendered(page, keys) == page
-
-    def test_every_key_that_is_read_is_in_the_table(self):
-        named = {key.name for key in KEYS}
-        read = set()
-        for path in (PYTHON / "s3").glob("*.py"):
-            text = path.read_text()
-            read |= set(re.findall(r'"((?:fs\.s3a|hflush\.s3)\.[a-z0-9.-]+[a-z0-9])"', text))
-        # Options of a single stream, a prefix, capabilities, and names that are old.
-        own = {"fs.s3a.create.delayed", "fs.s3a.s3.signing-algorithm"}
-        old = {key for key in read if "server-side-encryption" in key}
-        assert {key for key in read - named - own - old if "capability" not in key} == set()
-        unread = {name for name in named if name not in read}
-        assert unread == set()
-
-    def test_what_is_not_understood_is_refused(self):
-        with pytest.raises(ValueError, match="no KEYS"):
-            s3_keys.parsed("OTHER = ()")
-        with pytest.raises(ValueError, match="not understood"):
-            s3_keys.parsed("KEYS = (Key(1, 2),)")
-        with pytest.raises(ValueError, match="no place"):
-            key_table.rendered("a page without marks", [])
+    def test_every_key_is_read(self):
+        """By the core's attribute, or by its name; those that are only refused are named, too."""
+        text = "".join(
+            path.read_text() for path in PYTHON.glob("s3/*.py") if path.name != "keys.py"
+        )
+        read = set(re.findall(r'"((?:fs\.s3a|hflush\.s3)\.[a-z0-9.-]+[a-z0-9])"', text))
+        by_name = {key.name for key in KEYS if not key.native}
+        assert by_name - read == {"fs.s3a.security.credential.provider.path"}

@@ -43,9 +43,7 @@ def docs() -> None:
     That page comes from a full run of ./dev test on the sources as they are, or it is left alone.
     """
     _render()
-    for store in ("hdfs", "s3"):
-        keys = ROOT / "tools" / f"{store}_keys.py"
-        step(f"docs/{store}-client.md: keys", [PYTHON, keys], log=f"docs-{store}-keys")
+    step("docs: keys", [PYTHON, ROOT / "tools" / "keys.py"], log="docs-keys")
     requests = ROOT / "tools" / "s3_requests.py"
     step("docs/s3-client.md: requests", [PYTHON, requests], log="docs-s3-requests")
     conformance = ROOT / "tools" / "conformance.py"

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "attributes.h"
 #include "buffers.h"
 #include "errors.h"
 #include "gil.h"
@@ -22,6 +23,7 @@
 #include "hflush/hdfs/read/input_file.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/rpc/lease_renewer.h"
+#include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "opened_stream.h"
 #include "reading.h"
@@ -44,14 +46,7 @@ using hdfs::LocatedBlock;
 // connections, locks and leases are not the child's. Used with the GIL.
 class HdfsClient {
  public:
-  HdfsClient(hdfs::ConfigurationMap configuration, std::string authority, std::string user,
-             std::string real_user)
-      : configuration_(std::move(configuration)),
-        authority_(std::move(authority)),
-        user_(std::move(user)),
-        real_user_(std::move(real_user)) {
-    value(settings());  // what is wrong with them is told before anything is done
-  }
+  explicit HdfsClient(hdfs::Settings settings) : settings_(std::move(settings)) {}
   ~HdfsClient() { close(); }
   HdfsClient(const HdfsClient&) = delete;
   HdfsClient& operator=(const HdfsClient&) = delete;
@@ -59,7 +54,9 @@ class HdfsClient {
   std::shared_ptr<Client> client() {
     forget_parents();
     if (client_ == nullptr) {
-      client_ = value(Client::make(value(settings())));
+      hdfs::Settings settings = settings_;
+      settings.client_name = hdfs::make_client_name(settings.task_attempt);
+      client_ = value(Client::make(std::move(settings)));
       generation_ = env::Process::generation();
     }
     return client_;
@@ -80,19 +77,12 @@ class HdfsClient {
   }
 
  private:
-  Result<hdfs::Settings> settings() const {
-    return hdfs::Settings::from_map(configuration_, authority_, user_, real_user_);
-  }
-
   void forget_parents() {
     if (generation_ == env::Process::generation()) return;
     env::leave_to_parent(std::exchange(client_, nullptr));
   }
 
-  const hdfs::ConfigurationMap configuration_;
-  const std::string authority_;
-  const std::string user_;
-  const std::string real_user_;
+  const hdfs::Settings settings_;
   std::shared_ptr<Client> client_;
   std::uint32_t generation_ = 0;
 };
@@ -316,23 +306,22 @@ py::tuple fs_status(HdfsClient& self) {
   return py::make_tuple(stats.capacity, stats.used, stats.remaining);
 }
 
+constexpr Named<crc::Kind> kChecksums[] = {
+    {"CRC32", crc::Kind::kCrc32},
+    {"CRC32C", crc::Kind::kCrc32c},
+    {"NULL", crc::Kind::kNone},
+};
+
 std::string_view name_of(crc::Kind kind) noexcept {
-  switch (kind) {
-    case crc::Kind::kCrc32:
-      return "CRC32";
-    case crc::Kind::kCrc32c:
-      return "CRC32C";
-    case crc::Kind::kNone:
-      break;
-  }
-  return "NULL";
+  return std::ranges::find(kChecksums, kind, &Named<crc::Kind>::value)->name;
 }
 
 crc::Kind kind_named(std::string_view name) {
-  for (const crc::Kind kind : {crc::Kind::kNone, crc::Kind::kCrc32, crc::Kind::kCrc32c}) {
-    if (name_of(kind) == name) return kind;
+  const auto found = std::ranges::find(kChecksums, name, &Named<crc::Kind>::name);
+  if (found == std::end(kChecksums)) {
+    throw py::value_error("no such checksum type: '" + std::string(name) + "'");
   }
-  throw py::value_error("no such checksum type: '" + std::string(name) + "'");
+  return found->value;
 }
 
 py::dict server_defaults(HdfsClient& self) {
@@ -447,6 +436,131 @@ py::list block_checksums(HdfsClient& self, const py::str& path, std::uint64_t le
   return blocks;
 }
 
+// --- settings and options
+
+using Pauses = std::vector<std::pair<double, int>>;
+
+Pauses retry_policy_of(const hdfs::RpcSettings& self) {
+  Pauses pauses;
+  for (const auto& [pause, attempts] : self.retry_policy) {
+    pauses.emplace_back(seconds_of(pause), attempts);
+  }
+  return pauses;
+}
+
+void set_retry_policy(hdfs::RpcSettings& self, const Pauses& pauses) {
+  self.retry_policy.clear();
+  for (const auto& [pause, attempts] : pauses) {
+    self.retry_policy.emplace_back(duration_of(pause), attempts);
+  }
+}
+
+using Address = std::pair<std::string, std::uint16_t>;
+
+std::vector<Address> name_nodes_of(const hdfs::Settings& self) {
+  std::vector<Address> addresses;
+  for (const env::Endpoint& node : self.name_nodes) addresses.emplace_back(node.host, node.port);
+  return addresses;
+}
+
+void set_name_nodes(hdfs::Settings& self, const std::vector<Address>& addresses) {
+  self.name_nodes.clear();
+  for (const auto& [host, port] : addresses) self.name_nodes.push_back({host, port});
+}
+
+void register_rpc_settings(py::module_& module) {
+  using hdfs::RpcSettings;
+  py::class_<RpcSettings> type(module, "HdfsRpcSettings", py::is_final());
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("connect_timeout", &RpcSettings::connect_timeout);
+  add("connect_retries", &RpcSettings::connect_retries);
+  add("connect_retries_on_timeouts", &RpcSettings::connect_retries_on_timeouts);
+  add("connect_retry_interval", &RpcSettings::connect_retry_interval);
+  add("rpc_timeout", &RpcSettings::rpc_timeout);
+  add("ping", &RpcSettings::ping);
+  add("ping_interval", &RpcSettings::ping_interval);
+  add("idle_time", &RpcSettings::idle_time);
+  add("max_response_bytes", &RpcSettings::max_response_bytes);
+  add("max_request_bytes", &RpcSettings::max_request_bytes);
+  add("tcp_no_delay", &RpcSettings::tcp_no_delay);
+  add("max_failovers", &RpcSettings::max_failovers);
+  add("max_retries", &RpcSettings::max_retries);
+  add("failover_base", &RpcSettings::failover_base);
+  add("failover_cap", &RpcSettings::failover_cap);
+  add("failover_connect_retries", &RpcSettings::failover_connect_retries);
+  add("failover_connect_retries_on_timeouts", &RpcSettings::failover_connect_retries_on_timeouts);
+  add("random_order", &RpcSettings::random_order);
+  add("retry_policy_enabled", &RpcSettings::retry_policy_enabled);
+  type.def_property("retry_policy", &retry_policy_of, &set_retry_policy);
+}
+
+void register_write_settings(py::module_& module) {
+  using hdfs::WriteSettings;
+  py::class_<WriteSettings> type(module, "HdfsWriteSettings", py::is_final());
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("block_size", &WriteSettings::block_size);
+  add("replication", &WriteSettings::replication);
+  choice(type, "checksum", &WriteSettings::checksum, kChecksums);
+  add("bytes_per_checksum", &WriteSettings::bytes_per_checksum);
+  add("packet_size", &WriteSettings::packet_size);
+  add("max_packet_size", &WriteSettings::max_packet_size);
+  add("max_packets_in_flight", &WriteSettings::max_packets_in_flight);
+  add("socket_timeout", &WriteSettings::socket_timeout);
+  add("socket_write_timeout", &WriteSettings::socket_write_timeout);
+  add("send_buffer_bytes", &WriteSettings::send_buffer_bytes);
+  add("tcp_no_delay", &WriteSettings::tcp_no_delay);
+  add("use_datanode_hostname", &WriteSettings::use_datanode_hostname);
+  add("block_write_retries", &WriteSettings::block_write_retries);
+  add("locate_following_block_retries", &WriteSettings::locate_following_block_retries);
+  add("locate_initial_delay", &WriteSettings::locate_initial_delay);
+  add("locate_max_delay", &WriteSettings::locate_max_delay);
+  add("complete_first_delay", &WriteSettings::complete_first_delay);
+  add("excluded_nodes_expiry", &WriteSettings::excluded_nodes_expiry);
+  add("congestion_backoff_mean", &WriteSettings::congestion_backoff_mean);
+  add("congestion_backoff_max", &WriteSettings::congestion_backoff_max);
+  add("drop_behind", &WriteSettings::drop_behind);
+  add("recover_lease_on_close_failure", &WriteSettings::recover_lease_on_close_failure);
+}
+
+void register_read_settings(py::module_& module) {
+  using hdfs::ReadSettings;
+  py::class_<ReadSettings> type(module, "HdfsReadSettings", py::is_final());
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("prefetch_bytes", &ReadSettings::prefetch_bytes);
+  add("max_block_acquire_failures", &ReadSettings::max_block_acquire_failures);
+  add("retry_window", &ReadSettings::retry_window);
+  add("last_block_length_retries", &ReadSettings::last_block_length_retries);
+  add("last_block_length_interval", &ReadSettings::last_block_length_interval);
+  add("socket_cache_capacity", &ReadSettings::socket_cache_capacity);
+  add("socket_cache_expiry", &ReadSettings::socket_cache_expiry);
+  add("cached_connection_retries", &ReadSettings::cached_connection_retries);
+  add("drop_behind", &ReadSettings::drop_behind);
+  add("readahead_bytes", &ReadSettings::readahead_bytes);
+  add("socket_timeout", &ReadSettings::socket_timeout);
+  add("use_datanode_hostname", &ReadSettings::use_datanode_hostname);
+}
+
+void register_settings(py::module_& module) {
+  using hdfs::Settings;
+  register_rpc_settings(module);
+  register_write_settings(module);
+  register_read_settings(module);
+  py::class_<Settings> type(module, "HdfsSettings", py::is_final());
+  type.def(py::init<>());
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("user", &Settings::user);
+  add("real_user", &Settings::real_user);
+  add("task_attempt", &Settings::task_attempt);
+  add("service", &Settings::service);
+  type.def_property("name_nodes", &name_nodes_of, &set_name_nodes);
+  add("unknown_host_hint", &Settings::unknown_host_hint);
+  add("lease_hard_limit", &Settings::lease_hard_limit);
+  add("server_defaults_validity", &Settings::server_defaults_validity);
+  type.def_readonly("rpc", &Settings::rpc)
+      .def_readonly("write", &Settings::write)
+      .def_readonly("read", &Settings::read);
+}
+
 void register_create_options(py::module_& module) {
   using hdfs::CreateOptions;
   py::class_<CreateOptions>(module, "HdfsCreateOptions", py::is_final())
@@ -510,13 +624,12 @@ void add_name_space(py::class_<HdfsClient>& type) {
 
 void register_hdfs(py::module_& module) {
   register_status(module);
+  register_settings(module);
   register_create_options(module);
   register_input_file(module);
 
   py::class_<HdfsClient> type(module, "HdfsClient", py::is_final());
-  type.def(py::init<hdfs::ConfigurationMap, std::string, std::string, std::string>(),
-           py::arg("configuration"), py::arg("authority"), py::arg("user"),
-           py::arg("real_user") = "");
+  type.def(py::init<hdfs::Settings>(), py::arg("settings"));
   add_name_space(type);
   type.def("fs_status", &fs_status)
       .def("server_defaults", &server_defaults)
@@ -529,8 +642,7 @@ void register_hdfs(py::module_& module) {
       .def("open", &open, py::arg("path"), py::arg("verify"))
       .def("block_checksums", &block_checksums, py::arg("path"), py::arg("length"),
            py::arg("composite"))
-      .def("close", &HdfsClient::close)
-      .def_static("configuration_keys", &hdfs::Settings::keys);
+      .def("close", &HdfsClient::close);
 }
 
 }  // namespace hflush::bindings

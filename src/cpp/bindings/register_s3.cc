@@ -4,19 +4,18 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "attributes.h"
 #include "buffers.h"
 #include "errors.h"
 #include "gil.h"
@@ -50,19 +49,6 @@ using s3::ReadOptions;
 using s3::Settings;
 
 // --- values
-
-env::Duration duration_of(double seconds) {
-  if (std::isnan(seconds) || seconds < 0) {
-    throw py::value_error("a duration of " + std::to_string(seconds) + " seconds");
-  }
-  const std::chrono::duration<double> duration(seconds);
-  if (duration >= env::kNoTimeout) return env::kNoTimeout;
-  return std::chrono::duration_cast<env::Duration>(duration);
-}
-
-double seconds_of(env::Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 using Pairs = std::vector<std::pair<py::str, py::str>>;
 
@@ -378,54 +364,13 @@ void register_input_file(py::module_& module) {
 
 // --- settings and options
 
-// An attribute that is a part of what `of` gives.
 template <typename Type, typename Of>
-void attribute(Type& type, const char* name, Of of) {
-  // clang 14 wants it.
-  using Owner = typename Type::type;  // NOLINT(readability-redundant-typename)
-  using Value = std::remove_reference_t<decltype(of(std::declval<Owner&>()))>;
-  if constexpr (std::is_same_v<Value, env::Duration>) {
-    type.def_property(
-        name, [of](Owner& self) { return seconds_of(of(self)); },
-        [of](Owner& self, double seconds) { of(self) = duration_of(seconds); });
-  } else if constexpr (std::is_same_v<Value, std::string>) {
-    type.def_property(
-        name, [of](Owner& self) { return from_utf8(of(self)); },
-        [of](Owner& self, const py::str& text) { of(self) = to_utf8(text); });
-  } else if constexpr (std::is_same_v<Value, std::vector<env::HttpHeader>>) {
-    type.def_property(
-        name, [of](Owner& self) { return pairs_of(of(self)); },
-        [of](Owner& self, const Pairs& pairs) { of(self) = headers_of(pairs); });
-  } else {
-    type.def_property(
-        name, [of](Owner& self) { return of(self); },
-        [of](Owner& self, Value number) { of(self) = number; });
-  }
-}
-
-template <typename Value>
-struct Named {
-  std::string_view name;
-  Value value;
-};
-
-// An attribute with a name for each of its values.
-template <typename Type, typename Of, typename Value, std::size_t kCount>
-void choice(Type& type, const char* name, Of of, const Named<Value> (&choices)[kCount]) {
+void header_attribute(Type& type, const char* name, Of of) {
   // clang 14 wants it.
   using Owner = typename Type::type;  // NOLINT(readability-redundant-typename)
   type.def_property(
-      name,
-      [of, &choices](Owner& self) {
-        return std::ranges::find(choices, of(self), &Named<Value>::value)->name;
-      },
-      [of, name, &choices](Owner& self, const std::string& text) {
-        const auto found = std::ranges::find(choices, text, &Named<Value>::name);
-        if (found == std::end(choices)) {
-          throw py::value_error("no such " + std::string(name) + ": '" + text + "'");
-        }
-        of(self) = found->value;
-      });
+      name, [of](const Owner& self) { return pairs_of(std::invoke(of, self)); },
+      [of](Owner& self, const Pairs& pairs) { std::invoke(of, self) = headers_of(pairs); });
 }
 
 constexpr Named<s3::PayloadSigning> kPayloadSignings[] = {
@@ -443,19 +388,19 @@ void register_settings(py::module_& module) {
   py::class_<Settings> type(module, "S3Settings", py::is_final());
   type.def(py::init<>());
   const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
-  add("scheme", [](Settings& self) -> auto& { return self.scheme; });
-  add("host", [](Settings& self) -> auto& { return self.host; });
-  add("port", [](Settings& self) -> auto& { return self.port; });
-  add("region", [](Settings& self) -> auto& { return self.region; });
-  add("follows_regions", [](Settings& self) -> auto& { return self.follows_regions; });
-  add("path_style", [](Settings& self) -> auto& { return self.path_style; });
-  add("content_md5", [](Settings& self) -> auto& { return self.content_md5; });
-  add("checksums", [](Settings& self) -> auto& { return self.checksums; });
-  add("expect_continue", [](Settings& self) -> auto& { return self.expect_continue; });
-  add("max_uploads", [](Settings& self) -> auto& { return self.max_uploads; });
-  add("connect_timeout", [](Settings& self) -> auto& { return self.connect_timeout; });
-  add("stall_timeout", [](Settings& self) -> auto& { return self.stall_timeout; });
-  add("complete_timeout", [](Settings& self) -> auto& { return self.complete_timeout; });
+  add("scheme", &Settings::scheme);
+  add("host", &Settings::host);
+  add("port", &Settings::port);
+  add("region", &Settings::region);
+  add("follows_regions", &Settings::follows_regions);
+  add("path_style", &Settings::path_style);
+  add("content_md5", &Settings::content_md5);
+  add("checksums", &Settings::checksums);
+  add("expect_continue", &Settings::expect_continue);
+  add("max_uploads", &Settings::max_uploads);
+  add("connect_timeout", &Settings::connect_timeout);
+  add("stall_timeout", &Settings::stall_timeout);
+  add("complete_timeout", &Settings::complete_timeout);
   add("retry_limit", [](Settings& self) -> auto& { return self.retry.limit; });
   add("retry_interval", [](Settings& self) -> auto& { return self.retry.interval; });
   add("retry_throttle_limit", [](Settings& self) -> auto& { return self.retry.throttle_limit; });
@@ -472,48 +417,45 @@ void register_settings(py::module_& module) {
   add("no_proxy", [](Settings& self) -> auto& { return self.http.no_proxy; });
   add("user_agent", [](Settings& self) -> auto& { return self.http.user_agent; });
   add("max_connections", [](Settings& self) -> auto& { return self.http.max_connections; });
-  add("upload_timeout", [](Settings& self) -> auto& { return self.upload_timeout; });
-  add("request_timeout", [](Settings& self) -> auto& { return self.request_timeout; });
+  add("upload_timeout", &Settings::upload_timeout);
+  add("request_timeout", &Settings::request_timeout);
   add("idle_timeout", [](Settings& self) -> auto& { return self.http.idle_timeout; });
-  choice(
-      type, "payload_signing", [](Settings& self) -> auto& { return self.payload_signing; },
-      kPayloadSignings);
+  choice(type, "payload_signing", &Settings::payload_signing, kPayloadSignings);
 }
 
 void register_object_options(py::module_& module) {
   py::class_<ObjectOptions> type(module, "S3ObjectOptions", py::is_final());
   type.def(py::init<>()).def("copy", [](const ObjectOptions& self) { return self; });
   const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
-  add("bucket", [](ObjectOptions& self) -> auto& { return self.bucket; });
-  add("path", [](ObjectOptions& self) -> auto& { return self.path; });
-  add("verify_encryption", [](ObjectOptions& self) -> auto& { return self.verify_encryption; });
-  add("headers", [](ObjectOptions& self) -> auto& { return self.headers; });
-  add("request_headers", [](ObjectOptions& self) -> auto& { return self.request_headers; });
-  add("block_bytes", [](ObjectOptions& self) -> auto& { return self.block_bytes; });
-  add("uniform_parts", [](ObjectOptions& self) -> auto& { return self.uniform_parts; });
-  add("max_parts", [](ObjectOptions& self) -> auto& { return self.max_parts; });
-  add("active_blocks", [](ObjectOptions& self) -> auto& { return self.active_blocks; });
-  add("buffer_directory", [](ObjectOptions& self) -> auto& { return self.buffer_directory; });
-  add("memory_bytes", [](ObjectOptions& self) -> auto& { return self.memory_bytes; });
+  add("bucket", &ObjectOptions::bucket);
+  add("path", &ObjectOptions::path);
+  add("verify_encryption", &ObjectOptions::verify_encryption);
+  header_attribute(type, "headers", &ObjectOptions::headers);
+  header_attribute(type, "request_headers", &ObjectOptions::request_headers);
+  add("block_bytes", &ObjectOptions::block_bytes);
+  add("uniform_parts", &ObjectOptions::uniform_parts);
+  add("max_parts", &ObjectOptions::max_parts);
+  add("active_blocks", &ObjectOptions::active_blocks);
+  add("buffer_directory", &ObjectOptions::buffer_directory);
+  add("memory_bytes", &ObjectOptions::memory_bytes);
   add("if_absent", [](ObjectOptions& self) -> auto& { return self.condition.if_absent; });
   add("if_match", [](ObjectOptions& self) -> auto& { return self.condition.if_match; });
-  add("delayed", [](ObjectOptions& self) -> auto& { return self.delayed; });
-  choice(
-      type, "buffering", [](ObjectOptions& self) -> auto& { return self.buffering; }, kBufferings);
+  add("delayed", &ObjectOptions::delayed);
+  choice(type, "buffering", &ObjectOptions::buffering, kBufferings);
 }
 
 void register_read_options(py::module_& module) {
   py::class_<ReadOptions> type(module, "S3ReadOptions", py::is_final());
   type.def(py::init<>());
   const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
-  add("bucket", [](ReadOptions& self) -> auto& { return self.bucket; });
-  add("key", [](ReadOptions& self) -> auto& { return self.key; });
-  add("size", [](ReadOptions& self) -> auto& { return self.size; });
-  add("etag", [](ReadOptions& self) -> auto& { return self.etag; });
-  add("version_id", [](ReadOptions& self) -> auto& { return self.version_id; });
-  add("request_headers", [](ReadOptions& self) -> auto& { return self.request_headers; });
-  add("readahead_bytes", [](ReadOptions& self) -> auto& { return self.readahead_bytes; });
-  add("window_bytes", [](ReadOptions& self) -> auto& { return self.window_bytes; });
+  add("bucket", &ReadOptions::bucket);
+  add("key", &ReadOptions::key);
+  add("size", &ReadOptions::size);
+  add("etag", &ReadOptions::etag);
+  add("version_id", &ReadOptions::version_id);
+  header_attribute(type, "request_headers", &ReadOptions::request_headers);
+  add("readahead_bytes", &ReadOptions::readahead_bytes);
+  add("window_bytes", &ReadOptions::window_bytes);
 }
 
 void register_response(py::module_& module) {

@@ -253,16 +253,100 @@ class HdfsInputFile:
     def verified(self) -> bool: ...
 
 @final
+class HdfsRpcSettings:
+    """How NameNodes are spoken to. Times are seconds, sizes bytes."""
+
+    connect_timeout: float
+    connect_retries: int
+    connect_retries_on_timeouts: int
+    connect_retry_interval: float
+    rpc_timeout: float
+    ping: bool
+    ping_interval: float
+    idle_time: float
+    max_response_bytes: int
+    max_request_bytes: int
+    tcp_no_delay: bool
+    max_failovers: int
+    max_retries: int
+    failover_base: float
+    failover_cap: float
+    failover_connect_retries: int
+    failover_connect_retries_on_timeouts: int
+    random_order: bool
+    retry_policy_enabled: bool
+    retry_policy: list[tuple[float, int]]  # pauses, and how often each
+
+@final
+class HdfsWriteSettings:
+    """How files are written."""
+
+    block_size: int
+    replication: int
+    checksum: str  # "CRC32", "CRC32C"
+    bytes_per_checksum: int
+    packet_size: int
+    max_packet_size: int
+    max_packets_in_flight: int
+    socket_timeout: float
+    socket_write_timeout: float
+    send_buffer_bytes: int
+    tcp_no_delay: bool
+    use_datanode_hostname: bool
+    block_write_retries: int
+    locate_following_block_retries: int
+    locate_initial_delay: float
+    locate_max_delay: float
+    complete_first_delay: float
+    excluded_nodes_expiry: float
+    congestion_backoff_mean: float
+    congestion_backoff_max: float
+    drop_behind: bool | None
+    recover_lease_on_close_failure: bool
+
+@final
+class HdfsReadSettings:
+    """How files are read."""
+
+    prefetch_bytes: int
+    max_block_acquire_failures: int
+    retry_window: float
+    last_block_length_retries: int
+    last_block_length_interval: float
+    socket_cache_capacity: int
+    socket_cache_expiry: float
+    cached_connection_retries: int
+    drop_behind: bool | None
+    readahead_bytes: int | None
+    socket_timeout: float
+    use_datanode_hostname: bool
+
+@final
+class HdfsSettings:
+    """What a client needs to know: hflush/hdfs/settings.h, which has the defaults."""
+
+    def __init__(self) -> None: ...
+    user: str
+    real_user: str  # who acts as the user; empty: the user itself
+    task_attempt: str  # part of the lease holder's name
+    service: str
+    name_nodes: list[tuple[str, int]]
+    unknown_host_hint: str
+    lease_hard_limit: float
+    server_defaults_validity: float
+    @property
+    def rpc(self) -> HdfsRpcSettings: ...
+    @property
+    def write(self) -> HdfsWriteSettings: ...
+    @property
+    def read(self) -> HdfsReadSettings: ...
+
+@final
 class HdfsClient:
     """One user's connection to one HDFS: made at the first call, and again in a forked child."""
 
-    # real_user: who acts as the user; empty: the user itself.
-    def __init__(
-        self, configuration: dict[str, str], authority: str, user: str, real_user: str = ""
-    ) -> None: ...
+    def __init__(self, settings: HdfsSettings) -> None: ...
     def close(self) -> None: ...  # later calls connect again
-    @staticmethod
-    def configuration_keys() -> list[str]: ...  # one that ends in a dot goes on with a name
     def statistics(self) -> dict[str, int]: ...
     def status(self, path: str) -> HdfsFileStatus | None: ...
     # One page: the entries, and how many remain after them. start_after: the last name before.

@@ -51,7 +51,9 @@ from .errors import (
     attach,
 )
 from .filesystem import FileSystem
+from .general_keys import KEYS
 from .handling import marks
+from .keys import Reader
 from .streams import AbortResult, WriteOnly, end, leave_block, report
 
 if TYPE_CHECKING:
@@ -480,9 +482,10 @@ class RenamingManager(CheckpointFileManager):
 
     def __init__(self, path: StrPath, conf: Conf = None) -> None:
         super().__init__(path, conf)
-        self._sync = self._conf.get_bool(SYNC, True)
-        self._verify = self._conf.get_bool(VERIFY_RENAME)
-        self._keep_existing = self._conf.get_bool(KEEP_EXISTING)
+        keys = Reader(self._conf, KEYS)
+        self._sync = keys.flag(SYNC)
+        self._verify = keys.flag(VERIFY_RENAME)
+        self._keep_existing = keys.flag(KEEP_EXISTING)
 
     def create_atomic(
         self, path: StrPath, overwrite_if_possible: bool
@@ -808,7 +811,7 @@ class AbortableStreamBased(CheckpointFileManager):
         looks = stream is None and not overwrite
         if stream is None:
             stream = self.filesystem.create(path, overwrite=True)
-        keep_existing = self._conf.get_bool(KEEP_EXISTING)
+        keep_existing = Reader(self._conf, KEYS).flag(KEEP_EXISTING)
         return CancellableFSDataOutputStream(
             stream,
             _InPlace(stream, overwrite=overwrite, looks=looks, keep_existing=keep_existing),

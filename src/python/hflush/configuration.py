@@ -16,9 +16,11 @@ from collections.abc import Iterator, Mapping, MutableMapping
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from typing import TypeAlias
+    from collections.abc import Callable
+    from typing import TypeAlias, TypeVar
     from xml.etree.ElementTree import Element
 
+    T = TypeVar("T")
     Value: TypeAlias = str | bool | int | float
     # Of one resource: name -> (value, is final).
     Resource: TypeAlias = "dict[str, tuple[str, bool]]"
@@ -64,7 +66,9 @@ _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
 _MAX_INCLUDES = 20
 _XINCLUDE = "{http://www.w3.org/2001/XInclude}"
 _SIZE_PREFIXES = {"k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
+# In the order in which Hadoop looks for them: each ends another one.
 _TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_INT64 = range(-(1 << 63), 1 << 63)  # Java's long
 
 
 class Configuration(MutableMapping[str, str]):
@@ -243,7 +247,7 @@ class Configuration(MutableMapping[str, str]):
         """Return what two configurations share if they say the same."""
         return frozenset(self._values.items())
 
-    # --- typed reading ---
+    # --- typed reading: a value that is empty or blank is not set ---
 
     def get_raw(self, key: str, default: str | None = None) -> str | None:
         """Return the value as it was written, with nothing expanded."""
@@ -257,13 +261,7 @@ class Configuration(MutableMapping[str, str]):
         ValueError
             It is neither ``true`` nor ``false``, in any case.
         """
-        text = self._text(key)
-        if text is None:
-            return default
-        lowered = text.lower()
-        if lowered not in ("true", "false"):
-            raise self._bad_value(key, text, "true or false")
-        return lowered == "true"
+        return self._read(key, default, parse_bool, "true or false")
 
     def get_int(self, key: str, default: int = 0) -> int:
         """Return the value of `key` as an int: decimal, or hexadecimal after ``0x``.
@@ -271,15 +269,9 @@ class Configuration(MutableMapping[str, str]):
         Raises
         ------
         ValueError
-            It is not a whole number.
+            It is not a whole number, or has more than 64 bits.
         """
-        text = self._text(key)
-        if text is None:
-            return default
-        try:
-            return int(text, 16 if text.lower().lstrip("+-").startswith("0x") else 10)
-        except ValueError:
-            raise self._bad_value(key, text, "a whole number") from None
+        return self._read(key, default, parse_whole, "a whole number")
 
     def get_float(self, key: str, default: float = 0.0) -> float:
         """Return the value of `key` as a float.
@@ -289,13 +281,7 @@ class Configuration(MutableMapping[str, str]):
         ValueError
             It is not a number.
         """
-        text = self._text(key)
-        if text is None:
-            return default
-        try:
-            return float(text)
-        except ValueError:
-            raise self._bad_value(key, text, "a number") from None
+        return self._read(key, default, float, "a number")
 
     def get_long_bytes(self, key: str, default: int = 0) -> int:
         """Return the value of `key` as a number of bytes: ``134217728``, ``128m``, ``1g``.
@@ -305,13 +291,7 @@ class Configuration(MutableMapping[str, str]):
         ValueError
             It is neither a whole number nor one with a binary prefix of k m g t p e.
         """
-        text = self._text(key)
-        if text is None:
-            return default
-        try:
-            return parse_size(text)
-        except ValueError:
-            raise self._bad_value(key, text, "a size such as 131072, 128k or 1g") from None
+        return self._read(key, default, parse_size, "a size such as 131072, 128k or 1g")
 
     def get_time(self, key: str, default: float = 0.0, unit: str = "ms") -> float:
         """Return the value of `key` as a time in seconds: ``30s``, ``2m``, ``500ms``.
@@ -328,21 +308,27 @@ class Configuration(MutableMapping[str, str]):
         Raises
         ------
         ValueError
-            It is not a number with such a unit.
+            It is not a whole number with such a unit.
         """
-        text = self._text(key)
-        if text is None:
-            return default
-        try:
-            return parse_time(text, unit)
-        except ValueError:
-            raise self._bad_value(key, text, "a time such as 500ms, 30s or 2m") from None
+        return self._read(
+            key, default, lambda text: parse_time(text, unit), "a time such as 500ms, 30s or 2m"
+        )
 
     # --- inside ---
 
-    def _bad_value(self, key: str, text: str, expected: str) -> ValueError:
+    def bad_value(self, key: str, text: str, expected: str) -> ValueError:
+        """Return the error that the value of a key is not what it must be; shows no secret."""
         shown = "what is there (a secret)" if self.is_secret(key) else repr(text)
         return ValueError(f"{key} must be {expected}, not {shown}")
+
+    def _read(self, key: str, default: T, parse: Callable[[str], T], expected: str) -> T:
+        text = self._text(key)
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError:
+            raise self.bad_value(key, text, expected) from None
 
     def _text(self, key: str) -> str | None:
         raw = self._values.get(key)
@@ -376,6 +362,33 @@ class Configuration(MutableMapping[str, str]):
         return _process_property(reference)
 
 
+def parse_bool(text: str) -> bool:
+    """Return what ``true`` and ``false`` mean, in any case.
+
+    Raises
+    ------
+    ValueError
+        Another text.
+    """
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(f"neither true nor false: {text!r}")
+    return lowered == "true"
+
+
+def parse_whole(text: str) -> int:
+    """Return a whole number of at most 64 bits: decimal, or hexadecimal after ``0x``.
+
+    Raises
+    ------
+    ValueError
+        Malformed text.
+    """
+    if "_" in text:
+        raise ValueError(f"not a whole number: {text!r}")
+    return _as_long(int(text, 16 if _is_hexadecimal(text) else 10))
+
+
 def parse_size(value: str | int) -> int:
     """Return a number of bytes: an int, or text with an optional binary prefix of k m g t p e.
 
@@ -391,15 +404,17 @@ def parse_size(value: str | int) -> int:
     if isinstance(value, int):
         return value
     text = value.strip()
-    shift = _SIZE_PREFIXES.get(text[-1:].lower())
+    shift = 0 if _is_hexadecimal(text) else _SIZE_PREFIXES.get(text[-1:].lower(), 0)
     try:
-        return int(text) if shift is None else int(text[:-1]) << shift
+        return _as_long(parse_whole(text[:-1] if shift else text) << shift)
     except ValueError:
         raise ValueError(f"not a size such as 131072, 128k or 1g: {value!r}") from None
 
 
 def parse_time(text: str, unit: str = "ms") -> float:
-    """Return seconds: a number, and its unit of ns us ms s m h d where that is not `unit`.
+    """Return seconds: a whole number, and its unit of ns us ms s m h d where that is not `unit`.
+
+    Nothing is cut off: Hadoop rounds down to the unit that the key is read in.
 
     Raises
     ------
@@ -407,11 +422,26 @@ def parse_time(text: str, unit: str = "ms") -> float:
         Malformed text.
     """
     stripped = text.strip().lower()
-    number = stripped.rstrip("abcdefghijklmnopqrstuvwxyz")
-    suffix = stripped[len(number) :] or unit
-    if suffix not in _TIME_UNITS:
-        raise ValueError(f"not a time such as 500ms, 30s or 2m: {text!r}")
-    return float(number) * _TIME_UNITS[suffix]
+    found = "" if _is_hexadecimal(stripped) else _unit_of(stripped)
+    try:
+        return parse_whole(stripped.removesuffix(found)) * _TIME_UNITS[found or unit]
+    except (KeyError, ValueError):
+        raise ValueError(f"not a time such as 500ms, 30s or 2m: {text!r}") from None
+
+
+def _as_long(number: int) -> int:
+    if number not in _INT64:
+        raise ValueError(f"more than 64 bits: {number}")
+    return number
+
+
+def _unit_of(text: str) -> str:
+    return next((unit for unit in _TIME_UNITS if text.endswith(unit)), "")
+
+
+def _is_hexadecimal(text: str) -> bool:
+    """Whether letters at the end of a number are digits, rather than a unit."""
+    return text.strip().lower().lstrip("+-").startswith("0x")
 
 
 def to_text(value: Value) -> str:

@@ -22,7 +22,9 @@ from .errors import (
     attach,
     unsupported,
 )
+from .general_keys import KEYS
 from .handling import marks
+from .keys import Reader
 from .spelling import check_keys, did_you_mean
 from .statistics import IOStatistics, live
 from .status import BlockLocation, ContentSummary, FileStatus
@@ -85,7 +87,7 @@ class FileSystem(ABC):
         self._authority = authority
         self._uri = f"{scheme}://{authority}/"
         self._conf = conf.copy()
-        self._on_exception = _on_exception(conf)
+        self._on_exception = Reader(conf, KEYS).text(options_of.ON_EXCEPTION)
         check_keys(self._conf)
         self._working_directory: str | None = None
         # The open streams. Added, removed and copied in one step each, whoever holds the lock: a
@@ -1412,14 +1414,6 @@ def _locate(url: StrPath | None, conf: Configuration) -> Location:
             errno.EPROTONOSUPPORT, f"fs.defaultFS has no scheme: {default!r}", default
         )
     return location
-
-
-def _on_exception(conf: Configuration) -> str:
-    """Return what close does where an exception brings it about: ``abort`` or ``publish``."""
-    try:
-        return options_of.as_on_exception(conf.get(options_of.ON_EXCEPTION, "abort"))
-    except ValueError as error:
-        raise ValueError(f"{options_of.ON_EXCEPTION} {error}") from None
 
 
 def _make(location: Location, conf: Configuration) -> FileSystem:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .configuration import Configuration
 from .errors import unsupported
-from .hdfs.filesystem import USER
-from .s3.settings import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
+from .hdfs.keys import USER
+from .s3.keys import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
 from .spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _s3_client_settings(given: Mapping[str, Any]) -> dict[str, Value]:
     keys: dict[str, Value] = {}
     for word, key in _TIMEOUTS.items():
         if word in config:
-            keys[key] = f"{float(config[word])}s"
+            keys[key] = f"{round(float(config[word]) * 1000)}ms"
     if "max_pool_connections" in config:
         keys["fs.s3a.connection.maximum"] = int(config["max_pool_connections"])
     if "region_name" in config:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from .general_keys import KEYS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -11,29 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["check_keys", "did_you_mean", "nearest"]
 
 OWN = "hflush."
-# Keys of this package that belong to no store, and Hadoop's that every store or none reads.
-GENERAL_KEYS = frozenset(
-    (
-        "hflush.atomic.sweep-after",
-        "hflush.checkpoint.keep-existing",
-        "hflush.checkpoint.sync",
-        "hflush.checkpoint.verify-rename",
-        "hflush.close.on-exception",
-        "hflush.file.sync-on-close",
-        "hflush.syncable.downgrade",
-        "file.bytes-per-checksum",
-        "fs.defaultFS",
-        "fs.file.checksum",
-        "fs.local.block.size",
-        "fs.permissions.umask-mode",
-        "fs.trash.checkpoint.interval",
-        "fs.trash.interval",
-        "io.file.buffer.size",
-    )
-)
-GENERAL_FAMILIES = (OWN, "fs.", "file.", "io.")
+GENERAL_KEYS = frozenset((*(key.name for key in KEYS), "fs.trash.checkpoint.interval"))
+GENERAL_FAMILIES = (OWN, "fs.", "io.")
 # Of one store each, which looks at them itself.
-_STORES = ("hflush.s3.", "hflush.hdfs.", "fs.s3a.")
+_STORES = ("hflush.s3.", "hflush.hdfs.", "hflush.file.", "fs.s3a.", "fs.file.", "fs.local.")
 _MOST_CHANGES = 2
 
 # What was found about keys that are not known, by key: said once in a process.

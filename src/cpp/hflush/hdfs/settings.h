@@ -1,31 +1,20 @@
-// Settings: what the configuration says, read once into typed values.
+// Settings of a client, with their defaults.
 //
-// Configuration keys are Hadoop's; hflush/hdfs/keys.inc lists each one with its default, its unit
-// and what it does here, and docs/hdfs-client.md is generated from it. The Python layer resolves a
-// Hadoop configuration (defaults, *-site.xml, ${...}) to a map; from_map() checks every value and
-// names the key in its failure.
+// The Python layer reads them from a Hadoop configuration. Its table of keys (hflush/hdfs/keys.py)
+// names the member that takes each value, checks what it may be, and takes defaults from here.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "hflush/base/result.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/tcp_connection.h"
 
 namespace hflush::hdfs {
-
-using ConfigurationMap = std::map<std::string, std::string, std::less<>>;
-
-// What the timeout of a socket is where the configuration says 0, "none": 100 years, which can be
-// added to any time.
-inline constexpr env::Duration kUnlimited = std::chrono::hours(24 * 365 * 100);
 
 struct RpcSettings {
   env::Duration connect_timeout = std::chrono::seconds(20);        // ipc.client.connect.timeout
@@ -107,25 +96,21 @@ struct ReadSettings {
 };
 
 struct Settings {
-  std::string user;                       // HADOOP_USER_NAME or the process owner
-  std::string real_user;                  // who acts as the user (HADOOP_PROXY_USER), or empty
-  std::string client_name;                // the lease holder; unique
-  std::string service;                    // the URL's authority
-  std::vector<env::Endpoint> name_nodes;  // several: a nameservice
-  std::string unknown_host_hint;          // ends the message where their name is not known
+  std::string user;                           // HADOOP_USER_NAME or the process owner
+  std::string real_user;                      // who acts as the user (HADOOP_PROXY_USER), or empty
+  std::string task_attempt = "NONMAPREDUCE";  // mapreduce.task.attempt.id: part of client_name
+  std::string client_name;                    // the lease holder; unique
+  std::string service;                        // the URL's authority
+  std::vector<env::Endpoint> name_nodes;      // several: a nameservice
+  std::string unknown_host_hint;              // ends the message where their name is not known
   env::Duration lease_hard_limit = std::chrono::seconds(1200);  // dfs.namenode.lease-hard-limit-sec
   env::Duration server_defaults_validity = std::chrono::hours(1);
   RpcSettings rpc;
   WriteSettings write;
   ReadSettings read;
-
-  // `authority` of the URL ("nn:8020", "ns1", "" for fs.defaultFS's). Values that are missing have
-  // Hadoop's defaults. kInvalidArgument names the key and the value; kUnsupported likewise what is
-  // not built yet.
-  static Result<Settings> from_map(const ConfigurationMap& map, const std::string& authority,
-                                   const std::string& user, const std::string& real_user = {});
-  // The keys that mean something; one that ends in a dot goes on with a name.
-  static std::vector<std::string_view> keys();
 };
+
+// A new name of a lease holder, like none before. The form is that of Java's client.
+std::string make_client_name(const std::string& task_attempt);
 
 }  // namespace hflush::hdfs

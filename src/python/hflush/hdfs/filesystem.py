@@ -7,12 +7,13 @@ import errno
 import time
 from types import MappingProxyType
 
-from .. import _core, capabilities, paths
+from .. import _core, capabilities, general_keys, paths
 from .. import builder as options_of
 from ..builder import CreateFlag, FileBuilder
 from ..configuration import real_user_name, user_name
 from ..errors import InvalidPathHandleError, invalid_path
 from ..filesystem import FileSystem
+from ..keys import Reader
 from ..permissions import parse_umask
 from ..spelling import check_keys
 from ..statistics import IOStatistics, aggregate, live
@@ -31,6 +32,7 @@ from ..streams import (
     UnbufferedOutputStream,
     UnbufferedReportingOutputStream,
 )
+from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, USER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
 
-DEFAULT_PORT = 8020
-
+_UMASK = "022"
 _FILE_MODE = 0o666
 _DIRECTORY_MODE = 0o777
 _NS_PER_MS = 1_000_000
@@ -55,19 +56,6 @@ _INT64_MAX = (1 << 63) - 1
 _INODES = "/.reserved/.inodes"
 _SAFE_MODE_ACTIONS = {"leave": 1, "enter": 2, "get": 3, "force_exit": 4}
 _INPUT_CAPABILITIES = frozenset((capabilities.DROPBEHIND, capabilities.READAHEAD))
-USER = "hflush.hdfs.user"
-# What is read here, besides the keys of the core.
-_PYTHON_KEYS = frozenset(
-    (
-        USER,
-        "dfs.checksum.combine.mode",
-        "dfs.client.failover.random.order",
-        "dfs.support.append",
-        "dfs.user.home.dir.prefix",
-    )
-)
-# What the native client is told: the families that its keys are in.
-_KEY_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.")
 
 
 class HdfsFileBuilder(FileBuilder):
@@ -202,24 +190,25 @@ class DistributedFileSystem(FileSystem):
                 f"a {scheme} URL must name a host or a name service, as {scheme}://host:port/path "
                 f"does, or fs.defaultFS must be one that does"
             )
+        from .settings import read_native
+
         super().__init__(scheme, authority, conf)
-        known = _PYTHON_KEYS.union(_core.HdfsClient.configuration_keys())
-        check_keys(self._conf, ("dfs.", "ipc.", "hflush.hdfs."), known)
-        named = self._conf.get(USER, "").strip()
+        check_keys(self._conf, ("dfs.", "ipc.", "hflush.hdfs."), KNOWN_KEYS)
+        keys = Reader(self._conf, (*general_keys.KEYS, *KEYS))
+        named = keys.text(USER)
         self._user = named or user_name()
         real_user = named or real_user_name()
-        self._umask = parse_umask(self._conf.get("fs.permissions.umask-mode", "022"))
-        self._appends = self._conf.get_bool("dfs.support.append", True)
-        self._combines = _combine_mode(self._conf)
+        self._umask = parse_umask(keys.text("fs.permissions.umask-mode") or _UMASK)
+        self._appends = keys.flag("dfs.support.append")
+        self._combines = keys.text("dfs.checksum.combine.mode") == "composite_crc"
+        self._home_prefix = paths.normalize(keys.text("dfs.user.home.dir.prefix"))
         self._verifies_checksums = True
-        self._sweep_after_s = self._conf.get_time("hflush.atomic.sweep-after", 3600.0, "s")
-        keys = [key for key in self._conf if key.startswith(_KEY_FAMILIES)]
-        self._native = _core.HdfsClient(
-            {key: self._conf[key] for key in keys},
-            authority,
-            self._user,
-            "" if real_user == self._user else real_user,
+        self._sweep_after_s = keys.seconds("hflush.atomic.sweep-after")
+        self._trash_interval = keys.seconds("fs.trash.interval")
+        self._settings_of_client = read_native(
+            self._conf, authority, self._user, "" if real_user == self._user else real_user
         )
+        self._native = _core.HdfsClient(self._settings_of_client)
         names = {
             capabilities.BULK_DELETE,
             capabilities.CHECKSUMS,
@@ -255,16 +244,15 @@ class DistributedFileSystem(FileSystem):
     @property
     def home_directory(self) -> str:
         """The user's directory, which need not exist: below ``dfs.user.home.dir.prefix``."""
-        prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")
-        return paths.child(paths.normalize(prefix), self._user)
+        return paths.child(self._home_prefix, self._user)
 
     @property
     def contract_options(self) -> Mapping[str, object]:
         """How this store behaves where stores differ: the options of contract §3, read-only."""
-        window = self._conf.get_int("dfs.client.write.max-packets-in-flight", 80)
-        packet = self._conf.get_long_bytes("dfs.client-write-packet-size", 64 << 10)
+        write = self._settings_of_client.write
+        window = write.max_packets_in_flight * write.packet_size
         return MappingProxyType(
-            {**_OPTIONS, "supports-append": self._appends, "max-write-window": window * packet}
+            {**_OPTIONS, "supports-append": self._appends, "max-write-window": window}
         )
 
     def _fixed_options(self) -> Mapping[str, object]:
@@ -648,7 +636,7 @@ class DistributedFileSystem(FileSystem):
 
     def get_default_block_size(self, path: StrPath | None = None) -> int:  # noqa: ARG002
         """Return the block size in bytes that new files get, by ``dfs.blocksize`` of the client."""
-        return self._conf.get_long_bytes("dfs.blocksize", 128 << 20)
+        return self._settings_of_client.write.block_size
 
     def msync(self) -> None:
         """Let later reads of this client see at least everything done before."""
@@ -737,7 +725,7 @@ class DistributedFileSystem(FileSystem):
         else:  # nothing can be moved out of an encryption zone
             root = paths.child(paths.child(zone, TRASH), self._user)
         interval = self.get_server_defaults().trash_interval
-        return Trash(self, root, interval or self._conf.get_float("fs.trash.interval"))
+        return Trash(self, root, interval or self._trash_interval)
 
     def move_to_trash(self, path: StrPath) -> bool:
         """Move a file or a directory to the user's trash, from which it vanishes some time later.
@@ -876,16 +864,6 @@ def _canonical(authority: str) -> str:
     return lowered if has_port else f"{lowered}:{DEFAULT_PORT}"
 
 
-def _combine_mode(conf: Configuration) -> bool:
-    """Return whether file checksums are composite CRCs."""
-    mode = conf.get("dfs.checksum.combine.mode", "MD5MD5CRC").strip().upper()
-    if mode not in ("MD5MD5CRC", "COMPOSITE_CRC"):
-        raise ValueError(
-            f"dfs.checksum.combine.mode must be MD5MD5CRC or COMPOSITE_CRC, not {mode!r}"
-        )
-    return mode == "COMPOSITE_CRC"
-
-
 def _stream_type(options: CreateOptions) -> type[FSDataOutputStream]:
     unbuffered = options.buffer_size == 0
     chosen: type[FSDataOutputStream]
@@ -983,6 +961,5 @@ _OPTIONS: Mapping[str, object] = MappingProxyType(
         "etags": False,
         "etags-preserved-in-rename": False,
         "checksum-verified-on-read": True,
-        "max-write-window": 80 * (64 << 10),
     }
 )

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from contextlib import suppress
 from types import MappingProxyType
 
-from .. import _core, capabilities, paths
+from .. import _core, capabilities, general_keys, paths
 from .. import builder as options_of
 from ..errors import (
     InvalidPathHandleError,
@@ -22,7 +22,9 @@ from ..errors import (
     unsupported,
 )
 from ..filesystem import FileSystem
+from ..keys import Reader
 from ..permissions import parse_umask, process_umask
+from ..spelling import check_keys
 from ..status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
 from ..streams import (
     DowngradedOutputStream,
@@ -31,6 +33,7 @@ from ..streams import (
     UnbufferedDowngradedOutputStream,
     UnbufferedOutputStream,
 )
+from .keys import FAMILIES, KEYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,13 +72,16 @@ class _LocalFiles(FileSystem):
         if authority:
             raise ValueError(f"a {scheme} URL names no host, but this one names {authority!r}")
         super().__init__(scheme, authority, conf)
-        self._block_size = self._conf.get_long_bytes("fs.local.block.size", 32 << 20)
-        if self._block_size <= 0:
-            raise ValueError(f"fs.local.block.size must be above 0, not {self._block_size}")
-        self._sync_on_close = self._conf.get_bool("hflush.file.sync-on-close")
-        self._downgrade = self._conf.get_bool("hflush.syncable.downgrade")
-        umask = self._conf.get("fs.permissions.umask-mode")
-        self._umask = None if umask is None else parse_umask(umask)
+        check_keys(self._conf, FAMILIES, {key.name for key in KEYS})
+        keys = Reader(self._conf, (*general_keys.KEYS, *KEYS))
+        self._block_size = keys.number("fs.local.block.size")
+        self._bytes_per_checksum = keys.number("file.bytes-per-checksum")
+        self._sync_on_close = keys.flag("hflush.file.sync-on-close")
+        self._downgrade = keys.flag("hflush.syncable.downgrade")
+        self._appends = keys.flag("dfs.support.append")
+        self._trash_interval = keys.seconds("fs.trash.interval")
+        umask = keys.text("fs.permissions.umask-mode")
+        self._umask = parse_umask(umask) if umask else None
 
     # --- what it is ---
 
@@ -255,7 +261,7 @@ class _LocalFiles(FileSystem):
         """Return what is used where the caller says nothing."""
         return FsServerDefaults(
             block_size=self._block_size,
-            bytes_per_checksum=self._conf.get_int("file.bytes-per-checksum", 512),
+            bytes_per_checksum=self._bytes_per_checksum,
             write_packet_size=_PACKET_BYTES,
             file_buffer_size=self._conf.get_int("io.file.buffer.size", _PACKET_BYTES),
             replication=1,
@@ -278,7 +284,7 @@ class _LocalFiles(FileSystem):
 
         self._resolve(path)
         root = paths.child(self.home_directory, TRASH)
-        return Trash(self, root, self._conf.get_float("fs.trash.interval"))
+        return Trash(self, root, self._trash_interval)
 
     def move_to_trash(self, path: StrPath) -> bool:
         """Move a file or a directory to the user's trash: see :meth:`FileSystem.move_to_trash`.
@@ -313,7 +319,6 @@ class LocalFileSystem(_LocalFiles):
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         super().__init__(scheme, authority, conf)
         self._namespace = _core.RawNamespace()
-        self._appends = self._conf.get_bool("dfs.support.append", True)
         names = {
             capabilities.TRUNCATE,
             capabilities.PERMISSIONS,
@@ -498,11 +503,6 @@ class ChecksumFileSystem(_LocalFiles):
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         super().__init__(scheme, authority, conf)
         self._namespace = _core.ChecksumNamespace()
-        self._bytes_per_checksum = self._conf.get_int("file.bytes-per-checksum", 512)
-        if self._bytes_per_checksum <= 0:
-            raise ValueError(
-                f"file.bytes-per-checksum must be above 0, not {self._bytes_per_checksum}"
-            )
         self._writes_checksums = True
         self._verifies_checksums = True
 
@@ -599,7 +599,7 @@ class ChecksumFileSystem(_LocalFiles):
 
 
 def _make(scheme: str, authority: str, conf: Configuration) -> FileSystem:
-    checksummed = scheme == "file+crc" or conf.get_bool("fs.file.checksum")
+    checksummed = scheme == "file+crc" or Reader(conf, KEYS).flag("fs.file.checksum")
     return (ChecksumFileSystem if checksummed else LocalFileSystem)(scheme, authority, conf)
 
 

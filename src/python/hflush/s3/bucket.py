@@ -22,7 +22,8 @@ from ..errors import attach
 from . import documents
 from .credentials import Refresher
 from .documents import DeleteFailure, Listing, Part, UploadEntry, bare_etag
-from .settings import ENCRYPTION_PREFIX, MAX_COPY, MAX_PARTS, copy_source_key, integrity_of
+from .keys import MAX_COPY, MAX_PARTS
+from .settings import ENCRYPTION_PREFIX, copy_source_key, integrity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -134,7 +135,7 @@ class Bucket:
         if self._client is None:
             native = self.settings.connected_to(self._source.region())
             # For newer credentials, unless nobody will have any.
-            wait = self.settings.keys.seconds("hflush.s3.credentials.wait")
+            wait = self.settings.credentials_wait
             if not self._source.renews:  # to read a file again takes no time
                 wait = min(wait, _REREAD_S) if self._source.can_refresh else 0.0
             native.credentials_wait = wait

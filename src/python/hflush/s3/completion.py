@@ -193,7 +193,7 @@ def _ask(bucket: Bucket, what: Publication, path: str) -> _core.S3Response:
         repeat=False,
         # Over one that is reused, libcurl itself might send it twice.
         fresh_connection=True,
-        stall_timeout=bucket.settings.complete_timeout,
+        stall_timeout=bucket.settings.native.complete_timeout,
     )
 
 

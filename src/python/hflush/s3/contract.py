@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from .settings import MAX_OBJECT
+from .keys import MAX_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,6 @@ OPTIONS: Mapping[str, object] = MappingProxyType(
         "etags": True,
         "etags-preserved-in-rename": False,
         "checksum-verified-on-read": False,
-        "max-write-window": 4 * (8 << 20),
     }
 )
 
@@ -82,15 +81,16 @@ OPTIONS: Mapping[str, object] = MappingProxyType(
 def contract_options(settings: Settings, conditional_create: bool | None) -> Mapping[str, object]:
     """Return them with what the settings of a bucket change."""
     is_fast = "create" in settings.performance
-    uniform = min(settings.part_size * settings.max_parts, MAX_OBJECT)
+    writing = settings.writing
+    uniform = min(writing.block_bytes * writing.max_parts, MAX_OBJECT)
     return MappingProxyType(
         {
             **OPTIONS,
             "create-file-under-file-allowed": is_fast,
             "create-overwrites-directory": is_fast,
-            "max-filesize": uniform if settings.uniform else MAX_OBJECT,
+            "max-filesize": uniform if writing.uniform_parts else MAX_OBJECT,
             "downgrade-syncable": settings.downgrades,
             "conditional-create": conditional_create,
-            "max-write-window": settings.memory or settings.active_blocks * settings.part_size,
+            "max-write-window": writing.memory_bytes or writing.active_blocks * writing.block_bytes,
         }
     )

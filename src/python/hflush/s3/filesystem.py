@@ -35,19 +35,9 @@ from .commit import PendingCommit
 from .conditional import conditions_of, known_conditions
 from .contract import OPTIONS, contract_options
 from .credentials import source_of
+from .keys import HADOOP_PREFIX, KNOWN_KEYS, MAX_PART, MIN_PART, OWN_PREFIX
 from .remembered import RememberedPaths
-from .settings import (
-    HADOOP_PREFIX,
-    KNOWN_KEYS,
-    MAX_PART,
-    MIN_PART,
-    OWN_PREFIX,
-    Settings,
-    check_bucket,
-    check_metadata,
-    storage_class,
-    user_header,
-)
+from .settings import Settings, check_bucket, check_metadata, storage_class, user_header
 from .streams import (
     Downgrades,
     S3InputStream,
@@ -417,30 +407,20 @@ class S3FileSystem(FileSystem):
     def _usual_options(self) -> _core.S3ObjectOptions:
         """How an object is written if nothing is asked; to be copied."""
         settings = self._settings_of_bucket
-        native = _core.S3ObjectOptions()
+        native = settings.writing.copy()
         native.bucket = self._authority
         native.headers = self._object_headers({})
         native.request_headers = [*settings.sse_c, *settings.extra_headers]
-        native.block_bytes = settings.part_size
-        native.uniform_parts = settings.uniform
-        native.max_parts = settings.max_parts
-        native.active_blocks = settings.active_blocks
-        native.buffering = settings.buffering
-        if settings.buffering != "memory":
-            native.buffer_directory = settings.buffer_directory
-        native.memory_bytes = settings.memory
-        native.verify_encryption = settings.verifies_encryption
         return native
 
     def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
-        settings = self._settings_of_bucket
         native = self._usual_options.copy()
         if options.asked:
             native.headers = self._object_headers(options.asked)
         if options.block_size is not None:  # a hint: brought within what parts can be
             native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
-        if settings.buffer_directory and settings.buffering != "memory":
-            os.makedirs(settings.buffer_directory, exist_ok=True)  # noqa: PTH103
+        if native.buffer_directory:
+            os.makedirs(native.buffer_directory, exist_ok=True)  # noqa: PTH103
         if options_of.read(options.asked, DELAYED, options_of.as_bool):
             native.delayed = True
         return native
@@ -627,16 +607,17 @@ class S3FileSystem(FileSystem):
 
     def _read_ahead(self, policies: tuple[str, ...] | None) -> tuple[int, int]:
         """Return what is read over, and how far ahead, by the first policy that is known."""
-        settings = self._settings_of_bucket
-        for policy in (*(policies or ()), settings.read_policy):
+        usual = self._settings_of_bucket.reading
+        readahead, window = usual.readahead_bytes, usual.window_bytes
+        for policy in (*(policies or ()), self._settings_of_bucket.read_policy):
             name = policy.lower()
             if name in _RANDOM:
-                return min(settings.readahead, _PACKET_BYTES // 16), 0
+                return min(readahead, _PACKET_BYTES // 16), 0
             if name in _SEQUENTIAL:
-                return settings.readahead, _SEQUENTIAL_FACTOR * settings.window
+                return readahead, _SEQUENTIAL_FACTOR * window
             if name in ("default", "adaptive"):
                 break
-        return settings.readahead, settings.window
+        return readahead, window
 
     # --- looking ---
 

@@ -1,0 +1,143 @@
+"""Settings of HDFS: what its keys come to, and the servers that a URL means."""
+
+from __future__ import annotations
+
+import errno
+import re
+from io import UnsupportedOperation
+
+from .. import _core
+from ..keys import BOOL, INT64_MAX, Reader, names
+from .keys import DEFAULT_PORT, KEYS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..configuration import Configuration
+
+__all__ = ["read_native"]
+
+_ADDRESS = re.compile(r"(?:\[([^\s/@,?#\[\]]+)\]|([^\s/@,?#\[\]:]+))(?::([0-9]*))?")
+_FORM = "host:port, [ipv6]:port or the name of a nameservice, with a port from 1 to 65535"
+_IDS = names("names")
+_PREFETCHED_BLOCKS = 10
+_CHUNK_OVERHEAD = 4 + 33  # one sum, and the largest header of a packet
+
+
+def read_native(
+    conf: Configuration, authority: str, user: str, real_user: str = ""
+) -> _core.HdfsSettings:
+    """Return what the core is told about a file system.
+
+    Parameters
+    ----------
+    conf : Configuration
+        The keys.
+    authority : str
+        Of the URL: a host, with a port or without, or the name of a nameservice.
+    user, real_user : str
+        Who acts; for whom, empty unless it is another.
+
+    Raises
+    ------
+    ValueError
+        A value is malformed or missing; the message names the key.
+    io.UnsupportedOperation
+        Servers are to authenticate us as they cannot.
+    """
+    keys = Reader(conf, KEYS)
+    _check_authentication(keys)
+    native = _core.HdfsSettings()
+    native.user, native.real_user = user, real_user
+    keys.fill(native)
+    _derive(keys, native)
+    _resolve(keys, authority, native)
+    return native
+
+
+def _check_authentication(keys: Reader) -> None:
+    """Refuse all but simple: a server that would let us in without is not to be used without."""
+    key = "hadoop.security.authentication"
+    if keys.text(key).lower() != "simple":
+        raise UnsupportedOperation(
+            errno.ENOTSUP,
+            f"{key} is {keys.text(key)}: only simple is supported yet, and it is not used in place "
+            "of another",
+        )
+
+
+def _derive(keys: Reader, native: _core.HdfsSettings) -> None:
+    """Set what follows from several keys."""
+    read, write = native.read, native.write
+    if write.bytes_per_checksum + _CHUNK_OVERHEAD > write.max_packet_size:
+        raise ValueError(
+            "dfs.bytes-per-checksum must be so small that a chunk fits in a packet of "
+            f"{write.max_packet_size} bytes (dfs.data.transfer.max.packet.size), not "
+            f"{write.bytes_per_checksum}"
+        )
+    write.packet_size = min(write.packet_size, write.max_packet_size)
+    read.prefetch_bytes = keys["dfs.client.read.prefetch.size"] or min(
+        _PREFETCHED_BLOCKS * write.block_size, INT64_MAX
+    )
+    read.socket_timeout = write.socket_timeout
+    read.use_datanode_hostname = write.use_datanode_hostname
+
+
+# --- servers --------------------------------------------------------------------------------------
+
+
+def _parse_address(source: str, text: str) -> tuple[str, int]:
+    """Return host and port, 0 where it has none. `source` is where it was written."""
+    match = _ADDRESS.fullmatch(text)
+    port = int(match[3] or 0) if match else 0
+    if not match or (match[3] and not 0 < port <= 65535):
+        raise ValueError(f"{source} must be {_FORM}, not {text!r}")
+    return match[1] or match[2], port
+
+
+def _resolve(keys: Reader, authority: str, native: _core.HdfsSettings) -> None:
+    source = f"the authority of hdfs://{authority}"
+    if "@" in authority:
+        raise ValueError(f"{source} must be without a user: HADOOP_USER_NAME says who you are")
+    host, port = _parse_address(source, authority)
+    if host in keys.names("dfs.nameservices") or keys.given(
+        f"dfs.client.failover.proxy.provider.{host}"
+    ):
+        _resolve_nameservice(keys, host, port, native)
+        return
+    if not port:
+        native.unknown_host_hint = (
+            f"; if {host} is a nameservice, the configuration does not know it: HADOOP_CONF_DIR is "
+            "to name the directory of core-site.xml and hdfs-site.xml, or conf= to have "
+            "dfs.nameservices"
+        )
+    native.name_nodes = [(host, port or DEFAULT_PORT)]
+    native.service = f"{f'[{host}]' if ':' in host else host}:{port or DEFAULT_PORT}"
+
+
+def _resolve_nameservice(keys: Reader, service: str, port: int, native: _core.HdfsSettings) -> None:
+    if port not in (0, DEFAULT_PORT):
+        raise ValueError(f"hdfs://{service}:{port}: {service} is a nameservice, which has no port")
+    native.service = service
+    ids = f"dfs.ha.namenodes.{service}"
+    address = f"dfs.namenode.rpc-address.{service}"
+    named = keys.read(ids, _IDS) or []
+    if not named and not keys.given(address):
+        raise _missing(ids, service)
+    addresses = [f"{address}.{one}" for one in named] or [address]
+    native.name_nodes = [_name_node(keys, key, service) for key in addresses]
+    order = keys.read(f"dfs.client.failover.random.order.{service}", BOOL) if named else None
+    if order is not None:
+        native.rpc.random_order = order
+
+
+def _name_node(keys: Reader, key: str, service: str) -> tuple[str, int]:
+    """Return the NameNode of an address; some tools write ``hdfs://`` in front of it."""
+    value = keys.given(key)
+    if not value:
+        raise _missing(key, service)
+    host, port = _parse_address(key, value.removeprefix("hdfs://").removesuffix("/"))
+    return host, port or DEFAULT_PORT
+
+
+def _missing(key: str, service: str) -> ValueError:
+    return ValueError(f"{key} is missing: it is needed for the nameservice {service}")

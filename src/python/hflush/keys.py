@@ -1,0 +1,285 @@
+"""Tables of configuration keys, and the reader of their values.
+
+A store has one table. Its settings are read by it, its part of the documentation is made from it
+(tools/keys.py), and misspelt keys are compared with it. A default stands once: in the core, where
+an attribute of the core's settings takes the value, else in the table.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from .configuration import parse_bool, parse_size, parse_time, parse_whole, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+    from .configuration import Configuration
+
+__all__ = ["Key", "Kind", "Reader"]
+
+INT32_MAX = (1 << 31) - 1
+INT64_MAX = (1 << 63) - 1
+# A longer time is this one, 31 years: "for ever" is often written as the largest number there is.
+LONGEST_S = 1e9
+
+_SIZES = (("g", 30), ("m", 20), ("k", 10))
+_TIMES_MS = (("h", 3_600_000), ("m", 60_000), ("s", 1000))
+
+
+class Kind:
+    """What the values of a key look like.
+
+    Parameters
+    ----------
+    shown, expected : str
+        What they look like: in the documentation, in errors.
+    read : callable
+        Makes a value of a text that is not empty, or raises ValueError.
+    written : callable
+        The reverse, for defaults that are the core's.
+    """
+
+    def __init__(
+        self,
+        shown: str,
+        expected: str,
+        read: Callable[[str], Any],
+        written: Callable[[Any], str] = str,
+    ) -> None:
+        self.shown = shown
+        self.expected = expected
+        self.read = read
+        self.written = written
+
+
+class Key:
+    """One key, and what it does here.
+
+    Parameters
+    ----------
+    section : str
+        Of the table.
+    name : str
+        The key. One that ends in a dot goes on with another name.
+    kind : Kind
+        What its values look like.
+    effect : str
+        What it does.
+    default : str
+        Its value unless set; empty: none.
+    native : str
+        The attribute of the core's settings that takes the value, and has the default instead.
+    """
+
+    def __init__(
+        self, section: str, name: str, kind: Kind, effect: str, default: str = "", native: str = ""
+    ) -> None:
+        self.section = section
+        self.name = name
+        self.kind = kind
+        self.effect = effect
+        self.default = default
+        self.native = native
+
+
+class Reader:
+    """The values of a configuration, by a table of keys.
+
+    A value that is empty or blank is not set.
+
+    Parameters
+    ----------
+    conf : Configuration
+        The values.
+    table : iterable of Key
+        What they mean.
+    origins : mapping of str to str, optional
+        By key: that which its value was written under, for errors, where it is another one.
+
+    Raises
+    ------
+    ValueError
+        From what reads: a value is malformed or out of range. The message names key and value.
+    """
+
+    def __init__(
+        self, conf: Configuration, table: Iterable[Key], origins: Mapping[str, str] | None = None
+    ) -> None:
+        self._conf = conf
+        self._table = {key.name: key for key in table}
+        self._origins = origins or {}
+
+    def given(self, name: str) -> str:
+        """Return what is set, without the blanks around it; empty if nothing is."""
+        return self._conf.get(name, "").strip()
+
+    def read(self, name: str, kind: Kind) -> Any:
+        """Return what is set as a value of this kind, None if nothing is."""
+        text = self.given(name)
+        if not text:
+            return None
+        try:
+            return kind.read(text)
+        except ValueError:
+            written = self._origins.get(name, name)
+            raise self._conf.bad_value(written, text, kind.expected) from None
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the value of a key of the table, else its default; None where it has none.
+
+        Of keys without an attribute in the core: what the others come to is read there.
+        """
+        key = self._table[name]
+        if key.native:
+            raise KeyError(f"{name} is {key.native} of the core's settings")
+        value = self.read(name, key.kind)
+        return key.kind.read(key.default) if value is None and key.default else value
+
+    def fill(self, native: object) -> None:
+        """Set those attributes of the core's settings for which there are values."""
+        for key in self._table.values():
+            value = self.read(key.name, key.kind) if key.native else None
+            if value is not None:
+                owner, _, attribute = key.native.rpartition(".")
+                setattr(attrgetter(owner)(native) if owner else native, attribute, value)
+
+    def flag(self, name: str) -> bool:
+        """Return true or false."""
+        return bool(self[name])
+
+    def number(self, name: str) -> int:
+        """Return a whole number, or a number of bytes; 0 unless set."""
+        return int(self[name] or 0)
+
+    def seconds(self, name: str) -> float:
+        """Return a time, or another number."""
+        return float(self[name])
+
+    def text(self, name: str) -> str:
+        """Return a text, empty unless set."""
+        return str(self[name] or "")
+
+    def names(self, name: str) -> list[str]:
+        """Return several texts."""
+        return list(self[name] or ())
+
+
+def defaults(table: Iterable[Key], native: object) -> Iterator[tuple[Key, str]]:
+    """Return each key with the text of its default, which fresh settings of the core may have."""
+    for key in table:
+        value = attrgetter(key.native)(native) if key.native else None
+        yield key, key.default if value is None else key.kind.written(value)
+
+
+# --- kinds ----------------------------------------------------------------------------------------
+
+
+def text(shown: str = "name") -> Kind:
+    """Return the kind of texts."""
+    return Kind(shown, "a text", str)
+
+
+def names(shown: str) -> Kind:
+    """Return the kind of several texts, which commas, blanks or line ends separate."""
+    return Kind(shown, "names", lambda value: value.replace(",", " ").split())
+
+
+BOOL = Kind("bool", "true or false", parse_bool, to_text)
+
+
+def choice(*words: str) -> Kind:
+    """Return the kind of some words, in any case; in lower case they are the values."""
+    return mapped({word: word.lower() for word in words})
+
+
+def mapped(values: Mapping[str, Any]) -> Kind:
+    """Return the kind of some words, in any case, each with its value."""
+    by_word = {word.lower(): value for word, value in values.items()}
+
+    def read(text: str) -> Any:
+        if text.lower() not in by_word:
+            raise ValueError
+        return by_word[text.lower()]
+
+    def written(value: Any) -> str:
+        return [word for word, meant in values.items() if meant == value][-1]
+
+    words = tuple(values)
+    expected = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
+    return Kind(", ".join(words), expected, read, written)
+
+
+def number(low: int, high: int = INT32_MAX) -> Kind:
+    """Return the kind of whole numbers within limits."""
+    return _limited("number", "a whole number", parse_whole, low, high, str)
+
+
+def size(low: int, high: int = INT64_MAX, zero: int = 0) -> Kind:
+    """Return the kind of numbers of bytes within limits; 0 means `zero`."""
+
+    def read(value: str) -> int:
+        return parse_size(value) or zero
+
+    return _limited("size", "a size such as 131072, 128k or 1g,", read, low, high, size_text)
+
+
+def _limited(
+    shown: str,
+    what: str,
+    parse: Callable[[str], int],
+    low: int,
+    high: int,
+    written: Callable[[int], str],
+) -> Kind:
+    def read(value: str) -> int:
+        number = parse(value)
+        if not low <= number <= high:
+            raise ValueError
+        return number
+
+    return Kind(shown, f"{what} from {low} to {high}", read, written)
+
+
+def time(unit: str = "ms", *, zero: float | None = 0.0) -> Kind:
+    """Return the kind of times in seconds: bare numbers count `unit`, 0 means `zero`, if any."""
+
+    def read(value: str) -> float:
+        seconds = min(parse_time(value, unit), LONGEST_S)
+        if seconds < 0 or (zero is None and not seconds):
+            raise ValueError
+        return seconds or zero or 0.0
+
+    bare = f", in {unit} without a unit" if unit != "ms" else ""
+    above = " above 0" if zero is None else ""
+    return Kind(f"time{bare}", f"a time{above} such as 500ms, 30s or 2m", read, time_text)
+
+
+def number_of(shown: str) -> Kind:
+    """Return the kind of numbers that need not be whole."""
+    return Kind(shown, "a number", float)
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes as it is written: ``128m``."""
+    return next(
+        (f"{count >> shift}{unit}" for unit, shift in _SIZES if count and not count % (1 << shift)),
+        str(count),
+    )
+
+
+def time_text(seconds: float) -> str:
+    """Return a time as it is written: ``30s``."""
+    if seconds >= LONGEST_S:
+        return "0"
+    milliseconds = round(seconds * 1000)
+    return next(
+        (
+            f"{milliseconds // length}{unit}"
+            for unit, length in _TIMES_MS
+            if milliseconds and not milliseconds % length
+        ),
+        f"{milliseconds}ms" if milliseconds else "0",
+    )

@@ -1,0 +1,24 @@
+"""The configuration keys of local files: docs/keys.md shows the table."""
+
+from __future__ import annotations
+
+from ..configuration import DEFAULTS
+from ..keys import BOOL, Key, number, size
+
+__all__ = ["FAMILIES", "KEYS"]
+
+FAMILIES = ("file.", "fs.file.", "fs.local.", "hflush.file.")
+
+_LOCAL = "Local files"
+
+KEYS = (
+    Key(_LOCAL, "fs.file.checksum", BOOL,
+        "`file:` has sidecars of checksums, as `file+crc:` always has",
+        default=DEFAULTS["fs.file.checksum"]),
+    Key(_LOCAL, "file.bytes-per-checksum", number(1),
+        "data bytes of one checksum of a sidecar", default=DEFAULTS["file.bytes-per-checksum"]),
+    Key(_LOCAL, "fs.local.block.size", size(1),
+        "reported: local files have no blocks", default=DEFAULTS["fs.local.block.size"]),
+    Key(_LOCAL, "hflush.file.sync-on-close", BOOL,
+        "close makes durable what it makes visible", default="false"),
+)  # fmt: skip

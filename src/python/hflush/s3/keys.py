@@ -1,0 +1,254 @@
+"""The configuration keys of S3: docs/s3-client.md shows the table.
+
+``fs.s3a.bucket.NAME.x`` is ``fs.s3a.x`` of the bucket NAME alone, and ``hflush.s3.bucket.NAME.x``
+likewise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from .. import _core
+from ..keys import BOOL, Key, choice, mapped, names, number, size, text, time
+
+__all__ = ["KEYS", "Native"]
+
+MIN_PART = 5 << 20
+MAX_PART = 5 << 30
+MAX_PARTS = 10_000
+MAX_OBJECT = 5 << 40
+MAX_COPY = 5 << 30
+MAX_PAGE = 1000
+
+
+HADOOP_PREFIX = "fs.s3a."
+OWN_PREFIX = "hflush.s3."
+OLD_NAMES = {
+    "fs.s3a.server-side-encryption-algorithm": "fs.s3a.encryption.algorithm",
+    "fs.s3a.server-side-encryption.key": "fs.s3a.encryption.key",
+}
+KEY_STORES = (
+    "fs.s3a.security.credential.provider.path",
+    "hadoop.security.credential.provider.path",
+)
+
+
+class Native(NamedTuple):
+    """What the core is told: of a client, of each object that is written, of each that is read."""
+
+    client: _core.S3Settings
+    writing: _core.S3ObjectOptions
+    reading: _core.S3ReadOptions
+
+    @classmethod
+    def usual(cls) -> Native:
+        """Return what holds where nothing is set."""
+        return cls(_core.S3Settings(), _core.S3ObjectOptions(), _core.S3ReadOptions())
+
+
+_TIME = time(zero=None)
+_LIMIT = time(zero=math.inf)  # 0: none
+_BUFFERING = mapped(
+    {"disk": "disk", "array": "memory", "bytebuffer": "memory", "memory": "memory",
+     "adaptive": "adaptive"}
+)  # fmt: skip
+
+_ENDPOINT = "Endpoint and connections"
+_CREDENTIALS = "Credentials"
+_RETRIES = "Retries"
+_WRITING = "Writing"
+_OBJECTS = "Objects that are written"
+_READING = "Reading and listing"
+_NAMES = "Name space"
+
+KEYS = (
+    Key(_ENDPOINT, "fs.s3a.endpoint", text("host, host:port or URL"),
+        "the server; else `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS in the region"),
+    Key(_ENDPOINT, "fs.s3a.endpoint.region", text(),
+        "the region that requests are signed for; else that of an endpoint of AWS, `AWS_REGION`, "
+        "`AWS_DEFAULT_REGION`, the profile's, `us-east-1`; corrected by what the server answers"),
+    Key(_ENDPOINT, "fs.s3a.endpoint.fips", BOOL,
+        "AWS's servers for FIPS; refused together with an endpoint", default="false"),
+    Key(_ENDPOINT, "fs.s3a.cross.region.access.enabled", BOOL,
+        "a bucket of another region is asked there; false: that is an error",
+        native="client.follows_regions"),
+    Key(_ENDPOINT, "fs.s3a.accesspoint.arn", text(),
+        "refused: the alias of an access point is a bucket's name, s3://ALIAS/…"),
+    Key(_ENDPOINT, "fs.s3a.accesspoint.required", BOOL,
+        "refused if true, as long as the bucket is not an access point's alias (`….-s3alias`)",
+        default="false"),
+    Key(_ENDPOINT, "fs.s3a.signing-algorithm", text(),
+        "refused but for `AWSS3V4SignerType`, and so is `fs.s3a.s3.signing-algorithm`"),
+    Key(_ENDPOINT, "fs.s3a.custom.signers", text("classes"),
+        "refused"),
+    Key(_ENDPOINT, "fs.s3a.path.style.access", choice("true", "false", "auto"),
+        "the bucket in the path and not in the host name; auto: unless the server is AWS",
+        default="auto"),
+    Key(_ENDPOINT, "fs.s3a.connection.ssl.enabled", BOOL,
+        "HTTPS, where the endpoint names no scheme", default="true"),
+    Key(_ENDPOINT, "hflush.s3.ssl.verify", BOOL,
+        "the server's certificate is checked", native="client.verify_peer"),
+    Key(_ENDPOINT, "hflush.s3.ssl.ca.file", text("file"),
+        "certificates of authorities, in PEM; else `AWS_CA_BUNDLE`, else the system's",
+        native="client.ca_file"),
+    Key(_ENDPOINT, "fs.s3a.proxy.host", text("host"),
+        "a proxy; else `HTTPS_PROXY`, `http_proxy` and `NO_PROXY` of the environment"),
+    Key(_ENDPOINT, "fs.s3a.proxy.port", number(1, 65535),
+        "its port; 443 or 80 unless set"),
+    Key(_ENDPOINT, "fs.s3a.proxy.ssl.enabled", BOOL,
+        "HTTPS to the proxy", default="false"),
+    Key(_ENDPOINT, "fs.s3a.proxy.username", text(),
+        "who we are to the proxy", native="client.proxy_user"),
+    Key(_ENDPOINT, "fs.s3a.proxy.password", text("secret"),
+        "with which password", native="client.proxy_password"),
+    Key(_ENDPOINT, "hflush.s3.proxy.exceptions", names("hosts"),
+        "separated by commas: not through the proxy; `*`: no proxy at all"),
+    Key(_ENDPOINT, "fs.s3a.connection.maximum", number(1, 10_000),
+        "connections at once; more requests wait", native="client.max_connections"),
+    Key(_ENDPOINT, "fs.s3a.connection.establish.timeout", _TIME,
+        "to connect", native="client.connect_timeout"),
+    Key(_ENDPOINT, "fs.s3a.connection.timeout", _TIME,
+        "without a byte in either direction, a request has failed", native="client.stall_timeout"),
+    Key(_ENDPOINT, "hflush.s3.complete.timeout", _TIME,
+        "the same of CompleteMultipartUpload; unless set: that of other requests. A server that "
+        "takes longer to assemble an object, and sends no blanks meanwhile, needs more"),
+    Key(_ENDPOINT, "hflush.s3.copy.timeout", _TIME,
+        "the same of copies within the store, which many make in silence", default="10m"),
+    Key(_ENDPOINT, "fs.s3a.connection.request.timeout", _LIMIT,
+        "of an attempt in all, also while bytes come; 0: none. Not of what is downloaded, nor of "
+        "parts and objects that are uploaded", native="client.request_timeout"),
+    Key(_ENDPOINT, "fs.s3a.connection.part.upload.timeout", _LIMIT,
+        "the same of parts and objects that are uploaded", native="client.upload_timeout"),
+    Key(_ENDPOINT, "fs.s3a.connection.idle.time", _TIME,
+        "an older idle connection is not used again", native="client.idle_timeout"),
+    Key(_ENDPOINT, "fs.s3a.connection.expect.continue", BOOL,
+        "large bodies wait up to 200 ms for the server's consent", native="client.expect_continue"),
+    Key(_ENDPOINT, "fs.s3a.user.agent.prefix", text("text"),
+        "before ours in `User-Agent`"),
+    Key(_ENDPOINT, "hflush.s3.payload.signing", choice("auto", "always", "never"),
+        "bodies are part of the signature; auto: unless TLS or loopback protects them",
+        native="client.payload_signing"),
+    Key(_CREDENTIALS, "fs.s3a.access.key", text("secret"),
+        "with `fs.s3a.secret.key`"),
+    Key(_CREDENTIALS, "fs.s3a.secret.key", text("secret"),
+        "the other half of it"),
+    Key(_CREDENTIALS, "fs.s3a.session.token", text("secret"),
+        "of temporary credentials"),
+    Key(_CREDENTIALS, "fs.s3a.aws.credentials.provider", names("classes"),
+        "where credentials come from, tried in order; unless set: the three keys above, "
+        "`AWS_ACCESS_KEY_ID` and its kin, then all that botocore knows"),
+    Key(_CREDENTIALS, "fs.s3a.auth.profile.name", text(),
+        "the profile that ProfileAWSCredentialsProvider takes; unless set: `AWS_PROFILE`'s"),
+    Key(_CREDENTIALS, "fs.s3a.security.credential.provider.path", text("URLs"),
+        "key stores of Java are not read: refused where they would be needed, as is "
+        "`hadoop.security.credential.provider.path`"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.arn", text(),
+        "refused: a profile with `role_arn` assumes a role"),
+    Key(_CREDENTIALS, "fs.s3a.delegation.token.binding", text("class"),
+        "refused"),
+    Key(_CREDENTIALS, "hflush.s3.credentials.wait", _TIME,
+        "how long a request waits for newer credentials where its own have expired",
+        native="client.credentials_wait"),
+    Key(_CREDENTIALS, "hflush.s3.pickle.secrets", BOOL,
+        "pickled file systems carry keys that are secret, too", default="false"),
+    Key(_RETRIES, "fs.s3a.retry.limit", number(0, 1000),
+        "retries after the first attempt", native="client.retry_limit"),
+    Key(_RETRIES, "fs.s3a.attempts.maximum", number(1, 1001),
+        "attempts, the first included, where `fs.s3a.retry.limit` is not set"),
+    Key(_RETRIES, "fs.s3a.retry.interval", _TIME,
+        "the base of a random, exponential pause", native="client.retry_interval"),
+    Key(_RETRIES, "fs.s3a.retry.throttle.limit", number(0, 1000),
+        "the same, when throttled", native="client.retry_throttle_limit"),
+    Key(_RETRIES, "fs.s3a.retry.throttle.interval", _TIME,
+        "the same, when throttled", native="client.retry_throttle_interval"),
+    Key(_RETRIES, "fs.s3a.retry.http.5xx.errors", BOOL,
+        "server errors other than 503 are tried again", native="client.retry_5xx"),
+    Key(_RETRIES, "hflush.s3.retry.deadline", _TIME,
+        "of all attempts of a request", native="client.retry_deadline"),
+    Key(_WRITING, "fs.s3a.multipart.size", size(MIN_PART, MAX_PART),
+        "the first parts; later ones grow so that 5 TiB fit; 5M at least",
+        native="writing.block_bytes"),
+    Key(_WRITING, "hflush.s3.multipart.uniform", BOOL,
+        "all parts but the last have that size, as some stores want it",
+        native="writing.uniform_parts"),
+    Key(_WRITING, "hflush.s3.multipart.parts", number(1, MAX_PARTS),
+        "how many parts the store takes", native="writing.max_parts"),
+    Key(_WRITING, "fs.s3a.multipart.threshold", size(MIN_PART, MAX_COPY),
+        "larger objects are copied in parts; 5G at most", default="5G"),
+    Key(_WRITING, "fs.s3a.fast.upload.buffer", _BUFFERING,
+        "where blocks wait; adaptive: in memory, and on disk where its budget is too small",
+        native="writing.buffering"),
+    Key(_WRITING, "fs.s3a.fast.upload.active.blocks", number(1, 1000),
+        "blocks of a stream that are under way or wait; then `write` waits",
+        native="writing.active_blocks"),
+    Key(_WRITING, "hflush.s3.memory", size(0, MAX_OBJECT),
+        "of a stream's blocks in memory; 0: as many blocks as above",
+        native="writing.memory_bytes"),
+    Key(_WRITING, "hflush.s3.memory.total", size(1, 1 << 62),
+        "of all streams and readers of the process, beyond what each needs to go on; else 512M, "
+        "or an eighth of the machine's; of several values the least holds"),
+    Key(_WRITING, "fs.s3a.buffer.dir", names("directories"),
+        "of blocks on disk: the first is used; else the system's for temporary files"),
+    Key(_WRITING, "fs.s3a.threads.max", number(1, 10_000),
+        "uploads of parts and objects at once, of all streams of a file system",
+        native="client.max_uploads"),
+    Key(_WRITING, "fs.s3a.request.md5.header", BOOL,
+        "`Content-MD5` with each part and object", native="client.content_md5"),
+    Key(_WRITING, "fs.s3a.create.checksum.algorithm", mapped({"CRC32C": True, "NONE": False}),
+        "sent with each part and object where the store knows it", native="client.checksums"),
+    Key(_WRITING, "fs.s3a.create.performance", BOOL,
+        "create does not look for directories and files in its way", default="false"),
+    Key(_WRITING, "hflush.s3.create.remember", time(),
+        "for how long create does not ask again whether a directory on the way is a file; 0: it "
+        "always asks", default="60s"),
+    Key(_WRITING, "fs.s3a.performance.flags", names("create, delete, mkdir, *"),
+        "which operations leave out what keeps a tree of directories consistent"),
+    Key(_WRITING, "fs.s3a.create.conditional.enabled", choice("true", "false", "auto"),
+        "conditional requests: overwrite=False and an etag are checked by the store when the "
+        "object is published; auto: tried out once for each server and bucket", default="auto"),
+    Key(_WRITING, "fs.s3a.downgrade.syncable.exceptions", BOOL,
+        "hflush and hsync are counted and do nothing; they raise otherwise", default="false"),
+    Key(_OBJECTS, "fs.s3a.encryption.algorithm", text("AES256, SSE-KMS, DSSE-KMS, SSE-C"),
+        "encryption by the store; `fs.s3a.server-side-encryption-algorithm` is the older name"),
+    Key(_OBJECTS, "fs.s3a.encryption.key", text("secret"),
+        "the id of a KMS key, or the base64 of the 32 bytes of SSE-C; "
+        "`fs.s3a.server-side-encryption.key` is the older name"),
+    Key(_OBJECTS, "fs.s3a.encryption.context", text("key=value, …"),
+        "for KMS"),
+    Key(_OBJECTS, "fs.s3a.encryption.cse.kms.region", text(),
+        "refused, and so are the other keys of client-side encryption, `fs.s3a.encryption.cse.*`"),
+    Key(_OBJECTS, "hflush.s3.encryption.verify", BOOL,
+        "what the store answers about encryption is compared with what was asked for, before "
+        "anything is published; a difference is an error", native="writing.verify_encryption"),
+    Key(_OBJECTS, "fs.s3a.acl.default", text(),
+        "a canned ACL: `BucketOwnerFullControl`, `public-read`, …"),
+    Key(_OBJECTS, "fs.s3a.create.storage.class", text(),
+        "`standard_ia`, `glacier_ir`, …"),
+    Key(_OBJECTS, "fs.s3a.object.content.encoding", text(),
+        "`Content-Encoding`"),
+    Key(_OBJECTS, "fs.s3a.requester.pays.enabled", BOOL,
+        "we pay for requests to the bucket of somebody else", default="false"),
+    Key(_READING, "fs.s3a.readahead.range", size(0, MAX_OBJECT),
+        "a step forward so far is read over; beyond, another request begins",
+        native="reading.readahead_bytes"),
+    Key(_READING, "hflush.s3.read.window", size(0, MAX_OBJECT),
+        "how far sequential reads are ahead", native="reading.window_bytes"),
+    Key(_READING, "fs.s3a.experimental.input.fadvise", text("policy"),
+        "how files are read unless open says so: `sequential`, `random`, …", default="default"),
+    Key(_READING, "fs.s3a.paging.maximum", number(1),
+        "entries of a page of a listing", default="1000"),
+    Key(_NAMES, "fs.s3a.block.size", size(1, MAX_OBJECT),
+        "reported: objects have no blocks", default="32M"),
+    Key(_NAMES, "fs.s3a.multiobjectdelete.enable", BOOL,
+        "many objects are removed by one request", default="true"),
+    Key(_NAMES, "fs.s3a.bulk.delete.page.size", number(1),
+        "by one request, at most", default="1000"),
+    Key(_NAMES, "fs.s3a.executor.capacity", number(1, 1000),
+        "objects that a rename or a copy copies at once", default="16"),
+)  # fmt: skip
+
+# All that mean something; one that ends in a dot goes on with a name.
+KNOWN_KEYS = frozenset(
+    (*(key.name for key in KEYS), *OLD_NAMES, *KEY_STORES, "fs.s3a.create.header.")
+)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 
 import hdfs_native
 import hflush
 import pytest
+from py4j.protocol import Py4JJavaError
 from support.data import dataset
 from support.minidfs import Hdfs, JavaHdfs
 from support.waiting import Task, wait_until
@@ -402,3 +404,77 @@ def test_pyarrow_reads_ours(hdfs_cluster: Hdfs, fs: hflush.FileSystem, path: str
         out.write(dataset(100_000))
     with arrow.open_input_stream(path) as stream:
         assert stream.read() == dataset(100_000)
+
+
+# --- configurations ---
+
+WHOLE = ("0x10", "-0x10", "0XfF", "+7", " 12 ", "-1", "1_0", "1.0", "0x", "1k", "x", "--1",
+         "9223372036854775807", "9223372036854775808", "-9223372036854775808")  # fmt: skip
+BYTES = ("131072", "128k", "1G", "2p", "7e", "-1k", " 64m ", "1.5m", "128mb", "k", "1_0k",
+         "9223372036854775807k", "x")  # fmt: skip
+TIMES = ("500", "30s", "2M", "1500us", "70ns", "1h", "1D", "3ms", "-1", "-1s", "1.5s", "1_0s",
+         "5w", "s", "x")  # fmt: skip
+# What Java refuses and we read: hexadecimal sizes and times, and a blank before a unit.
+LAXER = {"getLongBytes": ("0x8000000", "128 m"), "getTimeDuration": ("0x10", "2 m")}
+
+
+@pytest.mark.parametrize(
+    ("getter", "texts"),
+    [("getLong", WHOLE), ("getLongBytes", BYTES), ("getTimeDuration", TIMES)],
+)
+def test_configurations_mean_what_they_mean_to_java(
+    hdfs_cluster: Hdfs, getter: str, texts: tuple[str, ...]
+) -> None:
+    """What Java reads we read as the same number; what it refuses we refuse, but for a few."""
+    java = hdfs_cluster.jvm.java
+    nanoseconds = java.java.util.concurrent.TimeUnit.NANOSECONDS
+
+    def theirs(text: str) -> int | None:
+        conf = java.org.apache.hadoop.conf.Configuration(False)
+        conf.set("key", text)
+        # A bare number counts milliseconds in nearly all keys.
+        if getter == "getTimeDuration":
+            milliseconds = java.java.util.concurrent.TimeUnit.MILLISECONDS
+            call = partial(conf.getTimeDuration, "key", "7", milliseconds, nanoseconds)
+        else:
+            call = partial(getattr(conf, getter), "key", 7)
+        try:
+            return int(call())
+        except Py4JJavaError as failure:
+            if "NumberFormat" in str(failure) or "IllegalArgument" in str(failure):
+                return None
+            raise
+
+    def ours(text: str) -> int | None:
+        conf = hflush.Configuration(load_defaults=False)
+        conf["key"] = text
+        try:
+            if getter == "getTimeDuration":
+                return round(conf.get_time("key") * 1e9)
+            return (conf.get_int if getter == "getLong" else conf.get_long_bytes)("key")
+        except ValueError:
+            return None
+
+    assert {text: ours(text) for text in texts} == {text: theirs(text) for text in texts}
+    laxer = LAXER.get(getter, ())
+    assert {text: theirs(text) for text in laxer} == dict.fromkeys(laxer)
+    assert all(ours(text) for text in laxer)
+
+
+def test_block_sizes_that_java_would_refuse(hdfs_cluster: Hdfs, path: str) -> None:
+    """create and get_default_block_size read the key alike."""
+    for text in ("0x200000", "2 m", "2097152"):
+        with hdfs_cluster.file_system({"dfs.blocksize": text}) as ours:
+            ours.create(path, overwrite=True).close()
+            assert ours.get_file_status(path).block_size == 2 * MIB
+            assert ours.get_default_block_size(path) == 2 * MIB
+
+
+def test_the_task_is_named_as_the_lease_holder(hdfs_cluster: Hdfs, path: str) -> None:
+    """``mapreduce.task.attempt.id``, as Java's client does: NameNodes log it."""
+    key = "mapreduce.task.attempt.id"
+    with hdfs_cluster.file_system({key: "attempt_7"}) as ours, hdfs_cluster.file_system() as other:
+        writer = ours.create(path)
+        with pytest.raises(hflush.LeaseHeldError, match="DFSClient_attempt_7_"):
+            other.append(path)
+        writer.close()

@@ -1,5 +1,5 @@
-// Attributes of settings and options: plain structs of the core that Python fills. Times are seconds
-// there, texts UTF-8.
+// Attributes of settings and options: plain structs of the core that Python fills. Times are
+// seconds there, texts UTF-8.
 #pragma once
 
 #include <pybind11/pybind11.h>

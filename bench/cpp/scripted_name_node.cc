@@ -325,11 +325,13 @@ NameNode::Answer NameNode::complete(Reader request) {
   return boolean_response(true);
 }
 
-// All finished blocks, wherever the range that was asked for is.
+// All finished blocks, wherever the range that was asked for is. The file may be named by its id.
 NameNode::Answer NameNode::get_block_locations(Reader request) {
   const std::string path = text_field(request, 1);
   const hflush::MutexLock lock(mutex_);
-  const auto found = files_.find(path);
+  const auto found = std::ranges::find_if(files_, [&path](const auto& entry) {
+    return path == entry.first || path == "/.reserved/.inodes/" + std::to_string(entry.second.id);
+  });
   if (found == files_.end()) {
     return Failure{"java.io.FileNotFoundException", "File does not exist: " + path};
   }

@@ -47,37 +47,19 @@ class RecordingSink final : public stream::Sink {
  public:
   explicit RecordingSink(Store& store) : store_(store) {}
 
-  const stream::Geometry& geometry() const noexcept override { return store_.geometry; }
-  bool has_capability(std::string_view name) const noexcept override {
-    return (name == "hsync" && store_.syncable) ||
-           (name == "fs.capability.outputstream.abortable" && store_.abortable);
+  stream::SinkTraits traits() const override {
+    stream::SinkTraits traits;
+    traits.geometry = store_.geometry;
+    if (store_.syncable) traits.capabilities.push_back("hsync");
+    if (store_.abortable) traits.capabilities.push_back("fs.capability.outputstream.abortable");
+    return traits;
   }
 
-  std::size_t put(std::span<stream::Packet> packets, ByteView tail,
+  std::size_t put(stream::Batch batch, std::optional<stream::Level> level,
                   stream::SinkEvents& events) override {
-    std::size_t taken = 0;
-    {
-      MutexLock lock(store_.mutex);
-      ++store_.puts;
-      if (!tail.empty()) ++store_.tails;
-      for (const stream::Packet& packet : packets) {
-        store_.file.resize(packet.offset() - store_.geometry.start);  // a replayed chunk overlaps
-        store_.file.insert(store_.file.end(), packet.data().begin(), packet.data().end());
-      }
-      if (store_.takes_tails) taken = tail.size();
-      store_.file.insert(store_.file.end(), tail.begin(),
-                         tail.begin() + static_cast<std::ptrdiff_t>(taken));
-    }
-    if (!fail(events) && answers_now(events)) events.acknowledged(store_.length());
+    const std::size_t taken = batch.empty() ? 0 : append(batch, events);
+    if (level) sync(*level, events);
     return taken;
-  }
-
-  void sync(stream::Level level, stream::SinkEvents& events) override {
-    {
-      MutexLock lock(store_.mutex);
-      store_.syncs.push_back(level);
-    }
-    if (!fail(events) && answers_now(events)) events.reached(level, store_.length());
   }
 
   void finish(stream::SinkEvents& events) override {
@@ -98,6 +80,32 @@ class RecordingSink final : public stream::Sink {
   void add_statistics(stream::Statistics& statistics) const override { statistics["puts"] = 1; }
 
  private:
+  std::size_t append(stream::Batch batch, stream::SinkEvents& events) {
+    std::size_t taken = 0;
+    {
+      MutexLock lock(store_.mutex);
+      ++store_.puts;
+      if (!batch.tail.empty()) ++store_.tails;
+      for (const stream::Packet& packet : batch.packets) {
+        store_.file.resize(packet.offset() - store_.geometry.start);  // a replayed chunk overlaps
+        store_.file.insert(store_.file.end(), packet.data().begin(), packet.data().end());
+      }
+      if (store_.takes_tails) taken = batch.tail.size();
+      const ByteView tail = batch.tail.first(taken);
+      store_.file.insert(store_.file.end(), tail.begin(), tail.end());
+    }
+    if (!fail(events) && answers_now(events)) events.acknowledged(store_.length());
+    return taken;
+  }
+
+  void sync(stream::Level level, stream::SinkEvents& events) {
+    {
+      MutexLock lock(store_.mutex);
+      store_.syncs.push_back(level);
+    }
+    if (!fail(events) && answers_now(events)) events.reached(level, store_.length());
+  }
+
   bool answers_now(stream::SinkEvents& events) {
     MutexLock lock(store_.mutex);
     store_.events = &events;

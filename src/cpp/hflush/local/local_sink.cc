@@ -30,19 +30,29 @@ LocalSink::LocalSink(std::unique_ptr<Destination> destination, LocalSinkOptions 
 
 LocalSink::~LocalSink() { static_cast<void>(abandon()); }
 
-bool LocalSink::has_capability(std::string_view name) const noexcept {
-  return name == "hsync" && options_.syncable;
+stream::SinkTraits LocalSink::traits() const {
+  stream::SinkTraits traits;
+  traits.geometry = options_.geometry;
+  if (options_.syncable) traits.capabilities = {"hsync"};
+  return traits;
 }
 
-std::size_t LocalSink::put(std::span<stream::Packet> packets, ByteView tail,
+std::size_t LocalSink::put(stream::Batch batch, std::optional<stream::Level> level,
                            stream::SinkEvents& events) {
-  const Drainer drainer = policy_.decide(clock_.now(), bytes_of(packets) + tail.size());
+  const std::size_t taken = batch.empty() ? 0 : append(batch, events);
+  if (level) sync(*level, events);
+  return taken;
+}
+
+std::size_t LocalSink::append(stream::Batch batch, stream::SinkEvents& events) {
+  const std::size_t size = bytes_of(batch.packets) + batch.tail.size();
+  const Drainer drainer = policy_.decide(clock_.now(), size);
   // The caller copies its bytes, and comes back with packets.
-  if (drainer == Drainer::kWorker && packets.empty()) return 0;
+  if (drainer == Drainer::kWorker && batch.packets.empty()) return 0;
   std::size_t taken = 0;
-  if (drainer == Drainer::kCaller || !enqueue(packets, events)) {
+  if (drainer == Drainer::kCaller || !enqueue(batch.packets, events)) {
     settle(events);
-    if (write(packets, tail, events)) taken = tail.size();
+    if (write(batch.packets, batch.tail, events)) taken = batch.tail.size();
   }
   policy_.caller_left(clock_.now());
   return taken;

@@ -1,11 +1,12 @@
 // LocalSink: the sink of a local file, raw or checksummed.
 //
 // put() writes on the caller's thread, or queues the batch for a worker, as DrainPolicy decides;
-// sync() and finish() do what no worker has begun on the caller's thread, so that a sync costs no
-// thread switch. One thread at a time drives the destination: the caller, or a worker that writes.
+// put() with a level and finish() write what no worker has begun on the caller's thread, so that a
+// sync costs no thread switch. One thread at a time drives the destination: the caller, or a worker
+// that writes.
 //
-// Thread-safe where Sink asks for it: the stream calls put(), sync() and finish() from one thread
-// at a time; a worker task is the other party, and the queue's mutex is between the two. It is
+// Thread-safe where Sink asks for it: the stream calls put() and finish() from one thread at a
+// time; a worker task is the other party, and the queue's mutex is between the two. It is
 // never held across a system call or an event.
 #pragma once
 
@@ -14,6 +15,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "hflush/base/mutex.h"
@@ -43,11 +46,9 @@ class LocalSink final : public stream::Sink {
             env::Executor& executor, const env::Clock& clock, unsigned usable_processors);
   ~LocalSink() override;
 
-  const stream::Geometry& geometry() const noexcept override { return options_.geometry; }
-  bool has_capability(std::string_view name) const noexcept override;
-  std::size_t put(std::span<stream::Packet> packets, ByteView tail,
+  stream::SinkTraits traits() const override;
+  std::size_t put(stream::Batch batch, std::optional<stream::Level> level,
                   stream::SinkEvents& events) override;
-  void sync(stream::Level level, stream::SinkEvents& events) override;
   void finish(stream::SinkEvents& events) override;
   Status abandon() noexcept override;
   void add_statistics(stream::Statistics& statistics) const override;
@@ -63,12 +64,14 @@ class LocalSink final : public stream::Sink {
     Worker worker HFLUSH_GUARDED_BY(mutex) = Worker::kIdle;
   };
 
+  std::size_t append(stream::Batch batch, stream::SinkEvents& events);
   bool enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events);
   bool call_worker(stream::SinkEvents& events);
   void drain(Queue& queue, stream::SinkEvents& events) HFLUSH_REQUIRES(queue.mutex);
   std::vector<stream::Packet> take_back();
   void settle(stream::SinkEvents& events);
   bool write(std::span<const stream::Packet> packets, ByteView tail, stream::SinkEvents& events);
+  void sync(stream::Level level, stream::SinkEvents& events);
   Status make_durable();
 
   const LocalSinkOptions options_;

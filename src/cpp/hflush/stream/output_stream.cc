@@ -47,7 +47,7 @@ class OutputStream::TurnHolder {
 OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
                            const env::Clock& clock)
     : path_(std::move(path)),
-      geometry_(sink->geometry()),
+      traits_(sink->traits()),
       clock_(clock),
       generation_(env::Process::generation()),
       out_of_memory_(Status::from_errno(ENOMEM, "write", path_)),
@@ -162,7 +162,7 @@ Status OutputStream::check_not_reentered_locked(std::string_view operation) cons
 }
 
 Status OutputStream::wait_locked(Interrupt& interrupt) {
-  changed_.wait_until(mutex_, interrupt.next_check(), sink_->loop());
+  changed_.wait_until(mutex_, interrupt.next_check(), traits_.loop);
   if (CondVar::Clock::now() < interrupt.next_check()) return {};
   const MutexUnlock unlock(mutex_);
   return interrupt.check_now();
@@ -284,7 +284,7 @@ std::uint64_t OutputStream::sealed_bytes_locked() const {
 // Requires: nobody has the sink's turn; with a tail, nothing is being filled.
 std::size_t OutputStream::put_locked(ByteView tail) {
   std::size_t taken = 0;
-  at_sink_locked([&](std::span<Packet> batch) { taken = sink_->put(batch, tail, *this); });
+  at_sink_locked([&](std::span<Packet> batch) { taken = sink_->put({batch, tail}, {}, *this); });
   packetizer_.skip(taken);
   return taken;
 }
@@ -325,11 +325,11 @@ Status OutputStream::hsync(Interrupt& interrupt) {
 Status OutputStream::sync(Level level, std::string_view operation, Interrupt& interrupt) {
   if (is_foreign()) return foreign_failure(operation);
   const env::TimePoint start = clock_.now();
-  if (!sink_->has_capability("hsync")) {
+  if (!traits_.has("hsync")) {
     return Status(StatusCode::kUnsupported,
                   std::string(operation) + " is not supported by this stream", path_);
   }
-  const env::EventLoop::Guest guest(sink_->loop());
+  const env::EventLoop::Guest guest(traits_.loop);
   MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(check_usable_locked(operation));
   HFLUSH_RETURN_IF_ERROR(reach_locked(level, packetizer_.position(), interrupt));
@@ -363,7 +363,7 @@ void OutputStream::request_locked(Level level) {
   const std::uint64_t target = packetizer_.position_after(cut);
   if (!cut_or_break_locked(cut)) return;
   at(requested_, level).raise_to(target);
-  at_sink_locked([&](std::span<Packet> batch) { sink_->put_and_sync(batch, level, *this); });
+  at_sink_locked([&](std::span<Packet> batch) { sink_->put({batch}, level, *this); });
 }
 
 // --- the end
@@ -371,7 +371,7 @@ void OutputStream::request_locked(Level level) {
 Status OutputStream::close(Interrupt& interrupt) {
   if (is_foreign()) return {};  // the parent's stream is the parent's to close (CONC-12)
   const env::TimePoint start = clock_.now();
-  const env::EventLoop::Guest guest(sink_->loop());
+  const env::EventLoop::Guest guest(traits_.loop);
   MutexLock lock(mutex_);
   if (is_final(state_)) return {};
   HFLUSH_RETURN_IF_ERROR(check_not_reentered_locked("close"));
@@ -404,7 +404,7 @@ Status OutputStream::publish_locked(Interrupt& interrupt) {
   if (!failure_.ok()) return failure_;
   if (!cut_or_break_locked(Cut::kFinal)) return failure_;
   at_sink_locked([&](std::span<Packet> batch) {
-    if (!batch.empty()) sink_->put(batch, {}, *this);
+    if (!batch.empty()) sink_->put({batch}, {}, *this);
     sink_->finish(*this);
   });
   while (!finished_ && failure_.ok()) {
@@ -428,7 +428,7 @@ Status OutputStream::abort(AbortResult& result) {
   MutexLock lock(mutex_);
   result.already_closed = is_final(state_) || state_ == State::kClosing;
   if (result.already_closed) return {};
-  if (!sink_->has_capability(kAbortable)) {
+  if (!traits_.has(kAbortable)) {
     return Status(StatusCode::kUnsupported, "abort is not supported by this stream", path_);
   }
   ++aborts_;
@@ -439,7 +439,7 @@ Status OutputStream::abort(AbortResult& result) {
 
 Status OutputStream::set_drop_behind(std::optional<bool> value) {
   if (is_foreign()) return foreign_failure("set_drop_behind");
-  if (!sink_->has_capability("dropbehind")) {
+  if (!traits_.has("dropbehind")) {
     return Status(StatusCode::kUnsupported, "set_drop_behind is not supported by this stream",
                   path_);
   }
@@ -447,7 +447,8 @@ Status OutputStream::set_drop_behind(std::optional<bool> value) {
     MutexLock lock(mutex_);
     HFLUSH_RETURN_IF_ERROR(check_usable_locked("set_drop_behind"));
   }
-  return sink_->set_drop_behind(value);
+  sink_->advise(value);
+  return {};
 }
 
 bool OutputStream::abandon() noexcept {
@@ -479,7 +480,7 @@ State OutputStream::state() const {
 bool OutputStream::has_capability(std::string_view name) const {
   const std::string lower = to_lower(name);
   if (lower == "iostatistics") return true;
-  return sink_->has_capability(lower == "hflush" ? "hsync" : lower);
+  return traits_.has(lower == "hflush" ? "hsync" : lower);
 }
 
 Statistics OutputStream::statistics() const {

@@ -11,7 +11,7 @@
 //
 // Thread-safe. Two turns, each held by one thread at a time and waited for with `changed_`, order
 // the work: the writer's turn (one write() appends from start to end) and the sink's turn (one
-// thread is inside put(), sync() or finish()). The writer's turn is taken before the sink's. The
+// thread is inside put() or finish()). The writer's turn is taken before the sink's. The
 // mutex is never held across a call into the sink or into an Interrupt. A waiting call can be
 // interrupted; that breaks nothing (an interrupted write appended nothing, unless it is larger than
 // half the window). Not usable in a forked child: calls that would do something answer kForked
@@ -52,8 +52,8 @@ struct AbortResult {
 
 class OutputStream final : private SinkEvents {
  public:
-  // `path` names the stream in errors. Requires: sink->geometry().valid(); `pool` and `clock`
-  // outlive the stream.
+  // `path` names the stream in errors. Requires: sink->traits().geometry.valid(); `pool` and
+  // `clock` outlive the stream.
   OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferPool& pool,
                const env::Clock& clock);
   // Abandons what was not closed; never publishes (CLOSE-21).
@@ -193,7 +193,8 @@ class OutputStream final : private SinkEvents {
 
   // Constant after construction.
   const std::string path_;
-  const Geometry geometry_;
+  const SinkTraits traits_;
+  const Geometry& geometry_ = traits_.geometry;
   const env::Clock& clock_;
   const std::uint32_t generation_;
   const Status out_of_memory_;  // made while there is memory

@@ -4,18 +4,19 @@
 // local file, HDFS) and independent blocks in parallel (S3). docs/architecture.md walks through all
 // three.
 //
-// The stream calls put(), sync() and finish() from one thread at a time and without its lock. A
-// sink may do the work before it returns (a local file: the caller's thread is the fastest) or
-// return at once and report later from the event loop (HDFS, S3): the stream cannot tell
-// the difference, because it only believes events. After failed() or finished() nothing else is
-// reported.
+// The stream calls put() and finish() from one thread at a time and without its lock. A sink may do
+// the work before it returns (a local file: the caller's thread is the fastest) or return at once
+// and report later from the event loop (HDFS, S3): the stream decides the same in both cases,
+// because it only believes events. After failed() or finished() nothing else is reported.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/status.h"
@@ -33,18 +34,18 @@ enum class Level : std::uint8_t {
   kDurable,     // hsync(): on the disk device
 };
 
-// Implemented by the stream. Thread-safe; a sink calls it without holding a lock of its own that
-// put(), sync(), finish() or abandon() take.
+// Implemented by the stream. Thread-safe; a sink calls it without holding a lock that put(),
+// finish() or abandon() take.
 class SinkEvents {
  public:
   // The store has confirmed receipt of every byte below `offset`.
   virtual void acknowledged(std::uint64_t offset) = 0;
-  // Every byte below `offset` has got to `level`; beyond kHandedOver it is acknowledged by that.
+  // Every byte below `offset` is at `level`; beyond kHandedOver that acknowledges it too.
   virtual void reached(Level level, std::uint64_t offset) = 0;
-  // What sync() was asked for up to `offset` cannot be had now, and `why`. Nothing is broken: the
+  // The bytes below `offset` cannot be brought to `level` now, and `why`. Nothing is broken: the
   // stream goes on, and may ask again.
   virtual void not_reached(Level level, std::uint64_t offset, Status why) = 0;
-  // finish() is through: the file is published.
+  // finish() has succeeded: the file is published.
   virtual void finished() = 0;
   // The sink is broken for good: what is not acknowledged may be lost.
   virtual void failed(Status failure) = 0;
@@ -53,42 +54,52 @@ class SinkEvents {
   ~SinkEvents() = default;
 };
 
+// What a sink is. Constant for its life.
+struct SinkTraits {
+  Geometry geometry;
+  // Names of capabilities in lower case; "hsync" stands for hflush too.
+  std::vector<std::string_view> capabilities;
+  // The loop on which the store's answers arrive: a thread that waits for one runs the loop
+  // meanwhile, which saves two thread switches (docs/threading.md). No decision of the stream
+  // depends on it. nullptr: events need no loop.
+  env::EventLoop* loop = nullptr;
+
+  bool has(std::string_view capability) const noexcept {
+    return std::ranges::find(capabilities, capability) != capabilities.end();
+  }
+};
+
+// What is put at once.
+struct Batch {
+  std::span<Packet> packets;  // they follow on what was put before
+  ByteView tail = {};  // the caller's bytes behind them; only where the geometry has no chunks
+
+  bool empty() const noexcept { return packets.empty() && tail.empty(); }
+};
+
 class Sink {
  public:
   virtual ~Sink() = default;
 
-  virtual const Geometry& geometry() const noexcept = 0;
-  // `name` in lower case. Constant for the life of the sink; thread-safe.
-  virtual bool has_capability(std::string_view name) const noexcept = 0;
+  virtual SinkTraits traits() const = 0;
 
-  // Which loop brings the events; none: they come by themselves.
-  virtual env::EventLoop* loop() const noexcept { return nullptr; }
-
-  // Takes `packets`, which follow on what was put before, and then as many bytes of `tail` as it
-  // likes to take straight from the caller's memory: that count is returned, and those bytes are
-  // the sink's as soon as it returns. There is a tail only where the geometry has no chunks.
-  // Acknowledges through `events`.
-  virtual std::size_t put(std::span<Packet> packets, ByteView tail, SinkEvents& events) = 0;
-  // Brings everything put so far to `level`; reports reached(), or not_reached(). Asked for
-  // kVisible or kDurable only where has_capability("hsync").
-  virtual void sync(Level level, SinkEvents& events) = 0;
-  // put() and sync() together, for a sink that marks the packets it sends: what is put last carries
-  // the sync.
-  virtual void put_and_sync(std::span<Packet> packets, Level level, SinkEvents& events) {
-    if (!packets.empty()) put(packets, {}, events);
-    sync(level, events);
-  }
+  // Takes the packets, and as many bytes of the tail as it likes to take straight from the caller's
+  // memory: that count is returned, and those bytes are the sink's as soon as it returns. Reports
+  // acknowledged().
+  //
+  // With a `level`: brings everything put so far to it; reports reached() or not_reached(). A sink
+  // that marks the packets it sends marks the last one of the batch. Asked for kVisible and
+  // kDurable only of a sink with "hsync".
+  virtual std::size_t put(Batch batch, std::optional<Level> level, SinkEvents& events) = 0;
   // The one attempt to publish; everything was put. Reports finished() or failed().
   virtual void finish(SinkEvents& events) = 0;
   // Releases everything; publishes nothing more. No event follows its return. Does not wait for a
-  // network. Called once, after a failure, or instead of finish().
+  // network. Called after a failure, or instead of finish().
   virtual Status abandon() noexcept = 0;
 
-  // Whether the store is to drop what it has written from its cache; nullopt: as it likes. Asked
-  // only where has_capability("dropbehind"); thread-safe.
-  virtual Status set_drop_behind(std::optional<bool> /*value*/) {
-    return Status(StatusCode::kUnsupported, "set_drop_behind is not supported by this stream");
-  }
+  // Whether the store is to drop what it has written from its cache; nullopt: the store decides.
+  // Asked only of a sink with "dropbehind"; thread-safe.
+  virtual void advise(std::optional<bool> /*drop_behind*/) {}
 
   // Adds the sink's own counters. Thread-safe; never waits for I/O.
   virtual void add_statistics(Statistics& statistics) const = 0;

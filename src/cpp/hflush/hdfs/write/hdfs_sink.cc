@@ -742,36 +742,22 @@ HdfsSink::~HdfsSink() {
   }
 }
 
-bool HdfsSink::has_capability(std::string_view name) const noexcept {
-  return name == "hsync" || name == "dropbehind";
+stream::SinkTraits HdfsSink::traits() const {
+  return {geometry_, {"hsync", "dropbehind"}, &core_->loop()};
 }
 
-env::EventLoop* HdfsSink::loop() const noexcept { return &core_->loop(); }
-
-std::size_t HdfsSink::put(std::span<stream::Packet> packets, ByteView /*tail*/,
+// A packet stays until it is acknowledged: nothing is taken from the caller's memory.
+std::size_t HdfsSink::put(stream::Batch batch, std::optional<stream::Level> level,
                           stream::SinkEvents& events) {
-  std::vector<stream::Packet> taken(std::make_move_iterator(packets.begin()),
-                                    std::make_move_iterator(packets.end()));
-  core_->drive_for(events, [taken = std::move(taken)](WritePipeline& machine, env::TimePoint now,
-                                                      Actions& actions) mutable {
-    machine.put(taken, now, actions);
-  });
-  return 0;  // a packet stays until it is acknowledged: nothing is taken from the caller's memory
-}
-
-void HdfsSink::sync(stream::Level level, stream::SinkEvents& events) {
-  put_and_sync({}, level, events);
-}
-
-void HdfsSink::put_and_sync(std::span<stream::Packet> packets, stream::Level level,
-                            stream::SinkEvents& events) {
-  std::vector<stream::Packet> taken(std::make_move_iterator(packets.begin()),
-                                    std::make_move_iterator(packets.end()));
+  std::vector<stream::Packet> taken(std::make_move_iterator(batch.packets.begin()),
+                                    std::make_move_iterator(batch.packets.end()));
   core_->drive_for(events,
                    [level, taken = std::move(taken)](WritePipeline& machine, env::TimePoint now,
                                                      Actions& actions) mutable {
-                     machine.sync(level, taken, now, actions);
+                     if (level) return machine.sync(*level, taken, now, actions);
+                     machine.put(taken, now, actions);
                    });
+  return 0;
 }
 
 void HdfsSink::finish(stream::SinkEvents& events) {
@@ -785,11 +771,10 @@ Status HdfsSink::abandon() noexcept {
   return {};
 }
 
-Status HdfsSink::set_drop_behind(std::optional<bool> value) {
-  core_->drive([value](WritePipeline& machine, env::TimePoint, Actions&) {
-    machine.set_drop_behind(value);
+void HdfsSink::advise(std::optional<bool> drop_behind) {
+  core_->drive([drop_behind](WritePipeline& machine, env::TimePoint, Actions&) {
+    machine.set_drop_behind(drop_behind);
   });
-  return {};
 }
 
 void HdfsSink::add_statistics(stream::Statistics& statistics) const {

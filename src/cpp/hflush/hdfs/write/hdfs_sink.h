@@ -51,17 +51,12 @@ class HdfsSink final : public stream::Sink {
   HdfsSink(const HdfsSink&) = delete;
   HdfsSink& operator=(const HdfsSink&) = delete;
 
-  const stream::Geometry& geometry() const noexcept override { return geometry_; }
-  bool has_capability(std::string_view name) const noexcept override;
-  env::EventLoop* loop() const noexcept override;
-  std::size_t put(std::span<stream::Packet> packets, ByteView tail,
+  stream::SinkTraits traits() const override;
+  std::size_t put(stream::Batch batch, std::optional<stream::Level> level,
                   stream::SinkEvents& events) override;
-  void sync(stream::Level level, stream::SinkEvents& events) override;
-  void put_and_sync(std::span<stream::Packet> packets, stream::Level level,
-                    stream::SinkEvents& events) override;
   void finish(stream::SinkEvents& events) override;
   Status abandon() noexcept override;
-  Status set_drop_behind(std::optional<bool> value) override;
+  void advise(std::optional<bool> drop_behind) override;
   void add_statistics(stream::Statistics& statistics) const override;
 
  private:

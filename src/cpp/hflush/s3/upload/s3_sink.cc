@@ -1080,22 +1080,25 @@ S3Sink::~S3Sink() {
 
 std::shared_ptr<S3Upload> S3Sink::upload() const { return core_; }
 
-bool S3Sink::has_capability(std::string_view name) const noexcept {
-  if (name == "fs.capability.outputstream.abortable" || name == "abortable") return true;
-  const bool is_magic =
-      name == "fs.s3a.capability.magic.output.stream" || name == "s3a:magic.output.stream";
-  return is_magic && core_->is_delayed();
+stream::SinkTraits S3Sink::traits() const {
+  stream::SinkTraits traits;
+  traits.geometry = geometry_;
+  traits.capabilities = {"fs.capability.outputstream.abortable", "abortable"};
+  if (core_->is_delayed()) {
+    traits.capabilities.insert(traits.capabilities.end(), {"fs.s3a.capability.magic.output.stream",
+                                                           "s3a:magic.output.stream"});
+  }
+  traits.loop = &core_->loop();
+  return traits;
 }
 
-env::EventLoop* S3Sink::loop() const noexcept { return &core_->loop(); }
-
-std::size_t S3Sink::put(std::span<stream::Packet> packets, ByteView /*tail*/,
+// A part stays until it is acknowledged: nothing is taken from the caller's memory.
+std::size_t S3Sink::put(stream::Batch batch, std::optional<stream::Level> level,
                         stream::SinkEvents& events) {
-  core_->put(packets, events);
-  return 0;  // a part stays until it is acknowledged: nothing is taken from the caller's memory
+  if (!batch.packets.empty()) core_->put(batch.packets, events);
+  if (level) core_->sync(*level, events);
+  return 0;
 }
-
-void S3Sink::sync(stream::Level level, stream::SinkEvents& events) { core_->sync(level, events); }
 
 void S3Sink::finish(stream::SinkEvents& events) { core_->finish(events); }
 

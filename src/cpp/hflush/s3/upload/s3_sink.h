@@ -75,12 +75,9 @@ class S3Sink final : public stream::Sink {
 
   std::shared_ptr<S3Upload> upload() const;
 
-  const stream::Geometry& geometry() const noexcept override { return geometry_; }
-  bool has_capability(std::string_view name) const noexcept override;
-  env::EventLoop* loop() const noexcept override;
-  std::size_t put(std::span<stream::Packet> packets, ByteView tail,
+  stream::SinkTraits traits() const override;
+  std::size_t put(stream::Batch batch, std::optional<stream::Level> level,
                   stream::SinkEvents& events) override;
-  void sync(stream::Level level, stream::SinkEvents& events) override;
   void finish(stream::SinkEvents& events) override;
   Status abandon() noexcept override;
   void add_statistics(stream::Statistics& statistics) const override;

@@ -110,7 +110,7 @@ std::string snapshot(const BlockUpload& upload) {
     return text;
   };
   std::string text = std::string(to_string(upload.state())) + (upload.busy() ? " busy" : "") +
-                     " id=" + upload.upload_id() + " etag=" + upload.etag() +
+                     " id=" + upload.upload_id() + " etag=" + std::string(upload.etag()) +
                      " size=" + std::to_string(upload.size()) + " parts=";
   for (const PartReceipt& part : upload.parts()) text += part.etag;
   return text + " failure=" + with_others(upload.failure()) +
@@ -445,8 +445,7 @@ const std::vector<Row>& table() {
         {"publication cancelled",
          "unknown: failed(" + kUnknown + "upload U cannot be looked at: reset)"},
         {"upload there", "finishing: complete again 1"},
-        {"upload gone",
-         "unknown: failed(" + kUnknown + "upload U is gone and the key holds no object: reset)"},
+        {"upload gone", "looking: key?"},
         {"upload forbidden",
          "unknown: failed(" + kUnknown + "upload U cannot be looked at: reset)"}}},
       {"looking at the upload, abandoned",
@@ -454,8 +453,21 @@ const std::vector<Row>& table() {
        kCompleting + ", complete lost, key nothing, abandon",
        {{"publication cancelled", "unknown: "},
         {"upload there", "looking: abort U"},
-        {"upload gone", "unknown: "},
+        {"upload gone", "looking: key?"},
         {"upload forbidden", "unknown: "}}},
+      {"looking after the upload has ended",
+       options(),
+       kCompleting + ", complete lost, key nothing, upload gone",
+       {{"broke", "looking: failed(" + kUnknown + "the publication was under way: broken)"},
+        {"publication cancelled",
+         "unknown: failed(" + kUnknown + "the key cannot be looked at: cancelled: reset)"},
+        {"key ours", "published: finished"},
+        {"key another", "unknown: failed(" + kUnknown +
+                            "upload U is gone and the key holds another object: reset)"},
+        {"key nothing",
+         "unknown: failed(" + kUnknown + "upload U is gone and the key holds no object: reset)"},
+        {"key forbidden",
+         "unknown: failed(" + kUnknown + "the key cannot be looked at: 403: reset)"}}},
       {"completing again",
        options(),
        kCompleting + ", complete lost, key nothing, upload there",
@@ -473,8 +485,7 @@ const std::vector<Row>& table() {
         {"publication cancelled",
          "unknown: failed(" + kUnknown + "upload U cannot be looked at: 403)"},
         {"upload there", "looking: abort U"},
-        {"upload gone",
-         "unknown: failed(" + kUnknown + "upload U is gone and the key holds no object: 403)"},
+        {"upload gone", "looking: key?"},
         {"upload forbidden",
          "unknown: failed(" + kUnknown + "upload U cannot be looked at: 403)"}}},
       {"aborting to be sure",
@@ -1077,7 +1088,7 @@ TEST_CASE("the kinds of failure after which a completion is looked at, and asked
 }
 
 TEST_CASE("an outcome that cannot be told says so, with what was seen") {
-  Harness h = at(options(), kCompleting + ", complete lost, key another, upload gone");
+  Harness h = at(options(), kCompleting + ", complete lost, key another, upload gone, key another");
   CHECK(h.upload.state() == UploadState::kUnknown);
   CHECK(h.upload.failure().message() ==
         "close: outcome unknown: upload U is gone and the key holds another object: reset");

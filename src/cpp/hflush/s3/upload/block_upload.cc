@@ -9,22 +9,6 @@ namespace {
 
 // How often an upload is aborted before it is reported as left.
 constexpr std::uint32_t kAbortLimit = 4;
-// How often a publication whose time ran out is asked for again.
-constexpr std::uint32_t kSilenceLimit = 1;
-
-std::string_view to_string(Seen::What what) noexcept {
-  switch (what) {
-    case Seen::What::kOurs:
-      return "this object";
-    case Seen::What::kAnother:
-      return "another object";
-    case Seen::What::kNothing:
-      return "no object";
-    case Seen::What::kCannotTell:
-      return "something unknown";
-  }
-  return "?";
-}
 
 }  // namespace
 
@@ -63,7 +47,12 @@ bool BlockUpload::is_over() const noexcept {
 
 bool BlockUpload::busy() const noexcept {
   return upload_ == UploadIs::kCreating || upload_ == UploadIs::kAborting ||
-         upload_ == UploadIs::kConfirming || !active_.empty() || publishing_ != Publishing::kNone;
+         upload_ == UploadIs::kConfirming || !active_.empty() ||
+         (publication_ && !publication_->is_over());
+}
+
+std::string_view BlockUpload::etag() const noexcept {
+  return publication_ ? std::string_view(publication_->etag()) : std::string_view();
 }
 
 std::vector<PartReceipt> BlockUpload::parts() const {
@@ -133,7 +122,7 @@ void BlockUpload::broke(Status failure, UploadActions& actions) {
 // Asks for what can be asked for. Does nothing after the end, and while something is looked at.
 void BlockUpload::advance(UploadActions& actions) {
   if (state_ != UploadState::kWriting && state_ != UploadState::kFinishing) return;
-  if (upload_ == UploadIs::kNone && publishing_ == Publishing::kNone) {
+  if (upload_ == UploadIs::kNone && !publication_) {
     const bool is_multipart = options_.always_multipart || end_ >= options_.sizes.end(1);
     if (!is_multipart) {
       if (state_ == UploadState::kFinishing) publish(actions);
@@ -253,189 +242,132 @@ void BlockUpload::part_cancelled(std::uint32_t number, UploadActions& actions) {
 // --- publication
 
 void BlockUpload::publish(UploadActions& actions) {
-  if (upload_ == UploadIs::kNone) {
-    publishing_ = Publishing::kPut;
-    actions.emplace_back(upload_action::PutObject{end_, asked_again_});
-  } else {
-    publishing_ = Publishing::kComplete;
-    actions.emplace_back(upload_action::Complete{asked_again_});
+  publication_.emplace(Publication::Options{.path = options_.path,
+                                            .upload_id = upload_id_,
+                                            .condition = options_.condition,
+                                            .limit = options_.reconcile_limit});
+  go_on(actions);
+}
+
+bool BlockUpload::awaits(Publication::Step step) const noexcept {
+  return publication_ && publication_->step() == step;
+}
+
+bool BlockUpload::awaits_put() const noexcept {
+  return awaits(Publication::Step::kAsk) && upload_ == UploadIs::kNone;
+}
+
+bool BlockUpload::awaits_complete() const noexcept {
+  return awaits(Publication::Step::kAsk) && upload_ != UploadIs::kNone;
+}
+
+// Asks for what the publication wants next, or ends.
+void BlockUpload::go_on(UploadActions& actions, const Status& otherwise) {
+  const std::uint32_t again = publication_->asked_again();
+  switch (publication_->step()) {
+    case Publication::Step::kAsk:
+      state_ = UploadState::kFinishing;
+      if (awaits_put()) {
+        actions.emplace_back(upload_action::PutObject{end_, again});
+      } else {
+        actions.emplace_back(upload_action::Complete{again});
+      }
+      return;
+    case Publication::Step::kLookAtKey:
+      state_ = UploadState::kLooking;
+      actions.emplace_back(upload_action::LookAtKey{});
+      return;
+    case Publication::Step::kLookAtUpload:
+      actions.emplace_back(upload_action::LookAtUpload{});
+      return;
+    case Publication::Step::kFence:
+      return abort(actions);
+    case Publication::Step::kPublished:
+      return published(otherwise, actions);
+    case Publication::Step::kNotPublished:
+      return not_published(actions);
+    case Publication::Step::kUnknown:
+      return unknown(actions);
   }
 }
 
 void BlockUpload::put_done(std::string etag, UploadActions& actions, const Status& otherwise) {
-  if (publishing_ == Publishing::kPut) published(std::move(etag), actions, otherwise);
+  if (!awaits_put()) return;
+  publication_->succeeded(std::move(etag));
+  go_on(actions, otherwise);
 }
 
 void BlockUpload::completed(std::string etag, UploadActions& actions) {
-  if (publishing_ == Publishing::kComplete) published(std::move(etag), actions);
+  if (!awaits_complete()) return;
+  publication_->succeeded(std::move(etag));
+  go_on(actions);
 }
 
 void BlockUpload::put_failed(const CallFailure& failure, UploadActions& actions) {
-  if (publishing_ == Publishing::kPut) publication_failed(failure, actions);
+  if (!awaits_put()) return;
+  publication_->failed(failure);
+  go_on(actions);
 }
 
 void BlockUpload::complete_failed(const CallFailure& failure, UploadActions& actions) {
-  if (publishing_ == Publishing::kComplete) publication_failed(failure, actions);
+  if (!awaits_complete()) return;
+  publication_->failed(failure);
+  go_on(actions);
 }
 
 void BlockUpload::publication_cancelled(UploadActions& actions) {
-  switch (publishing_) {
-    case Publishing::kNone:
-      return upload_seen(UploadSeen::kCannotTell, actions);  // if that is what was looked at
-    case Publishing::kPut:
-    case Publishing::kComplete:
-      return publication_failed(
-          {FailureKind::kAmbiguous, true,
-           Status(StatusCode::kInterrupted, "close: cancelled after sending", options_.path)},
-          actions);
-    case Publishing::kLookAtKey:
-      return key_seen({Seen::What::kCannotTell, "",
-                       Status(StatusCode::kInterrupted, "cancelled", options_.path)},
-                      actions);
-    case Publishing::kLookAtUpload:
-      return upload_seen(UploadSeen::kCannotTell, actions);
+  if (awaits(Publication::Step::kAsk)) {
+    publication_->failed(
+        {FailureKind::kAmbiguous, true,
+         Status(StatusCode::kInterrupted, "close: cancelled after sending", options_.path)});
+    return go_on(actions);
   }
+  key_seen(
+      {Seen::What::kCannotTell, "", Status(StatusCode::kInterrupted, "cancelled", options_.path)},
+      actions);
+  upload_seen(UploadSeen::kCannotTell, actions);
 }
 
-void BlockUpload::publication_failed(const CallFailure& failure, UploadActions& actions) {
-  // NoSuchUpload may be what a repetition finds after success, also one that nobody here asked for.
-  const bool is_ambiguous = failure.ambiguous || failure.kind == FailureKind::kAmbiguous ||
-                            failure.kind == FailureKind::kGone;
-  const bool is_refusal = failure.kind == FailureKind::kFinal ||
-                          failure.kind == FailureKind::kConflict ||
-                          failure.kind == FailureKind::kPrecondition;
-  publishing_ = Publishing::kNone;
-  publication_failure_ = refusal(failure);
-  condition_broken_ =
-      failure.kind == FailureKind::kConflict || failure.kind == FailureKind::kPrecondition;
-  if (failure.status.code() == StatusCode::kTimedOut) ++silences_;
-  may_ask_again_ = is_ambiguous && !is_refusal && silences_ <= kSilenceLimit;
-  in_doubt_ = in_doubt_ || is_ambiguous;
-  if (in_doubt_) return look(actions);
-  not_published(actions);
+void BlockUpload::time_is_up() {
+  if (publication_) publication_->stop_asking();
 }
 
-// What a failed publication is to the caller.
-Status BlockUpload::refusal(const CallFailure& failure) const {
-  const bool is_condition =
-      failure.kind == FailureKind::kPrecondition || failure.kind == FailureKind::kConflict;
-  if (!is_condition || !options_.condition.any()) return failure.status;
-  const bool exists = options_.condition.if_absent;
-  return Status(exists ? StatusCode::kAlreadyExists : StatusCode::kPreconditionFailed,
-                (exists ? "close: an object exists: "
-                        : "close: the object is not " + options_.condition.if_match + ": ") +
-                    failure.status.message(),
-                options_.path, exists ? EEXIST : ESTALE)
-      .with_remote_class(failure.status.remote_class());
-}
-
-// --- what became of a publication that was not answered
-
-void BlockUpload::time_is_up() { is_late_ = true; }
-
-void BlockUpload::look(UploadActions& actions) {
-  state_ = UploadState::kLooking;
-  publishing_ = Publishing::kLookAtKey;
-  actions.emplace_back(upload_action::LookAtKey{});
-}
-
-void BlockUpload::key_seen(Seen seen, UploadActions& actions) {
-  if (publishing_ != Publishing::kLookAtKey) return;
-  publishing_ = Publishing::kNone;
-  key_seen_ = seen.what;
-  if (seen.what == Seen::What::kOurs) {
-    return published(std::move(seen.etag), actions, seen.otherwise);
-  }
-  if (seen.what == Seen::What::kCannotTell) {
-    return unknown("the key cannot be looked at: " + seen.failure.message(), actions);
-  }
-  switch (upload_) {
-    case UploadIs::kNone: {
-      // The condition keeps a repetition from replacing anything: the store says whether it holds.
-      // Without one the call has been repeated already, as often as makes sense.
-      const bool is_another = seen.what == Seen::What::kAnother;
-      const Condition& condition = options_.condition;
-      if ((condition.if_absent || (condition.any() && is_another)) && ask_again(actions)) return;
-      // Another was first, says the store, and shows it.
-      if (condition.any() && is_another && condition_broken_) return lost_the_race(actions);
-      return unknown("the key holds " + std::string(to_string(seen.what)), actions);
-    }
-    case UploadIs::kGone:  // aborted since: what was under way at the store cannot succeed any more
-      return not_published(actions);
-    default:
-      publishing_ = Publishing::kLookAtUpload;
-      actions.emplace_back(upload_action::LookAtUpload{});
-  }
-}
-
-bool BlockUpload::ask_again(UploadActions& actions) {
-  if (!listening_ || !may_ask_again_ || is_late_) return false;
-  if (asked_again_ >= options_.reconcile_limit) return false;
-  ++asked_again_;
-  state_ = UploadState::kFinishing;
-  publish(actions);
-  return true;
+void BlockUpload::key_seen(const Seen& seen, UploadActions& actions) {
+  if (!awaits(Publication::Step::kLookAtKey)) return;
+  publication_->key_seen(seen);
+  go_on(actions, seen.otherwise);
 }
 
 void BlockUpload::upload_seen(UploadSeen seen, UploadActions& actions) {
   if (upload_ == UploadIs::kConfirming) return abort_confirmed(seen, actions);
-  if (publishing_ != Publishing::kLookAtUpload) return;
-  publishing_ = Publishing::kNone;
-  switch (seen) {
-    case UploadSeen::kThere:
-      // Not published so far. An abort makes that final, then the key is looked at again: the store
-      // may still have been at it.
-      if (!ask_again(actions)) abort(actions);
-      return;
-    case UploadSeen::kGone:
-      upload_ = UploadIs::kGone;
-      return unknown("upload " + upload_id_ + " is gone and the key holds " +
-                         std::string(to_string(key_seen_)),
-                     actions);
-    case UploadSeen::kCannotTell:
-      return unknown("upload " + upload_id_ + " cannot be looked at", actions);
-  }
+  if (!awaits(Publication::Step::kLookAtUpload)) return;
+  if (seen == UploadSeen::kGone) upload_ = UploadIs::kGone;
+  publication_->upload_seen(seen);
+  go_on(actions);
 }
 
-void BlockUpload::published(std::string etag, UploadActions& actions, const Status& otherwise) {
+void BlockUpload::published(const Status& otherwise, UploadActions& actions) {
   if (!otherwise.ok() && listening_) tell_failed(otherwise, actions);
-  publishing_ = Publishing::kNone;
   state_ = UploadState::kPublished;
   if (upload_ != UploadIs::kNone) upload_ = UploadIs::kGone;
-  etag_ = std::move(etag);
   if (!std::exchange(listening_, false)) return;
   if (acknowledged_ < end_) actions.emplace_back(upload_action::Acknowledge{end_});
   actions.emplace_back(upload_action::Finished{});
 }
 
 void BlockUpload::not_published(UploadActions& actions) {
-  if (listening_) tell_failed(publication_failure_, actions);
+  if (listening_) tell_failed(publication_->failure(), actions);
   state_ = otherwise_;
   clean_up(actions);
 }
 
-// Of a PutObject that was not answered at first. The caller is told what is so; whether ours was
-// there for a moment nobody can say.
-void BlockUpload::lost_the_race(UploadActions& actions) {
-  if (listening_) tell_failed(publication_failure_, actions);
-  state_ = UploadState::kUnknown;
-}
-
-void BlockUpload::unknown(const std::string& why, UploadActions& actions) {
-  if (listening_) tell_failed(outcome_unknown(why, publication_failure_), actions);
+void BlockUpload::unknown(UploadActions& actions) {
+  if (listening_) tell_failed(publication_->failure(), actions);
   state_ = UploadState::kUnknown;
   if (upload_ != UploadIs::kOpen) return;
   upload_ = UploadIs::kLeft;
-  leave(
-      Status(StatusCode::kIo, "upload " + upload_id_ + " may be left: " + why, options_.path, EIO));
-}
-
-Status BlockUpload::outcome_unknown(const std::string& why, const Status& cause) const {
-  const bool expired = cause.code() == StatusCode::kTimedOut;
-  return Status(expired ? StatusCode::kTimedOut : StatusCode::kIo,
-                "close: outcome unknown: " + why + ": " + cause.message(), options_.path,
-                expired ? ETIMEDOUT : EIO)
-      .with_cause(cause);
+  leave(Status(StatusCode::kIo, "upload " + upload_id_ + " may be left: " + publication_->reason(),
+               options_.path, EIO));
 }
 
 // --- failures
@@ -450,10 +382,9 @@ void BlockUpload::fail(Status failure, UploadActions& actions) {
     }
     return;
   }
-  const bool was_sent = in_doubt_ || publishing_ != Publishing::kNone;
-  tell_failed(
-      was_sent ? outcome_unknown("the publication was under way", failure) : std::move(failure),
-      actions);
+  tell_failed(publication_ ? publication_->unknown_because("the publication was under way", failure)
+                           : std::move(failure),
+              actions);
   give_up(UploadState::kFailed, actions);
 }
 
@@ -466,10 +397,10 @@ void BlockUpload::tell_failed(Status failure, UploadActions& actions) {
 // Nobody listens any more. What may have been published is still found out.
 void BlockUpload::give_up(UploadState otherwise, UploadActions& actions) {
   otherwise_ = otherwise;
+  if (publication_) publication_->stop_asking();
   if (state_ == UploadState::kLooking) return;
-  const bool was_sent = publishing_ != Publishing::kNone;
-  state_ = was_sent ? UploadState::kLooking : otherwise;
-  if (was_sent || !active_.empty()) actions.emplace_back(upload_action::Cancel{});
+  state_ = publication_ ? UploadState::kLooking : otherwise;
+  if (publication_ || !active_.empty()) actions.emplace_back(upload_action::Cancel{});
   clean_up(actions);
 }
 
@@ -495,7 +426,9 @@ void BlockUpload::aborted(UploadActions& actions) {
     return;
   }
   upload_ = UploadIs::kGone;
-  if (state_ == UploadState::kLooking) look(actions);
+  if (!awaits(Publication::Step::kFence)) return;
+  publication_->fenced();
+  go_on(actions);
 }
 
 void BlockUpload::abort_confirmed(UploadSeen seen, UploadActions& actions) {
@@ -515,9 +448,9 @@ void BlockUpload::abort_failed(Status failure, UploadActions& actions) {
   leave(Status(StatusCode::kIo, "upload " + upload_id_ + " may be left: " + failure.message(),
                options_.path, EIO)
             .with_cause(std::move(failure)));
-  if (state_ == UploadState::kLooking) {
-    unknown("upload " + upload_id_ + " could not be aborted", actions);
-  }
+  if (!awaits(Publication::Step::kFence)) return;
+  publication_->fence_failed();
+  go_on(actions);
 }
 
 void BlockUpload::leave(Status why) {

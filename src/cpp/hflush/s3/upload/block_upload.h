@@ -1,15 +1,16 @@
 // BlockUpload: what an upload does next. A state machine without I/O: no clock, socket or thread.
 //
-// It knows offsets, part numbers and what the store answered, not bytes. The shell (s3_sink.h)
-// keeps the bytes of each part, makes the calls it is asked for (each with its retries: an outcome
-// here is a call's last) and feeds what happened. Events come in any order that the calls under way
-// allow; one that belongs to nothing any more changes nothing. docs/s3-client.md has the table.
+// It knows offsets, part numbers and the answers of the store, not bytes. The shell (s3_sink.h)
+// keeps the bytes of each part, makes the calls that are asked for (each with its retries: an
+// outcome here is a call's last) and feeds what happened. Events come in any order that the calls
+// under way allow; one that no call under way explains changes nothing. docs/s3-client.md has the
+// table.
 //
-// Promises: at most one publication, and none after the first failure or after abandon(). Complete
-// is asked for only when every part 1..n is acknowledged. What may have been published is looked
-// at, never guessed (kUnknown if that cannot be told). An upload that is not published is aborted
-// once nothing of it is under way, again until the store says it is gone, and its id is reported if
-// that fails. A publication that was handed over (delayed) is never aborted here.
+// Promises: at most one publication (publication.h decides whether it took place), and none after
+// the first failure or after abandon(). Complete is asked for only when every part 1..n is
+// acknowledged. An upload that is not published is aborted when none of its calls is under way,
+// again until the store says that it is gone, and its id is reported if that fails. A publication
+// that was handed over (delayed) is never aborted here.
 //
 // The bytes of a part are needed until Forget names it, all of them until Finished, Failed or
 // abandon(): after that no Forget comes, and nothing is read any more.
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,17 +29,10 @@
 #include <vector>
 
 #include "hflush/base/status.h"
-#include "hflush/s3/call/outcome.h"
 #include "hflush/s3/upload/part_sizes.h"
+#include "hflush/s3/upload/publication.h"
 
 namespace hflush::s3 {
-
-// How the object may be published.
-struct Condition {
-  bool if_absent = false;  // If-None-Match: *
-  std::string if_match;    // an etag; empty: any
-  bool any() const noexcept { return if_absent || !if_match.empty(); }
-};
 
 struct UploadOptions {
   std::string path;  // for messages
@@ -47,7 +42,7 @@ struct UploadOptions {
   bool always_multipart = false;  // also of what would fit into one PUT (delayed implies it)
   Condition condition;
   // How often Complete, or a conditional PutObject, is asked for again after looking.
-  std::uint32_t reconcile_limit = 3;
+  std::uint32_t reconcile_limit = Publication::kLimit;
 };
 
 // What is known of a part that the store has.
@@ -70,25 +65,6 @@ enum class UploadState : std::uint8_t {
 };
 std::string_view to_string(UploadState state) noexcept;
 
-// What the object at the key is, when somebody looks.
-struct Seen {
-  enum class What : std::uint8_t { kOurs, kAnother, kNothing, kCannotTell };
-  What what = What::kCannotTell;
-  std::string etag;
-  Status failure;         // kCannotTell
-  Status otherwise = {};  // kOurs: as put_done() has it
-};
-
-// Whether the upload is still there, when somebody looks.
-enum class UploadSeen : std::uint8_t { kThere, kGone, kCannotTell };
-
-// A call that did not succeed.
-struct CallFailure {
-  FailureKind kind = FailureKind::kFinal;
-  bool ambiguous = false;  // this or an earlier attempt may have been executed
-  Status status;
-};
-
 namespace upload_action {
 
 // --- calls
@@ -108,9 +84,9 @@ struct UploadPart {
 struct Complete {
   std::uint32_t again = 0;
 };
-// HEAD, and compare token and length
+// HEAD, and compare token and length.
 struct LookAtKey {};
-// ListParts; also to see whether Abort has worked
+// ListParts; also to see whether Abort has worked.
 struct LookAtUpload {};
 struct Abort {
   std::string upload_id;
@@ -178,7 +154,7 @@ class BlockUpload {
   void part_failed(std::uint32_t number, CallFailure failure, UploadActions& actions);
   void completed(std::string etag, UploadActions& actions);
   void complete_failed(const CallFailure& failure, UploadActions& actions);
-  void key_seen(Seen seen, UploadActions& actions);
+  void key_seen(const Seen& seen, UploadActions& actions);
   void upload_seen(UploadSeen seen, UploadActions& actions);
   void aborted(UploadActions& actions);                       // 204 or 404
   void abort_failed(Status failure, UploadActions& actions);  // after its retries
@@ -193,7 +169,7 @@ class BlockUpload {
 
   UploadState state() const noexcept { return state_; }
   const std::string& upload_id() const noexcept { return upload_id_; }
-  const std::string& etag() const noexcept { return etag_; }  // of the published object
+  std::string_view etag() const noexcept;  // of the published object
   std::uint64_t size() const noexcept { return end_; }
   // In order. The whole list from Complete on, and when kPending.
   std::vector<PartReceipt> parts() const;
@@ -216,8 +192,6 @@ class BlockUpload {
     kGone,        // completed, aborted, or never made
     kLeft,        // as far as is known; cleanup_failure_ says why
   };
-  // The call under way that publishes, or that looks whether an earlier one did.
-  enum class Publishing : std::uint8_t { kNone, kPut, kComplete, kLookAtKey, kLookAtUpload };
 
   bool is_over() const noexcept;
   std::uint32_t ready_parts() const noexcept;
@@ -228,15 +202,13 @@ class BlockUpload {
   void acknowledge(UploadActions& actions);
 
   void publish(UploadActions& actions);
-  void publication_failed(const CallFailure& failure, UploadActions& actions);
-  Status refusal(const CallFailure& failure) const;
-  void look(UploadActions& actions);
-  bool ask_again(UploadActions& actions);
-  void published(std::string etag, UploadActions& actions, const Status& otherwise = {});
+  bool awaits(Publication::Step step) const noexcept;
+  bool awaits_put() const noexcept;
+  bool awaits_complete() const noexcept;
+  void go_on(UploadActions& actions, const Status& otherwise = {});
+  void published(const Status& otherwise, UploadActions& actions);
   void not_published(UploadActions& actions);
-  void lost_the_race(UploadActions& actions);
-  void unknown(const std::string& why, UploadActions& actions);
-  Status outcome_unknown(const std::string& why, const Status& cause) const;
+  void unknown(UploadActions& actions);
 
   void fail(Status failure, UploadActions& actions);
   void tell_failed(Status failure, UploadActions& actions);
@@ -249,7 +221,6 @@ class BlockUpload {
   UploadOptions options_;
   UploadState state_ = UploadState::kWriting;
   UploadIs upload_ = UploadIs::kNone;
-  Publishing publishing_ = Publishing::kNone;
   bool listening_ = true;  // the stream: not told of an end, and not gone
 
   std::uint64_t end_ = 0;
@@ -262,15 +233,7 @@ class BlockUpload {
   std::map<std::uint32_t, PartReceipt> receipts_;
   bool parts_may_land_ = false;  // although nothing of them is under way any more
 
-  std::string etag_;
-  std::uint32_t asked_again_ = 0;  // Complete or PutObject, after looking
-  bool may_ask_again_ = true;      // the last failure was of a kind that may pass
-  bool condition_broken_ = false;  // the last failure is the store's word for that
-  bool is_late_ = false;           // time_is_up()
-  std::uint32_t silences_ = 0;     // how often the time of one ran out
-  bool in_doubt_ = false;          // one of them may have been executed, or still be
-  Status publication_failure_;     // the last
-  Seen::What key_seen_ = Seen::What::kCannotTell;
+  std::optional<Publication> publication_;        // from the first PutObject or Complete on
   UploadState otherwise_ = UploadState::kFailed;  // if nothing turns out to be published
 
   std::uint32_t aborts_ = 0;

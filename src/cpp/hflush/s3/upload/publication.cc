@@ -1,0 +1,181 @@
+#include "hflush/s3/upload/publication.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace hflush::s3 {
+namespace {
+
+std::string_view to_string(Seen::What what) noexcept {
+  switch (what) {
+    case Seen::What::kOurs:
+      return "this object";
+    case Seen::What::kAnother:
+      return "another object";
+    case Seen::What::kNothing:
+      return "no object";
+    case Seen::What::kCannotTell:
+      return "something unknown";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string_view to_string(Publication::Step step) noexcept {
+  switch (step) {
+    case Publication::Step::kAsk:
+      return "ask";
+    case Publication::Step::kLookAtKey:
+      return "look at the key";
+    case Publication::Step::kLookAtUpload:
+      return "look at the upload";
+    case Publication::Step::kFence:
+      return "fence";
+    case Publication::Step::kPublished:
+      return "published";
+    case Publication::Step::kNotPublished:
+      return "not published";
+    case Publication::Step::kUnknown:
+      return "unknown";
+  }
+  return "?";
+}
+
+bool Publication::is_condition_broken() const noexcept {
+  return last_.kind == FailureKind::kConflict || last_.kind == FailureKind::kPrecondition;
+}
+
+// The last failure was of a kind that may pass.
+bool Publication::may_help() const noexcept {
+  const bool is_refusal = last_.kind == FailureKind::kFinal || is_condition_broken();
+  return last_.ambiguous && !is_refusal && silences_ <= kSilenceLimit;
+}
+
+void Publication::succeeded(std::string etag) {
+  step_ = Step::kPublished;
+  etag_ = std::move(etag);
+}
+
+void Publication::failed(const CallFailure& failure) {
+  const bool is_gone = failure.kind == FailureKind::kGone;
+  last_ = {failure.kind, failure.ambiguous || failure.kind == FailureKind::kAmbiguous,
+           refusal(failure)};
+  // What a repetition finds after success, also one that was made on the way.
+  if (is_gone && (options_.holders == Holders::kOne || in_doubt_)) last_.ambiguous = true;
+  if (failure.status.code() == StatusCode::kTimedOut) ++silences_;
+  in_doubt_ = in_doubt_ || last_.ambiguous;
+  if (in_doubt_) return look_at_key(Look::kInDoubt);
+  const bool is_refusal = is_gone || is_condition_broken() || failure.kind == FailureKind::kFinal ||
+                          failure.kind == FailureKind::kTransit;
+  if (options_.holders == Holders::kEqual && is_refusal) return look_at_key(Look::kAfterRefusal);
+  step_ = Step::kNotPublished;
+}
+
+// What a failure of the call is to the caller.
+Status Publication::refusal(const CallFailure& failure) const {
+  const Condition& condition = options_.condition;
+  const bool is_condition =
+      failure.kind == FailureKind::kPrecondition || failure.kind == FailureKind::kConflict;
+  if (is_condition && condition.any()) {
+    return Status(
+               condition.if_absent ? StatusCode::kAlreadyExists : StatusCode::kPreconditionFailed,
+               options_.operation +
+                   (condition.if_absent ? ": an object exists: "
+                                        : ": the object is not " + condition.if_match + ": ") +
+                   failure.status.message(),
+               options_.path, condition.if_absent ? EEXIST : ESTALE)
+        .with_remote_class(failure.status.remote_class());
+  }
+  if (failure.kind == FailureKind::kGone && options_.holders != Holders::kOne) {
+    return Status(StatusCode::kNotFound,
+                  options_.operation + ": no such upload: " + options_.upload_id, options_.path,
+                  ENOENT)
+        .with_cause(failure.status);
+  }
+  return failure.status;
+}
+
+void Publication::look_at_key(Look why) noexcept {
+  step_ = Step::kLookAtKey;
+  look_ = why;
+}
+
+void Publication::key_seen(const Seen& seen) {
+  key_ = seen.what;
+  if (seen.what == Seen::What::kOurs) return succeeded(seen.etag);
+  if (seen.what == Seen::What::kCannotTell && look_ != Look::kAfterRefusal) {
+    return unknown("the key cannot be looked at: " + seen.failure.message());
+  }
+  switch (look_) {
+    case Look::kAfterRefusal:
+    case Look::kAfterFence:
+      step_ = Step::kNotPublished;
+      return;
+    case Look::kAfterEnd:
+      return unknown("upload " + options_.upload_id + " is gone and the key holds " +
+                     std::string(to_string(seen.what)));
+    case Look::kInDoubt:
+      if (is_put()) return put_not_found(seen.what);
+      step_ = Step::kLookAtUpload;
+  }
+}
+
+// The condition keeps a repetition from replacing anything: the store says whether it holds.
+// Without one the call has been repeated already, as often as makes sense.
+void Publication::put_not_found(Seen::What what) {
+  const Condition& condition = options_.condition;
+  const bool is_another = what == Seen::What::kAnother;
+  if ((condition.if_absent || (condition.any() && is_another)) && ask_again()) return;
+  unknown("the key holds " + std::string(to_string(what)));
+}
+
+bool Publication::ask_again() noexcept {
+  if (!may_ask_ || !may_help() || asked_again_ >= options_.limit) return false;
+  ++asked_again_;
+  step_ = Step::kAsk;
+  return true;
+}
+
+void Publication::upload_seen(UploadSeen seen) {
+  switch (seen) {
+    case UploadSeen::kThere:
+      if (ask_again()) return;
+      step_ = options_.holders == Holders::kOne ? Step::kFence : Step::kNotPublished;
+      return;
+    case UploadSeen::kGone:  // completed since the key was looked at, perhaps
+      return look_at_key(Look::kAfterEnd);
+    case UploadSeen::kCannotTell:
+      return unknown("upload " + options_.upload_id + " cannot be looked at");
+  }
+}
+
+void Publication::fenced() { look_at_key(Look::kAfterFence); }
+
+void Publication::fence_failed() {
+  unknown("upload " + options_.upload_id + " could not be aborted");
+}
+
+void Publication::unknown(std::string reason) {
+  step_ = Step::kUnknown;
+  reason_ = std::move(reason);
+}
+
+// A conditional PutObject that was not answered at first, and then refused because of the object
+// that is seen: the caller is told that. Whether ours was there for a moment cannot be known.
+Status Publication::failure() const {
+  const bool is_lost_race =
+      is_put() && options_.condition.any() && is_condition_broken() && key_ == Seen::What::kAnother;
+  if (step_ == Step::kUnknown && !is_lost_race) return unknown_because(reason_, last_.status);
+  return last_.status;
+}
+
+Status Publication::unknown_because(const std::string& reason, const Status& cause) const {
+  const bool expired = cause.code() == StatusCode::kTimedOut;
+  return Status(expired ? StatusCode::kTimedOut : StatusCode::kIo,
+                options_.operation + ": outcome unknown: " + reason + ": " + cause.message(),
+                options_.path, expired ? ETIMEDOUT : EIO)
+      .with_cause(cause);
+}
+
+}  // namespace hflush::s3

@@ -559,10 +559,10 @@ def test_a_store_without_exact_rename(store: Store, path: str, caplog):
         put(manager, path, b"data")
         assert store.read(path) == b"data"
     finally:
-        from hflush import filesystem
+        from hflush import registry
 
-        del filesystem._factories["plain"]
-        filesystem._cache.clear()
+        del registry._stores["plain"]
+        registry._cache.clear()
 
 
 @pytest.mark.rule("CKPT-8", "CKPT-9")

@@ -10,7 +10,7 @@ from typing import Any
 
 import hflush
 import pytest
-from hflush.builder import CONDITIONAL_ETAG
+from hflush.options import CONDITIONAL_ETAG
 from hflush.s3 import S3FileSystem
 from hflush.s3.completion import publish_parts
 from hflush.s3.documents import Part

@@ -12,8 +12,9 @@ from typing import Any
 import hflush
 import pytest
 from hflush import CreateFlag
-from hflush import builder as options_of
+from hflush import options as options_of
 from hflush.hdfs import DistributedFileSystem, HdfsFileBuilder, checksums
+from hflush.hdfs.options import HdfsOptions
 from support.rude_servers import refusing
 
 REFUSED = {"ipc.client.connect.max.retries": "0"}
@@ -222,7 +223,7 @@ class TestCreating:
     def test_builders_set_options(self):
         builder = hdfs().append_file("/a")
         builder.favored_nodes(["a:1"]).storage_policy("HOT").ec_policy("RS").update_length()
-        wanted = options_of.CreateOptions(builder._options)
+        wanted = HdfsOptions(builder._options)
         assert wanted.favored_nodes == ("a:1",)
         assert (wanted.storage_policy, wanted.ec_policy) == ("HOT", "RS")
         assert wanted.update_length is True

@@ -11,9 +11,9 @@ from typing import Any
 import hflush
 import pytest
 from hflush import spelling
-from hflush.builder import CREATE_KEYWORDS, OPEN_KEYWORDS
 from hflush.hdfs import keys as hdfs_keys
 from hflush.local import keys as local_keys
+from hflush.options import CREATE_KEYWORDS, OPEN_KEYWORDS
 from hflush.s3 import keys as s3_keys
 from support.stores import Store
 

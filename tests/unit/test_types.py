@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hflush import keywords
-from hflush.builder import CREATE_KEYWORDS, OPEN_KEYWORDS
+from hflush.options import CREATE_KEYWORDS, OPEN_KEYWORDS
 
 USES = Path(__file__).parent / "typing" / "uses.py"
 PYTHON = Path(__file__).parents[2] / "src" / "python"

@@ -21,7 +21,13 @@ except ImportError as missing:
     raise ImportError(advice(missing, __path__)) from missing
 
 from . import capabilities
-from .builder import CreateFlag, Rename
+
+# The stores: each registers itself.
+from . import hdfs as hdfs
+from . import local as local
+from . import s3 as s3
+from ._on_demand import on_demand
+from ._version import __version__ as __version__
 from .capabilities import (
     Abortable,
     CanSetDropBehind,
@@ -57,6 +63,7 @@ from .hdfs import DistributedFileSystem
 from .local import ChecksumFileSystem, LocalFileSystem
 from .opening import append, create
 from .opening import open as open
+from .options import CreateFlag, Rename
 from .statistics import IOStatistics, MeanStatistic
 from .status import (
     BlockLocation,
@@ -70,17 +77,12 @@ from .streams import AbortResult, FSDataInputStream, FSDataOutputStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from . import checkpoint as checkpoint
     from . import cli as cli
     from . import crc
     from . import fsspec as fsspec
     from . import multipart as multipart
-    from . import s3 as s3
     from . import trash as trash
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AbortResult",
@@ -133,18 +135,15 @@ __all__ = [
 ]  # and open, which `from hflush import *` must not put in the place of the built-in one
 
 # Submodules that come with their first use, so that `import hflush` stays small.
-_ON_DEMAND = frozenset(("checkpoint", "cli", "crc", "fsspec", "multipart", "s3", "trash"))
+_ON_DEMAND = {
+    name: f"{__name__}.{name}"
+    for name in ("checkpoint", "cli", "crc", "fsspec", "multipart", "trash")
+}
 
 
 if not TYPE_CHECKING:  # which knows what there is
-
-    def __getattr__(name: str) -> ModuleType:
-        if name in _ON_DEMAND:
-            import importlib
-
-            return importlib.import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = on_demand(__name__, _ON_DEMAND)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ON_DEMAND, "__version__", "open"})
+    return sorted({*__all__, *_ON_DEMAND, "s3", "__version__", "open"})

@@ -21,20 +21,22 @@ import time
 
 from . import capabilities, paths
 from .errors import NotDurableError, PathIsDirectoryError, attach, note, unsupported
-from .streams import AbortResult, FSDataOutputStream
+from .output import FSDataOutputStream
+from .write_only import AbortResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import ClassVar, TypeVar
 
     from typing_extensions import Buffer
 
-    from .builder import CreateOptions
-    from .filesystem import FileSystem
+    from .claims import Claim
+    from .namespace import NameSpace
+    from .options import CreateOptions
 
     E = TypeVar("E", bound=OSError)
 
-__all__ = ["AtomicOutputStream", "Claim", "Publication"]
+__all__ = ["AtomicOutputStream", "Publication"]
 
 _log = logging.getLogger(__name__)
 
@@ -60,16 +62,6 @@ def is_temporary(name: str) -> bool:
     return _TEMPORARY.fullmatch(name) is not None
 
 
-class Claim:
-    """The word of a writer that it lives, for as long as it has not released its claim.
-
-    This one, where a store itself knows who writes a file, needs nothing.
-    """
-
-    def release(self) -> None:
-        """Say no more."""
-
-
 class Publication:
     """One file on its way: written under a temporary name, then renamed to its path.
 
@@ -88,7 +80,7 @@ class Publication:
 
     def __init__(
         self,
-        filesystem: FileSystem,
+        filesystem: NameSpace,
         temporary: str,
         path: str,
         overwrite: bool,
@@ -181,6 +173,7 @@ class AtomicOutputStream(FSDataOutputStream):
     """
 
     __slots__ = ()
+    _fields: ClassVar[tuple[str, ...]] = ("_aside",)
     _aside: _Aside
 
     # --- ending ---
@@ -239,7 +232,7 @@ class AtomicOutputStream(FSDataOutputStream):
             return AbortResult(already_closed, cleanup_exception)
         self._aside.aborts += 1
         cleanup_exception = self._aside.discard()
-        self._filesystem._release(self)
+        self._owner._release(self)
         return AbortResult(False, cleanup_exception)
 
     def _abandon(self) -> bool:
@@ -249,7 +242,7 @@ class AtomicOutputStream(FSDataOutputStream):
         aside: _Aside | None = getattr(self, "_aside", None)
         if aside is None:  # it failed while it was made
             return True
-        if self._filesystem._discards_dropped:
+        if self._owner._discards_dropped:
             aside.discard()
         else:  # left to those who sweep
             aside.end()
@@ -318,20 +311,8 @@ class AtomicOutputStream(FSDataOutputStream):
         return own
 
 
-_types: dict[type[FSDataOutputStream], type[AtomicOutputStream]] = {}
-
-
-def atomic_type(base: type[FSDataOutputStream]) -> type[AtomicOutputStream]:
-    """Return the type of atomic streams that otherwise behave as `base`."""
-    if base not in _types:
-        bases = (AtomicOutputStream,) if base is FSDataOutputStream else (base, AtomicOutputStream)
-        name = "AtomicOutputStream" if len(bases) == 1 else f"Atomic{base.__name__}"
-        _types[base] = type(name, bases, {"__slots__": ("_aside",), "__doc__": base.__doc__})
-    return _types[base]
-
-
 def create_aside(
-    fs: FileSystem, path: str, overwrite: bool, options: CreateOptions
+    fs: NameSpace, path: str, overwrite: bool, options: CreateOptions
 ) -> FSDataOutputStream:
     """Open a file that appears at `path` when it is closed."""
     target = fs._atomic_target(path)
@@ -354,7 +335,7 @@ def create_aside(
     raise OSError(errno.EAGAIN, "create: others remove the temporary file again and again", path)
 
 
-def _check_target(fs: FileSystem, path: str, target: str, overwrite: bool) -> None:
+def _check_target(fs: NameSpace, path: str, target: str, overwrite: bool) -> None:
     try:
         status = fs._status(target)
     except FileNotFoundError:
@@ -370,7 +351,7 @@ def _check_target(fs: FileSystem, path: str, target: str, overwrite: bool) -> No
 
 
 def _create(
-    fs: FileSystem, publication: Publication, path: str, options: CreateOptions
+    fs: NameSpace, publication: Publication, path: str, options: CreateOptions
 ) -> AtomicOutputStream:
     try:
         stream = fs._create(publication.temporary, False, options)
@@ -385,7 +366,7 @@ def _create(
     raise unsupported("atomic", fs.store_name, path)
 
 
-def _sweep(fs: FileSystem, directory: str) -> None:
+def _sweep(fs: NameSpace, directory: str) -> None:
     """Remove what dead writers left in a directory, now and then. Never fails."""
     now = time.monotonic()
     last = fs._swept.get(directory)

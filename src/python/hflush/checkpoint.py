@@ -40,7 +40,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from . import capabilities, paths
 from ._core import take_pending
 from .atomic import Publication
-from .builder import CHECKSUM_TYPE, CONDITIONAL_OVERWRITE, SYNC_ON_CLOSE, Rename, flag
 from .configuration import Configuration
 from .errors import (
     ConcurrentWriterError,
@@ -52,21 +51,22 @@ from .errors import (
 )
 from .filesystem import FileSystem
 from .general_keys import KEYS
-from .handling import marks
 from .keys import Reader
-from .streams import AbortResult, WriteOnly, end, leave_block, report
+from .options import CHECKSUM_TYPE, CONDITIONAL_OVERWRITE, SYNC_ON_CLOSE, Rename, flag
+from .write_only import AbortResult, WriteOnly, end, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
-    from typing_extensions import Buffer, Self
+    from typing_extensions import Buffer
 
-    from .filesystem import Conf, PathFilter
+    from .listing import PathFilter
+    from .namespace import Conf
     from .paths import StrPath
     from .statistics import IOStatistics
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
+    from .write_only import Owner
 
 __all__ = [
     "AbortableStreamBased",
@@ -182,33 +182,9 @@ class CancellableFSDataOutputStream(WriteOnly):
         if self._abandon():
             _report(self, "never closed, not published")
 
-    def _dealloc_warn(self, _source: object, _report: Callable[..., None] = report) -> None:
-        """Say that a wrapper is collected, which would close next: io asks for that."""
-        if self._abandon():
-            _report(self, "never closed, not published")
-
     @property
     def _error_path(self) -> str:
-        return self._filesystem._named(self.path)
-
-    def __enter__(self) -> Self:
-        if self.closed:
-            raise StreamClosedError(errno.EBADF, "stream is closed", self._error_path)
-        self._enter()
-        return self
-
-    def _enter(self) -> None:
-        """Begin a ``with`` block: what is being handled around it is no reason to cancel."""
-        if self._older is not None:
-            self._older = marks()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        leave_block(self, self.close, error)
+        return self._publication.filesystem._named(self.path)
 
     # --- what the stream below does ---
 
@@ -286,8 +262,8 @@ class CancellableFSDataOutputStream(WriteOnly):
         return "wb" if self._publication.overwrite else "xb"
 
     @property
-    def _filesystem(self) -> FileSystem:
-        return self._stream._filesystem
+    def _owner(self) -> Owner:
+        return self._stream._owner
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
@@ -321,8 +297,15 @@ class _InPlace:
     """
 
     def __init__(
-        self, stream: FSDataOutputStream, *, overwrite: bool, looks: bool, keep_existing: bool
+        self,
+        filesystem: FileSystem,
+        stream: FSDataOutputStream,
+        *,
+        overwrite: bool,
+        looks: bool,
+        keep_existing: bool,
     ) -> None:
+        self.filesystem = filesystem
         self._stream = stream
         self._looks = looks
         self._keep_existing = keep_existing
@@ -330,8 +313,8 @@ class _InPlace:
         self.overwrite = overwrite
 
     def prepare(self) -> None:
-        if self._looks and self._stream._filesystem.exists(self.path):
-            name = self._stream._filesystem._named(self.path)
+        if self._looks and self.filesystem.exists(self.path):
+            name = self.filesystem._named(self.path)
             raise FileExistsError(errno.EEXIST, "close: path exists", name)
 
     def publish(self) -> None:
@@ -812,10 +795,14 @@ class AbortableStreamBased(CheckpointFileManager):
         if stream is None:
             stream = self.filesystem.create(path, overwrite=True)
         keep_existing = Reader(self._conf, KEYS).flag(KEEP_EXISTING)
-        return CancellableFSDataOutputStream(
+        publication = _InPlace(
+            self.filesystem,
             stream,
-            _InPlace(stream, overwrite=overwrite, looks=looks, keep_existing=keep_existing),
+            overwrite=overwrite,
+            looks=looks,
+            keep_existing=keep_existing,
         )
+        return CancellableFSDataOutputStream(stream, publication)
 
     def _create_conditionally(self, path: StrPath) -> FSDataOutputStream | None:
         """Open a file that is published only where there is none; None if there is one already."""

@@ -14,11 +14,12 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from . import __version__, capabilities
-from .builder import Rename
+from . import capabilities
+from ._version import __version__
 from .configuration import Configuration, parse_time
 from .errors import unsupported
 from .filesystem import FileSystem
+from .options import Rename
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -22,20 +22,20 @@ from fsspec.core import get_compression  # type: ignore[import-untyped]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 
 from . import fsspec_options, paths, transfer
-from .builder import CreateFlag
 from .configuration import Configuration, user_name
 from .errors import UnsupportedFileSystemError, unsupported
 from .filesystem import FileSystem
 from .fsspec_files import as_fsspec_file, compressed
 from .fsspec_transactions import HeldFile, PendingFile, TransactionFile, WriteTransaction
 from .opening import TextOutputWrapper, check_text
+from .options import CreateFlag
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from .filesystem import Conf
     from .fsspec_transactions import Deferred
     from .hdfs import DistributedFileSystem
+    from .namespace import Conf
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
 
@@ -661,7 +661,7 @@ class HflushS3FileSystem(HflushFileSystem):
 
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         store: Any = place.store
-        return PendingFile(store.create_pending(place.path, **options))
+        return PendingFile(store, store.create_pending(place.path, **options))
 
     def _copy_file(self, source: Place, target: Place) -> None:
         if source.store is target.store:

@@ -7,17 +7,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import attach
-from .streams import FSDataInputStream, FSDataOutputStream, WriteOnly, leave_block
+from .streams import FSDataInputStream, FSDataOutputStream
+from .write_only import WriteOnly, leave_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
-    from typing_extensions import Buffer, Self
+    from typing_extensions import Buffer
 
-    from .filesystem import FileSystem
     from .fsspec import HflushFileSystem
-    from .streams import AbortResult
+    from .write_only import AbortResult, Owner
 
     AnyStream = TypeVar("AnyStream", FSDataInputStream, FSDataOutputStream)
 
@@ -159,28 +158,19 @@ class CompressedOutput(WriteOnly):
         return self._stream.mode
 
     @property
-    def _filesystem(self) -> FileSystem:
-        return self._stream._filesystem
+    def _owner(self) -> Owner:
+        return self._stream._owner
 
-    def _dealloc_warn(self, source: object) -> None:
-        """Say that a wrapper is collected, which would close next: io asks for that."""
-        self._stream._dealloc_warn(source)
+    @property
+    def _condition(self) -> str:
+        return self._stream._condition
+
+    def _abandon(self) -> bool:
+        return self._stream._abandon()
 
     def _enter(self) -> None:
         """Begin a ``with`` block, of a text wrapper too."""
         self._stream._enter()
-
-    def __enter__(self) -> Self:
-        self._stream.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        leave_block(cast("FSDataOutputStream", self), self.close, error)
 
     def __repr__(self) -> str:
         return f"<hflush.fsspec.{type(self).__name__} over {self._stream!r}>"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .configuration import Value
-    from .filesystem import Conf
+    from .namespace import Conf
 
 __all__ = ["GENERIC", "ExactConf", "check_known", "configured", "without_secrets"]
 

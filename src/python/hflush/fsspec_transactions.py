@@ -12,7 +12,7 @@ import errno
 import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fsspec.transaction import Transaction  # type: ignore[import-untyped]
 
@@ -20,19 +20,19 @@ from ._core import take_pending
 from .capabilities import HSYNC
 from .errors import StreamClosedError, attach, note
 from .fsspec_files import FsspecFile
-from .handling import marks
-from .streams import AbortResult, FSDataOutputStream, WriteOnly, end, leave_block
+from .output import FSDataOutputStream
+from .write_only import AbortResult, WriteOnly, end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from typing_extensions import Buffer, Self
+    from typing_extensions import Buffer
 
-    from .filesystem import FileSystem
     from .fsspec import HflushFileSystem
     from .s3 import S3FileSystem
     from .s3.streams import S3OutputStream
+    from .write_only import Owner
 
 __all__ = ["HeldFile", "PendingFile", "TransactionFile", "WriteTransaction"]
 
@@ -79,10 +79,10 @@ class HeldFile:
 class PendingFile:
     """An upload to S3: all parts are there when it is sealed."""
 
-    def __init__(self, stream: S3OutputStream) -> None:
+    def __init__(self, store: S3FileSystem, stream: S3OutputStream) -> None:
         self.stream: FSDataOutputStream = stream
         self._output = stream
-        self._store = cast("S3FileSystem", stream._filesystem)
+        self._store = store
 
     def seal(self) -> None:
         """Upload what is left."""
@@ -146,7 +146,7 @@ class TransactionFile(FsspecFile, WriteOnly):
             The exception that is being handled: as :meth:`hflush.FSDataOutputStream.close`.
         """
         pending = take_pending()  # before anything else: whatever looks would find it
-        end(cast("FSDataOutputStream", self), pending, self._older, self._seal, self._abandon)
+        end(self, pending, self._older, self._seal, self._abandon)
 
     def _abandon(self) -> bool:
         """Drop an open file, and wait for nothing; return whether it was one."""
@@ -154,12 +154,6 @@ class TransactionFile(FsspecFile, WriteOnly):
             return False
         self._state = State.DISCARDED
         return self._stream._abandon()
-
-    def _dealloc_warn(self, source: object) -> None:
-        """Say that a wrapper is collected, which would close next: io asks for that."""
-        if self._state is State.OPEN:
-            self._state = State.DISCARDED
-            self._stream._dealloc_warn(source)
 
     def _seal(self) -> None:
         with self._lock:
@@ -228,24 +222,6 @@ class TransactionFile(FsspecFile, WriteOnly):
         if left is not None:
             attach(failure, left)
 
-    def __enter__(self) -> Self:
-        self._check_open("with")
-        self._enter()
-        return self
-
-    def _enter(self) -> None:
-        """Begin a ``with`` block: what is being handled around it is no reason to drop the file."""
-        if self._older is not None:
-            self._older = marks()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        leave_block(cast("FSDataOutputStream", self), self.close, error)
-
     # --- the stream below ---
 
     def write(self, b: Buffer, /) -> int:
@@ -297,8 +273,12 @@ class TransactionFile(FsspecFile, WriteOnly):
         return self._stream.mode
 
     @property
-    def _filesystem(self) -> FileSystem:
-        return self._stream._filesystem
+    def _owner(self) -> Owner:
+        return self._stream._owner
+
+    @property
+    def _condition(self) -> str:
+        return self._state.value
 
     def _check_open(self, operation: str) -> None:
         if self._state is not State.OPEN:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypedDict
 
-from .builder import CreateFlag
+from .options import CreateFlag
 
 __all__ = [
     "AnyArguments",

@@ -22,8 +22,8 @@ import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import capabilities, paths
-from .builder import Rename
 from .errors import LeaseLostError, PathIsDirectoryError, attach
+from .options import Rename
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,9 +7,10 @@ import io
 import sys
 import warnings
 
-from .builder import CreateFlag, whole
 from .filesystem import FileSystem
-from .streams import FSDataInputStream, FSDataOutputStream, leave_block
+from .options import CreateFlag, whole
+from .streams import FSDataInputStream, FSDataOutputStream
+from .write_only import leave_block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from .filesystem import Conf
     from .keywords import AnyArguments, AppendArguments, CreateArguments, OpenArguments
+    from .namespace import Conf
     from .paths import StrPath
 
     BinaryWriteMode: TypeAlias = Literal["wb", "bw", "ab", "ba", "xb", "bx"]

@@ -18,6 +18,7 @@ from .errors import invalid_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import TypeAlias
 
     StrPath: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
@@ -37,12 +38,16 @@ __all__ = [
 _SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME_REST = _SCHEME_START | frozenset("0123456789+.-")
 _COLON = "':' is not allowed in a path element, on any store"
-# What stands before "//" where a colon was forgotten.
-_LIKELY_SCHEMES = frozenset(
-    ("abfs", "abfss", "file", "file+crc", "gs", "hdfs", "http", "https", "s3", "s3a", "s3n",
-     "viewfs", "webhdfs")
-)  # fmt: skip
-_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3"}
+# What stands before "//" where a colon was forgotten: Hadoop's and the web's schemes, and those of
+# the stores here.
+_likely_schemes = {"abfs", "abfss", "gs", "http", "https", "viewfs", "webhdfs"}
+_aliases: dict[str, str] = {}
+
+
+def add_schemes(schemes: Iterable[str], aliases: Mapping[str, str]) -> None:
+    """Know the schemes of a store, and other names for them: done by :mod:`hflush.registry`."""
+    _likely_schemes.update(schemes, aliases)
+    _aliases.update(aliases)
 
 
 class Location:
@@ -51,7 +56,7 @@ class Location:
     Attributes
     ----------
     scheme : str or None
-        In lower case; None for a plain path. ``s3a`` is ``s3``.
+        In lower case; None for a plain path. Of an alias, such as ``s3a``, what it stands for.
     written_scheme : str or None
         The same as the caller wrote it.
     authority : str
@@ -114,7 +119,7 @@ def parse(url: StrPath) -> Location:
     scheme = scheme.lower()
     if not _is_scheme(scheme) or not rest.startswith("/"):
         raise invalid_path(text, _COLON)
-    scheme = _SCHEME_ALIASES.get(scheme, scheme)
+    scheme = _aliases.get(scheme, scheme)
     if not rest.startswith("//"):
         return Location(scheme, "", rest, written)
     authority, slash, path = rest[2:].partition("/")
@@ -128,7 +133,7 @@ def _check_relative(text: str) -> None:
         raise invalid_path(
             text, "'~' is not expanded: pass os.path.expanduser(path), or './~' if it is a name"
         )
-    if slash and rest.startswith("/") and first.lower() in _LIKELY_SCHEMES:
+    if slash and rest.startswith("/") and first.lower() in _likely_schemes:
         raise invalid_path(text, f"did you mean '{first}:/{slash}{rest[1:]}'? Its ':' is missing")
 
 

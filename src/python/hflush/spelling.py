@@ -15,12 +15,17 @@ __all__ = ["check_keys", "did_you_mean", "nearest"]
 OWN = "hflush."
 GENERAL_KEYS = frozenset((*(key.name for key in KEYS), "fs.trash.checkpoint.interval"))
 GENERAL_FAMILIES = (OWN, "fs.", "io.")
-# Of one store each, which looks at them itself.
-_STORES = ("hflush.s3.", "hflush.hdfs.", "hflush.file.", "fs.s3a.", "fs.file.", "fs.local.")
+# Of one store each, which looks at them itself: filled by hflush.registry.
+_of_stores: set[str] = set()
 _MOST_CHANGES = 2
 
 # What was found about keys that are not known, by key: said once in a process.
 _told: set[str] = set()
+
+
+def leave_to_store(families: Iterable[str]) -> None:
+    """Let a store look at keys with these prefixes itself: done by :mod:`hflush.registry`."""
+    _of_stores.update(families)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -93,7 +98,7 @@ def check_keys(
     ValueError
         A key of this package is unknown.
     """
-    stores = tuple(store for store in _STORES if store not in families)
+    stores = tuple(_of_stores.difference(families))
     open_ended = tuple(key for key in known if key.endswith("."))
     for key in keys:
         if key in known or not key.startswith(families) or key.startswith(stores):

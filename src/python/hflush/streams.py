@@ -1,4 +1,4 @@
-"""The streams: what is written to and read from open files."""
+"""The streams that users have in hand. Those that are read from are here, the others imported."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ import errno
 import io
 import operator
 import os
-import sys
 import threading
-import time
-import warnings
 
 from . import _core
-from ._core import take_pending
-from .builder import ON_EXCEPTION, whole
 from .capabilities import (
-    ABORTABLE,
-    HSYNC,
     IOSTATISTICS,
     PREADBYTEBUFFER,
     READ_VECTORED,
@@ -24,620 +17,29 @@ from .capabilities import (
     UNBUFFER,
     canonical,
 )
-from .errors import (
-    EndOfFileError,
-    NotPublishedWarning,
-    SeekError,
-    StreamClosedError,
-    attach,
-    note,
-    unsupported,
-)
-from .handling import finaliser_calls, marks, newer
+from .errors import EndOfFileError, SeekError, StreamClosedError, unsupported
+from .options import whole
+from .output import FSDataOutputStream
 from .statistics import IOStatistics, live
+from .write_only import AbortResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor, Future
-    from types import ModuleType, TracebackType
-    from typing import NoReturn, TypeAlias
+    from typing import NoReturn, Protocol, TypeAlias
 
     from typing_extensions import Buffer, Self
 
-    from .checkpoint import CancellableFSDataOutputStream
-    from .filesystem import FileSystem
-    from .handling import Marks
-
-    AnyOutput: TypeAlias = "FSDataOutputStream | CancellableFSDataOutputStream"
     NativeFile: TypeAlias = "_core.InputFile | _core.HdfsInputFile | _core.S3InputFile"
 
+    class Rules(Protocol):
+        """What a stream asks of the file system that opened it."""
+
+        def _fixed_options(self) -> Mapping[str, object]: ...
+
+
 __all__ = ["AbortResult", "FSDataInputStream", "FSDataOutputStream"]
-
-
-class AbortResult:
-    """What :meth:`FSDataOutputStream.abort` did.
-
-    Attributes
-    ----------
-    already_closed : bool
-        The stream was closed or aborted before, so nothing was left to do.
-    cleanup_exception : OSError or None
-        What went wrong while removing temporary data. Nothing is published all the same.
-    """
-
-    __slots__ = ("already_closed", "cleanup_exception")
-
-    def __init__(self, already_closed: bool, cleanup_exception: OSError | None = None) -> None:
-        self.already_closed = already_closed
-        self.cleanup_exception = cleanup_exception
-
-    def __repr__(self) -> str:
-        return (
-            f"AbortResult(already_closed={self.already_closed}, "
-            f"cleanup_exception={self.cleanup_exception!r})"
-        )
-
-
-def refused(operation: str) -> Callable[..., NoReturn]:
-    """Return a method that no output stream has, as io has them all."""
-
-    def refuse(self: FSDataOutputStream, *_: object) -> NoReturn:
-        """Raise io.UnsupportedOperation."""
-        take_pending()  # one more refusal, of a program that goes on after the first
-        name = f"{operation} on an output stream"
-        raise unsupported(name, self._filesystem.store_name, self._error_path)
-
-    return refuse
-
-
-def leave_block(out: AnyOutput, close: Callable[[], None], error: BaseException | None) -> None:
-    """End a ``with`` block over `out`: publish, or abort if `error` left it and `out` can."""
-    if error is None:
-        close()
-        return
-    if out.has_capability(ABORTABLE):
-        _withdraw(out, error)
-        return
-    try:
-        close()
-    except Exception as failure:  # what the block raised stays the primary exception
-        attach(error, failure)
-
-
-def end(
-    out: AnyOutput,
-    pending: BaseException | None,
-    older: Marks | None,
-    publish: Callable[[], None],
-    abandon: Callable[[], bool],
-) -> None:
-    """Do what close() of `out` is to do: publish, unless an exception or a finaliser calls it.
-
-    Parameters
-    ----------
-    out : FSDataOutputStream or CancellableFSDataOutputStream
-        The stream.
-    pending : BaseException or None
-        What was pending when close() was called: the caller is no Python program.
-    older : tuple of dict or None
-        The marks of exceptions that mean nothing; None if none means anything.
-    publish, abandon : callable
-        What to do; abandon returns whether there was anything to be.
-    """
-    error = newer(older) if pending is None else pending
-    looks = older is not None and not out.closed
-    if error is None:
-        if looks and finaliser_calls() and out.has_capability(ABORTABLE):
-            if abandon():
-                report(out, "closed by a finaliser, not published")
-        else:
-            publish()
-        return
-    if looks and out.has_capability(ABORTABLE) and _withdraw(out, error):
-        note(
-            error,
-            f"not published: {out.name}: close() was called because of this exception; "
-            f"{ON_EXCEPTION}=publish publishes all the same",
-        )
-        raise error
-    publish()  # what files do; or a wait for whoever closes it
-    if pending is not None:
-        raise pending
-
-
-def _withdraw(out: AnyOutput, error: BaseException) -> bool:
-    """Abort `out` because of `error`; return whether there was anything to abort."""
-    try:
-        result = out.abort()
-    except Exception as failure:  # `error` stays the primary exception
-        attach(error, failure)
-        return True
-    if result.cleanup_exception is not None:
-        attach(error, result.cleanup_exception)
-    if result.already_closed:
-        return False
-    if not isinstance(error, (Exception, KeyboardInterrupt)):
-        report(out, f"ended by {type(error).__name__}, not published")
-    return True
-
-
-def report(
-    out: AnyOutput,
-    what: str,
-    _warn: Callable[..., None] = warnings.warn,
-    _category: type[Warning] = NotPublishedWarning,
-    _unraisable: Callable[[BaseException, object], None] = _core.write_unraisable,
-    _modules: dict[str, ModuleType] = sys.modules,
-) -> None:
-    """Say that bytes were dropped, where no exception will: never raises.
-
-    The module may be half gone when this is called, so it brings with it what it needs.
-    """
-    message = f"{what}: {out!r}"
-    try:
-        logging = _modules.get("logging")
-        if logging is not None and (log := logging.getLogger(__name__)).hasHandlers():
-            log.error(message)
-        _warn(message, _category, stacklevel=3, source=out)
-    except Exception as failure:
-        _unraisable(failure, out)
-
-
-if TYPE_CHECKING:
-    from typing import BinaryIO as FileObject  # io.BufferedIOBase.register() says it at run time
-else:
-    FileObject = object
-
-
-class WriteOnly(FileObject):
-    """What io asks of every file object, answered for one that is only written to."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def closed(self) -> bool: ...
-        @property
-        def path(self) -> str: ...
-
-    @property
-    def _error_path(self) -> str:
-        """How errors name the file."""
-        return self.path
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readable(self) -> bool:
-        """Return False."""
-        return False
-
-    def seekable(self) -> bool:
-        """Return False: what is written is never changed or removed."""
-        return False
-
-    def isatty(self) -> bool:
-        """Return False; :class:`hflush.StreamClosedError` after close, as io raises ValueError."""
-        if self.closed:
-            raise StreamClosedError(errno.EBADF, "isatty: stream is closed", self._error_path)
-        return False
-
-    fileno = refused("fileno")  # a descriptor would bypass the stream
-    seek = refused("seek")
-    truncate = refused("truncate")
-    detach = refused("detach")
-    read = refused("read")
-    read1 = refused("read1")
-    readinto = refused("readinto")
-    readinto1 = refused("readinto1")
-    readline = refused("readline")
-    readlines = refused("readlines")
-    __iter__ = refused("iteration")
-    __next__ = refused("iteration")
-
-
-class FSDataOutputStream(_core.OutputStream, WriteOnly):
-    """An output stream that says when its bytes are visible, durable and published.
-
-    Made by :func:`hflush.create`, :func:`hflush.append`, :func:`hflush.open` and the methods of
-    :class:`hflush.FileSystem`; several threads may use one at once. Registered with
-    :class:`io.BufferedIOBase`: text wrappers, ``csv``, ``zipfile``, pandas, pyarrow and numpy write
-    to it.
-
-    ``write(b, off=0, len=None)`` appends ``b[off:off + len]``, in order, and returns how many bytes
-    that were: all of them. `b` is any C-contiguous bytes-like object, counted in bytes, and may be
-    reused on return. Concurrent writes interleave whole. No visibility and no durability is
-    promised. It raises TypeError for str, None and int; IndexError for bounds outside `b`;
-    BufferError for views that are not contiguous; :class:`StreamClosedError`; and the failure of
-    anything that went on in the background.
-
-    Notes
-    -----
-    Leaving a ``with`` block by an exception aborts where abort is a capability and otherwise
-    closes; the exception stays the primary one. So does a :meth:`close` that somebody else calls
-    because of an exception. A stream that is garbage-collected while open, or whose wrapper is, is
-    abandoned with a :class:`hflush.NotPublishedWarning`: nothing more is published. A stream opened
-    before a fork raises in the child.
-    Source: Hadoop's output stream specification; docs/semantics.md.
-
-    Examples
-    --------
-    >>> import hflush, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "journal")
-    >>> with hflush.create(path) as out:
-    ...     _ = out.write(b"record")
-    ...     out.hsync()
-    """
-
-    __slots__ = ("_filesystem", "_mode", "_name", "_older", "_opened_as")
-
-    # The core makes the object without __init__; the file system that asked for it binds it.
-    _filesystem: FileSystem
-    _mode: str
-    _name: str
-    _opened_as: object  # of a façade that has names of its own for files: hflush.fsspec
-    # The exceptions that close() does not look at; None: at none.
-    _older: Marks | None
-
-    def _bind(self, filesystem: FileSystem, name: str, mode: str, older: Marks | None) -> None:
-        self._filesystem = filesystem
-        self._name = name
-        self._mode = mode
-        self._older = older
-
-    # --- writing: write() itself is the core's, a call between would cost more than it does ---
-
-    def write_byte(self, value: int, /) -> None:
-        """Append one byte: the low 8 bits of `value`. Otherwise as ``write``."""
-        super().write_byte(value)
-
-    # flush() is the core's, too: a library may call it while an exception is pending.
-
-    def hflush(self) -> None:
-        """Make every byte whose write has returned visible to new readers anywhere.
-
-        Returns when the store has acknowledged. Durability is not promised. Do not call it for
-        every line or record, unless in a write-ahead log: each call waits for the store, and
-        ``op_hflush`` of :meth:`io_statistics` shows how often.
-
-        Raises
-        ------
-        io.UnsupportedOperation
-            The store cannot (``has_capability("hsync")`` is False); the stream stays open.
-        StreamClosedError
-            The stream is not open.
-        OSError
-            The store failed, and so has the stream. TimeoutError and InterruptedError leave it
-            open.
-
-        Notes
-        -----
-        Source: Hadoop's Syncable; contract HFLUSH-1 to HFLUSH-16.
-        """
-        super().hflush()
-
-    def hsync(self) -> None:
-        """Make every byte whose write has returned visible, and put it on disk: all of them.
-
-        Concurrent calls share one sync. Do not call it for every line or record, unless in a
-        write-ahead log: each call waits for a disk, and ``op_hsync`` of :meth:`io_statistics`
-        shows how often.
-
-        Raises
-        ------
-        io.UnsupportedOperation, StreamClosedError, OSError
-            As :meth:`hflush`. After a failed sync nothing reports the same bytes as durable. On
-            HDFS a stream stays open if no DataNode can sync an earlier block now; call again.
-
-        Notes
-        -----
-        Source: Hadoop's Syncable; contract HSYNC-1 to HSYNC-17.
-        """
-        super().hsync()
-
-    def set_drop_behind(self, value: bool | None, /) -> None:
-        """Drop cached pages behind the writer (True), keep them (False), or do the default (None).
-
-        Raises
-        ------
-        io.UnsupportedOperation
-            The store cannot (``has_capability("dropbehind")`` is False); the stream stays open.
-        TypeError
-            Neither bool nor None.
-        """
-        if value is not None and not isinstance(value, bool):
-            raise TypeError(f"value must be bool or None, not {type(value).__name__}")
-        super().set_drop_behind(value)
-
-    # --- ending ---
-
-    def close(self) -> None:
-        """Publish: the one attempt. A second call is a no-op.
-
-        On return the bytes are visible to all. They are durable only after :meth:`hsync` or with
-        ``sync_on_close``. It may take long and it may fail, and the stream is closed either way.
-
-        Where abort is a capability, a call that is made while an exception is being handled which
-        is newer than the stream (or than the ``with`` block over it) aborts instead, and raises
-        that exception again. ``hflush.close.on-exception``, set to ``publish``, switches that off.
-
-        Raises
-        ------
-        OSError
-            The first failure, with path; other failures are attached as notes.
-        BaseException
-            The exception that is being handled, with a note that nothing was published.
-
-        Notes
-        -----
-        Source: Hadoop's output stream specification; contract CLOSE-1 to CLOSE-26.
-        """
-        pending = take_pending()  # before anything else: whatever looks would find it
-        end(self, pending, self._older, self._publish, self._abandon)
-
-    def _publish(self) -> None:
-        """Close, whatever is being handled."""
-        try:
-            super().close()
-        finally:
-            self._filesystem._release(self)
-
-    def abort(self) -> AbortResult:
-        """Publish nothing more: what is at the path stays as it is.
-
-        Returns
-        -------
-        AbortResult
-            Whether there was nothing left to abort, and what failed while cleaning up.
-
-        Raises
-        ------
-        io.UnsupportedOperation
-            Output of this store appears before close, so it cannot be taken back
-            (``has_capability("fs.capability.outputstream.abortable")`` is False). The stream stays
-            open.
-
-        Notes
-        -----
-        Source: Hadoop's Abortable specification.
-        """
-        already_closed, cleanup_exception = self._abort()
-        self._filesystem._release(self)
-        return AbortResult(already_closed, cleanup_exception)
-
-    def __enter__(self) -> Self:
-        if self.closed:
-            raise StreamClosedError(errno.EBADF, f"stream is {self._state}", self._error_path)
-        self._enter()
-        return self
-
-    def _enter(self) -> None:
-        """Begin a ``with`` block: what is being handled around it is no reason to abort."""
-        if self._older is not None:
-            self._older = marks()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        leave_block(self, self.close, error)
-
-    def __del__(self, _report: Callable[..., None] = report) -> None:
-        if self._abandon():
-            _report(self, "never closed, not published")
-
-    def _dealloc_warn(self, _source: object, _report: Callable[..., None] = report) -> None:
-        """Say that a wrapper is collected, which would close next: io asks for that."""
-        if self._abandon():
-            _report(self, "never closed, not published")
-
-    # --- what it is ---
-
-    def tell(self) -> int:
-        """Return how many bytes the file has: at append those it had, plus what was written.
-
-        Also after close.
-        """
-        return super().tell()
-
-    def get_pos(self) -> int:
-        """Return the position in bytes: Hadoop's name for :meth:`tell`."""
-        return super().get_pos()
-
-    def has_capability(self, name: str, /) -> bool:
-        """Return whether this stream really can, by a name of :mod:`hflush.capabilities`.
-
-        Without regard to case; unknown names are False, a closed stream answers, too.
-        Source: Hadoop's StreamCapabilities; contract CAP-1 to CAP-12.
-
-        Raises
-        ------
-        TypeError
-            `name` is no str.
-        """
-        return super().has_capability(canonical(name))
-
-    @property
-    def closed(self) -> bool:
-        """Whether the stream is not open any more, for whatever reason."""
-        return super().closed
-
-    @property
-    def name(self) -> str:
-        """The name under which :func:`hflush.open` finds the file: a plain path if it is local."""
-        return self._name
-
-    @property
-    def path(self) -> str:
-        """The absolute path in the store, as in ``filename`` of errors."""
-        return self._path
-
-    @property
-    def mode(self) -> str:
-        """``"wb"``, ``"xb"`` or ``"ab"``."""
-        return self._mode
-
-    def io_statistics(self) -> IOStatistics:
-        """Return what this stream did, also after close: see :mod:`hflush.statistics`."""
-        return live(self._flat_statistics)
-
-    def _flat_statistics(self) -> dict[str, int]:
-        flat = self._statistics()
-        for name, count in self._own_statistics().items():
-            flat[name] = flat.get(name, 0) + count
-        return flat
-
-    def _own_statistics(self) -> dict[str, int]:
-        """Return what is counted here, and not by the core."""
-        return {}
-
-    def __repr__(self) -> str:
-        return (
-            f"<hflush.{type(self).__name__} name={self._name!r} mode={self._mode!r} {self._state}>"
-        )
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(
-            "an open stream cannot be pickled or copied: pickle its FileSystem and path"
-        )
-
-    def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Write each of `lines`, as they are; other threads may write between them."""
-        for line in lines:
-            self.write(line)
-
-
-io.BufferedIOBase.register(FSDataOutputStream)
-
-
-class UnbufferedOutputStream(FSDataOutputStream):
-    """Hands every write to the next layer before it returns, as ``open(..., buffering=0)`` does."""
-
-    __slots__ = ()
-
-    def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
-        """Append and flush."""
-        written = super().write(b, off, len)
-        self.flush()
-        return written
-
-    def write_byte(self, value: int, /) -> None:
-        """Append and flush."""
-        super().write_byte(value)
-        self.flush()
-
-
-class ReportingOutputStream(FSDataOutputStream):
-    """Calls the program's `progress` now and then: after a call, and while one waits for a store.
-
-    It is called without any lock held, by the thread that uses the stream, about 20 times a second
-    at most. What it raises ends the call; the stream is as after an interrupt.
-    """
-
-    __slots__ = ("_next", "_progress")
-    _next: float
-    _progress: Callable[[], None]
-
-    def _report_to(self, progress: Callable[[], None]) -> None:
-        self._progress = progress
-        self._next = 0.0
-
-    def _report(self) -> None:
-        """Call it if it is due. The core does so while a call waits."""
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _REPORT_INTERVAL_S
-            self._progress()
-
-    def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
-        """Append and report."""
-        written = super().write(b, off, len)
-        self._report()
-        return written
-
-    def hflush(self) -> None:
-        """Make visible and report."""
-        super().hflush()
-        self._report()
-
-    def hsync(self) -> None:
-        """Make durable and report."""
-        super().hsync()
-        self._report()
-
-
-_REPORT_INTERVAL_S = 0.05
-
-
-class UnbufferedReportingOutputStream(UnbufferedOutputStream, ReportingOutputStream):
-    """Both."""
-
-    __slots__ = ()
-
-
-class DowngradedOutputStream(FSDataOutputStream):
-    """Turns hflush and hsync into counted flushes where the store has neither.
-
-    Only ``hflush.syncable.downgrade`` makes such streams; it is off by default. The first
-    downgraded call of a stream warns.
-    """
-
-    __slots__ = ("_downgraded", "_lock")
-    _downgraded: dict[str, int]
-    _lock: threading.Lock
-
-    def _bind(self, filesystem: FileSystem, name: str, mode: str, older: Marks | None) -> None:
-        super()._bind(filesystem, name, mode, older)
-        self._downgraded = {"op_hflush": 0, "op_hsync": 0}
-        self._lock = threading.Lock()
-
-    def hflush(self) -> None:
-        """Flush and count, where the store cannot hflush."""
-        if self.has_capability(HSYNC):
-            super().hflush()
-        else:
-            self._downgrade("hflush")
-
-    def hsync(self) -> None:
-        """Flush and count, where the store cannot hsync."""
-        if self.has_capability(HSYNC):
-            super().hsync()
-        else:
-            self._downgrade("hsync")
-
-    def _downgrade(self, operation: str) -> None:
-        if self.closed:
-            raise StreamClosedError(
-                errno.EBADF, f"{operation}: stream is {self._state}", self._error_path
-            )
-        self.flush()
-        with self._lock:
-            first = not any(self._downgraded.values())
-            self._downgraded[f"op_{operation}"] += 1
-        if first:
-            warnings.warn(
-                f"{operation} is only a flush on {self._filesystem.store_name}, as "
-                "hflush.syncable.downgrade asks: nothing is made visible or durable",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-
-    def _own_statistics(self) -> dict[str, int]:
-        return self._downgraded
-
-
-class UnbufferedDowngradedOutputStream(UnbufferedOutputStream, DowngradedOutputStream):
-    """Both."""
-
-    __slots__ = ()
-
-
-# --- reading -------------------------------------------------------------------------------------
 
 
 class _Counters:
@@ -783,7 +185,7 @@ class FSDataInputStream(io.BufferedReader):
 
     def __init__(
         self,
-        filesystem: FileSystem,
+        rules: Rules,
         file: NativeFile,
         name: str,
         path: str,
@@ -791,7 +193,7 @@ class FSDataInputStream(io.BufferedReader):
         buffer_size: int,
         seeks_past_end: bool,
     ) -> None:
-        self._filesystem = filesystem
+        self._rules = rules
         super().__init__(_Source(file, name, path, not seeks_past_end), buffer_size)
 
     @property
@@ -878,7 +280,7 @@ class FSDataInputStream(io.BufferedReader):
             The stream is closed, and the store does not declare that.
         """
         if self.closed:
-            if self._filesystem._fixed_options()["supports-seek-on-closed-file"]:
+            if self._rules._fixed_options()["supports-seek-on-closed-file"]:
                 return target
             raise self._closed_error("seek")
         position = super().tell() if whence == os.SEEK_CUR else 0
@@ -1027,7 +429,7 @@ class FSDataInputStream(io.BufferedReader):
         """
         self._check_open()
         checked = [self._checked_range(one) for one in ranges]
-        options = self._filesystem._fixed_options()
+        options = self._rules._fixed_options()
         if not options["vector-io-overlapping-ranges"]:
             _refuse_overlaps(checked)
         if options["vector-io-early-eof-check"]:

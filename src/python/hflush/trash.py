@@ -16,7 +16,7 @@ import logging
 import time
 
 from . import paths
-from .builder import Rename
+from .options import Rename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

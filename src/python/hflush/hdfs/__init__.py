@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from ..registry import Store, register
 from .filesystem import DistributedFileSystem, HdfsFileBuilder, HdfsInputStream
+from .options import CREATE_KEYWORDS
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
+
+register(
+    Store(
+        schemes=("hdfs",),
+        factory=DistributedFileSystem,
+        create_keywords=CREATE_KEYWORDS,
+        key_families=("hflush.hdfs.",),
+        fsspec="hflush.hdfs.fsspec:HflushHdfsFileSystem",
+    )
+)

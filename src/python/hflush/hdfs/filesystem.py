@@ -8,12 +8,14 @@ import time
 from types import MappingProxyType
 
 from .. import _core, capabilities, general_keys, paths
-from .. import builder as options_of
-from ..builder import CreateFlag, FileBuilder
+from .. import options as options_of
+from ..builders import FileBuilder
 from ..configuration import real_user_name, user_name
 from ..errors import InvalidPathHandleError, invalid_path
 from ..filesystem import FileSystem
 from ..keys import Reader
+from ..options import CreateFlag
+from ..output_kinds import ReportingOutputStream, UnbufferedOutputStream, stream_type
 from ..permissions import parse_umask
 from ..spelling import check_keys
 from ..statistics import IOStatistics, aggregate, live
@@ -25,13 +27,8 @@ from ..status import (
     FsServerDefaults,
     FsStatus,
 )
-from ..streams import (
-    FSDataInputStream,
-    FSDataOutputStream,
-    ReportingOutputStream,
-    UnbufferedOutputStream,
-    UnbufferedReportingOutputStream,
-)
+from ..streams import FSDataInputStream, FSDataOutputStream
+from . import options as own
 from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, USER
 
 TYPE_CHECKING = False
@@ -41,8 +38,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from ..builder import CreateOptions
     from ..configuration import Configuration
+    from ..options import CreateOptions
     from ..paths import Location, StrPath
     from ..trash import Trash
 
@@ -79,7 +76,7 @@ class HdfsFileBuilder(FileBuilder):
 
     def update_length(self) -> Self:
         """Let hsync also bring the length that status and listings tell up to date."""
-        return self._ask(options_of.UPDATE_LENGTH, True)
+        return self._ask(own.UPDATE_LENGTH, True)
 
     def lazy_persist(self) -> Self:
         """Keep the file in the memory of a data node first."""
@@ -103,11 +100,11 @@ class HdfsFileBuilder(FileBuilder):
 
     def favored_nodes(self, nodes: Sequence[str]) -> Self:
         """Let these data nodes, ``host:port`` each, keep the replicas if they can."""
-        return self._ask(options_of.FAVORED_NODES, options_of.as_names(nodes))
+        return self._ask(own.FAVORED_NODES, options_of.as_names(nodes))
 
     def storage_policy(self, name: str) -> Self:
         """Set the storage policy by name: ``HOT``, ``ALL_SSD``, …."""
-        return self._ask(options_of.STORAGE_POLICY, options_of.as_name(name))
+        return self._ask(own.STORAGE_POLICY, options_of.as_name(name))
 
     def ec_policy(self, name: str) -> Self:
         """Set the erasure coding policy by name.
@@ -115,7 +112,7 @@ class HdfsFileBuilder(FileBuilder):
         Only ``replication``, which is none, can be written: :meth:`build` refuses any other with
         ``io.UnsupportedOperation``.
         """
-        return self._ask(options_of.EC_POLICY, options_of.as_name(name))
+        return self._ask(own.EC_POLICY, options_of.as_name(name))
 
 
 class HdfsInputStream(FSDataInputStream):
@@ -182,7 +179,7 @@ class DistributedFileSystem(FileSystem):
     __module__ = "hflush.hdfs"
 
     store_name = "hdfs"
-    create_options = options_of.HDFS_CREATE_KEYS
+    create_options = own.KEYS
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         if not authority:
@@ -306,15 +303,18 @@ class DistributedFileSystem(FileSystem):
 
     def create_file(self, path: StrPath) -> HdfsFileBuilder:
         """Return a builder that creates a file: it overwrites and makes no parents unless told."""
-        return HdfsFileBuilder(self, paths.as_text(path), CreateFlag.CREATE | CreateFlag.OVERWRITE)
+        return HdfsFileBuilder(
+            self._build, paths.as_text(path), CreateFlag.CREATE | CreateFlag.OVERWRITE
+        )
 
     def append_file(self, path: StrPath) -> HdfsFileBuilder:
         """Return a builder that appends to a file."""
-        return HdfsFileBuilder(self, paths.as_text(path), CreateFlag.APPEND)
+        return HdfsFileBuilder(self._build, paths.as_text(path), CreateFlag.APPEND)
 
     def _check_create(self, wanted: CreateOptions) -> None:
-        if wanted.ec_policy is not None and CreateFlag.SHOULD_REPLICATE in wanted.flags:
-            raise ValueError(f"SHOULD_REPLICATE contradicts the policy {wanted.ec_policy!r}")
+        policy = own.HdfsOptions(wanted.asked).ec_policy
+        if policy is not None and CreateFlag.SHOULD_REPLICATE in wanted.flags:
+            raise ValueError(f"SHOULD_REPLICATE contradicts the policy {policy!r}")
 
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         wanted = self._native_options(options)
@@ -322,7 +322,7 @@ class DistributedFileSystem(FileSystem):
         return self._reporting(self._native.create(_stream_type(options), path, wanted), options)
 
     def _native_options(self, options: CreateOptions) -> _core.HdfsCreateOptions:
-        flags = options.flags
+        flags, asked = options.flags, own.HdfsOptions(options.asked)
         native = _core.HdfsCreateOptions()
         native.create_parent = options.create_parent
         native.unmasked, native.masked = self._permissions(options.permission, _FILE_MODE)
@@ -331,14 +331,14 @@ class DistributedFileSystem(FileSystem):
         native.checksum = options.checksum_type
         native.bytes_per_checksum = options.bytes_per_checksum
         native.sync_block = bool(options.sync_on_close)
-        native.update_length = bool(options.update_length)
+        native.update_length = bool(asked.update_length)
         native.lazy_persist = CreateFlag.LAZY_PERSIST in flags
         native.no_local_write = CreateFlag.NO_LOCAL_WRITE in flags
         native.ignore_client_locality = CreateFlag.IGNORE_CLIENT_LOCALITY in flags
         native.should_replicate = CreateFlag.SHOULD_REPLICATE in flags
-        native.favored_nodes = list(options.favored_nodes or ())
-        native.storage_policy = options.storage_policy or ""
-        native.ec_policy = options.ec_policy or ""
+        native.favored_nodes = list(asked.favored_nodes or ())
+        native.storage_policy = asked.storage_policy or ""
+        native.ec_policy = asked.ec_policy or ""
         return native
 
     def _sweep(self, directory: str) -> None:
@@ -370,7 +370,7 @@ class DistributedFileSystem(FileSystem):
             path,
             new_block=CreateFlag.NEW_BLOCK in options.flags,
             sync_block=bool(options.sync_on_close),
-            update_length=bool(options.update_length),
+            update_length=bool(own.HdfsOptions(options.asked).update_length),
         )
         return self._reporting(stream, options)
 
@@ -847,13 +847,6 @@ class DistributedFileSystem(FileSystem):
         return MultipartUploader(self, self._resolve_to_change(base))
 
 
-def _make(scheme: str, authority: str, conf: Configuration) -> FileSystem:
-    return DistributedFileSystem(scheme, authority, conf)
-
-
-FileSystem.register("hdfs", _make)
-
-
 # --- small things --------------------------------------------------------------------------------
 
 
@@ -865,17 +858,16 @@ def _canonical(authority: str) -> str:
 
 
 def _stream_type(options: CreateOptions) -> type[FSDataOutputStream]:
-    unbuffered = options.buffer_size == 0
-    chosen: type[FSDataOutputStream]
+    kinds: list[type[FSDataOutputStream]] = []
+    if options.buffer_size == 0:
+        kinds.append(UnbufferedOutputStream)
     if options.progress is not None:
-        chosen = UnbufferedReportingOutputStream if unbuffered else ReportingOutputStream
-    else:
-        chosen = UnbufferedOutputStream if unbuffered else FSDataOutputStream
-    if not options.atomic:
-        return chosen
-    from ..atomic import atomic_type
+        kinds.append(ReportingOutputStream)
+    if options.atomic:
+        from ..atomic import AtomicOutputStream
 
-    return atomic_type(chosen)
+        kinds.append(AtomicOutputStream)
+    return stream_type(FSDataOutputStream, kinds)
 
 
 def _location(native: tuple[Any, ...]) -> BlockLocation:

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from .filesystem import ChecksumFileSystem, LocalFileSystem
+from ..registry import Store, register
+from .filesystem import ChecksumFileSystem, LocalFileSystem, local_files
+from .keys import FAMILIES
 
 __all__ = ["ChecksumFileSystem", "LocalFileSystem"]
+
+register(
+    Store(
+        schemes=("file", "file+crc"),
+        factory=local_files,
+        key_families=FAMILIES,
+        fsspec="hflush.local.fsspec:HflushFileSystem",
+    )
+)

@@ -13,7 +13,8 @@ import fcntl
 import logging
 import os
 
-from ..atomic import Claim, is_temporary
+from ..atomic import is_temporary
+from ..claims import Claim
 
 __all__ = ["LocalClaim", "claim", "sweep"]
 

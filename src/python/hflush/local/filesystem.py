@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from .. import _core, capabilities, general_keys, paths
-from .. import builder as options_of
+from .. import options as options_of
 from ..errors import (
     InvalidPathHandleError,
     NotDurableError,
@@ -23,16 +23,11 @@ from ..errors import (
 )
 from ..filesystem import FileSystem
 from ..keys import Reader
+from ..output_kinds import DowngradedOutputStream, UnbufferedOutputStream, stream_type
 from ..permissions import parse_umask, process_umask
 from ..spelling import check_keys
 from ..status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
-from ..streams import (
-    DowngradedOutputStream,
-    FSDataInputStream,
-    FSDataOutputStream,
-    UnbufferedDowngradedOutputStream,
-    UnbufferedOutputStream,
-)
+from ..streams import FSDataInputStream, FSDataOutputStream
 from .keys import FAMILIES, KEYS
 
 TYPE_CHECKING = False
@@ -40,9 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..atomic import Claim
-    from ..builder import CreateOptions
+    from ..claims import Claim
     from ..configuration import Configuration
+    from ..namespace import NameSpace
+    from ..options import CreateOptions
     from ..paths import Location, StrPath
     from ..trash import Trash
 
@@ -97,7 +93,7 @@ class _LocalFiles(FileSystem):
     def _public_name(self, path: str) -> str:
         return path
 
-    def _shares_files_with(self, other: FileSystem) -> bool:
+    def _shares_files_with(self, other: NameSpace) -> bool:
         return isinstance(other, _LocalFiles)
 
     @property
@@ -126,17 +122,16 @@ class _LocalFiles(FileSystem):
     # --- creating and opening ---
 
     def _stream_type(self, options: CreateOptions) -> type[FSDataOutputStream]:
-        unbuffered = options.buffer_size == 0
-        chosen: type[FSDataOutputStream]
+        kinds: list[type[FSDataOutputStream]] = []
+        if options.buffer_size == 0:
+            kinds.append(UnbufferedOutputStream)
         if self._downgrade:
-            chosen = UnbufferedDowngradedOutputStream if unbuffered else DowngradedOutputStream
-        else:
-            chosen = UnbufferedOutputStream if unbuffered else FSDataOutputStream
-        if not options.atomic:
-            return chosen
-        from ..atomic import atomic_type
+            kinds.append(DowngradedOutputStream)
+        if options.atomic:
+            from ..atomic import AtomicOutputStream
 
-        return atomic_type(chosen)
+            kinds.append(AtomicOutputStream)
+        return stream_type(FSDataOutputStream, kinds)
 
     def _claim(self, temporary: str) -> Claim | None:
         from . import claims
@@ -598,13 +593,12 @@ class ChecksumFileSystem(_LocalFiles):
         return "CRC32"
 
 
-def _make(scheme: str, authority: str, conf: Configuration) -> FileSystem:
+def local_files(
+    scheme: str, authority: str, conf: Configuration
+) -> LocalFileSystem | ChecksumFileSystem:
+    """Return the file system that a scheme and a configuration ask for."""
     checksummed = scheme == "file+crc" or Reader(conf, KEYS).flag("fs.file.checksum")
     return (ChecksumFileSystem if checksummed else LocalFileSystem)(scheme, authority, conf)
-
-
-FileSystem.register("file", _make)
-FileSystem.register("file+crc", _make)
 
 
 # --- small things --------------------------------------------------------------------------------

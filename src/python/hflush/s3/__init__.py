@@ -7,6 +7,34 @@ rename copies and deletes. docs/semantics.md says what differs from a file syste
 
 from __future__ import annotations
 
-from .filesystem import MultipartUpload, PendingCommit, S3FileSystem
+from .._on_demand import on_demand
+from ..registry import Store, register
+from .options import CREATE_KEYWORDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .commit import PendingCommit
+    from .filesystem import MultipartUpload, S3FileSystem
 
 __all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
+
+if not TYPE_CHECKING:  # with their first use: they bring much that other stores do not need
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "MultipartUpload": "hflush.s3.filesystem:MultipartUpload",
+            "PendingCommit": "hflush.s3.commit:PendingCommit",
+            "S3FileSystem": "hflush.s3.filesystem:S3FileSystem",
+        },
+    )
+
+register(
+    Store(
+        schemes=("s3",),
+        factory="hflush.s3.filesystem:S3FileSystem",
+        aliases={"s3a": "s3", "s3n": "s3"},
+        create_keywords=CREATE_KEYWORDS,
+        key_families=("fs.s3a.", "hflush.s3."),
+        fsspec="hflush.s3.fsspec:HflushS3FileSystem",
+    )
+)

@@ -12,8 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from .. import _core, capabilities, paths
-from .. import builder as options_of
-from ..builder import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE, CONTENT_TYPE, IN_CLOSE, Wish
+from .. import options as options_of
 from ..configuration import user_name
 from ..errors import (
     InvalidPathError,
@@ -24,11 +23,13 @@ from ..errors import (
     invalid_path,
     unsupported,
 )
-from ..filesystem import BulkDelete, FileSystem, _instances
+from ..filesystem import FileSystem, instances
+from ..options import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE, CONTENT_TYPE, Wish
+from ..output_kinds import ReportingOutputStream
 from ..spelling import check_keys
 from ..statistics import IOStatistics, aggregate, live
 from ..status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
-from ..streams import report
+from ..write_only import report
 from . import completion
 from .bucket import Bucket
 from .commit import PendingCommit
@@ -36,22 +37,22 @@ from .conditional import conditions_of, known_conditions
 from .contract import OPTIONS, contract_options
 from .credentials import source_of
 from .keys import HADOOP_PREFIX, KNOWN_KEYS, MAX_PART, MIN_PART, OWN_PREFIX
+from .options import DELAYED, HEADER, KEYS, PERFORMANCE, STORAGE_CLASS
 from .remembered import RememberedPaths
 from .settings import Settings, check_bucket, check_metadata, storage_class, user_header
 from .streams import (
-    Downgrades,
     S3InputStream,
     S3OutputStream,
-    S3ReportingOutputStream,
     StreamPlan,
+    s3_stream_type,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from ..builder import CreateOptions, Options
     from ..configuration import Configuration
+    from ..options import CreateOptions, Options
     from ..paths import Location, StrPath
     from ..streams import FSDataInputStream, FSDataOutputStream
     from .bucket import Head
@@ -72,24 +73,8 @@ _SEQUENTIAL = frozenset(("sequential", "whole-file", "avro", "csv", "json"))
 _RANDOM = frozenset(("random", "vector", "columnar", "hbase", "orc", "parquet"))
 _SEQUENTIAL_FACTOR = 2
 
-# Options of create that S3 alone has.
-PERFORMANCE = "fs.s3a.create.performance"
-STORAGE_CLASS = "fs.s3a.create.storage.class"
-DELAYED = "fs.s3a.create.delayed"
-HEADER = "fs.s3a.create.header."
-
 _first = itemgetter(0)
 _log = logging.getLogger(__name__)
-
-
-class _CreateKeys(frozenset[str]):
-    """The keys of create, those with a name of the user's at the end included."""
-
-    __slots__ = ()
-
-    def __contains__(self, key: object) -> bool:
-        is_header = isinstance(key, str) and key.startswith(HEADER) and len(key) > len(HEADER)
-        return is_header or super().__contains__(key)
 
 
 class MultipartUpload:
@@ -137,18 +122,7 @@ class S3FileSystem(FileSystem):
     __module__ = "hflush.s3"
 
     store_name = "s3"
-    create_options = _CreateKeys(
-        options_of.CREATE_KEYS - {options_of.CHECKSUM_TYPE, options_of.BYTES_PER_CHECKSUM}
-        | {
-            CONDITIONAL_OVERWRITE,
-            CONDITIONAL_ETAG,
-            IN_CLOSE,
-            CONTENT_TYPE,
-            PERFORMANCE,
-            STORAGE_CLASS,
-            DELAYED,
-        }
-    )
+    create_options = KEYS
     path_capabilities = frozenset(
         (
             capabilities.ABORTABLE,
@@ -376,7 +350,6 @@ class S3FileSystem(FileSystem):
             settings,
             if_absent=if_absent,
             if_match=if_match,
-            downgrades=Downgrades() if self._downgrades else None,
             capabilities=_stream_capabilities(if_absent, bool(if_match), native.delayed),
             checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
             published=None if native.delayed else self._published,
@@ -388,14 +361,12 @@ class S3FileSystem(FileSystem):
     ) -> FSDataOutputStream:
         client = self._bucket.client
         native.path = self._named(path)
-        if options.progress is None:
-            stream, upload = client.create(S3OutputStream, path, native)
-            stream._begin(upload, plan)
-            return stream
-        reporting, upload = client.create(S3ReportingOutputStream, path, native)
-        reporting._begin(upload, plan)
-        reporting._report_to(options.progress)
-        return reporting
+        kind = s3_stream_type(reports=options.progress is not None, downgrades=self._downgrades)
+        stream, upload = client.create(kind, path, native)
+        stream._begin(upload, plan)
+        if isinstance(stream, ReportingOutputStream) and options.progress is not None:
+            stream._report_to(options.progress)
+        return stream
 
     @cached_property
     def _downgrades(self) -> bool:
@@ -863,12 +834,8 @@ class S3FileSystem(FileSystem):
             attach(first, also)
         raise first
 
-    def bulk_delete(self, base: StrPath) -> BulkDelete:
-        """Return an object that removes many paths below `base`, a page at a time."""
-        return _S3BulkDelete(self, self._resolve(base))
-
     def _delete_page(self, page: Sequence[str]) -> list[tuple[str, OSError]]:
-        """Remove files and empty directories; return those that could not be."""
+        """Remove files by one request, after a look at once which are directories."""
         failures: list[tuple[str, OSError]] = []
         keys: list[str] = []
         threads = self._settings_of_bucket.copy_threads
@@ -1161,19 +1128,6 @@ class S3FileSystem(FileSystem):
         return aborted
 
 
-class _S3BulkDelete(BulkDelete):
-    """Removes a page of files by one request, after a look whether one is a directory."""
-
-    _filesystem: S3FileSystem
-
-    def _remove(self, resolved: Sequence[tuple[str, str]]) -> list[tuple[str, OSError]]:
-        given: dict[str, str] = {}
-        for path, inside in resolved:
-            given.setdefault(inside, path)
-        failures = self._filesystem._delete_page(list(given))
-        return [(given[inside], failure) for inside, failure in failures]
-
-
 # --- small things ---------------------------------------------------------------------------------
 
 
@@ -1248,8 +1202,7 @@ def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:
 
 def _abandon_all() -> None:
     """At exit: publish nothing more, say so, and give what ends uploads a moment."""
-    for instance in _instances.copy():
-        filesystem = instance()
+    for filesystem in instances():
         for stream in filesystem._open_streams() if isinstance(filesystem, S3FileSystem) else ():
             if stream._abandon():
                 report(stream, "never closed, not published")

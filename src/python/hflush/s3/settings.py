@@ -353,7 +353,7 @@ def _proxy(keys: BucketConfiguration) -> str:
 
 
 def _user_agent(keys: BucketConfiguration) -> str:
-    from .. import __version__
+    from .._version import __version__
 
     prefix = keys.text("fs.s3a.user.agent.prefix")
     check_header("fs.s3a.user.agent.prefix", "User-Agent", prefix)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import errno
 import logging
-import threading
 import time
-import warnings
 from typing import TYPE_CHECKING
 
 from .. import capabilities
-from ..errors import StreamClosedError, attach
-from ..streams import AbortResult, FSDataInputStream, FSDataOutputStream, ReportingOutputStream
+from ..errors import attach
+from ..output import FSDataOutputStream
+from ..output_kinds import DowngradedOutputStream, ReportingOutputStream, stream_type
+from ..streams import FSDataInputStream
+from ..write_only import AbortResult
 from .commit import PendingCommit
 from .documents import Part, bare_etag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, ClassVar
 
     from .. import _core
     from .settings import Settings
 
-__all__ = ["Downgrades", "S3InputStream", "S3OutputStream", "S3ReportingOutputStream", "StreamPlan"]
+__all__ = ["S3InputStream", "S3OutputStream", "StreamPlan", "s3_stream_type"]
 
 # How long close and abort wait until nothing is left of an upload that is not published. An upload
 # that is being created has no id yet: it is aborted in the background, when the store answers.
@@ -43,28 +44,18 @@ _OUTCOMES = {
 }
 
 
-class Downgrades:
-    """The calls of hflush and hsync that did nothing, where they are not refused."""
-
-    __slots__ = ("_lock", "counts")
-
-    def __init__(self) -> None:
-        self.counts = {"op_hflush": 0, "op_hsync": 0}
-        self._lock = threading.Lock()
-
-    def add(self, operation: str) -> bool:
-        """Count one; return whether it is the first."""
-        with self._lock:
-            first = not any(self.counts.values())
-            self.counts[f"op_{operation}"] += 1
-        return first
-
-
 class StreamPlan:
     """What a stream has to know of how it was created."""
 
-    __slots__ = ("capabilities", "checks", "closed", "downgrades", "if_absent", "if_match",
-                 "published", "settings")  # fmt: skip
+    __slots__ = (
+        "capabilities",
+        "checks",
+        "closed",
+        "if_absent",
+        "if_match",
+        "published",
+        "settings",
+    )
 
     def __init__(
         self,
@@ -72,7 +63,6 @@ class StreamPlan:
         *,
         if_absent: bool,
         if_match: str,
-        downgrades: Downgrades | None,
         capabilities: frozenset[str],
         checks: Callable[[], None] | None,
         published: Callable[[str], None] | None,
@@ -80,8 +70,6 @@ class StreamPlan:
         self.settings = settings
         self.if_absent = if_absent
         self.if_match = if_match
-        # None: hflush and hsync are refused.
-        self.downgrades = downgrades
         self.capabilities = capabilities
         # Raises if there is an object and must not be, where the store cannot check that itself.
         self.checks = checks
@@ -95,10 +83,16 @@ def _path_of(url: str) -> str:
     return "/" + url.split("/", 3)[3]
 
 
-class _S3Output(FSDataOutputStream):
-    """What the output streams of S3 share. The state lies in the classes below."""
+class S3OutputStream(FSDataOutputStream):
+    """An object of S3 being written: nothing is visible before :meth:`close`, and then all of it.
+
+    Blocks are uploaded while the program writes; ``write`` waits where too many are under way, and
+    raises when one has failed. Leaving a ``with`` block by an exception, :meth:`abort`, garbage
+    collection and the end of the interpreter publish nothing. There is neither hflush nor hsync.
+    """
 
     __slots__ = ()
+    _fields: ClassVar[tuple[str, ...]] = ("_plan", "_upload")
 
     _plan: StreamPlan
     _upload: _core.S3Upload
@@ -223,7 +217,7 @@ class _S3Output(FSDataOutputStream):
         removed, is in the result.
         """
         already_closed, cleanup_exception = self._abort()
-        self._filesystem._release(self)
+        self._owner._release(self)
         if already_closed:
             return AbortResult(already_closed, cleanup_exception)
         return AbortResult(already_closed, self._wait_cleaned_up() or cleanup_exception)
@@ -245,38 +239,6 @@ class _S3Output(FSDataOutputStream):
         cleanup: OSError | None = self._upload.outcome()["cleanup"]
         return cleanup
 
-    # --- what S3 has not ---
-
-    def hflush(self) -> None:
-        """Raise io.UnsupportedOperation: an object appears when it is closed, all of it.
-
-        With ``fs.s3a.downgrade.syncable.exceptions``: count the call, and do nothing.
-        """
-        if self._plan.downgrades is None:
-            super().hflush()
-        else:
-            self._downgrade("hflush", self._plan.downgrades)
-
-    def hsync(self) -> None:
-        """Raise io.UnsupportedOperation: as :meth:`hflush`."""
-        if self._plan.downgrades is None:
-            super().hsync()
-        else:
-            self._downgrade("hsync", self._plan.downgrades)
-
-    def _downgrade(self, operation: str, downgrades: Downgrades) -> None:
-        if self.closed:
-            raise StreamClosedError(
-                errno.EBADF, f"{operation}: stream is {self._state}", self._path
-            )
-        if downgrades.add(operation):
-            warnings.warn(
-                f"{operation} does nothing on s3, as fs.s3a.downgrade.syncable.exceptions asks: "
-                "nothing is visible or durable before close",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-
     # --- what it can ---
 
     def has_capability(self, name: str, /) -> bool:
@@ -285,26 +247,31 @@ class _S3Output(FSDataOutputStream):
             super().has_capability(name) or capabilities.canonical(name) in self._plan.capabilities
         )
 
-    def _own_statistics(self) -> dict[str, int]:
-        downgrades = self._plan.downgrades
-        return {} if downgrades is None else downgrades.counts
 
+class _Downgraded(DowngradedOutputStream):
+    """Counts the calls of hflush and hsync, which do nothing, instead of refusing them.
 
-class S3OutputStream(_S3Output):
-    """An object of S3 being written: nothing is visible before :meth:`close`, and then all of it.
-
-    Blocks are uploaded while the program writes; ``write`` waits where too many are under way, and
-    raises when one has failed. Leaving a ``with`` block by an exception, :meth:`abort`, garbage
-    collection and the end of the interpreter publish nothing.
+    Only ``fs.s3a.downgrade.syncable.exceptions`` and ``hflush.syncable.downgrade`` make such
+    streams. The first call of a stream warns.
     """
 
-    __slots__ = ("_plan", "_upload")
+    __slots__ = ()
+
+    def _do_instead(self) -> str:
+        return (
+            "does nothing on s3, as fs.s3a.downgrade.syncable.exceptions asks: "
+            "nothing is visible or durable before close"
+        )
 
 
-class S3ReportingOutputStream(_S3Output, ReportingOutputStream):
-    """The same, calling the program's `progress`."""
-
-    __slots__ = ("_plan", "_upload")
+def s3_stream_type(*, reports: bool, downgrades: bool) -> type[S3OutputStream]:
+    """Return the type of streams that call `progress`, or count hflush and hsync, or neither."""
+    kinds: list[type[FSDataOutputStream]] = []
+    if downgrades:
+        kinds.append(_Downgraded)
+    if reports:
+        kinds.append(ReportingOutputStream)
+    return stream_type(S3OutputStream, kinds)
 
 
 class S3InputStream(FSDataInputStream):

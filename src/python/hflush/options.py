@@ -1,4 +1,4 @@
-"""How files are to be created and opened: flags, options, and the builders that collect them."""
+"""How files are to be created and opened: flags, keys of options, and what values mean."""
 
 from __future__ import annotations
 
@@ -6,26 +6,18 @@ import enum
 import operator
 
 from .configuration import parse_size
-from .paths import basename
 from .spelling import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
     from typing import TypeAlias, TypeVar
-
-    from typing_extensions import Self
-
-    from .filesystem import FileSystem
-    from .status import FileStatus
-    from .streams import FSDataInputStream, FSDataOutputStream
 
     T = TypeVar("T")
     OptionValue: TypeAlias = "str | bool | int | float | Sequence[str] | Callable[[], None]"
     Options: TypeAlias = "dict[str, tuple[OptionValue, Wish]]"
 
-__all__ = ["CreateFlag", "CreateOptions", "FileBuilder", "OpenFileBuilder", "Rename"]
+__all__ = ["CreateFlag", "CreateOptions", "Rename"]
 
 # Keys of options that mean the same on every store; a store's own begin with fs.SCHEME.
 PERMISSION = "fs.option.create.permission"
@@ -44,11 +36,6 @@ ATOMIC = "fs.option.create.atomic"
 # What close() does where an exception brings it about: abort or publish.
 ON_EXCEPTION = "hflush.close.on-exception"
 
-FAVORED_NODES = "fs.hdfs.create.favored.nodes"
-STORAGE_POLICY = "fs.hdfs.create.storage.policy"
-EC_POLICY = "fs.hdfs.create.ec.policy"
-UPDATE_LENGTH = "fs.hdfs.create.update.length"
-
 CREATE_KEYS = frozenset(
     (
         PERMISSION,
@@ -63,7 +50,6 @@ CREATE_KEYS = frozenset(
         ON_EXCEPTION,
     )
 )
-HDFS_CREATE_KEYS = CREATE_KEYS | {FAVORED_NODES, STORAGE_POLICY, EC_POLICY, UPDATE_LENGTH}
 
 READ_POLICY = "fs.option.openfile.read.policy"
 LENGTH = "fs.option.openfile.length"
@@ -91,6 +77,8 @@ class CreateFlag(enum.Flag):
 
     Those below APPEND say how the file is kept, and are hints on stores that have no such thing.
     """
+
+    __module__ = "hflush"
 
     CREATE = enum.auto()
     OVERWRITE = enum.auto()
@@ -128,6 +116,8 @@ class CreateFlag(enum.Flag):
 class Rename(enum.Enum):
     """What an exact rename does with a destination that exists."""
 
+    __module__ = "hflush"
+
     NONE = "none"
     OVERWRITE = "overwrite"
 
@@ -157,12 +147,6 @@ class CreateOptions:
         Called from time to time by stores on a network.
     flags : CreateFlag
         Those that say how the file is kept.
-    favored_nodes : tuple of str or None
-        ``host:port`` of the data nodes that had better keep the replicas (hdfs).
-    storage_policy, ec_policy : str or None
-        By name (hdfs).
-    update_length : bool or None
-        Whether hsync also brings the length that status and listings tell up to date (hdfs).
     asked : dict
         Everything by its key, as it was given: for what one store alone understands.
     """
@@ -177,10 +161,6 @@ class CreateOptions:
     atomic: bool | None = None
     on_exception: str | None = None
     progress: Callable[[], None] | None = None
-    favored_nodes: tuple[str, ...] | None = None
-    storage_policy: str | None = None
-    ec_policy: str | None = None
-    update_length: bool | None = None
 
     def __init__(
         self,
@@ -210,186 +190,13 @@ class CreateOptions:
         self.atomic = None
 
 
-class FileBuilder:
-    """Collects how a file is to be created or appended to; nothing happens before :meth:`build`.
-
-    Made by ``fs.create_file(path)`` (which overwrites and makes no parents unless told otherwise)
-    and ``fs.append_file(path)``. The last setting of a key decides its value and whether it is
-    mandatory, whichever method made it.
-
-    Notes
-    -----
-    Ask with :meth:`opt` and :meth:`must` instead of looking at the class of a file system.
-    Source: Hadoop's output stream builder specification; contract BUILDER-1 to BUILDER-18.
-
-    Examples
-    --------
-    >>> import hflush, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "part-0")
-    >>> fs = hflush.FileSystem.get(path)
-    >>> with fs.create_file(path).overwrite(False).permission(0o640).build() as out:
-    ...     _ = out.write(b"data")
-    """
-
-    def __init__(self, filesystem: FileSystem, path: str, flags: CreateFlag) -> None:
-        self._filesystem = filesystem
-        self._path = path
-        self._flags = flags
-        self._recursive = False
-        self._options: Options = {}
-
-    def create(self) -> Self:
-        """Create the file if it is missing."""
-        self._flags |= CreateFlag.CREATE
-        return self
-
-    def overwrite(self, overwrite: bool = True) -> Self:
-        """Replace a file that exists, or refuse to."""
-        if flag("overwrite", overwrite):
-            self._flags |= CreateFlag.OVERWRITE
-        else:
-            self._flags &= ~CreateFlag.OVERWRITE
-        return self
-
-    def append(self) -> Self:
-        """Write after what is there."""
-        self._flags |= CreateFlag.APPEND
-        return self
-
-    def recursive(self) -> Self:
-        """Make missing parent directories."""
-        self._recursive = True
-        return self
-
-    def permission(self, permission: int) -> Self:
-        """Set the mode bits of a new file, before the umask; TypeError for None."""
-        return self._ask(PERMISSION, _not_none(permission, "permission"))
-
-    def buffer_size(self, size: int | str) -> Self:
-        """Buffer so many bytes, as a hint; 0 hands every write to the store at once."""
-        return self._ask(BUFFER_SIZE, size)
-
-    def replication(self, replication: int) -> Self:
-        """Keep so many copies, on stores that keep several."""
-        return self._ask(REPLICATION, replication)
-
-    def block_size(self, size: int | str) -> Self:
-        """Set the bytes per block, on stores that have blocks; ``"128m"`` is accepted."""
-        return self._ask(BLOCK_SIZE, size)
-
-    def checksum(self, type: str, bytes_per_checksum: int | None = None) -> Self:
-        """Set how the file is to be summed.
-
-        Parameters
-        ----------
-        type : str
-            ``CRC32``, ``CRC32C``, or ``NULL`` for no checksums.
-        bytes_per_checksum : int, optional
-            Bytes per chunk, above 0; the store's default if left out.
-
-        Raises
-        ------
-        TypeError, ValueError
-            A type that is None or unknown, a chunk of no bytes.
-        """
-        self._ask(CHECKSUM_TYPE, as_checksum_type(_not_none(type, "checksum type")))
-        if bytes_per_checksum is not None:
-            self._ask(BYTES_PER_CHECKSUM, as_positive(bytes_per_checksum))
-        return self
-
-    def progress(self, progress: Callable[[], None]) -> Self:
-        """Call `progress` from time to time; local files have no use for it. TypeError for None."""
-        return self._ask(PROGRESS, as_callable(progress))
-
-    def opt(self, key: str, value: OptionValue) -> Self:
-        """Ask for an option, which is ignored where it is unknown or cannot be had."""
-        self._options[_checked_key(key)] = (value, Wish.HINT)
-        return self
-
-    def must(self, key: str, value: OptionValue) -> Self:
-        """Require an option: :meth:`build` raises ValueError where it cannot be had."""
-        self._options[_checked_key(key)] = (value, Wish.MUST)
-        return self
-
-    def _ask(self, key: str, value: OptionValue) -> Self:
-        self._options[key] = (value, Wish.ASKED)
-        return self
-
-    def build(self) -> FSDataOutputStream:
-        """Create or open the file.
-
-        Raises
-        ------
-        ValueError
-            A mandatory option is unknown or cannot be had, or the flags contradict each other.
-        OSError
-            As ``fs.create`` and ``fs.append``.
-        """
-        return self._filesystem._build(
-            self._path, CreateFlag.joined(self._flags), dict(self._options), self._recursive
-        )
-
-
-class OpenFileBuilder:
-    """Collects how a file is to be opened for reading; nothing happens before :meth:`build`.
-
-    Made by ``fs.open_file(path)``.
-
-    Notes
-    -----
-    Source: Hadoop's openFile specification; contract READ-19.
-    """
-
-    def __init__(self, filesystem: FileSystem, path: str) -> None:
-        self._filesystem = filesystem
-        self._path = path
-        self._options: Options = {}
-        self._status: FileStatus | None = None
-
-    def opt(self, key: str, value: OptionValue) -> Self:
-        """Give a hint, which is ignored where it is unknown."""
-        self._options[_checked_key(key)] = (value, Wish.HINT)
-        return self
-
-    def must(self, key: str, value: OptionValue) -> Self:
-        """Require an option: :meth:`build` raises ValueError where it is unknown."""
-        self._options[_checked_key(key)] = (value, Wish.MUST)
-        return self
-
-    def with_file_status(self, status: FileStatus | None) -> Self:
-        """Give a status known already; only its file name is compared with the path."""
-        self._status = status
-        return self
-
-    def build(self) -> Future[FSDataInputStream]:
-        """Open the file; what fails, fails in the future that is returned.
-
-        Raises
-        ------
-        ValueError
-            A mandatory option is unknown, or the status is of a file of another name.
-        """
-        from concurrent.futures import Future
-
-        self._filesystem._check_known(self._options, self._filesystem.open_options)
-        name = basename(self._path.rstrip("/"))
-        if self._status is not None and self._status.name != name:
-            raise ValueError(f"the status of {self._status.path} is not that of {self._path}")
-        future: Future[FSDataInputStream] = Future()
-        try:
-            opened = self._filesystem._open_asked(self._path, None, self._options, self._status)
-            future.set_result(opened)
-        except (OSError, ValueError) as error:
-            future.set_exception(error)
-        return future
-
-
 _SETTINGS = {
     "permission": PERMISSION,
     "buffer_size": BUFFER_SIZE,
     "replication": REPLICATION,
     "block_size": BLOCK_SIZE,
 }
+# Keyword arguments that are short for keys; stores add those of their own (hflush.registry).
 CREATE_KEYWORDS = {
     "checksum_type": CHECKSUM_TYPE,
     "bytes_per_checksum": BYTES_PER_CHECKSUM,
@@ -397,13 +204,8 @@ CREATE_KEYWORDS = {
     "atomic": ATOMIC,
     "close_on_exception": ON_EXCEPTION,
     "progress": PROGRESS,
-    "favored_nodes": FAVORED_NODES,
-    "storage_policy": STORAGE_POLICY,
-    "ec_policy": EC_POLICY,
-    "update_length": UPDATE_LENGTH,
     "content_type": CONTENT_TYPE,
     "if_match": CONDITIONAL_ETAG,
-    "storage_class": "fs.s3a.create.storage.class",
 }
 OPEN_KEYWORDS = {
     "read_policy": READ_POLICY,
@@ -445,6 +247,22 @@ def asked(**settings: OptionValue | None) -> Options:
         for name, value in settings.items()
         if value is not None
     }
+
+
+def check_known(options: Options, known: frozenset[str]) -> None:
+    """Refuse mandatory options that a store does not have.
+
+    Raises
+    ------
+    ValueError
+        It names the first, and one that is like it.
+    """
+    for key, (_, wish) in options.items():
+        if wish is Wish.MUST and key not in known:
+            raise ValueError(
+                f"mandatory option {key!r} is unknown here or not supported"
+                f"{did_you_mean(key, known)}"
+            )
 
 
 # --- values --------------------------------------------------------------------------------------
@@ -632,20 +450,4 @@ _ATTRIBUTES: dict[str, tuple[str, Callable[[OptionValue], object]]] = {
     ATOMIC: ("atomic", as_bool),
     ON_EXCEPTION: ("on_exception", as_on_exception),
     PROGRESS: ("progress", as_callable),
-    FAVORED_NODES: ("favored_nodes", as_names),
-    STORAGE_POLICY: ("storage_policy", as_name),
-    EC_POLICY: ("ec_policy", as_name),
-    UPDATE_LENGTH: ("update_length", as_bool),
 }
-
-
-def _checked_key(key: str) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"the key of an option must be str, not {type(key).__name__}")
-    return key
-
-
-def _not_none(value: T | None, name: str) -> T:
-    if value is None:
-        raise TypeError(f"{name} must not be None")
-    return value

@@ -1,0 +1,197 @@
+"""Looking: what there is at a path, in a directory, below it."""
+
+from __future__ import annotations
+
+from . import options
+from .namespace import NameSpace
+from .status import ContentSummary, FileStatus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
+
+    from .paths import StrPath
+    from .status import BlockLocation
+
+    PathFilter: TypeAlias = "Callable[[str], bool]"
+
+__all__ = ["Listing"]
+
+
+class Listing(NameSpace):
+    """The operations of a file system that change nothing and open nothing."""
+
+    def get_file_status(self, path: StrPath) -> FileStatus:
+        """Return what the store knows about a path; symbolic links are followed.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        return self._status(self._resolve(path))
+
+    def exists(self, path: StrPath) -> bool:
+        """Whether there is anything at the path."""
+        return self._status_or_none(path) is not None
+
+    def is_file(self, path: StrPath) -> bool:
+        """Whether there is a regular file."""
+        status = self._status_or_none(path)
+        return status is not None and status.is_file
+
+    def is_directory(self, path: StrPath) -> bool:
+        """Whether there is a directory."""
+        status = self._status_or_none(path)
+        return status is not None and status.is_directory
+
+    def _status_or_none(self, path: StrPath) -> FileStatus | None:
+        try:
+            return self._status(self._resolve(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def list_status(self, path: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
+        """Return the direct children of a directory, or the file itself; in no order.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A directory or a file.
+        filter : callable, optional
+            Takes a path, as in ``FileStatus.path``, and says whether to include it.
+
+        Raises
+        ------
+        FileNotFoundError, PermissionError
+            There is nothing; it may not be read.
+        """
+        found = self._list(self._resolve(path))
+        return [status for status in found if filter is None or filter(status.path)]
+
+    def list_status_iterator(
+        self, path: StrPath, filter: PathFilter | None = None
+    ) -> Iterator[FileStatus]:
+        """Return the same as :meth:`list_status` as an iterator; a missing path fails here.
+
+        Stores with pages fetch one when it is needed, and do not promise that all are of one
+        moment.
+        """
+        found = self._iterate(self._resolve(path))
+        return (status for status in found if filter is None or filter(status.path))
+
+    def list_located_status(
+        self, path: StrPath, filter: PathFilter | None = None
+    ) -> Iterator[FileStatus]:
+        """Return the same as :meth:`list_status_iterator`, with ``FileStatus.block_locations``."""
+        found = self._iterate_located(self._resolve(path))
+        return (status for status in found if filter is None or filter(status.path))
+
+    def list_files(self, path: StrPath, recursive: bool = False) -> Iterator[FileStatus]:
+        """Return the files in a directory, or the file itself, as an iterator.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A directory or a file; a missing one fails here.
+        recursive : bool
+            Include the files of all directories below. A symbolic link to a directory that leads
+            back to an ancestor is not followed.
+        """
+        options.flag("recursive", recursive)
+        resolved = self._resolve(path)
+        status = self._status(resolved)
+        if not status.is_directory:
+            return iter((status,))
+        return self._walk_files(self._iterate(resolved), recursive, (status.file_id,))
+
+    def _walk_files(
+        self, entries: Iterable[FileStatus], recursive: bool, ancestors: tuple[object, ...]
+    ) -> Iterator[FileStatus]:
+        for entry in entries:
+            if not entry.is_directory:
+                yield entry
+            elif recursive and (entry.file_id is None or entry.file_id not in ancestors):
+                below = self._iterate(self._store_path(entry))
+                yield from self._walk_files(below, True, (*ancestors, entry.file_id))
+
+    def glob_status(self, pattern: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
+        r"""Return what matches a pattern, sorted by path; an empty list if nothing does.
+
+        Parameters
+        ----------
+        pattern : str or os.PathLike
+            ``?`` and ``*`` within one element, ``[a-c]``, ``[^a]``, ``{one,two}`` also across
+            elements, ``\`` before a literal character.
+        filter : callable, optional
+            As for :meth:`list_status`, applied to whole matches.
+
+        Raises
+        ------
+        PermissionError
+            A directory on the way may not be read.
+        ValueError
+            A bracket or brace is never closed.
+        """
+        from .globbing import glob
+
+        found = glob(self._resolve(pattern), self._status, self._list)
+        return [status for status in found if filter is None or filter(status.path)]
+
+    def get_content_summary(self, path: StrPath) -> ContentSummary:
+        """Count files, directories and bytes at and below a path.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        """
+        status = self._status(self._resolve(path))
+        length, files, directories, consumed = 0, 0, 0, 0
+        pending: list[tuple[FileStatus, tuple[object, ...]]] = [(status, ())]
+        while pending:
+            entry, ancestors = pending.pop()
+            if not entry.is_directory:
+                files += 1
+                length += entry.length
+                consumed += entry.length * entry.replication
+                continue
+            directories += 1
+            if entry.file_id is None or entry.file_id not in ancestors:
+                below = (*ancestors, entry.file_id)
+                pending += [(child, below) for child in self._list(self._store_path(entry))]
+        return ContentSummary(length, files, directories, consumed)
+
+    def get_file_block_locations(
+        self, path: StrPath | FileStatus, start: int = 0, length: int | None = None
+    ) -> list[BlockLocation]:
+        """Return where a stretch of a file lies; nothing for directories and past the end.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or FileStatus
+            The file.
+        start, length : int
+            Bytes; to the end if `length` is left out.
+
+        Raises
+        ------
+        ValueError
+            `start` or `length` is negative.
+        """
+        if start < 0 or (length is not None and length < 0):
+            raise ValueError(f"start={start}, length={length} must not be negative")
+        status = path if isinstance(path, FileStatus) else self.get_file_status(path)
+        if not status.is_file or start >= status.length or length == 0:
+            return []
+        end = status.length if length is None else min(start + length, status.length)
+        return self._block_locations(status, start, end)
+
+    def _iterate_located(self, path: str) -> Iterator[FileStatus]:
+        """Return the same with locations."""
+        return map(self._located, self._iterate(path))
+
+    def _located(self, status: FileStatus) -> FileStatus:
+        status.block_locations = tuple(self.get_file_block_locations(status))
+        return status

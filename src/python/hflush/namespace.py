@@ -1,0 +1,247 @@
+"""What a file system is: its names and its configuration, and what a store implements."""
+
+# ruff: noqa: ARG002 - what a store does not implement takes all arguments all the same
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from . import capabilities, options, paths
+from .claims import Claim
+from .configuration import Configuration, user_name
+from .errors import unsupported
+from .spelling import check_keys
+from .status import BlockLocation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, TypeAlias
+
+    from .configuration import Value
+    from .options import CreateOptions, Options
+    from .paths import Location, StrPath
+    from .status import FileStatus
+    from .streams import FSDataInputStream, FSDataOutputStream
+
+    Conf: TypeAlias = "Mapping[str, Value] | None"
+
+__all__ = ["NameSpace"]
+
+
+class NameSpace(ABC):
+    """The names of one store, and its side of every operation: what a store implements.
+
+    A path is a string or :class:`os.PathLike`: absolute, relative to the working directory, or a
+    URL of this file system; a path of another one is ValueError.
+    """
+
+    # What messages call the store.
+    store_name: str
+    # Keys that create and open_file understand here (contract BUILDER-5, READ-19).
+    create_options: frozenset[str] = options.CREATE_KEYS
+    open_options: frozenset[str] = options.OPEN_KEYS
+    path_capabilities: frozenset[str] = frozenset()
+    # Whether the temporary file of an atomic stream that is dropped goes with it: no network waits.
+    _discards_dropped = False
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        self._scheme = scheme
+        self._authority = authority
+        self._uri = f"{scheme}://{authority}/"
+        self._conf = conf.copy()
+        check_keys(self._conf)
+        self._working_directory: str | None = None
+        # When directories were last searched for what dead writers of atomic files left.
+        self._swept: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<hflush.{type(self).__name__} {self.uri}>"
+
+    @property
+    def uri(self) -> str:
+        """The URL of the root: ``file:///``, ``hdfs://host:port/``."""
+        return self._uri
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of :attr:`uri`."""
+        return self._scheme
+
+    @property
+    def conf(self) -> Configuration:
+        """A copy of the configuration it was made with; changes to it have no effect."""
+        return self._conf.copy()
+
+    @property
+    def working_directory(self) -> str:
+        """Where relative paths begin: client state only, the directory need not exist."""
+        return self._working_directory or self._default_working_directory()
+
+    def set_working_directory(self, path: StrPath) -> None:
+        """Let relative paths begin at `path`; the store is not asked."""
+        self._working_directory = self._resolve(path)
+
+    @property
+    def home_directory(self) -> str:
+        """The user's directory, which need not exist."""
+        return f"/user/{user_name()}"
+
+    @property
+    @abstractmethod
+    def contract_options(self) -> Mapping[str, object]:
+        """How this store behaves where stores differ: the options of contract §3, read-only."""
+
+    def _fixed_options(self) -> Mapping[str, object]:
+        """Return those of them that are known without looking at the store."""
+        return self.contract_options
+
+    def make_qualified(self, path: StrPath) -> str:
+        """Return the URL of a path: absolute, normalised, with scheme and authority."""
+        return self.uri + self._resolve(path)[1:]
+
+    def has_path_capability(self, path: StrPath, name: str) -> bool:
+        """Whether something is known to work under `path`; the store is not asked.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            It need not exist.
+        name : str
+            A name of :mod:`hflush.capabilities`, without regard to case; unknown ones are False.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `name` is not a str; it is empty.
+        """
+        wanted = capabilities.canonical(name)
+        if not wanted:
+            raise ValueError("the name of a capability must not be empty")
+        self._resolve(path)
+        return wanted in self.path_capabilities
+
+    def _refuse(self, operation: str, path: StrPath | None = None) -> Exception:
+        resolved = None if path is None else self._named(self._resolve(path))
+        return unsupported(operation, self.store_name, resolved)
+
+    # --- what a store implements: paths are normalised and absolute ---
+
+    @abstractmethod
+    def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream: ...
+
+    @abstractmethod
+    def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream: ...
+
+    @abstractmethod
+    def _open(self, path: str, buffer_size: int) -> FSDataInputStream: ...
+
+    def _open_known(
+        self,
+        path: str,
+        buffer_size: int,
+        options: Options,
+        status: FileStatus | None,
+    ) -> FSDataInputStream:
+        """Open with what is known beforehand: for stores to which that saves a request."""
+        return self._open(path, buffer_size)
+
+    @abstractmethod
+    def _status(self, path: str) -> FileStatus: ...
+
+    @abstractmethod
+    def _list(self, path: str) -> list[FileStatus]: ...
+
+    def _iterate(self, path: str) -> Iterator[FileStatus]:
+        """Return the same in as many steps as the store takes; a missing path fails here."""
+        return iter(self._list(path))
+
+    @abstractmethod
+    def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None: ...
+
+    @abstractmethod
+    def _delete(self, path: str, recursive: bool) -> bool: ...
+
+    @abstractmethod
+    def _rename(self, source: str, destination: str) -> bool: ...
+
+    @abstractmethod
+    def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None: ...
+
+    def _block_locations(self, status: FileStatus, start: int, end: int) -> list[BlockLocation]:
+        """Return one location on this host, as stores without locality do."""
+        return [BlockLocation(start, end - start, ("localhost",), ("localhost:9866",))]
+
+    def _default_working_directory(self) -> str:
+        return self.home_directory
+
+    def _public_name(self, path: str) -> str:
+        """Return the name under which hflush.open finds a path."""
+        return self.uri + path[1:]
+
+    def _named(self, path: str) -> str:
+        """Return how errors name a path, in ``filename``."""
+        return path
+
+    def _store_path(self, status: FileStatus) -> str:
+        """Return the path of a status, which may hold names that cannot be created."""
+        prefix = self._public_name("/")
+        return "/" + status.path[len(prefix) :]
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what has been set on this instance beyond its configuration."""
+        return {"_working_directory": self._working_directory} if self._working_directory else {}
+
+    def _shares_files_with(self, other: NameSpace) -> bool:
+        """Return whether both may show the same files, so that their file ids can be compared."""
+        return self.uri == other.uri
+
+    def _accepts(self, location: Location) -> bool:
+        return (location.scheme, location.authority) == (self._scheme, self._authority)
+
+    def _resolve(self, path: StrPath) -> str:
+        """Return the absolute, normalised path of what the caller wrote.
+
+        Raises
+        ------
+        TypeError, InvalidPathError
+            It is no text; it is no name.
+        ValueError
+            It is a URL of another file system.
+        """
+        location = paths.parse(path)
+        if location.scheme is not None and not self._accepts(location):
+            raise ValueError(f"wrong file system: {paths.as_text(path)!r} is not in {self.uri}")
+        if location.path.startswith("/"):
+            return paths.normalize(location.path)
+        return paths.normalize(location.path, self.working_directory)
+
+    def _resolve_to_change(self, path: StrPath) -> str:
+        """Return the same for an operation that changes what is there: names may be reserved."""
+        return self._resolve(path)
+
+    # --- files that appear whole: see hflush.atomic ---
+
+    # Whether the temporary file of an atomic stream that is dropped goes with it: no network waits.
+    _discards_dropped = False
+
+    def _atomic_target(self, path: str) -> str:
+        """Return what an atomic file at `path` replaces."""
+        return path
+
+    def _claim(self, temporary: str) -> Claim | None:
+        """Tell others that a temporary file is being written; None if it is being removed."""
+        return Claim()
+
+    def _discard(self, temporary: str) -> None:
+        """Remove a temporary file, if it is there."""
+        self._delete(temporary, False)
+
+    def _sweep(self, directory: str) -> None:  # noqa: B027
+        """Remove the temporary files of dead writers from a directory."""
+
+    def _sync_entry(self, path: str) -> None:  # noqa: B027
+        """Put the name of a file on disk, where the store has not done so when it was made."""
+
+    def _check_create(self, wanted: CreateOptions) -> None:  # noqa: B027
+        """Refuse options that are known but cannot be had with these values."""

@@ -1,0 +1,171 @@
+"""The stores: what each says of itself, and the file systems that are shared.
+
+A store registers itself when its package is imported, with one call of :func:`register`. Everything
+above asks here: no other module knows a scheme.
+
+    register(Store(schemes=("mem",), factory="mypackage.mem:MemoryFileSystem"))
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+
+from . import options, paths, spelling
+from .configuration import user_name
+from .errors import InternalError, UnsupportedFileSystemError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, TypeAlias
+
+    from .configuration import Configuration
+    from .paths import Location, StrPath
+
+    # Of scheme, authority and configuration; it returns a FileSystem, which is above this.
+    Factory: TypeAlias = "Callable[[str, str, Configuration], Any]"
+
+__all__ = ["Store", "load", "register", "stores"]
+
+
+class Store:
+    """What a store says of itself.
+
+    Parameters
+    ----------
+    schemes : iterable of str
+        The schemes of its URLs, the usual one first.
+    factory : str or callable
+        What makes a file system of a scheme, an authority and a configuration: the class itself, a
+        function, or ``"module:name"``, which is imported with the first use.
+    aliases : mapping, optional
+        Other names of schemes, and the scheme that each stands for: ``{"s3a": "s3"}``.
+    create_keywords : mapping, optional
+        Keyword arguments of create and append that are short for keys of this store alone.
+    key_families : iterable of str, optional
+        Prefixes of configuration keys that this store checks itself.
+    fsspec : str, optional
+        ``"module:Class"``: the subclass of :class:`hflush.fsspec.HflushFileSystem` for its URLs.
+    """
+
+    __slots__ = ("aliases", "create_keywords", "factory", "fsspec", "key_families", "schemes")
+
+    def __init__(
+        self,
+        schemes: Iterable[str],
+        factory: Factory | str,
+        *,
+        aliases: Mapping[str, str] | None = None,
+        create_keywords: Mapping[str, str] | None = None,
+        key_families: Iterable[str] = (),
+        fsspec: str = "",
+    ) -> None:
+        self.schemes = tuple(schemes)
+        self.factory = factory
+        self.aliases = dict(aliases or {})
+        self.create_keywords = dict(create_keywords or {})
+        self.key_families = tuple(key_families)
+        self.fsspec = fsspec
+
+    def __repr__(self) -> str:
+        return f"Store({', '.join(self.schemes)})"
+
+
+_stores: dict[str, Store] = {}  # by scheme
+_cache: dict[tuple[object, ...], Any] = {}
+_cache_lock = threading.RLock()
+
+
+def register(store: Store) -> None:
+    """Let a store serve its schemes, in the place of any that did."""
+    _stores.update(dict.fromkeys(store.schemes, store))
+    paths.add_schemes(store.schemes, store.aliases)
+    options.CREATE_KEYWORDS.update(store.create_keywords)
+    spelling.leave_to_store(store.key_families)
+
+
+def stores() -> list[Store]:
+    """Return the stores that are registered, each once, in the order of their registration."""
+    return list(dict.fromkeys(_stores.values()))
+
+
+def load(place: str) -> Any:
+    """Return what ``"module:name"`` names."""
+    import importlib
+
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+# --- file systems --------------------------------------------------------------------------------
+
+
+def shared(url: StrPath | None, conf: Configuration) -> Any:
+    """Return the file system of a URL that all share with the same user and configuration."""
+    location = _locate(url, conf)
+    key = (location.scheme, location.authority, user_name(), conf.identity())
+    with _cache_lock:
+        found = _cache.get(key)
+        if found is None:
+            found = _cache[key] = _make(location, conf)
+    return found
+
+
+def made(url: StrPath | None, conf: Configuration) -> Any:
+    """Return a new file system of a URL, shared with no caller."""
+    return _make(_locate(url, conf), conf)
+
+
+def forget(filesystem: object) -> None:
+    """Share a file system no more."""
+    with _cache_lock:
+        for key in [key for key, shared in _cache.items() if shared is filesystem]:
+            del _cache[key]
+
+
+def _forget_after_fork() -> None:
+    """In a child: connections and locks of the parent's file systems are not the child's."""
+    global _cache_lock  # noqa: PLW0603
+    _cache_lock = threading.RLock()
+    _cache.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _locate(url: StrPath | None, conf: Configuration) -> Location:
+    """Return where a URL points; ``fs.defaultFS`` says what it leaves out, scheme or authority.
+
+    ``hdfs:///p`` means the default file system if that is one of ``hdfs``.
+    """
+    default = conf.get("fs.defaultFS", "file:///")
+    if url is not None:
+        location = paths.parse(url)
+        if location.scheme is not None:
+            is_default = not location.authority and default.startswith(f"{location.scheme}://")
+            return paths.parse(default) if is_default else location
+    location = paths.parse(default)
+    if location.scheme is None:
+        raise UnsupportedFileSystemError(
+            errno.EPROTONOSUPPORT, f"fs.defaultFS has no scheme: {default!r}", default
+        )
+    return location
+
+
+def _make(location: Location, conf: Configuration) -> Any:
+    if location.scheme is None:
+        raise InternalError(f"a location without a scheme: {location!r}")
+    store = _stores.get(location.scheme)
+    if store is None:
+        served = ", ".join(sorted(_stores))
+        host = location.authority.rpartition("@")[2]  # what stands before may be a secret
+        url = f"{location.written_scheme}://{host}/"
+        raise UnsupportedFileSystemError(
+            errno.EPROTONOSUPPORT,
+            f"no file system for scheme {location.written_scheme!r}; there are {served}",
+            url,
+        )
+    factory = load(store.factory) if isinstance(store.factory, str) else store.factory
+    return factory(location.scheme, location.authority, conf)

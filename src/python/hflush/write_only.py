@@ -1,0 +1,261 @@
+"""What every output stream is to io, and how it ends: published, aborted, or dropped."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import warnings
+
+from . import _core
+from ._core import take_pending
+from .capabilities import ABORTABLE
+from .errors import NotPublishedWarning, StreamClosedError, attach, note, unsupported
+from .handling import finaliser_calls, marks, newer
+from .options import ON_EXCEPTION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType, TracebackType
+    from typing import Any, NoReturn, Protocol
+
+    from typing_extensions import Self
+
+    from .handling import Marks
+
+    class Owner(Protocol):
+        """What a stream asks of the file system that made it."""
+
+        store_name: str
+        _discards_dropped: bool
+
+        def _release(self, stream: Any) -> None: ...
+
+
+__all__ = ["AbortResult", "WriteOnly", "end", "leave_block", "report"]
+
+
+class AbortResult:
+    """What :meth:`FSDataOutputStream.abort` did.
+
+    Attributes
+    ----------
+    already_closed : bool
+        The stream was closed or aborted before, so nothing was left to do.
+    cleanup_exception : OSError or None
+        What went wrong while removing temporary data. Nothing is published all the same.
+    """
+
+    __slots__ = ("already_closed", "cleanup_exception")
+
+    def __init__(self, already_closed: bool, cleanup_exception: OSError | None = None) -> None:
+        self.already_closed = already_closed
+        self.cleanup_exception = cleanup_exception
+
+    def __repr__(self) -> str:
+        return (
+            f"AbortResult(already_closed={self.already_closed}, "
+            f"cleanup_exception={self.cleanup_exception!r})"
+        )
+
+
+def refused(operation: str) -> Callable[..., NoReturn]:
+    """Return a method that no output stream has, as io has them all."""
+
+    def refuse(self: WriteOnly, *_: object) -> NoReturn:
+        """Raise io.UnsupportedOperation."""
+        take_pending()  # one more refusal, of a program that goes on after the first
+        name = f"{operation} on an output stream"
+        raise unsupported(name, self._owner.store_name, self._error_path)
+
+    return refuse
+
+
+def leave_block(out: WriteOnly, close: Callable[[], None], error: BaseException | None) -> None:
+    """End a ``with`` block over `out`: publish, or abort if `error` left it and `out` can."""
+    if error is None:
+        close()
+        return
+    if out.has_capability(ABORTABLE):
+        _withdraw(out, error)
+        return
+    try:
+        close()
+    except Exception as failure:  # what the block raised stays the primary exception
+        attach(error, failure)
+
+
+def end(
+    out: WriteOnly,
+    pending: BaseException | None,
+    older: Marks | None,
+    publish: Callable[[], None],
+    abandon: Callable[[], bool],
+) -> None:
+    """Do what close() of `out` is to do: publish, unless an exception or a finaliser calls it.
+
+    Parameters
+    ----------
+    out : WriteOnly
+        The stream.
+    pending : BaseException or None
+        What was pending when close() was called: the caller is no Python program.
+    older : tuple of dict or None
+        The marks of exceptions that mean nothing; None if none means anything.
+    publish, abandon : callable
+        What to do; abandon returns whether there was anything to be.
+    """
+    error = newer(older) if pending is None else pending
+    looks = older is not None and not out.closed
+    if error is None:
+        if looks and finaliser_calls() and out.has_capability(ABORTABLE):
+            if abandon():
+                report(out, "closed by a finaliser, not published")
+        else:
+            publish()
+        return
+    if looks and out.has_capability(ABORTABLE) and _withdraw(out, error):
+        note(
+            error,
+            f"not published: {out.name}: close() was called because of this exception; "
+            f"{ON_EXCEPTION}=publish publishes all the same",
+        )
+        raise error
+    publish()  # what files do; or a wait for whoever closes it
+    if pending is not None:
+        raise pending
+
+
+def _withdraw(out: WriteOnly, error: BaseException) -> bool:
+    """Abort `out` because of `error`; return whether there was anything to abort."""
+    try:
+        result = out.abort()
+    except Exception as failure:  # `error` stays the primary exception
+        attach(error, failure)
+        return True
+    if result.cleanup_exception is not None:
+        attach(error, result.cleanup_exception)
+    if result.already_closed:
+        return False
+    if not isinstance(error, (Exception, KeyboardInterrupt)):
+        report(out, f"ended by {type(error).__name__}, not published")
+    return True
+
+
+def report(
+    out: WriteOnly,
+    what: str,
+    _warn: Callable[..., None] = warnings.warn,
+    _category: type[Warning] = NotPublishedWarning,
+    _unraisable: Callable[[BaseException, object], None] = _core.write_unraisable,
+    _modules: dict[str, ModuleType] = sys.modules,
+) -> None:
+    """Say that bytes were dropped, where no exception will: never raises.
+
+    The module may be half gone when this is called, so it brings with it what it needs.
+    """
+    message = f"{what}: {out!r}"
+    try:
+        logging = _modules.get("logging")
+        if logging is not None and (log := logging.getLogger("hflush.streams")).hasHandlers():
+            log.error(message)
+        _warn(message, _category, stacklevel=3, source=out)
+    except Exception as failure:
+        _unraisable(failure, out)
+
+
+if TYPE_CHECKING:
+    from typing import BinaryIO as FileObject  # io.BufferedIOBase.register() says it at run time
+else:
+    FileObject = object
+
+
+class WriteOnly(FileObject):
+    """What every output stream is: a file object for io that is only written to, ended once."""
+
+    __slots__ = ()
+
+    # The exceptions that close() does not look at; None: at none.
+    _older: Marks | None
+
+    if TYPE_CHECKING:
+
+        @property
+        def closed(self) -> bool: ...  # noqa: D102
+        @property
+        def path(self) -> str: ...  # noqa: D102
+        @property
+        def _owner(self) -> Owner: ...
+        def abort(self) -> AbortResult: ...  # noqa: D102
+        def has_capability(self, name: str, /) -> bool: ...  # noqa: D102
+        def _abandon(self) -> bool: ...
+
+    # --- ending ---
+
+    def __enter__(self) -> Self:
+        if self.closed:
+            message = f"stream is {self._condition}"
+            raise StreamClosedError(errno.EBADF, message, self._error_path)
+        self._enter()
+        return self
+
+    def _enter(self) -> None:
+        """Begin a ``with`` block: what is being handled around it is no reason to abort."""
+        if self._older is not None:
+            self._older = marks()  # type: ignore[misc]  # a slot, or an attribute, of each class
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        leave_block(self, self.close, error)
+
+    def _dealloc_warn(self, _source: object, _report: Callable[..., None] = report) -> None:
+        """Say that a wrapper is collected, which would close next: io asks for that."""
+        if self._abandon():
+            _report(self, "never closed, not published")
+
+    # --- what it is ---
+
+    @property
+    def _condition(self) -> str:
+        """What has become of a stream that is not open."""
+        return "closed"
+
+    @property
+    def _error_path(self) -> str:
+        """How errors name the file."""
+        return self.path
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readable(self) -> bool:
+        """Return False."""
+        return False
+
+    def seekable(self) -> bool:
+        """Return False: what is written is never changed or removed."""
+        return False
+
+    def isatty(self) -> bool:
+        """Return False; :class:`hflush.StreamClosedError` after close, as io raises ValueError."""
+        if self.closed:
+            raise StreamClosedError(errno.EBADF, "isatty: stream is closed", self._error_path)
+        return False
+
+    fileno = refused("fileno")  # a descriptor would bypass the stream
+    seek = refused("seek")
+    truncate = refused("truncate")
+    detach = refused("detach")
+    read = refused("read")
+    read1 = refused("read1")
+    readinto = refused("readinto")
+    readinto1 = refused("readinto1")
+    readline = refused("readline")
+    readlines = refused("readlines")
+    __iter__ = refused("iteration")
+    __next__ = refused("iteration")

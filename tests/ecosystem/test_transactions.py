@@ -9,7 +9,7 @@ import fsspec
 import pytest
 from ecosystem.conftest import Place
 from hflush.errors import StreamClosedError
-from hflush.fsspec_transactions import TransactionFile
+from hflush.fsspec.transactions import TransactionFile
 
 BIG = bytes(range(256)) * (24 << 12)  # several parts of an upload
 

@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import hflush
@@ -38,6 +39,38 @@ MAY_INCLUDE = {
     "bindings": BELOW
     | {"local", "hdfs", "hdfs/wire", "hdfs/rpc", "hdfs/write", "hdfs/read"}
     | {"s3", "s3/call", "s3/upload", "s3/read"},
+}
+
+# The modules of the package by part, and what each part may import besides itself: also for types,
+# also within functions. Stores do not know each other, and what is above knows no store.
+PYTHON_PARTS = {
+    "values": {
+        "_core", "_missing", "_on_demand", "_version", "capabilities", "claims", "configuration",
+        "crc", "errors", "general_keys", "globbing", "handles", "handling", "keys", "options",
+        "paths", "permissions", "spelling", "statistics", "status",
+    },
+    "streams": {"output", "output_kinds", "streams", "write_only"},
+    "interfaces": {
+        "atomic", "builders", "bulk_delete", "files", "filesystem", "keywords", "listing",
+        "multipart", "namespace", "optional_operations", "registry", "transfer", "trash",
+    },
+    "above": {"__main__", "checkpoint", "cli", "opening", "upath"},
+    "list of stores": {"", "fsspec"},
+}  # fmt: skip
+PYTHON_BELOW = {"values", "streams", "interfaces"}
+PYTHON_MAY_IMPORT = {
+    "values": set(),
+    "streams": {"values"},
+    "interfaces": {"values", "streams"},
+    "local": PYTHON_BELOW,
+    "hdfs": PYTHON_BELOW,
+    "s3": PYTHON_BELOW,
+    "above": PYTHON_BELOW,
+    "fsspec": PYTHON_BELOW | {"above"},
+    "hdfs for fsspec": PYTHON_BELOW | {"above", "fsspec", "hdfs"},
+    "s3 for fsspec": PYTHON_BELOW | {"above", "fsspec", "s3"},
+    "list of stores": {"values", "streams", "interfaces", "above", "fsspec", "local", "hdfs", "s3"}
+    | {"hdfs for fsspec", "s3 for fsspec"},
 }
 HEAVY = {
     "numpy", "pandas", "pyarrow", "pyspark", "fsspec", "dataclasses", "inspect", "asyncio",
@@ -83,6 +116,68 @@ def test_includes_point_one_way(part: str) -> None:
 def test_every_source_is_in_a_known_part() -> None:
     """A new part of the core has to say what it may include."""
     assert {folder(path) for path in cpp_files(".h", ".cc", ".inc")} == set(MAY_INCLUDE)
+
+
+def python_modules() -> dict[str, Path]:
+    """Every module of the package by its name within it; the package itself is the empty name."""
+    found = {}
+    for path in PYTHON.rglob("*.py*"):
+        if path.suffix in {".py", ".pyi"}:
+            parts = path.relative_to(PYTHON).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported_by(name: str, path: Path, modules: Collection[str]) -> set[str]:
+    """The modules of the package that one imports, by a statement anywhere in it."""
+    parts = name.split(".") if name else []
+    package = parts if path.stem == "__init__" else parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = package[: len(package) - node.level + 1]
+            target = ".".join([*above, *(node.module or "").split(".")]).strip(".")
+            inner = {f"{target}.{alias.name}".lstrip(".") for alias in node.names}
+            found |= inner & set(modules) or {target}
+    return found - {name}
+
+
+def python_part(module: str) -> str:
+    """The part of the package that a module belongs to: one of a list, or the folder."""
+    for part, members in PYTHON_PARTS.items():
+        if module in members:
+            return part
+    folder, _, rest = module.partition(".")
+    return f"{folder} for fsspec" if rest == "fsspec" else folder
+
+
+@pytest.mark.parametrize("part", PYTHON_MAY_IMPORT)
+def test_python_imports_point_one_way(part: str) -> None:
+    """values ← streams, interfaces ← local, hdfs, s3 and what is above, which knows no store."""
+    modules = python_modules()
+    allowed = PYTHON_MAY_IMPORT[part] | {part}
+    members = [name for name in modules if python_part(name) == part]
+    assert members
+    assert {
+        (name, target)
+        for name in members
+        for target in imported_by(name, modules[name], modules)
+        if python_part(target) not in allowed
+    } == set()
+
+
+def test_every_module_is_in_a_known_part() -> None:
+    """A new module has to say what it may import."""
+    assert {python_part(name) for name in python_modules()} == set(PYTHON_MAY_IMPORT)
+
+
+def test_python_imports_have_no_rings() -> None:
+    """Not when modules are loaded, not by types, not by imports in functions."""
+    modules = python_modules()
+    graph = {name: imported_by(name, path, modules) for name, path in modules.items()}
+    graph["s3.bucket"] -= {"s3.completion"}  # copies in parts are published there
+    order = list(TopologicalSorter(graph).static_order())  # which raises CycleError
+    assert set(order) == set(modules)
 
 
 def test_no_python_outside_the_bindings() -> None:

@@ -26,14 +26,10 @@ from hflush.fsspec import (  # noqa: E402
     HflushS3FileSystem,
     register,
 )
-from hflush.fsspec_options import (  # noqa: E402
-    FILE_WORDS,
-    GENERIC,
-    HDFS_WORDS,
-    S3_WORDS,
-    configured,
-)
+from hflush.fsspec.options import GENERIC  # noqa: E402
 from hflush.hdfs.keys import USER  # noqa: E402
+
+CLASSES = {"file": HflushFileSystem, "hdfs": HflushHdfsFileSystem, "s3": HflushS3FileSystem}
 
 
 @pytest.fixture
@@ -472,7 +468,7 @@ def keys(scheme: str, conf: dict[str, str] | None = None, **options: object) -> 
     """Return what storage options set in a configuration that has only `conf`."""
     configuration = hflush.Configuration(load_defaults=False)
     configuration.update(conf or {})
-    return dict(configured(scheme, configuration, options).raw_items())
+    return dict(CLASSES[scheme]._configured(configuration, options).raw_items())
 
 
 class TestOptions:
@@ -678,7 +674,7 @@ def test_every_option_is_on_the_page():
     """docs/fsspec.md names what is known, and nothing that is not."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "fsspec.md").read_text()
     table = page.partition("## Storage options")[2].partition("## Files")[0]
-    known = FILE_WORDS | HDFS_WORDS | S3_WORDS | GENERIC | {"conf"}
+    known = {word for served in CLASSES.values() for word in served._words} | GENERIC | {"conf"}
     missing = {word for word in known - GENERIC if f"`{word}`" not in table}
     assert missing == {"version_aware"}  # which is refused
     rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("|")][2:]

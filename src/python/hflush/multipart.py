@@ -27,12 +27,19 @@ from .options import Rename
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Protocol
 
     from typing_extensions import Buffer, Self
 
     from .filesystem import FileSystem
     from .paths import StrPath
     from .streams import FSDataOutputStream
+
+    class Resolves(Protocol):
+        """What every uploader asks of its file system."""
+
+        def _resolve_to_change(self, path: StrPath) -> str: ...
+
 
 __all__ = ["COLLECTOR", "MultipartUploader"]
 
@@ -48,7 +55,9 @@ _COPY_BYTES = 1 << 20
 class UploaderBelow:
     """What every uploader is: of a directory, and nothing that would have to be closed."""
 
-    def __init__(self, filesystem: FileSystem, base: str) -> None:
+    _filesystem: Resolves
+
+    def __init__(self, filesystem: Resolves, base: str) -> None:
         self._filesystem = filesystem
         self.base = base
 
@@ -83,6 +92,8 @@ class MultipartUploader(UploaderBelow):
     base : str
         The directory, or the one file: absolute, in the store.
     """
+
+    _filesystem: FileSystem
 
     def __init__(self, filesystem: FileSystem, base: str) -> None:
         super().__init__(filesystem, base)

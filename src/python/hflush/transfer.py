@@ -10,7 +10,7 @@ from .paths import basename, child, parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .filesystem import FileSystem
+    from .files import Files
     from .status import FileStatus
 
 __all__ = ["copy", "copy_file"]
@@ -19,9 +19,9 @@ _BUFFER_BYTES = 1 << 20
 
 
 def copy(
-    source: FileSystem,
+    source: Files,
     source_path: str,
-    target: FileSystem,
+    target: Files,
     target_path: str,
     *,
     delete_source: bool,
@@ -50,7 +50,7 @@ def copy(
         source.delete(source_path, recursive=True)
 
 
-def copy_file(source: FileSystem, source_path: str, target: FileSystem, target_path: str) -> None:
+def copy_file(source: Files, source_path: str, target: Files, target_path: str) -> None:
     """Copy one file over whatever file is at the target.
 
     Raises
@@ -66,7 +66,7 @@ def copy_file(source: FileSystem, source_path: str, target: FileSystem, target_p
     _copy(source, status, target, target_path, True)
 
 
-def _is_within(target: FileSystem, path: str, source: FileSystem, status: FileStatus) -> bool:
+def _is_within(target: Files, path: str, source: Files, status: FileStatus) -> bool:
     """Return whether `path` is the source itself, or lies below it, by whatever name."""
     if not target._shares_files_with(source):
         return False
@@ -81,7 +81,7 @@ def _is_within(target: FileSystem, path: str, source: FileSystem, status: FileSt
 
 
 def _copy(
-    source: FileSystem, status: FileStatus, target: FileSystem, target_path: str, overwrite: bool
+    source: Files, status: FileStatus, target: Files, target_path: str, overwrite: bool
 ) -> None:
     if status.is_directory:
         target.mkdirs(target_path)
@@ -93,9 +93,7 @@ def _copy(
         raise OSError(errno.EINVAL, f"copy: not a regular file but {status.kind}", status.path)
 
 
-def _copy_file(
-    source: FileSystem, path: str, target: FileSystem, target_path: str, overwrite: bool
-) -> None:
+def _copy_file(source: Files, path: str, target: Files, target_path: str, overwrite: bool) -> None:
     with source.open(path) as reader:
         writer = target.create(target_path, overwrite=overwrite)
         try:

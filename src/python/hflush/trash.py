@@ -20,7 +20,7 @@ from .options import Rename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .filesystem import FileSystem
+    from .files import Files
     from .paths import StrPath
 
 __all__ = ["Trash"]
@@ -39,7 +39,7 @@ class Trash:
 
     Parameters
     ----------
-    filesystem : FileSystem
+    filesystem : Files
         Where.
     root : str
         The trash directory: absolute, in the store.
@@ -52,7 +52,7 @@ class Trash:
         The trash directory.
     """
 
-    def __init__(self, filesystem: FileSystem, root: str, interval: float) -> None:
+    def __init__(self, filesystem: Files, root: str, interval: float) -> None:
         self._filesystem = filesystem
         self.root = root
         self._interval_s = interval * 60

@@ -46,6 +46,7 @@ class AbortResult:
         What went wrong while removing temporary data. Nothing is published all the same.
     """
 
+    __module__ = "hflush.streams"
     __slots__ = ("already_closed", "cleanup_exception")
 
     def __init__(self, already_closed: bool, cleanup_exception: OSError | None = None) -> None:

@@ -13,6 +13,6 @@ register(
         schemes=("file", "file+crc"),
         factory=local_files,
         key_families=FAMILIES,
-        fsspec="hflush.local.fsspec:HflushFileSystem",
+        fsspec="hflush.fsspec.base:HflushFileSystem",
     )
 )

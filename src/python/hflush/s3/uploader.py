@@ -26,12 +26,21 @@ from .settings import integrity_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Protocol
 
     from typing_extensions import Buffer
 
     from ..paths import StrPath
     from .bucket import Bucket
-    from .filesystem import S3FileSystem
+
+    class Objects(Protocol):
+        """What an uploader asks of the file system that made it."""
+
+        def _has_children(self, path: str) -> bool: ...
+        def _published(self, path: str) -> None: ...
+        def _resolve_to_change(self, path: StrPath) -> str: ...
+        def abort_multipart_uploads(self, prefix: StrPath) -> int: ...
+
 
 __all__ = ["S3MultipartUploader"]
 
@@ -51,9 +60,9 @@ class S3MultipartUploader(UploaderBelow):
         The directory, or the one file: absolute, in the store.
     """
 
-    _filesystem: S3FileSystem
+    _filesystem: Objects
 
-    def __init__(self, filesystem: S3FileSystem, base: str, bucket: Bucket) -> None:
+    def __init__(self, filesystem: Objects, base: str, bucket: Bucket) -> None:
         super().__init__(filesystem, base)
         self._bucket = bucket
 

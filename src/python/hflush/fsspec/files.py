@@ -6,17 +6,17 @@ import io
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from .errors import attach
-from .streams import FSDataInputStream, FSDataOutputStream
-from .write_only import WriteOnly, leave_block
+from ..errors import attach
+from ..streams import FSDataInputStream, FSDataOutputStream
+from ..write_only import WriteOnly, leave_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
 
-    from .fsspec import HflushFileSystem
-    from .write_only import AbortResult, Owner
+    from ..write_only import AbortResult, Owner
 
     AnyStream = TypeVar("AnyStream", FSDataInputStream, FSDataOutputStream)
 
@@ -32,10 +32,10 @@ class FsspecFile:
     __slots__ = ()
 
     # Set by as_fsspec_file.
-    _opened_as: tuple[HflushFileSystem, str, int | None]
+    _opened_as: tuple[AbstractFileSystem, str, int | None]
 
     @property
-    def fs(self) -> HflushFileSystem:
+    def fs(self) -> AbstractFileSystem:
         """The fsspec file system."""
         return self._opened_as[0]
 
@@ -67,10 +67,11 @@ class FsspecFile:
     @property
     def details(self) -> dict[str, Any]:
         """What the store says of the path now: as ``fs.info``."""
-        return self.fs.info(self.path)
+        details: dict[str, Any] = self.fs.info(self.path)
+        return details
 
 
-def as_fsspec_file(stream: AnyStream, fs: HflushFileSystem, name: str) -> AnyStream:
+def as_fsspec_file(stream: AnyStream, fs: AbstractFileSystem, name: str) -> AnyStream:
     """Give a stream the attributes of fsspec's files; it stays the stream that it is."""
     size = stream.raw.file.length() if isinstance(stream, FSDataInputStream) else None
     stream._opened_as = (fs, name, size)

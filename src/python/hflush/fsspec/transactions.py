@@ -16,25 +16,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fsspec.transaction import Transaction  # type: ignore[import-untyped]
 
-from ._core import take_pending
-from .capabilities import HSYNC
-from .errors import StreamClosedError, attach, note
-from .fsspec_files import FsspecFile
-from .output import FSDataOutputStream
-from .write_only import AbortResult, WriteOnly, end
+from .._core import take_pending
+from ..capabilities import HSYNC
+from ..errors import StreamClosedError, attach, note
+from ..output import FSDataOutputStream
+from ..write_only import AbortResult, WriteOnly, end
+from .files import FsspecFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
+    from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
 
-    from .fsspec import HflushFileSystem
-    from .s3 import S3FileSystem
-    from .s3.streams import S3OutputStream
-    from .write_only import Owner
+    from ..write_only import Owner
 
-__all__ = ["HeldFile", "PendingFile", "TransactionFile", "WriteTransaction"]
+__all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction"]
 
 _THREADS = 16
 
@@ -76,36 +74,6 @@ class HeldFile:
         return self.stream.abort().cleanup_exception
 
 
-class PendingFile:
-    """An upload to S3: all parts are there when it is sealed."""
-
-    def __init__(self, store: S3FileSystem, stream: S3OutputStream) -> None:
-        self.stream: FSDataOutputStream = stream
-        self._output = stream
-        self._store = store
-
-    def seal(self) -> None:
-        """Upload what is left."""
-        self._output._publish()
-
-    def publish(self) -> None:
-        """Complete the upload."""
-        commit = self._output.pending_commit
-        if commit is not None:
-            self._store.complete_pending(commit)
-
-    def discard(self) -> OSError | None:
-        """Abort the upload."""
-        commit = self._output.pending_commit
-        if commit is None:
-            return self._output.abort().cleanup_exception
-        try:
-            self._store.abort_pending(commit)
-        except OSError as failure:
-            return failure
-        return None
-
-
 class State(enum.Enum):
     """What has become of a file of a transaction."""
 
@@ -122,7 +90,7 @@ class TransactionFile(FsspecFile, WriteOnly):
     exception that leaves the ``with`` block, or brings about :meth:`close`, drops the file.
     """
 
-    def __init__(self, deferred: Deferred, fs: HflushFileSystem, name: str) -> None:
+    def __init__(self, deferred: Deferred, fs: AbstractFileSystem, name: str) -> None:
         self._deferred = deferred
         self._opened_as = (fs, name, None)
         self._state = State.OPEN

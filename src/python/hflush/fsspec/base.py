@@ -1,12 +1,4 @@
-"""hflush for fsspec: files, HDFS and S3 in pandas, pyarrow, dask, zarr, ….
-
-Three names are registered by entry point, nothing needs to be imported: ``hflush+file``,
-``hflush+hdfs`` and ``hflush+s3`` (``hflush+s3a``), each also without the plus, for programs that
-give it a meaning of their own. :func:`register` puts the classes in the place of fsspec's own
-implementations of a protocol. docs/fsspec.md says what names, options and transactions mean.
-
-    pandas.DataFrame(...).to_parquet("hflush+hdfs://nn:8020/data/table.parquet")
-"""
+"""HflushFileSystem: a store as fsspec sees file systems, and local files among them."""
 
 from __future__ import annotations
 
@@ -14,32 +6,34 @@ import datetime
 import errno
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fsspec  # type: ignore[import-untyped]
 from fsspec.compression import compr  # type: ignore[import-untyped]
 from fsspec.core import get_compression  # type: ignore[import-untyped]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 
-from . import fsspec_options, paths, transfer
-from .configuration import Configuration, user_name
-from .errors import UnsupportedFileSystemError, unsupported
-from .filesystem import FileSystem
-from .fsspec_files import as_fsspec_file, compressed
-from .fsspec_transactions import HeldFile, PendingFile, TransactionFile, WriteTransaction
-from .opening import TextOutputWrapper, check_text
-from .options import CreateFlag
+from .. import paths, transfer
+from ..configuration import Configuration, user_name
+from ..errors import unsupported
+from ..filesystem import FileSystem
+from ..opening import TextOutputWrapper, check_text
+from ..options import CreateFlag
+from . import options as words
+from .files import as_fsspec_file, compressed
+from .transactions import HeldFile, TransactionFile, WriteTransaction
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import Self
 
-    from .fsspec_transactions import Deferred
-    from .hdfs import DistributedFileSystem
-    from .namespace import Conf
-    from .status import FileStatus
-    from .streams import FSDataInputStream, FSDataOutputStream
+    from ..namespace import Conf
+    from ..status import FileStatus
+    from ..streams import FSDataInputStream, FSDataOutputStream
+    from .transactions import Deferred
 
-__all__ = ["HflushFileSystem", "HflushHdfsFileSystem", "HflushS3FileSystem", "register"]
+__all__ = ["URL", "HflushFileSystem", "Place"]
 
 _FLAGS = {
     "wb": CreateFlag.CREATE | CreateFlag.OVERWRITE,
@@ -50,7 +44,7 @@ _FLAGS = {
 _HINTS = frozenset(
     ("cache_options", "cache_type", "default_cache", "default_cache_type", "fill_cache", "size")
 )
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(/.*|$)", re.DOTALL)
+URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(/.*|$)", re.DOTALL)
 
 
 class Place(NamedTuple):
@@ -85,7 +79,7 @@ class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
 
     def __call__(cls, conf: Conf = None, **storage_options: Any) -> Any:
         if isinstance(conf, Configuration):
-            conf = fsspec_options.ExactConf(conf.raw_items())
+            conf = words.ExactConf(conf.raw_items())
         if conf is not None:
             storage_options["conf"] = conf
         return super().__call__(**storage_options)
@@ -112,27 +106,56 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     -----
     ``open`` returns hflush's own streams, with the attributes of fsspec's files: nothing is
     published by garbage collection, and they have ``hflush`` and ``hsync``. Files that are written
-    in a transaction are published at its end: see :mod:`hflush.fsspec_transactions`. Nothing is
+    in a transaction are published at its end: see :mod:`hflush.fsspec.transactions`. Nothing is
     cached. A pickled instance, and its JSON, hold no secret.
     """
+
+    __module__ = "hflush.fsspec"
 
     protocol: tuple[str, ...] = ("hflush+file", "hflushfile")
     root_marker = "/"
     transaction_type = WriteTransaction
-    _scheme = "file"
+    # What URLs begin with, the protocols of fsspec whose place this can take, and takes unless told
+    # which, and what messages call the place above all names.
     _written_schemes = frozenset(("file", "local", *protocol))
+    _replaces: tuple[str, ...] = ("file",)
+    _replaces_unasked: tuple[str, ...] = ()
+    _root = "the root"
+    # The storage options that it has besides fsspec's own.
+    _words = frozenset(("auto_mkdir",))
     _extra_tokenize_attributes = ("process_user",)
 
     def __init__(
         self, conf: Conf = None, *, auto_mkdir: bool = True, **storage_options: Any
     ) -> None:
-        self._conf = fsspec_options.configured(self._scheme, conf, storage_options)
+        self._conf = self._configured(conf, storage_options)
         super().__init__(**storage_options)
         self._makes_parents = auto_mkdir
         self._connect(storage_options)
 
+    @classmethod
+    def _configured(cls, conf: Conf, options: Mapping[str, Any]) -> Configuration:
+        """Return the configuration that storage options come to, on top of `conf`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An option is unknown; it contradicts another; its value means nothing.
+        io.UnsupportedOperation
+            It asks for what is not supported.
+        """
+        words.check_known("storage option", options, cls._words | words.GENERIC | {"conf"})
+        configuration = words.base(conf)
+        given = {name: value for name, value in options.items() if value is not None}
+        cls._set_keys(configuration, given)
+        return configuration
+
+    @classmethod
+    def _set_keys(cls, configuration: Configuration, given: Mapping[str, Any]) -> None:
+        """Set the keys that storage options come to."""
+
     def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
-        """Get ready for what the options mean; nobody is asked yet."""
+        """Get ready for what the options mean; no store is asked yet."""
         self.filesystem = FileSystem.get("file:///", self._conf)
 
     @property
@@ -157,7 +180,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return options as they may be sent."""
-        return fsspec_options.without_secrets(options, self._conf)
+        return words.without_secrets(options, self._conf)
 
     # --- names ---
 
@@ -184,7 +207,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         ValueError
             It is a URL of something else.
         """
-        url = _URL.fullmatch(text)
+        url = URL.fullmatch(text)
         if url is None:
             return None
         if url[1].lower() not in cls._written_schemes:
@@ -381,8 +404,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """Return where a name leads to, which is no root."""
         place = self._place(path)
         if place.path == "/":
-            what = "a bucket" if self._scheme == "s3" else "the root"
-            raise unsupported(f"removing {what}", place.store.store_name, str(path))
+            raise unsupported(f"removing {self._root}", place.store.store_name, str(path))
         return place
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
@@ -415,303 +437,3 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             "group": status.group,
             "islink": status.kind == "symlink",
         }
-
-
-class HflushHdfsFileSystem(HflushFileSystem):
-    """One HDFS, as fsspec sees file systems.
-
-    Parameters
-    ----------
-    host : str, optional
-        Host or name service; ``fs.defaultFS`` decides unless given. URLs bring their own.
-    port : int, optional
-        8020 unless given.
-    user : str, optional
-        Who we are; ``HADOOP_USER_NAME`` or the owner of the process unless given.
-    replication : int, optional
-        How many copies of new files; ``dfs.replication`` unless given.
-    conf, extra_conf : mapping, optional
-        As for :meth:`hflush.FileSystem.get`.
-    kerb_ticket : optional
-        Refused: there is no Kerberos.
-
-    Notes
-    -----
-    A path is a name, and so is a URL with the instance's own host: names that come back begin as
-    those that were given. A URL of another host is ValueError, also within a list.
-    """
-
-    protocol: tuple[str, ...] = ("hflush+hdfs", "hflushhdfs")
-    _scheme = "hdfs"
-    _written_schemes = frozenset(("hdfs", *protocol))
-
-    def _connect(self, options: dict[str, Any]) -> None:
-        host, port = options.get("host") or "", options.get("port")
-        authority = "" if host == "default" else f"{host}:{port}" if port else str(host)
-        self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
-        self._user = cast("DistributedFileSystem", self.filesystem)._user
-
-    @staticmethod
-    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
-        url = _URL.fullmatch(os.fspath(path))
-        user, at, authority = (url[3] or "" if url else "").rpartition("@")
-        host, colon, port = authority.rpartition(":")
-        if not colon or not port.isdecimal():
-            host, port = authority, ""
-        options: dict[str, Any] = {"host": host} if host else {}
-        if port:
-            options["port"] = int(port)
-        return {**options, "user": user} if at else options
-
-    @property
-    def fsid(self) -> str:
-        """The same for all that see the same files."""
-        return f"hflush+{self.filesystem.uri}"
-
-    @classmethod
-    def _strip_protocol(cls, path: Any) -> Any:
-        if isinstance(path, list):
-            return [cls._strip_protocol(one) for one in path]
-        return cls._join(*cls._split(os.fspath(path)))
-
-    @classmethod
-    def _split(cls, text: str) -> tuple[str, str]:
-        """Return the part of a URL in front of its path, empty if it names no host, and the path.
-
-        The host stays in the name: nobody compares it before the instance does.
-        """
-        url = cls._as_url(text)
-        prefix = f"{url[1]}://{url[3]}" if url is not None and url[3] else ""
-        plain = text if url is None else url[4]
-        return prefix, "/" + plain.strip("/") if plain.strip("/") else "/"
-
-    @classmethod
-    def _parent(cls, path: str) -> str:
-        prefix, plain = cls._split(os.fspath(path))
-        return cls._join(prefix, paths.parent(plain))
-
-    @staticmethod
-    def _join(prefix: str, plain: str) -> str:
-        return prefix if prefix and plain == "/" else prefix + plain
-
-    def _place(self, path: Any) -> Place:
-        prefix, plain = self._split(os.fspath(path))
-        if prefix:
-            user, at, authority = prefix.partition("://")[2].rpartition("@")
-            own = paths.parse(f"hdfs://{authority}/")
-            if not self.filesystem._accepts(own) or (at and user != self._user):
-                raise ValueError(
-                    f"wrong file system: {path!r} is not in {self.filesystem.uri}"
-                    + (f" of user {self._user}" if at else "")
-                )
-        return Place(self.filesystem, plain, prefix)
-
-    def unstrip_protocol(self, name: str) -> str:
-        """Return the URL of a path, with the host."""
-        prefix, plain = self._split(name)
-        if prefix:
-            return self._join(prefix, plain)
-        return f"{self.protocol[0]}://{paths.parse(self.filesystem.uri).authority}{plain}"
-
-    def expand_path(self, path: Any, *args: Any, **options: Any) -> Any:
-        """Return the names that names and patterns stand for; one of another host refuses all."""
-        for one in [path] if isinstance(path, (str, os.PathLike)) else path:
-            self._place(one)
-        return super().expand_path(path, *args, **options)
-
-    def glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:
-        """Return the names that match a pattern: as fsspec's."""
-        prefix, plain = self._split(os.fspath(path))
-        self._place(path)
-        found = super().glob(
-            plain + "/" * (path.endswith("/") and plain != "/"), maxdepth, **options
-        )
-        if not prefix:
-            return found
-        if isinstance(found, dict):
-            return {
-                prefix + name: {**info, "name": prefix + name} if info else info
-                for name, info in found.items()
-            }
-        return [prefix + name for name in found]
-
-
-class HflushS3FileSystem(HflushFileSystem):
-    """All buckets of a store that speaks S3, as fsspec sees file systems.
-
-    Parameters
-    ----------
-    key, secret, token : str, optional
-        Credentials: these and no others are used then. Also ``username`` and ``password``.
-    anon : bool
-        Sign nothing.
-    profile : str, optional
-        A profile of AWS's files, whose credentials are used.
-    endpoint_url : str, optional
-        The server.
-    use_ssl : bool
-        HTTPS, where the endpoint names no scheme.
-    client_kwargs : mapping, optional
-        ``endpoint_url``, ``region_name``, ``use_ssl``, ``verify``, ``aws_access_key_id``,
-        ``aws_secret_access_key``, ``aws_session_token``.
-    config_kwargs : mapping, optional
-        ``s3`` (with ``addressing_style``), ``connect_timeout``, ``read_timeout``,
-        ``max_pool_connections``, ``region_name``, ``retries`` (with ``max_attempts``).
-    s3_additional_kwargs : mapping, optional
-        ``ServerSideEncryption``, ``SSEKMSKeyId``, ``ACL``, ``StorageClass``, ``ContentEncoding``.
-    requester_pays, fixed_upload_size : bool
-        As for s3fs.
-    conf : mapping, optional
-        As for :meth:`hflush.FileSystem.get`; the words above come before its keys.
-
-    Notes
-    -----
-    Names are ``bucket/key``, as s3fs has them. Without any of the words for credentials they come
-    from the configuration, the environment, botocore. What is above the buckets cannot be listed.
-    """
-
-    protocol = ("hflush+s3", "hflush+s3a", "hflushs3", "hflushs3a")
-    root_marker = ""
-    _scheme = "s3"
-    _written_schemes = frozenset(("s3", "s3a", "s3n", *protocol))
-
-    def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
-        self._stores: dict[str, FileSystem] = {}
-
-    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
-        asked_to_keep = self._conf.get_bool("hflush.s3.pickle.secrets")
-        return options if asked_to_keep else super()._without_secrets(options)
-
-    @property
-    def fsid(self) -> str:
-        """The same for all that see the same files."""
-        return f"hflush+s3:{self._conf.get('fs.s3a.endpoint', '')}"
-
-    @classmethod
-    def _strip_protocol(cls, path: Any) -> Any:
-        if isinstance(path, list):
-            return [cls._strip_protocol(one) for one in path]
-        text = os.fspath(path)
-        url = cls._as_url(text)
-        if url is None:
-            return text.strip("/")
-        if not url[3] and url[4].strip("/"):
-            raise ValueError(f"a URL of s3 must name a bucket, as s3://bucket/key does: {text!r}")
-        return ((url[3] or "") + url[4]).rstrip("/")
-
-    @classmethod
-    def _parent(cls, path: str) -> str:
-        return str(cls._strip_protocol(path).rpartition("/")[0])
-
-    def _place(self, path: Any) -> Place:
-        bucket, _, key = self._strip_protocol(path).partition("/")
-        if not bucket:
-            raise unsupported("an operation on all buckets", "s3: name one, as in bucket/key")
-        store = self._stores.get(bucket)
-        if store is None:
-            store = self._stores[bucket] = FileSystem.get(f"s3://{bucket}/", self._conf)
-        return Place(store, f"/{key}", bucket)
-
-    def info(self, path: str, **options: Any) -> dict[str, Any]:
-        """Return what is known of a path: name, size, type, mtime in seconds, ETag, …."""
-        if not self._strip_protocol(path):
-            return {"name": "", "size": 0, "type": "directory"}
-        return super().info(path, **options)
-
-    def exists(self, path: str, **options: Any) -> bool:
-        """Whether there is anything; failures other than absence are raised."""
-        place = self._place(path) if self._strip_protocol(path) else None
-        if place is None:
-            return True
-        return _has_bucket(place.store) if place.path == "/" else super().exists(path, **options)
-
-    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Make a directory that does not exist; buckets are not made."""
-        place = self._place(path)
-        if self.exists(path):
-            raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
-        if place.path == "/":
-            raise unsupported("making a bucket", "s3", path)
-        place.store.mkdirs(place.path, create_parent=create_parents)
-
-    def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Make a directory and its missing parents; buckets are not made."""
-        if not exist_ok:
-            self.mkdir(path)
-        elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
-            super().makedirs(path, exist_ok)
-
-    def mv(self, path1: str, path2: str, **options: Any) -> None:
-        """Move a file or a directory, into `path2` if that is a directory.
-
-        What there is in the source's place is removed when all of it has been copied.
-        """
-        source, target = self._place(path1), self._place(path2)
-        if source.store is target.store:
-            super().mv(path1, path2, **options)
-        else:
-            transfer.copy(
-                source.store,
-                source.path,
-                target.store,
-                target.path,
-                delete_source=True,
-                overwrite=True,
-            )
-
-    def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
-        store: Any = place.store
-        return PendingFile(store, store.create_pending(place.path, **options))
-
-    def _copy_file(self, source: Place, target: Place) -> None:
-        if source.store is target.store:
-            source.store.copy(source.path, target.path, overwrite=True)
-        else:
-            super()._copy_file(source, target)
-
-    def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
-        described = super()._described(status, place)
-        return {**described, "ETag": status.etag} if status.etag else described
-
-
-def _has_bucket(store: FileSystem) -> bool:
-    try:
-        next(store.list_status_iterator("/"), None)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-_SERVED: dict[str, type[HflushFileSystem]] = {
-    name: served
-    for served in (HflushFileSystem, HflushHdfsFileSystem, HflushS3FileSystem)
-    for name in served._written_schemes - {"local", "s3n"}
-}
-
-
-def register(*protocols: str) -> None:
-    """Let fsspec use hflush for these protocols, in the place of what it has.
-
-    Parameters
-    ----------
-    *protocols : str
-        ``file``, ``hdfs``, ``s3``, ``s3a``. None at all means all of these but ``file``.
-
-    Raises
-    ------
-    UnsupportedFileSystemError
-        One is not supported. Nothing was registered.
-    """
-    wanted = protocols or ("hdfs", "s3", "s3a")
-    refused = [protocol for protocol in wanted if protocol not in _SERVED]
-    if refused:
-        raise UnsupportedFileSystemError(
-            errno.EPROTONOSUPPORT,
-            f"hflush does not support {' and '.join(refused)} yet; nothing was registered "
-            f"(supported: {', '.join(sorted(_SERVED))})",
-        )
-    for protocol in reversed(wanted):
-        served = _SERVED[protocol]
-        fsspec.register_implementation(protocol, served, clobber=True)
-        # URLs that are made of names lead back here.
-        served.protocol = (protocol, *(name for name in served.protocol if name != protocol))

@@ -1,0 +1,45 @@
+"""What is built over a file system asks of it: a type, and nothing at run time."""
+
+# ruff: noqa: D102 - FileSystem says what they do
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .options import Rename
+from .output import FSDataOutputStream
+from .paths import StrPath
+from .status import FileStatus
+from .streams import FSDataInputStream
+
+__all__ = ["Files"]
+
+
+class Files(Protocol):
+    """The operations that every store has: see :class:`hflush.FileSystem`."""
+
+    store_name: str
+
+    def create(
+        self, path: StrPath, *, overwrite: bool = True, recursive: bool = True
+    ) -> FSDataOutputStream: ...
+
+    def open(self, path: StrPath) -> FSDataInputStream: ...
+
+    def get_file_status(self, path: StrPath) -> FileStatus: ...
+
+    def exists(self, path: StrPath) -> bool: ...
+
+    def is_directory(self, path: StrPath) -> bool: ...
+
+    def list_status(self, path: StrPath) -> list[FileStatus]: ...
+
+    def mkdirs(self, path: StrPath, permission: int | None = None) -> bool: ...
+
+    def delete(self, path: StrPath, recursive: bool = False) -> bool: ...
+
+    def rename(self, src: StrPath, dst: StrPath, option: Rename) -> None: ...
+
+    def _resolve(self, path: StrPath) -> str: ...
+
+    def _shares_files_with(self, other: Any) -> bool: ...

@@ -1,0 +1,67 @@
+"""hflush for fsspec: files, HDFS and S3 in pandas, pyarrow, dask, zarr, ….
+
+Three names are registered by entry point, nothing needs to be imported: ``hflush+file``,
+``hflush+hdfs`` and ``hflush+s3`` (``hflush+s3a``), each also without the plus, for programs that
+give it a meaning of their own. :func:`register` puts the classes in the place of fsspec's own
+implementations of a protocol. docs/fsspec.md says what names, options and transactions mean.
+
+    pandas.DataFrame(...).to_parquet("hflush+hdfs://nn:8020/data/table.parquet")
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any
+
+import fsspec  # type: ignore[import-untyped]
+
+from .. import registry
+from ..errors import UnsupportedFileSystemError
+from .base import HflushFileSystem
+
+if TYPE_CHECKING:
+    from ..hdfs.fsspec import HflushHdfsFileSystem
+    from ..s3.fsspec import HflushS3FileSystem
+
+__all__ = ["HflushFileSystem", "HflushHdfsFileSystem", "HflushS3FileSystem", "register"]
+
+
+if not TYPE_CHECKING:  # each store brings its own
+
+    def __getattr__(name: str) -> Any:
+        for store in registry.stores():
+            if store.fsspec.endswith(f":{name}"):
+                return registry.load(store.fsspec)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def register(*protocols: str) -> None:
+    """Let fsspec use hflush for these protocols, in the place of what it has.
+
+    Parameters
+    ----------
+    *protocols : str
+        ``file``, ``hdfs``, ``s3``, ``s3a``. None at all means all of these but ``file``.
+
+    Raises
+    ------
+    UnsupportedFileSystemError
+        One is not supported. Nothing was registered.
+    """
+    classes = [registry.load(store.fsspec) for store in registry.stores() if store.fsspec]
+    served_by = {
+        name: served for served in classes for name in (*served._replaces, *served.protocol)
+    }
+    wanted = protocols or tuple(name for served in classes for name in served._replaces_unasked)
+    refused = [protocol for protocol in wanted if protocol not in served_by]
+    if refused:
+        raise UnsupportedFileSystemError(
+            errno.EPROTONOSUPPORT,
+            f"hflush does not support {' and '.join(refused)} yet; nothing was registered "
+            f"(supported: {', '.join(sorted(served_by))})",
+        )
+    for protocol in reversed(wanted):
+        served = served_by[protocol]
+        fsspec.register_implementation(protocol, served, clobber=True)
+        # URLs that are made of names lead back here.
+        served.protocol = (protocol, *(name for name in served.protocol if name != protocol))

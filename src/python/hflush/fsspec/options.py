@@ -1,0 +1,109 @@
+"""Storage options of fsspec: which there are, and what of them may be sent.
+
+Nothing is asked of a store here. A word that means nothing to hflush is refused: what is swallowed
+would write with other credentials, or to another store, than the caller has named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..configuration import Configuration
+from ..spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..namespace import Conf
+
+__all__ = ["GENERIC", "ExactConf", "base", "check_known", "flag", "table", "without_secrets"]
+
+# What AbstractFileSystem itself and its cache of instances take.
+GENERIC = frozenset(
+    (
+        "add_aliases",
+        "add_docs",
+        "asynchronous",
+        "listings_expiry_time",
+        "loop",
+        "max_paths",
+        "skip_instance_cache",
+        "use_listings_cache",
+    )
+)
+_SECRET_WORDS = frozenset(("key", "password", "secret", "token", "username"))
+_SECRET_CLIENT_WORDS = frozenset(
+    ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+)
+
+
+class ExactConf(dict[str, str]):
+    """All keys of a :class:`hflush.Configuration`: no defaults come below them.
+
+    fsspec tells instances apart by what their options look like, and a configuration does not show
+    its values.
+    """
+
+
+def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names that nobody here understands.
+
+    Raises
+    ------
+    TypeError
+        Names the first, one that is like it, and all that are known.
+    """
+    names = sorted(known)
+    for name in given:
+        if name not in names:
+            raise TypeError(
+                f"unknown {what} {name!r}{did_you_mean(str(name), names)}; "
+                f"there are {', '.join(names)}"
+            )
+
+
+def base(conf: Conf) -> Configuration:
+    """Return a configuration of its own, which storage options are set on."""
+    if isinstance(conf, ExactConf):
+        configuration = Configuration(load_defaults=False)
+        configuration.update(conf)
+        return configuration
+    return Configuration.of(conf).copy()
+
+
+def table(given: Mapping[str, Any], word: str, known: Iterable[str]) -> dict[str, Any]:
+    """Return the words inside one that is a mapping; all are known."""
+    table = dict(given.get(word) or {})
+    check_known(f"word in {word}", table, known)
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def flag(word: str, value: object) -> bool:
+    """Return a word that must be a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{word} must be bool, not {type(value).__name__}")
+    return value
+
+
+# --- secrets --------------------------------------------------------------------------------------
+
+
+def without_secrets(options: Mapping[str, Any], configuration: Configuration) -> dict[str, Any]:
+    """Return storage options as they may be stored or sent.
+
+    Those with credentials are left out, and so are keys of ``conf`` that are secret.
+    """
+    kept = {name: value for name, value in options.items() if name not in _SECRET_WORDS}
+    if client := kept.get("client_kwargs"):  # whatever dict() takes, as where it is read
+        kept["client_kwargs"] = {
+            name: value for name, value in dict(client).items() if name not in _SECRET_CLIENT_WORDS
+        }
+    for word in ("conf", "extra_conf"):
+        if conf := kept.get(word):
+            kept[word] = (ExactConf if isinstance(conf, ExactConf) else dict)(
+                (key, value)
+                for key, value in dict(conf).items()
+                if not configuration.is_secret(key)
+            )
+    return kept

@@ -1,0 +1,159 @@
+"""HDFS as fsspec sees file systems."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, cast
+
+from .. import paths
+from ..errors import unsupported
+from ..filesystem import FileSystem
+from ..fsspec.base import URL, HflushFileSystem, Place
+from .keys import USER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..configuration import Configuration, Value
+    from .filesystem import DistributedFileSystem
+
+__all__ = ["WORDS", "HflushHdfsFileSystem"]
+
+WORDS = frozenset(("extra_conf", "host", "kerb_ticket", "port", "replication", "user"))
+
+
+class HflushHdfsFileSystem(HflushFileSystem):
+    """One HDFS, as fsspec sees file systems.
+
+    Parameters
+    ----------
+    host : str, optional
+        Host or name service; ``fs.defaultFS`` decides unless given. URLs bring their own.
+    port : int, optional
+        8020 unless given.
+    user : str, optional
+        Who we are; ``HADOOP_USER_NAME`` or the owner of the process unless given.
+    replication : int, optional
+        How many copies of new files; ``dfs.replication`` unless given.
+    conf, extra_conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`.
+    kerb_ticket : optional
+        Refused: there is no Kerberos.
+
+    Notes
+    -----
+    A path is a name, and so is a URL with the instance's own host: names that come back begin as
+    those that were given. A URL of another host is ValueError, also within a list.
+    """
+
+    __module__ = "hflush.fsspec"
+
+    protocol: tuple[str, ...] = ("hflush+hdfs", "hflushhdfs")
+    _written_schemes = frozenset(("hdfs", *protocol))
+    _replaces = _replaces_unasked = ("hdfs",)
+    _words = WORDS
+
+    @classmethod
+    def _set_keys(cls, configuration: Configuration, given: Mapping[str, Any]) -> None:
+        configuration.update(_keys(given))
+
+    def _connect(self, options: dict[str, Any]) -> None:
+        host, port = options.get("host") or "", options.get("port")
+        authority = "" if host == "default" else f"{host}:{port}" if port else str(host)
+        self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
+        self._user = cast("DistributedFileSystem", self.filesystem)._user
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        url = URL.fullmatch(os.fspath(path))
+        user, at, authority = (url[3] or "" if url else "").rpartition("@")
+        host, colon, port = authority.rpartition(":")
+        if not colon or not port.isdecimal():
+            host, port = authority, ""
+        options: dict[str, Any] = {"host": host} if host else {}
+        if port:
+            options["port"] = int(port)
+        return {**options, "user": user} if at else options
+
+    @property
+    def fsid(self) -> str:
+        """The same for all that see the same files."""
+        return f"hflush+{self.filesystem.uri}"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        return cls._join(*cls._split(os.fspath(path)))
+
+    @classmethod
+    def _split(cls, text: str) -> tuple[str, str]:
+        """Return the part of a URL in front of its path, empty if it names no host, and the path.
+
+        The host stays in the name: nobody compares it before the instance does.
+        """
+        url = cls._as_url(text)
+        prefix = f"{url[1]}://{url[3]}" if url is not None and url[3] else ""
+        plain = text if url is None else url[4]
+        return prefix, "/" + plain.strip("/") if plain.strip("/") else "/"
+
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        prefix, plain = cls._split(os.fspath(path))
+        return cls._join(prefix, paths.parent(plain))
+
+    @staticmethod
+    def _join(prefix: str, plain: str) -> str:
+        return prefix if prefix and plain == "/" else prefix + plain
+
+    def _place(self, path: Any) -> Place:
+        prefix, plain = self._split(os.fspath(path))
+        if prefix:
+            user, at, authority = prefix.partition("://")[2].rpartition("@")
+            own = paths.parse(f"hdfs://{authority}/")
+            if not self.filesystem._accepts(own) or (at and user != self._user):
+                raise ValueError(
+                    f"wrong file system: {path!r} is not in {self.filesystem.uri}"
+                    + (f" of user {self._user}" if at else "")
+                )
+        return Place(self.filesystem, plain, prefix)
+
+    def unstrip_protocol(self, name: str) -> str:
+        """Return the URL of a path, with the host."""
+        prefix, plain = self._split(name)
+        if prefix:
+            return self._join(prefix, plain)
+        return f"{self.protocol[0]}://{paths.parse(self.filesystem.uri).authority}{plain}"
+
+    def expand_path(self, path: Any, *args: Any, **options: Any) -> Any:
+        """Return the names that names and patterns stand for; one of another host refuses all."""
+        for one in [path] if isinstance(path, (str, os.PathLike)) else path:
+            self._place(one)
+        return super().expand_path(path, *args, **options)
+
+    def glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:
+        """Return the names that match a pattern: as fsspec's."""
+        prefix, plain = self._split(os.fspath(path))
+        self._place(path)
+        found = super().glob(
+            plain + "/" * (path.endswith("/") and plain != "/"), maxdepth, **options
+        )
+        if not prefix:
+            return found
+        if isinstance(found, dict):
+            return {
+                prefix + name: {**info, "name": prefix + name} if info else info
+                for name, info in found.items()
+            }
+        return [prefix + name for name in found]
+
+
+def _keys(options: Mapping[str, Any]) -> dict[str, Value]:
+    keys: dict[str, Value] = dict(options.get("extra_conf") or {})
+    if "kerb_ticket" in options:
+        raise unsupported("kerb_ticket (Kerberos)", "hdfs")
+    if user := options.get("user"):
+        keys[USER] = str(user)
+    if "replication" in options:
+        keys["dfs.replication"] = int(options["replication"])
+    return keys

@@ -1,0 +1,397 @@
+"""S3 as fsspec sees file systems: all buckets of a store, in the words of s3fs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+from .. import transfer
+from ..errors import unsupported
+from ..filesystem import FileSystem
+from ..fsspec.base import HflushFileSystem, Place
+from ..fsspec.options import flag, table
+from .keys import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..configuration import Configuration, Value
+    from ..fsspec.transactions import Deferred
+    from ..output import FSDataOutputStream
+    from ..status import FileStatus
+    from .filesystem import S3FileSystem
+    from .streams import S3OutputStream
+
+__all__ = ["WORDS", "HflushS3FileSystem"]
+
+# Of s3fs: hints about its own caches, which have nothing to act on here.
+_HINTS = frozenset(
+    (
+        "cache_regions",
+        "default_block_size",
+        "default_cache_type",
+        "default_fill_cache",
+        "max_concurrency",
+    )
+)
+_CREDENTIALS = {
+    "key": "aws_access_key_id",
+    "secret": "aws_secret_access_key",
+    "token": "aws_session_token",
+}
+_PROVIDER = "fs.s3a.aws.credentials.provider"
+
+WORDS = _HINTS | {
+    "anon",
+    "client_kwargs",
+    "config_kwargs",
+    "endpoint_url",
+    "fixed_upload_size",
+    "key",
+    "password",
+    "profile",
+    "requester_pays",
+    "s3_additional_kwargs",
+    "secret",
+    "token",
+    "use_ssl",
+    "username",
+    "version_aware",
+}
+
+
+class HflushS3FileSystem(HflushFileSystem):
+    """All buckets of a store that speaks S3, as fsspec sees file systems.
+
+    Parameters
+    ----------
+    key, secret, token : str, optional
+        Credentials: these and no others are used then. Also ``username`` and ``password``.
+    anon : bool
+        Sign nothing.
+    profile : str, optional
+        A profile of AWS's files, whose credentials are used.
+    endpoint_url : str, optional
+        The server.
+    use_ssl : bool
+        HTTPS, where the endpoint names no scheme.
+    client_kwargs : mapping, optional
+        ``endpoint_url``, ``region_name``, ``use_ssl``, ``verify``, ``aws_access_key_id``,
+        ``aws_secret_access_key``, ``aws_session_token``.
+    config_kwargs : mapping, optional
+        ``s3`` (with ``addressing_style``), ``connect_timeout``, ``read_timeout``,
+        ``max_pool_connections``, ``region_name``, ``retries`` (with ``max_attempts``).
+    s3_additional_kwargs : mapping, optional
+        ``ServerSideEncryption``, ``SSEKMSKeyId``, ``ACL``, ``StorageClass``, ``ContentEncoding``.
+    requester_pays, fixed_upload_size : bool
+        As for s3fs.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`; the words above come before its keys.
+
+    Notes
+    -----
+    Names are ``bucket/key``, as s3fs has them. Without any of the words for credentials they come
+    from the configuration, the environment, botocore. What is above the buckets cannot be listed.
+    """
+
+    __module__ = "hflush.fsspec"
+
+    __module__ = "hflush.fsspec"
+
+    protocol = ("hflush+s3", "hflush+s3a", "hflushs3", "hflushs3a")
+    root_marker = ""
+    _written_schemes = frozenset(("s3", "s3a", "s3n", *protocol))
+    _replaces = _replaces_unasked = ("s3", "s3a")
+    _root = "a bucket"
+    _words = WORDS
+
+    @classmethod
+    def _set_keys(cls, configuration: Configuration, given: Mapping[str, Any]) -> None:
+        keys = _keys(given)
+        for key in list(configuration):
+            if _is_of_bucket(key, keys):  # what is named for all buckets holds for each
+                del configuration[key]
+        configuration.update(keys)
+
+    def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
+        self._stores: dict[str, FileSystem] = {}
+
+    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
+        asked_to_keep = self._conf.get_bool("hflush.s3.pickle.secrets")
+        return options if asked_to_keep else super()._without_secrets(options)
+
+    @property
+    def fsid(self) -> str:
+        """The same for all that see the same files."""
+        return f"hflush+s3:{self._conf.get('fs.s3a.endpoint', '')}"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = os.fspath(path)
+        url = cls._as_url(text)
+        if url is None:
+            return text.strip("/")
+        if not url[3] and url[4].strip("/"):
+            raise ValueError(f"a URL of s3 must name a bucket, as s3://bucket/key does: {text!r}")
+        return ((url[3] or "") + url[4]).rstrip("/")
+
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        return str(cls._strip_protocol(path).rpartition("/")[0])
+
+    def _place(self, path: Any) -> Place:
+        bucket, _, key = self._strip_protocol(path).partition("/")
+        if not bucket:
+            raise unsupported("an operation on all buckets", "s3: name one, as in bucket/key")
+        store = self._stores.get(bucket)
+        if store is None:
+            store = self._stores[bucket] = FileSystem.get(f"s3://{bucket}/", self._conf)
+        return Place(store, f"/{key}", bucket)
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        """Return what is known of a path: name, size, type, mtime in seconds, ETag, …."""
+        if not self._strip_protocol(path):
+            return {"name": "", "size": 0, "type": "directory"}
+        return super().info(path, **options)
+
+    def exists(self, path: str, **options: Any) -> bool:
+        """Whether there is anything; failures other than absence are raised."""
+        place = self._place(path) if self._strip_protocol(path) else None
+        if place is None:
+            return True
+        return _has_bucket(place.store) if place.path == "/" else super().exists(path, **options)
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        """Make a directory that does not exist; buckets are not made."""
+        place = self._place(path)
+        if self.exists(path):
+            raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
+        if place.path == "/":
+            raise unsupported("making a bucket", "s3", path)
+        place.store.mkdirs(place.path, create_parent=create_parents)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Make a directory and its missing parents; buckets are not made."""
+        if not exist_ok:
+            self.mkdir(path)
+        elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
+            super().makedirs(path, exist_ok)
+
+    def mv(self, path1: str, path2: str, **options: Any) -> None:
+        """Move a file or a directory, into `path2` if that is a directory.
+
+        What there is in the source's place is removed when all of it has been copied.
+        """
+        source, target = self._place(path1), self._place(path2)
+        if source.store is target.store:
+            super().mv(path1, path2, **options)
+        else:
+            transfer.copy(
+                source.store,
+                source.path,
+                target.store,
+                target.path,
+                delete_source=True,
+                overwrite=True,
+            )
+
+    def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
+        store: Any = place.store
+        return PendingFile(store, store.create_pending(place.path, **options))
+
+    def _copy_file(self, source: Place, target: Place) -> None:
+        if source.store is target.store:
+            source.store.copy(source.path, target.path, overwrite=True)
+        else:
+            super()._copy_file(source, target)
+
+    def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
+        described = super()._described(status, place)
+        return {**described, "ETag": status.etag} if status.etag else described
+
+
+def _has_bucket(store: FileSystem) -> bool:
+    try:
+        next(store.list_status_iterator("/"), None)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+class PendingFile:
+    """An upload to S3: all parts are there when it is sealed."""
+
+    def __init__(self, store: S3FileSystem, stream: S3OutputStream) -> None:
+        self.stream: FSDataOutputStream = stream
+        self._output = stream
+        self._store = store
+
+    def seal(self) -> None:
+        """Upload what is left."""
+        self._output._publish()
+
+    def publish(self) -> None:
+        """Complete the upload."""
+        commit = self._output.pending_commit
+        if commit is not None:
+            self._store.complete_pending(commit)
+
+    def discard(self) -> OSError | None:
+        """Abort the upload."""
+        commit = self._output.pending_commit
+        if commit is None:
+            return self._output.abort().cleanup_exception
+        try:
+            self._store.abort_pending(commit)
+        except OSError as failure:
+            return failure
+        return None
+
+
+def _is_of_bucket(key: str, keys: Mapping[str, Value]) -> bool:
+    for prefix in (HADOOP_PREFIX, OWN_PREFIX):
+        if key.startswith(f"{prefix}bucket."):
+            rest = key[len(prefix) + len("bucket.") :]
+            return any(
+                rest.endswith("." + name.removeprefix(prefix))
+                for name in (*keys, *(old for old, new in OLD_NAMES.items() if new in keys))
+                if name.startswith(prefix)
+            )
+    return False
+
+
+def _keys(options: Mapping[str, Any]) -> dict[str, Value]:
+    given = dict(options)
+    for word, other in (("key", "username"), ("secret", "password")):
+        if other in given:
+            if word in given:
+                raise ValueError(f"give either {word!r} or {other!r}, not both")
+            given[word] = given.pop(other)
+    client = table(given, "client_kwargs", _CLIENT_WORDS)
+    keys = _s3_credentials(given, client)
+    if endpoint := given.get("endpoint_url", client.get("endpoint_url")):
+        keys["fs.s3a.endpoint"] = str(endpoint)
+    if region := client.get("region_name"):
+        keys["fs.s3a.endpoint.region"] = str(region)
+    uses_tls = client.get("use_ssl", given.get("use_ssl"))
+    if uses_tls is not None:
+        keys["fs.s3a.connection.ssl.enabled"] = flag("use_ssl", uses_tls)
+    verify = client.get("verify")
+    if isinstance(verify, bool):
+        keys["hflush.s3.ssl.verify"] = verify
+    elif verify is not None:
+        keys["hflush.s3.ssl.verify"] = True
+        keys["hflush.s3.ssl.ca.file"] = str(verify)
+    if "requester_pays" in given:
+        keys["fs.s3a.requester.pays.enabled"] = flag("requester_pays", given["requester_pays"])
+    if "fixed_upload_size" in given:
+        keys["hflush.s3.multipart.uniform"] = flag("fixed_upload_size", given["fixed_upload_size"])
+    if flag("version_aware", given.get("version_aware", False)):
+        raise unsupported("version_aware", "s3")
+    return keys | _s3_client_settings(given) | _s3_object_settings(given)
+
+
+def _s3_credentials(given: Mapping[str, Any], client: Mapping[str, Any]) -> dict[str, Value]:
+    """Return keys under which nothing but the credentials that were named can be used."""
+    named = {
+        word: str(value)
+        for word, name in _CREDENTIALS.items()
+        if (value := given.get(word, client.get(name)))
+    }
+    anonymous = flag("anon", given.get("anon", False))
+    profile = given.get("profile")
+    ways = [
+        word for word, used in (("anon", anonymous), ("key", named), ("profile", profile)) if used
+    ]
+    if len(ways) > 1:
+        raise ValueError(f"{' and '.join(ways)} contradict each other: name one")
+    if anonymous:
+        return {_PROVIDER: "AnonymousAWSCredentialsProvider"}
+    if profile:
+        return {
+            _PROVIDER: "ProfileAWSCredentialsProvider",
+            "fs.s3a.auth.profile.name": str(profile),
+        }
+    if not named:
+        return {}
+    for word in ("key", "secret"):
+        if word not in named:
+            raise ValueError(f"{' and '.join(named)} without {word}")
+    return {
+        _PROVIDER: "SimpleAWSCredentialsProvider",
+        "fs.s3a.access.key": named["key"],
+        "fs.s3a.secret.key": named["secret"],
+        "fs.s3a.session.token": named.get("token", ""),
+    }
+
+
+def _s3_client_settings(given: Mapping[str, Any]) -> dict[str, Value]:
+    """Return what ``config_kwargs``, botocore's Config, come to."""
+    config = table(given, "config_kwargs", _CONFIG_WORDS)
+    keys: dict[str, Value] = {}
+    for word, key in _TIMEOUTS.items():
+        if word in config:
+            keys[key] = f"{round(float(config[word]) * 1000)}ms"
+    if "max_pool_connections" in config:
+        keys["fs.s3a.connection.maximum"] = int(config["max_pool_connections"])
+    if "region_name" in config:
+        keys["fs.s3a.endpoint.region"] = str(config["region_name"])
+    if config.get("signature_version", "s3v4") != "s3v4":
+        raise ValueError(
+            f"config_kwargs: signature_version must be 's3v4', not {config['signature_version']!r}"
+        )
+    retries = table(config, "retries", ("max_attempts",))
+    if "max_attempts" in retries:
+        keys["fs.s3a.retry.limit"] = int(retries["max_attempts"])
+    style = table(config, "s3", ("addressing_style",)).get("addressing_style")
+    if style is not None:
+        if style not in _STYLES:
+            raise ValueError(f"addressing_style must be one of {', '.join(_STYLES)}, not {style!r}")
+        keys["fs.s3a.path.style.access"] = _STYLES[style]
+    return keys
+
+
+def _s3_object_settings(given: Mapping[str, Any]) -> dict[str, Value]:
+    """Return what ``s3_additional_kwargs``, parameters of requests, come to."""
+    additional = table(given, "s3_additional_kwargs", _OBJECT_WORDS)
+    keys: dict[str, Value] = {_OBJECT_WORDS[word]: str(additional[word]) for word in additional}
+    if algorithm := additional.get("ServerSideEncryption"):
+        if algorithm not in _ALGORITHMS:
+            raise ValueError(
+                f"ServerSideEncryption must be one of {', '.join(_ALGORITHMS)}, not {algorithm!r}"
+            )
+        keys["fs.s3a.encryption.algorithm"] = _ALGORITHMS[algorithm]
+    return keys
+
+
+_CLIENT_WORDS = (
+    "endpoint_url",
+    "region_name",
+    "use_ssl",
+    "verify",
+    *_CREDENTIALS.values(),
+)
+_TIMEOUTS = {
+    "connect_timeout": "fs.s3a.connection.establish.timeout",
+    "read_timeout": "fs.s3a.connection.timeout",
+}
+_CONFIG_WORDS = (
+    "max_pool_connections",
+    "region_name",
+    "retries",
+    "s3",
+    "signature_version",
+    *_TIMEOUTS,
+)
+_STYLES = {"auto": "auto", "path": "true", "virtual": "false"}
+_OBJECT_WORDS = {
+    "ACL": "fs.s3a.acl.default",
+    "ContentEncoding": "fs.s3a.object.content.encoding",
+    "SSEKMSKeyId": "fs.s3a.encryption.key",
+    "ServerSideEncryption": "fs.s3a.encryption.algorithm",
+    "StorageClass": "fs.s3a.create.storage.class",
+}
+_ALGORITHMS = {"AES256": "AES256", "aws:kms": "SSE-KMS", "aws:kms:dsse": "DSSE-KMS"}

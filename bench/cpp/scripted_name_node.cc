@@ -337,16 +337,19 @@ NameNode::Answer NameNode::get_block_locations(Reader request) {
   }
   const File& file = found->second;
   std::string message;
-  Writer response(message);
-  Writer located(response, 1);
-  located.add_uint64(1, file.length);
-  std::uint64_t offset = 0;
-  for (const ExtendedBlock& block : file.blocks) {
-    hflush::hdfs::wire::add_located_block(located, 2, replicated(block, file.replication, offset));
-    offset += block.length;
+  {
+    Writer response(message);
+    Writer located(response, 1);
+    located.add_uint64(1, file.length);
+    std::uint64_t offset = 0;
+    for (const ExtendedBlock& block : file.blocks) {
+      hflush::hdfs::wire::add_located_block(located, 2,
+                                            replicated(block, file.replication, offset));
+      offset += block.length;
+    }
+    located.add_bool(3, true);   // under construction
+    located.add_bool(5, false);  // the last block is complete
   }
-  located.add_bool(3, true);   // under construction
-  located.add_bool(5, false);  // the last block is complete
   return message;
 }
 

@@ -12,8 +12,8 @@
 #include "errors.h"
 #include "gil.h"
 #include "hflush/base/bytes.h"
+#include "hflush/base/statistics.h"
 #include "hflush/base/status.h"
-#include "hflush/stream/sink.h"
 #include "signals.h"
 #include "statistics.h"
 
@@ -88,7 +88,7 @@ void add_reading(pybind11::class_<File>& type) {
            })
       .def("statistics",
            [](const File& file) {
-             stream::Statistics counted;
+             Statistics counted;
              file.add_statistics(counted);
              return to_dict(counted);
            })

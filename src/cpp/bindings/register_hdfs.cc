@@ -17,7 +17,7 @@
 #include "buffers.h"
 #include "errors.h"
 #include "gil.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 #include "hflush/hdfs/client.h"
 #include "hflush/hdfs/read/block_checksums.h"
 #include "hflush/hdfs/read/input_file.h"
@@ -52,39 +52,27 @@ class HdfsClient {
   HdfsClient& operator=(const HdfsClient&) = delete;
 
   std::shared_ptr<Client> client() {
-    forget_parents();
-    if (client_ == nullptr) {
+    if (client_.here() == nullptr) {
       hdfs::Settings settings = settings_;
       settings.client_name = hdfs::make_client_name(settings.task_attempt);
-      client_ = value(Client::make(std::move(settings)));
-      generation_ = env::Process::generation();
+      client_ = env::OwnProcess(value(Client::make(std::move(settings))));
     }
-    return client_;
+    return client_.shared();
   }
 
   // The client that exists in this process, if one does.
-  std::shared_ptr<Client> existing() {
-    forget_parents();
-    return client_;
-  }
+  std::shared_ptr<Client> existing() const { return client_.shared(); }
 
-  // Lets go of the client; open files keep it, and the next call makes another one.
+  // Releases the client; open files keep it, and the next call makes another one.
   void close() {
-    std::shared_ptr<Client> closing = existing();
-    client_ = nullptr;
+    env::OwnProcess<Client> closing = std::move(client_);
     const ReleasedGil released;
-    closing.reset();
+    closing = {};
   }
 
  private:
-  void forget_parents() {
-    if (generation_ == env::Process::generation()) return;
-    env::leave_to_parent(std::exchange(client_, nullptr));
-  }
-
   const hdfs::Settings settings_;
-  std::shared_ptr<Client> client_;
-  std::uint32_t generation_ = 0;
+  env::OwnProcess<Client> client_;
 };
 
 template <hdfs::Request T>
@@ -347,7 +335,7 @@ bool set_safe_mode(HdfsClient& self, int action) {
 void msync(HdfsClient& self) { ask(self, hdfs::Msync{}, ""); }
 
 py::dict statistics(HdfsClient& self) {
-  stream::Statistics counted;
+  Statistics counted;
   if (const std::shared_ptr<Client> client = self.existing()) {
     client->rpc().add_statistics(counted);
     counted["lease_renewals"] = client->leases().renewals();

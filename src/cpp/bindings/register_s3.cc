@@ -20,7 +20,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "hflush/env/clock.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 #include "hflush/s3/call/client.h"
 #include "hflush/s3/call/credentials.h"
 #include "hflush/s3/memory_budget.h"
@@ -116,21 +116,20 @@ class S3Client {
   S3Client& operator=(const S3Client&) = delete;
 
   std::shared_ptr<Client> client() {
-    const std::shared_ptr<CredentialStore> credentials = store();
-    if (client_ == nullptr) client_ = value(Client::make(settings_, credentials));
-    return client_;
+    if (client_.here() == nullptr) {
+      client_ = env::OwnProcess(value(Client::make(settings_, store())));
+    }
+    return client_.shared();
   }
 
   // The client that exists in this process, if one does.
-  std::shared_ptr<Client> existing() {
-    forget_parents();
-    return client_;
-  }
+  std::shared_ptr<Client> existing() const { return client_.shared(); }
 
   std::shared_ptr<CredentialStore> store() {
-    forget_parents();
-    if (store_ == nullptr) store_ = std::make_shared<CredentialStore>(credentials_);
-    return store_;
+    if (store_.here() == nullptr) {
+      store_ = env::OwnProcess(std::make_shared<CredentialStore>(credentials_));
+    }
+    return store_.shared();
   }
 
   void set_credentials(std::string access_key, std::string secret_key, std::string session_token) {
@@ -141,28 +140,18 @@ class S3Client {
     told->set(newest);
   }
 
-  // Lets go of the client; streams and files keep it, and the next call makes another one.
+  // Releases the client; streams and files keep it, and the next call makes another one.
   void close() {
-    std::shared_ptr<Client> closing = existing();
-    client_ = nullptr;
+    env::OwnProcess<Client> closing = std::move(client_);
     const ReleasedGil released;
-    closing.reset();
+    closing = {};
   }
 
  private:
-  void forget_parents() {
-    if (std::exchange(generation_, env::Process::generation()) == env::Process::generation()) {
-      return;
-    }
-    env::leave_to_parent(std::exchange(client_, nullptr));
-    env::leave_to_parent(std::exchange(store_, nullptr));
-  }
-
   const Settings settings_;
   s3::Credentials credentials_;
-  std::uint32_t generation_ = env::Process::generation();
-  std::shared_ptr<CredentialStore> store_;
-  std::shared_ptr<Client> client_;
+  env::OwnProcess<CredentialStore> store_;
+  env::OwnProcess<Client> client_;
 };
 
 bool wait_credentials_wanted(S3Client& self, double timeout) {
@@ -275,29 +264,22 @@ std::vector<S3Response> ask(S3Client& self, const py::str& bucket,
 
 // --- uploads
 
-// What is left of an upload of a parent process is not looked at.
 class UploadHandle {
  public:
   explicit UploadHandle(std::shared_ptr<s3::S3Upload> upload) : upload_(std::move(upload)) {}
-  ~UploadHandle() {
-    if (is_foreign()) env::leave_to_parent(std::move(upload_));
-  }
-  UploadHandle(const UploadHandle&) = delete;
-  UploadHandle& operator=(const UploadHandle&) = delete;
 
-  bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
+  bool is_foreign() const noexcept { return upload_.here() == nullptr; }
 
   // Throws in a forked child.
   s3::S3Upload& upload() const {
     if (is_foreign()) {
       check(Status(StatusCode::kForked, "the upload was begun before fork, by another process"));
     }
-    return *upload_;
+    return *upload_.here();
   }
 
  private:
-  const std::uint32_t generation_ = env::Process::generation();
-  std::shared_ptr<s3::S3Upload> upload_;
+  env::OwnProcess<s3::S3Upload> upload_;
 };
 
 py::dict outcome(const UploadHandle& self) {
@@ -480,7 +462,7 @@ void register_upload(py::module_& module) {
 }
 
 py::dict statistics(S3Client& self) {
-  stream::Statistics counted;
+  Statistics counted;
   if (const std::shared_ptr<Client> client = self.existing()) client->add_statistics(counted);
   return to_dict(counted);
 }

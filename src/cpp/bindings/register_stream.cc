@@ -27,7 +27,6 @@ namespace hflush::bindings {
 namespace {
 
 using stream::OutputStream;
-using stream::Statistics;
 using stream::StatisticsSum;
 
 using Counts = std::map<std::string, std::int64_t>;

@@ -3,11 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
-#include "hflush/stream/statistics.h"
+#include "hflush/base/statistics.h"
 
 namespace hflush::bindings {
 
-inline pybind11::dict to_dict(const stream::Statistics& statistics) {
+inline pybind11::dict to_dict(const Statistics& statistics) {
   pybind11::dict values;
   for (const auto& [name, number] : statistics.sorted()) values[pybind11::str(name)] = number;
   return values;

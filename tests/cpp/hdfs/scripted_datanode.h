@@ -321,7 +321,7 @@ class ScriptedNameNode final : public RpcClient {
   using RpcClient::start;
 
   CallId start(std::string_view method, Repeat /*repeat*/, std::string body, std::string path,
-               Answer answer) override {
+               Done answer) override {
     if (method == GetBlockLocations::kMethod) {
       const auto located = locate_(next_call());
       if (!located.ok()) {
@@ -343,7 +343,7 @@ class ScriptedNameNode final : public RpcClient {
   void cancel(CallId /*call*/) override {}
   void disown(CallId /*call*/, std::string /*question*/) override {}
   void close() override {}
-  void add_statistics(stream::Statistics& /*statistics*/) const override {}
+  void add_statistics(Statistics& /*statistics*/) const override {}
 
   int location_calls() const {
     const MutexLock lock(mutex_);

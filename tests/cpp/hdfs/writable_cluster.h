@@ -350,7 +350,7 @@ class WritableNameNode final : public RpcClient {
   using RpcClient::start;
 
   CallId start(std::string_view method, Repeat /*repeat*/, std::string body, std::string path,
-               Answer answer) override {
+               Done answer) override {
     MutexLock lock(mutex_);
     calls_.emplace_back(method);
     if (method == GetBlockLocations::kMethod) located_paths_.push_back(first_text(body));
@@ -368,7 +368,7 @@ class WritableNameNode final : public RpcClient {
     held_answers_.erase(call);
   }
   void close() override {}
-  void add_statistics(stream::Statistics& /*statistics*/) const override {}
+  void add_statistics(Statistics& /*statistics*/) const override {}
 
   // The nodes of the next pipelines, in turn; the last one stays.
   void offer(std::deque<DatanodeInfo> nodes) {
@@ -486,7 +486,7 @@ class WritableNameNode final : public RpcClient {
   std::vector<std::string> located_paths_ HFLUSH_GUARDED_BY(mutex_);
   std::map<std::string, Status, std::less<>> failures_ HFLUSH_GUARDED_BY(mutex_);
   std::string held_ HFLUSH_GUARDED_BY(mutex_);
-  std::map<CallId, Answer> held_answers_ HFLUSH_GUARDED_BY(mutex_);
+  std::map<CallId, Done> held_answers_ HFLUSH_GUARDED_BY(mutex_);
   int not_yet_ HFLUSH_GUARDED_BY(mutex_) = 0;
 };
 

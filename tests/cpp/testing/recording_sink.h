@@ -77,7 +77,7 @@ class RecordingSink final : public stream::Sink {
     return {};
   }
 
-  void add_statistics(stream::Statistics& statistics) const override { statistics["puts"] = 1; }
+  void add_statistics(Statistics& statistics) const override { statistics["puts"] = 1; }
 
  private:
   std::size_t append(stream::Batch batch, stream::SinkEvents& events) {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "hflush/base/mutex.h"
+#include "hflush/env/answer.h"
 #include "hflush/env/process.h"
 
 namespace hflush::env {
@@ -28,7 +28,7 @@ int poll_milliseconds(TimePoint now, TimePoint until) noexcept {
 Result<bool> wait_for(int descriptor, short events, TimePoint deadline, Interrupt& interrupt) {
   while (true) {
     const TimePoint now = steady_clock().now();
-    if (now >= interrupt.next_check()) HFLUSH_RETURN_IF_ERROR(interrupt.check_now());
+    HFLUSH_RETURN_IF_ERROR(interrupt.check_if_due());
     pollfd polled{descriptor, events, 0};
     const int ready =
         ::poll(&polled, 1, poll_milliseconds(now, std::min(deadline, interrupt.next_check())));
@@ -40,46 +40,23 @@ Result<bool> wait_for(int descriptor, short events, TimePoint deadline, Interrup
   }
 }
 
-// The resolver's answer, which may come when nobody waits for it any more.
-struct Resolution {
-  Mutex mutex;
-  CondVar changed;
-  std::optional<Result<std::vector<SocketAddress>>> answer HFLUSH_GUARDED_BY(mutex);
-};
-
-Result<std::vector<SocketAddress>> wait_for_addresses(const std::shared_ptr<Resolution>& resolution,
-                                                      const Endpoint& endpoint, Duration timeout,
-                                                      TimePoint deadline, Interrupt& interrupt) {
-  MutexLock lock(resolution->mutex);
-  while (!resolution->answer) {
-    resolution->changed.wait_until(resolution->mutex, std::min(deadline, interrupt.next_check()));
-    if (resolution->answer) break;
-    const TimePoint now = steady_clock().now();
-    if (now >= deadline) return timed_out(resolve_operation(endpoint), timeout);
-    if (now < interrupt.next_check()) continue;
-    const MutexUnlock unlock(resolution->mutex);
-    HFLUSH_RETURN_IF_ERROR(interrupt.check_now());
-  }
-  return *std::move(resolution->answer);
-}
-
 // resolve(), on another thread so that the wait has an end.
 Result<std::vector<SocketAddress>> find_addresses(const Endpoint& endpoint, Duration timeout,
                                                   TimePoint deadline, Interrupt& interrupt) {
   if (const auto address = numeric_address(endpoint)) return std::vector{*address};
-  const auto resolution = std::make_shared<Resolution>();
-  const bool taken =
-      Process::current().resolver().run([asked = std::weak_ptr(resolution), endpoint] {
-        if (asked.expired()) return;
-        auto answer = resolve(endpoint);
-        const auto waiting = asked.lock();
-        if (!waiting) return;
-        const MutexLock lock(waiting->mutex);
-        waiting->answer = std::move(answer);
-        waiting->changed.notify_all();
-      });
+  const auto answer = std::make_shared<Answer<Result<std::vector<SocketAddress>>>>();
+  const bool taken = Process::current().resolver().run([asked = std::weak_ptr(answer), endpoint] {
+    if (asked.expired()) return;
+    auto found = resolve(endpoint);
+    if (const auto waiting = asked.lock()) waiting->set(std::move(found));
+  });
   if (!taken) return Status::from_errno(EAGAIN, resolve_operation(endpoint), {});
-  return wait_for_addresses(resolution, endpoint, timeout, deadline, interrupt);
+  const Status waited = answer->wait(interrupt, nullptr, deadline);
+  if (waited.code() == StatusCode::kTimedOut) {
+    return timed_out(resolve_operation(endpoint), timeout);
+  }
+  HFLUSH_RETURN_IF_ERROR(waited);
+  return answer->take();
 }
 
 // What came of one address: a connected socket, or why there is none.
@@ -107,12 +84,10 @@ Result<Attempt> try_address(const SocketAddress& address, const Endpoint& endpoi
 }  // namespace
 
 BlockingSocket::BlockingSocket(Socket socket, Endpoint endpoint) noexcept
-    : socket_(std::move(socket)),
-      endpoint_(std::move(endpoint)),
-      generation_(Process::generation()) {}
+    : socket_(std::move(socket)), endpoint_(std::move(endpoint)) {}
 
 BlockingSocket::~BlockingSocket() {
-  if (socket_.descriptor() >= 0 && generation_ == Process::generation()) socket_.shut_down();
+  if (socket_.descriptor() >= 0 && !origin_.is_parent()) socket_.shut_down();
 }
 
 Result<BlockingSocket> BlockingSocket::connect(const Endpoint& endpoint, Duration timeout,

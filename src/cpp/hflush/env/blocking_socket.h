@@ -9,13 +9,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/result.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/env/own_process.h"
 #include "hflush/env/socket.h"
 
 namespace hflush::env {
@@ -56,7 +56,7 @@ class BlockingSocket {
   Socket socket_;
   Endpoint endpoint_;
   std::size_t low_water_ = 1;
-  std::uint32_t generation_;
+  Origin origin_;
 };
 
 }  // namespace hflush::env

@@ -16,7 +16,7 @@
 #include "hflush/base/mutex.h"
 #include "hflush/env/curl_library.h"
 #include "hflush/env/http_exchange.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 
 namespace hflush::env {
 namespace {
@@ -33,22 +33,21 @@ ino_t inode_of(int descriptor) noexcept {
 
 // The pool of connections and what runs on it. Kept alive by the client, and by what the loop still
 // has to do for it.
-class Core final : public std::enable_shared_from_this<Core> {
+class Transfers final : public std::enable_shared_from_this<Transfers> {
  public:
-  Core(EventLoop& loop, const CurlLibrary& curl, HttpSettings settings)
+  Transfers(EventLoop& loop, const CurlLibrary& curl, HttpSettings settings)
       : loop_(loop),
         curl_(curl),
         settings_(std::move(settings)),
         proxies_(HttpProxies::choose(settings_)) {}
   // The loop has nothing to do for it any more, or has ended.
-  ~Core() { release(); }
-  Core(const Core&) = delete;
-  Core& operator=(const Core&) = delete;
+  ~Transfers() { release(); }
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
 
   Status open();
 
   // Any thread.
-  bool is_of_parent() const noexcept { return generation_ != Process::generation(); }
   ExchangeId start(HttpRequest request, std::shared_ptr<HttpEvents> events);
   void resume(ExchangeId exchange);
   void cancel(ExchangeId exchange, std::function<void()> done);
@@ -66,15 +65,16 @@ class Core final : public std::enable_shared_from_this<Core> {
   // A descriptor that libcurl waits for.
   class Socket final : public EventLoop::Handler {
    public:
-    Socket(std::shared_ptr<Core> core, curl_socket_t descriptor)
-        : core_(std::move(core)), descriptor_(descriptor) {}
+    Socket(std::shared_ptr<Transfers> transfers, curl_socket_t descriptor)
+        : transfers_(std::move(transfers)), descriptor_(descriptor) {}
     void on_ready(bool readable, bool writable) override {
-      core_->act(descriptor_, (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0));
+      transfers_->act(descriptor_,
+                      (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0));
     }
     bool is_patient() const noexcept override { return false; }
 
    private:
-    const std::shared_ptr<Core> core_;
+    const std::shared_ptr<Transfers> transfers_;
     const curl_socket_t descriptor_;
   };
 
@@ -116,7 +116,6 @@ class Core final : public std::enable_shared_from_this<Core> {
   const CurlLibrary& curl_;
   const HttpSettings settings_;
   const HttpProxies proxies_;
-  const std::uint32_t generation_ = Process::generation();
 
   std::atomic<ExchangeId> last_id_ = 0;
 
@@ -142,7 +141,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   TimePoint stall_look_;
 };
 
-Status Core::open() {
+Status Transfers::open() {
   HFLUSH_RETURN_IF_ERROR(loop_.start());
   multi_ = curl_.multi_init();
   share_ = curl_.share_init();
@@ -150,9 +149,9 @@ Status Core::open() {
     return Status::from_errno(ENOMEM, "start of an http client", {});
   }
   void* const self = this;
-  curl_.multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &Core::on_socket);
+  curl_.multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &Transfers::on_socket);
   curl_.multi_setopt(multi_, CURLMOPT_SOCKETDATA, self);
-  curl_.multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &Core::on_timer);
+  curl_.multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &Transfers::on_timer);
   curl_.multi_setopt(multi_, CURLMOPT_TIMERDATA, self);
   curl_.multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
   // Kept, idle ones and those in use together.
@@ -164,7 +163,7 @@ Status Core::open() {
   return {};
 }
 
-ExchangeId Core::start(HttpRequest request, std::shared_ptr<HttpEvents> events) {
+ExchangeId Transfers::start(HttpRequest request, std::shared_ptr<HttpEvents> events) {
   const ExchangeId id = ++last_id_;
   auto exchange = std::make_shared<HttpExchange>(id, std::move(request), std::move(events));
   {
@@ -181,13 +180,13 @@ ExchangeId Core::start(HttpRequest request, std::shared_ptr<HttpEvents> events) 
   return id;
 }
 
-void Core::resume(ExchangeId exchange) { command(exchange, Command::What::kResume, {}); }
+void Transfers::resume(ExchangeId exchange) { command(exchange, Command::What::kResume, {}); }
 
-void Core::cancel(ExchangeId exchange, std::function<void()> done) {
+void Transfers::cancel(ExchangeId exchange, std::function<void()> done) {
   command(exchange, Command::What::kCancel, std::move(done));
 }
 
-void Core::command(ExchangeId id, Command::What what, std::function<void()> done) {
+void Transfers::command(ExchangeId id, Command::What what, std::function<void()> done) {
   ExchangeRef exchange;
   {
     const MutexLock lock(mutex_);
@@ -199,7 +198,7 @@ void Core::command(ExchangeId id, Command::What what, std::function<void()> done
   if (exchange && what == Command::What::kCancel) exchange->cancel();
 }
 
-void Core::give(Command command) {
+void Transfers::give(Command command) {
   {
     const MutexLock lock(mutex_);
     if (has_ended_) return;
@@ -210,7 +209,7 @@ void Core::give(Command command) {
   }
 }
 
-void Core::end() {
+void Transfers::end() {
   std::vector<Command> commands;  // let go without the lock
   {
     const MutexLock lock(mutex_);
@@ -221,7 +220,7 @@ void Core::end() {
   loop_.post([self = shared_from_this()] { self->release(); });
 }
 
-void Core::obey() {
+void Transfers::obey() {
   std::vector<Command> commands;
   {
     const MutexLock lock(mutex_);
@@ -250,13 +249,13 @@ void Core::obey() {
 }
 
 // Those that are paused wait for readers of ours, who may wait for others in turn.
-bool Core::has_room() const {
+bool Transfers::has_room() const {
   const auto moving = std::count_if(active_.begin(), active_.end(),
                                     [](const ExchangeRef& one) { return !one->is_paused(); });
   return std::cmp_less(moving, std::max<std::size_t>(settings_.max_connections, 1));
 }
 
-void Core::begin_waiting() {
+void Transfers::begin_waiting() {
   while (!waiting_.empty() && has_room()) {
     const ExchangeRef next = std::move(waiting_.front());
     waiting_.pop_front();
@@ -264,7 +263,7 @@ void Core::begin_waiting() {
   }
 }
 
-void Core::begin(const ExchangeRef& exchange) {
+void Transfers::begin(const ExchangeRef& exchange) {
   CURL* easy = nullptr;
   if (!idle_.empty()) {
     easy = idle_.back();
@@ -278,9 +277,9 @@ void Core::begin(const ExchangeRef& exchange) {
   Status failure = exchange->set_up(curl_, easy, settings_, proxies_, now);
   if (failure.ok()) {
     void* const self = this;
-    curl_.easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Core::on_open);
+    curl_.easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Transfers::on_open);
     curl_.easy_setopt(easy, CURLOPT_OPENSOCKETDATA, self);
-    curl_.easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, &Core::on_close);
+    curl_.easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, &Transfers::on_close);
     curl_.easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, self);
     const CURLMcode code = curl_.multi_add_handle(multi_, easy);
     if (code != CURLM_OK) {
@@ -297,7 +296,7 @@ void Core::begin(const ExchangeRef& exchange) {
   look_at(exchange->look(now));
 }
 
-void Core::resume_now(const ExchangeRef& exchange) {
+void Transfers::resume_now(const ExchangeRef& exchange) {
   if (exchange->state() != HttpExchange::State::kActive || !exchange->is_paused()) return;
   const TimePoint now = loop_.clock().now();
   exchange->resumed(now);
@@ -307,7 +306,7 @@ void Core::resume_now(const ExchangeRef& exchange) {
   if (code != CURLE_OK) finish(*exchange, code);
 }
 
-void Core::cancel_now(const ExchangeRef& exchange) {
+void Transfers::cancel_now(const ExchangeRef& exchange) {
   switch (exchange->state()) {
     case HttpExchange::State::kWaiting: {
       std::erase(waiting_, exchange);
@@ -324,7 +323,7 @@ void Core::cancel_now(const ExchangeRef& exchange) {
   }
 }
 
-void Core::act(curl_socket_t descriptor, int events) {
+void Transfers::act(curl_socket_t descriptor, int events) {
   if (multi_ == nullptr) return;
   int running = 0;
   static_cast<void>(curl_.multi_socket_action(multi_, descriptor, events, &running));
@@ -333,12 +332,12 @@ void Core::act(curl_socket_t descriptor, int events) {
 
 // What follows from a call of libcurl: results, and calls that it wants at once. The thread may be
 // the program's.
-void Core::settle() {
+void Transfers::settle() {
   if (multi_ != nullptr) call_until_settled();
   if (curl_.clear_tls_errors != nullptr) curl_.clear_tls_errors();
 }
 
-void Core::call_until_settled() {
+void Transfers::call_until_settled() {
   for (int calls = 0;; ++calls) {
     do {
       take_results();
@@ -360,7 +359,7 @@ void Core::call_until_settled() {
   }
 }
 
-void Core::take_results() {
+void Transfers::take_results() {
   int left = 0;
   while (const CURLMsg* message = curl_.multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
@@ -370,7 +369,7 @@ void Core::take_results() {
   }
 }
 
-void Core::end_broken() {
+void Transfers::end_broken() {
   for (const ExchangeId id : std::exchange(broken_, {})) {
     const auto found =
         std::ranges::find_if(active_, [id](const ExchangeRef& one) { return one->id() == id; });
@@ -379,13 +378,13 @@ void Core::end_broken() {
 }
 
 // Ends an active exchange: out of libcurl first, and then its owner is told.
-void Core::finish(HttpExchange& exchange, CURLcode code) {
+void Transfers::finish(HttpExchange& exchange, CURLcode code) {
   HttpEnd end = exchange.outcome(code);
   const ExchangeRef ended = take_out(exchange, code);
   ended->report(std::move(end));
 }
 
-Core::ExchangeRef Core::take_out(HttpExchange& exchange, CURLcode code) {
+Transfers::ExchangeRef Transfers::take_out(HttpExchange& exchange, CURLcode code) {
   const auto found =
       std::ranges::find_if(active_, [&](const ExchangeRef& one) { return one.get() == &exchange; });
   ExchangeRef ended = std::move(*found);
@@ -407,7 +406,7 @@ Core::ExchangeRef Core::take_out(HttpExchange& exchange, CURLcode code) {
   return ended;
 }
 
-void Core::look_at(TimePoint when) {
+void Transfers::look_at(TimePoint when) {
   if (when == TimePoint::max()) return;
   if (stall_timer_ != 0 && stall_look_ <= when) return;
   loop_.cancel(stall_timer_);
@@ -415,7 +414,7 @@ void Core::look_at(TimePoint when) {
   stall_timer_ = loop_.run_at(when, [self = shared_from_this()] { self->look_for_stalls(); });
 }
 
-void Core::look_for_stalls() {
+void Transfers::look_for_stalls() {
   stall_timer_ = 0;
   if (multi_ == nullptr) return;
   const TimePoint now = loop_.clock().now();
@@ -431,7 +430,7 @@ void Core::look_for_stalls() {
   settle();
 }
 
-void Core::wake_at(long milliseconds) {
+void Transfers::wake_at(long milliseconds) {
   loop_.cancel(timer_);
   timer_ = loop_.run_after(std::chrono::milliseconds(milliseconds), [self = shared_from_this()] {
     self->timer_ = 0;
@@ -440,7 +439,7 @@ void Core::wake_at(long milliseconds) {
 }
 
 // All of libcurl's; nobody is told any more.
-void Core::release() noexcept {
+void Transfers::release() noexcept {
   CURLM* const multi = std::exchange(multi_, nullptr);
   std::vector<ExchangeRef> active;
   active.swap(active_);
@@ -463,7 +462,8 @@ void Core::release() noexcept {
 }
 
 // `exchange`: whose socket it is; null if it is nobody's any more.
-void Core::watch(HttpExchange* exchange, curl_socket_t descriptor, EventLoop::Interest interest) {
+void Transfers::watch(HttpExchange* exchange, curl_socket_t descriptor,
+                      EventLoop::Interest interest) {
   const auto known = watched_.find(descriptor);
   if (known != watched_.end()) {
     known->second = interest;
@@ -476,7 +476,7 @@ void Core::watch(HttpExchange* exchange, curl_socket_t descriptor, EventLoop::In
   broken_.push_back(exchange->id());
 }
 
-Status Core::watch_new(curl_socket_t descriptor, EventLoop::Interest interest) {
+Status Transfers::watch_new(curl_socket_t descriptor, EventLoop::Interest interest) {
   HFLUSH_RETURN_IF_ERROR(
       loop_.watch(descriptor, interest, std::make_shared<Socket>(shared_from_this(), descriptor)));
   watched_[descriptor] = interest;
@@ -485,7 +485,7 @@ Status Core::watch_new(curl_socket_t descriptor, EventLoop::Interest interest) {
 
 // By libcurl itself: a socket that never was connected. 7.88 begins with the next address when it
 // is called the next time, and asks for no such call.
-bool Core::was_closed(curl_socket_t descriptor) {
+bool Transfers::was_closed(curl_socket_t descriptor) {
   const MutexLock lock(mutex_);
   const auto known = sockets_.find(descriptor);
   if (known == sockets_.end() || inode_of(descriptor) == known->second) return false;
@@ -493,7 +493,7 @@ bool Core::was_closed(curl_socket_t descriptor) {
   return true;
 }
 
-std::size_t Core::open_connections() {
+std::size_t Transfers::open_connections() {
   const MutexLock lock(mutex_);
   std::erase_if(sockets_,
                 [](const auto& socket) { return inode_of(socket.first) != socket.second; });
@@ -501,7 +501,7 @@ std::size_t Core::open_connections() {
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
-curl_socket_t Core::open_socket(const curl_sockaddr& address) noexcept {
+curl_socket_t Transfers::open_socket(const curl_sockaddr& address) noexcept {
   const int made = ::socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol);
   if (made < 0) return CURL_SOCKET_BAD;
   const auto stale = watched_.find(made);
@@ -521,7 +521,7 @@ curl_socket_t Core::open_socket(const curl_sockaddr& address) noexcept {
   return made;
 }
 
-int Core::close_socket(curl_socket_t descriptor) noexcept {
+int Transfers::close_socket(curl_socket_t descriptor) noexcept {
   // A forked child that has it, too, must neither keep it watched nor keep the peer waiting.
   watched_.erase(descriptor);
   loop_.unwatch(descriptor);
@@ -534,81 +534,81 @@ int Core::close_socket(curl_socket_t descriptor) noexcept {
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
-int Core::on_socket(CURL* easy, curl_socket_t descriptor, int what, void* self,
-                    void* /*of_socket*/) noexcept {
-  auto* const core = static_cast<Core*>(self);
+int Transfers::on_socket(CURL* easy, curl_socket_t descriptor, int what, void* self,
+                         void* /*of_socket*/) noexcept {
+  auto* const transfers = static_cast<Transfers*>(self);
   void* exchange = nullptr;
-  core->curl_.easy_getinfo(easy, CURLINFO_PRIVATE, &exchange);
+  transfers->curl_.easy_getinfo(easy, CURLINFO_PRIVATE, &exchange);
   if (exchange != nullptr) {
     static_cast<HttpExchange*>(exchange)->uses(descriptor, what != CURL_POLL_REMOVE);
   }
   if (what == CURL_POLL_REMOVE) {
-    core->watched_.erase(descriptor);
-    core->loop_.unwatch(descriptor);
-    core->call_all_ = core->call_all_ || core->was_closed(descriptor);
+    transfers->watched_.erase(descriptor);
+    transfers->loop_.unwatch(descriptor);
+    transfers->call_all_ = transfers->call_all_ || transfers->was_closed(descriptor);
     return 0;
   }
-  if (core->multi_ == nullptr) return 0;  // ending
+  if (transfers->multi_ == nullptr) return 0;  // ending
   auto interest = EventLoop::Interest::kNone;
   if (what == CURL_POLL_IN) interest = EventLoop::Interest::kRead;
   if (what == CURL_POLL_OUT) interest = EventLoop::Interest::kWrite;
   if (what == CURL_POLL_INOUT) interest = EventLoop::Interest::kReadAndWrite;
-  core->watch(static_cast<HttpExchange*>(exchange), descriptor, interest);
+  transfers->watch(static_cast<HttpExchange*>(exchange), descriptor, interest);
   return 0;
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
-int Core::on_timer(CURLM* /*multi*/, long milliseconds, void* self) noexcept {
-  auto* const core = static_cast<Core*>(self);
-  if (core->multi_ == nullptr) return 0;  // ending
-  core->call_now_ = milliseconds == 0;
+int Transfers::on_timer(CURLM* /*multi*/, long milliseconds, void* self) noexcept {
+  auto* const transfers = static_cast<Transfers*>(self);
+  if (transfers->multi_ == nullptr) return 0;  // ending
+  transfers->call_now_ = milliseconds == 0;
   if (milliseconds > 0) {
-    core->wake_at(milliseconds);
+    transfers->wake_at(milliseconds);
   } else {
-    core->loop_.cancel(std::exchange(core->timer_, 0));
+    transfers->loop_.cancel(std::exchange(transfers->timer_, 0));
   }
   return 0;
 }
 
-curl_socket_t Core::on_open(void* self, curlsocktype /*purpose*/, curl_sockaddr* address) noexcept {
-  return static_cast<Core*>(self)->open_socket(*address);
+curl_socket_t Transfers::on_open(void* self, curlsocktype /*purpose*/,
+                                 curl_sockaddr* address) noexcept {
+  return static_cast<Transfers*>(self)->open_socket(*address);
 }
 
-int Core::on_close(void* self, curl_socket_t descriptor) noexcept {
-  return static_cast<Core*>(self)->close_socket(descriptor);
+int Transfers::on_close(void* self, curl_socket_t descriptor) noexcept {
+  return static_cast<Transfers*>(self)->close_socket(descriptor);
 }
 
 class CurlHttpClient final : public HttpClient {
  public:
-  explicit CurlHttpClient(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  explicit CurlHttpClient(std::shared_ptr<Transfers> transfers)
+      : transfers_(std::move(transfers)) {}
   // NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
   ~CurlHttpClient() override {
-    if (core_->is_of_parent()) {
-      // Its locks may be held for ever, and closing its connections would end the parent's.
-      static_cast<void>(new std::shared_ptr<Core>(std::move(core_)));  // NOLINT
-      return;
-    }
-    core_->end();
+    if (Transfers* const transfers = transfers_.here()) transfers->end();
   }
   CurlHttpClient(const CurlHttpClient&) = delete;
   CurlHttpClient& operator=(const CurlHttpClient&) = delete;
 
   ExchangeId start(HttpRequest request, std::shared_ptr<HttpEvents> events) override {
-    if (core_->is_of_parent()) return 0;
-    return core_->start(std::move(request), std::move(events));
+    Transfers* const transfers = transfers_.here();
+    return transfers == nullptr ? 0 : transfers->start(std::move(request), std::move(events));
   }
   void resume(ExchangeId exchange) override {
-    if (!core_->is_of_parent()) core_->resume(exchange);
+    if (Transfers* const transfers = transfers_.here()) transfers->resume(exchange);
   }
   void cancel(ExchangeId exchange, std::function<void()> done) override {
-    if (!core_->is_of_parent()) core_->cancel(exchange, std::move(done));
+    if (Transfers* const transfers = transfers_.here()) {
+      transfers->cancel(exchange, std::move(done));
+    }
   }
   std::size_t open_connections() const override {
-    return core_->is_of_parent() ? 0 : core_->open_connections();
+    Transfers* const transfers = transfers_.here();
+    return transfers == nullptr ? 0 : transfers->open_connections();
   }
 
  private:
-  std::shared_ptr<Core> core_;
+  const OwnProcess<Transfers> transfers_;
 };
 
 // What fetch() makes of the events.
@@ -634,9 +634,9 @@ class Collector final : public HttpEvents {
 
 Result<std::shared_ptr<HttpClient>> HttpClient::make(EventLoop& loop, HttpSettings settings) {
   HFLUSH_ASSIGN_OR_RETURN(const CurlLibrary* curl, CurlLibrary::load());
-  const auto core = std::make_shared<Core>(loop, *curl, std::move(settings));
-  HFLUSH_RETURN_IF_ERROR(core->open());
-  return std::shared_ptr<HttpClient>(std::make_shared<CurlHttpClient>(core));
+  const auto transfers = std::make_shared<Transfers>(loop, *curl, std::move(settings));
+  HFLUSH_RETURN_IF_ERROR(transfers->open());
+  return std::shared_ptr<HttpClient>(std::make_shared<CurlHttpClient>(transfers));
 }
 
 HttpClient::ExchangeId HttpClient::fetch(HttpRequest request, std::size_t max_body_bytes,

@@ -6,8 +6,8 @@
 
 namespace hflush::env {
 
-// Asked now and then by a call that waits, on the caller's thread, without any lock held. A failure
-// ends the wait and is returned; nothing else changes. One for each call.
+// A call that waits asks it now and then, on its own thread, without any lock held. A failure ends
+// the wait and is returned; nothing else changes. One for each call.
 class Interrupt {
  public:
   virtual ~Interrupt() = default;
@@ -17,6 +17,8 @@ class Interrupt {
     next_check_ = CondVar::Clock::now() + kInterval;
     return check();
   }
+  // For what waits without a condition variable, or works for long without a wait.
+  Status check_if_due() { return CondVar::Clock::now() < next_check_ ? Status() : check_now(); }
 
  private:
   static constexpr auto kInterval = std::chrono::milliseconds(50);
@@ -26,7 +28,7 @@ class Interrupt {
   CondVar::Clock::time_point next_check_ = CondVar::Clock::now() + kInterval;
 };
 
-// For calls that nobody can interrupt.
+// For calls that cannot be interrupted.
 class Uninterrupted final : public Interrupt {
  private:
   Status check() override { return {}; }

@@ -57,8 +57,9 @@ class Process {
   Resolver resolver_{kMaxLookups};
 };
 
-// In a forked child: lets something of the parent's go without its end, which would take locks that
-// no thread of this process will release. Without memory for that it ends all the same.
+// In a forked child: gives up something of the parent's without its destructor, which would take
+// locks that no thread of this process will release. Without memory for that it is destroyed after
+// all. OwnProcess (own_process.h) does this by itself.
 template <typename T>
 void leave_to_parent(std::shared_ptr<T> held) noexcept {
   if (held != nullptr) static_cast<void>(new (std::nothrow) std::shared_ptr<T>(std::move(held)));

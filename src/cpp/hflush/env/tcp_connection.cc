@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hflush/base/mutex.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 
 namespace hflush::env {
 namespace {
@@ -50,7 +50,6 @@ class Connection final : public TcpConnection, public EventLoop::Handler {
   std::shared_ptr<Connection> shared() {
     return std::static_pointer_cast<Connection>(shared_from_this());
   }
-  bool is_of_parent() const noexcept { return generation_ != Process::generation(); }
   bool is_connecting() HFLUSH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return state_ == State::kConnecting;
@@ -76,7 +75,7 @@ class Connection final : public TcpConnection, public EventLoop::Handler {
   EventLoop& loop_;
   const Options options_;
   const TimePoint deadline_;
-  const std::uint32_t generation_ = Process::generation();
+  const Origin origin_;
 
   // Taken before the loop's own. Never held while `events_` is called.
   Mutex mutex_;
@@ -250,7 +249,7 @@ void Connection::update_interest_locked() {
 }
 
 std::ptrdiff_t Connection::send_some(std::span<const ByteView> pieces) noexcept {
-  if (is_of_parent()) return -ENOTCONN;
+  if (origin_.is_parent()) return -ENOTCONN;
   std::shared_ptr<Socket> socket;
   {
     const MutexLock lock(mutex_);
@@ -263,7 +262,7 @@ std::ptrdiff_t Connection::send_some(std::span<const ByteView> pieces) noexcept 
 }
 
 std::ptrdiff_t Connection::receive_some(MutableByteView out) noexcept {
-  if (is_of_parent()) return -ENOTCONN;
+  if (origin_.is_parent()) return -ENOTCONN;
   std::shared_ptr<Socket> socket;
   {
     const MutexLock lock(mutex_);
@@ -281,7 +280,7 @@ std::ptrdiff_t Connection::receive_some(MutableByteView out) noexcept {
 }
 
 void Connection::want_writable() {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   const MutexLock lock(mutex_);
   wants_writable_ = true;
   update_interest_locked();
@@ -295,7 +294,7 @@ Connection::Remains Connection::end_locked() {
 }
 
 void Connection::close() noexcept {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   const auto self = weak_from_this().lock();  // the loop may hold the last other reference
   Remains remains;
   {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "hflush/base/ascii.h"
+#include "hflush/env/answer.h"
 #include "hflush/env/process.h"
 #include "hflush/hdfs/read/block_locations.h"
 #include "hflush/hdfs/read/datanode_connections.h"
 #include "hflush/hdfs/read/input_file.h"
-#include "hflush/hdfs/read/pause.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/read/stored_checksum.h"
 #include "hflush/hdfs/read/visible_length.h"
@@ -398,7 +398,7 @@ Result<Append::Response> Client::call_append(const Append& request, env::Interru
                        is_class(appended.status().remote_class(), "RetriableException");
     if (appended.ok()) return appended;
     if (!again) return maybe_open(appended.status());
-    HFLUSH_RETURN_IF_ERROR(pause(kAppendPause, interrupt));
+    HFLUSH_RETURN_IF_ERROR(env::pause(kAppendPause, interrupt));
   }
 }
 

@@ -187,7 +187,7 @@ Status LocalSink::abandon() noexcept {
   }
 }
 
-void LocalSink::add_statistics(stream::Statistics& statistics) const {
+void LocalSink::add_statistics(Statistics& statistics) const {
   statistics["file_writes"] = writes_.load(std::memory_order_relaxed);
   statistics["file_writes_by_worker"] = worker_writes_.load(std::memory_order_relaxed);
   statistics["file_syncs"] = syncs_.load(std::memory_order_relaxed);

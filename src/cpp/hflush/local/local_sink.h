@@ -51,7 +51,7 @@ class LocalSink final : public stream::Sink {
                   stream::SinkEvents& events) override;
   void finish(stream::SinkEvents& events) override;
   Status abandon() noexcept override;
-  void add_statistics(stream::Statistics& statistics) const override;
+  void add_statistics(Statistics& statistics) const override;
 
  private:
   // Where a worker is with the queue.

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <utility>
 
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 
 namespace hflush::s3 {
 namespace {
@@ -27,18 +27,11 @@ std::uint64_t usual_total() noexcept {
 }  // namespace
 
 MemoryBudget& MemoryBudget::of_process() {
-  struct Current {
-    const std::uint32_t generation = env::Process::generation();
+  struct Holder {
     MemoryBudget budget{asked == kNobodyAsked ? usual_total() : asked.load()};
   };
-  static std::atomic<Current*> current{nullptr};
-  Current* existing = current.load();
-  // The parent's is left alone in a child: its mutex may be taken.
-  while (existing == nullptr || existing->generation != env::Process::generation()) {
-    auto fresh = std::make_unique<Current>();
-    if (current.compare_exchange_strong(existing, fresh.get())) existing = fresh.release();
-  }
-  return existing->budget;
+  static env::PerProcess<Holder> holder;
+  return holder.get().budget;
 }
 
 std::uint64_t MemoryBudget::limit_process_to(std::uint64_t bytes) {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "hflush/base/statistics.h"
 #include "hflush/env/clock.h"
-#include "hflush/stream/statistics.h"
 
 namespace hflush::stream {
 

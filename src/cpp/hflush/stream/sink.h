@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/statistics.h"
 #include "hflush/base/status.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/stream/geometry.h"
 #include "hflush/stream/packet.h"
-#include "hflush/stream/statistics.h"
 
 namespace hflush::stream {
 

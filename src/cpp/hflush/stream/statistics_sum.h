@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "hflush/base/statistics.h"
 #include "hflush/stream/duration_statistic.h"
-#include "hflush/stream/statistics.h"
 
 namespace hflush::stream {
 

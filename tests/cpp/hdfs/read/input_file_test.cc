@@ -49,7 +49,7 @@ Status failure_of(Cluster& cluster, InputFile& file, std::uint64_t position, std
 }
 
 std::int64_t statistic(const InputFile& file, std::string_view name) {
-  stream::Statistics statistics;
+  Statistics statistics;
   file.add_statistics(statistics);
   REQUIRE(statistics.contains(name));
   return statistics.at(name);

@@ -181,12 +181,12 @@ class FakeRpc final : public RpcClient {
   struct Asked {
     int count = 0;
     std::string body;
-    Answer answer;
+    Done answer;
   };
 
   using RpcClient::start;
   CallId start(std::string_view method, Repeat repeat, std::string body, std::string,
-               Answer answer) override {
+               Done answer) override {
     if (method != "renewLease") {
       others.update([&](std::vector<Other>& value) {
         value.push_back({std::string(method), repeat, std::move(body), std::move(answer)});
@@ -203,7 +203,7 @@ class FakeRpc final : public RpcClient {
   void cancel(CallId) override {}
   void disown(CallId, std::string) override {}
   void close() override {}
-  void add_statistics(stream::Statistics&) const override {}
+  void add_statistics(Statistics&) const override {}
 
   bool wait_for(int count) {
     return asked.wait_until([count](const Asked& value) { return value.count >= count; });
@@ -219,7 +219,7 @@ class FakeRpc final : public RpcClient {
     std::string method;
     Repeat repeat;
     std::string body;
-    Answer answer;
+    Done answer;
   };
   Other other(std::size_t number) {
     REQUIRE(others.wait_until([&](const auto& value) { return value.size() > number; }));

@@ -64,7 +64,7 @@ struct Echo {
 // The outcome of a call that was started.
 class Outcome {
  public:
-  RpcClient::Answer taker() {
+  RpcClient::Done taker() {
     return [told = told_](Result<std::string> body) {
       told->update([&](Told& value) {
         ++value.count;
@@ -114,7 +114,7 @@ struct Fixture {
     return client->start(method, repeat, std::move(body), "/path", outcome.taker());
   }
   std::int64_t statistic(std::string_view name) const {
-    stream::Statistics statistics;
+    Statistics statistics;
     client->add_statistics(statistics);
     return statistics.at(name);
   }

@@ -133,7 +133,7 @@ TEST_CASE("what is written is what arrives, whatever the pieces and the flushes"
     CHECK(fresh.leases().open() == 0);
     CHECK(fresh.name_node().count("complete") == 1);
     CHECK(fresh.name_node().count("addBlock") == 5);
-    const stream::Statistics statistics = stream->statistics();
+    const Statistics statistics = stream->statistics();
     CHECK(statistics.at("hdfs_blocks") == 5);
     CHECK(statistics.at("hdfs_acks") == statistics.at("hdfs_packets_sent"));
     CHECK(statistics.at("hdfs_ack_latency.samples") == statistics.at("hdfs_acks"));

@@ -157,7 +157,7 @@ TEST_CASE("a call is signed and answered") {
   CHECK(scope_of(request).starts_with("AK1/"));
   CHECK(scope_of(request).ends_with("/us-east-1/s3/aws4_request"));
   CHECK(request.headers.count("expect") == 0);
-  stream::Statistics statistics;
+  Statistics statistics;
   client->add_statistics(statistics);
   CHECK(statistics["store_io_request"] == 1);
   CHECK(statistics["store_io_retry"] == 0);
@@ -270,7 +270,7 @@ TEST_CASE("what fails is tried again, with the same bytes") {
   const std::vector<Request> requests = server.requests();
   REQUIRE(requests.size() == 4);
   for (const Request& request : requests) CHECK(request.body == text);
-  stream::Statistics statistics;
+  Statistics statistics;
   client->add_statistics(statistics);
   CHECK(statistics["store_io_request"] == 4);
   CHECK(statistics["store_io_retry"] == 3);
@@ -705,7 +705,7 @@ TEST_CASE("a call that pauses before another attempt can be cancelled") {
   Call call = put("k", "x");
   const std::weak_ptr<const env::HttpBody> body = call.body;
   const Client::CallId id = client->call(std::move(call), into(outcome));
-  stream::Statistics statistics;
+  Statistics statistics;
   do {
     drain(client->loop());
     statistics.clear();

@@ -77,7 +77,7 @@ TEST_CASE("who is told may use the store") {
   CredentialStore store(numbered(0));
   const std::uint64_t generation = store.current().generation;
   int told = 0;
-  CredentialStore::WaiterId other = 0;
+  CredentialStore::WantId other = 0;
   store.want_newer_than(generation, [&] {
     ++told;
     CHECK(store.current().credentials.access_key == "AK1");

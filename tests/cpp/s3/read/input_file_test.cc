@@ -130,7 +130,7 @@ Status failure_of(InputFile& file, std::uint64_t position, std::size_t size) {
 }
 
 std::int64_t statistic(const InputFile& file, const std::string& name) {
-  stream::Statistics statistics;
+  Statistics statistics;
   file.add_statistics(statistics);
   REQUIRE(statistics.contains(name));
   return statistics[name];

@@ -758,7 +758,7 @@ TEST_CASE("numbers have Hadoop's names") {
   const Opened opened = bucket.open();
   REQUIRE(opened.write(data).ok());
   CHECK(opened.close().to_string() == "ok");
-  const stream::Statistics numbers = opened.stream->statistics();
+  const Statistics numbers = opened.stream->statistics();
   const auto size = static_cast<std::int64_t>(data.size());
   CHECK(numbers.at("stream_write_bytes") == size);
   CHECK(numbers.at("stream_write_total_data") == size);
@@ -787,7 +787,7 @@ TEST_CASE("what was found at the key counts as what it was") {
     const Opened opened = bucket.open();
     REQUIRE(opened.write(pattern(size)).ok());
     CHECK(opened.close().to_string() == "ok");
-    const stream::Statistics numbers = opened.stream->statistics();
+    const Statistics numbers = opened.stream->statistics();
     const std::int64_t blocks = is_small ? 1 : 3;
     CHECK(numbers.at("stream_write_total_data") == static_cast<std::int64_t>(size));
     CHECK(numbers.at("stream_write_block_uploads") == blocks);
@@ -829,7 +829,7 @@ TEST_CASE("a repetition that is given up before its time counts as nothing") {
     CHECK(opened.wait_cleaned_up().ok());
     CHECK(bucket.count(is_small ? "Put" : "Complete") == 1);
     CHECK(opened.upload->outcome().state == UploadState::kPublished);
-    const stream::Statistics numbers = opened.stream->statistics();
+    const Statistics numbers = opened.stream->statistics();
     CHECK(numbers.at("stream_write_total_data") == static_cast<std::int64_t>(size));
     CHECK(numbers.at("stream_write_block_uploads_aborted") == 0);
     CHECK(numbers.at("multipart_upload_completed") == (is_small ? 0 : 1));
@@ -895,7 +895,7 @@ TEST_CASE("what was not found counts as a failure") {
     const Opened opened = bucket.open();
     REQUIRE(opened.write(pattern(size)).ok());
     CHECK(opened.close().to_string() == "ok");
-    const stream::Statistics numbers = opened.stream->statistics();
+    const Statistics numbers = opened.stream->statistics();
     CHECK(numbers.at("stream_write_total_data") == static_cast<std::int64_t>(size));
     CHECK(numbers.at("stream_write_block_uploads") == (is_small ? 2 : 3));
     CHECK(numbers.at("stream_write_block_uploads_committed") == (is_small ? 1 : 3));

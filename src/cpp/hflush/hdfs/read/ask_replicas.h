@@ -10,9 +10,9 @@
 #include <variant>
 
 #include "hflush/base/result.h"
+#include "hflush/env/answer.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/block_locations.h"
-#include "hflush/hdfs/read/pause.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/read/replica_search.h"
 #include "hflush/hdfs/wire/types.h"
@@ -55,7 +55,7 @@ Result<T> ask_replicas(const Question& question, LocatedBlock block, const Ask& 
       return give_up->failure.with_path(question.path);
     }
     if (const auto* const refetch = std::get_if<ReplicaSearch::Refetch>(&step)) {
-      HFLUSH_RETURN_IF_ERROR(pause(refetch->delay, question.interrupt));
+      HFLUSH_RETURN_IF_ERROR(env::pause(refetch->delay, question.interrupt));
       HFLUSH_ASSIGN_OR_RETURN(block, locate_anew(question, block));
       continue;
     }

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "hflush/hdfs/read/pause.h"
+#include "hflush/env/answer.h"
 #include "hflush/hdfs/read/visible_length.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 
@@ -61,7 +61,7 @@ Status BlockLocations::start(env::Interrupt& interrupt) {
                               length_of_unfinished(*answer.last_block, interrupt));
       if (!length) {
         if (retries < settings.last_block_length_retries) {
-          HFLUSH_RETURN_IF_ERROR(pause(settings.last_block_length_interval, interrupt));
+          HFLUSH_RETURN_IF_ERROR(env::pause(settings.last_block_length_interval, interrupt));
           continue;
         }
         return Status(StatusCode::kIo,

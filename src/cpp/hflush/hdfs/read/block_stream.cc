@@ -92,9 +92,7 @@ Status BlockStream::read(MutableByteView out, ReadCounts& counts, env::Interrupt
   HFLUSH_RETURN_IF_ERROR(reader_.deliver(out));
   while (!reader_.delivered()) {
     // Bytes may come so fast that no wait ever asks.
-    if (CondVar::Clock::now() >= interrupt.next_check()) {
-      HFLUSH_RETURN_IF_ERROR(interrupt.check_now());
-    }
+    HFLUSH_RETURN_IF_ERROR(interrupt.check_if_due());
     HFLUSH_RETURN_IF_ERROR(receive(timeout_, counts, interrupt));
   }
   return {};

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "hflush/env/process.h"
-
 namespace hflush::hdfs {
 
 std::shared_ptr<DatanodeConnections> DatanodeConnections::make(env::EventLoop& loop,
@@ -16,16 +14,16 @@ std::shared_ptr<DatanodeConnections> DatanodeConnections::make(env::EventLoop& l
 
 DatanodeConnections::DatanodeConnections(env::EventLoop& loop, std::size_t capacity,
                                          env::Duration expiry)
-    : loop_(loop), capacity_(capacity), expiry_(expiry), generation_(env::Process::generation()) {}
+    : loop_(loop), capacity_(capacity), expiry_(expiry) {}
 
 DatanodeConnections::~DatanodeConnections() {
-  if (is_foreign()) return;
+  if (origin_.is_parent()) return;
   const MutexLock lock(mutex_);
   if (timer_ != 0) loop_.cancel(timer_);
 }
 
 std::optional<env::BlockingSocket> DatanodeConnections::take(const env::Endpoint& datanode) {
-  if (is_foreign()) return std::nullopt;
+  if (origin_.is_parent()) return std::nullopt;
   IdleList closing;  // closed without the lock
   const MutexLock lock(mutex_);
   closing = take_expired_locked(loop_.clock().now());
@@ -44,7 +42,7 @@ std::optional<env::BlockingSocket> DatanodeConnections::take(const env::Endpoint
 }
 
 void DatanodeConnections::give_back(env::BlockingSocket connection) {
-  if (capacity_ == 0 || is_foreign()) return;
+  if (capacity_ == 0 || origin_.is_parent()) return;
   IdleList closing;
   const MutexLock lock(mutex_);
   const env::TimePoint now = loop_.clock().now();
@@ -55,7 +53,7 @@ void DatanodeConnections::give_back(env::BlockingSocket connection) {
 }
 
 std::size_t DatanodeConnections::idle() const {
-  if (is_foreign()) return 0;
+  if (origin_.is_parent()) return 0;
   const MutexLock lock(mutex_);
   return idle_.size();
 }
@@ -81,10 +79,6 @@ void DatanodeConnections::arm_locked() {
   timer_ = loop_.run_at(idle_.front().expires, [pool = weak_from_this()] {
     if (const auto alive = pool.lock()) alive->close_expired();
   });
-}
-
-bool DatanodeConnections::is_foreign() const noexcept {
-  return generation_ != env::Process::generation();
 }
 
 }  // namespace hflush::hdfs

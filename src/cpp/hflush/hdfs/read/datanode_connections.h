@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <list>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "hflush/env/blocking_socket.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/event_loop.h"
+#include "hflush/env/own_process.h"
 
 namespace hflush::hdfs {
 
@@ -48,12 +48,11 @@ class DatanodeConnections : public std::enable_shared_from_this<DatanodeConnecti
   void close_expired();
   IdleList take_expired_locked(env::TimePoint now) HFLUSH_REQUIRES(mutex_);
   void arm_locked() HFLUSH_REQUIRES(mutex_);
-  bool is_foreign() const noexcept;
 
   env::EventLoop& loop_;
   const std::size_t capacity_;
   const env::Duration expiry_;
-  const std::uint32_t generation_;
+  const env::Origin origin_;
 
   mutable Mutex mutex_;
   IdleList idle_ HFLUSH_GUARDED_BY(mutex_);

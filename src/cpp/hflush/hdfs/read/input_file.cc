@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "hflush/env/answer.h"
 #include "hflush/env/process.h"
-#include "hflush/hdfs/read/pause.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 
 namespace hflush::hdfs {
@@ -128,7 +128,7 @@ Status InputFile::read_replicas(BlockLocations::Block& block, Rest& rest, Replic
       return give_up->failure;
     }
     if (const auto* const refetch = std::get_if<ReplicaSearch::Refetch>(&step)) {
-      HFLUSH_RETURN_IF_ERROR(pause(refetch->delay, call.interrupt));
+      HFLUSH_RETURN_IF_ERROR(env::pause(refetch->delay, call.interrupt));
       if (refetch->forget_dead_nodes) {
         const MutexLock lock(mutex_);
         dead_.clear();
@@ -255,7 +255,7 @@ void InputFile::set_readahead(std::optional<std::int64_t> bytes) {
   std::swap(closing, ahead_);
 }
 
-void InputFile::add_statistics(stream::Statistics& statistics) const {
+void InputFile::add_statistics(Statistics& statistics) const {
   if (is_foreign()) return;
   {
     const MutexLock lock(mutex_);

@@ -24,13 +24,13 @@
 #include "hflush/base/bytes.h"
 #include "hflush/base/mutex.h"
 #include "hflush/base/result.h"
+#include "hflush/base/statistics.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/block_locations.h"
 #include "hflush/hdfs/read/block_stream.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/read/replica_search.h"
 #include "hflush/hdfs/wire/types.h"
-#include "hflush/stream/sink.h"
 
 namespace hflush::hdfs {
 
@@ -66,7 +66,7 @@ class InputFile {
   void set_drop_behind(std::optional<bool> value);
   void set_readahead(std::optional<std::int64_t> bytes);
   // Adds the file's own counters. Never waits for I/O.
-  void add_statistics(stream::Statistics& statistics) const;
+  void add_statistics(Statistics& statistics) const;
 
   // A gap of no more than this is read over rather than asked around.
   static constexpr std::uint64_t kSkipWindow = std::uint64_t{256} << 10U;

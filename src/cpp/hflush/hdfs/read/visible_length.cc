@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "hflush/env/answer.h"
 #include "hflush/env/process.h"
-#include "hflush/hdfs/read/pause.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "hflush/hdfs/wire/remote_exception.h"
@@ -72,7 +72,7 @@ Result<std::uint64_t> visible_length(const LocatedBlock& block, const ReadSettin
     if (!any_is(nodes, State::kToAsk) || CondVar::Clock::now() >= deadline) {
       return nobody_knows(block, nodes);
     }
-    HFLUSH_RETURN_IF_ERROR(pause(kStartingPause, interrupt));
+    HFLUSH_RETURN_IF_ERROR(env::pause(kStartingPause, interrupt));
   }
 }
 

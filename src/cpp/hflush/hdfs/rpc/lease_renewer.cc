@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "hflush/hdfs/wire/remote_exception.h"
 
@@ -99,7 +99,7 @@ class Renewer final : public LeaseRenewer {
         client_name_(std::move(client_name)),
         renewal_(rpc_timeout, hard_limit) {}
   ~Renewer() override {
-    if (!is_of_parent()) loop_.cancel(timer_);
+    if (!origin_.is_parent()) loop_.cancel(timer_);
   }
 
   void begin(std::uint64_t file_id, std::string name_space,
@@ -145,12 +145,11 @@ class Renewer final : public LeaseRenewer {
   void on_timer(std::uint64_t arming);
   void on_answer(const Status& status);
   RenewLease request_locked() const HFLUSH_REQUIRES(mutex_);
-  bool is_of_parent() const noexcept { return generation_ != env::Process::generation(); }
 
   env::EventLoop& loop_;
   const std::shared_ptr<RpcClient> rpc_;
   const std::string client_name_;
-  const std::uint32_t generation_ = env::Process::generation();
+  const env::Origin origin_;
 
   mutable Mutex mutex_;  // before the loop's own; never held across a call or a holder's function
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
@@ -165,7 +164,7 @@ class Renewer final : public LeaseRenewer {
 
 void Renewer::begin(std::uint64_t file_id, std::string name_space,
                     std::weak_ptr<LeaseHolder> holder) {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   const FileKey key(file_id, holder.lock().get());
   std::vector<GivenUp> due;
   {
@@ -181,7 +180,7 @@ void Renewer::begin(std::uint64_t file_id, std::string name_space,
 }
 
 void Renewer::end(std::uint64_t file_id, const LeaseHolder* holder) noexcept {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   const MutexLock lock(mutex_);
   if (files_.erase({file_id, holder}) == 0) return;
   if (files_.empty()) perform_locked(renewal_.emptied());
@@ -189,7 +188,7 @@ void Renewer::end(std::uint64_t file_id, const LeaseHolder* holder) noexcept {
 
 // Moves the entry: there may be no memory left.
 void Renewer::give_up(std::uint64_t file_id, const LeaseHolder* holder, GiveBack when) noexcept {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   std::optional<GivenUp> kept;
   {
     const MutexLock lock(mutex_);
@@ -285,13 +284,13 @@ void Renewer::ask_again(const GivenUp& file) noexcept {
 }
 
 std::int64_t Renewer::renewals() const {
-  if (is_of_parent()) return 0;
+  if (origin_.is_parent()) return 0;
   const MutexLock lock(mutex_);
   return renewals_;
 }
 
 void Renewer::close() {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   Files forgotten;  // destroyed without the lock
   Files given_up;
   const MutexLock lock(mutex_);

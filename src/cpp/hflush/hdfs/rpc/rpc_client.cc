@@ -10,8 +10,7 @@
 #include <unordered_map>
 
 #include "hflush/base/mutex.h"
-#include "hflush/env/loop_cond_var.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 #include "hflush/env/tcp_connection.h"
 #include "hflush/hdfs/rpc/retry_policy.h"
 #include "hflush/hdfs/rpc/rpc_channel.h"
@@ -25,9 +24,9 @@ using env::TcpConnection;
 class Shell;
 
 // One connection's events, for the client if that is still there.
-class Link final : public TcpConnection::Events {
+class NameNodeLink final : public TcpConnection::Events {
  public:
-  Link(std::weak_ptr<Shell> client, std::size_t server, std::uint64_t serial)
+  NameNodeLink(std::weak_ptr<Shell> client, std::size_t server, std::uint64_t serial)
       : client_(std::move(client)), server_(server), serial_(serial) {}
 
   void on_connected() override;
@@ -49,12 +48,12 @@ class Shell final : public RpcClient {
 
   using RpcClient::start;
   CallId start(std::string_view method, Repeat repeat, std::string body, std::string path,
-               Answer answer) override;
+               Done done) override;
   void cancel(CallId call) override;
   void disown(CallId call, std::string question) override;
   void close() override;
   env::EventLoop* loop() const noexcept override { return &loop_; }
-  void add_statistics(stream::Statistics& statistics) const override;
+  void add_statistics(Statistics& statistics) const override;
 
   // Of the connection `serial` to a server; they mean nothing if that is another one by now. On the
   // loop thread.
@@ -79,7 +78,7 @@ class Shell final : public RpcClient {
     Repeat repeat;
     std::string body;
     std::string path;
-    Answer answer;
+    Done done;
     env::TimePoint started;
     CallStage stage = CallStage::kConnecting;
     bool disowned = false;    // nobody waits for it
@@ -119,7 +118,7 @@ class Shell final : public RpcClient {
     };
     std::vector<Connect> connects;
     std::vector<std::shared_ptr<TcpConnection>> closes;
-    std::vector<std::pair<Answer, Result<std::string>>> answers;
+    std::vector<std::pair<Done, Result<std::string>>> answers;
   };
   void carry_out(Outbox outbox) HFLUSH_EXCLUDES(mutex_);
   void connect(const Outbox::Connect& request) HFLUSH_EXCLUDES(mutex_);
@@ -151,7 +150,6 @@ class Shell final : public RpcClient {
   std::weak_ptr<Shell> weak_shell() {
     return std::static_pointer_cast<Shell>(weak_from_this().lock());
   }
-  bool is_of_parent() const noexcept { return generation_ != env::Process::generation(); }
 
   env::EventLoop& loop_;
   env::Executor& resolver_;
@@ -160,7 +158,7 @@ class Shell final : public RpcClient {
   const RpcSettings settings_;
   const RetryPolicy policy_;
   const ClientId client_id_;
-  const std::uint32_t generation_ = env::Process::generation();
+  const env::Origin origin_;
 
   mutable Mutex mutex_;  // before those of connections and of the loop
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
@@ -177,16 +175,16 @@ class Shell final : public RpcClient {
   std::int64_t failure_count_ HFLUSH_GUARDED_BY(mutex_) = 0;
 };
 
-void Link::on_connected() {
+void NameNodeLink::on_connected() {
   if (const auto client = client_.lock()) client->on_connected(server_, serial_);
 }
-void Link::on_readable() {
+void NameNodeLink::on_readable() {
   if (const auto client = client_.lock()) client->on_readable(server_, serial_);
 }
-void Link::on_writable() {
+void NameNodeLink::on_writable() {
   if (const auto client = client_.lock()) client->on_writable(server_, serial_);
 }
-void Link::on_connect_failed(Status failure) {
+void NameNodeLink::on_connect_failed(Status failure) {
   if (const auto client = client_.lock()) client->on_connect_failed(server_, serial_, failure);
 }
 
@@ -213,18 +211,18 @@ Shell::Shell(env::EventLoop& loop, env::Executor& resolver, Target target, std::
 }
 
 Shell::~Shell() {
-  if (!is_of_parent()) Shell::close();
+  if (!origin_.is_parent()) Shell::close();
 }
 
 // --- from any thread -----------------------------------------------------------------------------
 
 RpcClient::CallId Shell::start(std::string_view method, Repeat repeat, std::string body,
-                               std::string path, Answer answer) {
+                               std::string path, Done done) {
   const auto refuse = [&](StatusCode code, const std::string& why) {
-    answer(Status(code, std::string(method) + ": " + why, path));
+    done(Status(code, std::string(method) + ": " + why, path));
     return kNoCall;
   };
-  if (is_of_parent()) {
+  if (origin_.is_parent()) {
     return refuse(StatusCode::kForked, "the client was made before this process was forked");
   }
   if (body.size() + RpcChannel::kMaxHeaderBytes > settings_.max_request_bytes) {
@@ -243,7 +241,7 @@ RpcClient::CallId Shell::start(std::string_view method, Repeat repeat, std::stri
     if (state_ == State::kClosed) {
       ++failure_count_;
       outbox.answers.emplace_back(
-          std::move(answer),
+          std::move(done),
           Status(StatusCode::kClosed, std::string(method) + ": the client is closed", path));
     } else {
       const std::int32_t call_id = next_call_id_locked();
@@ -252,7 +250,7 @@ RpcClient::CallId Shell::start(std::string_view method, Repeat repeat, std::stri
       call.repeat = repeat;
       call.body = std::move(body);
       call.path = std::move(path);
-      call.answer = std::move(answer);
+      call.done = std::move(done);
       call.started = loop_.clock().now();
       dispatch_locked(call_id, outbox);
       id = static_cast<CallId>(call_id) + 1;
@@ -263,14 +261,14 @@ RpcClient::CallId Shell::start(std::string_view method, Repeat repeat, std::stri
 }
 
 void Shell::cancel(CallId call) {
-  if (is_of_parent() || call == kNoCall) return;
+  if (origin_.is_parent() || call == kNoCall) return;
   Calls::node_type cancelled;
   const MutexLock lock(mutex_);
   cancelled = cancel_locked(call);
 }
 
 void Shell::disown(CallId call, std::string question) {
-  if (is_of_parent() || call == kNoCall) return;
+  if (origin_.is_parent() || call == kNoCall) return;
   Calls::node_type cancelled;
   const MutexLock lock(mutex_);
   const auto found = calls_.find(static_cast<std::int32_t>(call - 1));
@@ -284,7 +282,7 @@ void Shell::disown(CallId call, std::string question) {
 }
 
 void Shell::close() {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   Outbox outbox;
   {
     const MutexLock lock(mutex_);
@@ -302,8 +300,8 @@ void Shell::close() {
   carry_out(std::move(outbox));
 }
 
-void Shell::add_statistics(stream::Statistics& statistics) const {
-  if (is_of_parent()) return;
+void Shell::add_statistics(Statistics& statistics) const {
+  if (origin_.is_parent()) return;
   const MutexLock lock(mutex_);
   statistics["rpc_calls"] += call_count_;
   statistics["rpc_retries"] += retry_count_;
@@ -315,7 +313,7 @@ void Shell::add_statistics(stream::Statistics& statistics) const {
 void Shell::carry_out(Outbox outbox) {
   for (const std::shared_ptr<TcpConnection>& tcp : outbox.closes) tcp->close();
   for (const Outbox::Connect& request : outbox.connects) connect(request);
-  for (auto& [answer, body] : outbox.answers) answer(std::move(body));
+  for (auto& [done, body] : outbox.answers) done(std::move(body));
 }
 
 // Without the lock, because a lookup may start a thread. Meanwhile the connection may stand
@@ -329,9 +327,9 @@ void Shell::connect(const Outbox::Connect& request) {
   TcpConnection::Options options;
   options.no_delay = settings_.tcp_no_delay;
   options.connect_timeout = settings_.connect_timeout;
-  const auto tcp =
-      TcpConnection::connect(loop_, resolver_, std::move(endpoint), options,
-                             std::make_shared<Link>(weak_shell(), request.server, request.serial));
+  const auto tcp = TcpConnection::connect(
+      loop_, resolver_, std::move(endpoint), options,
+      std::make_shared<NameNodeLink>(weak_shell(), request.server, request.serial));
   {
     const MutexLock lock(mutex_);
     if (Connection* connection = connection_locked(request.server, request.serial)) {
@@ -522,7 +520,7 @@ void Shell::attempt_failed_locked(std::int32_t call_id, const RpcFailure& why, O
 void Shell::answer_locked(std::int32_t call_id, Result<std::string> body, Outbox& outbox) {
   auto answered = calls_.extract(call_id);
   if (!body.ok()) ++failure_count_;
-  outbox.answers.emplace_back(std::move(answered.mapped().answer), std::move(body));
+  outbox.answers.emplace_back(std::move(answered.mapped().done), std::move(body));
 }
 
 Status Shell::status_locked(const Call& call, const RpcFailure& why) {
@@ -648,48 +646,6 @@ void Shell::on_pause_over(std::int32_t call_id) {
 
 }  // namespace
 
-// What a thread that waits for an answer shares with the call.
-struct RpcClient::Waiter {
-  Mutex mutex;
-  env::LoopCondVar arrived;
-  std::optional<Result<std::string>> answer HFLUSH_GUARDED_BY(mutex);
-  // Takes the answer when nobody waits any more.
-  std::function<void(const std::string&)> unclaimed HFLUSH_GUARDED_BY(mutex);
-
-  void arrive(Result<std::string> body) HFLUSH_EXCLUDES(mutex) {
-    {
-      const MutexLock lock(mutex);
-      answer.emplace(std::move(body));
-    }
-    arrived.notify_all();
-    give_away();
-  }
-  void leave_to(std::function<void(const std::string&)> taker) HFLUSH_EXCLUDES(mutex) {
-    {
-      const MutexLock lock(mutex);
-      unclaimed = std::move(taker);
-    }
-    give_away();
-  }
-
- private:
-  void give_away() HFLUSH_EXCLUDES(mutex) {
-    std::function<void(const std::string&)> taker;
-    std::string body;
-    {
-      const MutexLock lock(mutex);
-      if (!unclaimed || !answer || !answer->ok()) return;
-      taker.swap(unclaimed);
-      body = **answer;
-    }
-    taker(body);
-  }
-};
-
-void RpcClient::leave_to(Waiter& waiter, std::function<void(const std::string&)> taker) {
-  waiter.leave_to(std::move(taker));
-}
-
 std::shared_ptr<RpcClient> RpcClient::make(env::EventLoop& loop, env::Executor& resolver,
                                            Target target, std::string user, RpcSettings settings) {
   return std::make_shared<Shell>(loop, resolver, std::move(target), std::move(user),
@@ -700,24 +656,13 @@ Result<std::string> RpcClient::call(std::string_view method, Repeat repeat, std:
                                     const std::string& path, env::Interrupt& interrupt,
                                     const Leave& leave) {
   const env::EventLoop::Guest guest(loop());
-  const auto waiter = std::make_shared<Waiter>();
-  const CallId id =
-      start(method, repeat, std::move(body), path,
-            [waiter](Result<std::string> arrived) { waiter->arrive(std::move(arrived)); });
-  while (true) {
-    {
-      const MutexLock lock(waiter->mutex);
-      if (!waiter->answer) {
-        waiter->arrived.wait_until(waiter->mutex, interrupt.next_check(), loop());
-      }
-      if (waiter->answer) return *std::move(waiter->answer);
-      if (CondVar::Clock::now() < interrupt.next_check()) continue;
-    }
-    const Status interrupted = interrupt.check_now();
-    if (interrupted.ok()) continue;
-    leave(id, *waiter);
-    return interrupted.with_path(path);
-  }
+  const auto answer = std::make_shared<BodyAnswer>();
+  const CallId id = start(method, repeat, std::move(body), path,
+                          [answer](Result<std::string> found) { answer->set(std::move(found)); });
+  const Status interrupted = answer->wait(interrupt, loop());
+  if (interrupted.ok()) return answer->take();
+  leave(id, *answer);
+  return interrupted.with_path(path);
 }
 
 }  // namespace hflush::hdfs

@@ -19,12 +19,13 @@
 #include <vector>
 
 #include "hflush/base/result.h"
+#include "hflush/base/statistics.h"
+#include "hflush/env/answer.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
-#include "hflush/stream/sink.h"
 
 namespace hflush::hdfs {
 
@@ -46,33 +47,34 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
 
   using CallId = std::uint64_t;
   static constexpr CallId kNoCall = 0;  // of a call that was answered before start() returned
-  using Answer = std::function<void(Result<std::string> body)>;  // the response message
+  using Done = std::function<void(Result<std::string> body)>;  // with the response message
 
-  // Starts a call; `answer` runs on the loop thread, or on this one before start() returns, without
+  // Starts a call; `done` runs on the loop thread, or on this one before start() returns, without
   // any lock held.
   virtual CallId start(std::string_view method, Repeat repeat, std::string body, std::string path,
-                       Answer answer) = 0;
-  // `answer` will not run any more, unless it is running now.
+                       Done done) = 0;
+  // `done` is not run any more, unless it is running now.
   virtual void cancel(CallId call) = 0;
-  // Nobody waits for it. A call that never went out is cancelled. Any other may have been carried
-  // out, whatever became of the answer: it goes on, for as long as the NameNode remembers, until
-  // `answer` has run. Attempts from now on send `question`, a body that changes nothing by itself:
-  // the retry cache knows the call by its ids, and gives the answer of the one that worked.
+  // No thread waits for the call any more. One that was never sent is cancelled. Any other may have
+  // been carried out, whether or not its answer arrives: it goes on, for as long as the NameNode
+  // remembers, until `done` has run. Attempts from now on send `question`, a body that changes
+  // nothing by itself: the retry cache knows the call by its ids, and answers as the attempt that
+  // worked.
   virtual void disown(CallId call, std::string question) = 0;
   // Fails what is under way and closes the connections. Idempotent.
   virtual void close() = 0;
-  // Which one brings the answers; none: start() does.
+  // The loop that brings the answers; null: start() does.
   virtual env::EventLoop* loop() const noexcept { return nullptr; }
   // Adds "rpc_calls", "rpc_retries", "rpc_failovers", "rpc_connections", "rpc_failures".
-  virtual void add_statistics(stream::Statistics& statistics) const = 0;
+  virtual void add_statistics(Statistics& statistics) const = 0;
 
   template <Request T>
   CallId start(const T& request, const std::string& path,
-               std::function<void(Result<typename T::Response>)> answer) {
+               std::function<void(Result<typename T::Response>)> done) {
     return start(T::kMethod, T::kRepeat, request.encode(), path,
-                 [answer = std::move(answer), path](const Result<std::string>& body) {
-                   if (!body.ok()) return answer(body.status());
-                   answer(decode<T>(*body, path));
+                 [done = std::move(done), path](const Result<std::string>& body) {
+                   if (!body.ok()) return done(body.status());
+                   done(decode<T>(*body, path));
                  });
   }
 
@@ -81,38 +83,37 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   template <Request T>
   Result<typename T::Response> call(const T& request, const std::string& path,
                                     env::Interrupt& interrupt) {
-    return wait_for<T>(request, path, interrupt, [this](CallId id, Waiter&) { cancel(id); });
+    return wait_for<T>(request, path, interrupt, [this](CallId id, BodyAnswer&) { cancel(id); });
   }
 
-  // The same, and what an interrupted call has done all the same is told to `unclaimed`, on the
-  // loop thread or this one: nobody else knows of it. `question`: see disown().
+  // The same, and the response of an interrupted call goes to `unclaimed`, on the loop thread or
+  // this one: it is the only one to know that the call was carried out. `question`: see disown().
   template <Request T>
   Result<typename T::Response> call(const T& request, const std::string& path,
                                     env::Interrupt& interrupt, const T& question,
                                     std::function<void(typename T::Response)> unclaimed) {
-    return wait_for<T>(request, path, interrupt, [&](CallId id, Waiter& waiter) {
-      leave_to(waiter, [path, unclaimed = std::move(unclaimed)](const std::string& body) {
-        if (auto response = decode<T>(body, path); response.ok()) unclaimed(*std::move(response));
+    return wait_for<T>(request, path, interrupt, [&](CallId id, BodyAnswer& answer) {
+      answer.leave_to([path, unclaimed = std::move(unclaimed)](const Result<std::string>& body) {
+        if (!body.ok()) return;
+        if (auto response = decode<T>(*body, path); response.ok()) unclaimed(*std::move(response));
       });
       disown(id, question.encode());
     });
   }
 
-  // The same, but an interrupt ends the wait only: the call goes on as if somebody waited.
+  // The same, but an interrupt ends only the wait: the call goes on as if it were waited for.
   template <Request T>
   Result<typename T::Response> call_through(const T& request, const std::string& path,
                                             env::Interrupt& interrupt) {
-    return wait_for<T>(request, path, interrupt, [](CallId, Waiter&) {});
+    return wait_for<T>(request, path, interrupt, [](CallId, BodyAnswer&) {});
   }
 
  protected:
-  struct Waiter;  // a thread that waits for an answer
+  using BodyAnswer = env::Answer<Result<std::string>>;
   // What is done about a call that is interrupted.
-  using Leave = std::function<void(CallId, Waiter&)>;
+  using Leave = std::function<void(CallId, BodyAnswer&)>;
   Result<std::string> call(std::string_view method, Repeat repeat, std::string body,
                            const std::string& path, env::Interrupt& interrupt, const Leave& leave);
-  // Who takes the answer when nobody waits any more.
-  static void leave_to(Waiter& waiter, std::function<void(const std::string&)> taker);
 
  private:
   template <Request T>

@@ -84,7 +84,7 @@ class HdfsSink::Core final : public LeaseHolder, public std::enable_shared_from_
     });
   }
   void abandon() noexcept HFLUSH_EXCLUDES(mutex_);
-  void add_statistics(stream::Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
+  void add_statistics(Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
 
  private:
   class Link;
@@ -381,7 +381,7 @@ void HdfsSink::Core::publish_counters() {
   counters_ = machine_.counters();
 }
 
-void HdfsSink::Core::add_statistics(stream::Statistics& statistics) const {
+void HdfsSink::Core::add_statistics(Statistics& statistics) const {
   WriteCounters counters;
   {
     MutexLock lock(mutex_);
@@ -777,8 +777,6 @@ void HdfsSink::advise(std::optional<bool> drop_behind) {
   });
 }
 
-void HdfsSink::add_statistics(stream::Statistics& statistics) const {
-  core_->add_statistics(statistics);
-}
+void HdfsSink::add_statistics(Statistics& statistics) const { core_->add_statistics(statistics); }
 
 }  // namespace hflush::hdfs

@@ -57,7 +57,7 @@ class HdfsSink final : public stream::Sink {
   void finish(stream::SinkEvents& events) override;
   Status abandon() noexcept override;
   void advise(std::optional<bool> drop_behind) override;
-  void add_statistics(stream::Statistics& statistics) const override;
+  void add_statistics(Statistics& statistics) const override;
 
  private:
   class Core;

@@ -15,7 +15,7 @@
 
 #include "hflush/base/ascii.h"
 #include "hflush/base/mutex.h"
-#include "hflush/env/loop_cond_var.h"
+#include "hflush/env/answer.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/call/digest.h"
 #include "hflush/s3/call/signer.h"
@@ -178,14 +178,20 @@ class TextBody final : public env::HttpBody {
   const std::string text_;
 };
 
-// A call that cannot even be tried.
-CallResult refused(const Call& call, const Status& why) {
+// Ends a call that cannot be begun.
+Client::CallId refuse(const Call& call, const Status& why, const Client::Done& done,
+                      Download* download) {
   CallResult result;
   result.failure.emplace();
   result.failure->message = why.message();
   result.failure->transport = why;
   result.status = why.with_path(path_of(call));
-  return result;
+  if (download != nullptr) {
+    download->on_end(std::move(result));
+  } else {
+    done(std::move(result));
+  }
+  return 0;
 }
 
 }  // namespace
@@ -243,12 +249,12 @@ bool Settings::signs_payload() const noexcept {
   return scheme != "https" && !is_loopback(host);
 }
 
-// --- the core ------------------------------------------------------------------------------------
+// --- the calls -----------------------------------------------------------------------------------
 
-class Client::Core final : public std::enable_shared_from_this<Core> {
+class Client::Calls final : public std::enable_shared_from_this<Calls> {
  public:
-  Core(Settings settings, std::shared_ptr<CredentialStore> credentials, env::EventLoop& loop,
-       std::shared_ptr<env::HttpClient> http);
+  Calls(Settings settings, std::shared_ptr<CredentialStore> credentials, env::EventLoop& loop,
+        std::shared_ptr<env::HttpClient> http);
 
   // One of `done` and `download` is there.
   CallId start(Call call, Done done, std::shared_ptr<Download> download) HFLUSH_EXCLUDES(mutex_);
@@ -256,13 +262,12 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   void cancel(CallId id, std::function<void()> gone) HFLUSH_EXCLUDES(mutex_);
   // Ends every call; nobody is told.
   void close() HFLUSH_EXCLUDES(mutex_);
-  void add_statistics(stream::Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
+  void add_statistics(Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
 
   const Settings& settings() const noexcept { return settings_; }
-  CredentialStore& credentials() noexcept { return *credentials_; }
-  env::EventLoop& loop() noexcept { return loop_; }
+  CredentialStore& credentials() const noexcept { return *credentials_; }
+  env::EventLoop& loop() const noexcept { return loop_; }
   const std::string& endpoint() const noexcept { return endpoint_; }
-  bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
   std::uint64_t new_stream() noexcept HFLUSH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return ++last_stream_;
@@ -290,11 +295,11 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   // lock; `download` and what it is fed from to the loop thread.
   class Running final : public env::HttpEvents, public std::enable_shared_from_this<Running> {
    public:
-    Running(std::weak_ptr<Core> core, Call its_call, Done its_done, std::shared_ptr<Download> to)
+    Running(std::weak_ptr<Calls> owner, Call its_call, Done its_done, std::shared_ptr<Download> to)
         : call(std::move(its_call)),
           done(std::move(its_done)),
           download(std::move(to)),
-          core_(std::move(core)) {}
+          owner_(std::move(owner)) {}
 
     // Of a download.
     void on_head(env::HttpHead head) override;
@@ -319,7 +324,7 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
     std::function<void()> gone;                // kStopping
     env::EventLoop::TimerId timer = 0;         // kPausing, kInLine, kWaitingForCredentials
     int cost = 0;                              // kPausing: of the retry
-    CredentialStore::WaiterId waiter = 0;      // kWaitingForCredentials
+    CredentialStore::WantId want = 0;          // kWaitingForCredentials
     std::optional<CallResult> if_given_up;     // kPausing, kInLine, kWaitingForCredentials
     Learnt redirected;                         // what counts for this call alone
     std::uint64_t credentials = 0;             // generation of those it was signed with
@@ -329,7 +334,7 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
     env::HttpResult received;
 
    private:
-    const std::weak_ptr<Core> core_;
+    const std::weak_ptr<Calls> owner_;
   };
   using RunningPtr = std::shared_ptr<Running>;
 
@@ -342,13 +347,13 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   // What is to be done when the lock is free again.
   struct Outbox {
     std::vector<RunningPtr> sends;
-    CredentialStore::WaiterId waiter = 0;  // to be told no more
+    CredentialStore::WantId want = 0;  // not wanted any more
   };
   // What ends a call that was taken out.
   struct Ending {
     RunningPtr call;
     env::HttpClient::ExchangeId exchange = 0;
-    CredentialStore::WaiterId waiter = 0;
+    CredentialStore::WantId want = 0;
     std::function<void()> gone;
   };
 
@@ -385,11 +390,11 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   Ending take_out_locked(RunningPtr call, std::function<void()> gone) HFLUSH_REQUIRES(mutex_);
   void finish(Ending ending) HFLUSH_EXCLUDES(mutex_);
 
-  // Runs `what` on the core, if that is still there.
+  // Runs `what`, if the client is still there.
   template <typename What>
   auto later(What what) {
     return [weak = weak_from_this(), what = std::move(what)] {
-      if (const auto self = weak.lock(); self && !self->is_foreign()) what(*self);
+      if (const auto self = weak.lock(); self != nullptr) what(*self);
     };
   }
 
@@ -398,7 +403,6 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   env::EventLoop& loop_;
   const std::shared_ptr<env::HttpClient> http_;
   const std::string endpoint_;
-  const std::uint32_t generation_ = env::Process::generation();
 
   mutable Mutex mutex_;  // before the loop's
   std::unordered_map<CallId, RunningPtr> calls_ HFLUSH_GUARDED_BY(mutex_);
@@ -418,8 +422,8 @@ class Client::Core final : public std::enable_shared_from_this<Core> {
   std::array<std::int64_t, kOperationCounters.size()> operations_ HFLUSH_GUARDED_BY(mutex_){};
 };
 
-Client::Core::Core(Settings settings, std::shared_ptr<CredentialStore> credentials,
-                   env::EventLoop& loop, std::shared_ptr<env::HttpClient> http)
+Client::Calls::Calls(Settings settings, std::shared_ptr<CredentialStore> credentials,
+                     env::EventLoop& loop, std::shared_ptr<env::HttpClient> http)
     : settings_(std::move(settings)),
       credentials_(std::move(credentials)),
       loop_(loop),
@@ -430,11 +434,8 @@ Client::Core::Core(Settings settings, std::shared_ptr<CredentialStore> credentia
 
 // --- from any thread
 
-Client::CallId Client::Core::start(Call call, Done done, std::shared_ptr<Download> download) {
-  Status refusal =
-      is_foreign() ? Status(StatusCode::kForked,
-                            call.operation + ": the client was made before this process was forked")
-                   : loop_.start();
+Client::CallId Client::Calls::start(Call call, Done done, std::shared_ptr<Download> download) {
+  Status refusal = loop_.start();
   const bool is_small = call.body == nullptr || call.body->size() <= Call::kSmallBody;
   if (refusal.ok() && call.body != nullptr && call.body_sha256.empty() &&
       settings_.payload_signing != PayloadSigning::kNever &&
@@ -446,15 +447,7 @@ Client::CallId Client::Core::start(Call call, Done done, std::shared_ptr<Downloa
       refusal = sha256.status();
     }
   }
-  if (!refusal.ok()) {
-    CallResult result = refused(call, refusal);
-    if (download != nullptr) {
-      download->on_end(std::move(result));
-    } else {
-      done(std::move(result));
-    }
-    return 0;
-  }
+  if (!refusal.ok()) return refuse(call, refusal, done, download.get());
 
   const auto running = std::make_shared<Running>(weak_from_this(), std::move(call), std::move(done),
                                                  std::move(download));
@@ -481,7 +474,7 @@ Client::CallId Client::Core::start(Call call, Done done, std::shared_ptr<Downloa
   return id;
 }
 
-void Client::Core::resume(CallId id) {
+void Client::Calls::resume(CallId id) {
   env::HttpClient::ExchangeId exchange = 0;
   {
     const MutexLock lock(mutex_);
@@ -494,7 +487,7 @@ void Client::Core::resume(CallId id) {
   if (exchange != 0) http_->resume(exchange);
 }
 
-void Client::Core::cancel(CallId id, std::function<void()> gone) {
+void Client::Calls::cancel(CallId id, std::function<void()> gone) {
   Ending ending;
   Outbox outbox;
   {
@@ -513,7 +506,7 @@ void Client::Core::cancel(CallId id, std::function<void()> gone) {
   carry_out(outbox);
 }
 
-void Client::Core::close() {
+void Client::Calls::close() {
   std::vector<Ending> endings;
   {
     const MutexLock lock(mutex_);
@@ -524,7 +517,7 @@ void Client::Core::close() {
   for (Ending& ending : endings) finish(std::move(ending));
 }
 
-Client::Core::Ending Client::Core::take_out_locked(RunningPtr call, std::function<void()> gone) {
+Client::Calls::Ending Client::Calls::take_out_locked(RunningPtr call, std::function<void()> gone) {
   Ending ending;
   const bool has_slot = call->stage == Stage::kStarting || call->stage == Stage::kUnderWay;
   if (call->call.is_upload && has_slot) --uploads_under_way_;
@@ -540,7 +533,7 @@ Client::Core::Ending Client::Core::take_out_locked(RunningPtr call, std::functio
       ending.exchange = call->exchange;
       break;
     case Stage::kWaitingForCredentials:
-      ending.waiter = call->waiter;
+      ending.want = call->want;
       loop_.cancel(call->timer);
       break;
     case Stage::kPausing:
@@ -560,10 +553,10 @@ Client::Core::Ending Client::Core::take_out_locked(RunningPtr call, std::functio
   return ending;
 }
 
-void Client::Core::finish(Ending ending) {
+void Client::Calls::finish(Ending ending) {
   // "Gone" means that nobody reads the body any more.
   if (ending.call != nullptr) ending.call->call.body = nullptr;
-  if (ending.waiter != 0) credentials_->stop_waiting(ending.waiter);
+  if (ending.want != 0) credentials_->stop_waiting(ending.want);
   if (ending.exchange != 0) {
     http_->cancel(ending.exchange, std::move(ending.gone));
   } else if (ending.gone) {
@@ -571,7 +564,7 @@ void Client::Core::finish(Ending ending) {
   }
 }
 
-void Client::Core::add_statistics(stream::Statistics& statistics) const {
+void Client::Calls::add_statistics(Statistics& statistics) const {
   const MutexLock lock(mutex_);
   statistics["store_io_request"] += attempt_count_;
   statistics["store_io_retry"] += retry_count_;
@@ -583,14 +576,14 @@ void Client::Core::add_statistics(stream::Statistics& statistics) const {
 
 // --- an attempt begins
 
-void Client::Core::ready_locked(const RunningPtr& call, Outbox& outbox) {
+void Client::Calls::ready_locked(const RunningPtr& call, Outbox& outbox) {
   if (!call->call.is_upload) return start_locked(call, outbox);
   call->stage = Stage::kWaitingForTurn;
   turns_.add(call->upload(), call->attempt > 0);
   start_uploads_locked(outbox);
 }
 
-void Client::Core::start_uploads_locked(Outbox& outbox) {
+void Client::Calls::start_uploads_locked(Outbox& outbox) {
   if (turns_.empty() || uploads_under_way_ >= rate_.allowed()) return;
   // What has its turn is sent: nothing fails between the two.
   outbox.sends.reserve(outbox.sends.size() +
@@ -603,7 +596,7 @@ void Client::Core::start_uploads_locked(Outbox& outbox) {
   }
 }
 
-void Client::Core::start_locked(const RunningPtr& call, Outbox& outbox) {
+void Client::Calls::start_locked(const RunningPtr& call, Outbox& outbox) {
   if (!call->attempts) {
     RetrySettings retry = settings_.retry;
     if (call->call.retry_limit) {
@@ -620,14 +613,14 @@ void Client::Core::start_locked(const RunningPtr& call, Outbox& outbox) {
   outbox.sends.push_back(call);
 }
 
-void Client::Core::carry_out(const Outbox& outbox) {
-  if (outbox.waiter != 0) credentials_->stop_waiting(outbox.waiter);
+void Client::Calls::carry_out(const Outbox& outbox) {
+  if (outbox.want != 0) credentials_->stop_waiting(outbox.want);
   for (const RunningPtr& call : outbox.sends) send(call);
 }
 
 // Whoever lets it begin may be a thread of another call, which is not to fail for it: an attempt
 // for which there is no memory fails by itself. Without memory for that either the process ends.
-void Client::Core::send(const RunningPtr& call) noexcept {
+void Client::Calls::send(const RunningPtr& call) noexcept {
   const std::uint64_t attempt = call->attempt;
   env::HttpClient::ExchangeId exchange = 0;
   try {
@@ -657,7 +650,7 @@ void Client::Core::send(const RunningPtr& call) noexcept {
 }
 
 // Nothing has happened where it throws.
-env::HttpClient::ExchangeId Client::Core::begin_exchange(const RunningPtr& call) {
+env::HttpClient::ExchangeId Client::Calls::begin_exchange(const RunningPtr& call) {
   env::HttpRequest request = prepare(*call);
   if (call->download != nullptr) {
     // It ends by itself, but an error that goes on and on is nothing to wait for.
@@ -672,7 +665,7 @@ env::HttpClient::ExchangeId Client::Core::begin_exchange(const RunningPtr& call)
 }
 
 // On the loop thread.
-void Client::Core::not_begun(const RunningPtr& call, std::uint64_t attempt) {
+void Client::Calls::not_begun(const RunningPtr& call, std::uint64_t attempt) {
   Ending ending;
   {
     const MutexLock lock(mutex_);
@@ -693,7 +686,7 @@ void Client::Core::not_begun(const RunningPtr& call, std::uint64_t attempt) {
   attempt_over(call, std::move(result));
 }
 
-env::HttpRequest Client::Core::prepare(Running& running) {
+env::HttpRequest Client::Calls::prepare(Running& running) {
   const Call& call = running.call;
   const CredentialStore::Current current = credentials_->current();
   Target target;
@@ -749,7 +742,7 @@ env::HttpRequest Client::Core::prepare(Running& running) {
   return request;
 }
 
-Client::Core::Target Client::Core::target_locked(const Running& running) const {
+Client::Calls::Target Client::Calls::target_locked(const Running& running) const {
   const Call& call = running.call;
   Target target{settings_.authority(call.bucket), settings_.region,
                 settings_.names_in_path(call.bucket)};
@@ -772,13 +765,13 @@ Client::Core::Target Client::Core::target_locked(const Running& running) const {
 
 // --- an attempt is over: on the loop thread
 
-void Client::Core::Running::on_head(env::HttpHead head) {
+void Client::Calls::Running::on_head(env::HttpHead head) {
   received.head = std::move(head);
   is_streaming = received.head.status / 100 == 2;
   if (is_streaming) download->on_head(received.head);
 }
 
-bool Client::Core::Running::on_body(ByteView bytes) {
+bool Client::Calls::Running::on_body(ByteView bytes) {
   if (is_streaming) {
     if (!download->on_body(bytes)) return false;
     has_streamed = true;
@@ -790,13 +783,13 @@ bool Client::Core::Running::on_body(ByteView bytes) {
   return true;
 }
 
-void Client::Core::Running::on_end(env::HttpEnd end) {
+void Client::Calls::Running::on_end(env::HttpEnd end) {
   received.end = std::move(end);
-  const auto core = core_.lock();
-  if (core != nullptr) core->attempt_over(shared_from_this(), std::move(received));
+  const auto owner = owner_.lock();
+  if (owner != nullptr) owner->attempt_over(shared_from_this(), std::move(received));
 }
 
-void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) {
+void Client::Calls::attempt_over(const RunningPtr& call, env::HttpResult result) {
   std::optional<Failure> failure = judge(result, call->call.expect, call->call.root, call->signing);
   if (failure && failure->kind == FailureKind::kAddress) check_redirect(*call, *failure);
   Outbox outbox;
@@ -835,7 +828,7 @@ void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) 
         call->stage = Stage::kWaitingForCredentials;
         call->if_given_up = result_of(*call, result, failure);
         call->timer =
-            loop_.run_at(decision.when, later([call](Core& self) { self.waited_in_vain(call); }));
+            loop_.run_at(decision.when, later([call](Calls& self) { self.waited_in_vain(call); }));
         break;
     }
     start_uploads_locked(outbox);
@@ -846,7 +839,7 @@ void Client::Core::attempt_over(const RunningPtr& call, env::HttpResult result) 
 }
 
 // Nothing of a request goes to another domain, whoever asks for that.
-void Client::Core::check_redirect(const Running& call, Failure& failure) const {
+void Client::Calls::check_redirect(const Running& call, Failure& failure) const {
   if (!settings_.follows_regions && failure.http_status != 307) {
     failure.kind = FailureKind::kFinal;
     failure.message += ": not followed, as fs.s3a.cross.region.access.enabled says";
@@ -864,7 +857,7 @@ void Client::Core::check_redirect(const Running& call, Failure& failure) const {
                     (failure.message.empty() ? "" : ": " + failure.message);
 }
 
-void Client::Core::learn_locked(Running& call, const Failure& failure, env::TimePoint now) {
+void Client::Calls::learn_locked(Running& call, const Failure& failure, env::TimePoint now) {
   switch (failure.kind) {
     case FailureKind::kThrottled:
       ++throttled_count_;
@@ -895,16 +888,16 @@ void Client::Core::learn_locked(Running& call, const Failure& failure, env::Time
   }
 }
 
-void Client::Core::retry_locked(const RunningPtr& call, const Decision& decision,
-                                env::TimePoint now, Outbox& outbox) {
+void Client::Calls::retry_locked(const RunningPtr& call, const Decision& decision,
+                                 env::TimePoint now, Outbox& outbox) {
   ++retry_count_;
   call->cost = decision.cost;
   if (decision.when <= now) return due_locked(call, now, outbox);
   call->stage = Stage::kPausing;
-  call->timer = loop_.run_at(decision.when, later([call](Core& self) { self.pause_over(call); }));
+  call->timer = loop_.run_at(decision.when, later([call](Calls& self) { self.pause_over(call); }));
 }
 
-void Client::Core::pause_over(const RunningPtr& call) {
+void Client::Calls::pause_over(const RunningPtr& call) {
   Outbox outbox;
   {
     const MutexLock lock(mutex_);
@@ -915,7 +908,7 @@ void Client::Core::pause_over(const RunningPtr& call) {
 }
 
 // Starts a retry, or lines it up until there are tokens for it.
-void Client::Core::due_locked(const RunningPtr& call, env::TimePoint now, Outbox& outbox) {
+void Client::Calls::due_locked(const RunningPtr& call, env::TimePoint now, Outbox& outbox) {
   if (budget_.start(call->id, call->cost, now)) {
     call->if_given_up.reset();
     return ready_locked(call, outbox);
@@ -923,11 +916,11 @@ void Client::Core::due_locked(const RunningPtr& call, env::TimePoint now, Outbox
   call->stage = Stage::kInLine;
   call->timer = loop_.run_at(
       std::min(call->attempts->deadline(), call->call.ends.value_or(env::TimePoint::max())),
-      later([call](Core& self) { self.waited_in_vain(call); }));
+      later([call](Calls& self) { self.waited_in_vain(call); }));
   start_retries_locked(now, outbox);
 }
 
-void Client::Core::start_retries_locked(env::TimePoint now, Outbox& outbox) {
+void Client::Calls::start_retries_locked(env::TimePoint now, Outbox& outbox) {
   while (const std::optional<CallId> next = budget_.next(now)) {
     const RunningPtr call = calls_.at(*next);
     loop_.cancel(call->timer);
@@ -936,10 +929,10 @@ void Client::Core::start_retries_locked(env::TimePoint now, Outbox& outbox) {
   }
   const std::optional<env::TimePoint> next_at = budget_.next_at();
   if (!next_at || std::exchange(expects_tokens_, true)) return;
-  loop_.run_at(*next_at, later([](Core& self) { self.tokens_came(); }));
+  loop_.run_at(*next_at, later([](Calls& self) { self.tokens_came(); }));
 }
 
-void Client::Core::tokens_came() {
+void Client::Calls::tokens_came() {
   Outbox outbox;
   {
     const MutexLock lock(mutex_);
@@ -950,28 +943,28 @@ void Client::Core::tokens_came() {
 }
 
 // Without the lock: if there are newer ones by now, the store says so at once.
-void Client::Core::wait_for_credentials(const RunningPtr& call) {
+void Client::Calls::wait_for_credentials(const RunningPtr& call) {
   const std::uint64_t attempt = call->attempt;
-  const CredentialStore::WaiterId waiter = credentials_->want_newer_than(
+  const CredentialStore::WantId want = credentials_->want_newer_than(
       call->credentials,
-      later([call, attempt](Core& self) { self.credentials_are_newer(call, attempt); }));
+      later([call, attempt](Calls& self) { self.credentials_are_newer(call, attempt); }));
   {
     const MutexLock lock(mutex_);
     if (call->attempt == attempt && call->stage == Stage::kWaitingForCredentials) {
-      call->waiter = waiter;
+      call->want = want;
       return;
     }
   }
-  if (waiter != 0) credentials_->stop_waiting(waiter);
+  if (want != 0) credentials_->stop_waiting(want);
 }
 
-void Client::Core::credentials_are_newer(const RunningPtr& call, std::uint64_t attempt) {
+void Client::Calls::credentials_are_newer(const RunningPtr& call, std::uint64_t attempt) {
   Outbox outbox;
   {
     const MutexLock lock(mutex_);
     if (call->stage != Stage::kWaitingForCredentials || call->attempt != attempt) return;
     loop_.cancel(call->timer);
-    call->waiter = 0;
+    call->want = 0;
     call->if_given_up.reset();
     ++retry_count_;
     ready_locked(call, outbox);
@@ -980,7 +973,7 @@ void Client::Core::credentials_are_newer(const RunningPtr& call, std::uint64_t a
 }
 
 // For newer credentials, or in line for a retry.
-void Client::Core::waited_in_vain(const RunningPtr& call) {
+void Client::Calls::waited_in_vain(const RunningPtr& call) {
   Outbox outbox;
   CallResult result;
   {
@@ -989,15 +982,15 @@ void Client::Core::waited_in_vain(const RunningPtr& call) {
     budget_.leave(call->id);
     call->stage = Stage::kOver;
     calls_.erase(call->id);
-    outbox.waiter = std::exchange(call->waiter, 0);
+    outbox.want = std::exchange(call->want, 0);
     result = *std::move(call->if_given_up);
   }
   carry_out(outbox);
   answer(*call, std::move(result));
 }
 
-CallResult Client::Core::result_of(const Running& call, env::HttpResult result,
-                                   std::optional<Failure> failure) const {
+CallResult Client::Calls::result_of(const Running& call, env::HttpResult result,
+                                    std::optional<Failure> failure) const {
   CallResult answer;
   answer.head = std::move(result.head);
   answer.body = std::move(result.body);
@@ -1013,7 +1006,7 @@ CallResult Client::Core::result_of(const Running& call, env::HttpResult result,
 }
 
 // What was sent is let go first: whoever is told may fill as much memory again.
-void Client::Core::answer(Running& call, CallResult result) {
+void Client::Calls::answer(Running& call, CallResult result) {
   call.call.body.reset();
   if (call.download != nullptr) return call.download->on_end(std::move(result));
   call.done(std::move(result));
@@ -1022,16 +1015,6 @@ void Client::Core::answer(Running& call, CallResult result) {
 // --- the client ----------------------------------------------------------------------------------
 
 namespace {
-
-// What a thread that waits shares with its calls.
-struct Waiter {
-  explicit Waiter(std::size_t count) : results(count), missing(count) {}
-
-  Mutex mutex;
-  env::LoopCondVar arrived;
-  std::vector<std::optional<CallResult>> results HFLUSH_GUARDED_BY(mutex);
-  std::size_t missing HFLUSH_GUARDED_BY(mutex);
-};
 
 // Of a call that may have been executed.
 CallResult interrupted_result(const Status& interrupted, const std::string& path) {
@@ -1058,21 +1041,17 @@ Result<std::shared_ptr<Client>> Client::make(Settings settings,
   HFLUSH_ASSIGN_OR_RETURN(std::shared_ptr<env::HttpClient> http,
                           env::HttpClient::make(loop, settings.http));
   return std::shared_ptr<Client>(new Client(
-      std::make_shared<Core>(std::move(settings), std::move(credentials), loop, std::move(http))));
+      std::make_shared<Calls>(std::move(settings), std::move(credentials), loop, std::move(http))));
 }
 
-Client::Client(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+Client::Client(std::shared_ptr<Calls> calls) : calls_(std::move(calls)) {}
 
 Client::~Client() {
-  if (core_->is_foreign()) {
-    env::leave_to_parent(core_);
-  } else {
-    core_->close();
-  }
+  if (Calls* const calls = calls_.here()) calls->close();
 }
 
 Client::CallId Client::call(Call call, Done done) {
-  return core_->start(std::move(call), std::move(done), nullptr);
+  return start(std::move(call), std::move(done), nullptr);
 }
 
 CallResult Client::call_and_wait(Call call, env::Interrupt& interrupt) {
@@ -1088,70 +1067,69 @@ std::vector<CallResult> Client::call_and_wait(std::vector<Call> calls, env::Inte
   std::vector<CallId> ids;
   ids.reserve(calls.size());
   const env::EventLoop::Guest guest(&loop());
-  const auto waiter = std::make_shared<Waiter>(calls.size());
+  std::vector<std::shared_ptr<env::Answer<CallResult>>> answers;
+  answers.reserve(calls.size());
   try {
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      ids.push_back(call(std::move(calls[i]), [waiter, i](CallResult arrived) {
-        bool is_last = false;
-        {
-          const MutexLock lock(waiter->mutex);
-          waiter->results[i].emplace(std::move(arrived));
-          is_last = --waiter->missing == 0;
-        }
-        if (is_last) waiter->arrived.notify_all();
-      }));
+    for (Call& one : calls) {
+      const auto& answer = answers.emplace_back(std::make_shared<env::Answer<CallResult>>());
+      ids.push_back(
+          call(std::move(one), [answer](CallResult result) { answer->set(std::move(result)); }));
     }
   } catch (const std::bad_alloc&) {
     for (const CallId id : ids) cancel(id);
     throw;
   }
   Status interrupted;
-  while (true) {
-    {
-      const MutexLock lock(waiter->mutex);
-      if (waiter->missing > 0 && interrupted.ok()) {
-        waiter->arrived.wait_until(waiter->mutex, interrupt.next_check(), &loop());
-      }
-      if (waiter->missing == 0 || !interrupted.ok()) {
-        std::vector<CallResult> results;
-        results.reserve(paths.size());
-        for (std::size_t i = 0; i < paths.size(); ++i) {
-          // Whoever interrupts may have said so already (a Python error is set): what has arrived
-          // meanwhile is nobody's.
-          results.push_back(interrupted.ok() ? *std::move(waiter->results[i])
-                                             : interrupted_result(interrupted, paths[i]));
-        }
-        return results;
-      }
-      if (CondVar::Clock::now() < interrupt.next_check()) continue;
-    }
-    interrupted = interrupt.check_now();
-    if (interrupted.ok()) continue;
+  for (const auto& answer : answers) {
+    if (interrupted.ok()) interrupted = answer->wait(interrupt, &loop());
+  }
+  if (!interrupted.ok()) {
     for (const CallId id : ids) cancel(id);
   }
+  std::vector<CallResult> results;
+  results.reserve(paths.size());
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    // An interruption may be reported already (a Python error is set): what has arrived meanwhile
+    // is dropped.
+    results.push_back(interrupted.ok() ? answers[i]->take()
+                                       : interrupted_result(interrupted, paths[i]));
+  }
+  return results;
 }
 
 Client::CallId Client::get(Call call, std::shared_ptr<Download> download) {
-  return core_->start(std::move(call), {}, std::move(download));
+  return start(std::move(call), {}, std::move(download));
+}
+
+Client::CallId Client::start(Call call, Done done, std::shared_ptr<Download> download) {
+  if (Calls* const calls = calls_.here()) {
+    return calls->start(std::move(call), std::move(done), std::move(download));
+  }
+  const Status forked(StatusCode::kForked,
+                      call.operation + ": the client was made before this process was forked");
+  return refuse(call, forked, done, download.get());
 }
 
 void Client::resume(CallId call) {
-  if (!core_->is_foreign()) core_->resume(call);
+  if (Calls* const calls = calls_.here()) calls->resume(call);
 }
 
 void Client::cancel(CallId call, std::function<void()> gone) {
-  if (!core_->is_foreign()) core_->cancel(call, std::move(gone));
+  if (Calls* const calls = calls_.here()) calls->cancel(call, std::move(gone));
 }
 
-const Settings& Client::settings() const noexcept { return core_->settings(); }
-CredentialStore& Client::credentials() noexcept { return core_->credentials(); }
-env::EventLoop& Client::loop() noexcept { return core_->loop(); }
-const std::string& Client::endpoint() const noexcept { return core_->endpoint(); }
-std::uint64_t Client::new_stream() noexcept { return core_->new_stream(); }
-bool Client::is_foreign() const noexcept { return core_->is_foreign(); }
+const Settings& Client::settings() const noexcept { return calls_.anywhere().settings(); }
+CredentialStore& Client::credentials() noexcept { return calls_.anywhere().credentials(); }
+env::EventLoop& Client::loop() noexcept { return calls_.anywhere().loop(); }
+const std::string& Client::endpoint() const noexcept { return calls_.anywhere().endpoint(); }
+std::uint64_t Client::new_stream() noexcept {
+  Calls* const calls = calls_.here();
+  return calls != nullptr ? calls->new_stream() : 0;
+}
+bool Client::is_foreign() const noexcept { return calls_.here() == nullptr; }
 
-void Client::add_statistics(stream::Statistics& statistics) const {
-  if (!core_->is_foreign()) core_->add_statistics(statistics);
+void Client::add_statistics(Statistics& statistics) const {
+  if (Calls* const calls = calls_.here()) calls->add_statistics(statistics);
 }
 
 std::shared_ptr<const env::HttpBody> text_body(std::string text) {

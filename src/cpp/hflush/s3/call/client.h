@@ -27,16 +27,17 @@
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/result.h"
+#include "hflush/base/statistics.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/http_client.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/env/own_process.h"
 #include "hflush/s3/call/attempts.h"
 #include "hflush/s3/call/credentials.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/call/outcome.h"
-#include "hflush/stream/sink.h"
 
 namespace hflush::s3 {
 
@@ -166,13 +167,16 @@ class Client : public std::enable_shared_from_this<Client> {
   // A number for Call::stream.
   std::uint64_t new_stream() noexcept;
   // store_io_request, store_io_retry, store_io_throttled, …
-  void add_statistics(stream::Statistics& statistics) const;
+  void add_statistics(Statistics& statistics) const;
   bool is_foreign() const noexcept;
 
  private:
-  class Core;
-  explicit Client(std::shared_ptr<Core> core);
-  const std::shared_ptr<Core> core_;
+  class Calls;
+  explicit Client(std::shared_ptr<Calls> calls);
+  // One of `done` and `download` is there.
+  CallId start(Call call, Done done, std::shared_ptr<Download> download);
+
+  const env::OwnProcess<Calls> calls_;
 };
 
 // A body of text: small requests.

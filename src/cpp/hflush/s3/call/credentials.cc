@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "hflush/env/answer.h"
+
 namespace hflush::s3 {
 
 CredentialStore::CredentialStore(Credentials first) : current_{std::move(first), 1} {}
@@ -19,61 +21,53 @@ void CredentialStore::set(Credentials credentials) {
     ++current_.generation;
     wanted_ = false;
   }
-  // One at a time: whoever is stopped meanwhile is not told.
-  while (const std::function<void()> told = take_waiter()) told();
+  // One at a time: a callback may stop another one's wait.
+  while (const std::function<void()> on_newer = take_met()) on_newer();
 }
 
-std::function<void()> CredentialStore::take_waiter() {
+std::function<void()> CredentialStore::take_met() {
   MutexLock lock(mutex_);
-  const auto found =
-      std::ranges::find_if(waiters_, [generation = current_.generation](const Waiter& waiter) {
-        return waiter.newer_than < generation;
+  const auto met =
+      std::ranges::find_if(wants_, [generation = current_.generation](const Want& want) {
+        return want.newer_than < generation;
       });
-  if (found == waiters_.end()) return {};
-  std::function<void()> told = std::move(found->told);
-  waiters_.erase(found);
-  return told;
+  if (met == wants_.end()) return {};
+  std::function<void()> on_newer = std::move(met->on_newer);
+  wants_.erase(met);
+  return on_newer;
 }
 
-CredentialStore::WaiterId CredentialStore::want_newer_than(std::uint64_t generation,
-                                                           std::function<void()> told) {
+CredentialStore::WantId CredentialStore::want_newer_than(std::uint64_t generation,
+                                                         std::function<void()> on_newer) {
   {
     MutexLock lock(mutex_);
     if (current_.generation <= generation) {
       wanted_ = true;
       wanted_changed_.notify_all();
-      waiters_.push_back({++last_waiter_, generation, std::move(told)});
-      return last_waiter_;
+      wants_.push_back({++last_want_, generation, std::move(on_newer)});
+      return last_want_;
     }
   }
-  told();
+  on_newer();
   return 0;
 }
 
-void CredentialStore::stop_waiting(WaiterId waiter) {
-  std::function<void()> dropped;  // what it holds is let go without the lock
+void CredentialStore::stop_waiting(WantId want) {
+  std::function<void()> dropped;  // destroyed without the lock
   MutexLock lock(mutex_);
-  const auto found =
-      std::ranges::find_if(waiters_, [waiter](const Waiter& one) { return one.id == waiter; });
-  if (found == waiters_.end()) return;
-  dropped = std::move(found->told);
-  waiters_.erase(found);
+  const auto found = std::ranges::find(wants_, want, &Want::id);
+  if (found == wants_.end()) return;
+  dropped = std::move(found->on_newer);
+  wants_.erase(found);
 }
 
 bool CredentialStore::wait_until_wanted(env::Duration timeout, env::Interrupt& interrupt) {
   const auto deadline = env::deadline_after(CondVar::Clock::now(), timeout);
   MutexLock lock(mutex_);
-  for (;;) {
-    if (wanted_) return true;
-    const auto now = CondVar::Clock::now();
-    if (now >= deadline) return false;
-    if (now >= interrupt.next_check()) {
-      const MutexUnlock unlock(mutex_);
-      if (!interrupt.check_now().ok()) return false;
-      continue;
-    }
-    wanted_changed_.wait_until(mutex_, std::min(deadline, interrupt.next_check()));
+  while (!wanted_) {
+    if (!env::wait_until(mutex_, wanted_changed_, deadline, interrupt).ok()) return false;
   }
+  return true;
 }
 
 }  // namespace hflush::s3

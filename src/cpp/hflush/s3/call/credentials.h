@@ -1,8 +1,8 @@
-// CredentialStore: the newest credentials of a client, and who waits for newer ones.
+// CredentialStore: the newest credentials of a client, and the calls that wait for newer ones.
 //
-// Whoever knows how to get credentials (Python) sets them; every attempt of a call is signed with
-// the newest. Generations count from 1. Thread-safe; callbacks run on the thread that sets, without
-// a lock, and may call the store.
+// Credentials are set from outside (by Python); every attempt of a call is signed with the newest.
+// Generations count from 1. Thread-safe; callbacks run on the thread that sets, without a lock, and
+// may call the store.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "hflush/base/mutex.h"
-#include "hflush/base/status.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/env/loop_cond_var.h"
 #include "hflush/s3/call/signer.h"
 
 namespace hflush::s3 {
@@ -24,39 +24,38 @@ class CredentialStore {
     std::uint64_t generation = 0;
   };
   // 0 is none.
-  using WaiterId = std::uint64_t;
+  using WantId = std::uint64_t;
 
   explicit CredentialStore(Credentials first);
 
   Current current() const;
-  // Newer ones: everybody who waits for a newer generation is told.
+  // Newer ones: runs the callbacks that wait for a newer generation.
   void set(Credentials credentials);
 
-  // The store refused `generation` as expired: wanted() is true until there are newer ones. `told`
-  // runs once there are, at once if there are already (then 0 is returned).
-  WaiterId want_newer_than(std::uint64_t generation, std::function<void()> told);
-  // `told` is not run any more, unless it is running now.
-  void stop_waiting(WaiterId waiter);
-  // Waits until newer ones are wanted, for whoever gets them. False after `timeout` or an
-  // interruption.
+  // `generation` was refused as expired: newer ones are wanted until they are set. `on_newer` runs
+  // then, or at once if they are set already (0 is returned).
+  WantId want_newer_than(std::uint64_t generation, std::function<void()> on_newer);
+  // `on_newer` is not run any more, unless it is running now.
+  void stop_waiting(WantId want);
+  // Waits until newer ones are wanted. False after `timeout` or an interruption.
   bool wait_until_wanted(env::Duration timeout, env::Interrupt& interrupt);
 
  private:
-  struct Waiter {
-    WaiterId id;
+  struct Want {
+    WantId id;
     std::uint64_t newer_than;
-    std::function<void()> told;
+    std::function<void()> on_newer;
   };
 
-  // What a waiter that can be told now has to run; empty without one.
-  std::function<void()> take_waiter();
+  // The callback of a want that is met; empty if there is none.
+  std::function<void()> take_met();
 
   mutable Mutex mutex_;
-  CondVar wanted_changed_;
+  env::LoopCondVar wanted_changed_;
   Current current_ HFLUSH_GUARDED_BY(mutex_);
   bool wanted_ HFLUSH_GUARDED_BY(mutex_) = false;
-  WaiterId last_waiter_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  std::vector<Waiter> waiters_ HFLUSH_GUARDED_BY(mutex_);
+  WantId last_want_ HFLUSH_GUARDED_BY(mutex_) = 0;
+  std::vector<Want> wants_ HFLUSH_GUARDED_BY(mutex_);
 };
 
 }  // namespace hflush::s3

@@ -9,12 +9,12 @@
 #include <new>
 #include <optional>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "hflush/base/buffer_pool.h"
 #include "hflush/base/mutex.h"
 #include "hflush/crc/checksum.h"
+#include "hflush/env/answer.h"
 #include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/call/encoding.h"
@@ -280,12 +280,8 @@ Result<std::size_t> Response::more(MutableByteView out, Client& client, env::Eve
 
 Status Response::wait_locked(env::EventLoop* loop, env::Interrupt& interrupt) {
   while (!wanted_.empty() && state_ == State::kComing) {
-    if (CondVar::Clock::now() < interrupt.next_check()) {
-      arrived_.wait_until(mutex_, interrupt.next_check(), loop);
-      continue;
-    }
-    const MutexUnlock unlock(mutex_);
-    HFLUSH_RETURN_IF_ERROR(interrupt.check_now());
+    HFLUSH_RETURN_IF_ERROR(
+        env::wait_until(mutex_, arrived_, env::TimePoint::max(), interrupt, loop));
   }
   return {};
 }
@@ -519,16 +515,6 @@ Status Response::explained(const CallResult& result) const {
   return replaced(result.status.message()).with_remote_class(result.failure->code);
 }
 
-// Returns after `duration`, or with the failure of `interrupt`.
-Status pause(env::Duration duration, env::Interrupt& interrupt) {
-  const auto end = CondVar::Clock::now() + duration;
-  for (auto now = CondVar::Clock::now(); now < end; now = CondVar::Clock::now()) {
-    if (now >= interrupt.next_check()) HFLUSH_RETURN_IF_ERROR(interrupt.check_now());
-    std::this_thread::sleep_until(std::min(end, interrupt.next_check()));
-  }
-  return {};
-}
-
 // Before a response is asked for again: nothing the first time, then from half of what doubles each
 // time.
 env::Duration delay_of(int failures, const RetrySettings& retry) {
@@ -557,7 +543,7 @@ class InputFile::Core final : public std::enable_shared_from_this<Core> {
     return closed_;
   }
   void unbuffer() HFLUSH_EXCLUDES(mutex_);
-  void add_statistics(stream::Statistics& statistics) const;
+  void add_statistics(Statistics& statistics) const;
   bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
   const std::string& path() const noexcept { return options_->path; }
 
@@ -680,7 +666,7 @@ Status InputFile::Core::read_all(std::uint64_t position, MutableByteView out, bo
     failures = ending.received >= kProgress ? 1 : failures + 1;
     const RetrySettings& retry = client_->settings().retry;
     if (failures > retry.limit) return ending.failure;
-    HFLUSH_RETURN_IF_ERROR(pause(delay_of(failures, retry), interrupt));
+    HFLUSH_RETURN_IF_ERROR(env::pause(delay_of(failures, retry), interrupt));
   }
 }
 
@@ -756,7 +742,7 @@ void InputFile::Core::idle_timer_fired() {
   idle->keep(kept);
 }
 
-void InputFile::Core::add_statistics(stream::Statistics& statistics) const {
+void InputFile::Core::add_statistics(Statistics& statistics) const {
   statistics["stream_read_opened"] += counters_->opened;
   statistics["stream_aborted"] += counters_->aborted;
   statistics["stream_read_total_bytes"] += counters_->received;
@@ -808,8 +794,6 @@ void InputFile::unbuffer() {
   if (!core_->is_foreign()) core_->unbuffer();
 }
 
-void InputFile::add_statistics(stream::Statistics& statistics) const {
-  core_->add_statistics(statistics);
-}
+void InputFile::add_statistics(Statistics& statistics) const { core_->add_statistics(statistics); }
 
 }  // namespace hflush::s3

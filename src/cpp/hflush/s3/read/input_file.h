@@ -27,11 +27,11 @@
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/result.h"
+#include "hflush/base/statistics.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/http_client.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/s3/call/client.h"
-#include "hflush/stream/sink.h"
 
 namespace hflush::s3 {
 
@@ -70,7 +70,7 @@ class InputFile {
   // Ends the response that waits for the next read in order, with what it has sent ahead.
   void unbuffer();
   // Adds the file's own counters, by Hadoop's names. Never waits for I/O.
-  void add_statistics(stream::Statistics& statistics) const;
+  void add_statistics(Statistics& statistics) const;
 
  private:
   class Core;

@@ -14,7 +14,7 @@
 
 #include "hflush/base/endian.h"
 #include "hflush/crc/polynomial.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 #include "hflush/env/writable_file.h"
 #include "hflush/s3/call/digest.h"
 #include "hflush/s3/call/encoding.h"
@@ -185,7 +185,7 @@ class PartStore::DiskPart final : public Part {
         directory_(std::move(directory)) {}
   // The system takes its time to let go of a large file, and the last reader is the loop.
   ~DiskPart() override {
-    if (generation_ != env::Process::generation()) return;  // the parent has it still
+    if (origin_.is_parent()) return;  // it has it still
     try {
       env::Process::current().executor().run(
           [file = std::move(writing_)]() mutable { file.reset(); });
@@ -238,7 +238,7 @@ class PartStore::DiskPart final : public Part {
   const int file_;  // writing_'s
   std::shared_ptr<env::WritableFile> writing_;
   const std::string directory_;
-  const std::uint32_t generation_ = env::Process::generation();
+  const env::Origin origin_;
 };
 
 PartStore::PartStore(PartStoreOptions options)

@@ -194,7 +194,7 @@ class S3Sink::Core final : public S3Upload, public std::enable_shared_from_this<
   void sync(stream::Level level, stream::SinkEvents& events);
   void finish(stream::SinkEvents& events);
   void abandon() noexcept HFLUSH_EXCLUDES(mutex_);
-  void add_statistics(stream::Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
+  void add_statistics(Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
   bool is_delayed() const noexcept { return options_.delayed; }
   env::EventLoop& loop() const noexcept { return client_->loop(); }
 
@@ -1027,7 +1027,7 @@ void S3Sink::Core::perform(const upload_action::Failed& failed) {
   tell([&failed](stream::SinkEvents& events) { events.failed(failed.status); });
 }
 
-void S3Sink::Core::add_statistics(stream::Statistics& statistics) const {
+void S3Sink::Core::add_statistics(Statistics& statistics) const {
   Counters counters;
   std::int64_t blocks = 0;
   std::int64_t size = 0;
@@ -1107,8 +1107,6 @@ Status S3Sink::abandon() noexcept {
   return {};
 }
 
-void S3Sink::add_statistics(stream::Statistics& statistics) const {
-  core_->add_statistics(statistics);
-}
+void S3Sink::add_statistics(Statistics& statistics) const { core_->add_statistics(statistics); }
 
 }  // namespace hflush::s3

@@ -80,7 +80,7 @@ class S3Sink final : public stream::Sink {
                   stream::SinkEvents& events) override;
   void finish(stream::SinkEvents& events) override;
   Status abandon() noexcept override;
-  void add_statistics(stream::Statistics& statistics) const override;
+  void add_statistics(Statistics& statistics) const override;
 
  private:
   class Core;

@@ -1,10 +1,10 @@
-// Statistics: name -> value, as docs/semantics.md lists them; only ever added to.
+// Statistics: name -> value, as docs/semantics.md lists them; values are only ever added to.
 //
-// One array in the order in which names came up, and one text that holds all names: a snapshot of
-// some forty numbers is made each time a stream ends, and costs less than a call of Python so. A
-// tree took ten times as long. Names are few, so they are looked for from the first to the last.
+// An array in the order in which the names were added, and one text that holds all names: a
+// snapshot of about forty numbers is made whenever a stream ends, and has to cost less than a call
+// of Python. A tree took ten times as long. Names are few, so a lookup scans them.
 //
-// Thread-compatible. What adds a name may throw std::bad_alloc, and has then changed nothing.
+// Thread-compatible. Adding a name may throw std::bad_alloc, and then changes nothing.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace hflush::stream {
+namespace hflush {
 
 class Statistics {
  public:
@@ -130,4 +130,4 @@ class Statistics {
   std::string names_;  // of all slots, one after another
 };
 
-}  // namespace hflush::stream
+}  // namespace hflush

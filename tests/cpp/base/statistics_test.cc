@@ -1,4 +1,4 @@
-#include "hflush/stream/statistics.h"
+#include "hflush/base/statistics.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace hflush::stream {
+namespace hflush {
 namespace {
 
 TEST_CASE("a name begins at 0, and keeps what is added") {
@@ -61,4 +61,4 @@ TEST_CASE("merging combines what both have, in any order, and takes over the res
 }
 
 }  // namespace
-}  // namespace hflush::stream
+}  // namespace hflush

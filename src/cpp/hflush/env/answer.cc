@@ -1,0 +1,29 @@
+#include "hflush/env/answer.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace hflush::env {
+
+Status wait_until(Mutex& mutex, LoopCondVar& changed, TimePoint deadline, Interrupt& interrupt,
+                  EventLoop* loop) {
+  const TimePoint now = CondVar::Clock::now();
+  if (now >= deadline) return Status(StatusCode::kTimedOut, "time is up");
+  if (now >= interrupt.next_check()) {
+    const MutexUnlock unlock(mutex);
+    return interrupt.check_now();
+  }
+  changed.wait_until(mutex, std::min(deadline, interrupt.next_check()), loop);
+  return {};
+}
+
+Status pause(Duration duration, Interrupt& interrupt) {
+  const TimePoint end = deadline_after(CondVar::Clock::now(), duration);
+  for (TimePoint now = CondVar::Clock::now(); now < end; now = CondVar::Clock::now()) {
+    HFLUSH_RETURN_IF_ERROR(interrupt.check_if_due());
+    std::this_thread::sleep_until(std::min(end, interrupt.next_check()));
+  }
+  return {};
+}
+
+}  // namespace hflush::env

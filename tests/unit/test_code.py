@@ -47,14 +47,14 @@ PYTHON_PARTS = {
     "values": {
         "_core", "_missing", "_on_demand", "_version", "capabilities", "claims", "configuration",
         "crc", "errors", "general_keys", "globbing", "handles", "handling", "keys", "options",
-        "paths", "permissions", "spelling", "statistics", "status",
+        "paths", "permissions", "sidecars", "spelling", "statistics", "status",
     },
     "streams": {"output", "output_kinds", "streams", "write_only"},
     "interfaces": {
         "atomic", "builders", "bulk_delete", "files", "filesystem", "keywords", "listing",
         "multipart", "namespace", "optional_operations", "registry", "transfer", "trash",
     },
-    "above": {"__main__", "checkpoint", "cli", "opening", "upath"},
+    "above": {"__main__", "cli", "opening", "upath"},
     "list of stores": {"", "fsspec"},
 }  # fmt: skip
 PYTHON_BELOW = {"values", "streams", "interfaces"}
@@ -66,10 +66,21 @@ PYTHON_MAY_IMPORT = {
     "hdfs": PYTHON_BELOW,
     "s3": PYTHON_BELOW,
     "above": PYTHON_BELOW,
+    "checkpoint": PYTHON_BELOW,
     "fsspec": PYTHON_BELOW | {"above"},
     "hdfs for fsspec": PYTHON_BELOW | {"above", "fsspec", "hdfs"},
     "s3 for fsspec": PYTHON_BELOW | {"above", "fsspec", "s3"},
-    "list of stores": {"values", "streams", "interfaces", "above", "fsspec", "local", "hdfs", "s3"}
+    "list of stores": {
+        "values",
+        "streams",
+        "interfaces",
+        "above",
+        "checkpoint",
+        "fsspec",
+        "local",
+        "hdfs",
+        "s3",
+    }
     | {"hdfs for fsspec", "s3 for fsspec"},
 }
 HEAVY = {

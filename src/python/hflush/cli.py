@@ -253,8 +253,8 @@ def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
 def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
     age = None if arguments.older_than is None else parse_time(arguments.older_than, "s")
-    if fs.scheme == "s3":
-        _s3_uploads(fs, arguments, age)
+    if fs._dates_uploads:
+        _dated_uploads(fs, arguments, age)
         return
     if age is not None:
         raise ValueError(f"{fs.store_name} does not know how old an upload is")
@@ -266,7 +266,7 @@ def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
             _say(f"{upload.decode('ascii')} {path}")
 
 
-def _s3_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | None) -> None:
+def _dated_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | None) -> None:
     if arguments.abort:
         if age is None:  # writers at work have uploads, too
             raise ValueError("--abort needs --older-than, above the time of the longest writer")

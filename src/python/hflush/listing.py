@@ -100,11 +100,13 @@ class Listing(NameSpace):
             back to an ancestor is not followed.
         """
         options.flag("recursive", recursive)
-        resolved = self._resolve(path)
-        status = self._status(resolved)
+        return self._list_files(self._resolve(path), recursive)
+
+    def _list_files(self, path: str, recursive: bool) -> Iterator[FileStatus]:
+        status = self._status(path)
         if not status.is_directory:
             return iter((status,))
-        return self._walk_files(self._iterate(resolved), recursive, (status.file_id,))
+        return self._walk_files(self._iterate(path), recursive, (status.file_id,))
 
     def _walk_files(
         self, entries: Iterable[FileStatus], recursive: bool, ancestors: tuple[object, ...]
@@ -140,14 +142,17 @@ class Listing(NameSpace):
         return [status for status in found if filter is None or filter(status.path)]
 
     def get_content_summary(self, path: StrPath) -> ContentSummary:
-        """Count files, directories and bytes at and below a path.
+        """Count files, directories and bytes at and below a path; on HDFS with the quotas of it.
 
         Raises
         ------
         FileNotFoundError
             There is nothing.
         """
-        status = self._status(self._resolve(path))
+        return self._content_summary(self._resolve(path))
+
+    def _content_summary(self, path: str) -> ContentSummary:
+        status = self._status(path)
         length, files, directories, consumed = 0, 0, 0, 0
         pending: list[tuple[FileStatus, tuple[object, ...]]] = [(status, ())]
         while pending:

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from . import capabilities, options, paths
 from .claims import Claim
 from .configuration import Configuration, user_name
-from .errors import unsupported
 from .spelling import check_keys
 from .status import BlockLocation
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from .configuration import Value
-    from .options import CreateOptions, Options
+    from .options import CreateOptions, Options, OptionValue
     from .paths import Location, StrPath
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
@@ -121,10 +120,6 @@ class NameSpace(ABC):
         self._resolve(path)
         return wanted in self.path_capabilities
 
-    def _refuse(self, operation: str, path: StrPath | None = None) -> Exception:
-        resolved = None if path is None else self._named(self._resolve(path))
-        return unsupported(operation, self.store_name, resolved)
-
     # --- what a store implements: paths are normalised and absolute ---
 
     @abstractmethod
@@ -219,6 +214,17 @@ class NameSpace(ABC):
     def _resolve_to_change(self, path: StrPath) -> str:
         """Return the same for an operation that changes what is there: names may be reserved."""
         return self._resolve(path)
+
+    # --- what is beside files ---
+
+    # Whether the files are on this machine only.
+    _is_local = False
+    # Options, as hints, for a file that is to be renamed when it is complete.
+    _to_be_renamed: Mapping[str, OptionValue] = {}
+
+    def _side_files(self, path: str) -> tuple[str, ...]:
+        """Return where another program may have left what belongs to an earlier file at `path`."""
+        return ()
 
     # --- files that appear whole: see hflush.atomic ---
 

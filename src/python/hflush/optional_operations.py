@@ -1,10 +1,13 @@
-"""What only some stores have: refused here, with all arguments, by those that do not."""
+"""What only some stores have: checked and resolved here, and refused where a store has it not."""
 
-# ruff: noqa: ARG002
+# ruff: noqa: ARG002 - what is refused takes all arguments all the same
 
 from __future__ import annotations
 
-from . import capabilities
+import errno
+
+from . import capabilities, options, paths
+from .errors import unsupported
 from .listing import Listing
 
 TYPE_CHECKING = False
@@ -23,9 +26,270 @@ __all__ = ["OptionalOperations"]
 class OptionalOperations(Listing):
     """The operations that :attr:`contract_options` and :meth:`has_path_capability` announce."""
 
+    # Whether list_multipart_uploads knows how old uploads are.
+    _dates_uploads = False
+
+    # --- the store and its parts ---
+
+    def get_status(self, path: StrPath | None = None) -> FsStatus:
+        """Return how full the store is; where it has several parts, the one that `path` is in.
+
+        Parameters
+        ----------
+        path : str or os.PathLike, optional
+            The working directory if left out. It need not exist.
+        """
+        return self._fs_status(self.working_directory if path is None else self._resolve(path))
+
+    def _fs_status(self, path: str) -> FsStatus:
+        raise self._unsupported("get_status", path)
+
+    def get_server_defaults(self) -> FsServerDefaults:
+        """Return what the store uses where the caller says nothing."""
+        raise self._unsupported("get_server_defaults")
+
+    def get_default_block_size(self, path: StrPath | None = None) -> int:
+        """Return the block size in bytes that new files get; `path` need not exist."""
+        return self.get_server_defaults().block_size
+
+    def get_enclosing_root(self, path: StrPath) -> str:
+        """Return the directory within which rename works for `path`, which need not exist.
+
+        On HDFS that is the root of the encryption zone, else ``/``.
+        """
+        return self._enclosing_root(self._resolve(path))
+
+    def _enclosing_root(self, path: str) -> str:
+        return "/"
+
+    def msync(self) -> None:
+        """Let later reads of this client see at least everything done before."""
+        raise self._unsupported("msync")
+
+    def set_safe_mode(self, action: str) -> bool:
+        """Ask for or change the safe mode of the store, in which nothing can be changed.
+
+        Parameters
+        ----------
+        action : str
+            ``get``; for a privileged user also ``enter``, ``leave`` and ``force_exit``.
+
+        Returns
+        -------
+        bool
+            Whether it is in safe mode now.
+        """
+        raise self._unsupported("set_safe_mode")
+
+    # --- what a file has besides its bytes ---
+
+    def get_file_checksum(self, path: StrPath) -> FileChecksum:
+        """Return a checksum of the whole content of a file.
+
+        Which one, its ``algorithm`` says: the CRC-32 of the content, verified as it is read (local
+        files with sidecars); what DataNodes keep, as Java has it (HDFS); on S3
+        ``COMPOSITE-CRC32C`` where the store keeps that of the whole object, else ``ETAG``, which
+        says only whether an object is another one.
+
+        Raises
+        ------
+        FileNotFoundError, NotAFileError
+            It is missing; it is a directory.
+        ChecksumError
+            The content does not match its sidecar.
+        """
+        return self._file_checksum(self._resolve(path))
+
+    def _file_checksum(self, path: str) -> FileChecksum:
+        raise self._unsupported("get_file_checksum", path)
+
+    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
+        """Set times, in milliseconds since the epoch; -1 leaves one as it is.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        ValueError
+            The store has no such time: local files within nanoseconds in 64 bits, HDFS from the
+            epoch on.
+        """
+        modified = options.whole("modification_time", modification_time)
+        accessed = options.whole("access_time", access_time)
+        self._set_times(self._resolve_to_change(path), modified, accessed)
+
+    def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
+        raise self._unsupported("set_times", path)
+
+    def set_permission(self, path: StrPath, permission: int) -> None:
+        """Set the mode bits exactly; no umask is applied.
+
+        HDFS has those up to 0o1777; objects of S3 have none, and nothing is changed.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        ValueError
+            `permission` is not within 0 and 0o7777.
+        """
+        mode = options.as_permission(permission)
+        self._set_permission(self._resolve_to_change(path), mode)
+
+    def _set_permission(self, path: str, permission: int) -> None:
+        raise self._unsupported("set_permission", path)
+
+    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
+        """Set owner and group by name; None leaves one as it is.
+
+        Objects of S3 belong to the bucket's owner, and nothing is changed.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing.
+        PermissionError
+            Only a privileged user may give files away.
+        TypeError
+            A name is no text.
+        """
+        options.check_principal("owner", owner)
+        options.check_principal("group", group)
+        self._set_owner(self._resolve_to_change(path), owner, group)
+
+    def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:
+        raise self._unsupported("set_owner", path)
+
+    def set_replication(self, path: StrPath, replication: int) -> bool:
+        """Set how many copies the store keeps; it makes or removes them by and by.
+
+        Returns
+        -------
+        bool
+            False of a directory, and where there is nothing.
+
+        Raises
+        ------
+        ValueError
+            `replication` is not above 0.
+        OSError
+            It is outside the limits of the store.
+        """
+        copies = options.whole("replication", replication)
+        return self._set_replication(self._resolve_to_change(path), copies)
+
+    def _set_replication(self, path: str, replication: int) -> bool:
+        raise self._unsupported("set_replication", path)
+
+    def set_write_checksum(self, write: bool) -> None:
+        """Let this instance write checksums of new files, or not.
+
+        Of local files: without a sidecar (a stale one is removed) a file is written as raw, hflush
+        and hsync work, and nothing is verified on read.
+        """
+        self._set_write_checksum(options.flag("write", write))
+
+    def _set_write_checksum(self, write: bool) -> None:
+        raise self._unsupported("set_write_checksum")
+
+    def set_verify_checksum(self, verify: bool) -> None:
+        """Let this instance verify what it reads, or not."""
+        self._set_verify_checksum(options.flag("verify", verify))
+
+    def _set_verify_checksum(self, verify: bool) -> None:
+        raise self._unsupported("set_verify_checksum")
+
+    # --- changing what is there ---
+
+    def truncate(self, path: StrPath, length: int) -> bool:
+        """Cut a file to its first `length` bytes.
+
+        Returns
+        -------
+        bool
+            True: done. False (hdfs): the last block is being shortened, and until
+            :meth:`is_file_closed` no client can write the file.
+
+        Raises
+        ------
+        ValueError
+            `length` is negative, or more than the file has. Nothing was changed.
+        FileNotFoundError, IsADirectoryError
+            It is missing; it is a directory.
+        """
+        resolved = self._resolve_to_change(path)
+        return self._truncate(resolved, options.file_length(length))
+
+    def _truncate(self, path: str, length: int) -> bool:
+        raise self._unsupported("truncate", path)
+
+    def concat(self, path: StrPath, sources: Sequence[StrPath]) -> None:
+        """Move the contents of `sources` to the end of a file, in order; they vanish.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file that grows.
+        sources : sequence of str or os.PathLike
+            Closed files in the same directory, none empty, with blocks of at most its size.
+
+        Raises
+        ------
+        ValueError
+            There are no sources, or they are not as they must be. Nothing was changed.
+        FileNotFoundError, OSError
+            One is missing; one is a directory, or the file itself.
+        """
+        if capabilities.CONCAT not in self.path_capabilities:
+            raise self._refuse("concat", path)
+        target = self._resolve_to_change(path)
+        resolved = [self._resolve_to_change(source) for source in sources]
+        if not resolved:
+            raise ValueError("concat needs a source")
+        if target in resolved:
+            raise OSError(errno.EINVAL, "concat: a source is the target itself", target)
+        self._concat(target, resolved)
+
+    def _concat(self, path: str, sources: list[str]) -> None:
+        raise self._unsupported("concat", path)
+
+    def copy(self, src: StrPath, dst: StrPath, *, overwrite: bool = False) -> None:
+        """Let the store copy a file or tree; the bytes do not pass through here.
+
+        Parameters
+        ----------
+        src, dst : str or os.PathLike
+            From and to: `dst` is the name itself.
+        overwrite : bool
+            Replace what is there. Each file is replaced in one step, a tree is not.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no source.
+        FileExistsError
+            The destination exists and may not be replaced, or is a directory and the source is
+            not, or the other way round.
+        OSError
+            The destination is the source, or below it; the store refuses.
+        """
+        options.flag("overwrite", overwrite)
+        self._copy(self._resolve(src), self._resolve_to_change(dst), overwrite)
+
+    def _copy(self, source: str, target: str, overwrite: bool) -> None:
+        raise self._unsupported("copy", source)
+
     def get_trash(self, path: StrPath = "/") -> Trash:
-        """Return the trash of this user for what is at `path`."""
-        raise self._refuse("get_trash", path)
+        """Return the trash of this user for what is at `path`.
+
+        ``fs.trash.interval`` (minutes; 0, the default, switches it off) says when it expires: that
+        of the NameNode on HDFS, which also empties it. That of local files, ``.Trash`` in the home
+        directory, is emptied by ``checkpoint`` and ``expunge`` of what is returned.
+        """
+        trash = self._trash(self._resolve(path))
+        if trash is None:
+            raise self._refuse("get_trash", path)
+        return trash
 
     def move_to_trash(self, path: StrPath) -> bool:
         """Move a file or a directory to the user's trash, from which it vanishes some time later.
@@ -41,91 +305,19 @@ class OptionalOperations(Listing):
         FileNotFoundError
             There is nothing.
         OSError
-            `path` is a directory that the trash is in; it cannot be moved.
+            `path` is a directory that the trash is in; the trash is on another volume (EXDEV); it
+            cannot be moved.
         """
-        raise self._refuse("move_to_trash", path)
+        trash = self._trash(self._resolve(path))
+        if trash is None:
+            raise self._refuse("move_to_trash", path)
+        return trash.move(path)
 
-    def get_status(self, path: StrPath | None = None) -> FsStatus:
-        """Return how full the store is; where it has several parts, the one that `path` is in.
+    def _trash(self, path: str) -> Trash | None:
+        """Return the trash for what is at a path; None if the store has none."""
+        return None
 
-        Parameters
-        ----------
-        path : str or os.PathLike, optional
-            The working directory if left out. It need not exist.
-        """
-        raise self._refuse("get_status", path)
-
-    def get_server_defaults(self) -> FsServerDefaults:
-        """Return what the store uses where the caller says nothing."""
-        raise self._refuse("get_server_defaults")
-
-    def get_default_block_size(self, path: StrPath | None = None) -> int:
-        """Return the block size in bytes that new files get; `path` need not exist."""
-        return self.get_server_defaults().block_size
-
-    def get_enclosing_root(self, path: StrPath) -> str:
-        """Return the directory within which rename works for `path`, which need not exist."""
-        self._resolve(path)
-        return "/"
-
-    def get_file_checksum(self, path: StrPath) -> FileChecksum:
-        """Return a checksum of the whole content of a file."""
-        raise self._refuse("get_file_checksum", path)
-
-    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
-        """Set times, in milliseconds since the epoch; -1 leaves one as it is.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        """
-        raise self._refuse("set_times", path)
-
-    def set_permission(self, path: StrPath, permission: int) -> None:
-        """Set the mode bits exactly; no umask is applied."""
-        raise self._refuse("set_permission", path)
-
-    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
-        """Set owner and group by name; None leaves one as it is."""
-        raise self._refuse("set_owner", path)
-
-    def set_replication(self, path: StrPath, replication: int) -> bool:
-        """Set how many copies the store keeps."""
-        raise self._refuse("set_replication", path)
-
-    def set_write_checksum(self, write: bool) -> None:
-        """Let this instance write checksums of new files, or not."""
-        raise self._refuse("set_write_checksum")
-
-    def set_verify_checksum(self, verify: bool) -> None:
-        """Let this instance verify what it reads, or not."""
-        raise self._refuse("set_verify_checksum")
-
-    def truncate(self, path: StrPath, length: int) -> bool:
-        """Cut a file to its first `length` bytes.
-
-        Returns
-        -------
-        bool
-            True: done. False (hdfs): the last block is being shortened in the background.
-
-        Raises
-        ------
-        ValueError
-            `length` is negative, or more than the file has.
-        FileNotFoundError, IsADirectoryError
-            It is missing; it is a directory.
-        """
-        raise self._refuse("truncate", path)
-
-    def concat(self, path: StrPath, sources: Sequence[StrPath]) -> None:
-        """Move the contents of `sources` to the end of a file; they vanish."""
-        raise self._refuse("concat", path)
-
-    def copy(self, src: StrPath, dst: StrPath, *, overwrite: bool = False) -> None:
-        """Let the store copy a file or tree without its bytes passing through here."""
-        raise self._refuse("copy", src)
+    # --- links and path handles ---
 
     def create_symlink(self, target: StrPath, link: StrPath, create_parent: bool = False) -> None:
         """Create a symbolic link, where :attr:`supports_symlinks`.
@@ -151,7 +343,14 @@ class OptionalOperations(Listing):
         -----
         Source: Hadoop's FileContext.createSymlink; contract EXTRA-9.
         """
-        raise self._refuse("create_symlink", link)
+        options.flag("create_parent", create_parent)
+        location = paths.parse(target)
+        if location.scheme is not None and not self._accepts(location):
+            raise ValueError(f"wrong file system: {paths.as_text(target)!r} is not in {self.uri}")
+        self._create_symlink(location.path, self._resolve_to_change(link), create_parent)
+
+    def _create_symlink(self, target: str, link: str, create_parent: bool) -> None:
+        raise self._unsupported("create_symlink", link)
 
     def get_link_target(self, path: StrPath) -> str:
         """Return what a symbolic link leads to, as it was given.
@@ -161,7 +360,10 @@ class OptionalOperations(Listing):
         FileNotFoundError, OSError
             There is nothing; it is no link (``EINVAL``).
         """
-        raise self._refuse("get_link_target", path)
+        return self._link_target(self._resolve(path))
+
+    def _link_target(self, path: str) -> str:
+        raise self._unsupported("get_link_target", path)
 
     def get_file_link_status(self, path: StrPath) -> FileStatus:
         """Return the status of a symbolic link itself, of anything else as `get_file_status`.
@@ -171,7 +373,10 @@ class OptionalOperations(Listing):
         FileNotFoundError
             There is nothing.
         """
-        return self.get_file_status(path)
+        return self._link_status(self._resolve(path))
+
+    def _link_status(self, path: str) -> FileStatus:
+        return self._status(path)
 
     @property
     def supports_symlinks(self) -> bool:
@@ -181,7 +386,7 @@ class OptionalOperations(Listing):
     def get_path_handle(
         self, status: FileStatus, changed: bool = False, moved: bool = False
     ) -> bytes:
-        """Return an opaque, serialisable reference to a file.
+        """Return an opaque, serialisable reference to a file: exact unless told otherwise.
 
         Parameters
         ----------
@@ -189,8 +394,22 @@ class OptionalOperations(Listing):
             The file, as it was seen.
         changed, moved : bool
             Whether the reference stays good when the file's content changes, when it is moved.
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            The store has none; `moved` of a local file, which cannot be found again.
         """
-        raise self._refuse("get_path_handle", status.path)
+        if capabilities.PATH_HANDLES not in self.path_capabilities:
+            raise self._refuse("get_path_handle", status.path)
+        from .handles import check_status
+
+        check_status(status)
+        is_moved = options.flag("moved", moved)
+        return self._path_handle(status, options.flag("changed", changed), is_moved)
+
+    def _path_handle(self, status: FileStatus, changed: bool, moved: bool) -> bytes:
+        raise self._unsupported("get_path_handle", status.path)
 
     def open_path_handle(
         self, handle: bytes, *, buffer_size: int | str | None = None
@@ -200,38 +419,111 @@ class OptionalOperations(Listing):
         Raises
         ------
         InvalidPathHandleError
-            It is gone, or has changed and may not have.
+            It is gone, has been moved or has changed, and may not have.
+        ValueError
+            `handle` was not made by :meth:`get_path_handle`.
         """
-        raise self._refuse("open_path_handle")
+        return self._open_path_handle(handle, buffer_size)
 
-    def msync(self) -> None:
-        """Let later reads of this client see at least everything done before."""
-        raise self._refuse("msync")
+    def _open_path_handle(self, handle: bytes, buffer_size: int | str | None) -> FSDataInputStream:
+        raise self._unsupported("open_path_handle")
+
+    # --- leases and damage ---
 
     def list_corrupt_file_blocks(self, path: StrPath) -> Iterator[str]:
-        """Return the paths of files below `path` that have corrupt blocks."""
-        raise self._refuse("list_corrupt_file_blocks", path)
+        """Return the paths of files below `path` that have blocks without any good replica.
+
+        Raises
+        ------
+        PermissionError
+            Only a privileged user may ask.
+        """
+        return self._corrupt_files(self._resolve(path))
+
+    def _corrupt_files(self, path: str) -> Iterator[str]:
+        raise self._unsupported("list_corrupt_file_blocks", path)
 
     def recover_lease(self, path: StrPath) -> bool:
-        """Take a file from a writer that is gone; whether it is closed now."""
-        raise self._refuse("recover_lease", path)
+        """Take a file from a writer that is gone.
+
+        What the writer's ``hflush`` or ``hsync`` acknowledged is kept. Until the file is closed
+        no client can write it; wait for :meth:`is_file_closed`, and call this again only after some
+        10 seconds.
+
+        Returns
+        -------
+        bool
+            True: the file is closed now. False: that goes on in the background.
+
+        Raises
+        ------
+        FileNotFoundError, NotAFileError
+            It is missing; it is a directory.
+        """
+        return self._recover_lease(self._resolve_to_change(path))
+
+    def _recover_lease(self, path: str) -> bool:
+        raise self._unsupported("recover_lease", path)
 
     def is_file_closed(self, path: StrPath) -> bool:
-        """Whether nobody is writing a file."""
-        raise self._refuse("is_file_closed", path)
+        """Whether no client is writing a file.
 
-    def set_safe_mode(self, action: str) -> bool:
-        """Ask for or change the store's safe mode."""
-        raise self._refuse("set_safe_mode")
+        Raises
+        ------
+        FileNotFoundError, NotAFileError
+            It is missing; it is a directory.
+        """
+        return self._is_file_closed(self._resolve(path))
+
+    def _is_file_closed(self, path: str) -> bool:
+        raise self._unsupported("is_file_closed", path)
+
+    # --- uploads ---
 
     def create_multipart_uploader(self, base: StrPath) -> Any:
-        """Return an object that uploads files below `base` in parts, from several processes."""
-        raise self._refuse("create_multipart_uploader", base)
+        """Return an object that uploads files below `base` in parts, from several processes.
 
-    def list_multipart_uploads(self, prefix: StrPath) -> Sequence[Any]:
-        """Return the uploads under a prefix that were begun and not ended."""
-        raise self._refuse("list_multipart_uploads", prefix)
+        See :mod:`hflush.multipart`.
+        """
+        return self._multipart_uploader(self._resolve_to_change(base))
+
+    def _multipart_uploader(self, base: str) -> Any:
+        raise self._unsupported("create_multipart_uploader", base)
+
+    def list_multipart_uploads(self, prefix: StrPath = "/") -> Sequence[Any]:
+        """Return the uploads to files at and below a path that were begun and have not ended.
+
+        They are invisible, and cost what their parts cost until they are completed or aborted.
+        """
+        return self._multipart_uploads(self._resolve(prefix))
+
+    def _multipart_uploads(self, path: str) -> Sequence[Any]:
+        raise self._unsupported("list_multipart_uploads", path)
 
     def abort_multipart_uploads(self, prefix: StrPath, older_than: float = 0.0) -> int:
-        """Abort the uploads under a prefix that are older than so many seconds; how many."""
-        raise self._refuse("abort_multipart_uploads", prefix)
+        """Abort the uploads at and below a path that are older than so many seconds; how many.
+
+        An upload that is still being written fails by that: choose an age above that of the longest
+        job.
+
+        Raises
+        ------
+        ValueError
+            `older_than` is negative.
+        OSError
+            The store refuses. The others were tried all the same.
+        """
+        if not older_than >= 0:
+            raise ValueError(f"older_than={older_than} must not be negative")
+        return self._abort_multipart_uploads(self._resolve(prefix), older_than)
+
+    def _abort_multipart_uploads(self, path: str, older_than: float) -> int:
+        raise self._unsupported("abort_multipart_uploads", path)
+
+    def _refuse(self, operation: str, path: StrPath | None = None) -> Exception:
+        return self._unsupported(operation, None if path is None else self._resolve(path))
+
+    def _unsupported(self, operation: str, path: str | None = None) -> Exception:
+        """Return the refusal of an operation that the store does not have."""
+        named = None if path is None else self._named(path)
+        return unsupported(operation, self.store_name, named)

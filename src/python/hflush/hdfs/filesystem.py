@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..configuration import Configuration
+    from ..multipart import MultipartUploader
     from ..options import CreateOptions
     from ..paths import Location, StrPath
     from ..trash import Trash
@@ -255,14 +256,10 @@ class DistributedFileSystem(FileSystem):
     def _fixed_options(self) -> Mapping[str, object]:
         return _OPTIONS
 
-    def get_enclosing_root(self, path: StrPath) -> str:
-        """Return the root of the encryption zone that `path` is in, else ``/``.
-
-        `path` need not exist. Older NameNodes, which do not tell, have ``/``.
-        """
-        resolved = self._resolve(path)
+    def _enclosing_root(self, path: str) -> str:
+        """Return the root of the encryption zone; ``/`` also of NameNodes that do not know it."""
         try:
-            return self._native.enclosing_root(resolved)
+            return self._native.enclosing_root(path)
         except OSError as refusal:
             if refusal.errno == errno.ENOSYS:
                 return "/"
@@ -395,9 +392,8 @@ class DistributedFileSystem(FileSystem):
             self, file, name, path, buffer_size=buffer_size, seeks_past_end=False
         )
 
-    def set_verify_checksum(self, verify: bool) -> None:
-        """Let this instance verify what it reads, or not."""
-        self._verifies_checksums = options_of.flag("verify", verify)
+    def _set_verify_checksum(self, verify: bool) -> None:
+        self._verifies_checksums = verify
 
     # --- the name space ---
 
@@ -485,80 +481,31 @@ class DistributedFileSystem(FileSystem):
                 raise
             raise FileExistsError(errno.EEXIST, refusal.strerror, destination) from refusal
 
-    def get_content_summary(self, path: StrPath) -> ContentSummary:
-        """Return what the NameNode counts at and below a path, and the quotas set on it.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        """
-        return ContentSummary(*self._native.content_summary(self._resolve(path)))
+    def _content_summary(self, path: str) -> ContentSummary:
+        """Return what the NameNode counts, and the quotas set on the path."""
+        return ContentSummary(*self._native.content_summary(path))
 
     def _block_locations(self, status: FileStatus, start: int, end: int) -> list[BlockLocation]:
         found = self._native.block_locations(self._store_path(status), start, end - start)
         return [_location(location) for location in found]
 
-    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
-        """Set times, in milliseconds since the epoch; -1 leaves one as it is.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        ValueError
-            A time is before the epoch, or does not fit into 64 bits.
-        """
+    def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
         modified = _time("modification_time", modification_time)
-        accessed = _time("access_time", access_time)
-        self._native.set_times(self._resolve_to_change(path), modified, accessed)
+        self._native.set_times(path, modified, _time("access_time", access_time))
 
-    def set_permission(self, path: StrPath, permission: int) -> None:
-        """Set the mode bits, of which HDFS has those up to 0o1777; no umask is applied.
+    def _set_permission(self, path: str, permission: int) -> None:
+        self._native.set_permission(path, permission)
 
-        Raises
-        ------
-        ValueError
-            `permission` is not within 0 and 0o7777.
-        """
-        mode = options_of.as_permission(permission)
-        self._native.set_permission(self._resolve_to_change(path), mode)
-
-    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
-        """Set owner and group by name; None leaves one as it is.
-
-        Raises
-        ------
-        PermissionError
-            Only a privileged user may give files away.
-        """
-        options_of.check_principal("owner", owner)
-        options_of.check_principal("group", group)
-        resolved = self._resolve_to_change(path)
+    def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:
         if owner is None and group is None:
-            self._status(resolved)
+            self._status(path)
         else:
-            self._native.set_owner(resolved, owner, group)
+            self._native.set_owner(path, owner, group)
 
-    def set_replication(self, path: StrPath, replication: int) -> bool:
-        """Set how many copies are kept; the NameNode makes or removes them by and by.
-
-        Returns
-        -------
-        bool
-            False of a directory, and where there is nothing.
-
-        Raises
-        ------
-        ValueError
-            `replication` is not above 0.
-        OSError
-            It is outside the limits of the NameNode.
-        """
-        copies = options_of.whole("replication", replication)
-        if not 0 < copies <= 0x7FFF:
-            raise ValueError(f"replication must be from 1 to 32767, not {copies}")
-        return self._native.set_replication(self._resolve_to_change(path), copies)
+    def _set_replication(self, path: str, replication: int) -> bool:
+        if not 0 < replication <= 0x7FFF:
+            raise ValueError(f"replication must be from 1 to 32767, not {replication}")
+        return self._native.set_replication(path, replication)
 
     def set_storage_policy(self, path: StrPath, policy: str) -> None:
         """Set by name on what kind of storage a file, or what is below a directory, is kept."""
@@ -577,57 +524,15 @@ class DistributedFileSystem(FileSystem):
         """
         self._native.set_quota(self._resolve_to_change(path), names, space)
 
-    def truncate(self, path: StrPath, length: int) -> bool:
-        """Cut a file to its first `length` bytes.
+    def _truncate(self, path: str, length: int) -> bool:
+        return self._native.truncate(path, length)
 
-        Returns
-        -------
-        bool
-            True: done. False: the last block is being shortened, and until :meth:`is_file_closed`
-            nobody can write the file.
-
-        Raises
-        ------
-        ValueError
-            `length` is negative, or more than the file has. Nothing was changed.
-        FileNotFoundError, IsADirectoryError
-            It is missing; it is a directory.
-        """
-        resolved = self._resolve_to_change(path)
-        kept = options_of.file_length(length)
-        return self._native.truncate(resolved, kept)
-
-    def concat(self, path: StrPath, sources: Sequence[StrPath]) -> None:
-        """Move the contents of `sources` to the end of a file, in order; they vanish.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file that grows.
-        sources : sequence of str or os.PathLike
-            Closed files in the same directory, none empty, with blocks of at most its size.
-
-        Raises
-        ------
-        ValueError
-            There are no sources, or they are not as they must be. Nothing was changed.
-        FileNotFoundError, OSError
-            One is missing; one is a directory, or the file itself.
-        """
-        target = self._resolve_to_change(path)
-        resolved = [self._resolve_to_change(source) for source in sources]
-        if not resolved:
-            raise ValueError("concat needs a source")
-        if target in resolved:
-            raise OSError(errno.EINVAL, "concat: a source is the target itself", target)
-        self._native.concat(target, resolved)
+    def _concat(self, path: str, sources: list[str]) -> None:
+        self._native.concat(path, sources)
 
     # --- the whole of it ---
 
-    def get_status(self, path: StrPath | None = None) -> FsStatus:
-        """Return how full the data nodes are together, whatever the path."""
-        if path is not None:
-            self._resolve(path)
+    def _fs_status(self, path: str) -> FsStatus:  # noqa: ARG002 -- all data nodes together
         return FsStatus(*self._native.fs_status())
 
     def get_server_defaults(self) -> FsServerDefaults:
@@ -659,16 +564,8 @@ class DistributedFileSystem(FileSystem):
             raise ValueError(f"action must be one of {', '.join(_SAFE_MODE_ACTIONS)}: {action!r}")
         return self._native.set_safe_mode(_SAFE_MODE_ACTIONS[action])
 
-    def list_corrupt_file_blocks(self, path: StrPath) -> Iterator[str]:
-        """Return the paths of files below `path` that have blocks without any good replica.
-
-        Raises
-        ------
-        PermissionError
-            Only a privileged user may ask.
-        """
-        resolved = self._resolve(path)
-        return self._corrupt(resolved, self._native.corrupt_files(resolved, ""))
+    def _corrupt_files(self, path: str) -> Iterator[str]:
+        return self._corrupt(path, self._native.corrupt_files(path, ""))
 
     def _corrupt(self, path: str, page: tuple[list[str], str]) -> Iterator[str]:
         while True:
@@ -680,70 +577,24 @@ class DistributedFileSystem(FileSystem):
 
     # --- leases ---
 
-    def recover_lease(self, path: StrPath) -> bool:
-        """Take a file from a writer that is gone.
+    def _recover_lease(self, path: str) -> bool:
+        return self._native.recover_lease(path)
 
-        What the writer's ``hflush`` or ``hsync`` acknowledged is kept. Until the file is closed
-        nobody can write it; wait for :meth:`is_file_closed`, and call this again only after some
-        10 seconds.
-
-        Returns
-        -------
-        bool
-            True: the file is closed now. False: that goes on in the background.
-
-        Raises
-        ------
-        FileNotFoundError, NotAFileError
-            It is missing; it is a directory.
-        """
-        return self._native.recover_lease(self._resolve_to_change(path))
-
-    def is_file_closed(self, path: StrPath) -> bool:
-        """Whether nobody is writing a file.
-
-        Raises
-        ------
-        FileNotFoundError, NotAFileError
-            It is missing; it is a directory.
-        """
-        return self._native.is_file_closed(self._resolve(path))
+    def _is_file_closed(self, path: str) -> bool:
+        return self._native.is_file_closed(path)
 
     # --- the trash ---
 
-    def get_trash(self, path: StrPath = "/") -> Trash:
-        """Return the trash of this user for what is at `path`.
-
-        ``fs.trash.interval`` (minutes) of the NameNode says when it expires, that of the client if
-        the NameNode has none.
-        """
+    def _trash(self, path: str) -> Trash:
         from ..trash import TRASH, Trash
 
-        zone = self.get_enclosing_root(path)
+        zone = self._enclosing_root(path)
         if zone == "/":
             root = paths.child(self.home_directory, TRASH)
         else:  # nothing can be moved out of an encryption zone
             root = paths.child(paths.child(zone, TRASH), self._user)
         interval = self.get_server_defaults().trash_interval
         return Trash(self, root, interval or self._trash_interval)
-
-    def move_to_trash(self, path: StrPath) -> bool:
-        """Move a file or a directory to the user's trash, from which it vanishes some time later.
-
-        Returns
-        -------
-        bool
-            False, and nothing is changed, if the trash is switched off (``fs.trash.interval`` is
-            0) or `path` is in it already.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        OSError
-            `path` is a directory that the trash is in; it cannot be moved.
-        """
-        return self.get_trash(path).move(path)
 
     # --- checksums ---
 
@@ -778,44 +629,16 @@ class DistributedFileSystem(FileSystem):
 
     # --- path handles and uploads ---
 
-    def get_path_handle(
-        self, status: FileStatus, changed: bool = False, moved: bool = False
-    ) -> bytes:
-        """Return a reference to a file: by its identity, and exact unless told otherwise.
-
-        Parameters
-        ----------
-        status : FileStatus
-            The file, as it was seen.
-        changed, moved : bool
-            Whether the reference stays good when the file's content changes, when it is moved.
-        """
+    def _path_handle(self, status: FileStatus, changed: bool, moved: bool) -> bytes:
         from .. import handles
 
-        handles.check_status(status)
         path = self._resolve(status.path)
         if status.file_id is None:
             raise ValueError(f"not a status of hdfs: {status!r}")
-        version = [status.length, status.modification_time]
-        return handles.pack(
-            path,
-            status.file_id[0],
-            None if options_of.flag("changed", changed) else version,
-            options_of.flag("moved", moved),
-        )
+        version = None if changed else [status.length, status.modification_time]
+        return handles.pack(path, status.file_id[0], version, moved)
 
-    def open_path_handle(
-        self, handle: bytes, *, buffer_size: int | str | None = None
-    ) -> FSDataInputStream:
-        """Open what a path handle refers to.
-
-        Raises
-        ------
-        InvalidPathHandleError
-            It is gone, has been moved or has changed, and may not have.
-        ValueError
-            `handle` was not made by :meth:`get_path_handle`.
-        """
+    def _open_path_handle(self, handle: bytes, buffer_size: int | str | None) -> FSDataInputStream:
         from .. import handles
 
         path, (inode, version, moved) = handles.unpack(handle, 3)
@@ -840,11 +663,10 @@ class DistributedFileSystem(FileSystem):
             raise
         return stream
 
-    def create_multipart_uploader(self, base: StrPath) -> Any:
-        """Return an object that uploads files in parts: see :mod:`hflush.multipart`."""
+    def _multipart_uploader(self, base: str) -> MultipartUploader:
         from ..multipart import MultipartUploader
 
-        return MultipartUploader(self, self._resolve_to_change(base))
+        return MultipartUploader(self, base)
 
 
 # --- small things --------------------------------------------------------------------------------

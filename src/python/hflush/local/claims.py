@@ -15,6 +15,7 @@ import os
 
 from ..atomic import is_temporary
 from ..claims import Claim
+from ..sidecars import is_sidecar, of_sidecar
 
 __all__ = ["LocalClaim", "claim", "sweep"]
 
@@ -83,7 +84,7 @@ def sweep(directory: str) -> None:
 
 
 def _is_sidecar_of_temporary(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".crc") and is_temporary(name[1:-4])
+    return is_sidecar(name) and is_temporary(of_sidecar(name))
 
 
 def _remove_if_free(path: str) -> bool:

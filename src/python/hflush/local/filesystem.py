@@ -25,6 +25,7 @@ from ..filesystem import FileSystem
 from ..keys import Reader
 from ..output_kinds import DowngradedOutputStream, UnbufferedOutputStream, stream_type
 from ..permissions import parse_umask, process_umask
+from ..sidecars import is_sidecar, sidecar_of
 from ..spelling import check_keys
 from ..status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
 from ..streams import FSDataInputStream, FSDataOutputStream
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
     from ..claims import Claim
     from ..configuration import Configuration
+    from ..multipart import MultipartUploader
     from ..namespace import NameSpace
-    from ..options import CreateOptions
+    from ..options import CreateOptions, OptionValue
     from ..paths import Location, StrPath
     from ..trash import Trash
 
@@ -63,6 +65,10 @@ class _LocalFiles(FileSystem):
 
     _namespace: _core.RawNamespace | _core.ChecksumNamespace
     _discards_dropped = True
+    _is_local = True
+    _to_be_renamed: Mapping[str, OptionValue] = MappingProxyType(
+        {options_of.CHECKSUM_TYPE: "NULL"}  # a sidecar would have to be renamed, too
+    )
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         if authority:
@@ -205,46 +211,18 @@ class _LocalFiles(FileSystem):
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
         self._namespace.rename_exact(source, destination, overwrite)
 
-    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
-        """Set times, in milliseconds since the epoch; -1 leaves one as it is.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        ValueError
-            A time is too far away for nanoseconds in 64 bits.
-        """
+    def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
         modified = _to_ns("modification_time", modification_time)
-        accessed = _to_ns("access_time", access_time)
-        self._namespace.set_times(self._resolve_to_change(path), modified, accessed)
+        self._namespace.set_times(path, modified, _to_ns("access_time", access_time))
 
-    def set_permission(self, path: StrPath, permission: int) -> None:
-        """Set the mode bits exactly; no umask is applied.
+    def _set_permission(self, path: str, permission: int) -> None:
+        self._namespace.set_permission(path, permission)
 
-        Raises
-        ------
-        ValueError
-            `permission` is not within 0 and 0o7777.
-        """
-        mode = options_of.as_permission(permission)
-        self._namespace.set_permission(self._resolve_to_change(path), mode)
+    def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:
+        self._namespace.set_owner(path, owner, group)
 
-    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
-        """Set owner and group by name; None leaves one as it is.
-
-        Raises
-        ------
-        PermissionError
-            Only a privileged user may give files away.
-        """
-        options_of.check_principal("owner", owner)
-        options_of.check_principal("group", group)
-        self._namespace.set_owner(self._resolve_to_change(path), owner, group)
-
-    def get_status(self, path: StrPath | None = None) -> FsStatus:
-        """Return how full the volume is that `path`, or the working directory, is on."""
-        there = self.working_directory if path is None else self._resolve(path)
+    def _fs_status(self, path: str) -> FsStatus:
+        there = path
         while not os.path.exists(there):
             there = paths.parent(there)
         return FsStatus(*self._namespace.fs_status(there))
@@ -268,30 +246,11 @@ class _LocalFiles(FileSystem):
 
     # --- the trash ---
 
-    def get_trash(self, path: StrPath = "/") -> Trash:
-        """Return the trash of this user: ``.Trash`` in the home directory, for every path.
-
-        ``fs.trash.interval`` (minutes; 0, the default, switches it off) says when it expires. Who
-        wants that to happen calls ``checkpoint`` and ``expunge`` of what is returned: nobody else
-        empties it.
-        """
+    def _trash(self, path: str) -> Trash:  # noqa: ARG002 -- one for all
         from ..trash import TRASH, Trash
 
-        self._resolve(path)
         root = paths.child(self.home_directory, TRASH)
         return Trash(self, root, self._trash_interval)
-
-    def move_to_trash(self, path: StrPath) -> bool:
-        """Move a file or a directory to the user's trash: see :meth:`FileSystem.move_to_trash`.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        OSError
-            The trash is below `path`, or on another volume (EXDEV): it cannot be moved.
-        """
-        return self.get_trash(path).move(path)
 
 
 class LocalFileSystem(_LocalFiles):
@@ -329,9 +288,11 @@ class LocalFileSystem(_LocalFiles):
     def _own_options(self) -> dict[str, object]:
         return {**_RAW_OPTIONS, "supports-append": self._appends}
 
-    def set_verify_checksum(self, verify: bool) -> None:
+    def _set_verify_checksum(self, verify: bool) -> None:
         """Do nothing: no checksums are kept that could be verified."""
-        options_of.flag("verify", verify)
+
+    def _side_files(self, path: str) -> tuple[str, ...]:
+        return (sidecar_of(path),)
 
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         return self._namespace.create(
@@ -356,55 +317,23 @@ class LocalFileSystem(_LocalFiles):
         file = self._namespace.open(path, verify=False)
         return self._input(file, path, buffer_size, seeks_past_end=True)
 
-    def truncate(self, path: StrPath, length: int) -> bool:
-        """Cut a file to its first `length` bytes; True, for it is done on return.
-
-        Raises
-        ------
-        ValueError
-            `length` is negative, or more than the file has. Nothing was changed.
-        FileNotFoundError, IsADirectoryError
-            It is missing; it is a directory.
-        """
-        resolved = self._resolve_to_change(path)
-        kept = options_of.file_length(length)
-        self._namespace.truncate(resolved, kept)
+    def _truncate(self, path: str, length: int) -> bool:
+        self._namespace.truncate(path, length)
         return True
 
-    def get_path_handle(
-        self, status: FileStatus, changed: bool = False, moved: bool = False
-    ) -> bytes:
-        """Return a reference to a file at its path, exact unless `changed`.
-
-        Raises
-        ------
-        io.UnsupportedOperation
-            `moved`: a moved file cannot be found again.
-        """
+    def _path_handle(self, status: FileStatus, changed: bool, moved: bool) -> bytes:
         from .. import handles
 
-        handles.check_status(status)
-        if options_of.flag("moved", moved):
+        if moved:
             raise unsupported("a path handle that survives a move", self.store_name, status.path)
         seen = (
             None
-            if options_of.flag("changed", changed)
+            if changed
             else _version(status.file_id, status.length, status.modification_time_ns)
         )
         return handles.pack(status.path, seen)
 
-    def open_path_handle(
-        self, handle: bytes, *, buffer_size: int | str | None = None
-    ) -> FSDataInputStream:
-        """Open what a path handle refers to.
-
-        Raises
-        ------
-        InvalidPathHandleError
-            It is gone, or has changed and may not have.
-        ValueError
-            `handle` was not made by :meth:`get_path_handle`.
-        """
+    def _open_path_handle(self, handle: bytes, buffer_size: int | str | None) -> FSDataInputStream:
         from .. import handles
 
         path, (seen,) = handles.unpack(handle, 1)
@@ -418,51 +347,39 @@ class LocalFileSystem(_LocalFiles):
             raise InvalidPathHandleError(errno.ESTALE, "path handle: the file has changed", path)
         return stream
 
-    def get_file_checksum(self, path: StrPath) -> FileChecksum:
-        """Refuse: nothing keeps sums of raw files. ``file+crc`` computes one from the content."""
+    def _file_checksum(self, path: str) -> FileChecksum:
         what = "get_file_checksum (file+crc:// computes one, as hflush.crc does)"
-        raise unsupported(what, self.store_name, self._resolve(path))
+        raise self._unsupported(what, path)
 
-    def create_multipart_uploader(self, base: StrPath) -> Any:
-        """Return an object that uploads files in parts: see :mod:`hflush.multipart`."""
+    def _multipart_uploader(self, base: str) -> MultipartUploader:
         from ..multipart import MultipartUploader
 
-        return MultipartUploader(self, self._resolve_to_change(base))
+        return MultipartUploader(self, base)
 
-    def create_symlink(self, target: StrPath, link: StrPath, create_parent: bool = False) -> None:
-        """Create a symbolic link; a relative `target` counts from where it is."""
-        options_of.flag("create_parent", create_parent)
-        location = paths.parse(target)
-        if location.scheme is not None and not self._accepts(location):
-            raise ValueError(f"wrong file system: {os.fspath(target)!r} is not in {self.uri}")
-        resolved = self._resolve_to_change(link)
+    def _create_symlink(self, target: str, link: str, create_parent: bool) -> None:
         if create_parent:
-            self._mkdirs(paths.parent(resolved), None, True)
+            self._mkdirs(paths.parent(link), None, True)
         try:
-            os.symlink(location.path, resolved)
+            os.symlink(target, link)
         except OSError as failure:
-            raise _of_link(failure, "create_symlink", resolved) from None
+            raise _of_link(failure, "create_symlink", link) from None
 
-    def get_link_target(self, path: StrPath) -> str:
-        """Return what a symbolic link leads to, as it was given."""
-        resolved = self._resolve(path)
+    def _link_target(self, path: str) -> str:
         try:
-            return os.readlink(resolved)
+            return os.readlink(path)
         except OSError as failure:
-            raise _of_link(failure, "get_link_target", resolved) from None
+            raise _of_link(failure, "get_link_target", path) from None
 
-    def get_file_link_status(self, path: StrPath) -> FileStatus:
-        """Return the status of a symbolic link itself, of anything else as `get_file_status`."""
-        resolved = self._resolve(path)
+    def _link_status(self, path: str) -> FileStatus:
         try:
-            facts = os.lstat(resolved)
+            facts = os.lstat(path)
         except OSError as failure:
-            raise _of_link(failure, "status", resolved) from None
+            raise _of_link(failure, "status", path) from None
         if not stat.S_ISLNK(facts.st_mode):
-            return self._status(resolved)
+            return self._status(path)
         owner, group = _owner_and_group(facts)
         return FileStatus(
-            self._public_name(resolved),
+            self._public_name(path),
             kind="symlink",
             length=facts.st_size,
             modification_time_ns=facts.st_mtime_ns,
@@ -517,24 +434,17 @@ class ChecksumFileSystem(_LocalFiles):
 
     def _resolve_to_change(self, path: StrPath) -> str:
         resolved = self._resolve(path)
-        name = paths.basename(resolved)
-        if name.startswith(".") and name.endswith(".crc"):
+        if is_sidecar(paths.basename(resolved)):
             raise invalid_path(
                 resolved, "names of the form '.x.crc' are those of checksum sidecars"
             )
         return resolved
 
-    def set_write_checksum(self, write: bool) -> None:
-        """Let this instance write sidecars of new files, or not.
+    def _set_write_checksum(self, write: bool) -> None:
+        self._writes_checksums = write
 
-        Without one (a stale one is removed) a file is written as raw: hflush and hsync work, and
-        nothing is verified on read.
-        """
-        self._writes_checksums = options_of.flag("write", write)
-
-    def set_verify_checksum(self, verify: bool) -> None:
-        """Let this instance verify what it reads, or not."""
-        self._verifies_checksums = options_of.flag("verify", verify)
+    def _set_verify_checksum(self, verify: bool) -> None:
+        self._verifies_checksums = verify
 
     def _check_create(self, wanted: CreateOptions) -> None:
         if wanted.checksum_type == "CRC32C":
@@ -555,18 +465,14 @@ class ChecksumFileSystem(_LocalFiles):
     def _claim(self, temporary: str) -> Claim | None:
         from . import claims
 
-        sidecar = self._sidecar(temporary)
+        sidecar = sidecar_of(temporary)
         return claims.claim(temporary, *([sidecar] if os.path.exists(sidecar) else []))
 
     def _discard(self, temporary: str) -> None:
         """Remove both files: the sidecar may be all that is left."""
         super()._discard(temporary)
         with suppress(FileNotFoundError):
-            os.unlink(self._sidecar(temporary))
-
-    @staticmethod
-    def _sidecar(path: str) -> str:
-        return paths.child(paths.parent(path), f".{paths.basename(path)}.crc")
+            os.unlink(sidecar_of(temporary))
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, path)
@@ -575,14 +481,8 @@ class ChecksumFileSystem(_LocalFiles):
         file = self._namespace.open(path, verify=self._verifies_checksums)
         return self._input(file, path, buffer_size, seeks_past_end=False)
 
-    def get_file_checksum(self, path: StrPath) -> FileChecksum:
-        """Return the CRC-32 of the whole content, verified against the sidecar as it is read.
-
-        Raises
-        ------
-        ChecksumError
-            The content does not match its sidecar.
-        """
+    def _file_checksum(self, path: str) -> FileChecksum:
+        """Return the CRC-32 of the whole content, verified against the sidecar as it is read."""
         value = 0
         with self.open(path) as stream:
             while part := stream.read(_CHECKSUM_READ_BYTES):

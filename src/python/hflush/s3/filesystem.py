@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .bucket import Head
     from .documents import Listing, ObjectEntry, UploadEntry
     from .settings import Headers
+    from .uploader import S3MultipartUploader
 
 __all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
 
@@ -123,6 +124,7 @@ class S3FileSystem(FileSystem):
 
     store_name = "s3"
     create_options = KEYS
+    _dates_uploads = True
     path_capabilities = frozenset(
         (
             capabilities.ABORTABLE,
@@ -667,26 +669,15 @@ class S3FileSystem(FileSystem):
             found.sort(key=_first)  # a page has the two kinds one after the other
             yield from (status for _, status in found)
 
-    def list_files(self, path: StrPath, recursive: bool = False) -> Iterator[FileStatus]:
-        """Return the files in a directory, or the file itself, as an iterator.
-
-        All that is below costs no more requests than there are pages: directories are not visited.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A directory or a file; a missing one fails here.
-        recursive : bool
-            Include the files of all directories below.
-        """
-        if not options_of.flag("recursive", recursive):
-            return (entry for entry in self.list_status_iterator(path) if entry.is_file)
-        resolved = self._resolve(path)
-        prefix = _prefix(resolved)
-        pages = self._bucket.list_pages(prefix, resolved)
+    def _list_files(self, path: str, recursive: bool) -> Iterator[FileStatus]:
+        """Return them with as many requests as there are pages: directories are not visited."""
+        if not recursive:
+            return (entry for entry in self._iterate(path) if entry.is_file)
+        prefix = _prefix(path)
+        pages = self._bucket.list_pages(prefix, path)
         first = next(pages)
         if prefix and not first.objects:
-            return iter((self._status(resolved),))
+            return iter((self._status(path),))
         return (
             self._file("/" + entry.key, entry.size, entry.etag, entry.modified)
             for page in _chain(first, pages)
@@ -694,22 +685,15 @@ class S3FileSystem(FileSystem):
             if all(map(_is_name, entry.key.split("/")))
         )
 
-    def get_content_summary(self, path: StrPath) -> ContentSummary:
-        """Count files, directories and bytes at and below a path, by pages of a flat listing.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        """
-        resolved = self._resolve(path)
-        status = self._status(resolved)
+    def _content_summary(self, path: str) -> ContentSummary:
+        """Count by pages of a flat listing."""
+        status = self._status(path)
         if status.is_file:
             return ContentSummary(status.length, 1, 0, status.length)
-        prefix = _prefix(resolved)
+        prefix = _prefix(path)
         length, files, directories = 0, 0, 1
         before: list[str] = []
-        for entry in self._objects(resolved):
+        for entry in self._objects(path):
             *parents, name = entry.key[len(prefix) :].split("/")
             # Keys are sorted: those of one directory follow on each other.
             shared = next(
@@ -728,34 +712,19 @@ class S3FileSystem(FileSystem):
         for page in self._bucket.list_pages(_prefix(path), path):
             yield from page.objects
 
-    def get_file_checksum(self, path: StrPath) -> FileChecksum:
-        """Return what the store tells about the content of an object; nothing is read.
-
-        Returns
-        -------
-        FileChecksum
-            ``COMPOSITE-CRC32C``, comparable with that of HDFS, where the store keeps the CRC-32C
-            of the whole object; else ``ETAG``, which says only whether an object is another one.
-
-        Raises
-        ------
-        FileNotFoundError, NotAFileError
-            It is missing; it is a directory.
-        """
+    def _file_checksum(self, path: str) -> FileChecksum:
+        """Return what the store knows of the content; nothing is read."""
         import base64
 
-        resolved = self._resolve(path)
-        head = (
-            self._bucket.head(resolved[1:], resolved, checksums=True) if resolved != "/" else None
-        )
+        head = self._bucket.head(path[1:], path, checksums=True) if path != "/" else None
         if head is None:
-            head = self._head_of_file(resolved)
+            head = self._head_of_file(path)
         crc = head.headers.get("x-amz-checksum-crc32c", "")
         kind = head.headers.get("x-amz-checksum-type", "FULL_OBJECT").upper()
         if crc and "-" not in crc and kind == "FULL_OBJECT":
             return FileChecksum("COMPOSITE-CRC32C", base64.b64decode(crc))
         if not head.etag:
-            raise unsupported("get_file_checksum", "a store without etags", self._named(resolved))
+            raise unsupported("get_file_checksum", "a store without etags", self._named(path))
         return FileChecksum("ETAG", head.etag.encode("ascii", "replace"))
 
     def get_server_defaults(self) -> FsServerDefaults:
@@ -985,28 +954,7 @@ class S3FileSystem(FileSystem):
                 copied += [entry.key for entry in page.objects]
         return copied
 
-    def copy(self, src: StrPath, dst: StrPath, *, overwrite: bool = False) -> None:
-        """Let the store copy a file or tree; the bytes do not pass through here.
-
-        Parameters
-        ----------
-        src, dst : str or os.PathLike
-            From and to: `dst` is the name itself.
-        overwrite : bool
-            Replace what is there. Each file is replaced in one step, a tree is not.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no source.
-        FileExistsError
-            The destination exists and may not be replaced, or is a directory and the source is
-            not, or the other way round.
-        OSError
-            The destination is the source, or below it; the store refuses.
-        """
-        options_of.flag("overwrite", overwrite)
-        source, target = self._resolve(src), self._resolve_to_change(dst)
+    def _copy(self, source: str, target: str, overwrite: bool) -> None:
         status = self._status(source)
         if paths.is_under(target, source):
             raise OSError(
@@ -1028,62 +976,32 @@ class S3FileSystem(FileSystem):
         else:
             self._copy_tree(source, target)
 
-    def set_permission(self, path: StrPath, permission: int) -> None:
-        """Do nothing but look: objects have no mode bits.
+    def _set_permission(self, path: str, permission: int) -> None:  # noqa: ARG002
+        """Do nothing but look: objects have no mode bits."""
+        self._status(path)
 
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            There is nothing; `permission` is not within 0 and 0o7777.
-        """
-        options_of.as_permission(permission)
-        self._status(self._resolve(path))
+    def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:  # noqa: ARG002
+        """Do nothing but look: objects belong to the bucket's owner."""
+        self._status(path)
 
-    def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
-        """Do nothing but look: objects belong to the bucket's owner.
-
-        Raises
-        ------
-        FileNotFoundError, TypeError
-            There is nothing; a name is no text.
-        """
-        for name, value in (("owner", owner), ("group", group)):
-            if value is not None and not isinstance(value, str):
-                raise TypeError(f"{name} must be str or None, not {type(value).__name__}")
-        self._status(self._resolve(path))
-
-    def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
-        """Refuse: the time of an object is that of its publication.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing.
-        io.UnsupportedOperation
-            Otherwise.
-        """
-        del modification_time, access_time
-        self._status(self._resolve(path))
-        raise self._refuse("set_times", path)
+    def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
+        """Refuse: the time of an object is that of its publication."""
+        self._status(path)
+        super()._set_times(path, modification_time, access_time)
 
     # --- uploads ---
 
-    def create_multipart_uploader(self, base: StrPath) -> Any:
-        """Return an object that uploads objects in parts: see :mod:`hflush.s3.uploader`."""
+    def _multipart_uploader(self, base: str) -> S3MultipartUploader:
         from .uploader import S3MultipartUploader
 
-        return S3MultipartUploader(self, self._resolve_to_change(base), self._bucket)
+        return S3MultipartUploader(self, base, self._bucket)
 
-    def list_multipart_uploads(self, prefix: StrPath = "/") -> Sequence[MultipartUpload]:
-        """Return the uploads to objects at and below a path that were begun and have not ended.
-
-        They are invisible, and cost what their parts cost until they are completed or aborted.
-        """
+    def _multipart_uploads(self, path: str) -> Sequence[MultipartUpload]:
         found = []
-        for upload, now in self._uploads(self._resolve(prefix)):
-            path = self._public_name("/" + upload.key)
+        for upload, now in self._uploads(path):
+            place = self._public_name("/" + upload.key)
             age = max(0.0, now - upload.initiated)
-            found.append(MultipartUpload(path, upload.upload_id, upload.initiated, age))
+            found.append(MultipartUpload(place, upload.upload_id, upload.initiated, age))
         return found
 
     def _uploads(self, path: str) -> list[tuple[UploadEntry, float]]:
@@ -1095,25 +1013,10 @@ class S3FileSystem(FileSystem):
             if paths.is_under("/" + upload.key, path)
         ]
 
-    def abort_multipart_uploads(self, prefix: StrPath, older_than: float = 0.0) -> int:
-        """Abort the uploads at and below a path that are older than so many seconds; how many.
-
-        An upload that somebody is still writing fails by that: choose an age above that of the
-        longest job.
-
-        Raises
-        ------
-        ValueError
-            `older_than` is negative.
-        OSError
-            The store refuses. The others were tried all the same.
-        """
-        if not older_than >= 0:
-            raise ValueError(f"older_than={older_than} must not be negative")
-        resolved = self._resolve(prefix)
+    def _abort_multipart_uploads(self, path: str, older_than: float) -> int:
         aborted = 0
         first: OSError | None = None
-        for upload, now in self._uploads(resolved):
+        for upload, now in self._uploads(path):
             if max(0.0, now - upload.initiated) < older_than:
                 continue
             try:

@@ -1,0 +1,233 @@
+"""A log of batches: one file each, stored by one writer only."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from .. import paths
+from ..errors import ConcurrentWriterError, NotDurableError, attach
+from .manager import CheckpointFileManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..namespace import Conf
+    from ..paths import StrPath
+
+__all__ = ["MetadataLog"]
+
+T = TypeVar("T")
+
+
+class MetadataLog(Generic[T]):
+    """A directory of batches: file ``N`` is batch N, complete, and stored by one writer only.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The directory; made by the first :meth:`add`.
+    conf : mapping, optional
+        As for :meth:`CheckpointFileManager.create`.
+    serialize, deserialize : callable, optional
+        From what is added to the bytes of its file, and back; :class:`bytes` unless given.
+    retries : int
+        How often :meth:`add` repeats a write that failed.
+
+    Attributes
+    ----------
+    manager : CheckpointFileManager
+        What writes the files.
+
+    Notes
+    -----
+    Nothing is cached, so every answer is what the store says. Thread-safe; any number of processes
+    may use one directory. Names that are no decimal number, directories and temporary files are
+    ignored. Source: Spark's HDFSMetadataLog; contract CKPT-15 to CKPT-19, CKPT-25.
+    """
+
+    __module__ = "hflush.checkpoint"
+
+    def __init__(
+        self,
+        path: StrPath,
+        conf: Conf = None,
+        *,
+        serialize: Callable[[T], bytes] | None = None,
+        deserialize: Callable[[bytes], T] | None = None,
+        retries: int = 0,
+    ) -> None:
+        if retries < 0:
+            raise ValueError(f"retries={retries} must not be negative")
+        self.manager = CheckpointFileManager.create(path, conf)
+        self._serialize = serialize if serialize is not None else _as_bytes
+        self._deserialize = deserialize or cast("Callable[[bytes], T]", bytes)
+        self._retries = retries
+
+    def add(self, batch_id: int, data: T) -> bool:
+        """Store a batch, unless it is stored.
+
+        Parameters
+        ----------
+        batch_id : int
+            0 or more.
+        data : object
+            What `serialize` takes.
+
+        Returns
+        -------
+        bool
+            True: this call stored it. False: it was stored before, and stays as it is.
+
+        Raises
+        ------
+        ConcurrentWriterError
+            Another writer stored it meanwhile.
+        ValueError, TypeError
+            `batch_id` is negative or no int.
+        NotDurableError
+            It is stored, but may not survive a failure of the machine.
+        OSError
+            It could not be written, so often as `retries` allows; it is not stored.
+        Exception
+            What `serialize` raised; nothing was written.
+        """
+        path = self._path(batch_id)
+        if self.manager.filesystem.is_file(path):
+            return False
+        content = self._serialize(data)
+        self.manager.mkdirs(self.manager.path)
+        for remaining in range(self._retries, -1, -1):
+            try:
+                self._write(path, content)
+                return True
+            except NotDurableError:  # noqa: PERF203
+                raise
+            except FileExistsError as conflict:
+                if self._stored(path) is None:
+                    raise  # a directory, or what was in the way is gone
+                if remaining < self._retries and self._stored(path) == content:
+                    return True  # an earlier attempt did commit
+                raise _lost(path) from conflict
+            except OSError as failure:
+                stored = self._stored_after(path, failure)
+                if stored == content:
+                    return True
+                if stored is not None:
+                    raise _lost(path) from failure
+                if remaining == 0:
+                    raise
+        raise AssertionError("unreachable")
+
+    def get(self, batch_id: int) -> T | None:
+        """Return a batch, or None if it is not stored."""
+        stored = self._stored(self._path(batch_id))
+        return None if stored is None else self._deserialize(stored)
+
+    def get_range(self, start: int | None = None, end: int | None = None) -> list[tuple[int, T]]:
+        """Return batches with their ids, ascending, both ends included.
+
+        Parameters
+        ----------
+        start, end : int, optional
+            The first and the last id, which must be stored then, with all in between.
+
+        Raises
+        ------
+        ValueError
+            `start` is above `end`.
+        FileNotFoundError
+            Ids are missing; the message names them.
+        """
+        if start is not None and end is not None and start > end:
+            raise ValueError(f"start={start} is above end={end}")
+        ids = [
+            number
+            for number in self.batch_ids()
+            if (start is None or number >= start) and (end is None or number <= end)
+        ]
+        self._verify_contiguous(ids, start, end)
+        batches = [(number, self.get(number)) for number in ids]
+        if gone := [number for number, data in batches if data is None]:
+            raise self._missing(gone)
+        return cast("list[tuple[int, T]]", batches)
+
+    def get_latest(self) -> tuple[int, T] | None:
+        """Return the highest id that is stored, with its batch, or None if there is none."""
+        for number in reversed(self.batch_ids()):
+            data = self.get(number)
+            if data is not None:
+                return number, data
+        return None
+
+    def batch_ids(self) -> list[int]:
+        """Return the ids that are stored, ascending."""
+        try:
+            found = self.manager.list(self.manager.path)
+        except FileNotFoundError:
+            return []
+        names = [paths.basename(status.path) for status in found if status.is_file]
+        return sorted(int(name) for name in names if _is_batch(name))
+
+    def purge(self, threshold: int) -> None:
+        """Remove the batches with ids below `threshold`, the oldest first."""
+        for number in self.batch_ids():
+            if number < threshold:
+                self.manager.delete(self._path(number))
+
+    def purge_after(self, threshold: int) -> None:
+        """Remove the batches with ids above `threshold`, the newest first."""
+        for number in reversed(self.batch_ids()):
+            if number > threshold:
+                self.manager.delete(self._path(number))
+
+    def _write(self, path: str, content: bytes) -> None:
+        with self.manager.create_atomic(path, overwrite_if_possible=False) as out:
+            out.write(content)
+
+    def _stored(self, path: str) -> bytes | None:
+        try:
+            with self.manager.open(path) as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
+
+    def _stored_after(self, path: str, failure: OSError) -> bytes | None:
+        """Return what is stored after an attempt of which nobody knows whether it committed."""
+        try:
+            return self._stored(path)
+        except OSError as also:
+            attach(failure, also)
+            raise failure from None
+
+    def _verify_contiguous(self, ids: list[int], start: int | None, end: int | None) -> None:
+        bounds = [*ids, *(bound for bound in (start, end) if bound is not None)]
+        if bounds:
+            missing = sorted(set(range(min(bounds), max(bounds) + 1)).difference(ids))
+            if missing:
+                raise self._missing(missing)
+
+    def _missing(self, ids: list[int]) -> FileNotFoundError:
+        named = ", ".join(str(number) for number in ids[:20]) + (", …" if len(ids) > 20 else "")
+        return FileNotFoundError(errno.ENOENT, f"missing batches: {named}", self.manager.path)
+
+    def _path(self, batch_id: int) -> str:
+        if not isinstance(batch_id, int) or isinstance(batch_id, bool):
+            raise TypeError(f"a batch id must be int, not {type(batch_id).__name__}")
+        if batch_id < 0:
+            raise ValueError(f"a batch id must not be negative, as {batch_id} is")
+        return paths.child(self.manager.path, str(batch_id))
+
+
+def _is_batch(name: str) -> bool:
+    return name.isascii() and name.isdecimal() and name == str(int(name))
+
+
+def _as_bytes(data: object) -> bytes:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a batch must be bytes-like, not {type(data).__name__}")
+    return bytes(data)
+
+
+def _lost(path: str) -> ConcurrentWriterError:
+    return ConcurrentWriterError(errno.EEXIST, "another writer stored this batch first", path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..registry import Store, register
-from .filesystem import DistributedFileSystem, HdfsFileBuilder, HdfsInputStream
+from .builders import HdfsFileBuilder
+from .filesystem import DistributedFileSystem, HdfsInputStream
 from .options import CREATE_KEYWORDS
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]

@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from .. import _core, capabilities, general_keys, paths
 from .. import options as options_of
-from ..builders import FileBuilder
 from ..configuration import real_user_name, user_name
 from ..errors import InvalidPathHandleError, invalid_path
 from ..filesystem import FileSystem
@@ -29,14 +28,14 @@ from ..status import (
 )
 from ..streams import FSDataInputStream, FSDataOutputStream
 from . import options as own
+from .builders import HdfsFileBuilder
+from .contract import OPTIONS
 from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, USER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any
-
-    from typing_extensions import Self
 
     from ..configuration import Configuration
     from ..multipart import MultipartUploader
@@ -54,66 +53,6 @@ _INT64_MAX = (1 << 63) - 1
 _INODES = "/.reserved/.inodes"
 _SAFE_MODE_ACTIONS = {"leave": 1, "enter": 2, "get": 3, "force_exit": 4}
 _INPUT_CAPABILITIES = frozenset((capabilities.DROPBEHIND, capabilities.READAHEAD))
-
-
-class HdfsFileBuilder(FileBuilder):
-    """Collects how a file of HDFS is to be created or appended to: what FileBuilder does, and more.
-
-    Notes
-    -----
-    Ask with :meth:`opt` and :meth:`must` where the file may be on another store.
-    Source: Hadoop's HdfsDataOutputStreamBuilder; contract BUILDER-12.
-    """
-
-    __module__ = "hflush.hdfs"
-
-    def _flag(self, flag: CreateFlag) -> Self:
-        self._flags |= flag
-        return self
-
-    def sync_block(self) -> Self:
-        """Put each block on the disks of its data nodes when it is complete, also the last one."""
-        return self._flag(CreateFlag.SYNC_BLOCK)
-
-    def update_length(self) -> Self:
-        """Let hsync also bring the length that status and listings tell up to date."""
-        return self._ask(own.UPDATE_LENGTH, True)
-
-    def lazy_persist(self) -> Self:
-        """Keep the file in the memory of a data node first."""
-        return self._flag(CreateFlag.LAZY_PERSIST)
-
-    def new_block(self) -> Self:
-        """Begin a block when appending, instead of filling up the last one."""
-        return self._flag(CreateFlag.NEW_BLOCK)
-
-    def no_local_write(self) -> Self:
-        """Keep no replica on this host, if there are others."""
-        return self._flag(CreateFlag.NO_LOCAL_WRITE)
-
-    def ignore_client_locality(self) -> Self:
-        """Choose data nodes as if this host were none of them."""
-        return self._flag(CreateFlag.IGNORE_CLIENT_LOCALITY)
-
-    def replicate(self) -> Self:
-        """Keep replicas also in a directory whose files are erasure-coded."""
-        return self._flag(CreateFlag.SHOULD_REPLICATE)
-
-    def favored_nodes(self, nodes: Sequence[str]) -> Self:
-        """Let these data nodes, ``host:port`` each, keep the replicas if they can."""
-        return self._ask(own.FAVORED_NODES, options_of.as_names(nodes))
-
-    def storage_policy(self, name: str) -> Self:
-        """Set the storage policy by name: ``HOT``, ``ALL_SSD``, …."""
-        return self._ask(own.STORAGE_POLICY, options_of.as_name(name))
-
-    def ec_policy(self, name: str) -> Self:
-        """Set the erasure coding policy by name.
-
-        Only ``replication``, which is none, can be written: :meth:`build` refuses any other with
-        ``io.UnsupportedOperation``.
-        """
-        return self._ask(own.EC_POLICY, options_of.as_name(name))
 
 
 class HdfsInputStream(FSDataInputStream):
@@ -250,11 +189,11 @@ class DistributedFileSystem(FileSystem):
         write = self._settings_of_client.write
         window = write.max_packets_in_flight * write.packet_size
         return MappingProxyType(
-            {**_OPTIONS, "supports-append": self._appends, "max-write-window": window}
+            {**OPTIONS, "supports-append": self._appends, "max-write-window": window}
         )
 
     def _fixed_options(self) -> Mapping[str, object]:
-        return _OPTIONS
+        return OPTIONS
 
     def _enclosing_root(self, path: str) -> str:
         """Return the root of the encryption zone; ``/`` also of NameNodes that do not know it."""
@@ -711,69 +650,3 @@ def _time(name: str, milliseconds: int) -> int:
     if not -1 <= time <= _INT64_MAX:
         raise ValueError(f"{name}={time} is out of range")
     return time
-
-
-# --- contract §3 ---------------------------------------------------------------------------------
-
-_OPTIONS: Mapping[str, object] = MappingProxyType(
-    {
-        "is-case-sensitive": True,
-        "is-blobstore": False,
-        "create-visibility-delayed": False,
-        "create-overwrites-directory": False,
-        "create-file-under-file-allowed": False,
-        "supports-append": True,
-        "supports-hflush": True,
-        "supports-hsync": True,
-        "metadata_updated_on_hsync": False,
-        "rename-creates-dest-dirs": False,
-        "rename-overwrites-dest": False,
-        "rename-returns-false-if-dest-exists": True,
-        "rename-returns-false-if-source-missing": True,
-        "rename-remove-dest-if-empty-dir": False,
-        "supports-atomic-rename": True,
-        "supports-atomic-directory-delete": True,
-        "supports-block-locality": True,
-        "supports-concat": True,
-        "supports-seek": True,
-        "rejects-seek-past-eof": True,
-        "supports-seek-on-closed-file": False,
-        "supports-available-on-closed-file": False,
-        "supports-positioned-readable": True,
-        "supports-strict-exceptions": True,
-        "supports-unix-permissions": True,
-        "supports-settimes": True,
-        "supports-getfilestatus": True,
-        "supports-file-reference": True,
-        "supports-content-check": True,
-        "supports-unbuffer": True,
-        "supports-multipartuploader": True,
-        "supports-native-copy": False,
-        "vector-io-overlapping-ranges": False,
-        "vector-io-early-eof-check": False,
-        "vector-io-buffers-sliced": False,
-        "max-path": 8000,
-        "max-filesize": _INT64_MAX,
-        "test.root-tests-enabled": False,
-        "test.random-seek-count": 500,
-        "supports-dropbehind": True,
-        "supports-abort": False,
-        "downgrade-syncable": False,
-        "flush-makes-visible": False,
-        "sync-on-close": False,
-        "hsync-covers-all-blocks": True,
-        "create-check-at": "create",
-        "conditional-create": True,
-        "single-writer": True,
-        "open-file-visible": True,
-        "partial-data-on-crash": "acknowledged prefix after lease recovery",
-        "write-granularity": 0,
-        "finalize-consumes-upload-id": True,
-        "consistency-interval": 0,
-        "mtime-granularity": "ms",
-        "mtime-clock": "NameNode",
-        "etags": False,
-        "etags-preserved-in-rename": False,
-        "checksum-verified-on-read": True,
-    }
-)

@@ -29,6 +29,7 @@ from ..sidecars import is_sidecar, sidecar_of
 from ..spelling import check_keys
 from ..status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
 from ..streams import FSDataInputStream, FSDataOutputStream
+from .contract import CHECKSUM_OPTIONS, RAW_OPTIONS, SHARED_OPTIONS
 from .keys import FAMILIES, KEYS
 
 TYPE_CHECKING = False
@@ -108,7 +109,7 @@ class _LocalFiles(FileSystem):
         return MappingProxyType({**self._fixed_options(), **self._measured()})
 
     def _fixed_options(self) -> Mapping[str, object]:
-        return {**_SHARED_OPTIONS, **self._own_options()}
+        return {**SHARED_OPTIONS, **self._own_options()}
 
     def _measured(self) -> dict[str, object]:
         try:
@@ -286,7 +287,7 @@ class LocalFileSystem(_LocalFiles):
         )
 
     def _own_options(self) -> dict[str, object]:
-        return {**_RAW_OPTIONS, "supports-append": self._appends}
+        return {**RAW_OPTIONS, "supports-append": self._appends}
 
     def _set_verify_checksum(self, verify: bool) -> None:
         """Do nothing: no checksums are kept that could be verified."""
@@ -419,7 +420,7 @@ class ChecksumFileSystem(_LocalFiles):
         self._verifies_checksums = True
 
     def _own_options(self) -> dict[str, object]:
-        return dict(_CHECKSUM_OPTIONS)
+        return dict(CHECKSUM_OPTIONS)
 
     def _accepts(self, location: Location) -> bool:
         return location.scheme in ("file", "file+crc") and not location.authority
@@ -544,83 +545,3 @@ def _is_case_sensitive(path: str) -> bool:
         return not os.path.samefile(path, swapped)
     except OSError:
         return True
-
-
-# --- contract §3 ---------------------------------------------------------------------------------
-
-_SHARED_OPTIONS: dict[str, object] = {
-    "is-blobstore": False,
-    "create-visibility-delayed": False,
-    "create-overwrites-directory": False,
-    "create-file-under-file-allowed": False,
-    "rename-creates-dest-dirs": True,
-    "rename-overwrites-dest": True,
-    "rename-returns-false-if-dest-exists": False,
-    "rename-returns-false-if-source-missing": False,
-    "rename-remove-dest-if-empty-dir": True,
-    "supports-atomic-directory-delete": False,
-    "supports-block-locality": False,
-    "supports-concat": False,
-    "supports-seek": True,
-    "supports-seek-on-closed-file": True,
-    "supports-available-on-closed-file": False,
-    "supports-positioned-readable": True,
-    "supports-strict-exceptions": True,
-    "supports-unix-permissions": True,
-    "supports-settimes": True,
-    "supports-getfilestatus": True,
-    "supports-file-reference": False,
-    "supports-native-copy": False,
-    "vector-io-buffers-sliced": False,
-    "supports-unbuffer": True,
-    "max-filesize": _INT64_MAX,
-    "test.root-tests-enabled": False,
-    "test.random-seek-count": 1000,
-    "supports-dropbehind": False,
-    "supports-abort": False,
-    "create-check-at": "create",
-    "conditional-create": True,
-    "single-writer": False,
-    "open-file-visible": True,
-    "consistency-interval": 0,
-    "mtime-granularity": "ns",
-    "mtime-clock": "local kernel",
-    "etags": False,
-    "etags-preserved-in-rename": False,
-    "max-write-window": "page cache",
-}
-
-_RAW_OPTIONS: dict[str, object] = {
-    "supports-hflush": True,
-    "supports-hsync": True,
-    "metadata_updated_on_hsync": True,
-    "supports-atomic-rename": True,
-    "rejects-seek-past-eof": False,
-    "supports-content-check": True,
-    "supports-multipartuploader": True,
-    "vector-io-overlapping-ranges": True,
-    "vector-io-early-eof-check": False,
-    "flush-makes-visible": True,
-    "hsync-covers-all-blocks": True,
-    "partial-data-on-crash": "prefix",
-    "write-granularity": 0,
-    "finalize-consumes-upload-id": True,
-    "checksum-verified-on-read": False,
-}
-
-_CHECKSUM_OPTIONS: dict[str, object] = {
-    "supports-append": False,
-    "supports-hflush": False,
-    "supports-hsync": False,
-    # The move of the data is; data and sidecar together are two moves.
-    "supports-atomic-rename": False,
-    "rejects-seek-past-eof": True,
-    "supports-content-check": False,
-    "supports-multipartuploader": False,
-    "vector-io-overlapping-ranges": False,
-    "vector-io-early-eof-check": True,
-    "flush-makes-visible": "whole chunks",
-    "partial-data-on-crash": "prefix, may fail verification",
-    "write-granularity": 0,
-    "checksum-verified-on-read": True,
-}

@@ -1,0 +1,82 @@
+"""How local files behave where stores differ: the options of contract §3."""
+
+from __future__ import annotations
+
+__all__ = ["CHECKSUM_OPTIONS", "RAW_OPTIONS", "SHARED_OPTIONS"]
+
+SHARED_OPTIONS: dict[str, object] = {
+    "is-blobstore": False,
+    "create-visibility-delayed": False,
+    "create-overwrites-directory": False,
+    "create-file-under-file-allowed": False,
+    "rename-creates-dest-dirs": True,
+    "rename-overwrites-dest": True,
+    "rename-returns-false-if-dest-exists": False,
+    "rename-returns-false-if-source-missing": False,
+    "rename-remove-dest-if-empty-dir": True,
+    "supports-atomic-directory-delete": False,
+    "supports-block-locality": False,
+    "supports-concat": False,
+    "supports-seek": True,
+    "supports-seek-on-closed-file": True,
+    "supports-available-on-closed-file": False,
+    "supports-positioned-readable": True,
+    "supports-strict-exceptions": True,
+    "supports-unix-permissions": True,
+    "supports-settimes": True,
+    "supports-getfilestatus": True,
+    "supports-file-reference": False,
+    "supports-native-copy": False,
+    "vector-io-buffers-sliced": False,
+    "supports-unbuffer": True,
+    "max-filesize": (1 << 63) - 1,
+    "test.root-tests-enabled": False,
+    "test.random-seek-count": 1000,
+    "supports-dropbehind": False,
+    "supports-abort": False,
+    "create-check-at": "create",
+    "conditional-create": True,
+    "single-writer": False,
+    "open-file-visible": True,
+    "consistency-interval": 0,
+    "mtime-granularity": "ns",
+    "mtime-clock": "local kernel",
+    "etags": False,
+    "etags-preserved-in-rename": False,
+    "max-write-window": "page cache",
+}
+
+RAW_OPTIONS: dict[str, object] = {
+    "supports-hflush": True,
+    "supports-hsync": True,
+    "metadata_updated_on_hsync": True,
+    "supports-atomic-rename": True,
+    "rejects-seek-past-eof": False,
+    "supports-content-check": True,
+    "supports-multipartuploader": True,
+    "vector-io-overlapping-ranges": True,
+    "vector-io-early-eof-check": False,
+    "flush-makes-visible": True,
+    "hsync-covers-all-blocks": True,
+    "partial-data-on-crash": "prefix",
+    "write-granularity": 0,
+    "finalize-consumes-upload-id": True,
+    "checksum-verified-on-read": False,
+}
+
+CHECKSUM_OPTIONS: dict[str, object] = {
+    "supports-append": False,
+    "supports-hflush": False,
+    "supports-hsync": False,
+    # The move of the data is; data and sidecar together are two moves.
+    "supports-atomic-rename": False,
+    "rejects-seek-past-eof": True,
+    "supports-content-check": False,
+    "supports-multipartuploader": False,
+    "vector-io-overlapping-ranges": False,
+    "vector-io-early-eof-check": True,
+    "flush-makes-visible": "whole chunks",
+    "partial-data-on-crash": "prefix, may fail verification",
+    "write-granularity": 0,
+    "checksum-verified-on-read": True,
+}

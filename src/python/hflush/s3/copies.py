@@ -1,0 +1,166 @@
+"""Moving and copying objects: the store copies, nothing passes through here."""
+
+from __future__ import annotations
+
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from .. import paths
+from ..errors import (
+    ParentNotDirectoryError,
+    PathIsDirectoryError,
+)
+from ..status import FileStatus
+from .names import S3Names
+
+if TYPE_CHECKING:
+    from .documents import ObjectEntry
+
+
+__all__ = ["S3Copies"]
+
+
+class S3Copies(S3Names):
+    """rename and copy, and the operations that objects have not."""
+
+    def _rename(self, source: str, destination: str) -> bool:
+        if source == "/":
+            return False
+        status = self._status(source)
+        if source == destination:
+            return status.is_file
+        if status.is_directory and paths.is_under(destination, source):
+            return False
+        self._refuse_below_itself(source, destination, status)
+        there = self._status_at(destination)
+        target = destination
+        if there is not None and there.is_directory:
+            is_free = status.is_directory and destination != "/" and self._is_empty(destination)
+            if not is_free:
+                target = paths.child(destination, paths.basename(source))
+                if target == source:
+                    return status.is_file
+                self._refuse_below_itself(source, target, status)
+                there = self._status_at(target)
+        if there is not None and there.is_file:
+            raise FileExistsError(errno.EEXIST, "rename: destination exists", self._named(target))
+        if there is not None and (status.is_file or not self._is_empty(target)):
+            raise OSError(
+                errno.ENOTEMPTY, "rename: destination is a directory", self._named(target)
+            )
+        if there is None:
+            self._check_parents(target, False, "rename")
+        self._move(source, status, target)
+        return True
+
+    def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
+        if "/" in (source, destination):
+            raise OSError(errno.EINVAL, "rename: the root directory stays", self._named("/"))
+        status = self._status(source)
+        if source == destination:
+            raise FileExistsError(
+                errno.EEXIST, "rename: source and destination are one", self._named(source)
+            )
+        self._refuse_below_itself(source, destination, status)
+        there = self._status_at(destination)
+        if there is None:
+            self._check_parents(destination, True, "rename")
+        elif not overwrite:
+            raise FileExistsError(
+                errno.EEXIST, "rename: destination exists", self._named(destination)
+            )
+        elif there.is_directory and status.is_file:
+            message = "rename: destination is a directory, source is not"
+            raise PathIsDirectoryError(errno.EISDIR, message, self._named(destination))
+        elif there.is_file and status.is_directory:
+            message = "rename: source is a directory, destination is not"
+            raise NotADirectoryError(errno.ENOTDIR, message, self._named(destination))
+        elif there.is_directory and not self._is_empty(destination):
+            message = "rename: destination is a directory that is not empty"
+            raise OSError(errno.ENOTEMPTY, message, self._named(destination))
+        self._move(source, status, destination)
+
+    def _refuse_below_itself(self, source: str, destination: str, status: FileStatus) -> None:
+        if source != destination and paths.is_under(destination, source):
+            if status.is_file:
+                message = f"rename: {source} is a file"
+                raise ParentNotDirectoryError(errno.ENOTDIR, message, self._named(destination))
+            raise OSError(
+                errno.EINVAL, "rename: destination is below the source", self._named(destination)
+            )
+
+    def _move(self, source: str, status: FileStatus, target: str) -> None:
+        """Copy everything, then delete what was copied: whatever fails, nothing is lost."""
+        self._no_files.forget(source)
+        self._no_files.forget(target)
+        self._bucket.try_encryption(target[1:], target)
+        if status.is_file:
+            self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
+            self._bucket.delete(source[1:], source)
+        else:
+            keys = self._copy_tree(source, target)
+            step = self._settings_of_bucket.page
+            for start in range(0, len(keys), step):
+                self._delete_keys(keys[start : start + step], source)
+        self._keep_directory(paths.parent(source))
+
+    def _copy_tree(self, source: str, target: str) -> list[str]:
+        """Copy what is below a directory, several objects at once; return the keys."""
+        copied: list[str] = []
+        old, new = source[1:] + "/", target[1:] + "/"
+
+        def copy(entry: ObjectEntry) -> None:
+            name = new + entry.key[len(old) :]
+            if name.endswith("/") and not entry.size:
+                self._put_marker("/" + name[:-1])  # stores refuse to copy onto such a key
+                return
+            self._bucket.copy(entry.key, entry.size, entry.etag, name, source)
+
+        threads = self._settings_of_bucket.copy_threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+            for page in self._bucket.list_pages(old, source):
+                tasks = [executor.submit(copy, entry) for entry in page.objects]
+                try:
+                    for task in tasks:
+                        task.result()
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                copied += [entry.key for entry in page.objects]
+        return copied
+
+    def _copy(self, source: str, target: str, overwrite: bool) -> None:
+        status = self._status(source)
+        if paths.is_under(target, source):
+            raise OSError(
+                errno.EINVAL, f"copy of {source} onto or into itself", self._named(target)
+            )
+        there = self._status_at(target)
+        if there is None:
+            self._check_parents(target, False, "copy")
+        elif there.is_directory and status.is_file:
+            raise PathIsDirectoryError(
+                errno.EISDIR, "copy: destination is a directory", self._named(target)
+            )
+        elif not overwrite or there.kind != status.kind:
+            raise FileExistsError(errno.EEXIST, "copy: destination exists", self._named(target))
+        self._no_files.forget(target)
+        self._bucket.try_encryption(target[1:], target)
+        if status.is_file:
+            self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
+        else:
+            self._copy_tree(source, target)
+
+    def _set_permission(self, path: str, permission: int) -> None:  # noqa: ARG002
+        """Do nothing but look: objects have no mode bits."""
+        self._status(path)
+
+    def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:  # noqa: ARG002
+        """Do nothing but look: objects belong to the bucket's owner."""
+        self._status(path)
+
+    def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
+        """Refuse: the time of an object is that of its publication."""
+        self._status(path)
+        super()._set_times(path, modification_time, access_time)

@@ -1,0 +1,511 @@
+"""The names of one bucket: what there is, what is above and below it; making and deleting."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import _core, capabilities, paths
+from ..configuration import user_name
+from ..errors import (
+    InvalidPathError,
+    NotAFileError,
+    ParentNotDirectoryError,
+    attach,
+    invalid_path,
+    unsupported,
+)
+from ..filesystem import FileSystem
+from ..options import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE
+from ..spelling import check_keys
+from ..statistics import IOStatistics, aggregate, live
+from ..status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
+from .bucket import Bucket
+from .conditional import conditions_of, known_conditions
+from .contract import OPTIONS, contract_options
+from .credentials import source_of
+from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
+from .remembered import RememberedPaths
+from .settings import Settings, check_bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ..configuration import Configuration
+    from ..paths import Location, StrPath
+    from .bucket import Head
+    from .documents import Listing, ObjectEntry
+
+
+__all__ = ["S3Names", "above", "exists_already"]
+
+_MAX_KEY = 1024
+_FILE_MODE = 0o666
+_DIRECTORY_MODE = 0o777
+_PACKET_BYTES = 1 << 20
+_NS_PER_S = 1_000_000_000
+_MAX_NOTES = 20
+_DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
+
+_first = itemgetter(0)
+_log = logging.getLogger(__name__)
+
+
+class S3Names(FileSystem):
+    """The name space that keys are, and the operations that look, make directories and delete."""
+
+    def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
+        check_keys(conf, (HADOOP_PREFIX, OWN_PREFIX), KNOWN_KEYS, authority)
+        self._settings_of_bucket = Settings.read(conf, authority, None)
+        super().__init__(scheme, authority, conf)
+        source = source_of(self._settings_of_bucket.keys)
+        self._bucket = Bucket(self._settings_of_bucket, source, self.uri.rstrip("/"))
+        _limit_memory(self._settings_of_bucket.memory_total)
+        # Paths that were no files when they were last looked at.
+        self._no_files = RememberedPaths(self._settings_of_bucket.remember)
+
+    @property
+    def contract_options(self) -> Mapping[str, object]:
+        """How this store behaves where stores differ: the options of contract §3, read-only.
+
+        ``conditional-create`` is tried out with small objects below the root, once, where nobody
+        has needed it before; None if the store cannot be asked.
+        """
+        try:
+            conditional: bool | None = conditions_of(self._bucket, "", "/").if_absent
+        except (OSError, ValueError):
+            conditional = None
+        return contract_options(self._settings_of_bucket, conditional)
+
+    def _fixed_options(self) -> Mapping[str, object]:
+        return OPTIONS
+
+    def has_path_capability(self, path: StrPath, name: str) -> bool:
+        """Whether something is known to work under `path`; the store is not asked.
+
+        Of conditional writes that is known when they were used once, or are configured.
+        """
+        if super().has_path_capability(path, name):
+            return True
+        wanted = capabilities.canonical(name)
+        if wanted not in (CONDITIONAL_OVERWRITE, CONDITIONAL_ETAG):
+            return False
+        known = known_conditions(self._bucket)
+        if known is None:
+            return False
+        return known.if_absent if wanted == CONDITIONAL_OVERWRITE else known.if_match
+
+    def io_statistics(self) -> IOStatistics:
+        """Return what the output streams made here did together, once they are closed.
+
+        And, as long as this instance is not closed, what its requests came to.
+        """
+        return aggregate((super().io_statistics(), live(self._bucket.statistics)))
+
+    def _accepts(self, location: Location) -> bool:
+        if location.scheme != self._scheme:
+            return False
+        authority = location.authority
+        if not authority:
+            default = paths.parse(self._conf.get("fs.defaultFS", "file:///"))
+            authority = default.authority if default.scheme == self._scheme else ""
+        elif authority != self._authority:
+            check_bucket(authority)  # what holds secrets must not be shown as another file system
+        return authority == self._authority
+
+    def _named(self, path: str) -> str:
+        return self._public_name(path)
+
+    def _resolve(self, path: StrPath) -> str:
+        try:
+            resolved = super()._resolve(path)
+        except InvalidPathError as refusal:
+            refusal.filename = self._bucket.name(str(refusal.filename))
+            raise
+        size = len(resolved) - 1
+        if not resolved.isascii():
+            try:
+                size = len(resolved.encode("utf-8")) - 1
+            except UnicodeEncodeError:
+                raise invalid_path(
+                    self._named(resolved), "s3 has no names that are not UTF-8"
+                ) from None
+        if size > _MAX_KEY:
+            message = f"name too long: {size} bytes, where S3 takes {_MAX_KEY}"
+            raise OSError(errno.ENAMETOOLONG, message, self._named(resolved))
+        return resolved
+
+    def _resolve_to_change(self, path: StrPath) -> str:
+        resolved = self._resolve(path)
+        if "./" in resolved or resolved.endswith("."):
+            _log.warning("some stores drop the last dot of a name: %s", resolved)
+        return resolved
+
+    # --- looking ---
+
+    def _status(self, path: str) -> FileStatus:
+        if path == "/":
+            self._bucket.first_keys("", path, 1)  # there is such a bucket
+            return self._directory(path)
+        head = self._bucket.head(path[1:], path)
+        if head is not None:
+            return self._file(path, head.size, head.etag, head.modified)
+        if self._has_children(path):
+            return self._directory(path)
+        raise FileNotFoundError(errno.ENOENT, "no such file or directory", self._named(path))
+
+    def _head_of_file(self, path: str) -> Head:
+        head = self._bucket.head(path[1:], path) if path != "/" else None
+        if head is not None:
+            return head
+        if path == "/" or self._has_children(path):
+            raise NotAFileError(errno.EISDIR, "open: path is a directory", self._named(path))
+        raise FileNotFoundError(errno.ENOENT, "open: no such file", self._named(path))
+
+    def _has_children(self, path: str) -> bool:
+        """Whether there is an object below a path, its marker included: it is a directory."""
+        return bool(self._bucket.first_keys(path[1:] + "/", path, 1))
+
+    def _file(self, path: str, size: int, etag: str, modified: int) -> FileStatus:
+        user = user_name()
+        return FileStatus(
+            self._public_name(path),
+            kind="file",
+            length=size,
+            replication=1,
+            block_size=self._settings_of_bucket.block_size,
+            modification_time_ns=modified * _NS_PER_S,
+            access_time_ns=0,
+            owner=user,
+            group=user,
+            permission=_FILE_MODE,
+            etag=etag or None,
+            is_encrypted=True,  # Hadoop's way to say that the mode bits mean nothing
+        )
+
+    def _directory(self, path: str) -> FileStatus:
+        user = user_name()
+        return FileStatus(
+            self._public_name(path),
+            kind="directory",
+            length=0,
+            replication=0,
+            block_size=0,
+            modification_time_ns=0,
+            access_time_ns=0,
+            owner=user,
+            group=user,
+            permission=_DIRECTORY_MODE,
+            is_encrypted=True,
+        )
+
+    def _list(self, path: str) -> list[FileStatus]:
+        return list(self._iterate(path))
+
+    def _iterate(self, path: str) -> Iterator[FileStatus]:
+        prefix = _prefix(path)
+        pages = self._bucket.list_pages(prefix, path, delimiter="/")
+        first = next(pages)
+        if prefix and not (first.objects or first.prefixes):
+            return iter((self._status(path),))  # a file, or nothing
+        return self._entries(path, prefix, _chain(first, pages))
+
+    def _entries(self, path: str, prefix: str, pages: Iterable[Listing]) -> Iterator[FileStatus]:
+        for page in pages:
+            found: list[tuple[str, FileStatus]] = []
+            for entry in page.objects:
+                name = entry.key[len(prefix) :]
+                if _is_name(name):
+                    place = paths.child(path, name)
+                    status = self._file(place, entry.size, entry.etag, entry.modified)
+                    found.append((entry.key, status))
+            for directory in page.prefixes:
+                name = directory[len(prefix) : -1]
+                if _is_name(name):
+                    found.append((directory, self._directory(paths.child(path, name))))
+            found.sort(key=_first)  # a page has the two kinds one after the other
+            yield from (status for _, status in found)
+
+    def _list_files(self, path: str, recursive: bool) -> Iterator[FileStatus]:
+        """Return them with as many requests as there are pages: directories are not visited."""
+        if not recursive:
+            return (entry for entry in self._iterate(path) if entry.is_file)
+        prefix = _prefix(path)
+        pages = self._bucket.list_pages(prefix, path)
+        first = next(pages)
+        if prefix and not first.objects:
+            return iter((self._status(path),))
+        return (
+            self._file("/" + entry.key, entry.size, entry.etag, entry.modified)
+            for page in _chain(first, pages)
+            for entry in page.objects
+            if all(map(_is_name, entry.key.split("/")))
+        )
+
+    def _content_summary(self, path: str) -> ContentSummary:
+        """Count by pages of a flat listing."""
+        status = self._status(path)
+        if status.is_file:
+            return ContentSummary(status.length, 1, 0, status.length)
+        prefix = _prefix(path)
+        length, files, directories = 0, 0, 1
+        before: list[str] = []
+        for entry in self._objects(path):
+            *parents, name = entry.key[len(prefix) :].split("/")
+            # Keys are sorted: those of one directory follow on each other.
+            shared = next(
+                (i for i, (a, b) in enumerate(zip(before, parents, strict=False)) if a != b),
+                min(len(before), len(parents)),
+            )
+            directories += len(parents) - shared
+            before = parents
+            if name:
+                files += 1
+                length += entry.size
+        return ContentSummary(length, files, directories, length)
+
+    def _objects(self, path: str) -> Iterator[ObjectEntry]:
+        """Return every object below a directory, its marker included."""
+        for page in self._bucket.list_pages(_prefix(path), path):
+            yield from page.objects
+
+    def _file_checksum(self, path: str) -> FileChecksum:
+        """Return what the store knows of the content; nothing is read."""
+        import base64
+
+        head = self._bucket.head(path[1:], path, checksums=True) if path != "/" else None
+        if head is None:
+            head = self._head_of_file(path)
+        crc = head.headers.get("x-amz-checksum-crc32c", "")
+        kind = head.headers.get("x-amz-checksum-type", "FULL_OBJECT").upper()
+        if crc and "-" not in crc and kind == "FULL_OBJECT":
+            return FileChecksum("COMPOSITE-CRC32C", base64.b64decode(crc))
+        if not head.etag:
+            raise unsupported("get_file_checksum", "a store without etags", self._named(path))
+        return FileChecksum("ETAG", head.etag.encode("ascii", "replace"))
+
+    def get_server_defaults(self) -> FsServerDefaults:
+        """Return what is used where the caller says nothing; the store is not asked."""
+        return FsServerDefaults(
+            block_size=self._settings_of_bucket.block_size,
+            bytes_per_checksum=64 << 10,
+            write_packet_size=_PACKET_BYTES,
+            file_buffer_size=self._conf.get_int("io.file.buffer.size", 64 << 10),
+            replication=1,
+            checksum_type="CRC32C",
+            encrypt_data_transfer=self._settings_of_bucket.endpoint.scheme == "https",
+        )
+
+    def _refuse_existing(self, path: str) -> None:
+        if self._bucket.head(path[1:], path) is not None:
+            raise exists_already(self._named(path))
+
+    def _look_at(self, path: str, *, file: bool, children: bool, parent: bool) -> _Place:
+        """Ask at once for what may be in the way of something new: one round trip.
+
+        Whether it is a file, or has children, and whether there is a parent, as is asked for.
+        Of what is above, only what nothing is known of.
+        """
+        moment = self._no_files.moment
+        higher = self._no_files.missing(above(path))
+        keys = [place[1:] for place in ([path, *higher] if file else higher)]
+        folders = [path] if children else []
+        if parent and paths.parent(path) != "/":
+            folders.append(paths.parent(path))
+        sight = self._bucket.look(keys, [_prefix(folder) for folder in folders], path)
+        exist, occupied = iter(sight.exist), iter(sight.occupied)
+        is_object = next(exist) if file else False
+        has_children = next(occupied) if children else False
+        return _Place(
+            exists=self._is_file(path) if is_object is None else is_object,
+            has_children=self._has_children(path) if has_children is None else has_children,
+            is_clear=all(found is False for found in exist) and all(occupied),
+            asked=higher,
+            moment=moment,
+        )
+
+    def _is_file(self, path: str) -> bool:
+        return self._bucket.head(path[1:], path) is not None
+
+    def _check_parents(self, path: str, needs_parent: bool, operation: str) -> None:
+        """Refuse a path below a file, or one whose parent is missing: one round trip, if any."""
+        place = self._look_at(path, file=False, children=False, parent=needs_parent)
+        if not place.is_clear:
+            self._climb(path, needs_parent, operation)
+        self._no_files.add(place.asked, place.moment)
+
+    def _climb(self, path: str, needs_parent: bool, operation: str) -> None:
+        """Do the same step by step, where there is more to it.
+
+        Looks upwards, as far as the first directory: what is above that was looked at when it was
+        made, and may be nobody's business.
+        """
+        directory = paths.parent(path)
+        while directory != "/" and not self._has_children(directory):
+            if self._is_file(directory):
+                message = f"{operation}: {directory} is a file"
+                raise ParentNotDirectoryError(errno.ENOTDIR, message, self._named(path))
+            if needs_parent:
+                message = f"{operation}: no parent directory {directory}"
+                raise FileNotFoundError(errno.ENOENT, message, self._named(path))
+            directory = paths.parent(directory)
+
+    # --- changing ---
+
+    def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None:
+        del permission  # stores have none
+        if path == "/":
+            return
+        self._no_files.forget(path)
+        if self._has_children(path):
+            return
+        if "mkdir" in self._settings_of_bucket.performance:
+            self._put_marker(path)
+            return
+        place = self._look_at(path, file=True, children=False, parent=not create_parent)
+        if place.exists:
+            raise FileExistsError(errno.EEXIST, "mkdirs: path is a file", self._named(path))
+        if not place.is_clear:
+            self._climb(path, not create_parent, "mkdirs")
+        self._put_marker(path)
+        self._no_files.add([*place.asked, path], place.moment)
+
+    def _put_marker(self, path: str) -> None:
+        response = self._bucket.put_empty(path[1:] + "/", path, [_DIRECTORY_TYPE])
+        if response.error is not None:
+            raise response.error
+
+    def _keep_directory(self, path: str) -> None:
+        """Let a directory stay from which the last entry may have been taken."""
+        if path != "/" and self._keeps_directories and not self._has_children(path):
+            self._put_marker(path)
+
+    @property
+    def _keeps_directories(self) -> bool:
+        return "delete" not in self._settings_of_bucket.performance
+
+    def _delete(self, path: str, recursive: bool) -> bool:
+        self._no_files.forget(path)
+        key = path[1:]
+        if self._bucket.head(key, path) is not None:
+            self._bucket.delete(key, path)
+            self._keep_directory(paths.parent(path))
+            return True
+        marker = key + "/"
+        first = self._bucket.first_keys(marker, path, 2)
+        if not first:
+            return False
+        if not recursive and first != [marker]:
+            raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", self._named(path))
+        if recursive:
+            for listed in self._bucket.list_pages(marker, path):
+                self._delete_keys([entry.key for entry in listed.objects], path)
+        else:
+            self._bucket.delete(marker, path)
+        self._keep_directory(paths.parent(path))
+        return True
+
+    def _delete_keys(self, keys: Sequence[str], path: str) -> None:
+        failures = self._bucket.delete_many(keys, path) if keys else []
+        if not failures:
+            return
+        first = failures[0][1]
+        for _, also in failures[1:_MAX_NOTES]:
+            attach(first, also)
+        raise first
+
+    def _delete_page(self, page: Sequence[str]) -> list[tuple[str, OSError]]:
+        """Remove files by one request, after a look at once which are directories."""
+        failures: list[tuple[str, OSError]] = []
+        keys: list[str] = []
+        threads = self._settings_of_bucket.copy_threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+            looks = [(path, executor.submit(self._is_directory, path)) for path in page]
+        directories: list[str] = []
+        for path, look in looks:
+            try:
+                if look.result():
+                    directories.append(path)
+                else:
+                    keys.append(path[1:])
+            except OSError as failure:  # noqa: PERF203
+                failures.append((path, failure))
+        parents: list[str] = []
+        if self._keeps_directories:  # not those that were missing
+            parents = list(filter(self._is_directory, {paths.parent("/" + key) for key in keys}))
+        refused = self._bucket.delete_many(keys, page[0]) if keys else []
+        failures += [("/" + key, failure) for key, failure in refused]
+        # A directory after what is in it; without a marker it goes with the last of that.
+        for path in sorted(directories, key=lambda directory: -directory.count("/")):
+            try:
+                if not self.delete(path) and path != "/":
+                    self._keep_directory(paths.parent(path))
+            except OSError as failure:  # noqa: PERF203
+                failures.append((path, failure))
+        for directory in set(parents).difference(directories):
+            self._keep_directory(directory)
+        return failures
+
+    def _is_directory(self, path: str) -> bool:
+        return path == "/" or self._has_children(path)
+
+    def _status_at(self, path: str) -> FileStatus | None:
+        try:
+            return self._status(path)
+        except FileNotFoundError:
+            return None
+
+    def _is_empty(self, path: str) -> bool:
+        """Whether a directory has nothing but its marker."""
+        return self._bucket.first_keys(_prefix(path), path, 2) in ([], [_prefix(path)])
+
+
+class _Place(NamedTuple):
+    """What is where something new is to be."""
+
+    exists: bool  # an object, if that was asked
+    has_children: bool
+    is_clear: bool  # above it are no files, and the parent that is needed
+    asked: list[str]  # what is above it and was asked for
+    moment: int  # of RememberedPaths, before that
+
+
+def _limit_memory(total: int | None) -> None:
+    """Bound what all streams and readers of the process hold: the least that was asked for."""
+    if total is None:
+        return
+    holds = _core.s3_limit_memory(total)
+    if holds != total:
+        _log.warning(
+            "hflush.s3.memory.total=%d: this process keeps to %d, which another asked for",
+            total,
+            holds,
+        )
+
+
+def exists_already(path: str) -> FileExistsError:
+    """Return the refusal to create where there is an object."""
+    return FileExistsError(errno.EEXIST, "create: path exists", path)
+
+
+def above(path: str) -> list[str]:
+    """Return the paths above a path but for the root, from the top."""
+    return [path[:at] for at, character in enumerate(path) if at and character == "/"]
+
+
+def _prefix(path: str) -> str:
+    """Return what the keys below a directory begin with."""
+    return "" if path == "/" else path[1:] + "/"
+
+
+def _is_name(name: str) -> bool:
+    """Whether a path can hold an element: another key has no path, or that of something else."""
+    return name not in ("", ".", "..")
+
+
+def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:
+    yield first
+    yield from others

@@ -1,0 +1,85 @@
+"""The registry of stores: what a store says of itself reaches everything that asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hflush
+import pytest
+from hflush import options, paths, registry, spelling
+from hflush.local import LocalFileSystem
+from hflush.registry import Store, register
+
+
+class ShelfFileSystem(LocalFileSystem):
+    """Local files by another scheme."""
+
+    create_options = LocalFileSystem.create_options | {"fs.shelf.create.colour"}
+
+    def _accepts(self, location: paths.Location) -> bool:
+        return location.scheme == "shelf"
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Store:
+    for module, name in (
+        (registry, "_stores"),
+        (registry, "_cache"),
+        (paths, "_aliases"),
+        (options, "CREATE_KEYWORDS"),
+    ):
+        monkeypatch.setattr(module, name, dict(getattr(module, name)))
+    monkeypatch.setattr(paths, "_likely_schemes", set(paths._likely_schemes))
+    monkeypatch.setattr(spelling, "_of_stores", set(spelling._of_stores))
+    store = Store(
+        ("shelf",),
+        ShelfFileSystem,
+        aliases={"rack": "shelf"},
+        create_keywords={"colour": "fs.shelf.create.colour"},
+        key_families=("hflush.shelf.",),
+    )
+    register(store)
+    return store
+
+
+def test_those_that_come_with_hflush():
+    """Each is there without having been used, and S3 has not been loaded for it."""
+    schemes = [store.schemes for store in registry.stores()]
+    assert schemes == [("hdfs",), ("file", "file+crc"), ("s3",)]
+
+
+def test_a_store_serves_its_schemes_and_aliases(shelf: Store, tmp_path: Path):
+    for scheme in ("shelf", "rack"):
+        url = f"{scheme}://{tmp_path}/{scheme}"
+        with hflush.create(url) as out:
+            out.write(b"data")
+        assert hflush.open(url, "rb").read() == b"data"
+    assert type(hflush.FileSystem.get("rack:///")) is ShelfFileSystem
+    assert hflush.FileSystem.get("rack:///") is hflush.FileSystem.get("shelf:///")
+    assert registry.stores()[-1] is shelf
+
+
+def test_a_missing_colon_is_noticed(shelf: Store):
+    with pytest.raises(hflush.InvalidPathError, match=r"did you mean 'shelf://a'"):
+        hflush.create("shelf//a")
+
+
+def test_a_keyword_is_of_the_store_alone(shelf: Store, tmp_path: Path):
+    """Known everywhere, and refused where the store is another."""
+    hflush.create(f"shelf://{tmp_path}/a", colour="red").close()  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match=r"fs\.shelf\.create\.colour"):
+        hflush.create(f"{tmp_path}/b", colour="red")  # type: ignore[call-arg]
+    assert not (tmp_path / "b").exists()
+
+
+def test_keys_of_a_store_are_its_business(shelf: Store, tmp_path: Path):
+    """Other stores do not look at them; without the store they would be unknown."""
+    assert hflush.FileSystem.new_instance(tmp_path, {"hflush.shelf.depth": "3"})
+    with pytest.raises(ValueError, match=r"unknown configuration key 'hflush\.shelve\.depth'"):
+        hflush.FileSystem.new_instance(tmp_path, {"hflush.shelve.depth": "3"})
+
+
+def test_a_factory_by_name(shelf: Store):
+    """Imported when the first file system is made."""
+    register(Store(("shelf",), "hflush.local.filesystem:local_files"))
+    assert type(hflush.FileSystem.new_instance("shelf:///")) is LocalFileSystem

@@ -59,7 +59,6 @@ from .errors import (
     UnsupportedFileSystemError,
 )
 from .filesystem import FileSystem
-from .hdfs import DistributedFileSystem
 from .local import ChecksumFileSystem, LocalFileSystem
 from .opening import append, create
 from .opening import open as open
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
     from . import fsspec as fsspec
     from . import multipart as multipart
     from . import trash as trash
+    from .hdfs import DistributedFileSystem
 
 __all__ = [
     "AbortResult",
@@ -134,11 +134,12 @@ __all__ = [
     "create",
 ]  # and open, which `from hflush import *` must not put in the place of the built-in one
 
-# Submodules that come with their first use, so that `import hflush` stays small.
+# What comes with its first use, so that `import hflush` stays small.
 _ON_DEMAND = {
     name: f"{__name__}.{name}"
     for name in ("checkpoint", "cli", "crc", "fsspec", "multipart", "trash")
 }
+_ON_DEMAND["DistributedFileSystem"] = "hflush.hdfs.filesystem:DistributedFileSystem"
 
 
 if not TYPE_CHECKING:  # which knows what there is

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +29,8 @@ def on_demand(package: str, places: Mapping[str, str]) -> Callable[[str], object
 
         module, _, attribute = places[name].partition(":")
         found = importlib.import_module(module)
-        return getattr(found, attribute) if attribute else found
+        value = getattr(found, attribute) if attribute else found
+        setattr(sys.modules[package], name, value)  # asked once
+        return value
 
     return get

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from .._on_demand import on_demand
 from ..registry import Store, register
-from .builders import HdfsFileBuilder
-from .filesystem import DistributedFileSystem, HdfsInputStream
 from .options import CREATE_KEYWORDS
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .builders import HdfsFileBuilder
+    from .filesystem import DistributedFileSystem, HdfsInputStream
+
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
+
+if not TYPE_CHECKING:  # with their first use: the table of keys is long
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "DistributedFileSystem": "hflush.hdfs.filesystem:DistributedFileSystem",
+            "HdfsFileBuilder": "hflush.hdfs.builders:HdfsFileBuilder",
+            "HdfsInputStream": "hflush.hdfs.filesystem:HdfsInputStream",
+        },
+    )
 
 register(
     Store(
         schemes=("hdfs",),
-        factory=DistributedFileSystem,
+        factory="hflush.hdfs.filesystem:DistributedFileSystem",
         create_keywords=CREATE_KEYWORDS,
         key_families=("hflush.hdfs.",),
         fsspec="hflush.hdfs.fsspec:HflushHdfsFileSystem",

@@ -192,7 +192,17 @@ class NameSpace(ABC):
         return self.uri == other.uri
 
     def _accepts(self, location: Location) -> bool:
-        return (location.scheme, location.authority) == (self._scheme, self._authority)
+        """Whether a URL is of this file system; one without a host is of ``fs.defaultFS``."""
+        if location.scheme != self._scheme:
+            return False
+        authority = location.authority
+        if self._authority and not authority:
+            default = paths.parse(self._conf.get("fs.defaultFS", "file:///"))
+            authority = default.authority if default.scheme == self._scheme else ""
+        return self._is_own(authority)
+
+    def _is_own(self, authority: str) -> bool:
+        return authority == self._authority
 
     def _resolve(self, path: StrPath) -> str:
         """Return the absolute, normalised path of what the caller wrote.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..configuration import Configuration
     from ..multipart import MultipartUploader
     from ..options import CreateOptions
-    from ..paths import Location, StrPath
+    from ..paths import StrPath
     from ..trash import Trash
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
@@ -217,13 +217,7 @@ class DistributedFileSystem(FileSystem):
             settings["_verifies_checksums"] = False
         return settings
 
-    def _accepts(self, location: Location) -> bool:
-        if location.scheme != self._scheme:
-            return False
-        authority = location.authority
-        if not authority:
-            default = paths.parse(self._conf.get("fs.defaultFS", "file:///"))
-            authority = default.authority if default.scheme == self._scheme else ""
+    def _is_own(self, authority: str) -> bool:
         return bool(authority) and _canonical(authority) == _canonical(self._authority)
 
     def _resolve(self, path: StrPath) -> str:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..configuration import Configuration
-    from ..paths import Location, StrPath
+    from ..paths import StrPath
     from .bucket import Head
     from .documents import Listing, ObjectEntry
 
@@ -105,14 +105,8 @@ class S3Names(FileSystem):
         """
         return aggregate((super().io_statistics(), live(self._bucket.statistics)))
 
-    def _accepts(self, location: Location) -> bool:
-        if location.scheme != self._scheme:
-            return False
-        authority = location.authority
-        if not authority:
-            default = paths.parse(self._conf.get("fs.defaultFS", "file:///"))
-            authority = default.authority if default.scheme == self._scheme else ""
-        elif authority != self._authority:
+    def _is_own(self, authority: str) -> bool:
+        if authority and authority != self._authority:
             check_bucket(authority)  # what holds secrets must not be shown as another file system
         return authority == self._authority
 

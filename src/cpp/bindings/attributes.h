@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -44,6 +45,16 @@ void attribute(Type& type, const char* name, Of of) {
     type.def_property(
         name, [of](Owner& self) { return seconds_of(std::invoke(of, self)); },
         [of](Owner& self, double seconds) { std::invoke(of, self) = duration_of(seconds); });
+  } else if constexpr (std::is_same_v<Value, std::optional<env::Duration>>) {
+    type.def_property(
+        name,
+        [of](Owner& self) -> std::optional<double> {
+          const Value& value = std::invoke(of, self);
+          return value ? std::optional(seconds_of(*value)) : std::nullopt;
+        },
+        [of](Owner& self, std::optional<double> seconds) {
+          std::invoke(of, self) = seconds ? Value(duration_of(*seconds)) : std::nullopt;
+        });
   } else if constexpr (std::is_same_v<Value, std::string>) {
     type.def_property(
         name, [of](Owner& self) { return from_utf8(std::invoke(of, self)); },

@@ -23,6 +23,7 @@
 #include "hflush/env/own_process.h"
 #include "hflush/s3/call/client.h"
 #include "hflush/s3/call/credentials.h"
+#include "hflush/s3/call/encoding.h"
 #include "hflush/s3/memory_budget.h"
 #include "hflush/s3/read/input_file.h"
 #include "hflush/s3/upload/s3_sink.h"
@@ -52,28 +53,14 @@ using s3::Settings;
 
 using Pairs = std::vector<std::pair<py::str, py::str>>;
 
-bool is_token(std::string_view text) noexcept {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-  });
-}
-
-bool is_one_line(std::string_view text) noexcept {
-  return std::ranges::all_of(text, [](char c) {
-    const auto value = static_cast<unsigned char>(c);
-    return (value >= 0x20 && value != 0x7F) || value == '\t';
-  });
-}
-
 // Values are not named in what is raised: they may be keys.
 std::vector<env::HttpHeader> headers_of(const Pairs& pairs) {
   std::vector<env::HttpHeader> headers;
   headers.reserve(pairs.size());
   for (const auto& [name, value] : pairs) {
     env::HttpHeader& header = headers.emplace_back(env::HttpHeader{to_utf8(name), to_utf8(value)});
-    if (!is_token(header.name)) throw py::value_error("no header's name: " + header.name);
-    if (!is_one_line(header.value)) {
+    if (!s3::is_header_name(header.name)) throw py::value_error("no header's name: " + header.name);
+    if (!s3::is_header_value(header.value)) {
       throw py::value_error("control characters in the value of header " + header.name);
     }
   }
@@ -194,10 +181,19 @@ S3Response response_of(CallResult result) {
   return response;
 }
 
-// What is the same of one call and of several. A 200 alone is no answer: a login page has it, too.
-Call call_of(const py::str& operation, const py::str& method, const py::str& bucket,
-             const py::str& key, const Pairs& query, const Pairs& headers) {
+// A call as Python describes it. `path` is for messages.
+struct S3Call {
   Call call;
+  std::string path;
+  py::object body = py::none();
+};
+
+// A 200 alone is not an answer: a login page has it, too.
+S3Call describe(const py::str& operation, const py::str& method, const py::str& bucket,
+                const py::str& key, const py::str& path, const Pairs& query, const Pairs& headers) {
+  S3Call described;
+  described.path = to_utf8(path);
+  Call& call = described.call;
   call.operation = to_utf8(operation);
   call.method = to_utf8(method);
   call.bucket = to_utf8(bucket);
@@ -206,58 +202,51 @@ Call call_of(const py::str& operation, const py::str& method, const py::str& buc
   call.headers = headers_of(headers);
   if (call.method == "DELETE") call.expect = s3::Expect::kNoBody;
   if (call.method == "HEAD") call.expect = s3::Expect::kHead;
-  return call;
+  return described;
 }
 
-S3Response make_call(S3Client& self, const py::str& operation, const py::str& method,
-                     const py::str& bucket, const py::str& key, const py::str& path,
-                     const Pairs& query, const Pairs& headers, const py::object& body,
-                     std::string expect_root, bool expect_etag, bool repeat, bool fresh_connection,
-                     bool is_upload, std::optional<int> retry_limit,
-                     std::optional<double> stall_timeout) {
+void expect_root(S3Call& self, const py::str& root) {
+  self.call.root = to_utf8(root);
+  self.call.expect = s3::Expect::kRoot;
+}
+
+void expect_etag(S3Call& self, bool expected) {
+  self.call.expect = expected ? s3::Expect::kETag : s3::Expect::kNothing;
+}
+
+S3Response response_to(const S3Call& asked, CallResult result) {
+  if (!result.status.ok()) result.status = result.status.with_path(asked.path);
+  return response_of(std::move(result));
+}
+
+S3Response make_call(S3Client& self, const S3Call& asked) {
   const std::shared_ptr<Client> client = self.client();
-  Call call = call_of(operation, method, bucket, key, query, headers);
-  call.repeat = repeat ? s3::Repeat::kFreely : s3::Repeat::kNotTwice;
-  if (expect_etag) call.expect = s3::Expect::kETag;
-  if (!expect_root.empty()) call.expect = s3::Expect::kRoot;
-  call.root = std::move(expect_root);
-  call.fresh_connection = fresh_connection;
-  call.is_upload = is_upload;
-  call.retry_limit = retry_limit;
-  if (stall_timeout) call.stall_timeout = duration_of(*stall_timeout);
-  if (is_upload) call.stream = client->new_stream();
+  Call call = asked.call;
+  if (call.is_upload) call.stream = client->new_stream();
   std::optional<BufferView> view;
-  if (!body.is_none()) view.emplace(body);
+  if (!asked.body.is_none()) view.emplace(asked.body);
   CallResult result = waiting([&](SignalCheck& signals) {
     // A copy, made without the GIL: it may be read after an interruption of this call.
     if (view) call.body = s3::text_body(std::string(as_text(view->bytes())));
     return client->call_and_wait(std::move(call), signals);
   });
-  if (!result.status.ok()) result.status = result.status.with_path(to_utf8(path));
-  return response_of(std::move(result));
+  return response_to(asked, std::move(result));
 }
 
-// Operation, method, key, query, headers: a call without a body.
-using Question = std::tuple<py::str, py::str, py::str, Pairs, Pairs>;
-
-// Several at once, which take as long as the slowest of them.
-std::vector<S3Response> ask(S3Client& self, const py::str& bucket,
-                            const std::vector<Question>& questions, const py::str& path) {
+// Several without bodies at once, which take as long as the slowest of them.
+std::vector<S3Response> ask(S3Client& self, const std::vector<S3Call>& asked) {
   const std::shared_ptr<Client> client = self.client();
   std::vector<Call> calls;
-  calls.reserve(questions.size());
-  for (const auto& [operation, method, key, query, headers] : questions) {
-    calls.push_back(call_of(operation, method, bucket, key, query, headers));
-  }
+  calls.reserve(asked.size());
+  for (const S3Call& one : asked) calls.push_back(one.call);
   std::vector<CallResult> results = waiting(
       [&](SignalCheck& signals) { return client->call_and_wait(std::move(calls), signals); });
   for (const CallResult& result : results) {
     if (result.status.code() == StatusCode::kInterrupted) check(result.status);
   }
   std::vector<S3Response> responses;
-  for (CallResult& result : results) {
-    if (!result.status.ok()) result.status = result.status.with_path(to_utf8(path));
-    responses.push_back(response_of(std::move(result)));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    responses.push_back(response_to(asked[i], std::move(results[i])));
   }
   return responses;
 }
@@ -440,6 +429,28 @@ void register_read_options(py::module_& module) {
   add("window_bytes", &ReadOptions::window_bytes);
 }
 
+void register_call(py::module_& module) {
+  py::class_<S3Call> type(module, "S3Call", py::is_final());
+  type.def(py::init(&describe), py::arg("operation"), py::arg("method"), py::arg("bucket"),
+           py::arg("key"), py::arg("path"), py::arg("query"), py::arg("headers"))
+      .def_readwrite("body", &S3Call::body)
+      .def_property(
+          "expect_root", [](const S3Call& self) { return self.call.root; }, &expect_root)
+      .def_property(
+          "expect_etag", [](const S3Call& self) { return self.call.expect == s3::Expect::kETag; },
+          &expect_etag)
+      .def_property(
+          "repeat", [](const S3Call& self) { return self.call.repeat == s3::Repeat::kFreely; },
+          [](S3Call& self, bool repeat) {
+            self.call.repeat = repeat ? s3::Repeat::kFreely : s3::Repeat::kNotTwice;
+          });
+  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
+  add("fresh_connection", [](S3Call& self) -> auto& { return self.call.fresh_connection; });
+  add("is_upload", [](S3Call& self) -> auto& { return self.call.is_upload; });
+  add("retry_limit", [](S3Call& self) -> auto& { return self.call.retry_limit; });
+  add("stall_timeout", [](S3Call& self) -> auto& { return self.call.stall_timeout; });
+}
+
 void register_response(py::module_& module) {
   py::class_<S3Response>(module, "S3Response", py::is_final())
       .def_readonly("status", &S3Response::status)
@@ -488,6 +499,7 @@ void register_s3(py::module_& module) {
   register_settings(module);
   register_object_options(module);
   register_read_options(module);
+  register_call(module);
   register_response(module);
   register_upload(module);
   register_input_file(module);
@@ -498,17 +510,15 @@ void register_s3(py::module_& module) {
       .def("set_credentials", &S3Client::set_credentials, py::arg("access_key"),
            py::arg("secret_key"), py::arg("session_token"))
       .def("wait_credentials_wanted", &wait_credentials_wanted, py::arg("timeout"))
-      .def("call", &make_call, py::arg("operation"), py::arg("method"), py::arg("bucket"),
-           py::arg("key"), py::kw_only(), py::arg("path"), py::arg("query") = Pairs(),
-           py::arg("headers") = Pairs(), py::arg("body") = py::none(), py::arg("expect_root") = "",
-           py::arg("expect_etag") = false, py::arg("repeat") = true,
-           py::arg("fresh_connection") = false, py::arg("is_upload") = false,
-           py::arg("retry_limit") = py::none(), py::arg("stall_timeout") = py::none())
-      .def("ask", &ask, py::arg("bucket"), py::arg("questions"), py::arg("path"))
+      .def("call", &make_call, py::arg("call"))
+      .def("ask", &ask, py::arg("calls"))
       .def("create", &create, py::arg("stream_type"), py::arg("path"), py::arg("options"))
       .def("open", &open, py::arg("path"), py::arg("options"))
       .def("statistics", &statistics)
       .def("close", &S3Client::close);
+  module.def(
+      "s3_is_header_name", [](const py::str& name) { return s3::is_header_name(to_utf8(name)); },
+      py::arg("name"));
   module.def("s3_encryption_difference", &encryption_difference, py::arg("asked"),
              py::arg("answered"));
   module.def("s3_drain", &drain, py::arg("timeout"));

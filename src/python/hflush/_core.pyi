@@ -436,6 +436,29 @@ class S3Settings:
     idle_timeout: float
 
 @final
+class S3Call:
+    """A call of a store's interface; see client.h. `path` is for messages."""
+
+    def __init__(
+        self,
+        operation: str,
+        method: str,
+        bucket: str,
+        key: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        headers: Sequence[tuple[str, str]],
+    ) -> None: ...
+    body: Buffer | None
+    expect_root: str  # of the document that a good answer has
+    expect_etag: bool  # which a good answer has
+    repeat: bool  # also after an answer was lost
+    fresh_connection: bool
+    is_upload: bool
+    retry_limit: int | None
+    stall_timeout: float | None
+
+@final
 class S3Response:
     """What a call came to, after all its attempts."""
 
@@ -530,34 +553,10 @@ class S3Client:
     # True if a store refused the newest credentials as expired: whoever has newer ones sets them.
     def wait_credentials_wanted(self, timeout: float) -> bool: ...
     # Raises only what is wrong with the arguments, and an interruption; else the response says it.
-    def call(
-        self,
-        operation: str,
-        method: str,
-        bucket: str,
-        key: str,
-        *,
-        path: str,
-        query: Sequence[tuple[str, str]] = ...,
-        headers: Sequence[tuple[str, str]] = ...,
-        body: Buffer | None = None,
-        expect_root: str = "",
-        expect_etag: bool = False,
-        repeat: bool = True,
-        fresh_connection: bool = False,
-        is_upload: bool = False,
-        retry_limit: int | None = None,
-        stall_timeout: float | None = None,
-    ) -> S3Response: ...
-    # Several calls at once: operation, method, key, query and headers of each.
+    def call(self, call: S3Call) -> S3Response: ...
     def ask(
-        self,
-        bucket: str,
-        questions: Sequence[
-            tuple[str, str, str, Sequence[tuple[str, str]], Sequence[tuple[str, str]]]
-        ],
-        path: str,
-    ) -> list[S3Response]: ...
+        self, calls: Sequence[S3Call]
+    ) -> list[S3Response]: ...  # several at once, without bodies
     def create(
         self, stream_type: type[_Self], path: str, options: S3ObjectOptions
     ) -> tuple[_Self, S3Upload]: ...
@@ -575,4 +574,5 @@ def s3_limit_memory(bytes: int) -> int: ...
 def s3_memory() -> tuple[int, int]: ...
 
 # How the encryption that an answer tells of differs from what was asked for; empty: in nothing.
+def s3_is_header_name(name: str) -> bool: ...
 def s3_encryption_difference(asked: list[tuple[str, str]], answered: dict[str, str]) -> str: ...

@@ -36,5 +36,6 @@ KEYS = (
     Key(_CHECKPOINTS, "hflush.checkpoint.verify-rename", BOOL,
         "after a rename the file is looked for", default="false"),
     Key(_CHECKPOINTS, "hflush.checkpoint.keep-existing", BOOL,
-        "a checkpoint that exists is not replaced", default="false"),
+        "a checkpoint that exists and may not be overwritten is kept, and close succeeds",
+        default="false"),
 )  # fmt: skip

@@ -252,7 +252,7 @@ def time(unit: str = "ms", *, zero: float | None = 0.0) -> Kind:
             raise ValueError
         return seconds or zero or 0.0
 
-    bare = f", in {unit} without a unit" if unit != "ms" else ""
+    bare = f" ({unit})" if unit != "ms" else ""
     above = " above 0" if zero is None else ""
     return Kind(f"time{bare}", f"a time{above} such as 500ms, 30s or 2m", read, time_text)
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 
 from . import capabilities, options, paths
 from .claims import Claim
-from .configuration import Configuration, user_name
+from .configuration import DEFAULTS, Configuration, user_name
 from .spelling import check_keys
 from .status import BlockLocation
 
@@ -197,7 +197,7 @@ class NameSpace(ABC):
             return False
         authority = location.authority
         if self._authority and not authority:
-            default = paths.parse(self._conf.get("fs.defaultFS", "file:///"))
+            default = paths.parse(self._conf.get("fs.defaultFS", DEFAULTS["fs.defaultFS"]))
             authority = default.authority if default.scheme == self._scheme else ""
         return self._is_own(authority)
 

@@ -13,7 +13,7 @@ import os
 import threading
 
 from . import options, paths, spelling
-from .configuration import user_name
+from .configuration import DEFAULTS, user_name
 from .errors import InternalError, UnsupportedFileSystemError
 
 TYPE_CHECKING = False
@@ -140,7 +140,7 @@ def _locate(url: StrPath | None, conf: Configuration) -> Location:
 
     ``hdfs:///p`` means the default file system if that is one of ``hdfs``.
     """
-    default = conf.get("fs.defaultFS", "file:///")
+    default = conf.get("fs.defaultFS", DEFAULTS["fs.defaultFS"])
     if url is not None:
         location = paths.parse(url)
         if location.scheme is not None:

@@ -58,10 +58,7 @@ _INT64_MAX = (1 << 63) - 1
 class _LocalFiles(FileSystem):
     """What raw and checksummed local files share.
 
-    Configuration: ``fs.permissions.umask-mode`` (else the umask of the process),
-    ``fs.local.block.size`` (32m; reported, local files have no blocks),
-    ``hflush.file.sync-on-close`` (false: close makes visible, not durable),
-    ``hflush.syncable.downgrade`` (false: hflush and hsync that cannot be had raise).
+    Configuration: docs/keys.md has the keys.
     """
 
     _namespace: _core.RawNamespace | _core.ChecksumNamespace

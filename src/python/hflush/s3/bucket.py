@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .settings import Headers, Settings
 
     T = TypeVar("T")
-    # Operation, method, key, query and headers.
-    Question = tuple[str, str, str, Headers, Headers]
 
 __all__ = ["TOKEN_HEADER", "Bucket", "Head", "Sight"]
 
@@ -190,16 +188,23 @@ class Bucket:
         **how: Any,
     ) -> _core.S3Response:
         """Make one call, with its repetitions, and return what it came to."""
-        return self.client.call(
-            operation,
-            method,
-            self.settings.bucket,
-            key,
-            path=self.name(path),
-            query=query,
-            headers=[*headers, *self.settings.extra_headers],
-            **how,
-        )
+        call = self._call(operation, method, key, path, query, headers)
+        for name, value in how.items():
+            setattr(call, name, value)
+        return self.client.call(call)
+
+    def _call(
+        self,
+        operation: str,
+        method: str,
+        key: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        headers: Headers,
+    ) -> _core.S3Call:
+        sent = [*headers, *self.settings.extra_headers]
+        bucket = self.settings.bucket
+        return _core.S3Call(operation, method, bucket, key, self.name(path), query, sent)
 
     def request(
         self, operation: str, method: str, key: str, path: str, **how: Any
@@ -235,15 +240,14 @@ class Bucket:
         OSError
             A request failed. What is only not answered plainly is None in the result.
         """
-        extra = self.settings.extra_headers
-        heads: list[Question] = [
-            ("HeadObject", "HEAD", key, [], [*self.settings.sse_c, *extra]) for key in keys
+        heads = [
+            self._call("HeadObject", "HEAD", key, path, (), self.settings.sse_c) for key in keys
         ]
-        lists: list[Question] = [
-            ("ListObjectsV2", "GET", "", _list_query(prefix, "", "", 1), extra)
+        lists = [
+            self._call("ListObjectsV2", "GET", "", path, _list_query(prefix, "", "", 1), [])
             for prefix in prefixes
         ]
-        answers = self.client.ask(self.settings.bucket, [*heads, *lists], self.name(path))
+        answers = self.client.ask([*heads, *lists])
         return Sight(
             [_exists(response) for response in answers[: len(heads)]],
             [self._has_keys(response, path) for response in answers[len(heads) :]],

@@ -67,8 +67,6 @@ _ACLS = {
         "log-delivery-write",
     )
 }
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 
 class BucketConfiguration(Reader):
@@ -390,9 +388,9 @@ def check_header(key: str, name: str, value: str) -> None:
     ValueError
         The name is not a header name, or the value holds more than visible ASCII and blanks.
     """
-    if not _TOKEN.fullmatch(name):
+    if not _core.s3_is_header_name(name):
         raise ValueError(f"{key}: {name!r} is not a header name")
-    if not _HEADER_VALUE.fullmatch(value):
+    if not (value.isascii() and value.isprintable()):
         raise ValueError(f"{key}: a header holds visible ASCII characters and blanks only")
 
 
@@ -426,7 +424,7 @@ def encryption_headers(keys: BucketConfiguration) -> Headers:
     key = "fs.s3a.encryption.algorithm"
     algorithm = keys.text(key).upper()
     secret, context = keys.text("fs.s3a.encryption.key"), keys.text("fs.s3a.encryption.context")
-    prefix = "x-amz-server-side-encryption"
+    prefix = ENCRYPTION_PREFIX
     if algorithm in ("", "SSE-C"):
         return []
     if algorithm == "AES256":
@@ -469,7 +467,7 @@ def customer_key_headers(keys: BucketConfiguration, scheme: str) -> Headers:
         )
     if scheme != "https":
         raise ValueError("SSE-C needs TLS: the key is in every request")
-    prefix = "x-amz-server-side-encryption-customer"
+    prefix = f"{ENCRYPTION_PREFIX}-customer"
     return [
         (f"{prefix}-algorithm", "AES256"),
         (f"{prefix}-key", base64.b64encode(secret).decode()),

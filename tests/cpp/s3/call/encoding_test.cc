@@ -71,6 +71,26 @@ TEST_CASE("a query is sorted as it is encoded, always with '='") {
   CHECK(canonical_query({{"a", "2"}, {"a", "10"}, {"a", ""}}) == "a=&a=10&a=2");
 }
 
+TEST_CASE("what headers may be") {
+  for (const char* name : {"x-amz-meta-a", "A", "0", "!#$%&'*+-.^_`|~"}) {
+    CAPTURE(name);
+    CHECK(is_header_name(name));
+  }
+  for (const char* name : {"", " ", "a b", "a:", "a\r", "\xC3\xA9", "(", "a/b", "{}", "\x7F"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_header_name(name));
+  }
+  for (const char* value : {"", "a b", "\tx", "\xC3\xA9", "~"}) {
+    CAPTURE(value);
+    CHECK(is_header_value(value));
+  }
+  for (const char* value : {"a\r\nHost: b", "\n", "\x7F", "\x01"}) {
+    CAPTURE(value);
+    CHECK_FALSE(is_header_value(value));
+  }
+  CHECK_FALSE(is_header_value(std::string_view("\0", 1)));
+}
+
 TEST_CASE("hex and base64") {
   CHECK(to_hex({}).empty());
   CHECK(to_hex(as_bytes(std::string_view("\x00\x0F\xA0\xFF", 4))) == "000fa0ff");

@@ -12,6 +12,8 @@ constexpr std::string_view kLowerHex = "0123456789abcdef";
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+constexpr std::string_view kTokenMarks = "!#$%&'*+^`|";  // beside what is unreserved
+
 constexpr bool is_unreserved(char c) noexcept {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '.' || c == '_' || c == '~';
@@ -64,6 +66,19 @@ std::string to_hex(ByteView bytes) {
     text += kLowerHex[std::to_integer<unsigned>(byte) & 0xFU];
   }
   return text;
+}
+
+bool is_header_name(std::string_view text) noexcept {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return is_unreserved(c) || kTokenMarks.find(c) != std::string_view::npos;
+  });
+}
+
+bool is_header_value(std::string_view text) noexcept {
+  return std::ranges::all_of(text, [](char c) {
+    const auto value = static_cast<unsigned char>(c);
+    return (value >= 0x20 && value != 0x7F) || value == '\t';
+  });
 }
 
 std::string to_base64(ByteView bytes) {

@@ -24,6 +24,11 @@ std::string encode_component(std::string_view text);
 // Encoded, sorted by encoded name, then value; always with '='. Empty without parameters.
 std::string canonical_query(const Query& query);
 
+// Whether it is a token of HTTP, as the names of headers are.
+bool is_header_name(std::string_view text) noexcept;
+// Whether it is sent as one line: no control characters but tabs.
+bool is_header_value(std::string_view text) noexcept;
+
 std::string to_hex(ByteView bytes);  // lower case
 std::string to_base64(ByteView bytes);
 // A CRC as x-amz-checksum-crc32c and its kin have it: four bytes, big-endian, base64.

@@ -45,7 +45,7 @@ __all__ = ["FileBuilder", "OpenFileBuilder"]
 class FileBuilder:
     """Collects how a file is to be created or appended to; nothing happens before :meth:`build`.
 
-    Made by ``fs.create_file(path)`` (which overwrites and makes no parents unless told otherwise)
+    Made by ``fs.create_file(path)`` (which overwrites and makes no parents unless asked to)
     and ``fs.append_file(path)``. The last setting of a key decides its value and whether it is
     mandatory, whichever method made it.
 
@@ -134,12 +134,12 @@ class FileBuilder:
         return self._ask(PROGRESS, as_callable(progress))
 
     def opt(self, key: str, value: OptionValue) -> Self:
-        """Ask for an option, which is ignored where it is unknown or cannot be had."""
+        """Ask for an option, which is ignored where it is unknown or not supported."""
         self._options[_checked_key(key)] = (value, Wish.HINT)
         return self
 
     def must(self, key: str, value: OptionValue) -> Self:
-        """Require an option: :meth:`build` raises ValueError where it cannot be had."""
+        """Require an option: :meth:`build` raises ValueError where it is not supported."""
         self._options[_checked_key(key)] = (value, Wish.MUST)
         return self
 
@@ -153,7 +153,7 @@ class FileBuilder:
         Raises
         ------
         ValueError
-            A mandatory option is unknown or cannot be had, or the flags contradict each other.
+            A mandatory option is unknown or not supported, or the flags contradict each other.
         OSError
             As ``fs.create`` and ``fs.append``.
         """

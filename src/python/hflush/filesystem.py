@@ -63,7 +63,7 @@ class FileSystem(OptionalOperations):
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         self._on_exception = Reader(conf, KEYS).text(options_of.ON_EXCEPTION)
         super().__init__(scheme, authority, conf)
-        # The open streams. Added, removed and copied in one step each, whoever holds the lock: a
+        # The open streams. Added, removed and copied in one step each, without the lock: a
         # stream that is dropped leaves by itself, and a forked child finds the lock taken.
         self._streams: set[ref[FSDataOutputStream]] = set()
         # Guards the fields below. Reentrant: a destructor that closes a stream may run within.
@@ -96,7 +96,7 @@ class FileSystem(OptionalOperations):
 
     @staticmethod
     def new_instance(url: StrPath | None = None, conf: Conf = None) -> FileSystem:
-        """Return a new file system of a URL, shared with nobody; otherwise as :meth:`get`."""
+        """Return a new file system of a URL, not shared; otherwise as :meth:`get`."""
         configuration = Configuration.of(conf)
         filesystem: FileSystem = registry.made(url, configuration)
         return filesystem
@@ -307,7 +307,7 @@ class FileSystem(OptionalOperations):
         return self._build(path, chosen, wanted, False)
 
     def create_file(self, path: StrPath) -> FileBuilder:
-        """Return a builder that creates a file: it overwrites and makes no parents unless told."""
+        """Return a builder that creates a file: it overwrites, and by itself makes no parents."""
         return FileBuilder(self._build, paths.as_text(path), _REPLACE)
 
     def append_file(self, path: StrPath) -> FileBuilder:

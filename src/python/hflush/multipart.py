@@ -314,7 +314,7 @@ class MultipartUploader(UploaderBelow):
     def _target(self, directory: str, name: str) -> str:
         with self._filesystem.open(paths.child(directory, _TARGET)) as stream:
             text = stream.read()
-        if not text:  # begun this moment, or its writer died: nobody holds its id
+        if not text:  # begun this moment, or its writer died: its id was never returned
             raise _unknown_upload(name, directory)
         return str(json.loads(text))
 

@@ -260,4 +260,4 @@ class NameSpace(ABC):
         """Put the name of a file on disk, where the store has not done so when it was made."""
 
     def _check_create(self, wanted: CreateOptions) -> None:  # noqa: B027
-        """Refuse options that are known but cannot be had with these values."""
+        """Refuse options that are known but not supported with these values."""

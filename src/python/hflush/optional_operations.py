@@ -386,7 +386,7 @@ class OptionalOperations(Listing):
     def get_path_handle(
         self, status: FileStatus, changed: bool = False, moved: bool = False
     ) -> bytes:
-        """Return an opaque, serialisable reference to a file: exact unless told otherwise.
+        """Return an opaque, serialisable reference to a file: exact unless asked otherwise.
 
         Parameters
         ----------

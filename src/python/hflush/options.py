@@ -65,11 +65,11 @@ _LONGEST = (1 << 63) - 1
 class Wish(enum.Enum):
     """How much an option matters."""
 
-    HINT = enum.auto()  # ignored where it is unknown, malformed or cannot be had
+    HINT = enum.auto()  # ignored where it is unknown, malformed or not supported
     ASKED = (
         enum.auto()
     )  # a named setting: must be well-formed, and is ignored where it means nothing
-    MUST = enum.auto()  # refused with ValueError where it is unknown, malformed or cannot be had
+    MUST = enum.auto()  # refused with ValueError where it is unknown, malformed or not supported
 
 
 class CreateFlag(enum.Flag):
@@ -427,7 +427,7 @@ def file_length(value: int) -> int:
 
 
 def check_principal(name: str, value: str | None) -> None:
-    """Refuse an argument that does not name a user or a group, or nobody.
+    """Refuse an argument that is neither the name of a user or group nor None.
 
     Raises
     ------

@@ -122,7 +122,7 @@ def end(
             f"{ON_EXCEPTION}=publish publishes all the same",
         )
         raise error
-    publish()  # what files do; or a wait for whoever closes it
+    publish()  # what files do; or a wait for the thread that closes it
     if pending is not None:
         raise pending
 

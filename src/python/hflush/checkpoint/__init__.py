@@ -5,7 +5,7 @@ and unique (``.NAME.<uuid>[.TID<task>].tmp``), and renames it when the stream is
 :class:`MetadataLog` stores one such file for each batch and lets exactly one writer win each.
 
 Both renames are atomic on local files and HDFS; :class:`FileContextBased` is preferred for its
-errors and because it never overwrites what it was told to keep. On object stores neither is atomic:
+errors and because it never overwrites what it is to keep. On object stores neither is atomic:
 there :class:`AbortableStreamBased` writes in place, for closing a stream publishes it whole.
 
 Configuration

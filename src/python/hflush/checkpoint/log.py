@@ -193,7 +193,7 @@ class MetadataLog(Generic[T]):
             return None
 
     def _stored_after(self, path: str, failure: OSError) -> bytes | None:
-        """Return what is stored after an attempt of which nobody knows whether it committed."""
+        """Return what is stored after an attempt that may have committed."""
         try:
             return self._stored(path)
         except OSError as also:

@@ -84,7 +84,7 @@ class CheckpointFileManager(ABC):
         chosen = configuration.get(MANAGER_CLASS)
         if chosen:
             return _load(chosen)(path, configuration)
-        # A scheme that nobody serves is no reason to fall back.
+        # An unknown scheme is not a reason to fall back.
         filesystem = FileSystem.get(path, configuration)
         if filesystem.has_path_capability(path, capabilities.ABORTABLE):
             return AbortableStreamBased(path, configuration)
@@ -336,7 +336,7 @@ class AbortableStreamBased(CheckpointFileManager):
             return self.filesystem.create(path, overwrite=False)
         except PathIsDirectoryError:
             raise
-        except FileExistsError:  # told when it is closed, as elsewhere
+        except FileExistsError:  # reported when it is closed, as elsewhere
             return None
 
 

@@ -40,7 +40,7 @@ _FLAGS = {
     "xb": CreateFlag.CREATE,
     "ab": CreateFlag.CREATE | CreateFlag.APPEND,
 }
-# What open() is told of fsspec's own caches, which our streams do not have.
+# What open() hears of fsspec's own caches, which our streams do not have.
 _HINTS = frozenset(
     ("cache_options", "cache_type", "default_cache", "default_cache_type", "fill_cache", "size")
 )
@@ -115,8 +115,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     protocol: tuple[str, ...] = ("hflush+file", "hflushfile")
     root_marker = "/"
     transaction_type = WriteTransaction
-    # What URLs begin with, the protocols of fsspec whose place this can take, and takes unless told
-    # which, and what messages call the place above all names.
+    # What URLs begin with; the protocols of fsspec whose place this can take, and those that it
+    # takes if register() names none; what messages call the place above all names.
     _written_schemes = frozenset(("file", "local", *protocol))
     _replaces: tuple[str, ...] = ("file",)
     _replaces_unasked: tuple[str, ...] = ()

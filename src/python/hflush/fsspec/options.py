@@ -47,7 +47,7 @@ class ExactConf(dict[str, str]):
 
 
 def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names that nobody here understands.
+    """Refuse names that are not known here.
 
     Raises
     ------

@@ -232,7 +232,7 @@ class DistributedFileSystem(FileSystem):
     # --- creating and opening ---
 
     def create_file(self, path: StrPath) -> HdfsFileBuilder:
-        """Return a builder that creates a file: it overwrites and makes no parents unless told."""
+        """Return a builder that creates a file: it overwrites, and by itself makes no parents."""
         return HdfsFileBuilder(
             self._build, paths.as_text(path), CreateFlag.CREATE | CreateFlag.OVERWRITE
         )
@@ -540,7 +540,7 @@ class DistributedFileSystem(FileSystem):
         Parameters
         ----------
         path : str or os.PathLike
-            The file, which nobody is writing.
+            The file, which no client is writing.
         length : int, optional
             Of so many bytes at its front; of all unless given.
 

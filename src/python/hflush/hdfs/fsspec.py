@@ -90,7 +90,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
     def _split(cls, text: str) -> tuple[str, str]:
         """Return the part of a URL in front of its path, empty if it names no host, and the path.
 
-        The host stays in the name: nobody compares it before the instance does.
+        The host stays in the name: it is not compared before the instance does.
         """
         url = cls._as_url(text)
         prefix = f"{url[1]}://{url[3]}" if url is not None and url[3] else ""

@@ -29,11 +29,11 @@ class LocalClaim(Claim):
         self._descriptors: list[int] = []
 
     def add(self, path: str) -> bool:
-        """Lock a file; False if it is being removed. Where there are no locks nobody sweeps."""
+        """Lock a file; False if it is being removed. Where there are no locks nothing is swept."""
         try:
             descriptor = _open(path)
         except PermissionError:
-            return True  # nobody else may open it either
+            return True  # no other process may open it either
         except FileNotFoundError:
             return False
         self._descriptors.append(descriptor)
@@ -70,7 +70,7 @@ def claim(*files: str) -> LocalClaim | None:
 
 
 def sweep(directory: str) -> None:
-    """Remove the temporary files in a directory, and their sidecars, that nobody holds."""
+    """Remove the temporary files in a directory, and their sidecars, that no writer holds."""
     with os.scandir(directory) as entries:
         found = [
             entry.path

@@ -5,6 +5,7 @@
 PYBIND11_MODULE(_core, module) {
   hflush::bindings::register_crc(module);
   hflush::bindings::register_stream(module);
+  hflush::bindings::register_input_file(module);
   hflush::bindings::register_local(module);
   hflush::bindings::register_hdfs(module);
   hflush::bindings::register_s3(module);

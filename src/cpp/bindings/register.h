@@ -7,6 +7,7 @@ namespace hflush::bindings {
 
 void register_crc(pybind11::module_& module);
 void register_stream(pybind11::module_& module);
+void register_input_file(pybind11::module_& module);
 void register_local(pybind11::module_& module);
 void register_hdfs(pybind11::module_& module);
 void register_s3(pybind11::module_& module);

@@ -14,19 +14,16 @@
 #include <vector>
 
 #include "attributes.h"
-#include "buffers.h"
 #include "errors.h"
 #include "gil.h"
 #include "hflush/env/own_process.h"
 #include "hflush/hdfs/client.h"
 #include "hflush/hdfs/read/block_checksums.h"
-#include "hflush/hdfs/read/input_file.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/rpc/lease_renewer.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "opened_stream.h"
-#include "reading.h"
 #include "register.h"
 #include "signals.h"
 #include "statistics.h"
@@ -39,7 +36,6 @@ namespace {
 
 using hdfs::Client;
 using hdfs::FileStatus;
-using hdfs::InputFile;
 using hdfs::LocatedBlock;
 
 // A native client, made when it is needed first, and again in a forked child: the parent's
@@ -392,19 +388,10 @@ py::object append(HdfsClient& self, const py::type& stream_type, const py::str& 
                      }));
 }
 
-std::unique_ptr<InputFile> open(HdfsClient& self, const py::str& path, bool verify) {
+std::unique_ptr<stream::Source> open(HdfsClient& self, const py::str& path, bool verify) {
   const std::shared_ptr<Client> client = self.client();
   return value(waiting(
       [&, at = to_utf8(path)](SignalCheck& signals) { return client->open(at, verify, signals); }));
-}
-
-void register_input_file(py::module_& module) {
-  py::class_<InputFile> type(module, "HdfsInputFile", py::is_final(),
-                             py::release_gil_before_calling_cpp_dtor());
-  add_reading(type);
-  type.def("set_drop_behind", &InputFile::set_drop_behind, py::arg("value"))
-      .def("set_readahead", &InputFile::set_readahead, py::arg("bytes"))
-      .def_property_readonly("verified", &InputFile::verified);
 }
 
 // By block: (bytes, bytes per sum, sums per block, MD5 or CRC, checksum type).
@@ -614,7 +601,6 @@ void register_hdfs(py::module_& module) {
   register_status(module);
   register_settings(module);
   register_create_options(module);
-  register_input_file(module);
 
   py::class_<HdfsClient> type(module, "HdfsClient", py::is_final());
   type.def(py::init<hdfs::Settings>(), py::arg("settings"));

@@ -11,16 +11,13 @@
 #include <string>
 #include <utility>
 
-#include "buffers.h"
 #include "errors.h"
 #include "gil.h"
 #include "hflush/local/checksum_namespace.h"
-#include "hflush/local/input_file.h"
 #include "hflush/local/namespace.h"
 #include "hflush/local/open_stream.h"
 #include "hflush/local/sidecar.h"
 #include "opened_stream.h"
-#include "reading.h"
 #include "register.h"
 
 namespace py = pybind11;
@@ -29,7 +26,6 @@ namespace hflush::bindings {
 namespace {
 
 using local::ChecksumNamespace;
-using local::InputFile;
 using local::LocalStatus;
 using local::Namespace;
 
@@ -45,39 +41,6 @@ std::string path_of(const py::str& text) {
   std::string path = encoded;
   if (path.find('\0') == std::string::npos) return path;
   throw py::value_error("a path cannot hold a null character");
-}
-
-// --- files
-
-std::size_t read_into(InputFile& file, std::int64_t position, const py::object& out) {
-  const std::uint64_t at = position_of(position);
-  const BufferView buffer(out, Access::kWrite);
-  return value(without_gil([&] { return file.read_at(at, buffer.writable_bytes()); }));
-}
-
-// What a read from a file of length 0 may give: some files, as in /proc, hold more than they say.
-constexpr std::uint64_t kUnknownLength = 64U << 10U;
-
-// Allocates what the file can give, not what is asked for, and hands the bytes over uncopied.
-py::bytes read(InputFile& file, std::int64_t position, std::int64_t length) {
-  const std::uint64_t at = position_of(position);
-  const std::uint64_t asked = length_of(length);
-  const std::uint64_t size = value(file.length());
-  const std::uint64_t left = size == 0 ? kUnknownLength : size - std::min(size, at);
-  return read_bytes(std::min(asked, left), [&](MutableByteView out) {
-    return value(without_gil([&] { return file.read_at(at, out); }));
-  });
-}
-
-void register_input_file(py::module_& module) {
-  py::class_<InputFile>(module, "InputFile", py::is_final())
-      .def("read_into", &read_into, py::arg("position"), py::arg("out"))
-      .def("read", &read, py::arg("position"), py::arg("length"))
-      .def("length", [](InputFile& file) { return value(file.length()); })
-      .def("close", [](InputFile& file) { without_gil([&] { file.close(); }); })
-      .def("fileno", [](InputFile& file) { return value(file.fileno()); })
-      .def_property_readonly("closed", &InputFile::closed)
-      .def_property_readonly("verified", &InputFile::verified);
 }
 
 // --- name spaces
@@ -204,7 +167,6 @@ py::object create_checksummed(const ChecksumNamespace& /*names*/, const py::type
 
 void register_local(py::module_& module) {
   register_local_status(module);
-  register_input_file(module);
 
   add_namespace<Namespace>(module, "RawNamespace")
       .def(

@@ -25,11 +25,10 @@
 #include "hflush/s3/call/credentials.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/memory_budget.h"
-#include "hflush/s3/read/input_file.h"
+#include "hflush/s3/read/s3_source.h"
 #include "hflush/s3/upload/s3_sink.h"
 #include "hflush/stream/output_stream.h"
 #include "opened_stream.h"
-#include "reading.h"
 #include "register.h"
 #include "signals.h"
 #include "statistics.h"
@@ -44,7 +43,6 @@ using s3::Call;
 using s3::CallResult;
 using s3::Client;
 using s3::CredentialStore;
-using s3::InputFile;
 using s3::ObjectOptions;
 using s3::ReadOptions;
 using s3::Settings;
@@ -321,16 +319,11 @@ py::tuple create(S3Client& self, const py::type& stream_type, const py::str& pat
 
 // --- files
 
-std::unique_ptr<InputFile> open(S3Client& self, const py::str& path, const ReadOptions& options) {
+std::unique_ptr<stream::Source> open(S3Client& self, const py::str& path,
+                                     const ReadOptions& options) {
   ReadOptions named = options;
   named.path = to_utf8(path);
-  return value(InputFile::make(self.client(), std::move(named)));
-}
-
-void register_input_file(py::module_& module) {
-  py::class_<InputFile> type(module, "S3InputFile", py::is_final(),
-                             py::release_gil_before_calling_cpp_dtor());
-  add_reading(type);
+  return value(s3::S3Source::open(self.client(), std::move(named)));
 }
 
 // --- settings and options
@@ -502,7 +495,6 @@ void register_s3(py::module_& module) {
   register_call(module);
   register_response(module);
   register_upload(module);
-  register_input_file(module);
 
   py::class_<S3Client>(module, "S3Client", py::is_final())
       .def(py::init<Settings, std::string, std::string, std::string>(), py::arg("settings"),

@@ -8,7 +8,6 @@ import operator
 import os
 import threading
 
-from . import _core
 from .capabilities import (
     IOSTATISTICS,
     PREADBYTEBUFFER,
@@ -17,7 +16,7 @@ from .capabilities import (
     UNBUFFER,
     canonical,
 )
-from .errors import EndOfFileError, SeekError, StreamClosedError, unsupported
+from .errors import EndOfFileError, SeekError, StreamClosedError
 from .options import whole
 from .output import FSDataOutputStream
 from .statistics import IOStatistics, live
@@ -27,11 +26,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor, Future
-    from typing import NoReturn, Protocol, TypeAlias
+    from typing import NoReturn, Protocol
 
     from typing_extensions import Buffer, Self
 
-    NativeFile: TypeAlias = "_core.InputFile | _core.HdfsInputFile | _core.S3InputFile"
+    from . import _core
 
     class Rules(Protocol):
         """What a stream asks of the file system that opened it."""
@@ -74,7 +73,7 @@ class _Source(io.RawIOBase):
 
     mode = "rb"
 
-    def __init__(self, file: NativeFile, name: str, path: str, bounded: bool) -> None:
+    def __init__(self, file: _core.InputFile, name: str, path: str, bounded: bool) -> None:
         self.file = file
         self.name = name
         self.path = path
@@ -95,8 +94,6 @@ class _Source(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        if not isinstance(self.file, _core.InputFile) or self.file.verified:
-            raise unsupported("fileno", "a stream that is not a plain local file", self.path)
         return self.file.fileno()
 
     def close(self) -> None:
@@ -186,7 +183,7 @@ class FSDataInputStream(io.BufferedReader):
     def __init__(
         self,
         rules: Rules,
-        file: NativeFile,
+        file: _core.InputFile,
         name: str,
         path: str,
         *,
@@ -461,11 +458,15 @@ class FSDataInputStream(io.BufferedReader):
     # --- the rest ---
 
     def unbuffer(self) -> None:
-        """Drop what was read ahead; the position stays. A no-op on a closed stream."""
+        """Drop what was read ahead and release connections; the position stays.
+
+        A no-op on a closed stream.
+        """
         if not self.closed:
             position = super().tell()
             super().seek(0, os.SEEK_END)  # the only seek that always empties the buffer
             super().seek(position)
+            self.raw.file.unbuffer()
 
     def has_capability(self, name: str, /) -> bool:
         """Return whether this stream has a capability, without regard to case; also if closed."""
@@ -489,7 +490,7 @@ class FSDataInputStream(io.BufferedReader):
         return data
 
     def _flat_statistics(self) -> dict[str, int]:
-        return self.raw.counters.snapshot()
+        return {**self.raw.file.statistics(), **self.raw.counters.snapshot()}
 
     def _check_open(self) -> None:
         if self.closed:

@@ -16,7 +16,7 @@
 #include "hflush/env/event_loop.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/datanode_connections.h"
-#include "hflush/hdfs/read/input_file.h"
+#include "hflush/hdfs/read/hdfs_source.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/settings.h"
 
@@ -69,8 +69,8 @@ class Cluster {
             }};
   }
 
-  std::unique_ptr<InputFile> open(bool verify = true) {
-    auto opened = InputFile::open(context(), "/file", verify, interrupt);
+  std::unique_ptr<HdfsSource> open(bool verify = true) {
+    auto opened = HdfsSource::open(context(), "/file", verify, interrupt);
     REQUIRE(opened.ok());
     return *std::move(opened);
   }

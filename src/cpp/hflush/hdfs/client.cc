@@ -12,7 +12,7 @@
 #include "hflush/env/process.h"
 #include "hflush/hdfs/read/block_locations.h"
 #include "hflush/hdfs/read/datanode_connections.h"
-#include "hflush/hdfs/read/input_file.h"
+#include "hflush/hdfs/read/hdfs_source.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/read/stored_checksum.h"
 #include "hflush/hdfs/read/visible_length.h"
@@ -482,9 +482,11 @@ ReadContext Client::read_context() {
           .ask_visible_length = ask_datanode(settings_)};
 }
 
-Result<std::unique_ptr<InputFile>> Client::open(const std::string& path, bool verify_checksum,
-                                                env::Interrupt& interrupt) {
-  return InputFile::open(read_context(), path, verify_checksum, interrupt);
+Result<std::unique_ptr<stream::Source>> Client::open(const std::string& path, bool verify_checksum,
+                                                     env::Interrupt& interrupt) {
+  HFLUSH_ASSIGN_OR_RETURN(auto file,
+                          HdfsSource::open(read_context(), path, verify_checksum, interrupt));
+  return std::unique_ptr<stream::Source>(std::move(file));
 }
 
 }  // namespace hflush::hdfs

@@ -22,11 +22,11 @@
 #include "hflush/hdfs/wire/types.h"
 #include "hflush/hdfs/write/write_pipeline.h"
 #include "hflush/stream/output_stream.h"
+#include "hflush/stream/source.h"
 
 namespace hflush::hdfs {
 
 class DatanodeConnections;  // datanode_connections.h
-class InputFile;            // read/input_file.h
 struct ReadContext;         // read/read_context.h
 class LeaseRenewer;         // lease_renewer.h
 
@@ -79,8 +79,8 @@ class Client : public std::enable_shared_from_this<Client> {
   Result<std::unique_ptr<stream::OutputStream>> append(const std::string& path,
                                                        const AppendOptions& options,
                                                        env::Interrupt& interrupt);
-  Result<std::unique_ptr<InputFile>> open(const std::string& path, bool verify_checksum,
-                                          env::Interrupt& interrupt);
+  Result<std::unique_ptr<stream::Source>> open(const std::string& path, bool verify_checksum,
+                                               env::Interrupt& interrupt);
 
  private:
   struct Appendable {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "hflush/local/checksummed_input_file.h"
+#include "hflush/local/checksummed_source.h"
 #include "hflush/local/descriptor.h"
 #include "hflush/local/directory.h"
 #include "hflush/local/directory_turn.h"
@@ -231,8 +231,8 @@ Status ChecksumNamespace::set_times(const std::string& path, std::optional<std::
   return files_.set_times(path, mtime_ns, atime_ns);
 }
 
-Result<std::unique_ptr<InputFile>> ChecksumNamespace::open(const std::string& path,
-                                                           bool verify) const {
+Result<std::unique_ptr<stream::Source>> ChecksumNamespace::open(const std::string& path,
+                                                                bool verify) const {
   return verify ? open_checksummed(path) : files_.open(path);
 }
 

@@ -43,7 +43,7 @@ class ChecksumNamespace {
                    std::optional<std::int64_t> atime_ns) const;
 
   // See open_checksummed(); without `verify`, the bytes as they are.
-  Result<std::unique_ptr<InputFile>> open(const std::string& path, bool verify) const;
+  Result<std::unique_ptr<stream::Source>> open(const std::string& path, bool verify) const;
   Result<Space> fs_status(const std::string& path) const;
 
  private:

@@ -11,6 +11,7 @@
 
 #include "hflush/local/descriptor.h"
 #include "hflush/local/directory.h"
+#include "hflush/local/local_source.h"
 #include "hflush/local/make_directories.h"
 #include "hflush/local/owners.h"
 #include "hflush/local/paths.h"
@@ -146,9 +147,9 @@ Status Namespace::truncate(const std::string& path, std::int64_t length) const {
   return Status::from_errno(errno, "truncate to " + std::to_string(length) + " bytes", path);
 }
 
-Result<std::unique_ptr<InputFile>> Namespace::open(const std::string& path) const {
-  HFLUSH_ASSIGN_OR_RETURN(auto file, RawInputFile::open(path));
-  return std::unique_ptr<InputFile>(std::move(file));
+Result<std::unique_ptr<stream::Source>> Namespace::open(const std::string& path) const {
+  HFLUSH_ASSIGN_OR_RETURN(auto file, LocalSource::open(path));
+  return std::unique_ptr<stream::Source>(std::move(file));
 }
 
 Result<Space> Namespace::fs_status(const std::string& path) const {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "hflush/base/result.h"
-#include "hflush/local/input_file.h"
 #include "hflush/local/local_status.h"
 #include "hflush/local/rename.h"
+#include "hflush/stream/source.h"
 
 namespace hflush::local {
 
@@ -61,7 +61,7 @@ class Namespace {
   Status truncate(const std::string& path, std::int64_t length) const;
 
   // kNotAFile of a directory, kUnsupported of a pipe, socket or device.
-  Result<std::unique_ptr<InputFile>> open(const std::string& path) const;
+  Result<std::unique_ptr<stream::Source>> open(const std::string& path) const;
   Result<Space> fs_status(const std::string& path) const;
 };
 

@@ -60,18 +60,12 @@ class HdfsInputStream(FSDataInputStream):
 
     __module__ = "hflush.hdfs"
 
-    def unbuffer(self) -> None:
-        """Drop what was read ahead, and let connections go; the position stays."""
-        super().unbuffer()
-        if not self.closed:
-            self._file.unbuffer()
-
     def set_drop_behind(self, value: bool | None, /) -> None:
         """Let data nodes drop what they read from their cache, keep it, or do as configured."""
         if value is not None and not isinstance(value, bool):
             raise TypeError(f"value must be bool or None, not {type(value).__name__}")
         self._check_open()
-        self._file.set_drop_behind(value)
+        self.raw.file.set_drop_behind(value)
 
     def set_readahead(self, size: int | None, /) -> None:
         """Let data nodes read so many bytes ahead of what they send, or as configured.
@@ -85,20 +79,12 @@ class HdfsInputStream(FSDataInputStream):
         if bytes_ahead is not None and not 0 <= bytes_ahead <= _INT64_MAX:
             raise ValueError(f"size={bytes_ahead} is out of range")
         self._check_open()
-        self._file.set_readahead(bytes_ahead)
+        self.raw.file.set_readahead(bytes_ahead)
 
     def has_capability(self, name: str, /) -> bool:
         """Return whether this stream has a capability, without regard to case; also if closed."""
         wanted = capabilities.canonical(name)
         return super().has_capability(wanted) or wanted in _INPUT_CAPABILITIES
-
-    @property
-    def _file(self) -> _core.HdfsInputFile:
-        file: Any = self.raw.file
-        return file  # type: ignore[no-any-return]
-
-    def _flat_statistics(self) -> dict[str, int]:
-        return {**self._file.statistics(), **super()._flat_statistics()}
 
 
 class DistributedFileSystem(FileSystem):
@@ -319,7 +305,7 @@ class DistributedFileSystem(FileSystem):
         file = self._native.open(path, self._verifies_checksums)
         return self._input(file, path, buffer_size)
 
-    def _input(self, file: _core.HdfsInputFile, path: str, buffer_size: int) -> FSDataInputStream:
+    def _input(self, file: _core.InputFile, path: str, buffer_size: int) -> FSDataInputStream:
         name = self._public_name(path)
         return HdfsInputStream(
             self, file, name, path, buffer_size=buffer_size, seeks_past_end=False

@@ -18,7 +18,7 @@ from .documents import Part, bare_etag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, ClassVar
+    from typing import ClassVar
 
     from .. import _core
     from .settings import Settings
@@ -287,17 +287,3 @@ class S3InputStream(FSDataInputStream):
     def path(self) -> str:
         """The absolute path in the bucket. Errors name the URL."""
         return _path_of(self.raw.path)
-
-    def unbuffer(self) -> None:
-        """Drop what was read ahead, and let connections go; the position stays."""
-        super().unbuffer()
-        if not self.closed:
-            self._file.unbuffer()
-
-    @property
-    def _file(self) -> _core.S3InputFile:
-        file: Any = self.raw.file
-        return file  # type: ignore[no-any-return]
-
-    def _flat_statistics(self) -> dict[str, int]:
-        return {**self._file.statistics(), **super()._flat_statistics()}

@@ -1,4 +1,4 @@
-#include "hflush/local/checksummed_input_file.h"
+#include "hflush/local/checksummed_source.h"
 
 #include <sys/stat.h>
 
@@ -28,7 +28,7 @@ std::size_t round_up(std::size_t size, std::size_t unit) noexcept {
 }
 
 // Does `path` still lead to the open file?
-Result<bool> is_current(RawInputFile& file) {
+Result<bool> is_current(const LocalSource& file) {
   HFLUSH_ASSIGN_OR_RETURN(const int descriptor, file.fileno());
   struct stat opened;
   struct stat now;
@@ -37,40 +37,40 @@ Result<bool> is_current(RawInputFile& file) {
   return opened.st_dev == now.st_dev && opened.st_ino == now.st_ino;
 }
 
-Result<std::uint32_t> read_header(RawInputFile& sums) {
+Result<std::uint32_t> read_header(const LocalSource& sums) {
   SidecarHeader header;
-  HFLUSH_ASSIGN_OR_RETURN(const std::size_t size, sums.read_at(0, header));
+  HFLUSH_ASSIGN_OR_RETURN(const std::size_t size, sums.pread(0, header));
   return parse_sidecar_header(ByteView(header).first(size));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<InputFile>> open_checksummed(const std::string& path) {
+Result<std::unique_ptr<stream::Source>> open_checksummed(const std::string& path) {
   for (int attempt = 1;; ++attempt) {
-    HFLUSH_ASSIGN_OR_RETURN(auto data, RawInputFile::open(path));
-    auto sums = RawInputFile::open(sidecar_path(path));
+    HFLUSH_ASSIGN_OR_RETURN(auto data, LocalSource::open(path));
+    auto sums = LocalSource::open(sidecar_path(path));
     if (!sums.ok() && !is_missing(sums.status())) {
       return Status(sums.status()).with_path(path);
     }
     // A rename may have put another file and its sidecar in place between the two.
     HFLUSH_ASSIGN_OR_RETURN(const bool belong_together, is_current(*data));
     if (!belong_together && attempt < kAttempts) continue;
-    if (!sums.ok()) return std::unique_ptr<InputFile>(std::move(data));
-    return std::unique_ptr<InputFile>(
-        std::make_unique<ChecksummedInputFile>(std::move(data), *std::move(sums)));
+    if (!sums.ok()) return std::unique_ptr<stream::Source>(std::move(data));
+    return std::unique_ptr<stream::Source>(
+        std::make_unique<ChecksummedSource>(std::move(data), *std::move(sums)));
   }
 }
 
-Result<std::size_t> ChecksummedInputFile::read_at(std::uint64_t position, MutableByteView out) {
+Result<std::size_t> ChecksummedSource::read_at(std::uint64_t position, MutableByteView out,
+                                               env::Interrupt& /*interrupt*/) {
   auto got = read_verified(position, out);
   if (got.status().code() != StatusCode::kChecksum) return got;
   HFLUSH_ASSIGN_OR_RETURN(const int sidecar, sums_->fileno());
-  if (is_unfinished(sidecar)) return data_->read_at(position, out);
+  if (is_unfinished(sidecar)) return data_->pread(position, out);
   return read_verified(position, out);  // its writer may just have finished it
 }
 
-Result<std::size_t> ChecksummedInputFile::read_verified(std::uint64_t position,
-                                                        MutableByteView out) {
+Result<std::size_t> ChecksummedSource::read_verified(std::uint64_t position, MutableByteView out) {
   HFLUSH_ASSIGN_OR_RETURN(const std::uint64_t length, this->length());
   const auto header = read_header(*sums_);
   if (header.status().code() == StatusCode::kChecksum) {
@@ -94,8 +94,8 @@ Result<std::size_t> ChecksummedInputFile::read_verified(std::uint64_t position,
   return done;
 }
 
-Result<std::size_t> ChecksummedInputFile::read_part(std::uint64_t position, std::size_t chunk,
-                                                    MutableByteView out) {
+Result<std::size_t> ChecksummedSource::read_part(std::uint64_t position, std::size_t chunk,
+                                                 MutableByteView out) {
   const auto skip = static_cast<std::size_t>(position % chunk);
   const std::size_t wanted = out.size() <= kPartSize ? round_up(skip + out.size(), chunk) : chunk;
   std::vector<std::byte> buffer(wanted);
@@ -106,17 +106,17 @@ Result<std::size_t> ChecksummedInputFile::read_part(std::uint64_t position, std:
   return usable;
 }
 
-Result<std::size_t> ChecksummedInputFile::read_chunks(std::uint64_t position, std::size_t chunk,
-                                                      MutableByteView out) {
-  HFLUSH_ASSIGN_OR_RETURN(const std::size_t got, data_->read_at(position, out));
+Result<std::size_t> ChecksummedSource::read_chunks(std::uint64_t position, std::size_t chunk,
+                                                   MutableByteView out) {
+  HFLUSH_ASSIGN_OR_RETURN(const std::size_t got, data_->pread(position, out));
   HFLUSH_RETURN_IF_ERROR(verify(position, chunk, out.first(got)));
   return got;
 }
 
-Status ChecksummedInputFile::verify(std::uint64_t position, std::size_t chunk, ByteView bytes) {
+Status ChecksummedSource::verify(std::uint64_t position, std::size_t chunk, ByteView bytes) {
   std::vector<std::byte> sums(crc::checksum_count(bytes.size(), chunk) * crc::kSumSize);
   HFLUSH_ASSIGN_OR_RETURN(const std::size_t got,
-                          sums_->read_at(sidecar_offset(position / chunk), sums));
+                          sums_->pread(sidecar_offset(position / chunk), sums));
   const std::size_t covered = std::min(bytes.size(), got / crc::kSumSize * chunk);
   const auto wrong =
       crc::first_mismatch(crc::Kind::kCrc32, bytes.first(covered), chunk, sums.data());
@@ -131,7 +131,7 @@ Status ChecksummedInputFile::verify(std::uint64_t position, std::size_t chunk, B
   return mismatch("file has more bytes than checksums", position + covered, 0, 0);
 }
 
-Status ChecksummedInputFile::verify_length(std::uint32_t bytes_per_checksum) {
+Status ChecksummedSource::verify_length(std::uint32_t bytes_per_checksum) {
   HFLUSH_ASSIGN_OR_RETURN(const std::uint64_t length, this->length());
   HFLUSH_ASSIGN_OR_RETURN(const std::uint64_t stored, sums_->length());
   const std::uint64_t due = sidecar_length(length, bytes_per_checksum);
@@ -141,14 +141,14 @@ Status ChecksummedInputFile::verify_length(std::uint32_t bytes_per_checksum) {
                   length, 0, 0);
 }
 
-Status ChecksummedInputFile::mismatch(const std::string& message, std::uint64_t position,
-                                      std::uint32_t expected, std::uint32_t actual) const {
+Status ChecksummedSource::mismatch(const std::string& message, std::uint64_t position,
+                                   std::uint32_t expected, std::uint32_t actual) const {
   return Status(StatusCode::kChecksum, message + ", at " + std::to_string(position), data_->path(),
                 EIO)
       .with_mismatch({position, expected, actual});
 }
 
-void ChecksummedInputFile::close() {
+void ChecksummedSource::close() {
   data_->close();
   sums_->close();
 }

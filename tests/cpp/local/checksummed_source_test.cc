@@ -1,5 +1,5 @@
 // Reads are verified: READ-16, LOCAL-1, LOCAL-5, LOCAL-6 below the bindings.
-#include "hflush/local/checksummed_input_file.h"
+#include "hflush/local/checksummed_source.h"
 
 #include <fcntl.h>
 
@@ -24,20 +24,22 @@ using testing::TemporaryDirectory;
 using testing::write_checksummed;
 using testing::write_file;
 
-std::unique_ptr<InputFile> opened(const std::string& path) {
+std::unique_ptr<stream::Source> opened(const std::string& path) {
   auto file = open_checksummed(path);
   REQUIRE_MESSAGE(file.ok(), file.status().to_string());
   return *std::move(file);
 }
 
-Result<std::string> try_read(InputFile& file, std::uint64_t position, std::size_t size) {
+Result<std::string> try_read(stream::Source& file, std::uint64_t position, std::size_t size) {
   std::string text(size, '?');
-  HFLUSH_ASSIGN_OR_RETURN(const std::size_t got,
-                          file.read_at(position, std::as_writable_bytes(std::span(text))));
+  env::Uninterrupted interrupt;
+  HFLUSH_ASSIGN_OR_RETURN(
+      const std::size_t got,
+      file.read_at(position, std::as_writable_bytes(std::span(text)), interrupt));
   return text.substr(0, got);
 }
 
-std::string read(InputFile& file, std::uint64_t position, std::size_t size) {
+std::string read(stream::Source& file, std::uint64_t position, std::size_t size) {
   auto content = try_read(file, position, size);
   REQUIRE_MESSAGE(content.ok(), content.status().to_string());
   return *std::move(content);
@@ -237,9 +239,16 @@ TEST_CASE("after close reads say so") {
   const auto file = opened(root / "file");
   file->close();
   file->close();
-  CHECK(file->closed());
   CHECK(code_of(try_read(*file, 0, 1)) == StatusCode::kClosed);
-  CHECK(code_of(file->fileno()) == StatusCode::kClosed);
+  CHECK(code_of(file->length()) == StatusCode::kClosed);
+}
+
+TEST_CASE("no descriptor has bytes that are verified") {
+  const TemporaryDirectory root;
+  write_checksummed(root / "file", "content");
+  const auto refused = opened(root / "file")->fileno();
+  CHECK(code_of(refused) == StatusCode::kUnsupported);
+  CHECK(refused.status().path() == root / "file");
 }
 
 TEST_CASE("a file that is being written is read as far as it goes") {
@@ -277,9 +286,8 @@ TEST_CASE("threads verify at once") {
       for (int i = 0; i < 200; ++i) {
         const std::size_t at = random() % content.size();
         const std::size_t size = random() % 5000;
-        std::string text(size, '?');
-        auto got = file->read_at(at, std::as_writable_bytes(std::span(text)));
-        if (!got.ok() || content.compare(at, size, text, 0, *got) != 0) ++wrong;
+        const auto text = try_read(*file, at, size);
+        if (!text.ok() || content.compare(at, size, *text) != 0) ++wrong;
       }
     });
   }

@@ -1,6 +1,6 @@
-// InputFile against a store that does as it is told: which ranges are asked for, and that nothing
+// S3Source against a store that does as it is told: which ranges are asked for, and that nothing
 // but the object's bytes is ever returned.
-#include "hflush/s3/read/input_file.h"
+#include "hflush/s3/read/s3_source.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -63,8 +63,8 @@ ReadOptions options_of(const std::string& content) {
   return options;
 }
 
-std::unique_ptr<InputFile> open(const std::shared_ptr<Client>& client, ReadOptions options) {
-  Result<std::unique_ptr<InputFile>> file = InputFile::make(client, std::move(options));
+std::unique_ptr<S3Source> open(const std::shared_ptr<Client>& client, ReadOptions options) {
+  Result<std::unique_ptr<S3Source>> file = S3Source::open(client, std::move(options));
   REQUIRE_MESSAGE(file.ok(), file.status().to_string());
   return *std::move(file);
 }
@@ -102,7 +102,7 @@ Answer whole_answer(const std::string& content) {
   return {.headers = {{"ETag", "\"e1\""}}, .body = content};
 }
 
-Result<std::string> try_read(InputFile& file, std::uint64_t position, std::size_t size,
+Result<std::string> try_read(S3Source& file, std::uint64_t position, std::size_t size,
                              env::Interrupt& interrupt) {
   std::string out(size, '?');
   HFLUSH_ASSIGN_OR_RETURN(
@@ -112,24 +112,24 @@ Result<std::string> try_read(InputFile& file, std::uint64_t position, std::size_
   return out;
 }
 
-Result<std::string> try_read(InputFile& file, std::uint64_t position, std::size_t size) {
+Result<std::string> try_read(S3Source& file, std::uint64_t position, std::size_t size) {
   env::Uninterrupted interrupt;
   return try_read(file, position, size, interrupt);
 }
 
-std::string read(InputFile& file, std::uint64_t position, std::size_t size) {
+std::string read(S3Source& file, std::uint64_t position, std::size_t size) {
   Result<std::string> text = try_read(file, position, size);
   REQUIRE_MESSAGE(text.ok(), text.status().to_string());
   return *std::move(text);
 }
 
-Status failure_of(InputFile& file, std::uint64_t position, std::size_t size) {
+Status failure_of(S3Source& file, std::uint64_t position, std::size_t size) {
   Result<std::string> text = try_read(file, position, size);
   REQUIRE_FALSE(text.ok());
   return text.status();
 }
 
-std::int64_t statistic(const InputFile& file, const std::string& name) {
+std::int64_t statistic(const S3Source& file, const std::string& name) {
   Statistics statistics;
   file.add_statistics(statistics);
   REQUIRE(statistics.contains(name));
@@ -155,7 +155,7 @@ struct World {
   const std::string content;
   ScriptedS3 server;
   const std::shared_ptr<Client> client;
-  std::unique_ptr<InputFile> file;
+  std::unique_ptr<S3Source> file;
 };
 
 TEST_CASE("reads in order are served from one response") {
@@ -171,7 +171,7 @@ TEST_CASE("reads in order are served from one response") {
   CHECK(all == world.content);
   CHECK(read(*world.file, all.size(), 10).empty());
   CHECK(read(*world.file, all.size() + 1000, 10).empty());
-  CHECK(world.file->length() == world.content.size());
+  CHECK(*world.file->length() == world.content.size());
   const std::vector<Request> requests = world.server.requests();
   REQUIRE(requests.size() == 1);
   CHECK(requests[0].target == "/b/dir/k");
@@ -669,7 +669,7 @@ TEST_CASE("reads under way end when the file is closed, and none starts") {
   REQUIRE(gate.wait_for_waiting(1));
   world.file->close();
   world.file->close();
-  CHECK(world.file->closed());
+  CHECK(world.file->length().status().code() == StatusCode::kClosed);
   CHECK(failure_of(*world.file, 0, 10).code() == StatusCode::kClosed);
   gate.open();
   reader.join();
@@ -749,7 +749,7 @@ TEST_CASE("a forked child cannot read") {
     if (text.ok() || text.status().code() != StatusCode::kForked) failures |= 1;
     world.file->unbuffer();
     world.file->close();
-    if (InputFile::make(world.client, options_of("x")).status().code() != StatusCode::kForked) {
+    if (S3Source::open(world.client, options_of("x")).status().code() != StatusCode::kForked) {
       failures |= 2;
     }
     world.file.reset();

@@ -1,8 +1,8 @@
-// ChecksummedInputFile: reads that are checked against the file's sidecar (sidecar.h).
+// ChecksummedSource: reads that are checked against the file's sidecar (sidecar.h).
 //
 // Every chunk that a read touches is verified before a byte of it is returned, long runs of them at
 // once. kChecksum, with the chunk's position, if a chunk differs from its sum or has none, if the
-// file ends before its sums do, and on every read if the sidecar is no sidecar (LOCAL-6). What
+// file ends before its sums do, and on every read if the sidecar is not one (LOCAL-6). What
 // cannot be verified because the file is still being written is returned as it is. Thread-safe.
 #pragma once
 
@@ -12,24 +12,25 @@
 #include <string>
 #include <utility>
 
-#include "hflush/local/input_file.h"
+#include "hflush/local/local_source.h"
+#include "hflush/stream/source.h"
 
 namespace hflush::local {
 
 // The file at `path`, verified if it has a sidecar and as it is if not. A sidecar that is
 // unreadable for want of permission fails; a sidecar with a fault in it fails the reads.
-Result<std::unique_ptr<InputFile>> open_checksummed(const std::string& path);
+Result<std::unique_ptr<stream::Source>> open_checksummed(const std::string& path);
 
-class ChecksummedInputFile final : public InputFile {
+class ChecksummedSource final : public stream::Source {
  public:
-  ChecksummedInputFile(std::unique_ptr<RawInputFile> data, std::unique_ptr<RawInputFile> sums)
+  ChecksummedSource(std::unique_ptr<LocalSource> data, std::unique_ptr<LocalSource> sums)
       : data_(std::move(data)), sums_(std::move(sums)) {}
 
-  Result<std::size_t> read_at(std::uint64_t position, MutableByteView out) override;
-  Result<std::uint64_t> length() override { return data_->length(); }
+  const std::string& path() const noexcept override { return data_->path(); }
+  Result<std::size_t> read_at(std::uint64_t position, MutableByteView out,
+                              env::Interrupt& interrupt) override;
+  Result<std::uint64_t> length() const override { return data_->length(); }
   void close() override;
-  bool closed() override { return data_->closed(); }
-  Result<int> fileno() override { return data_->fileno(); }
   bool verified() const noexcept override { return true; }
 
  private:
@@ -46,8 +47,8 @@ class ChecksummedInputFile final : public InputFile {
   Status mismatch(const std::string& message, std::uint64_t position, std::uint32_t expected,
                   std::uint32_t actual) const;
 
-  const std::unique_ptr<RawInputFile> data_;
-  const std::unique_ptr<RawInputFile> sums_;
+  const std::unique_ptr<LocalSource> data_;
+  const std::unique_ptr<LocalSource> sums_;
 };
 
 }  // namespace hflush::local

@@ -1,4 +1,4 @@
-#include "hflush/local/input_file.h"
+#include "hflush/local/local_source.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,12 +38,12 @@ Result<Descriptor> open_regular(const std::string& path, int flags) {
   return file;
 }
 
-Result<std::unique_ptr<RawInputFile>> RawInputFile::open(const std::string& path) {
+Result<std::unique_ptr<LocalSource>> LocalSource::open(const std::string& path) {
   HFLUSH_ASSIGN_OR_RETURN(Descriptor file, open_regular(path, O_RDONLY));
-  return std::make_unique<RawInputFile>(path, std::move(file));
+  return std::make_unique<LocalSource>(path, std::move(file));
 }
 
-Result<std::size_t> RawInputFile::read_at(std::uint64_t position, MutableByteView out) {
+Result<std::size_t> LocalSource::pread(std::uint64_t position, MutableByteView out) const {
   HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
   // No file reaches further, and the kernel refuses to be asked.
   const std::uint64_t room = position < kMaxPosition ? kMaxPosition - position : 0;
@@ -63,30 +63,25 @@ Result<std::size_t> RawInputFile::read_at(std::uint64_t position, MutableByteVie
   return done;
 }
 
-Result<std::uint64_t> RawInputFile::length() {
+Result<std::uint64_t> LocalSource::length() const {
   HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
   struct stat facts;
   if (::fstat(file->get(), &facts) != 0) return Status::from_errno(errno, "status", path_);
   return static_cast<std::uint64_t>(facts.st_size);
 }
 
-void RawInputFile::close() {
+void LocalSource::close() {
   std::shared_ptr<const Descriptor> closing;
   MutexLock lock(mutex_);
   closing.swap(file_);
 }
 
-bool RawInputFile::closed() {
-  MutexLock lock(mutex_);
-  return file_ == nullptr;
-}
-
-Result<int> RawInputFile::fileno() {
+Result<int> LocalSource::fileno() const {
   HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
   return file->get();
 }
 
-Result<std::shared_ptr<const Descriptor>> RawInputFile::file() {
+Result<std::shared_ptr<const Descriptor>> LocalSource::file() const {
   MutexLock lock(mutex_);
   if (file_ == nullptr) return Status(StatusCode::kClosed, "file is closed", path_, EBADF);
   return file_;

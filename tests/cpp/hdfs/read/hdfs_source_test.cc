@@ -1,4 +1,4 @@
-#include "hflush/hdfs/read/input_file.h"
+#include "hflush/hdfs/read/hdfs_source.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ using testing::Reply;
 using testing::StoredReplica;
 using namespace std::chrono_literals;
 
-Bytes read(Cluster& cluster, InputFile& file, std::uint64_t position, std::size_t size) {
+Bytes read(Cluster& cluster, HdfsSource& file, std::uint64_t position, std::size_t size) {
   Bytes out(size);
   const auto got = file.read_at(position, out, cluster.interrupt);
   INFO(got.status().to_string());
@@ -40,7 +40,7 @@ Bytes read(Cluster& cluster, InputFile& file, std::uint64_t position, std::size_
   return out;
 }
 
-Status failure_of(Cluster& cluster, InputFile& file, std::uint64_t position, std::size_t size) {
+Status failure_of(Cluster& cluster, HdfsSource& file, std::uint64_t position, std::size_t size) {
   Bytes out(size);
   const auto got = file.read_at(position, out, cluster.interrupt);
   REQUIRE_FALSE(got.ok());
@@ -48,7 +48,7 @@ Status failure_of(Cluster& cluster, InputFile& file, std::uint64_t position, std
   return got.status();
 }
 
-std::int64_t statistic(const InputFile& file, std::string_view name) {
+std::int64_t statistic(const HdfsSource& file, std::string_view name) {
   Statistics statistics;
   file.add_statistics(statistics);
   REQUIRE(statistics.contains(name));
@@ -61,7 +61,7 @@ bool has(const std::string& text, std::string_view part) {
 
 // --- reads in order, and others
 
-TEST_CASE("hdfs input file: in order, one request a block, whatever the size of the reads") {
+TEST_CASE("hdfs source: in order, one request a block, whatever the size of the reads") {
   const Bytes bytes = pattern(700'000);
   for (const std::size_t piece : {std::size_t{1000}, std::size_t{8192}, std::size_t{65536},
                                   std::size_t{300'000}, std::size_t{1'000'000}}) {
@@ -92,7 +92,7 @@ TEST_CASE("hdfs input file: in order, one request a block, whatever the size of 
   }
 }
 
-TEST_CASE("hdfs input file: a read elsewhere asks for its own range only") {
+TEST_CASE("hdfs source: a read elsewhere asks for its own range only") {
   Cluster cluster(1, pattern(300'000), 131'072);
   const auto file = cluster.open();
   CHECK(read(cluster, *file, 100'000, 500) == cluster.part(100'000, 500));
@@ -113,13 +113,13 @@ TEST_CASE("hdfs input file: a read elsewhere asks for its own range only") {
   CHECK(cluster.datanodes[0]->connections() == 1);
 }
 
-TEST_CASE("hdfs input file: a small step forward stays on the connection, others do not") {
+TEST_CASE("hdfs source: a small step forward stays on the connection, others do not") {
   Cluster cluster(1, pattern(2'000'000), 1'500'000);
   const auto file = cluster.open();
   CHECK(read(cluster, *file, 0, 1000) == cluster.part(0, 1000));
   CHECK(read(cluster, *file, 50'001, 1000) == cluster.part(50'001, 1000));
   CHECK(cluster.operations() == 1);
-  const std::size_t far = 51'001 + InputFile::kSkipWindow + 1;
+  const std::size_t far = 51'001 + HdfsSource::kSkipWindow + 1;
   CHECK(read(cluster, *file, far, 1000) == cluster.part(far, 1000));
   CHECK(cluster.operations() == 2);
   CHECK(read(cluster, *file, 51'001, 1000) == cluster.part(51'001, 1000));  // still there
@@ -130,7 +130,7 @@ TEST_CASE("hdfs input file: a small step forward stays on the connection, others
   CHECK(cluster.datanodes[0]->operations()[3].length == 1'500'000 - 1010);
 }
 
-TEST_CASE("hdfs input file: an empty file has nothing to read and asks nobody") {
+TEST_CASE("hdfs source: an empty file has nothing to read and asks nobody") {
   Cluster cluster(1, {}, 1000);
   const auto file = cluster.open();
   CHECK(*file->length() == 0);
@@ -138,7 +138,7 @@ TEST_CASE("hdfs input file: an empty file has nothing to read and asks nobody") 
   CHECK(cluster.operations() == 0);
 }
 
-TEST_CASE("hdfs input file: locations beyond the first batch are asked as they are needed") {
+TEST_CASE("hdfs source: locations beyond the first batch are asked as they are needed") {
   Cluster cluster(1, pattern(10'000), 1000);
   const LocatedBlocks all = cluster.located;
   cluster.locate = [&all](int call) {
@@ -155,28 +155,26 @@ TEST_CASE("hdfs input file: locations beyond the first batch are asked as they a
   CHECK(file->locations().size() == 10);
 }
 
-TEST_CASE("hdfs input file: closed, it reads nothing") {
+TEST_CASE("hdfs source: closed, it reads nothing") {
   Cluster cluster(1, pattern(100'000), 100'000);
   const auto file = cluster.open();
   read(cluster, *file, 0, 10);
-  CHECK_FALSE(file->closed());
   file->close();
   file->close();
-  CHECK(file->closed());
   CHECK(failure_of(cluster, *file, 0, 10).code() == StatusCode::kClosed);
   CHECK(file->length().status().code() == StatusCode::kClosed);
   file->unbuffer();
 }
 
-TEST_CASE("hdfs input file: unbuffer lets the connection go, and reading goes on") {
+TEST_CASE("hdfs source: unbuffer lets the connection go, and reading goes on") {
   Cluster cluster(1, pattern(100'000), 100'000);
   const auto file = cluster.open();
   CHECK(read(cluster, *file, 0, 10) == cluster.part(0, 10));
   file->unbuffer();
   file->unbuffer();
   CHECK(read(cluster, *file, 10, 10) == cluster.part(10, 10));
-  file->set_drop_behind(true);
-  file->set_readahead(4096);
+  file->advise(stream::Source::DropBehind{true});
+  file->advise(stream::Source::Readahead{4096});
   CHECK(read(cluster, *file, 20, 10) == cluster.part(20, 10));
   const auto operations = cluster.datanodes[0]->operations();
   REQUIRE(operations.size() == 3);
@@ -188,7 +186,7 @@ TEST_CASE("hdfs input file: unbuffer lets the connection go, and reading goes on
 
 // --- replicas that fail
 
-TEST_CASE("hdfs input file: a dead DataNode is passed over, and remembered") {
+TEST_CASE("hdfs source: a dead DataNode is passed over, and remembered") {
   Cluster cluster(3, pattern(10'000), 4096);
   cluster.datanodes[0]->stop();
   const auto file = cluster.open();
@@ -199,7 +197,7 @@ TEST_CASE("hdfs input file: a dead DataNode is passed over, and remembered") {
   CHECK(cluster.name_node.location_calls() == 1);
 }
 
-TEST_CASE("hdfs input file: a connection that ends goes on at the next replica, where it broke") {
+TEST_CASE("hdfs source: a connection that ends goes on at the next replica, where it broke") {
   Cluster cluster(2, pattern(500'000), 500'000);
   cluster.datanodes[0]->follow([&](const Operation& operation) {
     std::string all =
@@ -213,7 +211,7 @@ TEST_CASE("hdfs input file: a connection that ends goes on at the next replica, 
   CHECK(operations[0].offset == 3 * 65536);  // what had come whole is not asked again
 }
 
-TEST_CASE("hdfs input file: a replica that is refused, broken or silent is followed by the next") {
+TEST_CASE("hdfs source: a replica that is refused, broken or silent is followed by the next") {
   const Reply replies[] = {
       {refusing_reply(TransferStatus::kError, "meta file is gone"), Reply::Then::kClose},
       {refusing_reply(TransferStatus::kErrorInvalid, "no"), Reply::Then::kClose},
@@ -233,7 +231,7 @@ TEST_CASE("hdfs input file: a replica that is refused, broken or silent is follo
   }
 }
 
-TEST_CASE("hdfs input file: no replica at all says what each one answered") {
+TEST_CASE("hdfs source: no replica at all says what each one answered") {
   Cluster cluster(3, pattern(10'000), 5'000);
   cluster.settings.read.socket_timeout = 100ms;
   cluster.datanodes[0]->stop();
@@ -259,7 +257,7 @@ TEST_CASE("hdfs input file: no replica at all says what each one answered") {
   CHECK(cluster.datanodes[1]->operations().size() == 4);
 }
 
-TEST_CASE("hdfs input file: a DataNode that comes back is found again") {
+TEST_CASE("hdfs source: a DataNode that comes back is found again") {
   Cluster cluster(1, pattern(10'000), 10'000);
   std::atomic<int> calls = 0;
   cluster.datanodes[0]->follow([&](const Operation&) -> std::optional<Reply> {
@@ -272,7 +270,7 @@ TEST_CASE("hdfs input file: a DataNode that comes back is found again") {
   CHECK(cluster.name_node.location_calls() == 3);
 }
 
-TEST_CASE("hdfs input file: a block without replicas is asked for again, then is an error") {
+TEST_CASE("hdfs source: a block without replicas is asked for again, then is an error") {
   Cluster cluster(1, pattern(1000), 1000);
   const LocatedBlocks good = cluster.located;
   cluster.located.blocks[0].replicas.clear();
@@ -284,7 +282,7 @@ TEST_CASE("hdfs input file: a block without replicas is asked for again, then is
   CHECK(read(cluster, *file, 0, 10) == cluster.part(0, 10));
 }
 
-TEST_CASE("hdfs input file: a token that is refused is renewed once, without blame") {
+TEST_CASE("hdfs source: a token that is refused is renewed once, without blame") {
   Cluster cluster(2, pattern(10'000), 10'000);
   for (const auto& datanode : cluster.datanodes) {
     datanode->follow([](const Operation& operation) -> std::optional<Reply> {
@@ -306,7 +304,7 @@ TEST_CASE("hdfs input file: a token that is refused is renewed once, without bla
   CHECK(cluster.name_node.location_calls() == 2);
 }
 
-TEST_CASE("hdfs input file: tokens that no DataNode accepts are a failure that says so") {
+TEST_CASE("hdfs source: tokens that no DataNode accepts are a failure that says so") {
   Cluster cluster(2, pattern(10'000), 10'000);
   for (const auto& datanode : cluster.datanodes) {
     datanode->follow([](const Operation&) {
@@ -321,7 +319,7 @@ TEST_CASE("hdfs input file: tokens that no DataNode accepts are a failure that s
 
 // --- checksums
 
-TEST_CASE("hdfs input file: a damaged replica is masked by another one, and reported") {
+TEST_CASE("hdfs source: a damaged replica is masked by another one, and reported") {
   for (const std::size_t at : {0U, 5'000U, 9'999U}) {
     for (const std::size_t piece : {100U, 4096U, 10'000U}) {
       Cluster cluster(2, pattern(10'000), 10'000);
@@ -375,7 +373,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("hdfs input file: every replica damaged is a checksum error with its position") {
+TEST_CASE("hdfs source: every replica damaged is a checksum error with its position") {
   Cluster cluster(3, pattern(10'000), 5'000);
   for (std::size_t node = 0; node < 3; ++node) {
     StoredReplica bad(cluster.part(5'000, 5'000));
@@ -395,7 +393,7 @@ TEST_CASE("hdfs input file: every replica damaged is a checksum error with its p
   CHECK(read(cluster, *file, 0, 5'000) == cluster.part(0, 5'000));
 }
 
-TEST_CASE("hdfs input file: the only replica, damaged, is reported and fails") {
+TEST_CASE("hdfs source: the only replica, damaged, is reported and fails") {
   Cluster cluster(1, pattern(10'000), 10'000);
   cluster.damage(0, 600);
   const auto file = cluster.open();
@@ -404,7 +402,7 @@ TEST_CASE("hdfs input file: the only replica, damaged, is reported and fails") {
   CHECK(read(cluster, *file, 1024, 100) == cluster.part(1024, 100));
 }
 
-TEST_CASE("hdfs input file: without verification the bytes come as they are") {
+TEST_CASE("hdfs source: without verification the bytes come as they are") {
   Cluster cluster(2, pattern(10'000), 10'000);
   cluster.damage(0, 600);
   const auto file = cluster.open(false);
@@ -420,7 +418,7 @@ TEST_CASE("hdfs input file: without verification the bytes come as they are") {
 
 // --- connections that were used before
 
-TEST_CASE("hdfs input file: an idle connection that was closed is no failure of the DataNode") {
+TEST_CASE("hdfs source: an idle connection that was closed is no failure of the DataNode") {
   Cluster cluster(2, pattern(10'000), 10'000);
   const auto file = cluster.open();
   CHECK(read(cluster, *file, 100, 100) == cluster.part(100, 100));
@@ -441,7 +439,7 @@ TEST_CASE("hdfs input file: an idle connection that was closed is no failure of 
   CHECK(statistic(*file, "read_replica_failures") == 0);
 }
 
-TEST_CASE("hdfs input file: of many idle connections no more than a few are tried") {
+TEST_CASE("hdfs source: of many idle connections no more than a few are tried") {
   Cluster cluster(1, pattern(10'000), 10'000);
   for (int i = 0; i < 5; ++i) {
     auto socket = env::BlockingSocket::connect(
@@ -459,7 +457,7 @@ TEST_CASE("hdfs input file: of many idle connections no more than a few are trie
   CHECK(statistic(*file, "read_replica_failures") == 0);
 }
 
-TEST_CASE("hdfs input file: a connection that broke between two reads is replaced, without blame") {
+TEST_CASE("hdfs source: a connection that broke between two reads is replaced, without blame") {
   Cluster cluster(2, pattern(3'000'000), 3'000'000);
   cluster.datanodes[0]->follow([&](const Operation& operation) -> std::optional<Reply> {
     if (operation.connection > 0) return std::nullopt;
@@ -475,8 +473,7 @@ TEST_CASE("hdfs input file: a connection that broke between two reads is replace
   CHECK(statistic(*file, "read_replica_failures") == 0);
 }
 
-TEST_CASE(
-    "hdfs input file: bytes that have come are returned though the end of the read is missing") {
+TEST_CASE("hdfs source: bytes that have come are returned though the end of the read is missing") {
   Cluster cluster(1, pattern(10'000), 10'000);
   cluster.datanodes[0]->follow([&](const Operation& operation) {
     std::string all =
@@ -503,7 +500,7 @@ class Interruption final : public env::Interrupt {
   int left_;
 };
 
-TEST_CASE("hdfs input file: an interrupted read leaves the file usable") {
+TEST_CASE("hdfs source: an interrupted read leaves the file usable") {
   Cluster cluster(1, pattern(500'000), 500'000);
   std::atomic<bool> silent = true;
   cluster.datanodes[0]->follow([&](const Operation& operation) -> std::optional<Reply> {
@@ -524,7 +521,7 @@ TEST_CASE("hdfs input file: an interrupted read leaves the file usable") {
   CHECK(statistic(*file, "read_replica_failures") == 0);
 }
 
-TEST_CASE("hdfs input file: the pause between rounds can be interrupted") {
+TEST_CASE("hdfs source: the pause between rounds can be interrupted") {
   Cluster cluster(1, pattern(1000), 1000);
   cluster.settings.read.retry_window = 1h;
   cluster.datanodes[0]->stop();
@@ -534,7 +531,7 @@ TEST_CASE("hdfs input file: the pause between rounds can be interrupted") {
   CHECK(file->read_at(5, out, interruption).status().code() == StatusCode::kInterrupted);
 }
 
-TEST_CASE("hdfs input file: many threads read at once, each its own") {
+TEST_CASE("hdfs source: many threads read at once, each its own") {
   Cluster cluster(3, pattern(2'000'000), 262'144);
   cluster.damage(0, 100'000);
   const auto file = cluster.open();
@@ -565,7 +562,7 @@ TEST_CASE("hdfs input file: many threads read at once, each its own") {
   CHECK(statistic(*file, "read_corrupt_replicas") >= 1);
 }
 
-TEST_CASE("hdfs input file: closed while others read, it lets them finish") {
+TEST_CASE("hdfs source: closed while others read, it lets them finish") {
   Cluster cluster(1, pattern(5'000'000), 5'000'000);
   const auto file = cluster.open();
   std::atomic<bool> begun = false;
@@ -580,7 +577,7 @@ TEST_CASE("hdfs input file: closed while others read, it lets them finish") {
   CHECK(failure_of(cluster, *file, 0, 1).code() == StatusCode::kClosed);
 }
 
-TEST_CASE("hdfs input file: a forked child is refused, and the parent reads on") {
+TEST_CASE("hdfs source: a forked child is refused, and the parent reads on") {
   env::Process::current();  // counts forks from now on
   Cluster cluster(1, pattern(3'000'000), 3'000'000);
   const auto file = cluster.open();
@@ -606,10 +603,10 @@ TEST_CASE("hdfs input file: a forked child is refused, and the parent reads on")
 
 // --- opening
 
-TEST_CASE("hdfs input file: what cannot be opened says why") {
+TEST_CASE("hdfs source: what cannot be opened says why") {
   Cluster cluster(1, pattern(1000), 1000);
   const auto refused = [&] {
-    const auto opened = InputFile::open(cluster.context(), "/file", true, cluster.interrupt);
+    const auto opened = HdfsSource::open(cluster.context(), "/file", true, cluster.interrupt);
     REQUIRE_FALSE(opened.ok());
     CHECK(opened.status().path() == "/file");
     return opened.status();
@@ -638,7 +635,7 @@ TEST_CASE("hdfs input file: what cannot be opened says why") {
   }
 }
 
-TEST_CASE("hdfs input file: another file in its place is noticed") {
+TEST_CASE("hdfs source: another file in its place is noticed") {
   Cluster cluster(1, pattern(1000), 1000);
   const auto file = cluster.open();
   cluster.datanodes[0]->stop();
@@ -672,7 +669,7 @@ LocatedBlocks from(LocatedBlocks file, std::uint64_t position, std::size_t block
   return file;
 }
 
-TEST_CASE("hdfs input file: another file is noticed whatever the sizes of its blocks") {
+TEST_CASE("hdfs source: another file is noticed whatever the sizes of its blocks") {
   Cluster cluster(1, pattern(14'000), 1000);
   const LocatedBlocks before = from(cluster.located, 0, 10);
   std::uint64_t position = 10'500;
@@ -707,7 +704,7 @@ TEST_CASE("hdfs input file: another file is noticed whatever the sizes of its bl
   CHECK(has(failure.message(), "replaced"));
 }
 
-TEST_CASE("hdfs input file: blocks without bytes, and those after its end, are not its business") {
+TEST_CASE("hdfs source: blocks without bytes, and those after its end, are not its business") {
   Cluster cluster(1, pattern(2000), 1000);
   LocatedBlocks all = cluster.located;
   LocatedBlock last = all.blocks[1];
@@ -735,7 +732,7 @@ TEST_CASE("hdfs input file: blocks without bytes, and those after its end, are n
   CHECK(file->locations().size() == 2);
 }
 
-TEST_CASE("hdfs input file: a file that was cut short is noticed") {
+TEST_CASE("hdfs source: a file that was cut short is noticed") {
   Cluster cluster(1, pattern(2000), 1000);
   const auto file = cluster.open();
   cluster.datanodes[0]->stop();
@@ -759,7 +756,7 @@ Cluster& begin_last_block(Cluster& cluster) {
   return cluster;
 }
 
-TEST_CASE("hdfs input file: of a file being written, what a replica shows is read") {
+TEST_CASE("hdfs source: of a file being written, what a replica shows is read") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
   cluster.visible_length = [&](const DatanodeInfo& node, const ExtendedBlock& block,
@@ -775,7 +772,7 @@ TEST_CASE("hdfs input file: of a file being written, what a replica shows is rea
   CHECK(read(cluster, *file, 1650, 10).empty());
 }
 
-TEST_CASE("hdfs input file: a block that no DataNode has yet has no bytes") {
+TEST_CASE("hdfs source: a block that no DataNode has yet has no bytes") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
   cluster.visible_length = [](const auto&, const auto&, auto&) -> Result<std::int64_t> {
@@ -785,7 +782,7 @@ TEST_CASE("hdfs input file: a block that no DataNode has yet has no bytes") {
   CHECK(*cluster.open()->length() == 1000);
 }
 
-TEST_CASE("hdfs input file: without an answer from any DataNode there is no length") {
+TEST_CASE("hdfs source: without an answer from any DataNode there is no length") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
   cluster.visible_length = [&](const DatanodeInfo& node, const auto&,
@@ -795,14 +792,14 @@ TEST_CASE("hdfs input file: without an answer from any DataNode there is no leng
     }
     return Status(StatusCode::kIo, "connection refused", {}, ECONNREFUSED);
   };
-  const auto opened = InputFile::open(cluster.context(), "/file", true, cluster.interrupt);
+  const auto opened = HdfsSource::open(cluster.context(), "/file", true, cluster.interrupt);
   REQUIRE_FALSE(opened.ok());
   CHECK(opened.status().path() == "/file");
   CHECK(has(opened.status().message(), "blk_1002_1"));
   CHECK(has(opened.status().message(), "connection refused"));
 }
 
-TEST_CASE("hdfs input file: a DataNode that is starting is asked again") {
+TEST_CASE("hdfs source: a DataNode that is starting is asked again") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
   int asked = 0;
@@ -820,7 +817,7 @@ TEST_CASE("hdfs input file: a DataNode that is starting is asked again") {
   CHECK(asked == 2);
 }
 
-TEST_CASE("hdfs input file: a last block that nobody has is waited for") {
+TEST_CASE("hdfs source: a last block that nobody has is waited for") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
   const LocatedBlock begun = *cluster.located.last_block;
@@ -830,7 +827,7 @@ TEST_CASE("hdfs input file: a last block that nobody has is waited for") {
   CHECK(*cluster.open()->length() == 1000);  // of 0 bytes: nothing is missing
   cluster.located.last_block->block.length = 5;
   SUBCASE("in vain") {
-    const auto opened = InputFile::open(cluster.context(), "/file", true, cluster.interrupt);
+    const auto opened = HdfsSource::open(cluster.context(), "/file", true, cluster.interrupt);
     REQUIRE_FALSE(opened.ok());
     CHECK(has(opened.status().message(), "no replica on any DataNode, asked 4 times"));
   }
@@ -843,7 +840,7 @@ TEST_CASE("hdfs input file: a last block that nobody has is waited for") {
   }
 }
 
-TEST_CASE("hdfs input file: what is written after the open belongs to the next one") {
+TEST_CASE("hdfs source: what is written after the open belongs to the next one") {
   Cluster cluster(1, pattern(1700), 1000);
   begin_last_block(cluster);
   std::int64_t shown = 100;
@@ -857,7 +854,7 @@ TEST_CASE("hdfs input file: what is written after the open belongs to the next o
   CHECK(read(cluster, *after, 1000, 5000) == cluster.part(1000, 700));
 }
 
-TEST_CASE("hdfs input file: locations asked anew keep the length that a replica told") {
+TEST_CASE("hdfs source: locations asked anew keep the length that a replica told") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
   cluster.visible_length = [](const auto&, const auto&, auto&) { return std::int64_t{700}; };

@@ -1,4 +1,4 @@
-#include "hflush/hdfs/read/input_file.h"
+#include "hflush/hdfs/read/hdfs_source.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "hflush/env/answer.h"
-#include "hflush/env/process.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 
 namespace hflush::hdfs {
@@ -21,37 +20,35 @@ double random_part() {
 
 }  // namespace
 
-Result<std::unique_ptr<InputFile>> InputFile::open(ReadContext context, const std::string& path,
-                                                   bool verify, env::Interrupt& interrupt) {
-  std::unique_ptr<InputFile> file(new InputFile(std::move(context), path, verify));
+Result<std::unique_ptr<HdfsSource>> HdfsSource::open(ReadContext context, const std::string& path,
+                                                     bool verify, env::Interrupt& interrupt) {
+  std::unique_ptr<HdfsSource> file(new HdfsSource(std::move(context), path, verify));
   HFLUSH_ASSIGN_OR_RETURN(file->locations_, BlockLocations::open(file->context_, path, interrupt));
   return file;
 }
 
-InputFile::InputFile(ReadContext context, std::string path, bool verify)
-    : context_(std::move(context)),
-      path_(std::move(path)),
-      verify_(verify),
-      generation_(env::Process::generation()) {
+HdfsSource::HdfsSource(ReadContext context, std::string path, bool verify)
+    : context_(std::move(context)), path_(std::move(path)), verify_(verify) {
   const ReadSettings& settings = context_.settings.read;
   options_ = {verify, settings.drop_behind, settings.readahead_bytes};
 }
 
-InputFile::~InputFile() {
-  if (is_foreign()) env::leave_to_parent(context_.owner);
+HdfsSource::~HdfsSource() {
+  if (origin_.is_parent()) env::leave_to_parent(context_.owner);
 }
 
-Result<std::size_t> InputFile::read_at(std::uint64_t position, MutableByteView out,
-                                       env::Interrupt& interrupt) {
-  if (is_foreign()) return forked();
+Result<std::size_t> HdfsSource::read_at(std::uint64_t position, MutableByteView out,
+                                        env::Interrupt& interrupt) {
+  if (origin_.is_parent()) return forked();
   const std::uint64_t length = locations_->length();
   Call call(interrupt);
   {
     const MutexLock lock(mutex_);
     if (closed_) return closed_failure();
     if (position >= length || out.empty()) return std::size_t{0};
-    if (ahead_.leads_to(position)) call.ahead = std::exchange(ahead_, {});
-    call.in_order = position == next_position_ || call.ahead.stream != nullptr;
+    const stream::ReadStep step = order_.step(position, ahead_.span());
+    if (step == stream::ReadStep::kGoOn) call.ahead = std::exchange(ahead_, {});
+    call.in_order = step != stream::ReadStep::kRange;
     call.options = options_;
   }
   const std::size_t size = std::min<std::uint64_t>(out.size(), length - position);
@@ -59,7 +56,7 @@ Result<std::size_t> InputFile::read_at(std::uint64_t position, MutableByteView o
   {
     const MutexLock lock(mutex_);
     counts_ += call.counts;
-    if (status.ok()) next_position_ = position + size;
+    if (status.ok()) order_.succeeded(position + size);
     // What is left in `call` is closed without the lock.
     if (status.ok() && !closed_ && call.ahead.stream != nullptr) std::swap(ahead_, call.ahead);
   }
@@ -67,7 +64,7 @@ Result<std::size_t> InputFile::read_at(std::uint64_t position, MutableByteView o
   return size;
 }
 
-Status InputFile::read_all(Rest rest, Call& call) {
+Status HdfsSource::read_all(Rest rest, Call& call) {
   while (!rest.out.empty()) {
     HFLUSH_ASSIGN_OR_RETURN(const std::size_t size, read_block(rest, call));
     rest.advance(size);
@@ -75,8 +72,8 @@ Status InputFile::read_all(Rest rest, Call& call) {
   return {};
 }
 
-Result<std::size_t> InputFile::read_block(const Rest& wanted, Call& call) {
-  const bool is_open = call.ahead.leads_to(wanted.position);
+Result<std::size_t> HdfsSource::read_block(const Rest& wanted, Call& call) {
+  const bool is_open = call.ahead.stream != nullptr;
   BlockLocations::Block block = call.ahead.block;
   if (!is_open) {
     HFLUSH_ASSIGN_OR_RETURN(block, locations_->find(wanted.position, call.interrupt));
@@ -92,14 +89,14 @@ Result<std::size_t> InputFile::read_block(const Rest& wanted, Call& call) {
   return size;
 }
 
-ReplicaSearch InputFile::search_at(std::uint64_t position, const LocatedBlock& block) {
+ReplicaSearch HdfsSource::search_at(std::uint64_t position, const LocatedBlock& block) {
   ReplicaSearch search(context_.settings.read, "read at " + std::to_string(position));
   const MutexLock lock(mutex_);
   if (unsummed_.contains(block.block.id)) search.expect_no_sums();
   return search;
 }
 
-Status InputFile::read_ahead(Rest& rest, ReplicaSearch& search, Call& call) {
+Status HdfsSource::read_ahead(Rest& rest, ReplicaSearch& search, Call& call) {
   Ahead ahead = std::exchange(call.ahead, {});
   Status status = ahead.stream->skip(rest.position - ahead.position(), call.counts, call.interrupt);
   if (status.ok()) status = fill(*ahead.stream, rest, call);
@@ -115,8 +112,8 @@ Status InputFile::read_ahead(Rest& rest, ReplicaSearch& search, Call& call) {
   return {};
 }
 
-Status InputFile::read_replicas(BlockLocations::Block& block, Rest& rest, ReplicaSearch& search,
-                                Call& call) {
+Status HdfsSource::read_replicas(BlockLocations::Block& block, Rest& rest, ReplicaSearch& search,
+                                 Call& call) {
   while (!rest.out.empty()) {
     DeadNodes dead;
     {
@@ -149,8 +146,8 @@ Status InputFile::read_replicas(BlockLocations::Block& block, Rest& rest, Replic
   return {};
 }
 
-Status InputFile::read_replica(const BlockLocations::Block& block,
-                               const ReplicaSearch::Try& attempt, Rest& rest, Call& call) {
+Status HdfsSource::read_replica(const BlockLocations::Block& block,
+                                const ReplicaSearch::Try& attempt, Rest& rest, Call& call) {
   ReadOptions options = call.options;
   options.sums = attempt.sums;
   BlockStream::Range range;
@@ -168,7 +165,7 @@ Status InputFile::read_replica(const BlockLocations::Block& block,
   return {};
 }
 
-Status InputFile::fill(BlockStream& stream, Rest& rest, Call& call) {
+Status HdfsSource::fill(BlockStream& stream, Rest& rest, Call& call) {
   const std::uint64_t begin = stream.position();
   const std::size_t size = std::min<std::uint64_t>(rest.out.size(), stream.remaining());
   const Status status = stream.read(rest.out.first(size), call.counts, call.interrupt);
@@ -176,7 +173,7 @@ Status InputFile::fill(BlockStream& stream, Rest& rest, Call& call) {
   return status;
 }
 
-void InputFile::put_by(Ahead ahead, Call& call) {
+void HdfsSource::put_by(Ahead ahead, Call& call) {
   if (ahead.stream->remaining() > 0) {
     call.ahead = std::move(ahead);
   } else {
@@ -184,8 +181,8 @@ void InputFile::put_by(Ahead ahead, Call& call) {
   }
 }
 
-void InputFile::remember_failure(const DatanodeInfo& node, const Status& failure,
-                                 ReplicaSearch& search, Call& call) {
+void HdfsSource::remember_failure(const DatanodeInfo& node, const Status& failure,
+                                  ReplicaSearch& search, Call& call) {
   ++call.counts.replica_failures;
   if (failure.code() == StatusCode::kChecksum) ++call.counts.corrupt_replicas;
   if (!search.failed(node, failure)) return;
@@ -193,7 +190,7 @@ void InputFile::remember_failure(const DatanodeInfo& node, const Status& failure
   dead_.add(node);
 }
 
-void InputFile::report(const LocatedBlock& block, const ReplicaSearch& search) {
+void HdfsSource::report(const LocatedBlock& block, const ReplicaSearch& search) {
   LocatedBlock bad = block;
   bad.replicas = search.bad_replicas(block);
   if (bad.replicas.empty()) return;
@@ -201,62 +198,46 @@ void InputFile::report(const LocatedBlock& block, const ReplicaSearch& search) {
   context_.name_node.start(ReportBadBlocks{{std::move(bad)}}, path_, [](const auto&) {});
 }
 
-std::uint64_t InputFile::end_of(const LocatedBlock& block) const noexcept {
+std::uint64_t HdfsSource::end_of(const LocatedBlock& block) const noexcept {
   return std::min(block.end(), locations_->length());
 }
 
-bool InputFile::Ahead::leads_to(std::uint64_t target) const {
-  if (stream == nullptr || target < position()) return false;
-  const std::uint64_t gap = target - position();
-  return gap <= kSkipWindow && gap < stream->remaining();
-}
-
-Result<std::uint64_t> InputFile::length() {
-  if (is_foreign()) return forked();
+Result<std::uint64_t> HdfsSource::length() const {
+  if (origin_.is_parent()) return forked();
   const MutexLock lock(mutex_);
   if (closed_) return closed_failure();
   return locations_->length();
 }
 
-void InputFile::close() {
-  if (is_foreign()) return;
+void HdfsSource::close() {
+  if (origin_.is_parent()) return;
   Ahead closing;
   const MutexLock lock(mutex_);
   closed_ = true;
   std::swap(closing, ahead_);
 }
 
-bool InputFile::closed() {
-  if (is_foreign()) return false;
-  const MutexLock lock(mutex_);
-  return closed_;
-}
-
-void InputFile::unbuffer() {
-  if (is_foreign()) return;
+void HdfsSource::unbuffer() {
+  if (origin_.is_parent()) return;
   Ahead closing;
   const MutexLock lock(mutex_);
   std::swap(closing, ahead_);
 }
 
-void InputFile::set_drop_behind(std::optional<bool> value) {
-  if (is_foreign()) return;
+void HdfsSource::advise(const Advice& advice) {
+  if (origin_.is_parent()) return;
   Ahead closing;
   const MutexLock lock(mutex_);
-  options_.drop_behind = value;
+  if (const auto* const drop_behind = std::get_if<DropBehind>(&advice)) {
+    options_.drop_behind = drop_behind->value;
+  } else {
+    options_.readahead = std::get<Readahead>(advice).bytes;
+  }
   std::swap(closing, ahead_);
 }
 
-void InputFile::set_readahead(std::optional<std::int64_t> bytes) {
-  if (is_foreign()) return;
-  Ahead closing;
-  const MutexLock lock(mutex_);
-  options_.readahead = bytes;
-  std::swap(closing, ahead_);
-}
-
-void InputFile::add_statistics(Statistics& statistics) const {
-  if (is_foreign()) return;
+void HdfsSource::add_statistics(Statistics& statistics) const {
+  if (origin_.is_parent()) return;
   {
     const MutexLock lock(mutex_);
     statistics["read_block_requests"] += counts_.blocks_requested;
@@ -269,15 +250,13 @@ void InputFile::add_statistics(Statistics& statistics) const {
   statistics["read_location_calls"] += locations_->calls();
 }
 
-Status InputFile::forked() const {
+Status HdfsSource::forked() const {
   return Status(StatusCode::kForked, "the file was opened before a fork, by the parent process",
                 path_);
 }
 
-Status InputFile::closed_failure() const {
+Status HdfsSource::closed_failure() const {
   return Status(StatusCode::kClosed, "file is closed", path_, EBADF);
 }
-
-bool InputFile::is_foreign() const noexcept { return generation_ != env::Process::generation(); }
 
 }  // namespace hflush::hdfs

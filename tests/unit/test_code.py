@@ -49,7 +49,7 @@ PYTHON_PARTS = {
         "crc", "errors", "general_keys", "globbing", "handles", "handling", "keys", "options",
         "paths", "permissions", "sidecars", "spelling", "statistics", "status",
     },
-    "streams": {"output", "output_kinds", "streams", "write_only"},
+    "streams": {"input", "output", "output_kinds", "streams", "write_only"},
     "interfaces": {
         "atomic", "builders", "bulk_delete", "files", "filesystem", "keywords", "listing",
         "multipart", "namespace", "optional_operations", "registry", "transfer", "trash",

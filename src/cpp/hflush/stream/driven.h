@@ -63,9 +63,9 @@ class Driven {
     drive([](State&) { throw std::bad_alloc(); });
   }
 
-  // Waits for the thread that drives, and then calls `last(state)` on this one. Nothing is reported
-  // after its return. Events are still fed: what is under way may have to be cleaned up.
-  // Requires: not called by an event or an action.
+  // Waits for the thread that drives, though not for the inbox, and then calls `last(state)` on
+  // this one. Nothing is reported after its return. Events are still fed: what is under way may
+  // have to be cleaned up. Requires: not called by an event or an action.
   template <typename Last>
   void abandon(Last last) noexcept HFLUSH_EXCLUDES(mutex_) {
     reports_.stop();
@@ -76,8 +76,7 @@ class Driven {
   enum class Phase : std::uint8_t {
     kIdle,
     kDriving,
-    kStarving,  // driving; an event is lost, or memory has run out otherwise
-    kEnded,     // for want of memory
+    kEnded,  // for want of memory
   };
 
   // The right to drive, for the analysis.
@@ -104,23 +103,24 @@ class Driven {
   template <typename Feed>
   bool takes_turn(Feed& feed) noexcept HFLUSH_TRY_ACQUIRE(true, turn_) HFLUSH_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    if (phase_ == Phase::kIdle) {
+    if (phase_ == Phase::kEnded || starving_) return false;
+    if (phase_ == Phase::kIdle && !abandoning_) {
       phase_ = Phase::kDriving;
       return true;
     }
-    if (phase_ == Phase::kDriving) {
-      try {
-        inbox_.push_back(std::make_unique<EventOf<Feed>>(std::move(feed)));
-      } catch (const std::bad_alloc&) {
-        phase_ = Phase::kStarving;
-      }
+    try {
+      inbox_.push_back(std::make_unique<EventOf<Feed>>(std::move(feed)));
+    } catch (const std::bad_alloc&) {
+      starving_ = true;
     }
     return false;
   }
 
   bool waits_for_turn() noexcept HFLUSH_TRY_ACQUIRE(true, turn_) HFLUSH_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    while (phase_ == Phase::kDriving || phase_ == Phase::kStarving) idle_.wait(mutex_);
+    abandoning_ = true;
+    while (phase_ == Phase::kDriving) idle_.wait(mutex_);
+    abandoning_ = false;
     if (phase_ == Phase::kEnded) return false;
     phase_ = Phase::kDriving;
     return true;
@@ -153,14 +153,15 @@ class Driven {
     } while (!state_.actions.empty());
   }
 
-  // What has been left in the inbox; false if there is nothing, and this thread drives no longer.
+  // What has been left in the inbox; false if this thread drives no longer: there is nothing, or
+  // the thread that abandons is next.
   bool takes_inbox(Events& late) HFLUSH_REQUIRES(turn_) HFLUSH_EXCLUDES(mutex_) {
     late.clear();
     MutexLock lock(mutex_);
-    if (phase_ == Phase::kStarving) throw std::bad_alloc();
-    if (inbox_.empty()) {
+    if (starving_) throw std::bad_alloc();
+    if (inbox_.empty() || abandoning_) {
       phase_ = Phase::kIdle;
-      idle_.notify_all();
+      if (abandoning_) idle_.notify_all();
       return false;
     }
     late.swap(inbox_);
@@ -170,7 +171,7 @@ class Driven {
   void end() noexcept HFLUSH_REQUIRES(turn_) HFLUSH_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
-      phase_ = Phase::kStarving;
+      starving_ = true;
     }
     state_.release();
     try {
@@ -191,6 +192,8 @@ class Driven {
   Mutex mutex_;
   CondVar idle_;  // no thread drives
   Phase phase_ HFLUSH_GUARDED_BY(mutex_) = Phase::kIdle;
+  bool starving_ HFLUSH_GUARDED_BY(mutex_) = false;    // an event is lost, or there is no memory
+  bool abandoning_ HFLUSH_GUARDED_BY(mutex_) = false;  // a thread waits in abandon()
   Events inbox_ HFLUSH_GUARDED_BY(mutex_);
 
   Turn turn_;

@@ -1,42 +1,23 @@
-// HdfsSink: the sink of a file in HDFS, the shell around WritePipeline.
+// HdfsSink: the sink of a file in HDFS, in front of PipelineShell.
 //
-// put() sends on the caller's thread, as much as the kernel takes; the loop thread sends what is
-// left when there is room again, reads the acknowledgements, and is where the NameNode's answers
-// and the timers arrive. Whoever finds nobody else at the machine feeds it and does what it asks
-// for; the others leave their event and go. So events are handled one at a time and in order, no
-// thread waits for another, and a flush costs its caller one system call before it waits.
+// put() sends on the caller's thread, as much as the kernel takes, so that a flush costs its caller
+// one system call before it waits. An open stream that is idle has no buffers, one timer and its
+// connection. The stream's lease is renewed from construction until it is published, has failed or
+// is abandoned; then the file is given up (lease_renewer.h). In a forked child nothing here does
+// anything.
 //
-// Thread-safe where Sink asks for it. The mutex guards the inbox, not the machine; it is never held
-// across a system call, a call to the NameNode or an event of the stream. Where an allocation fails
-// the stream fails: nothing is thrown on the loop thread. An open stream that is idle has no
-// buffers, one timer and its connection. The stream's lease is renewed from construction until it
-// is published, has failed or is abandoned; then the file is given up (lease_renewer.h). In a
-// forked child nothing here does anything.
+// Thread-safe where Sink asks for it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "hflush/env/event_loop.h"
-#include "hflush/env/executor.h"
-#include "hflush/hdfs/rpc/lease_renewer.h"
-#include "hflush/hdfs/rpc/rpc_client.h"
-#include "hflush/hdfs/settings.h"
-#include "hflush/hdfs/write/write_pipeline.h"
+#include "hflush/env/own_process.h"
+#include "hflush/hdfs/write/pipeline_shell.h"
 #include "hflush/stream/sink.h"
 
 namespace hflush::hdfs {
-
-// What a sink needs of its client.
-struct WriteContext {
-  std::shared_ptr<void> owner;  // keeps the rest alive
-  env::EventLoop& loop;
-  env::Executor& resolver;
-  RpcClient& name_node;
-  LeaseRenewer& leases;
-  const WriteSettings& settings;
-};
 
 // The sizes at which a file is cut into packets: whole chunks, no more in a packet than
 // dfs.client-write-packet-size has room for, and no packet across the end of a block.
@@ -60,11 +41,8 @@ class HdfsSink final : public stream::Sink {
   void add_statistics(Statistics& statistics) const override;
 
  private:
-  class Core;
-
   const stream::Geometry geometry_;
-  const std::uint32_t generation_;
-  std::shared_ptr<Core> core_;  // shared with what is under way on the loop
+  const env::OwnProcess<PipelineShell> shell_;  // shared with what is under way on the loop
 };
 
 }  // namespace hflush::hdfs

@@ -1,0 +1,96 @@
+// DataNodeLink: one connection of a stream that is written to HDFS. It sends for the thread that
+// drives the stream's pipeline; on the loop thread it receives, and cuts what has come into the
+// operation's reply and acks.
+//
+// Thread-safe: the functions are called by the thread that drives, one at a time, and poll() by the
+// loop thread. The mutex guards the connection against its end; it is not held while bytes are sent
+// or received.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hflush/base/bytes.h"
+#include "hflush/base/mutex.h"
+#include "hflush/base/status.h"
+#include "hflush/env/event_loop.h"
+#include "hflush/env/executor.h"
+#include "hflush/env/tcp_connection.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/write/write_pipeline.h"
+
+namespace hflush::hdfs {
+
+class DataNodeLink final : public env::TcpConnection::Events,
+                           public std::enable_shared_from_this<DataNodeLink> {
+ public:
+  // What has come at once, and whether the connection is lost after it.
+  struct Received {
+    std::optional<OperationReply> reply;
+    std::vector<PipelineAck> acks;
+    Status lost;
+  };
+
+  // Implemented by the stream's shell; called on the loop thread, without a lock.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void connected(ConnectionNumber connection) = 0;
+    virtual void writable(ConnectionNumber connection) = 0;
+    virtual void received(ConnectionNumber connection, Received received) = 0;
+    // There was no memory for one of these.
+    virtual void event_lost() noexcept = 0;
+  };
+
+  DataNodeLink(ConnectionNumber number, env::EventLoop& loop, std::shared_ptr<Listener> listener)
+      : number_(number), loop_(loop), listener_(std::move(listener)) {}
+
+  ConnectionNumber number() const noexcept { return number_; }
+
+  // Once. Answered by connected(), or by received() with a loss.
+  void open(env::Executor& resolver, env::Endpoint node, const env::TcpConnection::Options& options)
+      HFLUSH_EXCLUDES(mutex_);
+  void close() noexcept HFLUSH_EXCLUDES(mutex_);
+  // As TcpConnection has them.
+  std::ptrdiff_t send_some(std::span<const ByteView> pieces) noexcept HFLUSH_EXCLUDES(mutex_);
+  void want_writable() HFLUSH_EXCLUDES(mutex_);
+  // Reports the loss, after what the DataNode has said before it: that may name the node that
+  // failed.
+  void sending_failed(int error_number);
+  // Receives what is there.
+  void poll() { on_readable(); }
+
+ private:
+  void on_connected() override { listener_->connected(number_); }
+  void on_writable() override { listener_->writable(number_); }
+  void on_readable() override;
+  void on_connect_failed(Status failure) override;
+
+  std::shared_ptr<env::TcpConnection> connection() HFLUSH_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return connection_;
+  }
+  // Calls `what` on the loop thread, where no failed allocation may be thrown further.
+  template <typename What>
+  void or_lost(What what) noexcept;
+  void report_loss(Status failure);
+  Received receive(env::TcpConnection& connection);
+  void parse(ByteView bytes, Received& received);
+
+  const ConnectionNumber number_;
+  env::EventLoop& loop_;
+  const std::shared_ptr<Listener> listener_;
+
+  Mutex mutex_;
+  std::shared_ptr<env::TcpConnection> connection_ HFLUSH_GUARDED_BY(mutex_);
+
+  // The loop thread's.
+  bool replied_ = false;
+  std::string partial_;  // the beginning of a message
+};
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,338 @@
+#include "hflush/hdfs/write/pipeline_shell.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "hflush/env/tcp_connection.h"
+#include "hflush/hdfs/wire/name_node_requests.h"
+
+namespace hflush::hdfs {
+
+PipelineDriver::PipelineDriver(stream::Reports& reports, PipelineShell& shell,
+                               const WriteContext& context, WriteTarget target,
+                               const std::string& name_space)
+    : machine(std::move(target), context.settings),
+      reports_(reports),
+      shell_(shell),
+      context_(context),
+      location_path_(name_space.empty() ? inode_path(machine.target().file_id)
+                                        : machine.target().path) {}
+
+// --- whatever has happened
+
+void PipelineDriver::settled() {
+  for (Open& open : links_) {
+    if (open.link) send_output(open);
+  }
+  shell_.publish(machine.counters());
+  if (acknowledged_) reports_.acknowledged(*std::exchange(acknowledged_, std::nullopt));
+  arm_timer();
+}
+
+void PipelineDriver::abandon() {
+  machine.abandon(actions);
+  for (const Action& action : actions) {
+    if (const auto* recover = std::get_if<action::RecoverLease>(&action)) perform(*recover);
+  }
+  release();
+}
+
+void PipelineDriver::release() noexcept {
+  context_.name_node.cancel(call_);
+  context_.name_node.cancel(locating_);
+  context_.loop.cancel(timer_);
+  for (Open& open : links_) {
+    if (open.link) open.link->close();
+    open = {};
+  }
+  publish_links();
+  give_up_lease(LeaseRenewer::GiveBack::kAfterSoftLimit);
+}
+
+void PipelineDriver::end_lease() noexcept {
+  if (std::exchange(has_lease_, false)) {
+    context_.leases.end(machine.target().file_id, &shell_);
+  }
+}
+
+void PipelineDriver::give_up_lease(LeaseRenewer::GiveBack when) noexcept {
+  if (std::exchange(has_lease_, false)) {
+    context_.leases.give_up(machine.target().file_id, &shell_, when);
+  }
+}
+
+// The timer may be early: what is due changes with every packet, and the machine knows.
+void PipelineDriver::arm_timer() {
+  const std::optional<env::TimePoint> deadline = machine.deadline();
+  if (!deadline || (timer_ != 0 && timer_at_ <= *deadline)) return;
+  context_.loop.cancel(timer_);
+  timer_at_ = *deadline;
+  timer_ = context_.loop.run_at(*deadline, [weak = shell_.weak_from_this()] {
+    if (const std::shared_ptr<PipelineShell> shell = weak.lock()) shell->timer_fired();
+  });
+}
+
+void PipelineDriver::tick() {
+  timer_ = 0;
+  machine.tick(now(), actions);
+}
+
+// --- the NameNode
+
+template <Request T, typename Feed>
+RpcClient::CallId PipelineDriver::call(const T& request, Feed feed) {
+  return context_.name_node.start(
+      request, machine.target().path,
+      [shell = shell_.shared_from_this(), feed](Result<typename T::Response> answer) {
+        shell->drive([feed, answer = std::move(answer)](PipelineDriver& driver) mutable {
+          feed(driver, std::move(answer));
+        });
+      });
+}
+
+void PipelineDriver::perform(const action::AddBlock& add) {
+  const WriteTarget& target = machine.target();
+  AddBlock request;
+  request.path = target.path;
+  request.client_name = target.client_name;
+  request.previous = add.previous;
+  request.excluded = add.excluded;
+  request.file_id = target.file_id;
+  request.favored_nodes = target.favored_nodes;
+  request.no_local_write = target.no_local_write;
+  request.ignore_client_locality = target.ignore_client_locality;
+  call_ = call(request, [](PipelineDriver& driver, Result<LocatedBlock> answer) {
+    driver.machine.allocated(std::move(answer), driver.now(), driver.actions);
+  });
+}
+
+void PipelineDriver::perform(const action::AbandonBlock& abandon) {
+  const WriteTarget& target = machine.target();
+  call_ = call(AbandonBlock{abandon.block, target.path, target.client_name, target.file_id},
+               [](PipelineDriver& driver, const Result<Nothing>& answer) {
+                 driver.machine.block_abandoned(answer.status(), driver.now(), driver.actions);
+               });
+}
+
+void PipelineDriver::perform(const action::UpdateBlockForPipeline& update) {
+  call_ = call(UpdateBlockForPipeline{update.block, machine.target().client_name},
+               [](PipelineDriver& driver, Result<LocatedBlock> answer) {
+                 driver.machine.reserved(std::move(answer), driver.actions);
+               });
+}
+
+void PipelineDriver::perform(const action::UpdatePipeline& update) {
+  call_ = call(UpdatePipeline{machine.target().client_name, update.old_block, update.new_block,
+                              update.replicas},
+               [](PipelineDriver& driver, const Result<Nothing>& answer) {
+                 driver.machine.registered(answer.status(), driver.now(), driver.actions);
+               });
+}
+
+void PipelineDriver::perform(const action::Fsync& fsync) {
+  const WriteTarget& target = machine.target();
+  call_ = call(Fsync{target.path, target.client_name, static_cast<std::int64_t>(fsync.block_length),
+                     target.file_id},
+               [](PipelineDriver& driver, const Result<Nothing>& answer) {
+                 driver.machine.fsynced(answer.status(), driver.now(), driver.actions);
+               });
+}
+
+void PipelineDriver::perform(const action::Complete& complete) {
+  const WriteTarget& target = machine.target();
+  call_ = call(Complete{target.path, target.client_name, complete.last, target.file_id},
+               [](PipelineDriver& driver, const Result<bool>& answer) {
+                 driver.machine.completed(answer, driver.now(), driver.actions);
+               });
+}
+
+void PipelineDriver::perform(const action::GetBlockLocations& locate) {
+  locating_ = call(GetBlockLocations{location_path_, locate.offset, locate.length},
+                   [](PipelineDriver& driver, Result<std::optional<LocatedBlocks>> answer) {
+                     driver.located(std::move(answer));
+                   });
+}
+
+void PipelineDriver::located(Result<std::optional<LocatedBlocks>> answer) {
+  if (!answer.ok()) return machine.located(answer.status(), now(), actions);
+  if (*answer) return machine.located(**std::move(answer), now(), actions);
+  machine.located(Status(StatusCode::kNotFound, "the file is deleted"), now(), actions);
+}
+
+// Other clients need not wait for the lease to expire; whether it works is seen by them.
+void PipelineDriver::perform(const action::RecoverLease& /*recover*/) {
+  give_up_lease(LeaseRenewer::GiveBack::kNow);
+}
+
+// --- the stream
+
+void PipelineDriver::perform(const action::Acknowledged& acknowledged) {
+  acknowledged_ = acknowledged.offset;
+}
+
+// One event for a flush, and its caller is woken once.
+void PipelineDriver::perform(const action::Reached& reached) {
+  shell_.publish(machine.counters());
+  if (reached.level != stream::Level::kHandedOver && acknowledged_ <= reached.offset) {
+    acknowledged_.reset();
+  }
+  reports_.reached(reached.level, reached.offset);
+}
+
+void PipelineDriver::perform(const action::NotReached& not_reached) {
+  shell_.publish(machine.counters());
+  reports_.not_reached(not_reached.level, not_reached.offset, not_reached.why);
+}
+
+void PipelineDriver::perform(const action::Finished& /*finished*/) {
+  shell_.publish(machine.counters());
+  end_lease();
+  reports_.finished();
+}
+
+void PipelineDriver::perform(const action::Failed& failed) {
+  shell_.publish(machine.counters());
+  if (failed.is_closed || failed.failure.code() == StatusCode::kLeaseLost) {
+    end_lease();
+  } else {
+    give_up_lease(LeaseRenewer::GiveBack::kAfterSoftLimit);
+  }
+  reports_.failed(failed.failure);
+}
+
+// --- connections
+
+void PipelineDriver::perform(const action::Connect& connect) {
+  const WriteSettings& settings = context_.settings;
+  env::TcpConnection::Options options;
+  options.connect_timeout = connect.timeout;
+  options.send_buffer_bytes = settings.send_buffer_bytes;
+  options.no_delay = settings.tcp_no_delay;
+  const auto free = std::ranges::find(links_, nullptr, &Open::link);
+  *free = {
+      std::make_shared<DataNodeLink>(connect.connection, context_.loop, shell_.shared_from_this())};
+  publish_links();
+  free->link->open(context_.resolver,
+                   connect.node.transfer_endpoint(settings.use_datanode_hostname), options);
+}
+
+void PipelineDriver::perform(const action::Disconnect& disconnect) {
+  Open* const open = link_of(disconnect.connection);
+  if (open == nullptr) return;
+  open->link->close();
+  *open = {};
+  publish_links();
+}
+
+PipelineDriver::Open* PipelineDriver::link_of(ConnectionNumber connection) {
+  const auto found = std::ranges::find_if(links_, [connection](const Open& open) {
+    return open.link && open.link->number() == connection;
+  });
+  return found == links_.end() ? nullptr : &*found;
+}
+
+void PipelineDriver::publish_links() { shell_.publish({links_[0].link, links_[1].link}); }
+
+void PipelineDriver::connected(ConnectionNumber connection) {
+  if (Open* const open = link_of(connection)) open->can_send = true;
+  machine.connected(connection, now());
+}
+
+void PipelineDriver::writable(ConnectionNumber connection) {
+  if (Open* const open = link_of(connection)) open->can_send = true;
+}
+
+void PipelineDriver::send_output(Open& open) {
+  std::array<ByteView, env::TcpConnection::kMaxPieces> pieces;
+  while (open.can_send) {
+    const std::size_t count = machine.output(open.link->number(), pieces);
+    if (count == 0) return;
+    const std::ptrdiff_t sent = open.link->send_some({pieces.data(), count});
+    if (sent > 0) {
+      machine.sent(open.link->number(), static_cast<std::size_t>(sent), now());
+      continue;
+    }
+    open.can_send = false;
+    if (sent == 0) {
+      open.link->want_writable();
+    } else {
+      open.link->sending_failed(static_cast<int>(-sent));
+    }
+  }
+}
+
+// --- the shell
+
+std::shared_ptr<PipelineShell> PipelineShell::make(WriteContext context, WriteTarget target,
+                                                   std::string name_space) {
+  const std::uint64_t file_id = target.file_id;
+  auto shell = std::make_shared<PipelineShell>(std::move(context), std::move(target), name_space);
+  shell->context_.leases.begin(file_id, std::move(name_space), shell);
+  return shell;
+}
+
+PipelineShell::PipelineShell(WriteContext context, WriteTarget target,
+                             const std::string& name_space)
+    : context_(std::move(context)),
+      driven_(Status::from_errno(ENOMEM, "write", target.path), *this, context_, std::move(target),
+              name_space) {}
+
+void PipelineShell::abandon() noexcept {
+  driven_.abandon([](PipelineDriver& driver) { driver.abandon(); });
+}
+
+void PipelineShell::lease_lost(const Status& failure) {
+  drive([failure](PipelineDriver& driver) { driver.machine.lease_lost(failure, driver.actions); });
+}
+
+// After the process was stopped for a while there may be answers that no thread has read yet: they
+// come before the conclusion that there is none.
+void PipelineShell::timer_fired() {
+  Links links;
+  {
+    MutexLock lock(mutex_);
+    links = links_;
+  }
+  for (const std::shared_ptr<DataNodeLink>& link : links) {
+    if (link) link->poll();
+  }
+  drive([](PipelineDriver& driver) { driver.tick(); });
+}
+
+void PipelineShell::connected(ConnectionNumber connection) {
+  drive([connection](PipelineDriver& driver) { driver.connected(connection); });
+}
+
+void PipelineShell::writable(ConnectionNumber connection) {
+  drive([connection](PipelineDriver& driver) { driver.writable(connection); });
+}
+
+void PipelineShell::received(ConnectionNumber connection, DataNodeLink::Received received) {
+  drive([connection, received = std::move(received)](PipelineDriver& driver) {
+    WritePipeline& machine = driver.machine;
+    const env::TimePoint now = driver.now();
+    if (received.reply) machine.replied(connection, *received.reply, now, driver.actions);
+    for (const PipelineAck& ack : received.acks)
+      machine.acked(connection, ack, now, driver.actions);
+    if (!received.lost.ok()) {
+      machine.connection_lost(connection, received.lost, now, driver.actions);
+    }
+  });
+}
+
+void PipelineShell::publish(const WriteCounters& counters) {
+  MutexLock lock(mutex_);
+  counters_ = counters;
+}
+
+void PipelineShell::publish(Links links) {  // those before are destroyed without the lock
+  MutexLock lock(mutex_);
+  links_.swap(links);
+}
+
+WriteCounters PipelineShell::counters() const {
+  MutexLock lock(mutex_);
+  return counters_;
+}
+
+}  // namespace hflush::hdfs

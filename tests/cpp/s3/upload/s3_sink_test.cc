@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hflush/env/process.h"
+#include "hflush/s3/upload/upload_shell.h"
 #include "hflush/stream/output_stream.h"
 #include "s3/stored_objects.h"
 #include "testing/bytes.h"

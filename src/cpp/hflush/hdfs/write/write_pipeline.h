@@ -2,7 +2,7 @@
 //
 // Events go in by the functions below, each of which appends what is to be done to a list of
 // actions; no clock, socket or thread in here, time comes in as an argument. The shell
-// (hdfs_sink.h) performs actions in order and feeds back what came of them. One call to the
+// (pipeline_shell.h) performs actions in order and feeds back what came of them. One call to the
 // NameNode is under way at a time. Connections have numbers; what comes from one that was given up
 // is ignored, as is every answer that no state waits for.
 //

@@ -1,10 +1,10 @@
 // BlockUpload: what an upload does next. A state machine without I/O: no clock, socket or thread.
 //
-// It knows offsets, part numbers and the answers of the store, not bytes. The shell (s3_sink.h)
-// keeps the bytes of each part, makes the calls that are asked for (each with its retries: an
-// outcome here is a call's last) and feeds what happened. Events come in any order that the calls
-// under way allow; one that no call under way explains changes nothing. docs/s3-client.md has the
-// table.
+// It knows offsets, part numbers and the answers of the store, not bytes. The shell
+// (upload_shell.h) keeps the bytes of each part, makes the calls that are asked for (each with its
+// retries: an outcome here is a call's last) and feeds what happened. Events come in any order that
+// the calls under way allow; one that no call under way explains changes nothing. docs/s3-client.md
+// has the table.
 //
 // Promises: at most one publication (publication.h decides whether it took place), and none after
 // the first failure or after abandon(). Complete is asked for only when every part 1..n is

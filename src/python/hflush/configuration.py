@@ -55,7 +55,7 @@ _NEVER_SECRET = frozenset(
     (SENSITIVE_KEYS, "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
 )
 # A key that encrypts is a secret. The name of one that the store keeps is not: who lost it would
-# write under another, and nobody would notice.
+# write under another, unnoticed.
 _S3A = "fs.s3a."
 _ENCRYPTION_KEYS = ("server-side-encryption.key", "encryption.key")
 _ENCRYPTION_ALGORITHMS = ("server-side-encryption-algorithm", "encryption.algorithm")
@@ -87,14 +87,14 @@ class Configuration(MutableMapping[str, str]):
     OSError
         A file exists and cannot be read.
     ValueError
-        A file is not well-formed, declares entities or is no Hadoop configuration; the message
+        A file is not well-formed, declares entities or is not a Hadoop configuration; the message
         names the file, and the line where it is known.
 
     Notes
     -----
     Reading expands ``${key}``, ``${env.NAME}``, ``${env.NAME-default}`` (used where the variable is
     not set) and ``${env.NAME:-default}`` (also where it is empty), at most 20 times; a name that
-    nobody knows is left as written. ``user.name``, ``user.home`` and ``java.io.tmpdir`` come from
+    is unknown is left as written. ``user.name``, ``user.home`` and ``java.io.tmpdir`` come from
     the process. Setting a key from the program works for final keys too. A configuration can be
     pickled, with everything in it; :meth:`without_secrets` is what file systems send.
     Source: Hadoop's ``org.apache.hadoop.conf.Configuration``.
@@ -345,7 +345,7 @@ class Configuration(MutableMapping[str, str]):
             reference = expanded[start + 2 : end - 1]
             value = self._resolve(reference)
             if value is None:
-                return expanded  # a name that nobody knows stays as written, as in Hadoop
+                return expanded  # a name that is unknown stays as written, as in Hadoop
             if expanded in seen:
                 raise ValueError(f"variable substitution never ends: {text}")
             seen.add(expanded)

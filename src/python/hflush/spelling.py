@@ -1,4 +1,4 @@
-"""Names that nobody knows: which one may have been meant."""
+"""Unknown names: which one may have been meant."""
 
 from __future__ import annotations
 

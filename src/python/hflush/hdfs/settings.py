@@ -26,7 +26,7 @@ _CHUNK_OVERHEAD = 4 + 33  # one sum, and the largest header of a packet
 def read_native(
     conf: Configuration, authority: str, user: str, real_user: str = ""
 ) -> _core.HdfsSettings:
-    """Return what the core is told about a file system.
+    """Return the core's settings of a file system.
 
     Parameters
     ----------

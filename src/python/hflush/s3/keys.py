@@ -35,7 +35,7 @@ KEY_STORES = (
 
 
 class Native(NamedTuple):
-    """What the core is told: of a client, of each object that is written, of each that is read."""
+    """The core's settings: of a client, of each object that is written, of each that is read."""
 
     client: _core.S3Settings
     writing: _core.S3ObjectOptions
@@ -228,7 +228,7 @@ KEYS = (
     Key(_OBJECTS, "fs.s3a.object.content.encoding", text(),
         "`Content-Encoding`"),
     Key(_OBJECTS, "fs.s3a.requester.pays.enabled", BOOL,
-        "we pay for requests to the bucket of somebody else", default="false"),
+        "the requester pays, where the bucket has another owner", default="false"),
     Key(_READING, "fs.s3a.readahead.range", size(0, MAX_OBJECT),
         "a step forward so far is read over; beyond, another request begins",
         native="reading.readahead_bytes"),

@@ -118,7 +118,7 @@ class Endpoint(NamedTuple):
         Raises
         ------
         ValueError
-            It is no server.
+            It is not a server.
         """
         if not text:
             return cls("https" if uses_tls else "http", "", 0)
@@ -259,11 +259,11 @@ class Settings:
 
     @cached_property
     def customer_key(self) -> str:
-        """What tells its key of SSE-C from another and is no secret; empty without one."""
+        """What identifies its key of SSE-C without showing it; empty without one."""
         return customer_key_id(self.sse_c)
 
     def connected_to(self, region: str) -> _core.S3Settings:
-        """Return what the client is told, where this region is used unless another was said."""
+        """Return the settings of a client: this region is used unless another is configured."""
         self.native.region = self.region or region or "us-east-1"
         if not self.endpoint.host:
             suffix = ".cn" if self.native.region.startswith("cn-") else ""
@@ -499,7 +499,7 @@ def integrity_of(data: bytes | memoryview) -> tuple[str, str]:
 
 
 def customer_key_id(headers: Headers) -> str:
-    """Return what tells one key of SSE-C from another and is no secret; empty without one."""
+    """Return what identifies a key of SSE-C without showing it; empty without one."""
     return next((value for name, value in headers if name.endswith("-key-MD5")), "")
 
 

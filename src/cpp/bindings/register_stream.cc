@@ -1,10 +1,10 @@
 // The stream front in Python. write() is a raw CPython method on the pybind11 class: pybind11's
 // dispatcher alone takes longer than the built-in open().write() does (docs/performance.md).
 //
-// The GIL keeps callers apart: while no call that may wait is under way (CallScope), a small write
-// needs no other lock. Lock order: the GIL before the stream's mutex. A thread that holds the mutex
-// never asks for the GIL, and a call that may wait (for the mutex, a turn, the window, the store)
-// gives the GIL up first.
+// A small write keeps the GIL, because giving it up costs more than the write, and does not need
+// it: the stream is thread-safe by itself. Lock order: the GIL before the stream's mutex. A thread
+// that holds the mutex never asks for the GIL, and a call that may wait (for the mutex, a turn, the
+// window, the store) gives the GIL up first.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -42,10 +42,9 @@ OutputStream* stream_of(PyObject* self) noexcept {
 }
 
 bool append(PyObject* self, OutputStream& stream, ByteView data) {
-  if (stream.append_alone(data) || stream.try_write(data)) return true;
+  if (stream.try_write(data)) return true;
   Status written;
   {
-    const OutputStream::CallScope call(stream);
     const ReleasedGil unlocked;
     SignalCheck signals(self);
     written = stream.write(data, signals);
@@ -212,7 +211,6 @@ void waiting(const py::object& self) {
   auto& stream = self.cast<OutputStream&>();
   Status done;
   {
-    const OutputStream::CallScope call(stream);
     const ReleasedGil unlocked;
     SignalCheck signals(self.ptr());
     done = (stream.*Call)(signals);
@@ -225,7 +223,6 @@ py::tuple abort(OutputStream& stream) {
   stream::AbortResult result;
   Status done;
   {
-    const OutputStream::CallScope call(stream);
     const ReleasedGil unlocked;
     done = stream.abort(result);
   }
@@ -237,7 +234,6 @@ py::tuple abort(OutputStream& stream) {
 
 bool abandon(OutputStream& stream) {
   if (stream::is_final(stream.state())) return false;  // each time a stream is let go
-  const OutputStream::CallScope call(stream);
   const ReleasedGil unlocked;
   return stream.abandon();
 }
@@ -245,7 +241,6 @@ bool abandon(OutputStream& stream) {
 void set_drop_behind(OutputStream& stream, std::optional<bool> value) {
   Status done;
   {
-    const OutputStream::CallScope call(stream);
     const ReleasedGil unlocked;
     done = stream.set_drop_behind(value);
   }

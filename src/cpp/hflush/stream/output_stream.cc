@@ -51,8 +51,8 @@ OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferP
       clock_(clock),
       generation_(env::Process::generation()),
       out_of_memory_(Status::from_errno(ENOMEM, "write", path_)),
-      packetizer_(geometry_, pool),
-      acknowledged_(geometry_.start),
+      lone_writer_(geometry_, pool),
+      progress_(geometry_.start),
       sink_(std::move(sink)) {}
 
 OutputStream::~OutputStream() { abandon(); }
@@ -66,44 +66,36 @@ Status OutputStream::foreign_failure(std::string_view operation) const {
 // --- what the sink reports
 
 void OutputStream::acknowledged(std::uint64_t offset) {
-  tell([&]() HFLUSH_REQUIRES(mutex_) { return acknowledge_locked(offset); });
+  record([&]() HFLUSH_REQUIRES(mutex_) { return progress_.acknowledged(offset); });
 }
 
 void OutputStream::reached(Level level, std::uint64_t offset) {
-  tell([&]() HFLUSH_REQUIRES(mutex_) {
-    for (std::size_t below = 0; below <= static_cast<std::size_t>(level); ++below) {
-      reached_[below].raise_to(offset);
-    }
-    if (level != Level::kHandedOver) acknowledge_locked(offset);
+  record([&]() HFLUSH_REQUIRES(mutex_) {
+    progress_.reached(level, offset);
     return true;
   });
 }
 
-// As if it had not been asked for: who wants it next asks again.
 void OutputStream::not_reached(Level level, std::uint64_t offset, Status why) {
-  tell([&]() HFLUSH_REQUIRES(mutex_) {
-    Refusal& refusal = refused_[static_cast<std::size_t>(level)];
-    refusal = {refusal.number + 1, offset, std::move(why)};
-    at(requested_, level) = at(reached_, level);
+  record([&]() HFLUSH_REQUIRES(mutex_) {
+    progress_.refused(level, offset, std::move(why));
     return true;
   });
 }
 
 void OutputStream::finished() {
-  tell([&]() HFLUSH_REQUIRES(mutex_) { return finished_ = true; });
+  record([&]() HFLUSH_REQUIRES(mutex_) {
+    progress_.finished();
+    return true;
+  });
 }
 
-// True if a writer waits for that: with less room than it needs it would only wait again.
-bool OutputStream::acknowledge_locked(std::uint64_t offset) {
-  acknowledged_ = std::max(acknowledged_, offset);
-  return needed_ && acknowledged_ >= *needed_;
-}
-
-// An event: `change` is made, and says whether somebody waits for it. They are woken without the
-// mutex, which is the first thing they take. Whoever has the sink's turn wakes everybody when
-// giving it up: waking them for an event of its own would only make them wait again.
+// An event: `change` is made, and says whether a thread may wait for it. Threads are woken without
+// the mutex, which is the first thing they take. The thread that has the sink's turn wakes all
+// others when it gives the turn up: waking them for an event of its own would only make them wait
+// again.
 template <typename Change>
-void OutputStream::tell(Change change) {
+void OutputStream::record(Change change) {
   bool wake = false;
   {
     MutexLock lock(mutex_);
@@ -118,7 +110,7 @@ void OutputStream::failed(Status failure) {
 }
 
 void OutputStream::break_locked(Status failure) {
-  ++write_exceptions_;
+  ++calls_.write_exceptions;
   failure_ = first_failure(failure_, std::move(failure));
   move_locked(Event::kBroke);
   changed_.notify_all();
@@ -127,25 +119,27 @@ void OutputStream::break_locked(Status failure) {
 // --- states and waiting
 
 void OutputStream::move_locked(Event event) {
-  if (const std::optional<State> after = next(state_, event)) state_ = *after;
+  const State before = state_;
+  state_ = next(before, event).value_or(before);
+  if (before == State::kOpen && state_ != State::kOpen) lone_writer_.shut();  // for good
 }
 
-Status OutputStream::tell_failure_locked() {
+Status OutputStream::report_failure_locked() {
   move_locked(Event::kTold);
   return failure_;
 }
 
-// May a new call use the stream? The first one after a failure in the background is told of it.
+// May a new call use the stream? The first one after a failure in the background reports it.
 Status OutputStream::check_usable_locked(std::string_view operation) {
   if (is_foreign()) return foreign_failure(operation);
   if (state_ == State::kOpen) return {};
-  if (state_ == State::kBroken) return tell_failure_locked();
+  if (state_ == State::kBroken) return report_failure_locked();
   return closed_failure(operation, state_, path_).with_cause(failure_);
 }
 
 // Must a call that is at work give up? A failure, an abort or a failed close ended the stream.
 Status OutputStream::check_alive_locked(std::string_view operation) {
-  if (!failure_.ok()) return tell_failure_locked();
+  if (!failure_.ok()) return report_failure_locked();
   if (is_final(state_)) return closed_failure(operation, state_, path_);
   return {};
 }
@@ -170,14 +164,11 @@ Status OutputStream::wait_locked(Interrupt& interrupt) {
 
 // --- writing
 
-bool OutputStream::try_write(ByteView data) {
-  if (is_foreign() || !mutex_.try_lock()) return false;
-  bool accepted = state_ == State::kOpen && !writer_turn_.taken;
-  if (accepted && data.size() < packetizer_.room()) {
-    packetizer_.append_within(data);
-  } else if (accepted) {
-    accepted = try_append_locked(data);
-  }
+bool OutputStream::try_append(ByteView data) {
+  if (!mutex_.try_lock()) return false;
+  // Again the fast path: another small write may have been in its way.
+  const bool accepted = state_ == State::kOpen && !writer_turn_.taken &&
+                        (lone_writer_.append(data) || try_append_locked(data));
   mutex_.unlock();
   return accepted;
 }
@@ -201,6 +192,7 @@ Status OutputStream::write(ByteView data, Interrupt& interrupt) {
     HFLUSH_RETURN_IF_ERROR(check_usable_locked("write"));
   }
   const TurnHolder turn(writer_turn_, changed_);
+  const LoneWriter::Shut shut(lone_writer_);
   return append_locked(data, interrupt);
 }
 
@@ -217,7 +209,7 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
       HFLUSH_RETURN_IF_ERROR(reserve_locked(taken, interrupt));
       append_or_break_locked(data.first(taken));
       const bool batch_is_full = sealed_bytes_locked() >= geometry_.batch_bytes;
-      // Whoever is at the sink now does not keep a writer: the window is what bounds it.
+      // A thread that is at the sink does not make a writer wait: the window bounds it.
       if (batch_is_full && !sink_turn_.taken) put_locked({});
     }
     data = data.subspan(taken);
@@ -230,7 +222,7 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
 // Without memory part of `data` may be appended, so that the stream cannot go on.
 bool OutputStream::append_or_break_locked(ByteView data) {
   try {
-    packetizer_.append(data, sealed_);
+    lone_writer_.append(data, sealed_);
     return true;
   } catch (const std::bad_alloc&) {
     break_locked(out_of_memory_);
@@ -238,14 +230,13 @@ bool OutputStream::append_or_break_locked(ByteView data) {
   }
 }
 
-// Likewise: what was being filled may be lost.
-bool OutputStream::cut_or_break_locked(Cut cut) {
+// The offset up to which everything is sealed. Without memory what was being filled may be lost.
+std::optional<std::uint64_t> OutputStream::cut_or_break_locked(Cut cut) {
   try {
-    packetizer_.cut(cut, sealed_);
-    return true;
+    return lone_writer_.cut(cut, sealed_);
   } catch (const std::bad_alloc&) {
     break_locked(out_of_memory_);
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -258,7 +249,7 @@ Status OutputStream::offer_locked(ByteView data, std::size_t& taken, Interrupt& 
 }
 
 bool OutputStream::window_has_room_locked(std::size_t size) const {
-  return packetizer_.position() + size <= acknowledged_ + geometry_.window_bytes;
+  return lone_writer_.position() + size <= progress_.acknowledged() + geometry_.window_bytes;
 }
 
 Status OutputStream::reserve_locked(std::size_t size, Interrupt& interrupt) {
@@ -266,9 +257,9 @@ Status OutputStream::reserve_locked(std::size_t size, Interrupt& interrupt) {
     if (!sealed_.empty() && !sink_turn_.taken) {
       put_locked({});
     } else {
-      needed_ = packetizer_.position() + size - geometry_.window_bytes;
+      progress_.need(lone_writer_.position() + size - geometry_.window_bytes);
       const Status waited = wait_locked(interrupt);
-      needed_.reset();
+      progress_.need(std::nullopt);
       HFLUSH_RETURN_IF_ERROR(waited);
     }
     HFLUSH_RETURN_IF_ERROR(check_alive_locked("write"));
@@ -281,16 +272,17 @@ std::uint64_t OutputStream::sealed_bytes_locked() const {
 }
 
 // Hands over what is sealed, and offers `tail`; returns how much of it was taken.
-// Requires: nobody has the sink's turn; with a tail, nothing is being filled.
+// Requires: the sink's turn is free; with a tail, small writes are shut out and nothing is being
+// filled.
 std::size_t OutputStream::put_locked(ByteView tail) {
   std::size_t taken = 0;
   at_sink_locked([&](std::span<Packet> batch) { taken = sink_->put({batch, tail}, {}, *this); });
-  packetizer_.skip(taken);
+  if (taken > 0) lone_writer_.skip(taken);
   return taken;
 }
 
 // Runs `work` with what is sealed, holding the sink's turn and not the mutex.
-// Requires: nobody has the turn.
+// Requires: the turn is free.
 template <typename Work>
 void OutputStream::at_sink_locked(Work work) {
   const TurnHolder turn(sink_turn_, changed_);
@@ -311,7 +303,8 @@ Status OutputStream::flush(Interrupt& interrupt) {
   if (is_foreign()) return {};
   MutexLock lock(mutex_);
   if (state_ != State::kOpen) return {};
-  return reach_locked(Level::kHandedOver, packetizer_.position_after(Cut::kWholeChunks), interrupt);
+  return reach_locked(Level::kHandedOver, lone_writer_.position_after(Cut::kWholeChunks),
+                      interrupt);
 }
 
 Status OutputStream::hflush(Interrupt& interrupt) {
@@ -332,24 +325,23 @@ Status OutputStream::sync(Level level, std::string_view operation, Interrupt& in
   const env::EventLoop::Guest guest(traits_.loop);
   MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(check_usable_locked(operation));
-  HFLUSH_RETURN_IF_ERROR(reach_locked(level, packetizer_.position(), interrupt));
-  DurationStatistic& durations = level == Level::kDurable ? hsync_durations_ : hflush_durations_;
+  HFLUSH_RETURN_IF_ERROR(reach_locked(level, lone_writer_.position(), interrupt));
+  DurationStatistic& durations = level == Level::kDurable ? calls_.hsync : calls_.hflush;
   durations.add(clock_.now() - start);
   return {};
 }
 
 // Waits until every byte below `target` is at `level`. One request is under way for a level at a
-// time: those who come meanwhile share the next one, which the first of them makes when the one
-// under way is answered (group commit). If the answer is no, it is everybody's whom the request
+// time: threads that come meanwhile share the next one, which the first of them makes when the one
+// under way is answered (group commit). A refusal is the result of every thread that the request
 // covered.
 Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& interrupt) {
-  const Refusal& refusal = refused_[static_cast<std::size_t>(level)];
+  const Progress::Refusal& refusal = progress_.refusal(level);
   const std::uint64_t refused_before = refusal.number;
-  while (!at(reached_, level).covers(target)) {
+  while (!progress_.has_reached(level, target)) {
     HFLUSH_RETURN_IF_ERROR(check_alive_locked("sync"));
     if (refusal.number != refused_before && refusal.offset >= target) return refusal.why;
-    const bool is_answered = at(reached_, level).covers(at(requested_, level));
-    if (state_ == State::kOpen && !sink_turn_.taken && is_answered) {
+    if (state_ == State::kOpen && !sink_turn_.taken && progress_.is_answered(level)) {
       request_locked(level);
     } else {
       HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
@@ -360,9 +352,9 @@ Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& 
 
 void OutputStream::request_locked(Level level) {
   const Cut cut = level == Level::kHandedOver ? Cut::kWholeChunks : Cut::kEverything;
-  const std::uint64_t target = packetizer_.position_after(cut);
-  if (!cut_or_break_locked(cut)) return;
-  at(requested_, level).raise_to(target);
+  const std::optional<std::uint64_t> target = cut_or_break_locked(cut);
+  if (!target) return;
+  progress_.requested(level, *target);
   at_sink_locked([&](std::span<Packet> batch) { sink_->put({batch}, level, *this); });
 }
 
@@ -384,7 +376,7 @@ Status OutputStream::close(Interrupt& interrupt) {
   Status outcome = state_ == State::kClosing ? publish_locked(interrupt) : failure_;
   if (outcome.ok()) {
     move_locked(Event::kPublished);
-    close_durations_.add(clock_.now() - start);
+    calls_.close.add(clock_.now() - start);
   } else {
     if (failure_.ok()) {  // the wait was interrupted, and no one will try again
       failure_ = Status(StatusCode::kInterrupted, "close: " + outcome.message(), path_);
@@ -407,9 +399,9 @@ Status OutputStream::publish_locked(Interrupt& interrupt) {
     if (!batch.empty()) sink_->put({batch}, {}, *this);
     sink_->finish(*this);
   });
-  while (!finished_ && failure_.ok()) {
+  while (!progress_.is_finished() && failure_.ok()) {
     const Status waited = wait_locked(interrupt);
-    if (!waited.ok() && !finished_) return waited;
+    if (!waited.ok() && !progress_.is_finished()) return waited;
   }
   return failure_;
 }
@@ -431,7 +423,7 @@ Status OutputStream::abort(AbortResult& result) {
   if (!traits_.has(kAbortable)) {
     return Status(StatusCode::kUnsupported, "abort is not supported by this stream", path_);
   }
-  ++aborts_;
+  ++calls_.aborts;
   move_locked(Event::kAbortAsked);
   result.cleanup = release_sink_locked();
   return {};
@@ -466,9 +458,8 @@ bool OutputStream::abandon() noexcept {
 
 std::uint64_t OutputStream::position() const {
   if (is_foreign()) return geometry_.start;
-  static_cast<void>(calls_under_way_.load(std::memory_order_acquire));  // sees append_alone()
   MutexLock lock(mutex_);
-  return packetizer_.position();
+  return lone_writer_.position();
 }
 
 State OutputStream::state() const {
@@ -486,16 +477,11 @@ bool OutputStream::has_capability(std::string_view name) const {
 Statistics OutputStream::statistics() const {
   Statistics statistics;
   if (is_foreign()) return statistics;
-  static_cast<void>(calls_under_way_.load(std::memory_order_acquire));  // sees append_alone()
   {
     MutexLock lock(mutex_);
     statistics["stream_write_bytes"] =
-        static_cast<std::int64_t>(packetizer_.position() - geometry_.start);
-    statistics["stream_write_exceptions"] = write_exceptions_;
-    statistics["op_abort"] = aborts_;
-    hflush_durations_.add_to(statistics, "op_hflush");
-    hsync_durations_.add_to(statistics, "op_hsync");
-    close_durations_.add_to(statistics, "op_close");
+        static_cast<std::int64_t>(lone_writer_.position() - geometry_.start);
+    calls_.add_to(statistics);
   }
   sink_->add_statistics(statistics);
   return statistics;

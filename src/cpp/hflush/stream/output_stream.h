@@ -1,8 +1,8 @@
 // OutputStream: the front that every writer meets, whatever the store.
 //
-// It owns the lock, the states (stream_state.h), the packets being filled, the waiting and the
-// first failure; what happens to sealed packets is its Sink's business, and it knows nothing of any
-// store.
+// It owns the lock, the states (stream_state.h), the packet being filled (lone_writer.h), the
+// waiting and the first failure; what happens to sealed packets is its Sink's business, and it
+// knows nothing of any store.
 //
 // Promises (contract.md, docs/semantics.md): write() appends all of its bytes, contiguous with
 // respect to every other write (CONC-2); hflush() and hsync() cover every write that returned
@@ -18,9 +18,6 @@
 // there, and the stream looks aborted.
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,8 +33,9 @@
 #include "hflush/env/interrupt.h"
 #include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
-#include "hflush/stream/duration_statistic.h"
-#include "hflush/stream/packetizer.h"
+#include "hflush/stream/call_statistics.h"
+#include "hflush/stream/lone_writer.h"
+#include "hflush/stream/progress.h"
 #include "hflush/stream/sink.h"
 #include "hflush/stream/stream_state.h"
 
@@ -61,40 +59,11 @@ class OutputStream final : private SinkEvents {
   OutputStream(const OutputStream&) = delete;
   OutputStream& operator=(const OutputStream&) = delete;
 
-  // A call that may wait is under way. Callers that share a lock of their own (Python's GIL) make
-  // and destroy one around each such call while they hold it, and may let it go in between.
-  class CallScope {
-   public:
-    explicit CallScope(OutputStream& stream) noexcept : calls_(stream.calls_under_way_) { add(1); }
-    ~CallScope() { add(-1); }
-    CallScope(const CallScope&) = delete;
-    CallScope& operator=(const CallScope&) = delete;
-
-   private:
-    // Not one atomic step: the callers' lock makes it one.
-    void add(int count) noexcept {
-      calls_.store(calls_.load(std::memory_order_acquire) + count, std::memory_order_release);
-    }
-    std::atomic<int>& calls_;
-  };
-
-  // What a small write costs: a copy into the packet being filled, without any lock of the stream.
-  // True if all of `data` is appended; false if nothing is. Requires: the caller holds the lock
-  // that all CallScopes of the stream are made under, so that while none exists nobody else is
-  // inside.
-  bool append_alone(ByteView data) noexcept HFLUSH_NO_THREAD_SAFETY_ANALYSIS {
-    if (calls_under_way_.load(std::memory_order_acquire) != 0 || is_foreign() ||
-        state_.load(std::memory_order_relaxed) != State::kOpen ||
-        data.size() >= packetizer_.room()) {
-      return false;
-    }
-    packetizer_.append_within(data);
-    calls_under_way_.store(0, std::memory_order_release);
-    return true;
-  }
   // The part of write() that never waits, not even for the mutex: true if all of `data` is
   // appended; false if nothing is, and write() has to be called.
-  bool try_write(ByteView data);
+  bool try_write(ByteView data) {
+    return !is_foreign() && (lone_writer_.append(data) || try_append(data));
+  }
   Status write(ByteView data, Interrupt& interrupt);
   // Passes on what can be, promises nothing; a no-op unless the stream is open (FLUSH-2).
   Status flush(Interrupt& interrupt);
@@ -125,32 +94,6 @@ class OutputStream final : private SinkEvents {
   };
   class TurnHolder;
 
-  // The furthest offset for which something is known; nothing at all before the first time.
-  class Mark {
-   public:
-    bool covers(std::uint64_t offset) const noexcept { return offset_ && *offset_ >= offset; }
-    bool covers(const Mark& other) const noexcept {
-      return !other.offset_ || covers(*other.offset_);
-    }
-    void raise_to(std::uint64_t offset) noexcept {
-      if (!covers(offset)) offset_ = offset;
-    }
-
-   private:
-    std::optional<std::uint64_t> offset_;
-  };
-  using Marks = std::array<Mark, 3>;  // by Level
-  static Mark& at(Marks& marks, Level level) noexcept {
-    return marks[static_cast<std::size_t>(level)];
-  }
-
-  // The last request for a level that came to nothing.
-  struct Refusal {
-    std::uint64_t number = 0;  // counts them
-    std::uint64_t offset = 0;  // covered
-    Status why;
-  };
-
   // SinkEvents
   void acknowledged(std::uint64_t offset) override HFLUSH_EXCLUDES(mutex_);
   void reached(Level level, std::uint64_t offset) override HFLUSH_EXCLUDES(mutex_);
@@ -158,21 +101,21 @@ class OutputStream final : private SinkEvents {
   void finished() override HFLUSH_EXCLUDES(mutex_);
   void failed(Status failure) override HFLUSH_EXCLUDES(mutex_);
   template <typename Change>
-  void tell(Change change) HFLUSH_EXCLUDES(mutex_);
-  bool acknowledge_locked(std::uint64_t offset) HFLUSH_REQUIRES(mutex_);
+  void record(Change change) HFLUSH_EXCLUDES(mutex_);
 
   Status check_usable_locked(std::string_view operation) HFLUSH_REQUIRES(mutex_);
   Status check_alive_locked(std::string_view operation) HFLUSH_REQUIRES(mutex_);
   Status check_not_reentered_locked(std::string_view operation) const HFLUSH_REQUIRES(mutex_);
-  Status tell_failure_locked() HFLUSH_REQUIRES(mutex_);
+  Status report_failure_locked() HFLUSH_REQUIRES(mutex_);
   void move_locked(Event event) HFLUSH_REQUIRES(mutex_);
   void break_locked(Status failure) HFLUSH_REQUIRES(mutex_);
   Status wait_locked(Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
 
+  bool try_append(ByteView data) HFLUSH_EXCLUDES(mutex_);
   bool try_append_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
   Status append_locked(ByteView data, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool append_or_break_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
-  bool cut_or_break_locked(Cut cut) HFLUSH_REQUIRES(mutex_);
+  std::optional<std::uint64_t> cut_or_break_locked(Cut cut) HFLUSH_REQUIRES(mutex_);
   Status reserve_locked(std::size_t size, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool window_has_room_locked(std::size_t size) const HFLUSH_REQUIRES(mutex_);
   std::uint64_t sealed_bytes_locked() const HFLUSH_REQUIRES(mutex_);
@@ -199,33 +142,18 @@ class OutputStream final : private SinkEvents {
   const std::uint32_t generation_;
   const Status out_of_memory_;  // made while there is memory
 
-  // CallScopes. Guarded by the callers' own lock; atomic so that what was done under it is seen.
-  std::atomic<int> calls_under_way_{0};
+  LoneWriter lone_writer_;
 
   mutable Mutex mutex_;
   env::LoopCondVar changed_;  // anything below
-  // Changes under the mutex only; append_alone() reads it without, and then a failure that a sink
-  // reports at this instant is told to the next call.
-  std::atomic<State> state_ = State::kOpen;
+  State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
   Status failure_ HFLUSH_GUARDED_BY(mutex_);          // the first one; stays
-  std::thread::id closer_ HFLUSH_GUARDED_BY(mutex_);  // who is at work while kClosing
+  std::thread::id closer_ HFLUSH_GUARDED_BY(mutex_);  // the thread at work while kClosing
   Turn writer_turn_ HFLUSH_GUARDED_BY(mutex_);
   Turn sink_turn_ HFLUSH_GUARDED_BY(mutex_);
-  Packetizer packetizer_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<Packet> sealed_ HFLUSH_GUARDED_BY(mutex_);  // not yet put
-  std::uint64_t acknowledged_ HFLUSH_GUARDED_BY(mutex_);
-  // What has to be acknowledged before the writer goes on that waits for the window.
-  std::optional<std::uint64_t> needed_ HFLUSH_GUARDED_BY(mutex_);
-  Marks requested_ HFLUSH_GUARDED_BY(mutex_);
-  Marks reached_ HFLUSH_GUARDED_BY(mutex_);
-  std::array<Refusal, 3> refused_ HFLUSH_GUARDED_BY(mutex_);  // by Level
-  bool finished_ HFLUSH_GUARDED_BY(mutex_) = false;
-
-  std::int64_t write_exceptions_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  std::int64_t aborts_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  DurationStatistic hflush_durations_ HFLUSH_GUARDED_BY(mutex_);
-  DurationStatistic hsync_durations_ HFLUSH_GUARDED_BY(mutex_);
-  DurationStatistic close_durations_ HFLUSH_GUARDED_BY(mutex_);
+  Progress progress_ HFLUSH_GUARDED_BY(mutex_);
+  CallStatistics calls_ HFLUSH_GUARDED_BY(mutex_);
 
   // Called without the mutex, under the sink's turn. Last, so that it is gone before anything that
   // it reports to.

@@ -4,7 +4,7 @@
 // pass; small ones are copied and summed when the packet seals. Every byte appended is in exactly
 // one sealed packet after cut(kEverything), except that a chunk cut short there is sealed again,
 // longer, with the bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13).
-// Thread-compatible: the stream's mutex guards it.
+// Thread-compatible: LoneWriter guards it.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class Packetizer {
   std::size_t room() const noexcept { return capacity_ - filled_; }
   // The fast path. Requires: data.size() < room(), so that no packet fills up.
   void append_within(ByteView data) noexcept {
-    __builtin_memcpy(data_ + filled_, data.data(), data.size());
+    copy(data_ + filled_, data);
     filled_ += data.size();
   }
   // Appends all of `data`; packets that fill up are added to `sealed`.
@@ -50,6 +50,28 @@ class Packetizer {
   void cut(Cut cut, std::vector<Packet>& sealed);
 
  private:
+  // For a few bytes a call of memcpy takes longer than two loads and two stores that may overlap.
+  static void copy(std::byte* to, ByteView from) noexcept {
+    if (from.size() > 2 * sizeof(std::uint64_t)) {
+      __builtin_memcpy(to, from.data(), from.size());
+    } else if (from.size() >= sizeof(std::uint64_t)) {
+      copy_ends<std::uint64_t>(to, from);
+    } else if (from.size() >= sizeof(std::uint32_t)) {
+      copy_ends<std::uint32_t>(to, from);
+    } else {
+      for (const std::byte byte : from) *to++ = byte;
+    }
+  }
+  template <typename Word>
+  static void copy_ends(std::byte* to, ByteView from) noexcept {
+    const std::size_t last = from.size() - sizeof(Word);
+    Word words[2];
+    __builtin_memcpy(&words[0], from.data(), sizeof(Word));
+    __builtin_memcpy(&words[1], from.data() + last, sizeof(Word));
+    __builtin_memcpy(to, &words[0], sizeof(Word));
+    __builtin_memcpy(to + last, &words[1], sizeof(Word));
+  }
+
   void start_packet();
   void copy_in(ByteView data) noexcept;
   void sum_whole_chunks() noexcept;

@@ -23,6 +23,7 @@
 
 #include "hflush/base/mutex.h"
 #include "hflush/env/blocked_signals.h"
+#include "hflush/env/loop_turns.h"
 #include "hflush/env/process.h"
 
 namespace hflush::env {
@@ -31,10 +32,6 @@ namespace {
 // The loop that this thread runs, and the one whose guest it is.
 thread_local const void* running_here = nullptr;
 thread_local const void* guest_here = nullptr;
-
-// Guests that come so soon after each other let the loop's thread rest; so often it looks whether
-// they still do.
-constexpr Duration kRest = std::chrono::milliseconds(10);
 
 constexpr std::size_t kEventsAtOnce = 64;
 // No watch has this key, because no descriptor is -1.
@@ -105,9 +102,7 @@ class EventLoop::Impl {
 
  private:
   enum class State : std::uint8_t { kNotStarted, kRunning, kStopped };
-  // Whose turn it is to run tasks, timers and handlers, and to wait for them. The thread rests
-  // unless it is its own.
-  enum class Turn : std::uint8_t { kThread, kNobody, kGuest };
+  using Turn = LoopTurns::Turn;
 
   // Timers by time, then by age.
   struct Due {
@@ -120,7 +115,7 @@ class EventLoop::Impl {
     Interest interest;
     std::shared_ptr<Handler> handler;
 
-    // Whether something is under way, whoever waits for it.
+    // Whether something is under way that goes on without a guest that waits for it.
     bool is_busy() const noexcept {
       if (interest == Interest::kNone) return false;
       return interest != Interest::kRead || !handler->is_patient();
@@ -143,8 +138,9 @@ class EventLoop::Impl {
   // Whether the loop sleeps beyond `when` and has to be woken by wake().
   bool must_wake_locked(TimePoint when) HFLUSH_REQUIRES(mutex_);
   void wake() const noexcept;
-  // From its rest, unless a guest has the turn, who does what there is to do.
-  void call_thread_locked() HFLUSH_REQUIRES(mutex_);
+  bool by_guest() const noexcept { return guest_here == this; }
+  // From its rest.
+  void wake_thread_locked(bool needed) HFLUSH_REQUIRES(mutex_);
   int control_locked(int operation, int descriptor, const Watch& watch) const
       HFLUSH_REQUIRES(mutex_);
   // A watch begins, changes or ends.
@@ -153,7 +149,6 @@ class EventLoop::Impl {
   // The loop's own thread.
   void run();
   bool rest();
-  bool may_rest_locked() HFLUSH_REQUIRES(mutex_);
 
   // The loop thread, which is the one whose turn it is.
   bool run_tasks();  // false: stopped
@@ -181,18 +176,11 @@ class EventLoop::Impl {
   TimerId next_timer_ HFLUSH_GUARDED_BY(mutex_) = 1;
   std::unordered_map<int, Watch> watches_ HFLUSH_GUARDED_BY(mutex_);
   std::uint32_t next_serial_ HFLUSH_GUARDED_BY(mutex_) = 1;
-  std::size_t busy_ HFLUSH_GUARDED_BY(mutex_) = 0;  // watches that are
   // When the loop will look at tasks and timers by itself; none while it is awake, or about to be.
   std::optional<TimePoint> asleep_until_ HFLUSH_GUARDED_BY(mutex_);
 
-  Turn turn_ HFLUSH_GUARDED_BY(mutex_) = Turn::kThread;
+  LoopTurns turns_ HFLUSH_GUARDED_BY(mutex_);
   CondVar turn_changed_;
-  bool called_ HFLUSH_GUARDED_BY(mutex_) = false;            // the thread, from its rest
-  std::size_t guests_ HFLUSH_GUARDED_BY(mutex_) = 0;         // at present
-  std::uint64_t guest_turns_ HFLUSH_GUARDED_BY(mutex_) = 0;  // so far
-  TimePoint last_guest_left_ HFLUSH_GUARDED_BY(mutex_);
-  TimePoint last_crowd_ HFLUSH_GUARDED_BY(mutex_);  // when there was more than one
-  Duration guest_pause_ HFLUSH_GUARDED_BY(mutex_) = Duration::max();  // between the last two
 };
 
 Status EventLoop::Impl::start() {
@@ -256,7 +244,7 @@ void EventLoop::Impl::post(Task task) {
     tasks_.push_back(std::move(task));
     static_cast<void>(start_locked());
     asleep = must_wake_locked(TimePoint::min());
-    if (guest_here != this) call_thread_locked();
+    wake_thread_locked(turns_.posted(by_guest()));
   }
   if (asleep) wake();
 }
@@ -273,7 +261,7 @@ EventLoop::TimerId EventLoop::Impl::run_at(TimePoint when, Task task) {
     timers_.emplace(Due{when, timer}, std::move(task));
     static_cast<void>(start_locked());
     asleep = must_wake_locked(when);
-    if (guest_here != this && when < CondVar::Clock::now() + kRest) call_thread_locked();
+    wake_thread_locked(turns_.due(when, CondVar::Clock::now(), by_guest()));
   }
   if (asleep) wake();
   return timer;
@@ -347,8 +335,7 @@ void EventLoop::Impl::stop() {
     state_ = State::kStopped;
     if (!on_loop_thread()) thread = std::move(thread_);
     asleep = must_wake_locked(TimePoint::min());
-    called_ = true;
-    turn_changed_.notify_all();
+    wake_thread_locked(turns_.called());
   }
   if (asleep) wake();
   if (thread.joinable()) thread.join();
@@ -357,12 +344,11 @@ void EventLoop::Impl::stop() {
   std::map<Due, Task> timers;
   std::unordered_map<int, Watch> watches;
   const MutexLock lock(mutex_);
-  while (turn_ == Turn::kGuest && !on_loop_thread()) turn_changed_.wait(mutex_);
+  while (turns_.turn() == Turn::kGuest && !on_loop_thread()) turn_changed_.wait(mutex_);
   tasks.swap(tasks_);
   timers.swap(timers_);
   watches.swap(watches_);
   when_.clear();
-  busy_ = 0;
 }
 
 void EventLoop::Impl::run() {
@@ -378,75 +364,49 @@ void EventLoop::Impl::run() {
 void EventLoop::Impl::enter() {
   if (is_of_parent()) return;
   const MutexLock lock(mutex_);
-  if (++guests_ > 1) last_crowd_ = CondVar::Clock::now();
+  turns_.entered(CondVar::Clock::now());
 }
 
 void EventLoop::Impl::leave() {
   if (is_of_parent()) return;
-  bool wakes = false;
+  bool asleep = false;
   {
     const MutexLock lock(mutex_);
-    --guests_;
-    const TimePoint now = CondVar::Clock::now();
-    guest_pause_ = now - std::exchange(last_guest_left_, now);
-    const bool has_work =
-        guests_ > 0 || busy_ > 0 || !tasks_.empty() || next_due_locked() < now + kRest;
-    if (turn_ == Turn::kNobody && has_work) {
-      call_thread_locked();
-    } else if (turn_ == Turn::kThread && may_rest_locked()) {
-      wakes = must_wake_locked(TimePoint::min());  // to its rest
-    }
+    const LoopTurns::Wake needed =
+        turns_.left(CondVar::Clock::now(), !tasks_.empty(), next_due_locked());
+    wake_thread_locked(needed == LoopTurns::Wake::kFromRest);
+    if (needed == LoopTurns::Wake::kToRest) asleep = must_wake_locked(TimePoint::min());
   }
-  if (wakes) wake();
+  if (asleep) wake();
 }
 
-void EventLoop::Impl::call_thread_locked() {
-  if (turn_ != Turn::kNobody || called_) return;
-  called_ = true;
-  turn_changed_.notify_all();
+void EventLoop::Impl::wake_thread_locked(bool needed) {
+  if (needed) turn_changed_.notify_all();
 }
 
 void EventLoop::Impl::count_busy_locked(bool was, bool is) {
-  if (was == is) return;
-  if (is) {
-    ++busy_;
-  } else {
-    --busy_;
-  }
-  if (is && guest_here != this) call_thread_locked();
-}
-
-bool EventLoop::Impl::may_rest_locked() {
-  const TimePoint now = CondVar::Clock::now();
-  return state_ == State::kRunning && guests_ == 0 && busy_ == 0 && tasks_.empty() &&
-         guest_pause_ < kRest && now - last_guest_left_ < kRest && now - last_crowd_ > kRest;
+  if (was && !is) turns_.idle();
+  if (is && !was) wake_thread_locked(turns_.busy(by_guest()));
 }
 
 // Leaves the turn to guests as long as they come; false if there is no reason to.
 bool EventLoop::Impl::rest() {
   const MutexLock lock(mutex_);
-  if (!may_rest_locked()) return false;
-  called_ = false;
-  turn_ = Turn::kNobody;
-  std::uint64_t seen = 0;
+  if (state_ != State::kRunning || !turns_.rests(CondVar::Clock::now(), !tasks_.empty())) {
+    return false;
+  }
   do {
-    seen = guest_turns_;
-    const TimePoint look = CondVar::Clock::now() + kRest;
-    turn_changed_.wait_until(mutex_,
-                             turn_ == Turn::kGuest ? look : std::min(look, next_due_locked()));
-  } while (turn_ == Turn::kGuest || (!called_ && guest_turns_ != seen && tasks_.empty() &&
-                                     busy_ == 0 && clock_.now() < next_due_locked()));
-  turn_ = Turn::kThread;
+    const TimePoint look = CondVar::Clock::now() + LoopTurns::kRest;
+    const bool guest_runs_timers = turns_.turn() == Turn::kGuest;
+    turn_changed_.wait_until(mutex_, guest_runs_timers ? look : std::min(look, next_due_locked()));
+  } while (turns_.goes_on_resting(!tasks_.empty() || clock_.now() >= next_due_locked()));
   return true;
 }
 
 bool EventLoop::Impl::take_turn() {
   if (is_of_parent()) return false;
   const MutexLock lock(mutex_);
-  if (turn_ != Turn::kNobody || state_ != State::kRunning || called_) return false;
-  turn_ = Turn::kGuest;
-  ++guest_turns_;
-  return true;
+  return state_ == State::kRunning && turns_.takes();
 }
 
 void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept {
@@ -456,7 +416,7 @@ void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told
     const BlockedSignals blocked;
     const NoBrokenPipe no_broken_pipe;
     sigset_t waiting = blocked.previous();
-    sigaddset(&waiting, SIGPIPE);  // of ours, perhaps
+    sigaddset(&waiting, SIGPIPE);  // one of our own writes may have caused it
     if (run_tasks()) {
       run_timers();
       wait_and_dispatch(std::max(deadline - CondVar::Clock::now(), Duration::zero()), &told,
@@ -466,8 +426,8 @@ void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told
   running_here = before;
   const MutexLock lock(mutex_);
   asleep_until_.reset();
-  turn_ = Turn::kNobody;
-  if (called_) turn_changed_.notify_all();
+  turns_.gave_back();
+  if (state_ == State::kStopped) wake_thread_locked(turns_.called());
 }
 
 void EventLoop::Impl::nudge() {
@@ -498,7 +458,7 @@ bool EventLoop::Impl::run_tasks() {
   }
   for (Task& task : running_) {
     task();
-    task = nullptr;  // what it holds is let go now, not after the others
+    task = nullptr;  // what it holds is released now, not after the others
   }
   running_.clear();
   return true;

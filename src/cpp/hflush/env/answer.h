@@ -34,13 +34,14 @@ class Answer {
 
   // Called once.
   void set(T value) HFLUSH_EXCLUDES(mutex_) {
+    std::optional<T> given(std::move(value));
     Taker taker;
     {
       const MutexLock lock(mutex_);
       taker.swap(taker_);
-      if (!taker) value_.emplace(std::move(value));
+      if (!taker) value_.swap(given);
     }
-    if (taker) return taker(std::move(value));
+    if (taker) return taker(*std::move(given));
     changed_.notify_all();
   }
 

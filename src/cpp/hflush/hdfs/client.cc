@@ -158,13 +158,12 @@ class OpenFile final : public LeaseHolder {
 
 Client::Client(Settings settings) : settings_(std::move(settings)) {
   env::Process& process = env::Process::current();
-  RpcClient::Target target;
+  RpcTarget target;
   target.servers = settings_.name_nodes;
   target.name = settings_.service;
   target.real_user = settings_.real_user;
   target.unknown_host_hint = settings_.unknown_host_hint;
-  rpc_ = RpcClient::make(process.loop(), process.resolver(), std::move(target), settings_.user,
-                         settings_.rpc);
+  rpc_ = RpcClient::make(process.loop(), process.resolver(), target, settings_.user, settings_.rpc);
   leases_ = LeaseRenewer::make(process.loop(), rpc_, settings_.client_name,
                                settings_.rpc.rpc_timeout, settings_.lease_hard_limit);
   connections_ = DatanodeConnections::make(process.loop(), settings_.read.socket_cache_capacity,

@@ -87,12 +87,12 @@ AskVisibleLength ask_datanode(const Settings& settings) {
     once.rpc_timeout = read.socket_timeout;
     once.retry_policy_enabled = false;
     const env::Endpoint datanode = node.rpc_endpoint(read.use_datanode_hostname);
-    RpcClient::Target target;
+    RpcTarget target;
     target.protocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
     target.servers = {datanode};
     env::Process& process = env::Process::current();
     const std::shared_ptr<RpcClient> client =
-        RpcClient::make(process.loop(), process.resolver(), std::move(target), user, once);
+        RpcClient::make(process.loop(), process.resolver(), target, user, once);
     auto length = client->call(GetReplicaVisibleLength{block}, {}, interrupt);
     client->close();
     return length;

@@ -1,13 +1,13 @@
 // RpcClient: calls to one NameNode, or to the NameNodes of one nameservice, as one user.
 //
-// The shell around two pure machines: RpcChannel (rpc_channel.h: one connection, bytes in, answers
-// out) and RetryPolicy (retry_policy.h: what to do about a failed attempt). One multiplexed
-// connection per NameNode; calls are sent from the caller's thread and answered on the loop thread.
-// Thread-safe. A call is answered exactly once, unless it is cancelled: with its response, with
-// what the server said (remote_exception.h turns it into a Status), or with why no server could be
-// asked; `path` goes into every failure, with method, host, port and the time it took. A client
-// that is destroyed answers what is under way as if it were closed. In a forked child every call is
-// refused (kForked): connections, ids and the loop are the parent's.
+// The shell around CallTable (call_table.h: which call goes where, and what follows from a failed
+// attempt). One multiplexed connection per NameNode (name_node_link.h); calls are sent from the
+// caller's thread and answered on the loop thread. Thread-safe. A call is answered exactly once,
+// unless it is cancelled: with its response, with what the server said (remote_exception.h turns it
+// into a Status), or with why no server could be asked; `path` goes into every failure, with
+// method, host, port and the time it took. A client that is destroyed answers what is under way as
+// if it were closed. In a forked child every call is refused (kForked): connections, ids and the
+// loop are the parent's.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "hflush/base/result.h"
 #include "hflush/base/statistics.h"
@@ -24,6 +23,7 @@
 #include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/hdfs/rpc/rpc_target.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 
@@ -31,18 +31,10 @@ namespace hflush::hdfs {
 
 class RpcClient : public std::enable_shared_from_this<RpcClient> {
  public:
-  // Which protocol a connection speaks: a NameNode's or, for one call, a DataNode's.
-  struct Target {
-    std::string protocol = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
-    std::vector<env::Endpoint> servers;  // at least one; several: a nameservice
-    std::string name{};                  // of the nameservice, for messages
-    std::string real_user{};             // who acts as the user; empty: the user itself
-    std::string unknown_host_hint{};     // ends the message if a server's name is not known
-  };
-
   // Connects on the first call. `loop` and `resolver` outlive the client.
   static std::shared_ptr<RpcClient> make(env::EventLoop& loop, env::Executor& resolver,
-                                         Target target, std::string user, RpcSettings settings);
+                                         const RpcTarget& target, std::string user,
+                                         const RpcSettings& settings);
   virtual ~RpcClient() = default;
 
   using CallId = std::uint64_t;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -361,6 +363,28 @@ def test_a_pending_commit_that_nobody_answers(s3: ScriptedS3) -> None:
             fs.complete_pending(stream.pending_commit)
         assert s3.count(COMPLETE) == 2
         s3.heal()
+        fs.complete_pending(stream.pending_commit)
+    published(s3)
+
+
+def test_a_pending_commit_that_is_interrupted(s3: ScriptedS3, gate: threading.Event) -> None:
+    """Ctrl-C ends the wait for the store; completing it again tells what came of it."""
+    with file_system(s3) as fs:
+        assert isinstance(fs, S3FileSystem)
+        with fs.create_pending(PATH) as stream:
+            write_pieces(stream, DATA)
+        assert stream.pending_commit is not None
+        s3.fail(COMPLETE, hold(gate))
+
+        def interrupt() -> None:
+            s3.wait_for(COMPLETE)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        helper = Task(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            fs.complete_pending(stream.pending_commit)
+        helper.result()
+        gate.set()
         fs.complete_pending(stream.pending_commit)
     published(s3)
 

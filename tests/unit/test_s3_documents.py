@@ -9,9 +9,7 @@ from defusedxml import ElementTree
 from hflush.s3.documents import (
     DeleteFailure,
     ObjectEntry,
-    Part,
     UploadEntry,
-    complete_document,
     crc_text,
     delete_document,
     parse,
@@ -175,24 +173,10 @@ class TestDeleting:
         assert [next(iter(child)).text for child in root[1:]] == keys
 
 
-class TestCompleting:
-    PARTS = (Part(1, '"e1"', 5 << 20, 0x9A71BB4C), Part(2, "e&2", 3, 0))
-
-    def test_the_request(self):
-        root = ElementTree.fromstring(complete_document(self.PARTS, False))
-        found = [[(c.tag.rpartition("}")[2], c.text) for c in part] for part in root]
-        assert found == [
-            [("PartNumber", "1"), ("ETag", '"e1"')],
-            [("PartNumber", "2"), ("ETag", "e&2")],
-        ]
-
-    def test_with_checksums(self):
-        root = ElementTree.fromstring(complete_document(self.PARTS, True))
-        assert [part[2].text for part in root] == ["mnG7TA==", "AAAAAA=="]
-
+class TestChecksums:
     @pytest.mark.parametrize(
         ("crc", "text"), [(0, "AAAAAA=="), (0xE3069283, "4waSgw=="), (0x8A9136AA, "ipE2qg==")]
     )
-    def test_checksums(self, crc: int, text: str):
+    def test_as_headers_have_them(self, crc: int, text: str):
         assert crc_text(crc) == text
         assert int.from_bytes(base64.b64decode(text), "big") == crc

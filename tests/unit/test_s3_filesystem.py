@@ -752,7 +752,7 @@ class TestPending:
             exchange.reset()
 
         server.fail("CompleteMultipartUpload", replace)
-        with pytest.raises(OSError, match="outcome is unknown"):
+        with pytest.raises(OSError, match="outcome unknown"):
             fs.complete_pending(commit)
         assert server.objects["d/a"].data == b"theirs"
 

@@ -72,6 +72,16 @@ struct Named {
   Value value;
 };
 
+// The value of that name. Throws ValueError for another name; `what` says of what.
+template <typename Value, std::size_t kCount>
+Value value_of(const Named<Value> (&choices)[kCount], const char* what, const std::string& name) {
+  const auto found = std::ranges::find(choices, name, &Named<Value>::name);
+  if (found == std::end(choices)) {
+    throw pybind11::value_error("no such " + std::string(what) + ": '" + name + "'");
+  }
+  return found->value;
+}
+
 // An attribute with a name for each of its values.
 template <typename Type, typename Of, typename Value, std::size_t kCount>
 void choice(Type& type, const char* name, Of of, const Named<Value> (&choices)[kCount]) {
@@ -83,11 +93,7 @@ void choice(Type& type, const char* name, Of of, const Named<Value> (&choices)[k
         return std::ranges::find(choices, std::invoke(of, self), &Named<Value>::value)->name;
       },
       [of, name, &choices](Owner& self, const std::string& text) {
-        const auto found = std::ranges::find(choices, text, &Named<Value>::name);
-        if (found == std::end(choices)) {
-          throw pybind11::value_error("no such " + std::string(name) + ": '" + text + "'");
-        }
-        std::invoke(of, self) = found->value;
+        std::invoke(of, self) = value_of(choices, name, text);
       });
 }
 

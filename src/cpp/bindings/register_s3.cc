@@ -26,8 +26,10 @@
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/memory_budget.h"
 #include "hflush/s3/read/s3_source.h"
-#include "hflush/s3/upload/s3_sink.h"
-#include "hflush/stream/output_stream.h"
+#include "hflush/s3/upload/completion.h"
+#include "hflush/s3/upload/open_for_write.h"
+#include "hflush/s3/upload/part_sizes.h"
+#include "hflush/s3/upload/upload_calls.h"
 #include "opened_stream.h"
 #include "register.h"
 #include "signals.h"
@@ -208,10 +210,6 @@ void expect_root(S3Call& self, const py::str& root) {
   self.call.expect = s3::Expect::kRoot;
 }
 
-void expect_etag(S3Call& self, bool expected) {
-  self.call.expect = expected ? s3::Expect::kETag : s3::Expect::kNothing;
-}
-
 S3Response response_to(const S3Call& asked, CallResult result) {
   if (!result.status.ok()) result.status = result.status.with_path(asked.path);
   return response_of(std::move(result));
@@ -220,7 +218,6 @@ S3Response response_to(const S3Call& asked, CallResult result) {
 S3Response make_call(S3Client& self, const S3Call& asked) {
   const std::shared_ptr<Client> client = self.client();
   Call call = asked.call;
-  if (call.is_upload) call.stream = client->new_stream();
   std::optional<BufferView> view;
   if (!asked.body.is_none()) view.emplace(asked.body);
   CallResult result = waiting([&](SignalCheck& signals) {
@@ -248,6 +245,116 @@ std::vector<S3Response> ask(S3Client& self, const std::vector<S3Call>& asked) {
   }
   return responses;
 }
+
+// --- the calls of an upload
+
+constexpr Named<s3::Holders> kHolders[] = {
+    {"one", s3::Holders::kOne},
+    {"equal", s3::Holders::kEqual},
+    {"first", s3::Holders::kFirst},
+};
+
+// Number, etag, size, CRC32C.
+using Part = std::tuple<std::uint32_t, py::str, std::uint64_t, std::uint32_t>;
+
+std::vector<s3::PartReceipt> receipts_of(const std::vector<Part>& parts) {
+  std::vector<s3::PartReceipt> receipts;
+  receipts.reserve(parts.size());
+  for (const auto& [number, etag, size, crc32c] : parts) {
+    receipts.push_back({number, to_utf8(etag), size, crc32c});
+  }
+  return receipts;
+}
+
+struct S3Completed {
+  std::string_view outcome;
+  std::string etag;
+  py::object error;
+  std::string_view kind;
+};
+
+// The calls of one object's upload, each made and waited for.
+class UploadCaller {
+ public:
+  UploadCaller(S3Client& client, const py::str& key, ObjectOptions options, const py::str& token)
+      : client_(client), options_(std::move(options)), token_(to_utf8(token)) {
+    options_.key = to_utf8(key);
+  }
+
+  S3Response create(bool checksums) {
+    return make([&](const s3::UploadCalls& calls) { return calls.create({checksums, false}); });
+  }
+  S3Response put_object(const py::object& body) {
+    const BufferView view(body);
+    return make([&](const s3::UploadCalls& calls) {
+      return calls.put_object(s3::body_of(std::string(as_text(view.bytes())), true));
+    });
+  }
+  S3Response upload_part(const py::str& upload_id, std::uint32_t number, const py::object& body,
+                         bool checksums) {
+    const BufferView view(body);
+    const std::string id = to_utf8(upload_id);
+    return make([&](const s3::UploadCalls& calls) {
+      s3::PartBody part = s3::body_of(std::string(as_text(view.bytes())), !checksums);
+      const bool with_crc = part.md5.empty();
+      return calls.upload_part(id, number, std::move(part), {with_crc, false});
+    });
+  }
+  S3Response complete(const py::str& upload_id, const std::vector<Part>& parts) {
+    const std::string id = to_utf8(upload_id);
+    const std::vector<s3::PartReceipt> receipts = receipts_of(parts);
+    return make([&](const s3::UploadCalls& calls) {
+      return calls.complete(id, receipts, s3::total_size(receipts), 0, {});
+    });
+  }
+  S3Response list_parts(const py::str& upload_id) {
+    const std::string id = to_utf8(upload_id);
+    return make([&](const s3::UploadCalls& calls) { return calls.list_parts(id); });
+  }
+  S3Response abort(const py::str& upload_id) {
+    const std::string id = to_utf8(upload_id);
+    return make([&](const s3::UploadCalls& calls) {
+      Call call = calls.abort(id);
+      call.retry_limit.reset();  // a caller waits for it
+      return call;
+    });
+  }
+
+  S3Completed publish(const py::str& upload_id, const std::vector<Part>& parts, bool checksums,
+                      std::optional<std::uint32_t> crc32c, const std::string& holders) {
+    s3::Completion what{to_utf8(upload_id),
+                        receipts_of(parts),
+                        {checksums, crc32c.has_value()},
+                        crc32c.value_or(0),
+                        value_of(kHolders, "holders", holders)};
+    const std::shared_ptr<Client> client = client_.client();
+    s3::Completed done = waiting([&](SignalCheck& signals) {
+      return s3::complete(*client, calls_of(*client), what, signals);
+    });
+    if (done.failure.code() == StatusCode::kInterrupted) check(done.failure);
+    return {s3::to_string(done.outcome), std::move(done.etag), error_of(done.failure),
+            s3::to_string(done.kind)};
+  }
+
+ private:
+  s3::UploadCalls calls_of(Client& client) const {
+    return {client.settings(), options_, token_, client.new_stream()};
+  }
+
+  template <typename Ask>
+  S3Response make(const Ask& ask) {
+    const std::shared_ptr<Client> client = client_.client();
+    CallResult result = waiting([&](SignalCheck& signals) {
+      return client->call_and_wait(ask(calls_of(*client)), signals);
+    });
+    if (!result.status.ok()) result.status = result.status.with_path(options_.path);
+    return response_of(std::move(result));
+  }
+
+  S3Client& client_;  // which Python keeps
+  ObjectOptions options_;
+  const std::string token_;
+};
 
 // --- uploads
 
@@ -301,19 +408,11 @@ bool wait_cleaned_up(const UploadHandle& self, double timeout) {
   });
 }
 
-// The object's key is `path` without the slash that it begins with.
 py::tuple create(S3Client& self, const py::type& stream_type, const py::str& path,
                  const ObjectOptions& options) {
-  std::string name = to_utf8(path);
-  ObjectOptions named = options;
-  named.key = name.substr(std::min<std::size_t>(1, name.size()));
-  if (named.path.empty()) named.path = name;
-  name = named.path;
-  auto sink = std::make_unique<s3::S3Sink>(self.client(), std::move(named));
-  auto upload = std::make_unique<UploadHandle>(sink->upload());
-  auto stream = std::make_unique<stream::OutputStream>(
-      std::move(name), std::move(sink), env::Process::current().buffers(), env::steady_clock());
-  py::object made = make_stream(stream_type, std::move(stream));
+  s3::OpenedObject opened = s3::open_for_write(self.client(), to_utf8(path), options);
+  auto upload = std::make_unique<UploadHandle>(std::move(opened.upload));
+  py::object made = make_stream(stream_type, std::move(opened.stream));
   return py::make_tuple(std::move(made), py::cast(std::move(upload)));
 }
 
@@ -427,21 +526,8 @@ void register_call(py::module_& module) {
   type.def(py::init(&describe), py::arg("operation"), py::arg("method"), py::arg("bucket"),
            py::arg("key"), py::arg("path"), py::arg("query"), py::arg("headers"))
       .def_readwrite("body", &S3Call::body)
-      .def_property(
-          "expect_root", [](const S3Call& self) { return self.call.root; }, &expect_root)
-      .def_property(
-          "expect_etag", [](const S3Call& self) { return self.call.expect == s3::Expect::kETag; },
-          &expect_etag)
-      .def_property(
-          "repeat", [](const S3Call& self) { return self.call.repeat == s3::Repeat::kFreely; },
-          [](S3Call& self, bool repeat) {
-            self.call.repeat = repeat ? s3::Repeat::kFreely : s3::Repeat::kNotTwice;
-          });
-  const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
-  add("fresh_connection", [](S3Call& self) -> auto& { return self.call.fresh_connection; });
-  add("is_upload", [](S3Call& self) -> auto& { return self.call.is_upload; });
-  add("retry_limit", [](S3Call& self) -> auto& { return self.call.retry_limit; });
-  add("stall_timeout", [](S3Call& self) -> auto& { return self.call.stall_timeout; });
+      .def_property("expect_root", [](const S3Call& self) { return self.call.root; }, &expect_root);
+  attribute(type, "stall_timeout", [](S3Call& self) -> auto& { return self.call.stall_timeout; });
 }
 
 void register_response(py::module_& module) {
@@ -453,6 +539,31 @@ void register_response(py::module_& module) {
       .def_readonly("kind", &S3Response::kind)
       .def_readonly("ambiguous", &S3Response::ambiguous)
       .def_readonly("attempts", &S3Response::attempts);
+}
+
+void register_upload_calls(py::module_& module) {
+  py::class_<S3Completed>(module, "S3Completed", py::is_final())
+      .def_readonly("outcome", &S3Completed::outcome)
+      .def_property_readonly("etag", [](const S3Completed& self) { return from_utf8(self.etag); })
+      .def_readonly("error", &S3Completed::error)
+      .def_readonly("kind", &S3Completed::kind);
+  py::class_<UploadCaller>(module, "S3UploadCalls", py::is_final())
+      .def(py::init<S3Client&, const py::str&, ObjectOptions, const py::str&>(), py::arg("client"),
+           py::arg("key"), py::arg("options"), py::arg("token"), py::keep_alive<1, 2>())
+      .def("create", &UploadCaller::create, py::kw_only(), py::arg("checksums"))
+      .def("put_object", &UploadCaller::put_object, py::arg("body"))
+      .def("upload_part", &UploadCaller::upload_part, py::arg("upload_id"), py::arg("number"),
+           py::arg("body"), py::kw_only(), py::arg("checksums"))
+      .def("complete", &UploadCaller::complete, py::arg("upload_id"), py::arg("parts"))
+      .def("list_parts", &UploadCaller::list_parts, py::arg("upload_id"))
+      .def("abort", &UploadCaller::abort, py::arg("upload_id"))
+      .def("publish", &UploadCaller::publish, py::arg("upload_id"), py::arg("parts"), py::kw_only(),
+           py::arg("checksums"), py::arg("crc32c"), py::arg("holders"));
+  module.attr("S3_TOKEN_HEADER") = from_utf8(s3::UploadCalls::kTokenHeader);
+  module.attr("S3_MIN_PART") = s3::PartSizes::kMinPart;
+  module.attr("S3_MAX_PART") = s3::PartSizes::kMaxPart;
+  module.attr("S3_MAX_PARTS") = s3::PartSizes::kMaxParts;
+  module.attr("S3_MAX_OBJECT") = s3::PartSizes::kMaxObject;
 }
 
 void register_upload(py::module_& module) {
@@ -511,6 +622,7 @@ void register_s3(py::module_& module) {
   module.def(
       "s3_is_header_name", [](const py::str& name) { return s3::is_header_name(to_utf8(name)); },
       py::arg("name"));
+  register_upload_calls(module);
   module.def("s3_encryption_difference", &encryption_difference, py::arg("asked"),
              py::arg("answered"));
   module.def("s3_drain", &drain, py::arg("timeout"));

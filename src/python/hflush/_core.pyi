@@ -440,11 +440,6 @@ class S3Call:
     ) -> None: ...
     body: Buffer | None
     expect_root: str  # of the document that a good answer has
-    expect_etag: bool  # which a good answer has
-    repeat: bool  # also after an answer was lost
-    fresh_connection: bool
-    is_upload: bool
-    retry_limit: int | None
     stall_timeout: float | None
 
 @final
@@ -539,6 +534,55 @@ class S3Client:
     def open(self, path: str, options: S3ReadOptions) -> InputFile: ...
     def statistics(self) -> dict[str, int]: ...
     def close(self) -> None: ...
+
+@final
+class S3Completed:
+    """What came of a publication."""
+
+    @property
+    def outcome(self) -> str: ...  # "published", "not published", "unknown"
+    @property
+    def etag(self) -> str: ...
+    @property
+    def error(self) -> OSError | None: ...  # what there is to raise
+    @property
+    def kind(self) -> str: ...  # of the last failure, as S3Response has it
+
+@final
+class S3UploadCalls:
+    """The calls of one object's upload; see upload_calls.h. They raise as S3Client.call does."""
+
+    def __init__(
+        self, client: S3Client, key: str, options: S3ObjectOptions, token: str
+    ) -> None: ...
+    def create(self, *, checksums: bool) -> S3Response: ...
+    def put_object(self, body: Buffer) -> S3Response: ...
+    # With a CRC32C if the store keeps checksums of this upload's parts, else with an MD5.
+    def upload_part(
+        self, upload_id: str, number: int, body: Buffer, *, checksums: bool
+    ) -> S3Response: ...
+    def complete(
+        self, upload_id: str, parts: Sequence[tuple[int, str, int, int]]
+    ) -> S3Response: ...
+    def list_parts(self, upload_id: str) -> S3Response: ...
+    def abort(self, upload_id: str) -> S3Response: ...
+    # Completes, and finds out whether that took place; without an id: PutObject of no bytes.
+    # crc32c: of all bytes, if the store checks it; holders: "one", "equal", "first" (publication.h).
+    def publish(
+        self,
+        upload_id: str,
+        parts: Sequence[tuple[int, str, int, int]],
+        *,
+        checksums: bool,
+        crc32c: int | None,
+        holders: str,
+    ) -> S3Completed: ...
+
+S3_TOKEN_HEADER: str
+S3_MIN_PART: int
+S3_MAX_PART: int
+S3_MAX_PARTS: int
+S3_MAX_OBJECT: int
 
 # Waits until no upload of this process has clean-up calls under way; False after `timeout` seconds.
 def s3_drain(timeout: float) -> bool: ...

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["TOKEN_HEADER", "Bucket", "Head", "Sight"]
+__all__ = ["Bucket", "Head", "Sight"]
 
-TOKEN_HEADER = "x-amz-meta-hflush-token"
 _log = logging.getLogger(__name__)
 _COPY_PART = 128 << 20
 _ABORT_ATTEMPTS = 4
@@ -272,25 +271,29 @@ class Bucket:
         if getattr(response.error, "remote_class", "") in _REASONS:
             raise cast("OSError", response.error)
 
-    def put_empty(self, key: str, path: str, headers: Headers, **how: Any) -> _core.S3Response:
-        """Write an object without bytes; the response may be a failure."""
-        # Where objects are locked, a store wants an integrity header.
-        integrity = integrity_of(b"")
-        return self.call(
-            "PutObject",
-            "PUT",
-            key,
-            path,
-            headers=[
-                *_with_type([*self.settings.headers, *headers]),
-                *self.settings.sse_c,
-                integrity,
-            ],
-            body=b"",
-            expect_etag=True,
-            is_upload=True,
-            **how,
-        )
+    def upload(
+        self,
+        key: str,
+        path: str,
+        headers: Headers | None = None,
+        *,
+        token: str = "",
+        if_absent: bool = False,
+        if_match: str = "",
+    ) -> _core.S3UploadCalls:
+        """Return the calls that put an object, in one or in parts.
+
+        Its headers are those of the settings unless they are given. The token tells it from other
+        objects, for those that are looked for.
+        """
+        options = _core.S3ObjectOptions()
+        options.bucket = self.settings.bucket
+        options.path = self.name(path)
+        options.headers = self.settings.headers if headers is None else headers
+        options.request_headers = [*self.settings.sse_c, *self.settings.extra_headers]
+        options.if_absent = if_absent
+        options.if_match = f'"{if_match}"' if if_match else ""
+        return _core.S3UploadCalls(self.client, key, options, token)
 
     def delete(self, key: str, path: str) -> None:
         """Remove an object, if there is one."""
@@ -431,19 +434,13 @@ class Bucket:
         """
         if self._encrypts or not self.settings.encryption:
             return
-        response, upload_id = self._begin_upload(key, path, self.settings.headers)
+        calls = self.upload(key, path)
+        response, upload_id = self._begin_upload(calls, path, checksums=False)
         try:
             if not _tells_encryption(response):
-                response = self.request(
-                    "UploadPart",
-                    "PUT",
-                    key,
-                    path,
-                    query=[("partNumber", "1"), ("uploadId", upload_id)],
-                    headers=self.settings.sse_c,
-                    body=b"x",
-                    expect_etag=True,
-                )
+                response = calls.upload_part(upload_id, 1, b"x", checksums=False)
+                if response.error is not None:
+                    raise response.error
             self.check_encryption(response, "a trial by an upload", path)
         except OSError as refusal:
             if (left := self._drop_upload(key, upload_id, path)) is not None:
@@ -454,8 +451,7 @@ class Bucket:
 
     def _drop_upload(self, key: str, upload_id: str, path: str) -> OSError | None:
         """Abort an upload without parts; what keeps it from that is logged and returned."""
-        query = [("uploadId", upload_id)]
-        response = self.call("AbortMultipartUpload", "DELETE", key, path, query=query)
+        response = self.upload(key, path).abort(upload_id)
         if response.error is None or response.status == 404:
             return None
         _log.warning("an upload that is not needed is left at %s: %s", path, response.error)
@@ -478,7 +474,7 @@ class Bucket:
         kept += [
             (name, value)
             for name, value in seen.headers.items()
-            if name.startswith("x-amz-meta-") and name != TOKEN_HEADER
+            if name.startswith("x-amz-meta-") and name != _core.S3_TOKEN_HEADER
         ]
         set_here = {name.lower() for name, _ in kept}
         kept += [header for header in self.settings.headers if header[0].lower() not in set_here]
@@ -532,11 +528,11 @@ class Bucket:
     # --- uploads ---
 
     def create_upload(
-        self, key: str, path: str, headers: Headers, *, checksums: bool
+        self, key: str, path: str, headers: Headers, *, token: str = "", checksums: bool
     ) -> tuple[str, bool]:
         """Begin an upload; its id, and whether the store will keep checksums of its parts."""
-        asked = [("x-amz-checksum-algorithm", "CRC32C")] if checksums else []
-        response, upload_id = self._begin_upload(key, path, [*headers, *asked])
+        calls = self.upload(key, path, headers, token=token)
+        response, upload_id = self._begin_upload(calls, path, checksums=checksums)
         try:
             self.check_encryption(response, "CreateMultipartUpload", path, if_told=True)
         except OSError as refusal:
@@ -547,17 +543,12 @@ class Bucket:
         has_checksums = response.headers.get("x-amz-checksum-algorithm", "").upper() == "CRC32C"
         return upload_id, checksums and has_checksums
 
-    def _begin_upload(self, key: str, path: str, headers: Headers) -> tuple[_core.S3Response, str]:
-        response = self.request(
-            "CreateMultipartUpload",
-            "POST",
-            key,
-            path,
-            query=[("uploads", "")],
-            headers=[*_with_type(headers), *self.settings.sse_c],
-            expect_root="InitiateMultipartUploadResult",
-            fresh_connection=True,
-        )
+    def _begin_upload(
+        self, calls: _core.S3UploadCalls, path: str, *, checksums: bool
+    ) -> tuple[_core.S3Response, str]:
+        response = calls.create(checksums=checksums)
+        if response.error is not None:
+            raise response.error
         upload_id = self._read(documents.parse_upload_id, response, "CreateMultipartUpload", path)
         if response.ambiguous:
             _log.warning("an upload may be left at %s: Create was repeated", self.name(path))
@@ -565,16 +556,7 @@ class Bucket:
 
     def upload_exists(self, key: str, upload_id: str, path: str) -> bool:
         """Whether an upload has not ended."""
-        query = [("max-parts", "1"), ("uploadId", upload_id)]
-        response = self.call(
-            "ListParts",
-            "GET",
-            key,
-            path,
-            query=query,
-            headers=self.settings.sse_c,
-            expect_root="ListPartsResult",
-        )
+        response = self.upload(key, path).list_parts(upload_id)
         if response.status == 404:
             return False
         if response.error is not None:
@@ -595,9 +577,7 @@ class Bucket:
             can_look = False
         existed = False
         for _ in range(_ABORT_ATTEMPTS):
-            response = self.call(
-                "AbortMultipartUpload", "DELETE", key, path, query=[("uploadId", upload_id)]
-            )
+            response = self.upload(key, path).abort(upload_id)
             if response.status == 404:
                 return existed or response.ambiguous
             if response.error is not None:
@@ -691,13 +671,6 @@ def _list_query(prefix: str, delimiter: str, token: str, limit: int) -> list[tup
         ("max-keys", str(limit)),
         *(pair for pair in optional if pair[1]),
     ]
-
-
-def _with_type(headers: Headers) -> Headers:
-    """Return headers of an object with a type, or something in between might make one up."""
-    if any(name.lower() == "content-type" for name, _ in headers):
-        return headers
-    return [*headers, ("Content-Type", "application/octet-stream")]
 
 
 def _head(response: _core.S3Response, path: str) -> Head:

@@ -12,6 +12,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from .. import _core
 from .documents import Part
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ __all__ = ["PendingCommit"]
 
 _VERSION = 1
 _HEX = re.compile(r"[0-9a-f]{1,64}")
-_MAX_PARTS = 10_000
 _MAX_LENGTH = 1 << 63
 
 
@@ -144,7 +144,7 @@ def _reason_against(commit: PendingCommit) -> str:
         return "without bucket, key or upload id"
     if not _HEX.fullmatch(commit.token):
         return "without a token"
-    if not 1 <= len(commit.parts) <= _MAX_PARTS:
+    if not 1 <= len(commit.parts) <= _core.S3_MAX_PARTS:
         return f"of {len(commit.parts)} parts"
     if [part.number for part in commit.parts] != list(range(1, len(commit.parts) + 1)):
         return "the parts are not numbered from 1 on without gaps"

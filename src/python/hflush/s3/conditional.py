@@ -14,7 +14,6 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import documents
 from .documents import Part
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Conditions", "conditions_of", "known_conditions"]
 
 PROBE = ".hflush-probe-"
-_NO_SUCH_ETAG = '"00000000000000000000000000000000"'
+_NO_SUCH_ETAG = "00000000000000000000000000000000"
 # Answers that say how the store is, and will be: neither trouble on the way nor in the server.
 _REFUSALS = (400, 403, 404, 405, 501)
 # What is conditional is not repeated by itself: a trial whose answers got lost is made again.
@@ -116,14 +115,15 @@ def _try_until_answered(bucket: Bucket, directory: str, path: str) -> Conditions
 
 def _try_out(bucket: Bucket, key: str, path: str) -> Conditions | None:
     """Return what is checked; None if the trial is refused as such."""
-    absent, match = ("If-None-Match", "*"), ("If-Match", _NO_SUCH_ETAG)
+    absent = bucket.upload(key, path, if_absent=True)
+    match = bucket.upload(key, path, if_match=_NO_SUCH_ETAG)
     try:
-        written = bucket.put_empty(key, path, [])
+        written = bucket.upload(key, path).put_object(b"")
         if written.status == 404 and written.error is not None:
             raise written.error  # there is no such bucket
         if not _took(written):
             return None
-        puts = [_verdict(bucket.put_empty(key, path, [c], repeat=False)) for c in (absent, match)]
+        puts = [_verdict(calls.put_object(b"")) for calls in (absent, match)]
         if "checked" not in puts:
             return _NONE
         completions = _try_completions(bucket, key, path, [absent, match])
@@ -138,42 +138,15 @@ def _try_out(bucket: Bucket, key: str, path: str) -> Conditions | None:
 
 
 def _try_completions(
-    bucket: Bucket, key: str, path: str, conditions: list[tuple[str, str]]
+    bucket: Bucket, key: str, path: str, conditional: list[_core.S3UploadCalls]
 ) -> list[Verdict]:
     upload_id, _ = bucket.create_upload(key, path, bucket.settings.headers, checksums=False)
     try:
-        response = bucket.request(
-            "UploadPart",
-            "PUT",
-            key,
-            path,
-            query=[("partNumber", "1"), ("uploadId", upload_id)],
-            headers=bucket.settings.sse_c,
-            body=b"x",
-            expect_etag=True,
-        )
-        body = documents.complete_document([Part(1, response.headers["etag"], 1, 0)], False)
-        return [
-            _verdict(
-                bucket.call(
-                    "CompleteMultipartUpload",
-                    "POST",
-                    key,
-                    path,
-                    query=[("uploadId", upload_id)],
-                    headers=[
-                        ("Content-Type", "application/xml"),
-                        condition,
-                        *bucket.settings.sse_c,
-                    ],
-                    body=body,
-                    expect_root="CompleteMultipartUploadResult",
-                    repeat=False,
-                    fresh_connection=True,
-                )
-            )
-            for condition in conditions
-        ]
+        response = bucket.upload(key, path).upload_part(upload_id, 1, b"x", checksums=False)
+        if response.error is not None:
+            raise response.error
+        parts = [Part(1, response.headers["etag"], 1, 0)]
+        return [_verdict(calls.complete(upload_id, parts)) for calls in conditional]
     finally:
         with contextlib.suppress(OSError):
             bucket.abort_upload(key, upload_id, path)

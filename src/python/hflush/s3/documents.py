@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from xml.etree.ElementTree import Element
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "ObjectEntry",
     "Part",
     "UploadEntry",
-    "complete_document",
     "delete_document",
     "parse_delete_result",
     "parse_listing",
@@ -313,29 +312,6 @@ def delete_document(keys: Iterable[str]) -> bytes:
     objects = "".join(f"<Object><Key>{_escaped(key)}</Key></Object>" for key in keys)
     text = f'<Delete xmlns="{_NAMESPACE}"><Quiet>true</Quiet>{objects}</Delete>'
     return text.encode("utf-8", "surrogateescape")
-
-
-def complete_document(parts: Sequence[Part], checksums: bool) -> bytes:
-    """Return what CompleteMultipartUpload is sent.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        In ascending order.
-    checksums : bool
-        Each part with the CRC32C that it was put with.
-    """
-    listed = []
-    for part in parts:
-        checksum = f"<ChecksumCRC32C>{crc_text(part.crc32c)}</ChecksumCRC32C>" if checksums else ""
-        listed.append(
-            f"<Part><PartNumber>{part.number}</PartNumber><ETag>{_escaped(part.etag)}</ETag>"
-            f"{checksum}</Part>"
-        )
-    text = (
-        f'<CompleteMultipartUpload xmlns="{_NAMESPACE}">{"".join(listed)}</CompleteMultipartUpload>'
-    )
-    return text.encode()
 
 
 def crc_text(crc32c: int) -> str:

@@ -191,7 +191,7 @@ class S3FileSystem(S3Copies):
             completion.refuse_other(self._bucket, what, path)
             what = what._replace(if_absent=False)
         try:
-            return completion.complete(self._bucket, what, path, again=True)
+            return completion.complete(self._bucket, what, path, "equal")
         finally:
             self._no_files.discard(path)  # who looked meanwhile may not have seen it
 

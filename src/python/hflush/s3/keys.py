@@ -14,10 +14,10 @@ from ..keys import BOOL, Key, choice, mapped, names, number, size, text, time
 
 __all__ = ["KEYS", "Native"]
 
-MIN_PART = 5 << 20
-MAX_PART = 5 << 30
-MAX_PARTS = 10_000
-MAX_OBJECT = 5 << 40
+MIN_PART = _core.S3_MIN_PART
+MAX_PART = _core.S3_MAX_PART
+MAX_PARTS = _core.S3_MAX_PARTS
+MAX_OBJECT = _core.S3_MAX_OBJECT
 MAX_COPY = 5 << 30
 MAX_PAGE = 1000
 

@@ -368,7 +368,8 @@ class S3Names(FileSystem):
         self._no_files.add([*place.asked, path], place.moment)
 
     def _put_marker(self, path: str) -> None:
-        response = self._bucket.put_empty(path[1:] + "/", path, [_DIRECTORY_TYPE])
+        headers = [*self._settings_of_bucket.headers, _DIRECTORY_TYPE]
+        response = self._bucket.upload(path[1:] + "/", path, headers).put_object(b"")
         if response.error is not None:
             raise response.error
 

@@ -539,7 +539,7 @@ def user_header(key: str, name: str, value: str) -> tuple[str, str]:
     if lowered.startswith("x-amz-") and not lowered.startswith("x-amz-meta-"):
         raise ValueError(f"{key}: {name} has an option of its own, or is not to be set")
     metadata = lowered if lowered.startswith("x-amz-meta-") else f"x-amz-meta-{lowered}"
-    if metadata == "x-amz-meta-hflush-token":
+    if metadata == _core.S3_TOKEN_HEADER:
         raise ValueError(f"{key}: {name} is ours")
     return metadata, value
 

@@ -20,9 +20,8 @@ from .. import _core
 from ..errors import PathIsDirectoryError
 from ..multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
 from . import completion
-from .bucket import TOKEN_HEADER
-from .documents import Part, crc_text
-from .settings import integrity_of
+from .documents import Part
+from .keys import MAX_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["S3MultipartUploader"]
-
-_MAX_PARTS = 10_000
 
 
 class S3MultipartUploader(UploaderBelow):
@@ -96,7 +93,8 @@ class S3MultipartUploader(UploaderBelow):
         upload_id, has_checksums = self._bucket.create_upload(
             resolved[1:],
             resolved,
-            [*settings.headers, (TOKEN_HEADER, token)],
+            settings.headers,
+            token=token,
             checksums=settings.native.checksums,
         )
         return json.dumps([resolved, upload_id, token, has_checksums]).encode("ascii")
@@ -135,24 +133,13 @@ class S3MultipartUploader(UploaderBelow):
         """
         del is_last  # the store finds out at complete
         found = self._find(upload, path)
-        if _checked_number(number) > _MAX_PARTS:
-            raise ValueError(f"the number of a part must be {_MAX_PARTS} or less, not {number}")
+        if _checked_number(number) > MAX_PARTS:
+            raise ValueError(f"the number of a part must be {MAX_PARTS} or less, not {number}")
         read = getattr(data, "read", None)
         body = memoryview(data if read is None else read()).cast("B")  # type: ignore[arg-type]
         crc32c = _core.crc32c(body)
-        integrity = (
-            ("x-amz-checksum-crc32c", crc_text(crc32c)) if found.checksums else integrity_of(body)
-        )
-        response = self._bucket.call(
-            "UploadPart",
-            "PUT",
-            found.key,
-            found.path,
-            query=[("partNumber", str(number)), ("uploadId", found.upload_id)],
-            headers=[integrity, *self._bucket.settings.sse_c],
-            body=body,
-            expect_etag=True,
-            is_upload=True,
+        response = self._bucket.upload(found.key, found.path).upload_part(
+            found.upload_id, number, body, checksums=found.checksums
         )
         if response.error is not None:
             raise _as_unknown(response, found.upload_id, self._bucket.name(found.path))
@@ -197,7 +184,7 @@ class S3MultipartUploader(UploaderBelow):
             found.key, found.upload_id, chosen, found.token, checksums=found.checksums
         )
         try:
-            etag = completion.complete(self._bucket, what, found.path, again=False)
+            etag = completion.complete(self._bucket, what, found.path, "first")
         except OSError as refusal:
             if getattr(refusal, "remote_class", "") != "InvalidPart":
                 raise

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/crc/checksum.h"
+#include "hflush/s3/call/digest.h"
+#include "hflush/s3/call/encoding.h"
 #include "hflush/s3/call/xml.h"
 
 namespace hflush::s3 {
@@ -22,6 +25,12 @@ constexpr std::string_view kEchoed[] = {
     "x-amz-server-side-encryption-customer-algorithm",
     "x-amz-server-side-encryption-customer-key-md5",
 };
+
+// Of an upload that is looked at or aborted; not of a bucket, and not what a proxy says.
+bool is_gone(const CallResult& result) {
+  return result.failure && result.failure->http_status == 404 &&
+         (result.failure->code == "NoSuchUpload" || result.failure->code == "NoSuchKey");
+}
 
 // A key's id is answered by its ARN, if at all.
 bool is_same_kms_key(std::string_view asked, std::string_view answered) noexcept {
@@ -61,6 +70,22 @@ std::string_view strong_etag(std::string_view etag) noexcept {
   return etag;
 }
 
+std::uint64_t total_size(const std::vector<PartReceipt>& parts) noexcept {
+  std::uint64_t size = 0;
+  for (const PartReceipt& part : parts) size += part.size;
+  return size;
+}
+
+PartBody body_of(std::string bytes, bool with_md5) {
+  PartBody body;
+  const ByteView view = as_bytes(bytes);
+  body.size = bytes.size();
+  body.crc32c = crc::extend(crc::Kind::kCrc32c, 0, view);
+  if (with_md5 && load_md5().ok()) body.md5 = to_base64(md5(view));
+  body.body = text_body(std::move(bytes));
+  return body;
+}
+
 UploadCalls::UploadCalls(const Settings& settings, const ObjectOptions& options, std::string token,
                          std::uint64_t stream)
     : settings_(settings), options_(options), token_(std::move(token)), stream_(stream) {}
@@ -82,7 +107,7 @@ void UploadCalls::add_object_headers(Call& call) const {
     return equals_ignoring_case(header.name, "content-type");
   });
   if (!has_type) call.headers.push_back({"Content-Type", "application/octet-stream"});
-  call.headers.push_back({std::string(kTokenHeader), token_});
+  if (!token_.empty()) call.headers.push_back({std::string(kTokenHeader), token_});
 }
 
 void UploadCalls::add_condition(Call& call) const {
@@ -100,14 +125,12 @@ void UploadCalls::add_body(Call& call, PartBody body, bool with_crc) {
   call.expect = Expect::kETag;
 }
 
-Call UploadCalls::create() const {
+Call UploadCalls::create(Checksums wanted) const {
   Call create = call("CreateMultipartUpload", "POST");
   create.query = {{"uploads", ""}};
   add_object_headers(create);
-  if (settings_.checksums) {
-    create.headers.push_back({"x-amz-checksum-algorithm", "CRC32C"});
-    create.headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
-  }
+  if (wanted.of_parts) create.headers.push_back({"x-amz-checksum-algorithm", "CRC32C"});
+  if (wanted.of_full_object) create.headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
   create.fresh_connection = true;
   create.expect = Expect::kRoot;
   create.root = "InitiateMultipartUploadResult";
@@ -148,7 +171,7 @@ Call UploadCalls::complete(const std::string& upload_id, const std::vector<PartR
   complete.query = {{"uploadId", upload_id}};
   complete.headers.push_back({"Content-Type", "application/xml"});
   complete.headers.push_back({"x-amz-mp-object-size", std::to_string(size)});
-  if (checksums.of_full_object) {
+  if (checksums.of_full_object && size != 0) {  // MinIO finds that of no bytes to be another
     complete.headers.push_back({"x-amz-checksum-crc32c", crc_header(crc32c)});
     complete.headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
   }
@@ -204,6 +227,29 @@ Call UploadCalls::abort(const std::string& upload_id) const {
   abort.retry_limit = kAbortRetries;
   abort.expect = Expect::kNoBody;
   return abort;
+}
+
+Seen UploadCalls::key_seen(const CallResult& head, std::uint64_t size) const {
+  if (!head.failure) {
+    const bool is_this = is_ours(head.head, size);
+    return {is_this ? Seen::What::kOurs : Seen::What::kAnother,
+            std::string(head.head.header("etag")),
+            {}};
+  }
+  if (head.failure->http_status == 404) return {Seen::What::kNothing, "", {}};
+  return {Seen::What::kCannotTell, "", head.status};
+}
+
+UploadSeen UploadCalls::upload_seen(const CallResult& list) {
+  if (!list.failure) return UploadSeen::kThere;
+  return is_gone(list) ? UploadSeen::kGone : UploadSeen::kCannotTell;
+}
+
+bool UploadCalls::has_ended(const CallResult& abort) { return !abort.failure || is_gone(abort); }
+
+std::string UploadCalls::completed_etag(const CallResult& complete) {
+  const Result<XmlElement> document = parse_xml(complete.body);
+  return document.ok() ? std::string(document->value("ETag")) : std::string();
 }
 
 }  // namespace hflush::s3

@@ -57,18 +57,28 @@ struct Checksums {
   bool of_full_object = false;  // and of the whole
 };
 
+// Bytes of all parts.
+std::uint64_t total_size(const std::vector<PartReceipt>& parts) noexcept;
+
+// Bytes in memory, with their MD5 if that is wanted and this system has one. Their SHA-256 is left
+// to the client.
+PartBody body_of(std::string bytes, bool with_md5);
+
 class UploadCalls {
  public:
   static constexpr std::string_view kTokenHeader = "x-amz-meta-hflush-token";
 
-  // `settings` and `options` outlive it. `token` tells the object from all others; `stream` is
-  // Call::stream.
+  // `settings` and `options` outlive it. `token` tells the object from all others (empty: it needs
+  // none, since it is not looked for); `stream` is Call::stream.
   UploadCalls(const Settings& settings, const ObjectOptions& options, std::string token,
               std::uint64_t stream);
 
   const std::string& token() const noexcept { return token_; }
+  const ObjectOptions& options() const noexcept { return options_; }
 
-  Call create() const;
+  // With the checksums that the settings want, or those.
+  Call create() const { return create({settings_.checksums, settings_.checksums}); }
+  Call create(Checksums wanted) const;
   Checksums checksums(const env::HttpHead& created) const;
   Call upload_part(const std::string& upload_id, std::uint32_t number, PartBody body,
                    Checksums checksums) const;
@@ -81,6 +91,12 @@ class UploadCalls {
   bool is_ours(const env::HttpHead& head, std::uint64_t size) const;
   Call list_parts(const std::string& upload_id) const;
   Call abort(const std::string& upload_id) const;
+
+  // What the answers to them say.
+  Seen key_seen(const CallResult& head, std::uint64_t size) const;
+  static UploadSeen upload_seen(const CallResult& list);
+  static bool has_ended(const CallResult& abort);                 // or had before
+  static std::string completed_etag(const CallResult& complete);  // empty where there is none
 
  private:
   Call call(std::string operation, std::string method) const;

@@ -1,23 +1,12 @@
 #include "hflush/s3/upload/completion.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "hflush/env/answer.h"
 #include "hflush/s3/upload/publication_time.h"
 
 namespace hflush::s3 {
 namespace {
-
-Status pause(env::Duration duration, env::Interrupt& interrupt) {
-  const auto end = CondVar::Clock::now() + duration;
-  while (true) {
-    const auto now = CondVar::Clock::now();
-    if (now >= end) return {};
-    if (now >= interrupt.next_check()) HFLUSH_RETURN_IF_ERROR(interrupt.check_now());
-    std::this_thread::sleep_until(std::min(end, interrupt.next_check()));
-  }
-}
 
 // One publication, step by step; ends early where a call is interrupted.
 class Completing {
@@ -79,7 +68,7 @@ class Completing {
 
   void ask() {
     const std::uint32_t again = publication_.asked_again();
-    if (again != 0) interrupted_ = pause(time_.pause_before(again), interrupt_);
+    if (again != 0) interrupted_ = env::pause(time_.pause_before(again), interrupt_);
     if (!interrupted_.ok()) return;
     Call call = what_.upload_id.empty() ? calls_.put_object(body_of({}, /*with_md5=*/true))
                                         : calls_.complete(what_.upload_id, what_.parts, size_,

@@ -24,7 +24,7 @@
 #include "hflush/base/mutex.h"
 #include "hflush/env/blocked_signals.h"
 #include "hflush/env/loop_turns.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 
 namespace hflush::env {
 namespace {
@@ -128,7 +128,6 @@ class EventLoop::Impl {
 
   // In a forked child the mutex may be locked for ever, and epoll is shared with the parent: what
   // the child would change there, the parent would lose.
-  bool is_of_parent() const noexcept { return generation_ != Process::generation(); }
 
   Status start_locked() HFLUSH_REQUIRES(mutex_);
   Status open_locked() HFLUSH_REQUIRES(mutex_);
@@ -160,7 +159,7 @@ class EventLoop::Impl {
   void dispatch(const epoll_event& event);
 
   const Clock& clock_;
-  const std::uint32_t generation_ = Process::generation();
+  const Origin origin_;
 
   Mutex mutex_;
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kNotStarted;
@@ -184,7 +183,7 @@ class EventLoop::Impl {
 };
 
 Status EventLoop::Impl::start() {
-  if (is_of_parent()) return made_before_fork();
+  if (origin_.is_parent()) return made_before_fork();
   const MutexLock lock(mutex_);
   return start_locked();
 }
@@ -236,7 +235,7 @@ void EventLoop::Impl::wake() const noexcept {
 }
 
 void EventLoop::Impl::post(Task task) {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   bool asleep = false;
   {
     const MutexLock lock(mutex_);
@@ -250,7 +249,7 @@ void EventLoop::Impl::post(Task task) {
 }
 
 EventLoop::TimerId EventLoop::Impl::run_at(TimePoint when, Task task) {
-  if (is_of_parent()) return 0;
+  if (origin_.is_parent()) return 0;
   TimerId timer = 0;
   bool asleep = false;
   {
@@ -268,7 +267,7 @@ EventLoop::TimerId EventLoop::Impl::run_at(TimePoint when, Task task) {
 }
 
 void EventLoop::Impl::cancel(TimerId timer) {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   std::map<Due, Task>::node_type cancelled;  // destroyed without the lock
   const MutexLock lock(mutex_);
   const auto found = when_.find(timer);
@@ -283,7 +282,7 @@ int EventLoop::Impl::control_locked(int operation, int descriptor, const Watch& 
 }
 
 Status EventLoop::Impl::watch(int descriptor, Interest interest, std::shared_ptr<Handler> handler) {
-  if (is_of_parent()) return made_before_fork();
+  if (origin_.is_parent()) return made_before_fork();
   const MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(start_locked());
   const Watch watch{next_serial_++, interest, std::move(handler)};
@@ -300,7 +299,7 @@ Status EventLoop::Impl::watch(int descriptor, Interest interest, std::shared_ptr
 }
 
 void EventLoop::Impl::change(int descriptor, Interest interest) {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   const MutexLock lock(mutex_);
   const auto found = watches_.find(descriptor);
   if (found == watches_.end() || found->second.interest == interest) return;
@@ -314,7 +313,7 @@ void EventLoop::Impl::change(int descriptor, Interest interest) {
 }
 
 void EventLoop::Impl::unwatch(int descriptor) {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   std::unordered_map<int, Watch>::node_type ended;  // destroyed without the lock
   const MutexLock lock(mutex_);
   const auto found = watches_.find(descriptor);
@@ -327,7 +326,7 @@ void EventLoop::Impl::unwatch(int descriptor) {
 }
 
 void EventLoop::Impl::stop() {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   std::thread thread;
   bool asleep = false;
   {
@@ -362,13 +361,13 @@ void EventLoop::Impl::run() {
 // --- guests --------------------------------------------------------------------------------------
 
 void EventLoop::Impl::enter() {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   const MutexLock lock(mutex_);
   turns_.entered(CondVar::Clock::now());
 }
 
 void EventLoop::Impl::leave() {
-  if (is_of_parent()) return;
+  if (origin_.is_parent()) return;
   bool asleep = false;
   {
     const MutexLock lock(mutex_);
@@ -404,7 +403,7 @@ bool EventLoop::Impl::rest() {
 }
 
 bool EventLoop::Impl::take_turn() {
-  if (is_of_parent()) return false;
+  if (origin_.is_parent()) return false;
   const MutexLock lock(mutex_);
   return state_ == State::kRunning && turns_.takes();
 }
@@ -431,7 +430,7 @@ void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told
 }
 
 void EventLoop::Impl::nudge() {
-  if (is_of_parent() || on_loop_thread()) return;
+  if (origin_.is_parent() || on_loop_thread()) return;
   bool asleep = false;
   {
     const MutexLock lock(mutex_);

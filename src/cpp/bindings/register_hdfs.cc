@@ -417,6 +417,7 @@ using Pauses = std::vector<std::pair<double, int>>;
 
 Pauses retry_policy_of(const hdfs::RpcSettings& self) {
   Pauses pauses;
+  pauses.reserve(self.retry_policy.size());
   for (const auto& [pause, attempts] : self.retry_policy) {
     pauses.emplace_back(seconds_of(pause), attempts);
   }
@@ -434,6 +435,7 @@ using Address = std::pair<std::string, std::uint16_t>;
 
 std::vector<Address> name_nodes_of(const hdfs::Settings& self) {
   std::vector<Address> addresses;
+  addresses.reserve(self.name_nodes.size());
   for (const env::Endpoint& node : self.name_nodes) addresses.emplace_back(node.host, node.port);
   return addresses;
 }

@@ -240,6 +240,7 @@ std::vector<S3Response> ask(S3Client& self, const std::vector<S3Call>& asked) {
     if (result.status.code() == StatusCode::kInterrupted) check(result.status);
   }
   std::vector<S3Response> responses;
+  responses.reserve(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     responses.push_back(response_to(asked[i], std::move(results[i])));
   }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "hflush/base/mutex.h"
@@ -115,6 +116,7 @@ TEST_CASE("16 threads at one packet: every byte once, records in one piece and i
   std::atomic<std::size_t> at_work{kWriters};
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(kMaxWriters);
   for (std::size_t id = 0; id < kWriters; ++id) {
     threads.emplace_back([&, id] {
       for (std::uint32_t number = 0; number < kRecords; ++number) {
@@ -225,7 +227,7 @@ class Crowd {
     while (failed_ == 0 && !is_final(stream_.state())) {
       const std::uint64_t position = stream_.position();
       const std::int64_t counted = stream_.statistics().at("stream_write_bytes");
-      if (position < seen || static_cast<std::uint64_t>(counted) < position) ++backward_;
+      if (position < seen || std::cmp_less(counted, position)) ++backward_;
       seen = position;
     }
   }

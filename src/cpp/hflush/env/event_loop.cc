@@ -94,7 +94,7 @@ class EventLoop::Impl {
   void enter();
   void leave();
   bool take_turn();
-  void run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept;
+  void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept;
   void nudge();
 
   bool on_loop_thread() const noexcept { return running_here == this; }
@@ -154,8 +154,9 @@ class EventLoop::Impl {
   void run_timers();
   Task next_timer(TimePoint now, TimerId first_new);
   // `blocked`: the signals that are while it waits; null: as ever.
-  void wait_and_dispatch(Duration at_most, const std::atomic<bool>* told, const sigset_t* blocked);
-  Duration fall_asleep(const std::atomic<bool>* told);
+  void wait_and_dispatch(Duration at_most, const std::atomic<bool>* notified,
+                         const sigset_t* blocked);
+  Duration fall_asleep(const std::atomic<bool>* notified);
   void dispatch(const epoll_event& event);
 
   const Clock& clock_;
@@ -211,7 +212,7 @@ Status EventLoop::Impl::open_locked() {
   if (wake_ >= 0) return {};
   const int made = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (made < 0) return Status::from_errno(errno, "eventfd", {});
-  // Edge-triggered: each write is one event, and nobody has to read it away.
+  // Edge-triggered: each write is one event, and no thread has to read it away.
   epoll_event event{EPOLLIN | EPOLLET, {.u64 = kWakeKey}};
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, made, &event) != 0) {
     const int error_number = errno;
@@ -408,7 +409,7 @@ bool EventLoop::Impl::take_turn() {
   return state_ == State::kRunning && turns_.takes();
 }
 
-void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept {
+void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept {
   const void* const before = std::exchange(running_here, this);
   {
     // A signal that comes ends the wait, and never comes to a thread that is started in here.
@@ -418,7 +419,7 @@ void EventLoop::Impl::run_turn(TimePoint deadline, const std::atomic<bool>& told
     sigaddset(&waiting, SIGPIPE);  // one of our own writes may have caused it
     if (run_tasks()) {
       run_timers();
-      wait_and_dispatch(std::max(deadline - CondVar::Clock::now(), Duration::zero()), &told,
+      wait_and_dispatch(std::max(deadline - CondVar::Clock::now(), Duration::zero()), &notified,
                         &waiting);
     }
   }
@@ -441,10 +442,11 @@ void EventLoop::Impl::nudge() {
 
 // --- the turn ------------------------------------------------------------------------------------
 
-void EventLoop::Impl::wait_and_dispatch(Duration at_most, const std::atomic<bool>* told,
+void EventLoop::Impl::wait_and_dispatch(Duration at_most, const std::atomic<bool>* notified,
                                         const sigset_t* blocked) {
   std::array<epoll_event, kEventsAtOnce> events;
-  const int count = wait_for_events(epoll_, events, std::min(fall_asleep(told), at_most), blocked);
+  const int count =
+      wait_for_events(epoll_, events, std::min(fall_asleep(notified), at_most), blocked);
   for (int i = 0; i < count; ++i) dispatch(events[static_cast<std::size_t>(i)]);
 }
 
@@ -485,12 +487,12 @@ EventLoop::Task EventLoop::Impl::next_timer(TimePoint now, TimerId first_new) {
   return task;
 }
 
-// How long there is nothing to do, if nobody wakes the loop.
-Duration EventLoop::Impl::fall_asleep(const std::atomic<bool>* told) {
+// How long there is nothing to do, if no thread wakes the loop.
+Duration EventLoop::Impl::fall_asleep(const std::atomic<bool>* notified) {
   const TimePoint now = clock_.now();
   const MutexLock lock(mutex_);
-  const bool is_told = told != nullptr && *told;
-  if (is_told || !tasks_.empty() || state_ == State::kStopped) return Duration::zero();
+  const bool is_notified = notified != nullptr && *notified;
+  if (is_notified || !tasks_.empty() || state_ == State::kStopped) return Duration::zero();
   const TimePoint until = next_due_locked();
   if (until <= now) return Duration::zero();
   asleep_until_ = until;
@@ -533,8 +535,8 @@ bool EventLoop::on_loop_thread() const noexcept { return impl_->on_loop_thread()
 const Clock& EventLoop::clock() const noexcept { return impl_->clock(); }
 void EventLoop::stop() { impl_->stop(); }
 bool EventLoop::take_turn() { return impl_->take_turn(); }
-void EventLoop::run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept {
-  impl_->run_turn(deadline, told);
+void EventLoop::run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept {
+  impl_->run_turn(deadline, notified);
 }
 void EventLoop::nudge() { impl_->nudge(); }
 

@@ -7,10 +7,9 @@
 // forked child, which gets a loop of its own (process.h), every function does nothing: start() and
 // watch() answer kForked. There it is never destroyed.
 //
-// Who waits for what the loop does may do it meanwhile: a Guest, which waits with a LoopCondVar. In
-// a guest's turn its thread is the loop thread, and no thread has to be woken for a request or for
-// its answer. The loop's own thread rests while guests come one after the other, looks now and
-// then whether they still do, and is called where something else is to be done.
+// A thread that waits for the loop's work may do that work meanwhile: as a Guest, which waits with
+// a LoopCondVar. In a guest's turn its thread is the loop thread, and no thread has to be woken for
+// a request or for its answer. loop_turns.h decides whose turn it is.
 #pragma once
 
 #include <atomic>
@@ -27,19 +26,19 @@ class EventLoop {
  public:
   using Task = std::function<void()>;
 
-  // Told when a watched descriptor can be read or written, or has failed or been hung up (then both
-  // are set, whatever the interest). May still be called once after unwatch() returned on another
-  // thread.
+  // Called when a watched descriptor can be read or written, or has failed or been hung up (then
+  // both are set, whatever the interest). May still be called once after unwatch() returned on
+  // another thread.
   class Handler {
    public:
     virtual ~Handler() = default;
     virtual void on_ready(bool readable, bool writable) = 0;
-    // Whether what can be read may lie for up to 20 ms unless somebody waits for it, as a guest.
+    // Whether what can be read may lie for up to 20 ms unless a guest waits for it.
     // Constant.
     virtual bool is_patient() const noexcept = 0;
   };
 
-  // kNone: not told even of failures.
+  // kNone: failures are not reported either.
   enum class Interest : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadAndWrite = 3 };
   // 0 is no timer.
   using TimerId = std::uint64_t;
@@ -96,10 +95,10 @@ class EventLoop {
 
   // For LoopCondVar. Whether it is this thread's turn now; then run_turn() has to follow.
   bool take_turn();
-  // Does what there is to do, waiting for it until `deadline`, unless `told`. Without memory for it
-  // the process ends, as on the loop's own thread.
-  void run_turn(TimePoint deadline, const std::atomic<bool>& told) noexcept;
-  // Somebody whose turn it is has been told.
+  // Does what there is to do, waiting for it until `deadline`, unless `notified`. Without memory
+  // for it the process ends, as on the loop's own thread.
+  void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept;
+  // A thread whose turn it may be has been notified.
   void nudge();
 
   const std::unique_ptr<Impl> impl_;

@@ -1,5 +1,5 @@
-// LoopCondVar: a condition variable for what an event loop brings about: who waits runs the loop
-// meanwhile, if it is his turn (EventLoop::Guest), and else waits as with any other.
+// LoopCondVar: a condition variable for what an event loop brings about: a thread that waits runs
+// the loop meanwhile, if it gets the turn (EventLoop::Guest), and else waits as with any other.
 #pragma once
 
 #include <atomic>
@@ -22,30 +22,30 @@ class LoopCondVar {
   void wait_until(Mutex& mutex, TimePoint deadline, EventLoop* loop) HFLUSH_REQUIRES(mutex) {
     const EventLoop::Guest guest(loop);
     if (loop == nullptr || !loop->take_turn()) return changed_.wait_until(mutex, deadline);
-    told_ = false;
+    notified_ = false;
     run_here_ = loop;
     ++runners_;
     {
       const MutexUnlock unlock(mutex);
-      loop->run_turn(deadline, told_);
+      loop->run_turn(deadline, notified_);
     }
     // The next one may have had its turn before we had the mutex.
     if (--runners_ == 0) run_here_ = nullptr;
   }
   void wait(Mutex& mutex) HFLUSH_REQUIRES(mutex) { changed_.wait(mutex); }
   void notify_all() noexcept {
-    told_ = true;
+    notified_ = true;
     changed_.notify_all();
     if (EventLoop* const loop = run_here_) loop->nudge();
   }
 
  private:
   CondVar changed_;
-  // Of those who had the turn and have not looked at their predicate since; guarded by the callers'
-  // mutex, but for what notify_all() does.
+  // Of the threads that had the turn and have not looked at their predicate since; guarded by the
+  // callers' mutex, but for what notify_all() does.
   int runners_ = 0;
   std::atomic<EventLoop*> run_here_{nullptr};
-  std::atomic<bool> told_{false};
+  std::atomic<bool> notified_{false};
 };
 
 }  // namespace hflush::env

@@ -19,6 +19,7 @@ import errno
 import json
 import logging
 import uuid
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import capabilities, paths
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     class Resolves(Protocol):
         """What every uploader asks of its file system."""
 
+        def _resolve(self, path: StrPath) -> str: ...
         def _resolve_to_change(self, path: StrPath) -> str: ...
 
 
@@ -52,8 +54,11 @@ _JOINED = "joined"
 _COPY_BYTES = 1 << 20
 
 
-class UploaderBelow:
-    """What every uploader is: of a directory, and nothing that would have to be closed."""
+class UploaderBelow(ABC):
+    """What every uploader is: of a directory, and nothing that would have to be closed.
+
+    A store implements the functions with an underscore.
+    """
 
     _filesystem: Resolves
 
@@ -61,7 +66,7 @@ class UploaderBelow:
         self._filesystem = filesystem
         self.base = base
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Release nothing: uploads that have not ended go on. Hadoop has it."""
 
     def __enter__(self) -> Self:
@@ -72,6 +77,148 @@ class UploaderBelow:
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.base!r}>"
+
+    # --- one upload ---
+
+    def start_upload(self, path: StrPath) -> bytes:
+        """Begin an upload of a file; nothing is visible at its path.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file, at or below the base.
+
+        Returns
+        -------
+        bytes
+            The upload: not empty.
+
+        Raises
+        ------
+        ValueError
+            `path` is not at or below the base.
+        PathIsDirectoryError, OSError
+            The path is a directory; the store refuses.
+        """
+        resolved = self._resolve(path)
+        self._refuse_directory(resolved)
+        return self._start(resolved)
+
+    @abstractmethod
+    def _start(self, path: str) -> bytes: ...
+
+    def put_part(
+        self, upload: bytes, path: StrPath, number: int, is_last: bool, data: Buffer | BinaryIO
+    ) -> bytes:
+        """Write one part, of any length.
+
+        Parameters
+        ----------
+        upload : bytes
+            From :meth:`start_upload`.
+        path : str or os.PathLike
+            The path the upload was begun for.
+        number : int
+            Where the part belongs: 1 or more, on S3 up to 10,000; gaps are allowed.
+        is_last : bool
+            Whether it is the last, which on S3 alone may have less than 5 MiB.
+        data : bytes-like or binary file object
+            The bytes; a file is read to its end and stays open.
+
+        Returns
+        -------
+        bytes
+            The part, for :meth:`complete`. A number that is put again gives another; on S3 that one
+            replaces the one before.
+
+        Raises
+        ------
+        FileNotFoundError
+            The upload is unknown, or has ended.
+        ValueError, TypeError
+            `upload` is empty, is of another path, or `number` is out of range; wrong types.
+        OSError
+            The part could not be written; nothing of it is left.
+        """
+        del is_last  # no store here has to know it before complete
+        return self._put(upload, path, number, data)
+
+    @abstractmethod
+    def _put(self, upload: bytes, path: StrPath, number: int, data: Buffer | BinaryIO) -> bytes: ...
+
+    def complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
+        """Join the parts in ascending order of their numbers, and publish the file in one step.
+
+        Parameters
+        ----------
+        upload : bytes
+            From :meth:`start_upload`. Afterwards it is unknown, and parts not listed are gone.
+        path : str or os.PathLike
+            The path the upload was begun for; a file there is replaced.
+        parts : mapping
+            Number to part. Numbers start at 1, gaps are allowed.
+
+        Returns
+        -------
+        bytes
+            What identifies the file: a path handle (:meth:`hflush.FileSystem.open_path_handle`); on
+            S3 its path and etag.
+
+        Raises
+        ------
+        ValueError, TypeError
+            No parts, a number below 1, one part twice, a part of another number, or an empty
+            `upload`. The upload goes on.
+        FileNotFoundError
+            The upload is unknown or has ended, or it has no such part.
+        PathIsDirectoryError
+            A directory is in the way. The upload goes on.
+        OSError
+            The store failed. The path is as it was; where joining moves no data, the parts are
+            gone if that was after they were joined. Parts that cannot be removed once the file is
+            published are no failure: the logger ``hflush.multipart`` warns of them.
+
+        Notes
+        -----
+        The file is on disk before it is visible; its name is as durable as that of any rename.
+        """
+        return self._complete(upload, path, parts)
+
+    @abstractmethod
+    def _complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes: ...
+
+    def abort(self, upload: bytes, path: StrPath) -> None:
+        """End an upload and drop its parts; the path is as it was.
+
+        Raises
+        ------
+        ValueError
+            `upload` is empty, or is of another path.
+        FileNotFoundError
+            The upload is unknown, or has ended.
+        """
+        self._abort(upload, path)
+
+    @abstractmethod
+    def _abort(self, upload: bytes, path: StrPath) -> None: ...
+
+    # --- all uploads ---
+
+    def abort_uploads_under_path(self, path: StrPath) -> int:
+        """Abort the uploads to files at and below `path`; return how many there were.
+
+        On S3 those of other programs are among them: see
+        :meth:`hflush.FileSystem.abort_multipart_uploads`, which leaves young ones alone.
+        """
+        return self._abort_under(self._filesystem._resolve(path))
+
+    @abstractmethod
+    def _abort_under(self, path: str) -> int: ...
+
+    # --- how ---
+
+    @abstractmethod
+    def _refuse_directory(self, path: str) -> None: ...
 
     def _resolve(self, path: StrPath) -> str:
         resolved = self._filesystem._resolve_to_change(path)
@@ -103,68 +250,15 @@ class MultipartUploader(UploaderBelow):
 
     # --- one upload ---
 
-    def start_upload(self, path: StrPath) -> bytes:
-        """Begin an upload of a file; nothing is visible at its path.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file, at or below the base.
-
-        Returns
-        -------
-        bytes
-            The upload: not empty.
-
-        Raises
-        ------
-        ValueError
-            `path` is not at or below the base.
-        PathIsDirectoryError, OSError
-            The path is a directory; the store refuses.
-        """
-        resolved = self._resolve(path)
-        self._refuse_directory(resolved)
+    def _start(self, path: str) -> bytes:
         name = uuid.uuid4().hex
-        directory = paths.child(self._collector_of(resolved), name)
+        directory = paths.child(self._collector_of(path), name)
         self._filesystem.mkdirs(directory)
         with self._create(paths.child(directory, _TARGET)) as out:
-            out.write(json.dumps(resolved).encode("ascii"))
+            out.write(json.dumps(path).encode("ascii"))
         return name.encode("ascii")
 
-    def put_part(
-        self, upload: bytes, path: StrPath, number: int, is_last: bool, data: Buffer | BinaryIO
-    ) -> bytes:
-        """Write one part, of any length.
-
-        Parameters
-        ----------
-        upload : bytes
-            From :meth:`start_upload`.
-        path : str or os.PathLike
-            The path the upload was begun for.
-        number : int
-            Where the part belongs: 1 or more; gaps are allowed.
-        is_last : bool
-            Whether it is the last: for stores that need to know.
-        data : bytes-like or binary file object
-            The bytes; a file is read to its end and stays open.
-
-        Returns
-        -------
-        bytes
-            The part, for :meth:`complete`. A number that is put again gives another part.
-
-        Raises
-        ------
-        FileNotFoundError
-            The upload is unknown, or has ended.
-        ValueError, TypeError
-            `upload` is empty, is of another path, or `number` is below 1; wrong types.
-        OSError
-            The part could not be written; nothing of it is left.
-        """
-        del is_last
+    def _put(self, upload: bytes, path: StrPath, number: int, data: Buffer | BinaryIO) -> bytes:
         directory = self._find(upload, path)
         name = f"{_checked_number(number)}.{uuid.uuid4().hex}"
         part = paths.child(directory, name)
@@ -182,41 +276,7 @@ class MultipartUploader(UploaderBelow):
             raise
         return json.dumps([name, length]).encode("ascii")
 
-    def complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
-        """Join the parts in ascending order of their numbers, and publish the file in one step.
-
-        Parameters
-        ----------
-        upload : bytes
-            From :meth:`start_upload`. Afterwards it is unknown, and parts not listed are gone.
-        path : str or os.PathLike
-            The path the upload was begun for; a file there is replaced.
-        parts : mapping
-            Number to part. Numbers start at 1, gaps are allowed.
-
-        Returns
-        -------
-        bytes
-            A path handle of the file: see :meth:`hflush.FileSystem.open_path_handle`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            No parts, a number below 1, one part twice, a part of another number, or an empty
-            `upload`. The upload goes on.
-        FileNotFoundError
-            The upload is unknown or has ended, or it has no such part.
-        PathIsDirectoryError
-            A directory is in the way. The upload goes on.
-        OSError
-            The store failed. The path is as it was; where joining moves no data, the parts are
-            gone if that was after they were joined. Parts that cannot be removed once the file is
-            published are no failure: the logger ``hflush.multipart`` warns of them.
-
-        Notes
-        -----
-        The file is on disk before it is visible; its name is as durable as that of any rename.
-        """
+    def _complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
         directory = self._find(upload, path)
         resolved = self._resolve(path)
         chosen = _checked_parts(parts)
@@ -243,26 +303,15 @@ class MultipartUploader(UploaderBelow):
         status.path = resolved
         return self._filesystem.get_path_handle(status)
 
-    def abort(self, upload: bytes, path: StrPath) -> None:
-        """End an upload and drop its parts; the path is as it was.
-
-        Raises
-        ------
-        ValueError
-            `upload` is empty, or is of another path.
-        FileNotFoundError
-            The upload is unknown, or has ended.
-        """
+    def _abort(self, upload: bytes, path: StrPath) -> None:
         self._end(self._find(upload, path))
 
     # --- all uploads ---
 
-    def abort_uploads_under_path(self, path: StrPath) -> int:
-        """Abort the uploads to files at and below `path`; return how many there were."""
-        resolved = self._filesystem._resolve(path)
+    def _abort_under(self, path: str) -> int:
         aborted = 0
         for upload, target in self.uploads():
-            if paths.is_under(target, resolved):
+            if paths.is_under(target, path):
                 with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
                     self.abort(upload, target)
                     aborted += 1

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
         def _has_children(self, path: str) -> bool: ...
         def _published(self, path: str) -> None: ...
+        def _resolve(self, path: StrPath) -> str: ...
         def _resolve_to_change(self, path: StrPath) -> str: ...
         def abort_multipart_uploads(self, prefix: StrPath) -> int: ...
 
@@ -65,73 +66,20 @@ class S3MultipartUploader(UploaderBelow):
 
     # --- one upload ---
 
-    def start_upload(self, path: StrPath) -> bytes:
-        """Begin an upload of an object; nothing is visible at its path.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The object, at or below the base.
-
-        Returns
-        -------
-        bytes
-            The upload: not empty.
-
-        Raises
-        ------
-        ValueError
-            `path` is not at or below the base.
-        PathIsDirectoryError, OSError
-            The path is a directory; the store refuses.
-        """
-        resolved = self._resolve(path)
-        self._refuse_directory(resolved)
-        self._bucket.try_encryption(resolved[1:], resolved)
+    def _start(self, path: str) -> bytes:
+        self._bucket.try_encryption(path[1:], path)
         token = completion.new_token()
         settings = self._bucket.settings
         upload_id, has_checksums = self._bucket.create_upload(
-            resolved[1:],
-            resolved,
+            path[1:],
+            path,
             settings.headers,
             token=token,
             checksums=settings.native.checksums,
         )
-        return json.dumps([resolved, upload_id, token, has_checksums]).encode("ascii")
+        return json.dumps([path, upload_id, token, has_checksums]).encode("ascii")
 
-    def put_part(
-        self, upload: bytes, path: StrPath, number: int, is_last: bool, data: Buffer | BinaryIO
-    ) -> bytes:
-        """Put one part.
-
-        Parameters
-        ----------
-        upload : bytes
-            From :meth:`start_upload`.
-        path : str or os.PathLike
-            The path the upload was begun for.
-        number : int
-            Where the part belongs: 1 to 10,000; gaps are allowed.
-        is_last : bool
-            Whether it is the last: then it may be short.
-        data : bytes-like or binary file object
-            The bytes; a file is read to its end and stays open.
-
-        Returns
-        -------
-        bytes
-            The part, for :meth:`complete`. A number that is put again replaces the part.
-
-        Raises
-        ------
-        FileNotFoundError
-            The upload is unknown, or has ended.
-        ValueError, TypeError
-            `upload` is empty, is of another path, or `number` is out of range; wrong types.
-        OSError
-            The store refuses.
-        """
-        del is_last  # the store finds out at complete
+    def _put(self, upload: bytes, path: StrPath, number: int, data: Buffer | BinaryIO) -> bytes:
         found = self._find(upload, path)
         if _checked_number(number) > MAX_PARTS:
             raise ValueError(f"the number of a part must be {MAX_PARTS} or less, not {number}")
@@ -147,35 +95,7 @@ class S3MultipartUploader(UploaderBelow):
         etag = response.headers["etag"].removeprefix("W/")
         return json.dumps([number, etag, body.nbytes, crc32c]).encode("ascii")
 
-    def complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
-        """Join the parts in ascending order of their numbers, and publish the object in one step.
-
-        Parameters
-        ----------
-        upload : bytes
-            From :meth:`start_upload`. Afterwards it is unknown, and parts not listed are gone.
-        path : str or os.PathLike
-            The path the upload was begun for; an object there is replaced.
-        parts : mapping
-            Number to part. Numbers start at 1, gaps are allowed.
-
-        Returns
-        -------
-        bytes
-            What identifies the object: its path and its etag.
-
-        Raises
-        ------
-        ValueError, TypeError
-            No parts, a number below 1, one part twice, a part of another number, or an empty
-            `upload`. The upload goes on.
-        FileNotFoundError
-            The upload is unknown or has ended, or it has no such part.
-        PathIsDirectoryError
-            A directory is in the way. The upload goes on.
-        OSError
-            The store refuses, or it cannot be told what has happened.
-        """
+    def _complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
         found = self._find(upload, path)
         chosen = _checked_parts(parts)
         self._refuse_directory(found.path)
@@ -194,28 +114,14 @@ class S3MultipartUploader(UploaderBelow):
         self._filesystem._published(found.path)
         return json.dumps([found.path, etag]).encode("ascii")
 
-    def abort(self, upload: bytes, path: StrPath) -> None:
-        """End an upload and drop its parts; the path is as it was.
-
-        Raises
-        ------
-        ValueError
-            `upload` is empty, or is of another path.
-        FileNotFoundError
-            The upload is unknown, or has ended.
-        """
+    def _abort(self, upload: bytes, path: StrPath) -> None:
         found = self._find(upload, path)
         if not self._bucket.abort_upload(found.key, found.upload_id, found.path):
             raise _unknown_upload(found.upload_id, self._bucket.name(found.path))
 
     # --- all uploads ---
 
-    def abort_uploads_under_path(self, path: StrPath) -> int:
-        """Abort the uploads to objects at and below `path`; return how many there were.
-
-        Those of others are among them: see
-        :meth:`hflush.s3.S3FileSystem.abort_multipart_uploads`, which leaves young ones alone.
-        """
+    def _abort_under(self, path: str) -> int:
         return self._filesystem.abort_multipart_uploads(path)
 
     # --- how ---

@@ -20,7 +20,7 @@
 #include "hflush/hdfs/wire/data_transfer.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "hflush/hdfs/wire/types.h"
-#include "hflush/hdfs/write/write_pipeline.h"
+#include "hflush/hdfs/write/write_stream.h"
 #include "hflush/stream/output_stream.h"
 #include "hflush/stream/source.h"
 

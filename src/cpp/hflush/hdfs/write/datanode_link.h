@@ -21,7 +21,7 @@
 #include "hflush/env/executor.h"
 #include "hflush/env/tcp_connection.h"
 #include "hflush/hdfs/wire/data_transfer.h"
-#include "hflush/hdfs/write/write_pipeline.h"
+#include "hflush/hdfs/write/write_actions.h"
 
 namespace hflush::hdfs {
 

@@ -44,7 +44,7 @@ FinishedBlocks::Step FinishedBlocks::next() {
 }
 
 void FinishedBlocks::located(const Result<LocatedBlocks>& answer) {
-  const Block& due = blocks_.front();
+  const LocatedBlock& due = blocks_.front();
   is_located_ = true;
   std::vector<Replica> listed;
   if (answer.ok()) {
@@ -74,7 +74,7 @@ bool FinishedBlocks::is_gone(const Replica& replica) const noexcept {
 
 std::string FinishedBlocks::request(const std::string& client_name, std::uint64_t block_size,
                                     ChecksumParameters checksum) const {
-  const Block& finished = block();
+  const LocatedBlock& finished = block();
   WriteBlockOperation open;
   open.block = finished.block;
   open.block.length = block_size;

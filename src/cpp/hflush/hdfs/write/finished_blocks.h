@@ -1,5 +1,5 @@
 // FinishedBlocks: the blocks that a stream has ended without a sync, and how hsync makes them
-// durable afterwards. A state machine without I/O, part of WritePipeline.
+// durable afterwards. A state machine without I/O, part of Promises.
 //
 // HDFS has no call for that: a sync travels with a packet, and a finished block takes none. What
 // works is to open each replica again as an append does (PIPELINE_SETUP_APPEND, a pipeline of that
@@ -15,18 +15,18 @@
 // packet go out together, in one segment: a client that dies leaves nothing half done, as either
 // all of it arrives or nothing. A block whose only replica is on a DataNode that dies in these
 // milliseconds (seconds, if much is to be synced) is lost, though its bytes are on that node's
-// disk. Who cannot accept that for a file of one replica creates it with SYNC_BLOCK: then every
-// block is synced at its end and nothing is ever opened again. That is not the default because it
-// makes every writer wait for the disks at every block's end, whether it ever asks for hsync or
-// not.
+// disk. A file of one replica for which that is not acceptable is created with SYNC_BLOCK: then
+// every block is synced at its end and is never opened again. That is not the default because every
+// writer would wait for the disks at every block's end, also one that never asks for hsync.
 //
-// Where the replicas are is asked for each block when its turn comes: since it was written, nodes
-// may have gone and HDFS may have put replicas elsewhere. What hsync then promises is that every
-// replica which HDFS lists is durable, but for those whose node is gone or refuses: these are left
-// out, as the recovery of a pipeline leaves nodes out. One replica of each block at least must have
-// synced; where none could, this hsync has failed, and the stream goes on. A later one begins with
-// that block, and asks again where its replicas are. (A replica whose sync failed is not taken for
-// durable by trying again: its DataNode keeps it as "being written", which cannot be opened so.)
+// For each block the NameNode is asked where its replicas are when its turn comes: since it was
+// written, nodes may have failed and HDFS may have placed replicas elsewhere. hsync then promises
+// that every replica which HDFS lists is durable, except for those whose node is gone or refuses:
+// these are left out, as the recovery of a pipeline leaves nodes out. At least one replica of each
+// block must have synced; where none could, this hsync has failed, and the stream continues. A
+// later one begins with that block, and asks again where its replicas are. (A replica whose sync
+// failed does not become durable by trying again: its DataNode keeps it as "being written", and
+// refuses to open it in this way.)
 //
 // It costs one call and, for each replica, one connection and one sync, once: from the first hsync
 // on every block ends with a sync.
@@ -48,27 +48,21 @@ namespace hflush::hdfs {
 
 class FinishedBlocks {
  public:
-  struct Block {
-    ExtendedBlock block;            // with its final length and generation stamp
-    std::uint64_t offset = 0;       // in the file
-    Token token;                    // allows writing
-    std::vector<Replica> replicas;  // its pipeline
-  };
-
   // What to do next: nothing, as every block is durable;
   struct Nothing {};
   // ask where block() is, located() answers;
   struct Locate {};
   // open replica() and send request(), replica_is_durable() or replica_failed() answers;
   struct Open {};
-  // or tell whoever waits that block() is not durable, and why. The stream goes on.
+  // or report to the callers that wait why block() is not durable. The stream continues.
   struct GiveUp {
     Status failure;
   };
   using Step = std::variant<Nothing, Locate, Open, GiveUp>;
 
   bool empty() const noexcept { return blocks_.empty(); }
-  void add(Block block) { blocks_.push_back(std::move(block)); }
+  // A block with its final length and generation stamp, its pipeline, and a token to write it.
+  void add(LocatedBlock block) { blocks_.push_back(std::move(block)); }
   void clear() noexcept;
 
   // Not while an answer is due.
@@ -80,11 +74,11 @@ class FinishedBlocks {
   static bool is_durable(const PipelineAck& ack) noexcept;
   void replica_is_durable() noexcept;
   // `fault` goes on after the node's name. One that is gone is not asked again for another block
-  // before next() has come to an end, unless nobody else has that block.
+  // before next() has come to an end, unless no other node has that block.
   void replica_failed(const Status& fault, bool node_is_gone);
 
   // Requires: a step with that block, or replica.
-  const Block& block() const noexcept { return blocks_.front(); }
+  const LocatedBlock& block() const noexcept { return blocks_.front(); }
   const Replica& replica() const noexcept { return replicas_[tried_]; }
   std::string request(const std::string& client_name, std::uint64_t block_size,
                       ChecksumParameters checksum) const;
@@ -97,7 +91,7 @@ class FinishedBlocks {
   Status failure() const;
   void forget_location() noexcept;
 
-  std::deque<Block> blocks_;
+  std::deque<LocatedBlock> blocks_;
   // Of the first block, once it is located.
   bool is_located_ = false;
   Status not_located_;

@@ -13,17 +13,24 @@ void PacketQueue::push_data(stream::Packet packet, std::uint64_t block_start) {
   entry.packet = std::move(packet);
 }
 
-void PacketQueue::push_empty(Kind kind, std::uint64_t block_start, std::uint64_t end_in_file) {
+void PacketQueue::push_empty(Kind kind, bool sync, std::uint64_t block_start,
+                             std::uint64_t end_in_file) {
   Entry& entry = entries_.emplace_back();
   entry.sequence_number = next_sequence_number_++;
   entry.block_start = block_start;
   entry.end_in_file = end_in_file;
   entry.kind = kind;
+  entry.sync = sync;
 }
 
-const PacketQueue::Entry& PacketQueue::release(bool sync, env::TimePoint now) noexcept {
+void PacketQueue::mark_last_packets_for_sync() noexcept {
+  for (std::size_t i = released_; i < entries_.size(); ++i) {
+    if (entries_[i].kind == Kind::kLast) entries_[i].sync = true;
+  }
+}
+
+const PacketQueue::Entry& PacketQueue::release(env::TimePoint now) noexcept {
   Entry& entry = entries_[released_++];
-  entry.sync = entry.sync || sync;
   entry.released_at = now;
   PacketHeader header;
   header.offset_in_block = entry.end_in_block();
@@ -70,7 +77,7 @@ void PacketQueue::acknowledge() noexcept {
 
 void PacketQueue::clear() noexcept {
   entries_.clear();
-  released_ = sent_ = sent_part_ = 0;
+  rewind();
 }
 
 }  // namespace hflush::hdfs

@@ -4,10 +4,10 @@
 //   ^ oldest                    ^ output() begins here    ^ release()
 //
 // A packet is released when its pipeline may have it: its header is written then, because only then
-// is it known whether it carries a sync. It stays until acknowledge() takes it out, with the same
-// bytes, so that it can be sent again. Empty packets (a sync with no new data, the last packet of a
-// block) stand in the same queue. Pure; thread-compatible. Sequence numbers count from 0 for the
-// whole stream.
+// it is known whether it carries a sync. It stays until acknowledge() takes it out, with the same
+// bytes, so that another pipeline can have it after rewind(). Empty packets (a sync with no new
+// data, the last packet of a block) stand in the same queue. Sequence numbers count from 0 for the
+// whole stream. Pure; thread-compatible.
 #pragma once
 
 #include <array>
@@ -51,13 +51,16 @@ class PacketQueue {
   std::size_t size() const noexcept { return entries_.size(); }
   bool has_waiting() const noexcept { return released_ < entries_.size(); }
   bool has_unacknowledged() const noexcept { return released_ > 0; }
-  // -1 before the first packet.
+  // Of the newest packet of all, and of the newest that is acknowledged; -1 before the first one.
   std::int64_t newest_sequence_number() const noexcept { return next_sequence_number_ - 1; }
+  std::int64_t acknowledged_sequence_number() const noexcept {
+    return newest_sequence_number() - static_cast<std::int64_t>(entries_.size());
+  }
 
   // Of the block that begins at `block_start` in the file.
   void push_data(stream::Packet packet, std::uint64_t block_start);
-  // Behind the byte before `end_in_file`. Requires: kind is not kData.
-  void push_empty(Kind kind, std::uint64_t block_start, std::uint64_t end_in_file);
+  // Behind the byte before `end_in_file`; `sync`: carries a sync. Requires: kind is not kData.
+  void push_empty(Kind kind, bool sync, std::uint64_t block_start, std::uint64_t end_in_file);
 
   // Requires: !empty().
   const Entry& newest() const noexcept { return entries_.back(); }
@@ -66,20 +69,24 @@ class PacketQueue {
   const Entry& next_waiting() const noexcept { return entries_[released_]; }
   // The newest packet will carry a sync. Requires: has_waiting().
   void mark_newest_for_sync() noexcept { entries_.back().sync = true; }
-  // The next waiting packet may be sent; it carries a sync if it was marked, or if `sync`.
-  // Requires: has_waiting().
-  const Entry& release(bool sync, env::TimePoint now) noexcept;
+  // So will the last packets of blocks, as far as they wait.
+  void mark_last_packets_for_sync() noexcept;
+  // The next waiting packet may be sent. Requires: has_waiting().
+  const Entry& release(env::TimePoint now) noexcept;
+  // Every packet waits again, to be sent on another pipeline.
+  void rewind() noexcept { released_ = sent_ = sent_part_ = 0; }
 
   // What is released and not sent: fills `pieces`, one for each packet, and returns how many.
   std::size_t output(std::span<ByteView> pieces) const noexcept;
   bool has_output() const noexcept { return sent_ < released_; }
   // `bytes` of the output have gone out; returns how many packets are complete by that.
   std::size_t sent(std::size_t bytes) noexcept;
-  // Whether the oldest packet has gone out completely: nobody can acknowledge it before.
+  // Whether the oldest packet has been sent completely: it cannot be acknowledged before.
   bool oldest_is_sent() const noexcept { return sent_ > 0; }
   // Takes the oldest packet out. Requires: oldest_is_sent().
   void acknowledge() noexcept;
 
+  // Nothing is written any more.
   void clear() noexcept;
 
  private:

@@ -117,7 +117,7 @@ void PipelineDriver::perform(const action::AbandonBlock& abandon) {
 void PipelineDriver::perform(const action::UpdateBlockForPipeline& update) {
   call_ = call(UpdateBlockForPipeline{update.block, machine.target().client_name},
                [](PipelineDriver& driver, Result<LocatedBlock> answer) {
-                 driver.machine.reserved(std::move(answer), driver.actions);
+                 driver.machine.reserved(std::move(answer), driver.now(), driver.actions);
                });
 }
 
@@ -309,7 +309,7 @@ void PipelineShell::writable(ConnectionNumber connection) {
 
 void PipelineShell::received(ConnectionNumber connection, DataNodeLink::Received received) {
   drive([connection, received = std::move(received)](PipelineDriver& driver) {
-    WritePipeline& machine = driver.machine;
+    FileWriter& machine = driver.machine;
     const env::TimePoint now = driver.now();
     if (received.reply) machine.replied(connection, *received.reply, now, driver.actions);
     for (const PipelineAck& ack : received.acks)

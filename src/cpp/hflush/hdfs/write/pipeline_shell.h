@@ -1,5 +1,5 @@
 // PipelineShell: the write pipeline of one stream in the world: events of the stream, the NameNode,
-// DataNodes, the lease and the clock go in, and what WritePipeline decides is done. PipelineDriver:
+// DataNodes, the lease and the clock go in, and what FileWriter decides is done. PipelineDriver:
 // what only the thread that drives may touch (stream/driven.h).
 //
 // The caller's thread sends, as much as the kernel takes; the loop thread sends what is left when
@@ -24,7 +24,7 @@
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/write/datanode_link.h"
-#include "hflush/hdfs/write/write_pipeline.h"
+#include "hflush/hdfs/write/file_writer.h"
 #include "hflush/stream/driven.h"
 
 namespace hflush::hdfs {
@@ -70,7 +70,7 @@ class PipelineDriver {
   void settled();
   void release() noexcept;
 
-  WritePipeline machine;
+  FileWriter machine;
   Actions actions;
 
  private:

@@ -1,0 +1,344 @@
+#include "hflush/hdfs/write/block_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "hflush/hdfs/write/node_faults.h"
+
+namespace hflush::hdfs {
+
+std::string BlockWriter::Block::describe() const {
+  std::string text = located.block.to_string() + ", " + std::to_string(located.block.length) +
+                     " bytes acknowledged and " + std::to_string(released_length) +
+                     " sent, pipeline [";
+  for (const Replica& replica : located.replicas) {
+    if (text.back() != '[') text += ", ";
+    text += replica.node.transfer_address();
+  }
+  return text + "]";
+}
+
+BlockWriter::BlockWriter(WriteStream& stream, ConnectionNumber number, Block block,
+                         Actions& actions)
+    : stream_(stream), number_(number), block_(std::move(block)) {
+  stream_.packets.rewind();
+  if (block_.stage == WriteStage::kSetupCreate) {
+    connect(std::nullopt, actions);
+  } else {
+    actions.emplace_back(action::UpdateBlockForPipeline{block_.located.block});
+  }
+}
+
+// --- questions
+
+const BlockWriter::Pipeline* BlockWriter::pipeline() const noexcept {
+  if (const auto* const streaming = std::get_if<Streaming>(&state_)) return streaming;
+  if (const auto* const draining = std::get_if<Draining>(&state_)) return draining;
+  return std::get_if<Ending>(&state_);
+}
+
+BlockWriter::Pipeline* BlockWriter::pipeline() noexcept {
+  return const_cast<Pipeline*>(std::as_const(*this).pipeline());
+}
+
+const TransferChannel* BlockWriter::channel() const noexcept {
+  if (const Pipeline* const open = pipeline()) return &open->channel;
+  if (const auto* const setting_up = std::get_if<SettingUp>(&state_)) return &setting_up->channel;
+  const auto* const registering = std::get_if<Registering>(&state_);
+  return registering == nullptr ? nullptr : &registering->channel;
+}
+
+TransferChannel* BlockWriter::channel() noexcept {
+  return const_cast<TransferChannel*>(std::as_const(*this).channel());
+}
+
+env::TimePoint BlockWriter::silent_until(const TransferChannel& channel) const noexcept {
+  return channel.silent_until(stream_.settings.socket_timeout, nodes());
+}
+
+// The oldest packet is the first one, or became it with the newest ack. Requires: it is released.
+env::TimePoint BlockWriter::unacknowledged_since(const Pipeline& pipeline) const noexcept {
+  return std::max(pipeline.acked_at, stream_.packets.oldest().released_at);
+}
+
+env::TimePoint BlockWriter::patient_until(const Pipeline& pipeline) const noexcept {
+  return env::deadline_after(
+      unacknowledged_since(pipeline),
+      TransferChannel::for_nodes(stream_.settings.socket_write_timeout, nodes()));
+}
+
+// None while there is something else to send.
+std::optional<env::TimePoint> BlockWriter::heartbeat_at(const Pipeline& pipeline) const noexcept {
+  if (pipeline.channel.has_control() || stream_.packets.has_output()) return std::nullopt;
+  return pipeline.channel.last_sent() +
+         std::min(stream_.settings.socket_timeout / 2, kLongestSilence);
+}
+
+std::optional<env::TimePoint> BlockWriter::deadline() const noexcept {
+  std::optional<env::TimePoint> earliest;
+  const auto consider = [&earliest](std::optional<env::TimePoint> when) {
+    if (when && *when < earliest.value_or(env::TimePoint::max())) earliest = when;
+  };
+  if (const auto* const setting_up = std::get_if<SettingUp>(&state_)) {
+    consider(silent_until(setting_up->channel));
+  } else if (const Pipeline* const open = pipeline()) {
+    consider(silent_until(open->channel));
+    consider(heartbeat_at(*open));
+    if (stream_.packets.has_unacknowledged()) consider(patient_until(*open));
+    consider(open->held_until);
+  }
+  return earliest;
+}
+
+// --- the set-up
+
+void BlockWriter::connect(std::optional<Stamp> stamp, Actions& actions) {
+  state_ = Connecting{stamp};
+  actions.emplace_back(action::Connect{number_, block_.located.replicas.front().node,
+                                       stream_.settings.socket_timeout});
+}
+
+BlockWriter::Outcome BlockWriter::reserved(Result<LocatedBlock> answer, Actions& actions) {
+  if (!std::holds_alternative<Reserving>(state_)) return Continues{};
+  if (!answer.ok()) return Refused{as_lost_lease(answer.status())};
+  if (nodes() == 0) {
+    return Refused{
+        Status(StatusCode::kIo,
+               "append: no DataNode has the last block, " + block_.located.block.to_string(),
+               stream_.target.path)};
+  }
+  block_.located.token = std::move(answer->token);
+  connect(answer->block.generation_stamp, actions);
+  return Continues{};
+}
+
+void BlockWriter::connected(env::TimePoint now) {
+  const auto* const connecting = std::get_if<Connecting>(&state_);
+  if (connecting == nullptr) return;
+  const std::optional<Stamp> stamp = connecting->stamp;
+  state_ = SettingUp{stamp, TransferChannel(write_operation(stamp), now)};
+}
+
+std::string BlockWriter::write_operation(std::optional<Stamp> stamp) const {
+  const WriteTarget& target = stream_.target;
+  WriteBlockOperation write;
+  write.block = block_.located.block;
+  write.block.length = target.block_size;
+  write.token = block_.located.token;
+  write.client_name = target.client_name;
+  write.pipeline = block_.located.replicas;
+  write.stage = block_.stage;
+  write.min_bytes_received = block_.located.block.length;
+  write.max_bytes_received = block_.released_length;
+  write.latest_generation_stamp = stamp.value_or(0);
+  write.checksum = stream_.checksum();
+  write.drop_behind = stream_.drop_behind;
+  write.lazy_persist = target.lazy_persist;
+  write.favored_nodes = target.favored_nodes;
+  return write.encode();
+}
+
+BlockWriter::Outcome BlockWriter::replied(const OperationReply& reply, env::TimePoint now,
+                                          Actions& actions) {
+  auto* const setting_up = std::get_if<SettingUp>(&state_);
+  if (setting_up == nullptr) return Continues{};
+  if (reply.status != TransferStatus::kSuccess) {
+    return node_failed(node_of(reply.first_bad_link), bad_answer(reply), actions);
+  }
+  setting_up->channel.heard(now);
+  if (!setting_up->stamp) {
+    begin_streaming(std::move(setting_up->channel), now);
+    return Continues{};
+  }
+  const Stamp stamp = *setting_up->stamp;
+  state_ = Registering{stamp, std::move(setting_up->channel)};
+  ExtendedBlock registered = block_.located.block;
+  registered.generation_stamp = stamp;
+  actions.emplace_back(
+      action::UpdatePipeline{block_.located.block, std::move(registered), block_.located.replicas});
+  return Continues{};
+}
+
+BlockWriter::Outcome BlockWriter::registered(const Status& answer, env::TimePoint now,
+                                             Actions& actions) {
+  auto* const registering = std::get_if<Registering>(&state_);
+  if (registering == nullptr) return Continues{};
+  if (!answer.ok()) {
+    close(actions);
+    return Refused{as_lost_lease(answer)};
+  }
+  block_.located.block.generation_stamp = registering->stamp;
+  begin_streaming(std::move(registering->channel), now);
+  return Continues{};
+}
+
+void BlockWriter::begin_streaming(TransferChannel channel, env::TimePoint now) {
+  channel.restart(now);
+  state_ = Streaming{{std::move(channel), now, std::nullopt}};
+  ++stream_.counters.pipelines;
+}
+
+// The node of the pipeline with that address; the first one if none is named.
+std::size_t BlockWriter::node_of(std::string_view address) const {
+  const std::vector<Replica>& replicas = block_.located.replicas;
+  const auto named = std::ranges::find(
+      replicas, address, [](const Replica& replica) { return replica.node.transfer_address(); });
+  return named == replicas.end() ? 0 : static_cast<std::size_t>(named - replicas.begin());
+}
+
+// --- packets
+
+void BlockWriter::release(env::TimePoint now) {
+  PacketQueue& packets = stream_.packets;
+  while (packets.has_waiting() && !std::holds_alternative<Ending>(state_)) {
+    Pipeline* const open = pipeline();
+    if (open == nullptr) return;
+    const bool is_last = packets.next_waiting().kind == PacketQueue::Kind::kLast;
+    if (is_last && packets.has_unacknowledged()) {
+      if (std::holds_alternative<Streaming>(state_)) state_ = Draining{std::move(*open)};
+      return;
+    }
+    if (holds_back(*open, now)) return;
+    block_.released_length = std::max(block_.released_length, packets.release(now).end_in_block());
+    if (is_last) state_ = Ending{std::move(*open)};
+  }
+}
+
+// Whether the DataNodes get time to recover from congestion. Heartbeats are sent all the same.
+bool BlockWriter::holds_back(Pipeline& pipeline, env::TimePoint now) {
+  if (!pipeline.held_until) {
+    const env::Duration delay = stream_.backoff.take();
+    if (delay == env::Duration::zero()) return false;
+    ++stream_.counters.congestion_delays;
+    pipeline.held_until = now + delay;
+  }
+  if (now < *pipeline.held_until) return true;
+  pipeline.held_until.reset();
+  return false;
+}
+
+std::size_t BlockWriter::output(std::span<ByteView> pieces) const noexcept {
+  const TransferChannel* const open = channel();
+  if (open == nullptr) return 0;
+  const std::size_t count = open->output(pieces);
+  return has_pipeline() ? count + stream_.packets.output(pieces.subspan(count)) : count;
+}
+
+void BlockWriter::sent(std::size_t bytes, env::TimePoint now) noexcept {
+  if (TransferChannel* const open = channel()) {
+    const std::size_t of_packets = open->sent(bytes, now);
+    stream_.counters.packets_sent += static_cast<std::int64_t>(stream_.packets.sent(of_packets));
+  }
+}
+
+BlockWriter::Outcome BlockWriter::acked(const PipelineAck& ack, env::TimePoint now,
+                                        Actions& actions) {
+  Pipeline* const open = pipeline();
+  if (open == nullptr) return Continues{};
+  open->channel.heard(now);
+  if (const std::optional<std::size_t> node = node_to_blame(ack)) {
+    const PacketQueue& packets = stream_.packets;
+    const std::string expected =
+        packets.empty()
+            ? std::string()
+            : " where " + std::to_string(packets.oldest().sequence_number) + " is the oldest";
+    return node_failed(*node, bad_answer(ack, expected), actions);
+  }
+  if (ack.sequence_number == PipelineAck::kHeartbeat) return Continues{};
+  return acknowledged(*open, ack, now, actions);
+}
+
+// The node furthest down that complains is the one that failed.
+std::optional<std::size_t> BlockWriter::node_to_blame(const PipelineAck& ack) const {
+  for (std::size_t i = ack.replies.size(); i-- > 0;) {
+    if (ack.replies[i] != TransferStatus::kSuccess) return std::min(i, nodes() - 1);
+  }
+  if (ack.sequence_number == PipelineAck::kHeartbeat) return std::nullopt;
+  const PacketQueue& packets = stream_.packets;
+  const bool is_expected =
+      packets.oldest_is_sent() && packets.oldest().sequence_number == ack.sequence_number;
+  if (!is_expected || ack.replies.size() > nodes()) return 0;
+  if (ack.replies.size() < nodes()) return ack.replies.size();
+  return std::nullopt;
+}
+
+BlockWriter::Outcome BlockWriter::acknowledged(Pipeline& pipeline, const PipelineAck& ack,
+                                               env::TimePoint now, Actions& actions) {
+  const PacketQueue::Entry& oldest = stream_.packets.oldest();
+  stream_.backoff.acked(ack.congested);
+  ++stream_.counters.acks;
+  stream_.counters.ack_latency.add(now - oldest.released_at);
+  pipeline.acked_at = now;
+  ExtendedBlock& block = block_.located.block;
+  block.length = std::max(block.length, oldest.end_in_block());
+  const bool is_last = oldest.kind == PacketQueue::Kind::kLast;
+  const bool synced = oldest.sync;
+  stream_.packets.acknowledge();
+  if (!is_last) return Continues{};
+  close(actions);
+  return Ended{std::move(block_), synced};
+}
+
+// --- time
+
+BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
+  Pipeline* const open = pipeline();
+  const bool awaits_bytes = open != nullptr || std::holds_alternative<SettingUp>(state_);
+  if (awaits_bytes && now >= silent_until(*channel())) {
+    return node_failed(0, no_answer("did not answer", now - channel()->last_heard()), actions);
+  }
+  if (open == nullptr) return Continues{};
+  if (stream_.packets.has_unacknowledged() && now >= patient_until(*open)) {
+    const env::Duration waited = now - unacknowledged_since(*open);
+    return node_failed(0, no_answer("acknowledged nothing", waited), actions);
+  }
+  if (const auto due = heartbeat_at(*open); due && now >= *due) {
+    ++stream_.counters.heartbeats;
+    PacketHeader heartbeat;
+    heartbeat.sequence_number = PipelineAck::kHeartbeat;
+    std::array<std::byte, PacketHeader::kMaxSize> header;
+    const MutableByteView bytes = MutableByteView(header).first(heartbeat.encoded_size());
+    heartbeat.encode_to(bytes);
+    open->channel.send(std::string(as_text(bytes)));
+  }
+  return Continues{};
+}
+
+// --- the end
+
+BlockWriter::Outcome BlockWriter::connection_lost(const Status& failure, Actions& actions) {
+  if (std::holds_alternative<Reserving>(state_)) return Continues{};
+  return node_failed(0, lost(failure), actions);
+}
+
+BlockWriter::Outcome BlockWriter::node_failed(std::size_t node, Status fault, Actions& actions) {
+  close(actions);
+  if (block_.stage == WriteStage::kSetupCreate && !has_pipeline()) {
+    return NotBuilt{std::move(block_), node, std::move(fault)};
+  }
+  block_.stage = recovery_stage();
+  return Broken{std::move(block_), node, std::move(fault)};
+}
+
+// How the pipeline of this block is set up again.
+WriteStage BlockWriter::recovery_stage() const noexcept {
+  if (std::holds_alternative<Ending>(state_)) return WriteStage::kCloseRecovery;
+  if (has_pipeline()) return WriteStage::kSetupStreamingRecovery;
+  const bool is_append = block_.stage == WriteStage::kSetupAppend;
+  return is_append ? WriteStage::kSetupAppendRecovery : block_.stage;
+}
+
+void BlockWriter::close(Actions& actions) const {
+  if (!std::holds_alternative<Reserving>(state_)) {
+    actions.emplace_back(action::Disconnect{number_});
+  }
+}
+
+std::string_view to_string(BlockWriter::State state) noexcept {
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"reserving", "connecting", "setting up", "registering", "streaming", "draining", "ending"});
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+}  // namespace hflush::hdfs

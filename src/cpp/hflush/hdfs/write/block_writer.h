@@ -1,0 +1,178 @@
+// BlockWriter: one block and its pipeline of DataNodes, from the set-up to the last packet's
+// acknowledgement. A state machine without I/O, part of FileWriter.
+//
+//   kReserving    a block that exists is set up again: updateBlockForPipeline asked
+//   kConnecting   to the first DataNode
+//   kSettingUp    WRITE_BLOCK sent
+//   kRegistering  a block that exists: updatePipeline asked
+//   kStreaming    packets are sent, acks received
+//   kDraining     the block's last packet waits for the acks of all others
+//   kEnding       the last packet is sent
+//
+// docs/hdfs-client.md has the table of states and events. Each event returns what it means to the
+// file: mostly that the block writer continues. With any other outcome the block writer has ended,
+// its connection is closed, and it is not used any more. The packets that are not acknowledged are
+// then in the stream's queue, in order: a node that fails is a value, Broken, from which another
+// block writer can begin, with the same packets.
+//
+// Thread-compatible.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "hflush/base/bytes.h"
+#include "hflush/base/result.h"
+#include "hflush/base/status.h"
+#include "hflush/env/clock.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/types.h"
+#include "hflush/hdfs/write/transfer_channel.h"
+#include "hflush/hdfs/write/write_actions.h"
+#include "hflush/hdfs/write/write_stream.h"
+
+namespace hflush::hdfs {
+
+class BlockWriter {
+ public:
+  enum class State : std::uint8_t {
+    kReserving,
+    kConnecting,
+    kSettingUp,
+    kRegistering,
+    kStreaming,
+    kDraining,
+    kEnding,
+  };
+
+  // A block as a pipeline takes it over, or leaves it.
+  struct Block {
+    // Its length is what every node has acknowledged, its replicas are the pipeline.
+    LocatedBlock located;
+    std::uint64_t released_length = 0;  // what a node may have of it
+    WriteStage stage = WriteStage::kSetupCreate;
+
+    std::string describe() const;  // for messages
+  };
+
+  // What an event means to the file. The block writer goes on;
+  struct Continues {};
+  // every node has acknowledged the last packet, which carried a sync or not;
+  struct Ended {
+    Block block;
+    bool synced = false;
+  };
+  // a node failed before a new block had a pipeline, so that the block is empty;
+  struct NotBuilt {
+    Block block;
+    std::size_t node = 0;  // of its replicas
+    Status fault;          // its message continues after the node's name
+  };
+  // a node failed later. `block`, without that node, is what another block writer begins with: its
+  // stage is the one of the recovery;
+  struct Broken {
+    Block block;
+    std::size_t node = 0;
+    Status fault;
+  };
+  // or the block cannot be written, for a reason that is not a node's.
+  struct Refused {
+    Status why;
+  };
+  using Outcome = std::variant<Continues, Ended, NotBuilt, Broken, Refused>;
+
+  // Begins with `block` and the packets of `stream`, which outlives it; its one connection has
+  // `number`. Sends all packets that are not acknowledged, up to the block's last one.
+  BlockWriter(WriteStream& stream, ConnectionNumber number, Block block, Actions& actions);
+
+  State state() const noexcept { return static_cast<State>(state_.index()); }
+  ConnectionNumber number() const noexcept { return number_; }
+  const LocatedBlock& located() const noexcept { return block_.located; }
+  // Whether packets are sent and acks received.
+  bool has_pipeline() const noexcept { return pipeline() != nullptr; }
+  std::optional<env::TimePoint> deadline() const noexcept;
+
+  // From the NameNode.
+  Outcome reserved(Result<LocatedBlock> answer, Actions& actions);
+  Outcome registered(const Status& answer, env::TimePoint now, Actions& actions);
+  // From the connection.
+  void connected(env::TimePoint now);
+  Outcome replied(const OperationReply& reply, env::TimePoint now, Actions& actions);
+  Outcome acked(const PipelineAck& ack, env::TimePoint now, Actions& actions);
+  Outcome connection_lost(const Status& failure, Actions& actions);
+  // From the clock.
+  Outcome tick(env::TimePoint now, Actions& actions);
+
+  // Packets were put, or acknowledged: those whose turn has come may be sent.
+  void release(env::TimePoint now);
+  // As FileWriter has them.
+  std::size_t output(std::span<ByteView> pieces) const noexcept;
+  void sent(std::size_t bytes, env::TimePoint now) noexcept;
+  // The stream has ended.
+  void close(Actions& actions) const;
+
+  // A DataNode drops a client that is silent for longer.
+  static constexpr env::Duration kLongestSilence = std::chrono::seconds(30);
+
+ private:
+  // The new generation stamp of a block that exists.
+  using Stamp = std::uint64_t;
+  struct Pipeline {
+    TransferChannel channel;
+    env::TimePoint acked_at;                   // the newest ack, or when the pipeline was set up
+    std::optional<env::TimePoint> held_until;  // by congestion: no packet is released before
+  };
+
+  // In the order of State.
+  struct Reserving {};
+  struct Connecting {
+    std::optional<Stamp> stamp;
+  };
+  struct SettingUp {
+    std::optional<Stamp> stamp;
+    TransferChannel channel;
+  };
+  struct Registering {
+    Stamp stamp;
+    TransferChannel channel;
+  };
+  struct Streaming : Pipeline {};
+  struct Draining : Pipeline {};
+  struct Ending : Pipeline {};
+
+  const Pipeline* pipeline() const noexcept;
+  Pipeline* pipeline() noexcept;
+  const TransferChannel* channel() const noexcept;
+  TransferChannel* channel() noexcept;
+
+  std::size_t nodes() const noexcept { return block_.located.replicas.size(); }
+  std::size_t node_of(std::string_view address) const;
+  std::optional<std::size_t> node_to_blame(const PipelineAck& ack) const;
+  env::TimePoint silent_until(const TransferChannel& channel) const noexcept;
+  env::TimePoint unacknowledged_since(const Pipeline& pipeline) const noexcept;
+  env::TimePoint patient_until(const Pipeline& pipeline) const noexcept;
+  std::optional<env::TimePoint> heartbeat_at(const Pipeline& pipeline) const noexcept;
+
+  void connect(std::optional<Stamp> stamp, Actions& actions);
+  std::string write_operation(std::optional<Stamp> stamp) const;
+  void begin_streaming(TransferChannel channel, env::TimePoint now);
+  bool holds_back(Pipeline& pipeline, env::TimePoint now);
+  Outcome acknowledged(Pipeline& pipeline, const PipelineAck& ack, env::TimePoint now,
+                       Actions& actions);
+  Outcome node_failed(std::size_t node, Status fault, Actions& actions);
+  WriteStage recovery_stage() const noexcept;
+
+  WriteStream& stream_;
+  ConnectionNumber number_;
+  Block block_;
+  std::variant<Reserving, Connecting, SettingUp, Registering, Streaming, Draining, Ending> state_;
+};
+
+std::string_view to_string(BlockWriter::State state) noexcept;
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,45 @@
+#include "hflush/hdfs/write/node_faults.h"
+
+#include <cerrno>
+#include <cstddef>
+
+namespace hflush::hdfs {
+
+std::string seconds(env::Duration duration) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+Status bad_answer(const OperationReply& reply) {
+  std::string text = "answered " + std::string(to_string(reply.status));
+  if (!reply.first_bad_link.empty()) text += " for " + reply.first_bad_link;
+  if (!reply.message.empty()) text += " (" + reply.message + ")";
+  return Status(StatusCode::kIo, std::move(text), {}, EIO);
+}
+
+Status bad_answer(const PipelineAck& ack, std::string_view context) {
+  std::string text = "answered [";
+  for (std::size_t i = 0; i < ack.replies.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::string(to_string(ack.replies[i]));
+  }
+  text += "] to packet " + std::to_string(ack.sequence_number);
+  text += context;
+  return Status(StatusCode::kIo, std::move(text), {}, EIO);
+}
+
+Status no_answer(std::string_view what, env::Duration duration) {
+  return Status(StatusCode::kTimedOut, std::string(what) + " for " + seconds(duration), {},
+                ETIMEDOUT);
+}
+
+Status lost(const Status& failure) {
+  return Status(StatusCode::kIo, "is lost", {}, failure.error_number()).with_cause(failure);
+}
+
+Status as_lost_lease(const Status& failure) {
+  if (failure.code() != StatusCode::kNotFound) return failure;
+  return Status(StatusCode::kLeaseLost, failure.message(), failure.path())
+      .with_remote_class(failure.remote_class());
+}
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,28 @@
+// What a DataNode did wrong, as a Status whose message continues after the node's name; and other
+// words that the write machines share. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "hflush/base/status.h"
+#include "hflush/env/clock.h"
+#include "hflush/hdfs/wire/data_transfer.h"
+
+namespace hflush::hdfs {
+
+// It answered with an error, or with nonsense;
+Status bad_answer(const OperationReply& reply);
+Status bad_answer(const PipelineAck& ack, std::string_view context = {});
+// or not at all;
+Status no_answer(std::string_view what, env::Duration duration);
+// or its connection is lost.
+Status lost(const Status& failure);
+
+// What the NameNode says of a file that is open for writing: one that does not exist was deleted or
+// replaced.
+Status as_lost_lease(const Status& failure);
+
+std::string seconds(env::Duration duration);  // "12.4 s"
+
+}  // namespace hflush::hdfs

@@ -1,0 +1,69 @@
+// TransferChannel: one open connection to a DataNode, as a machine sees it: the operation, and
+// later the heartbeats, that are sent on it before any packet; and when bytes were last sent and
+// received. Pure; thread-compatible.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "hflush/base/bytes.h"
+#include "hflush/env/clock.h"
+
+namespace hflush::hdfs {
+
+class TransferChannel {
+ public:
+  // A timeout is longer by this for each node of a pipeline.
+  static constexpr env::Duration kTimeoutPerNode = std::chrono::seconds(5);
+
+  TransferChannel(std::string operation, env::TimePoint now)
+      : control_(std::move(operation)), last_sent_(now), last_heard_(now) {}
+
+  // A heartbeat. Requires: !has_control().
+  void send(std::string control) noexcept { control_ = std::move(control); }
+  bool has_control() const noexcept { return !control_.empty(); }
+
+  void heard(env::TimePoint now) noexcept { last_heard_ = now; }
+  // Both times begin anew.
+  void restart(env::TimePoint now) noexcept { last_sent_ = last_heard_ = now; }
+  env::TimePoint last_sent() const noexcept { return last_sent_; }
+  env::TimePoint last_heard() const noexcept { return last_heard_; }
+  // When a pipeline of `nodes` has been silent for too long.
+  env::TimePoint silent_until(env::Duration timeout, std::size_t nodes) const noexcept {
+    return env::deadline_after(last_heard_, for_nodes(timeout, nodes));
+  }
+  static env::Duration for_nodes(env::Duration timeout, std::size_t nodes) noexcept {
+    const env::Duration more = static_cast<int>(nodes) * kTimeoutPerNode;
+    return timeout < env::kNoTimeout - more ? timeout + more : env::kNoTimeout;
+  }
+
+  // What is left of the operation or heartbeat: fills `pieces`, returns how many. Requires: there
+  // is room for one.
+  std::size_t output(std::span<ByteView> pieces) const noexcept {
+    if (control_.empty()) return 0;
+    pieces[0] = as_bytes(control_).subspan(control_sent_);
+    return 1;
+  }
+  // `bytes` were sent; returns how many of them were packets.
+  std::size_t sent(std::size_t bytes, env::TimePoint now) noexcept {
+    last_sent_ = now;
+    const std::size_t control = std::min(bytes, control_.size() - control_sent_);
+    control_sent_ += control;
+    if (control_sent_ == control_.size()) {
+      control_ = {};
+      control_sent_ = 0;
+    }
+    return bytes - control;
+  }
+
+ private:
+  std::string control_;
+  std::size_t control_sent_ = 0;  // < control_.size(), or 0
+  env::TimePoint last_sent_;
+  env::TimePoint last_heard_;
+};
+
+}  // namespace hflush::hdfs

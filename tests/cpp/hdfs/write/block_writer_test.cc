@@ -1,0 +1,560 @@
+// One block and its pipeline: every event in every state, what a node that fails leaves, and each
+// rule by itself.
+#include "hflush/hdfs/write/block_writer.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hdfs/write_harness.h"
+#include "testing/page_table.h"
+
+namespace hflush::hdfs {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using namespace testing;               // NOLINT(google-build-using-namespace)
+using hflush::testing::page_table;
+using hflush::testing::PageTable;
+using hflush::testing::split;
+using stream::Level;
+
+// A block writer by itself: its packets are in the stream's queue.
+struct BlockHarness {
+  explicit BlockHarness(WriteTarget target = small_target(), WriteSettings settings = {})
+      : shared(target, settings), packetizer(geometry_of(target), pool) {}
+
+  void begin(BlockWriter::Block block) {
+    writer.emplace(shared, ++shared.last_connection, std::move(block), actions);
+  }
+  static BlockWriter::Block block(bool again) {
+    BlockWriter::Block block;
+    block.located = located(5, 50, 3);
+    if (again) {
+      block.stage = WriteStage::kSetupAppend;
+      block.located.block.length = block.released_length = 100;
+    }
+    return block;
+  }
+
+  void put(std::size_t bytes) {
+    std::vector<stream::Packet> sealed;
+    packetizer.append(hflush::testing::pattern(bytes), sealed);
+    packetizer.cut(stream::Cut::kFinal, sealed);
+    for (stream::Packet& packet : sealed) shared.packets.push_data(std::move(packet), 0);
+    written += bytes;
+    release();
+  }
+  void put_last() {
+    shared.packets.push_empty(PacketQueue::Kind::kLast, false, 0, written);
+    release();
+  }
+  void release() {
+    if (writer) writer->release(now);
+  }
+  std::string send_all() {
+    std::string sent;
+    std::vector<ByteView> pieces(10);
+    while (const std::size_t count = writer->output(pieces)) {
+      std::size_t bytes = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        sent += as_text(pieces[i]);
+        bytes += pieces[i].size();
+      }
+      writer->sent(bytes, now);
+    }
+    return sent;
+  }
+  BlockWriter::Outcome ack(std::int64_t number, NodeReplies replies) {
+    BlockWriter::Outcome outcome = writer->acked({number, std::move(replies)}, now, actions);
+    if (std::holds_alternative<BlockWriter::Continues>(outcome)) release();
+    return outcome;
+  }
+
+  BufferPool pool{0};
+  WriteStream shared;
+  stream::Packetizer packetizer;
+  env::TimePoint now = env::TimePoint(1h);
+  Actions actions;
+  std::size_t written = 0;
+  std::optional<BlockWriter> writer;
+};
+
+constexpr auto kGood = TransferStatus::kSuccess;
+
+std::unique_ptr<BlockHarness> block_in(const std::string& state) {
+  const bool again = state.ends_with("again") || state == "reserving" || state == "registering";
+  auto h = std::make_unique<BlockHarness>(again ? append_target() : small_target());
+  h->written = again ? 100 : 0;
+  h->put(300);
+  h->begin(BlockHarness::block(again));
+  const auto advance = [&] {
+    if (state == "reserving") return;
+    if (again) static_cast<void>(h->writer->reserved(located(5, 51, 0), h->actions));
+    if (state.starts_with("connecting")) return;
+    h->writer->connected(h->now);
+    static_cast<void>(h->send_all());
+    if (state.starts_with("setting up")) return;
+    static_cast<void>(h->writer->replied({}, h->now, h->actions));
+    h->release();
+    static_cast<void>(h->send_all());
+    if (state == "draining" || state == "ending") h->put_last();
+    if (state == "ending") static_cast<void>(h->ack(0, {kGood, kGood, kGood}));
+    static_cast<void>(h->send_all());
+  };
+  advance();
+  h->actions.clear();
+  REQUIRE(state.starts_with(to_string(h->writer->state())));
+  return h;
+}
+
+using BlockEvents = std::map<std::string, std::function<BlockWriter::Outcome(BlockHarness&)>>;
+
+const BlockEvents& block_events() {
+  const auto oldest = [](const BlockHarness& h) {
+    return h.shared.packets.oldest().sequence_number;
+  };
+  static const BlockEvents events = {
+      {"a packet is put",
+       [](BlockHarness& h) {
+         h.put(100);
+         return BlockWriter::Continues{};
+       }},
+      {"the block's last packet is put",
+       [](BlockHarness& h) {
+         h.put_last();
+         return BlockWriter::Continues{};
+       }},
+      {"updateBlockForPipeline: a stamp",
+       [](BlockHarness& h) { return h.writer->reserved(located(5, 51, 0), h.actions); }},
+      {"updateBlockForPipeline: a stamp for no node",
+       [](BlockHarness& h) {
+         if (h.writer->state() == BlockWriter::State::kReserving) {
+           BlockWriter::Block block = BlockHarness::block(true);
+           block.located.replicas.clear();
+           h.begin(block);
+           h.actions.clear();
+         }
+         return h.writer->reserved(located(5, 51, 0), h.actions);
+       }},
+      {"updateBlockForPipeline: refused",
+       [](BlockHarness& h) { return h.writer->reserved(kRefused, h.actions); }},
+      {"connected",
+       [](BlockHarness& h) {
+         h.writer->connected(h.now);
+         return BlockWriter::Continues{};
+       }},
+      {"the DataNode accepts",
+       [](BlockHarness& h) { return h.writer->replied({}, h.now, h.actions); }},
+      {"the DataNode refuses",
+       [](BlockHarness& h) {
+         return h.writer->replied(
+             {TransferStatus::kErrorAccessToken, "10.0.0.3:9866", "", {}, 0, {}}, h.now, h.actions);
+       }},
+      {"updatePipeline: done",
+       [](BlockHarness& h) { return h.writer->registered({}, h.now, h.actions); }},
+      {"updatePipeline: refused",
+       [](BlockHarness& h) { return h.writer->registered(kRefused, h.now, h.actions); }},
+      {"ack of the oldest packet",
+       [=](BlockHarness& h) { return h.ack(oldest(h), {kGood, kGood, kGood}); }},
+      {"ack of a heartbeat",
+       [](BlockHarness& h) { return h.ack(PipelineAck::kHeartbeat, {kGood, kGood, kGood}); }},
+      {"ack with an error",
+       [](BlockHarness& h) { return h.ack(-2, {kGood, TransferStatus::kError}); }},
+      {"of another packet", [](BlockHarness& h) { return h.ack(77, {kGood, kGood, kGood}); }},
+      {"of fewer nodes", [=](BlockHarness& h) { return h.ack(oldest(h), {kGood, kGood}); }},
+      {"of a restart", [](BlockHarness& h) { return h.ack(-2, {TransferStatus::kOobRestart}); }},
+      {"the connection is lost",
+       [](BlockHarness& h) { return h.writer->connection_lost(kRefused, h.actions); }},
+      {"silence",
+       [](BlockHarness& h) {
+         h.now += 1h;
+         return h.writer->tick(h.now, h.actions);
+       }},
+  };
+  return events;
+}
+
+// As the page calls it: the outcome, or the state in which the block writer continues.
+std::string_view what_of(const BlockWriter::Outcome& outcome, const BlockWriter& writer) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"", "ended", "not built", "broken", "refused"});
+  return outcome.index() == 0 ? to_string(writer.state()) : kNames[outcome.index()];
+}
+
+TEST_CASE("every event in every state of a block: as the page's table says") {
+  const PageTable table = page_table("hdfs-client.md", "### BlockWriter");
+  std::size_t rows = 0;
+  for (const PageTable::Row& row : table.rows) {
+    for (const std::string& name : split(row.event, ", ")) {
+      REQUIRE(block_events().contains(name));
+      ++rows;
+      for (std::size_t i = 0; i < table.columns.size(); ++i) {
+        const std::string& state = table.columns[i];
+        CAPTURE(state);
+        CAPTURE(name);
+        const std::unique_ptr<BlockHarness> h = block_in(state);
+        const std::string_view before = to_string(h->writer->state());
+        const BlockWriter::Outcome outcome = block_events().at(name)(*h);
+        const std::string& cell = row.cells[i];
+        const bool remains = cell == "–" || cell == "stays";
+        CHECK(what_of(outcome, *h->writer) == (remains ? before : cell));
+        if (cell == "–") CHECK(h->actions.empty());
+        // Its connection is closed when it has ended.
+        const bool has_connection = state != "reserving";
+        const bool is_closed = std::ranges::any_of(h->actions, [](const Action& action) {
+          return std::holds_alternative<action::Disconnect>(action);
+        });
+        CHECK(is_closed == (has_connection && outcome.index() != 0));
+        if (outcome.index() != 0) CHECK(std::ssize(h->actions) == (has_connection ? 1 : 0));
+      }
+    }
+  }
+  CHECK(rows == block_events().size());
+  CHECK(table.columns.size() == 9);
+}
+
+TEST_CASE("a block that is broken is a value, from which another block writer goes on") {
+  const auto breaks = [](BlockHarness& h) {
+    BlockWriter::Outcome outcome = h.writer->connection_lost(kRefused, h.actions);
+    auto* const broken = std::get_if<BlockWriter::Broken>(&outcome);
+    REQUIRE(broken != nullptr);
+    return std::move(*broken);
+  };
+  CHECK(breaks(*block_in("connecting, again")).block.stage == WriteStage::kSetupAppendRecovery);
+  CHECK(breaks(*block_in("registering")).block.stage == WriteStage::kSetupAppendRecovery);
+  CHECK(breaks(*block_in("draining")).block.stage == WriteStage::kSetupStreamingRecovery);
+  CHECK(breaks(*block_in("ending")).block.stage == WriteStage::kCloseRecovery);
+
+  const std::unique_ptr<BlockHarness> h = block_in("streaming");
+  h->put(100);
+  h->put(100);
+  const std::string first = h->send_all();
+  CHECK(std::holds_alternative<BlockWriter::Continues>(h->ack(0, {kGood, kGood, kGood})));
+  BlockWriter::Outcome outcome = h->ack(1, {kGood, TransferStatus::kError});
+  auto* const broken = std::get_if<BlockWriter::Broken>(&outcome);
+  REQUIRE(broken != nullptr);
+  CHECK(broken->node == 1);
+  CHECK(broken->fault.message() == "answered [SUCCESS, ERROR] to packet 1 where 1 is the oldest");
+  CHECK(broken->block.located.block.length == 300);
+  CHECK(broken->block.released_length == 500);
+  CHECK(broken->block.stage == WriteStage::kSetupStreamingRecovery);
+  h->writer.reset();
+  h->put(50);  // the stream goes on meanwhile
+
+  BlockWriter::Block block = std::move(broken->block);
+  block.located.replicas.erase(block.located.replicas.begin() + 1);
+  h->actions.clear();
+  h->begin(block);
+  REQUIRE(std::get_if<action::UpdateBlockForPipeline>(&h->actions.at(0)) != nullptr);
+  static_cast<void>(h->writer->reserved(located(5, 52, 0), h->actions));
+  const auto* const connect = std::get_if<action::Connect>(&h->actions.at(1));
+  REQUIRE(connect != nullptr);
+  CHECK(connect->connection == h->writer->number());
+  h->writer->connected(h->now);
+  // The old stamp, two nodes, acknowledged, released, the new stamp; stage 3.
+  CHECK(hex(h->send_all()).find(hex(unhex("2003 2802 30ac02 38f403 4034"))) != std::string::npos);
+  static_cast<void>(h->writer->replied({}, h->now, h->actions));
+  h->release();
+  CHECK(h->send_all().empty());
+  const auto* const update = std::get_if<action::UpdatePipeline>(&h->actions.at(2));
+  REQUIRE(update != nullptr);
+  CHECK(update->new_block.generation_stamp == 52);
+  CHECK(update->new_block.length == 300);
+  CHECK(update->replicas.size() == 2);
+  static_cast<void>(h->writer->registered({}, h->now, h->actions));
+  h->release();
+  const std::string again = h->send_all();
+  CHECK(again.starts_with(first));  // the same bytes
+  CHECK(again.size() > first.size());
+  for (const std::int64_t number : {1, 2, 3, 4}) {  // 50 bytes across the end of a chunk are two
+    CHECK(std::holds_alternative<BlockWriter::Continues>(h->ack(number, {kGood, kGood})));
+  }
+  CHECK(h->writer->located().block.length == 550);
+}
+
+TEST_CASE("HDFS-9: only the acknowledgement of every node counts") {
+  const auto fails_with = [](NodeReplies replies, std::int64_t number, std::string_view what) {
+    const std::unique_ptr<Harness> h = in_state("streaming");
+    h->machine.acked(h->pipeline(), {number, replies}, h->now, h->actions);
+    CHECK_FALSE(h->has<action::Acknowledged>());
+    CHECK(h->has<action::Disconnect>());
+    const auto failed = h->take<action::Failed>();
+    REQUIRE(failed);
+    CAPTURE(failed->failure.message());
+    CHECK(failed->failure.message().find(what) != std::string::npos);
+    CHECK(failed->failure.message().find("blk_1_10, 0 bytes acknowledged and 1000 sent, pipeline "
+                                         "[10.0.0.1:9866, 10.0.0.2:9866, 10.0.0.3:9866]") !=
+          std::string::npos);
+  };
+  constexpr auto kBad = TransferStatus::kError;
+  fails_with({kGood, kGood}, 0, "DataNode 10.0.0.3:9866 (3 of 3)");  // too short
+  fails_with({kGood, kGood, kGood, kGood}, 0, "DataNode 10.0.0.1:9866 (1 of 3)");
+  fails_with({kBad, kGood, kBad}, 0, "DataNode 10.0.0.3:9866 (3 of 3)");  // furthest down first
+  fails_with({kGood, kBad}, -2, "DataNode 10.0.0.2:9866 (2 of 3)");
+  fails_with({kGood, kGood, kGood}, 1, "DataNode 10.0.0.1:9866 (1 of 3)");  // not the oldest
+  fails_with({kGood, kGood, kGood}, -2, "DataNode 10.0.0.1:9866 (1 of 3)");
+  fails_with({TransferStatus::kOobRestart}, -2, "answered [OOB_RESTART]");
+  fails_with({TransferStatus::kErrorChecksum}, 0, "ERROR_CHECKSUM");
+}
+
+TEST_CASE("a packet that has not gone out completely cannot be acknowledged") {
+  Harness h;
+  h.write(1000);
+  h.machine.allocated(located(1, 10, 3), h.now, h.actions);
+  const ConnectionNumber connection = h.pipeline();
+  h.machine.connected(connection, h.now);
+  static_cast<void>(h.send_all());
+  h.machine.replied(connection, {}, h.now, h.actions);
+  std::vector<ByteView> pieces(4);
+  REQUIRE(h.machine.output(connection, pieces) == 1);
+  h.machine.sent(connection, pieces[0].size() - 1, h.now);
+  h.ack(0);
+  CHECK(h.machine.state() == FileWriter::State::kFailed);
+}
+
+TEST_CASE("output: what was sent in part goes on where it stopped") {
+  Harness h;
+  h.write(3000);
+  h.machine.allocated(located(1, 10, 1), h.now, h.actions);
+  const ConnectionNumber connection = h.pipeline();
+  h.machine.connected(connection, h.now);
+  static_cast<void>(h.send_all());
+  h.machine.replied(connection, {}, h.now, h.actions);
+  std::string expected;
+  std::vector<ByteView> pieces(8);
+  const std::size_t count = h.machine.output(connection, pieces);
+  CHECK(count == 3);
+  for (std::size_t i = 0; i < count; ++i) expected += as_text(pieces[i]);
+  std::string sent;
+  for (std::size_t step = 1; sent.size() < expected.size(); step = step * 7 % 1009) {
+    REQUIRE(h.machine.output(connection, pieces) > 0);
+    const ByteView part = pieces[0].first(std::min(step, pieces[0].size()));
+    sent += as_text(part);
+    h.machine.sent(connection, part.size(), h.now);
+  }
+  CHECK(sent == expected);
+  CHECK(h.machine.output(connection, pieces) == 0);
+  CHECK(h.machine.counters().packets_sent == 3);
+}
+
+TEST_CASE("the last packet waits for every ack, and the next block's packets for the last one") {
+  Harness h;
+  h.write(4096 + 10);
+  h.build(located(1, 10, 3));
+  CHECK(h.machine.counters().packets_sent == 4);
+  CHECK(h.block_is(BlockWriter::State::kDraining));
+  for (const std::int64_t number : {0, 1, 2}) {
+    h.ack(number);
+    CHECK(h.machine.counters().packets_sent == 4);
+  }
+  h.ack(3);
+  CHECK(h.machine.counters().packets_sent == 5);
+  CHECK(h.block_is(BlockWriter::State::kEnding));
+  h.ack(4);
+  CHECK(h.machine.counters().packets_sent == 5);
+  CHECK(h.machine.state() == FileWriter::State::kAllocating);
+}
+
+TEST_CASE("an append whose pipeline cannot be built names the node; the block is not abandoned") {
+  Harness h(append_target());
+  h.write(10);
+  h.machine.reserved(located(5, 51, 0), h.now, h.actions);
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  CHECK_FALSE(h.has<action::AbandonBlock>());
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->failure.message().find("10.0.0.1:9866") != std::string::npos);
+  CHECK(failed->failure.message().find("blk_5_50, 100 bytes") != std::string::npos);
+}
+
+TEST_CASE("an append to a block that no DataNode has") {
+  WriteTarget target = append_target();
+  target.partial_block->replicas.clear();
+  Harness h(target);
+  h.write(10);
+  h.machine.reserved(located(5, 51, 0), h.now, h.actions);
+  CHECK(h.take<action::Failed>()->failure.message() ==
+        "append: no DataNode has the last block, blk_5_50");
+}
+
+TEST_CASE("HDFS-18: heartbeats keep an idle pipeline, and their acks count as life") {
+  Harness h;
+  h.flush(Level::kVisible, 10);
+  h.build(located(1, 10, 3));
+  h.ack(0);
+  h.machine.fsynced({}, h.now, h.actions);
+  h.actions.clear();
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(h.machine.deadline());
+    CHECK(*h.machine.deadline() == h.now + 30s);
+    h.now += 30s;
+    h.machine.tick(h.now, h.actions);
+    CHECK(h.send_all().size() == 31);
+    h.ack(PipelineAck::kHeartbeat);
+  }
+  CHECK(h.machine.counters().heartbeats == 10);
+  CHECK(h.actions.empty());
+  for (int i = 0; i < 3; ++i) {  // nobody answers any more
+    h.now = *h.machine.deadline();
+    h.machine.tick(h.now, h.actions);
+    static_cast<void>(h.send_all());
+  }
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->failure.message().find("did not answer for 75.0 s") != std::string::npos);
+  CHECK(failed->failure.code() == StatusCode::kTimedOut);
+  CHECK(failed->failure.error_number() == ETIMEDOUT);
+}
+
+TEST_CASE("HDFS-23: a congested ack holds the next packets back, and heartbeats go on") {
+  WriteSettings settings;
+  settings.congestion_backoff_mean = 60s;
+  settings.congestion_backoff_max = 80s;
+  Harness h(small_target(), settings);
+  h.write(512);
+  h.build(located(1, 10, 1));
+  const auto ack = [&h](std::int64_t number, bool congested) {
+    PipelineAck acknowledgement;
+    acknowledgement.sequence_number = number;
+    acknowledgement.replies = {TransferStatus::kSuccess};
+    acknowledgement.congested = congested;
+    h.machine.acked(h.pipeline(), acknowledgement, h.now, h.actions);
+  };
+  ack(0, true);
+  std::int64_t next = 1;
+  env::Duration longest{0};
+  for (int round = 0; round < 8; ++round) {
+    CAPTURE(round);
+    h.write(128);
+    h.write(128);
+    CHECK(h.send_all().empty());
+    const env::TimePoint start = h.now;
+    std::string sent;
+    while (sent.empty()) {
+      REQUIRE(h.machine.deadline());
+      h.now = *h.machine.deadline();
+      h.machine.tick(h.now, h.actions);
+      sent = h.send_all();
+      if (sent.size() == 31) {  // a heartbeat
+        sent.clear();
+        ack(PipelineAck::kHeartbeat, true);
+      }
+    }
+    CHECK(h.now - start <= 80s);
+    longest = std::max(longest, h.now - start);
+    CHECK(h.machine.counters().packets_sent == next + 2);  // both, once the time has passed
+    ack(next++, false);
+    ack(next++, true);
+  }
+  CHECK(longest > 1s);
+  CHECK(h.machine.counters().congestion_delays == 8);
+  CHECK(h.machine.counters().heartbeats > 0);
+  REQUIRE(h.block_is(BlockWriter::State::kStreaming));
+
+  ack(PipelineAck::kHeartbeat, false);
+  SUBCASE("close waits as well") {
+    h.machine.finish(h.now, h.actions);
+    CHECK(h.send_all().empty());
+    CHECK(h.machine.counters().congestion_delays == 9);
+  }
+  SUBCASE("an abandoned stream does not") {
+    h.write(100);
+    h.machine.abandon(h.actions);
+    CHECK_FALSE(h.machine.deadline());
+  }
+}
+
+TEST_CASE("the delays of one congestion grow up to a limit; the first good ack ends it") {
+  CongestionBackoff backoff(5s, 50s, 42);
+  CHECK(backoff.take() == 0s);
+  env::Duration sum{0};
+  for (int i = 0; i < 100; ++i) {
+    backoff.acked(true);
+    const env::Duration delay = backoff.take();
+    CHECK(delay <= 50s);
+    CHECK(backoff.take() == 0s);
+    if (i >= 50) sum += delay;
+  }
+  CHECK(sum / 50 > 5s);
+  backoff.acked(true);
+  backoff.acked(false);
+  CHECK(backoff.take() == 0s);
+  backoff.acked(true);
+  CHECK(backoff.take() <= 5s);
+  CongestionBackoff none(0s, 50s, 42);
+  none.acked(true);
+  CHECK(none.take() == 0s);
+}
+
+TEST_CASE("no heartbeat goes between the parts of a packet, and a stuck socket ends by timeout") {
+  Harness h;
+  h.write(1000);
+  h.machine.allocated(located(1, 10, 3), h.now, h.actions);
+  const ConnectionNumber connection = h.pipeline();
+  h.machine.connected(connection, h.now);
+  static_cast<void>(h.send_all());
+  h.machine.replied(connection, {}, h.now, h.actions);
+  h.machine.sent(connection, 100, h.now);
+  CHECK(*h.machine.deadline() == h.now + 75s);
+  h.now += 40s;
+  h.machine.tick(h.now, h.actions);
+  CHECK(h.machine.counters().heartbeats == 0);
+  h.now += 35s;
+  h.machine.tick(h.now, h.actions);
+  CHECK(h.machine.state() == FileWriter::State::kFailed);
+}
+
+TEST_CASE("no timeout means none, and heartbeats are sent all the same") {
+  WriteSettings settings;
+  settings.socket_timeout = settings.socket_write_timeout = env::kNoTimeout;
+  settings.excluded_nodes_expiry = env::kNoTimeout;
+  Harness h(small_target(), settings);
+  h.write(1000);
+  h.machine.allocated(located(1, 10, 3), h.now, h.actions);
+  CHECK(h.take<action::Connect>()->timeout == env::kNoTimeout);
+  h.machine.connected(h.pipeline(), h.now);
+  CHECK_FALSE(h.machine.deadline());
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.block_abandoned({}, h.now, h.actions);
+  h.build(located(2, 11, 3));
+  CHECK(*h.machine.deadline() == h.now + 30s);
+}
+
+TEST_CASE("a packet that is never acknowledged ends the stream though heartbeats are answered") {
+  Harness h;
+  h.write(1000);
+  h.build(located(1, 10, 3));
+  const env::TimePoint sent_at = h.now;
+  while (h.block_is(BlockWriter::State::kStreaming)) {
+    h.now = *h.machine.deadline();
+    h.machine.tick(h.now, h.actions);
+    static_cast<void>(h.send_all());
+    if (h.block_is(BlockWriter::State::kStreaming)) h.ack(PipelineAck::kHeartbeat);
+  }
+  CHECK(h.now - sent_at == 495s);
+}
+
+TEST_CASE("DROP-1: the setting is in the next pipeline's operation") {
+  for (const std::optional<bool> value :
+       {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+    Harness h;
+    h.machine.set_drop_behind(value);
+    h.write(10);
+    h.machine.allocated(located(1, 10, 1), h.now, h.actions);
+    h.machine.connected(h.pipeline(), h.now);
+    const std::string sent = hex(h.send_all());
+    CHECK((sent.find("52020801") != std::string::npos) == (value == true));
+    CHECK((sent.find("52020800") != std::string::npos) == (value == false));
+    CHECK((sent.find("5200") != std::string::npos) == !value.has_value());
+  }
+}
+
+}  // namespace
+}  // namespace hflush::hdfs

@@ -77,7 +77,7 @@ class PerProcess {
 
  private:
   struct Made {
-    const Origin origin;
+    const Origin origin{};
     T value;
   };
 

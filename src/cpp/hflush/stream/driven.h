@@ -126,7 +126,8 @@ class Driven {
     return true;
   }
 
-  template <typename Feed>
+  template <typename Feed>  // nothing but a failed allocation is thrown
+  // NOLINTNEXTLINE(bugprone-exception-escape)
   void run(Feed& feed) noexcept HFLUSH_RELEASE(turn_) HFLUSH_EXCLUDES(mutex_) {
     try {
       feed(state_);

@@ -53,10 +53,13 @@ void Reports::failed(Status failure) {
   {
     MutexLock lock(mutex_);
     if (std::exchange(over_, true)) return;
+    if (stream_ == nullptr) {
+      kept_ = std::move(failure);
+      return;
+    }
     stream = stream_;
-    if (stream == nullptr) kept_ = std::move(failure);
   }
-  if (stream != nullptr) stream->failed(std::move(failure));
+  stream->failed(std::move(failure));
 }
 
 }  // namespace hflush::stream

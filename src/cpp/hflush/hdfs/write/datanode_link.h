@@ -2,8 +2,8 @@
 // drives the stream's pipeline; on the loop thread it receives, and cuts what has come into the
 // operation's reply and acks.
 //
-// Thread-safe: the functions are called by the thread that drives, one at a time, and poll() by the
-// loop thread. The mutex guards the connection against its end; it is not held while bytes are sent
+// Thread-safe: the loop thread calls what begins with on_, the thread that drives all else, one
+// at a time. The mutex guards the connection against its end; it is not held while bytes are sent
 // or received.
 #pragma once
 
@@ -61,15 +61,14 @@ class DataNodeLink final : public env::TcpConnection::Events,
   // Reports the loss, after what the DataNode has said before it: that may name the node that
   // failed.
   void sending_failed(int error_number);
-  // Receives what is there.
-  void poll() { on_readable(); }
 
- private:
   void on_connected() override { listener_->connected(number_); }
   void on_writable() override { listener_->writable(number_); }
+  // Receives what is there, if anything is.
   void on_readable() override;
   void on_connect_failed(Status failure) override;
 
+ private:
   std::shared_ptr<env::TcpConnection> connection() HFLUSH_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return connection_;

@@ -294,7 +294,7 @@ void PipelineShell::timer_fired() {
     links = links_;
   }
   for (const std::shared_ptr<DataNodeLink>& link : links) {
-    if (link) link->poll();
+    if (link) link->on_readable();
   }
   drive([](PipelineDriver& driver) { driver.tick(); });
 }

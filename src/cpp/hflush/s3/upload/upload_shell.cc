@@ -215,7 +215,7 @@ void UploadDriver::begin_block(Ticket ticket, std::uint64_t bytes) {
 
 // Makes the call, and calls `feed(driver, call, result)` with its result.
 template <typename Feed>
-void UploadDriver::start(Ticket ticket, Call call, Feed feed) {
+void UploadDriver::start(Ticket ticket, Call call, const Feed& feed) {
   under_way(ticket)->since = now();
   const Client::CallId id = target_.client->call(
       std::move(call), [shell = shell_.shared_from_this(), ticket, feed](CallResult result) {

@@ -109,7 +109,7 @@ class UploadDriver {
   std::optional<UnderWay> end(Ticket ticket);
   void begin_block(Ticket ticket, std::uint64_t bytes);
   template <typename Feed>
-  void start(Ticket ticket, Call call, Feed feed);
+  void start(Ticket ticket, Call call, const Feed& feed);
   void cancel(Ticket ticket);
   void cancelled(Ticket ticket);
 

@@ -66,12 +66,6 @@ std::string token_of(const UploadTarget& target) {
   return target.token.ok() ? *target.token : std::string();
 }
 
-// Of an upload that is looked at or aborted: neither the bucket is meant, nor another failure.
-bool is_gone(const Failure& failure) {
-  return failure.http_status == 404 &&
-         (failure.code == "NoSuchUpload" || failure.code == "NoSuchKey");
-}
-
 }  // namespace
 
 PartSizes part_sizes(const ObjectOptions& options) noexcept {
@@ -494,22 +488,12 @@ void UploadDriver::perform(const upload_action::LookAtKey& /*look*/) {
 
 // The object is ours if it has our token and length.
 Seen UploadDriver::seen(const CallResult& result) {
-  Seen seen;
-  if (!result.failure) {
-    const bool is_ours = asking_.is_ours(result.head, machine_.size());
-    seen.what = is_ours ? Seen::What::kOurs : Seen::What::kAnother;
-    if (is_ours) {
-      publication_found();
-      seen.etag = result.head.header("etag");
-      version_id_ = result.head.header("x-amz-version-id");
-      if (machine_.upload_id().empty()) {  // else it was compared before
-        seen.otherwise = encryption_refused("PutObject (published)", result.head);
-      }
-    }
-  } else if (result.failure->http_status == 404) {
-    seen.what = Seen::What::kNothing;
-  } else {
-    seen.failure = result.status;
+  Seen seen = asking_.key_seen(result, machine_.size());
+  if (seen.what != Seen::What::kOurs) return seen;
+  publication_found();
+  version_id_ = result.head.header("x-amz-version-id");
+  if (machine_.upload_id().empty()) {  // else it was compared before
+    seen.otherwise = encryption_refused("PutObject (published)", result.head);
   }
   return seen;
 }
@@ -520,12 +504,8 @@ void UploadDriver::perform(const upload_action::LookAtUpload& /*look*/) {
   list.ends = end_of_look();
   start(begin(Kind::kLook), std::move(list),
         [](UploadDriver& driver, const UnderWay& /*call*/, const CallResult& result) {
-          UploadSeen seen = UploadSeen::kThere;
-          if (result.failure) {
-            seen = is_gone(*result.failure) ? UploadSeen::kGone : UploadSeen::kCannotTell;
-          }
           driver.watch_time();
-          driver.machine_.upload_seen(seen, driver.actions);
+          driver.machine_.upload_seen(UploadCalls::upload_seen(result), driver.actions);
         });
 }
 
@@ -540,7 +520,7 @@ void UploadDriver::perform(const upload_action::Abort& abort) {
 }
 
 void UploadDriver::abort_answered(const CallResult& result) {
-  if (!result.failure || is_gone(*result.failure)) return machine_.aborted(actions);
+  if (UploadCalls::has_ended(result)) return machine_.aborted(actions);
   ++counters_.abort_failures;
   machine_.abort_failed(explain(result.status, describe_upload()), actions);
 }

@@ -16,8 +16,8 @@
 namespace hflush::bindings {
 
 // A stream of a parent process is leaked in a forked child: its locks and threads are not ours.
-// One that has ended goes with the GIL held: there is nothing to wait for, and whoever gives the
-// GIL up gets it back behind all others. Called with the GIL.
+// One that has ended goes with the GIL held: there is nothing to wait for, and the thread that
+// gives the GIL up gets it back behind all others. Called with the GIL.
 struct StreamDeleter {
   void operator()(stream::OutputStream* stream) const noexcept {
     if (stream->is_foreign()) return;

@@ -358,7 +358,7 @@ bool is_file_closed(HdfsClient& self, const py::str& path) {
 
 using Opened = Result<std::unique_ptr<stream::OutputStream>>;
 
-// A stream that was opened when a signal had come already is nobody's: its file is closed, as it
+// A stream that was opened when a signal had come already has no owner: its file is closed, as it
 // is, and the handler's exception is raised.
 py::object made_stream(const py::type& stream_type, Opened&& opened) {
   if (opened.ok() && PyErr_CheckSignals() != 0) {

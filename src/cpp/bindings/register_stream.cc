@@ -233,7 +233,7 @@ py::tuple abort(OutputStream& stream) {
 }
 
 bool abandon(OutputStream& stream) {
-  if (stream::is_final(stream.state())) return false;  // each time a stream is let go
+  if (stream::is_final(stream.state())) return false;  // each time a stream is released
   const ReleasedGil unlocked;
   return stream.abandon();
 }

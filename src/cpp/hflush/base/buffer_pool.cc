@@ -90,8 +90,8 @@ void BufferPool::give_back(std::byte* data, std::size_t size_bytes) noexcept {
   if (!keep(data, size_bytes)) deallocate(data, size_bytes);
 }
 
-// A full pool makes room by freeing what was not asked for for longer than this size: what nobody
-// wants any more is let go.
+// A full pool makes room by freeing what was not asked for for longer than this size: what is no
+// longer wanted is released.
 bool BufferPool::keep(std::byte* data, std::size_t size_bytes) noexcept try {
   MutexLock lock(mutex_);
   if (size_bytes > max_cached_bytes_) return false;

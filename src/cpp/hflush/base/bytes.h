@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "hflush/base/check.h"
+
 namespace hflush {
 
 using ByteView = std::span<const std::byte>;
@@ -27,6 +29,7 @@ inline std::span<ByteView> without_front(std::span<ByteView> pieces, std::size_t
     count -= pieces.front().size();
     pieces = pieces.subspan(1);
   }
+  HFLUSH_DCHECK(count == 0 || !pieces.empty());
   if (count > 0) pieces.front() = pieces.front().subspan(count);
   return pieces;
 }

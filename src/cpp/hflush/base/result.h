@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/base/status.h"
 
 namespace hflush {
@@ -20,13 +21,22 @@ class [[nodiscard]] Result {
   const Status& status() const noexcept { return status_; }
 
   // Requires: ok().
-  T& operator*() & noexcept { return *value_; }
-  const T& operator*() const& noexcept { return *value_; }
-  T&& operator*() && noexcept { return *std::move(value_); }
-  T* operator->() noexcept { return &*value_; }
-  const T* operator->() const noexcept { return &*value_; }
+  T& operator*() & noexcept { return *checked(); }
+  const T& operator*() const& noexcept { return *checked(); }
+  T&& operator*() && noexcept { return *std::move(checked()); }
+  T* operator->() noexcept { return &*checked(); }
+  const T* operator->() const noexcept { return &*checked(); }
 
  private:
+  std::optional<T>& checked() noexcept {
+    HFLUSH_DCHECK(ok());
+    return value_;
+  }
+  const std::optional<T>& checked() const noexcept {
+    HFLUSH_DCHECK(ok());
+    return value_;
+  }
+
   std::optional<T> value_;
   Status status_;
 };

@@ -42,7 +42,7 @@ enum class StatusCode : std::uint8_t {
   kInterrupted,         // the wait was interrupted; nothing is broken
   kForked,              // the object belongs to the parent process
   kReentered,           // called from within a call of the same thread: Python's RuntimeError
-  kInternal,            // a broken invariant of ours
+  kInternal,            // a broken invariant of this library
 };
 
 std::string_view to_string(StatusCode code) noexcept;

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 
 namespace hflush::crc {
 
@@ -26,6 +27,7 @@ inline constexpr std::size_t kSumSize = 4;
 
 // How many sums `size` bytes have. Requires: bytes_per_checksum > 0, as everywhere below.
 constexpr std::size_t checksum_count(std::size_t size, std::size_t bytes_per_checksum) noexcept {
+  HFLUSH_DCHECK(bytes_per_checksum > 0);
   return size / bytes_per_checksum + (size % bytes_per_checksum != 0 ? 1 : 0);
 }
 

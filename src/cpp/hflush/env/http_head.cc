@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/base/check.h"
 
 namespace hflush::env {
 namespace {
@@ -77,6 +78,7 @@ void HttpHeadParser::add_field(std::string_view line) {
 }
 
 HttpHead HttpHeadParser::take() {
+  HFLUSH_DCHECK(is_complete());
   state_ = State::kTaken;
   return std::move(head_);
 }

@@ -14,6 +14,8 @@
 #include <limits>
 #include <memory>
 
+#include "hflush/base/check.h"
+
 namespace hflush::env {
 namespace {
 
@@ -117,6 +119,7 @@ std::ptrdiff_t Socket::send_some(std::span<const ByteView> pieces) const noexcep
 }
 
 std::ptrdiff_t Socket::receive_some(MutableByteView out) const noexcept {
+  HFLUSH_DCHECK(!out.empty());
   ssize_t received = -1;
   do {
     received = ::recv(descriptor_, out.data(), out.size(), MSG_DONTWAIT);

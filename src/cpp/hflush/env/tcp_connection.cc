@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "hflush/base/check.h"
 #include "hflush/base/mutex.h"
 #include "hflush/env/own_process.h"
 
@@ -262,6 +263,7 @@ std::ptrdiff_t Connection::send_some(std::span<const ByteView> pieces) noexcept 
 }
 
 std::ptrdiff_t Connection::receive_some(MutableByteView out) noexcept {
+  HFLUSH_DCHECK(!out.empty());
   if (origin_.is_parent()) return -ENOTCONN;
   std::shared_ptr<Socket> socket;
   {

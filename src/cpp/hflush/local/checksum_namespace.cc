@@ -80,7 +80,7 @@ Status move_sidecar(const std::string& source, const std::string& destination) {
 }
 
 // The sums of a file that is about to be replaced, under a name that belongs to no file, so that
-// nobody takes them for those of the new one. They are put back unless the file is replaced.
+// they are not taken for those of the new one. They are put back unless the file is replaced.
 class SetAside {
  public:
   static Result<SetAside> of(const std::string& path) {
@@ -110,8 +110,8 @@ class SetAside {
   }
 
  private:
-  // Named after the inode: whoever else replaces this file takes other sums, or finds none. Where
-  // a process dies before it is done, the next atomic create sweeps it up (atomic.py).
+  // Named after the inode: another writer that replaces this file takes other sums, or finds none.
+  // Where a process dies before it is done, the next atomic create sweeps it up (atomic.py).
   static std::string aside_name(const std::string& path, ino_t inode) {
     std::array<char, 64> name{};
     std::snprintf(name.data(), name.size(), "..replaced.%032jx.atomic.tmp.crc",
@@ -176,8 +176,8 @@ Result<bool> ChecksumNamespace::remove(const std::string& path, bool recursive) 
     HFLUSH_RETURN_IF_ERROR(remove_orphans(path));
     return files_.remove(path, false);
   }
-  // The sidecar first: nobody can make a new file of this name, whose sidecar would then be taken
-  // for the old one, before the old file is gone.
+  // The sidecar first: no writer can make a new file of this name, whose sidecar would then be
+  // taken for the old one, before the old file is gone.
   struct stat facts;
   if (::lstat(path.c_str(), &facts) == 0)
     HFLUSH_RETURN_IF_ERROR(remove_sidecar(sidecar_path(path)));

@@ -1,6 +1,6 @@
 // ChecksumNamespace: the local name space with checksums, Hadoop's LocalFileSystem.
 //
-// A Namespace whose files have sidecars (sidecar.h), which nobody sees: they are left out of
+// A Namespace whose files have sidecars (sidecar.h), which callers do not see: they are left out of
 // listings and follow their files. The names of sidecars are reserved: nothing is renamed to one
 // and no directory made of that name (kInvalidPath). A file and its sidecar are two files, and two
 // system calls move or remove them. They come in an order that leaves, wherever they are cut off, a

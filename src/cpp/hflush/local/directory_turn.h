@@ -1,5 +1,5 @@
-// DirectoryTurn: whoever puts a file and its sums at a name takes turns with all others who do so
-// in that directory, of this process and of others.
+// DirectoryTurn: writers that put a file and its sums at a name take turns with all others that do
+// so in that directory, of this process and of others.
 //
 // Thread-compatible: external locking.
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace hflush::local {
 
-// A lock of the directory by flock(2), for as long as this lives. Nobody holds two: there is no
-// order to keep. Where a directory cannot be locked (it may not be read, some network file systems)
-// nobody waits for anybody.
+// A lock of the directory by flock(2), for as long as this lives. A thread never holds two: there
+// is no order to keep. Where a directory cannot be locked (it may not be read, some network file
+// systems) no thread waits for another.
 class DirectoryTurn {
  public:
   // Waits for its turn. kTimedOut if it does not come: `flock DIRECTORY command` holds the same

@@ -17,7 +17,7 @@ enum class Drainer : std::uint8_t { kCaller, kWorker };
 
 class DrainPolicy {
  public:
-  // With one usable processor nobody can work beside the caller.
+  // With one usable processor no thread can work beside the caller.
   explicit DrainPolicy(unsigned usable_processors) noexcept
       : worker_is_useful_(usable_processors > 1) {}
 

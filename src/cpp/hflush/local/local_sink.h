@@ -80,7 +80,7 @@ class LocalSink final : public stream::Sink {
   env::Executor& executor_;
   const env::Clock& clock_;
 
-  // Used by whoever drives the destination: a worker while it is kWriting, else the caller.
+  // Used by the thread that drives the destination: a worker while it is kWriting, else the caller.
   const std::unique_ptr<Destination> destination_;
   std::uint64_t written_;
   bool broken_ = false;  // a write or sync failed: nothing more is written

@@ -14,7 +14,7 @@ namespace {
 
 constexpr mode_t kEverybody = 0777;
 constexpr mode_t kOwnerPasses = 0300;
-// How often a parent that somebody else deletes meanwhile is made again.
+// How often a parent that another program deletes meanwhile is made again.
 constexpr std::ptrdiff_t kRaces = 64;
 
 Status set_permission(const std::string& path, mode_t permission) {

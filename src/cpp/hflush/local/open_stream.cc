@@ -25,7 +25,7 @@ struct OpenedFile {
   std::vector<std::string> directories_to_sync;  // whose entries are new with it
 };
 
-// What open(2) with O_CREAT says, told apart: a directory in the way is not a file that exists.
+// What open(2) with O_CREAT says, more exactly: a directory in the way is not a file that exists.
 Status creation_failure(int error_number, const std::string& path) {
   struct stat found{};
   const bool directory = ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);

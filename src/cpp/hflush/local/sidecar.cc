@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "hflush/base/check.h"
 #include "hflush/base/endian.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/local/paths.h"
@@ -45,6 +46,7 @@ bool is_missing(const Status& failure) noexcept {
 }
 
 std::uint64_t sidecar_length(std::uint64_t file_length, std::uint32_t bytes_per_checksum) noexcept {
+  HFLUSH_DCHECK(bytes_per_checksum > 0);
   return sidecar_offset(crc::checksum_count(file_length, bytes_per_checksum));
 }
 

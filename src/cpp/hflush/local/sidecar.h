@@ -55,7 +55,7 @@ Result<std::uint32_t> parse_sidecar_header(ByteView header);
 // Fine if there is none.
 Status remove_sidecar(const std::string& sidecar);
 
-// For the writer of an open, writable sidecar: tells readers, in any process, that it and its file
+// For the writer of an open, writable sidecar: shows readers, in any process, that it and its file
 // are not complete. The mark goes when the file is closed (env::WritableFile::close() unlocks it,
 // because a forked child shares the lock), also by the writer's death, after which missing sums are
 // a fault again (LOCAL-5), unless a forked child of it lives on. Set it before the file's bytes

@@ -2,7 +2,7 @@
 //
 // Each has a share. What one needs to go on at all it holds without asking (hold()), so that
 // however many there are, each moves; what makes it faster it asks for (try_hold()). Those who are
-// refused stand in line, and what others give back goes to them in that order: nobody starves.
+// refused stand in line, and what others give back goes to them in that order: none starves.
 //
 // Thread-safe. Its mutex is taken under any other and held across nothing; `on_room` is called
 // without it.

@@ -1,6 +1,6 @@
 // Packets: the pieces in which an object's bytes lie in memory, on their way in either direction.
 //
-// One size for writers and readers: what one lets go of is what the other takes from the pool.
+// One size for writers and readers: what one releases the other takes from the pool.
 #pragma once
 
 #include <cstddef>

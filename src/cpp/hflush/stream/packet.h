@@ -16,6 +16,7 @@
 
 #include "hflush/base/buffer_pool.h"
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 
 namespace hflush::stream {
 
@@ -33,6 +34,7 @@ class Packet {
   ByteView sums() const noexcept { return {buffer_.data() + data_begin_ - sums_size_, sums_size_}; }
   // The `size` bytes in front of sums(). Requires: size <= kHeaderRoom.
   MutableByteView header_room(std::size_t size) noexcept {
+    HFLUSH_DCHECK(size <= kHeaderRoom);
     return {buffer_.data() + data_begin_ - sums_size_ - size, size};
   }
 

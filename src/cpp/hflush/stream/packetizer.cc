@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/crc/checksum.h"
 
 namespace hflush::stream {
@@ -27,7 +28,9 @@ Packetizer::Packetizer(const Geometry& geometry, BufferPool& pool)
     : geometry_(geometry),
       pool_(pool),
       data_begin_(round_up(Packet::kHeaderRoom + largest_sums(geometry), 64)),
-      packet_offset_(geometry.start) {}
+      packet_offset_(geometry.start) {
+  HFLUSH_DCHECK(geometry.valid());
+}
 
 void Packetizer::start_packet() {
   buffer_ = pool_.take(data_begin_ + geometry_.packet_bytes);

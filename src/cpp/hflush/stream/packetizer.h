@@ -13,6 +13,7 @@
 
 #include "hflush/base/buffer_pool.h"
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 #include "hflush/stream/geometry.h"
 #include "hflush/stream/packet.h"
 
@@ -38,13 +39,17 @@ class Packetizer {
   std::size_t room() const noexcept { return capacity_ - filled_; }
   // The fast path. Requires: data.size() < room(), so that no packet fills up.
   void append_within(ByteView data) noexcept {
+    HFLUSH_DCHECK(data.size() < room());
     copy(data_ + filled_, data);
     filled_ += data.size();
   }
   // Appends all of `data`; packets that fill up are added to `sealed`.
   void append(ByteView data, std::vector<Packet>& sealed);
   // Counts bytes that went to the sink by another way. Requires: nothing is being filled.
-  void skip(std::uint64_t count) noexcept { packet_offset_ += count; }
+  void skip(std::uint64_t count) noexcept {
+    HFLUSH_DCHECK(filled_ == 0);
+    packet_offset_ += count;
+  }
 
   // Adds to `sealed` at most one packet with what `cut` covers.
   void cut(Cut cut, std::vector<Packet>& sealed);

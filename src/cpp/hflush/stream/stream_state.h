@@ -18,8 +18,8 @@ namespace hflush::stream {
 
 enum class State : std::uint8_t {
   kOpen,         // accepts writes
-  kBroken,       // failed in the background, and no caller has been told yet
-  kFailed,       // failed, a caller was told, close() still owes its one report
+  kBroken,       // failed in the background, and not yet reported to a caller
+  kFailed,       // failed and reported to a caller; close() still owes its one report
   kClosing,      // the first close() is at work
   kClosed,       // published
   kUnpublished,  // close() was called and reported a failure

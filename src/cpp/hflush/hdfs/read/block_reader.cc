@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/base/endian.h"
 #include "hflush/base/result.h"
 #include "hflush/crc/checksum.h"
@@ -49,6 +50,7 @@ BlockReader::BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums)
     : end_(offset + length), sums_wanted_(sums), position_(offset) {}
 
 Status BlockReader::deliver(MutableByteView out) {
+  HFLUSH_DCHECK(out.size() <= remaining());
   out_ = out;
   deliver_staged();
   return advance();

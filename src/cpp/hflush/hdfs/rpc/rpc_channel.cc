@@ -5,6 +5,7 @@
 #include <protozero/varint.hpp>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/base/endian.h"
 #include "hflush/hdfs/wire/wire.h"
 
@@ -184,6 +185,7 @@ std::string RpcChannel::greeting() const {
 std::string RpcChannel::call(std::int32_t call_id, std::int32_t retry_count,
                              std::string_view method, std::string_view request,
                              env::TimePoint now) {
+  HFLUSH_DCHECK(!outstanding_.contains(call_id));
   if (outstanding_.empty()) busy_since_ = now;
   outstanding_.emplace(call_id, now);
   std::string request_header;

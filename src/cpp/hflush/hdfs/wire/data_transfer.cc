@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/base/endian.h"
 #include "hflush/hdfs/wire/shared_messages.h"
 #include "hflush/hdfs/wire/wire.h"
@@ -431,6 +432,7 @@ Result<PipelineAck> decode_pipeline_ack(ByteView message) {
 }
 
 void PacketHeader::encode_to(MutableByteView out) const noexcept {
+  HFLUSH_DCHECK(out.size() == encoded_size());
   using Usual = UsualHeader;
   std::byte* const message = out.data() + kLengthsSize;
   const std::size_t message_size = sync_block ? Usual::kSizeWithSync : Usual::kSize;

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 #include "hflush/base/result.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/hdfs/wire/types.h"
@@ -118,6 +119,7 @@ class NodeReplies {
   std::size_t size() const noexcept { return replies_.size(); }
   // Requires: node < size().
   TransferStatus operator[](std::size_t node) const noexcept {
+    HFLUSH_DCHECK(node < size());
     return static_cast<TransferStatus>(replies_[node]);
   }
   void push_back(TransferStatus reply) { replies_.push_back(static_cast<char>(reply)); }

@@ -25,7 +25,7 @@ namespace hflush::hdfs {
 // What a second execution of a call would do (Hadoop's @Idempotent and @AtMostOnce). An
 // at-most-once call is repeated only with the client and call id of the first attempt: the
 // NameNode's retry cache then gives the first answer. One that is never repeated may do harm when
-// it comes late: whoever asks finds out by other means whether it was carried out.
+// it comes late: the caller finds out by other means whether it was carried out.
 enum class Repeat : std::uint8_t { kIdempotent, kAtMostOnce, kNever };
 
 template <typename T>

@@ -75,7 +75,7 @@ std::uint32_t read_permission(Reader from) {
   return permission;
 }
 
-// Java's -1, where a block is told about without its place in the file.
+// Java's -1, for a block that is described without its place in the file.
 std::uint64_t read_block_offset(Reader& from) {
   const std::uint64_t offset = from.uint64();
   if (offset == std::numeric_limits<std::uint64_t>::max()) return 0;
@@ -175,7 +175,7 @@ crc::Kind read_checksum_type(Reader& from) {
 
 LocatedBlock read_located_block(Reader from) {
   LocatedBlock block;
-  // By replica, as far as they are told; they come after the replicas, but need not.
+  // By replica, as far as they are given; they come after the replicas, but need not.
   std::vector<StorageType> types;
   std::vector<std::string_view> ids;
   while (from.next()) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "hflush/base/check.h"
+
 namespace hflush::hdfs {
 
 void PacketQueue::push_data(stream::Packet packet, std::uint64_t block_start) {
@@ -15,6 +17,7 @@ void PacketQueue::push_data(stream::Packet packet, std::uint64_t block_start) {
 
 void PacketQueue::push_empty(Kind kind, bool sync, std::uint64_t block_start,
                              std::uint64_t end_in_file) {
+  HFLUSH_DCHECK(kind != Kind::kData);
   Entry& entry = entries_.emplace_back();
   entry.sequence_number = next_sequence_number_++;
   entry.block_start = block_start;
@@ -30,6 +33,7 @@ void PacketQueue::mark_last_packets_for_sync() noexcept {
 }
 
 const PacketQueue::Entry& PacketQueue::release(env::TimePoint now) noexcept {
+  HFLUSH_DCHECK(has_waiting());
   Entry& entry = entries_[released_++];
   entry.released_at = now;
   PacketHeader header;
@@ -70,6 +74,7 @@ std::size_t PacketQueue::sent(std::size_t bytes) noexcept {
 }
 
 void PacketQueue::acknowledge() noexcept {
+  HFLUSH_DCHECK(oldest_is_sent());
   entries_.pop_front();
   --released_;
   --sent_;

@@ -18,6 +18,7 @@
 #include <span>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 #include "hflush/env/clock.h"
 #include "hflush/hdfs/wire/data_transfer.h"
 #include "hflush/stream/packet.h"
@@ -63,12 +64,24 @@ class PacketQueue {
   void push_empty(Kind kind, bool sync, std::uint64_t block_start, std::uint64_t end_in_file);
 
   // Requires: !empty().
-  const Entry& newest() const noexcept { return entries_.back(); }
-  const Entry& oldest() const noexcept { return entries_.front(); }
+  const Entry& newest() const noexcept {
+    HFLUSH_DCHECK(!empty());
+    return entries_.back();
+  }
+  const Entry& oldest() const noexcept {
+    HFLUSH_DCHECK(!empty());
+    return entries_.front();
+  }
   // Requires: has_waiting().
-  const Entry& next_waiting() const noexcept { return entries_[released_]; }
+  const Entry& next_waiting() const noexcept {
+    HFLUSH_DCHECK(has_waiting());
+    return entries_[released_];
+  }
   // The newest packet will carry a sync. Requires: has_waiting().
-  void mark_newest_for_sync() noexcept { entries_.back().sync = true; }
+  void mark_newest_for_sync() noexcept {
+    HFLUSH_DCHECK(has_waiting());
+    entries_.back().sync = true;
+  }
   // So will the last packets of blocks, as far as they wait.
   void mark_last_packets_for_sync() noexcept;
   // The next waiting packet may be sent. Requires: has_waiting().

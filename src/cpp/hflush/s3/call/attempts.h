@@ -2,7 +2,7 @@
 // SendingRate are shared by all calls of a client. One layer: nothing above or below retries.
 // docs/s3-client.md has the table.
 //
-// State machines without I/O: the caller says what happened and what time it is, and is told what
+// State machines without I/O: the caller says what happened and what time it is, and learns what
 // to do. Jitter comes from a generator that the caller owns. Thread-compatible.
 #pragma once
 

@@ -111,7 +111,7 @@ std::optional<FailureKind> kind_without_document(const Failure& failure, bool ha
   return std::nullopt;
 }
 
-// Scheme and host of a URL: the rest may be a secret of somebody.
+// Scheme and host of a URL: the rest may be secret.
 std::string_view origin_of(std::string_view url) noexcept {
   const std::size_t scheme = url.find("://");
   if (scheme == std::string_view::npos) return "another path";

@@ -35,8 +35,8 @@ std::string_view to_string(FailureKind kind) noexcept;
 // What a successful response must have; a 2xx without it is ambiguous.
 enum class Expect : std::uint8_t {
   kNothing,  // its status says it all; its body is not looked at
-  kNoBody,   // DELETE: what has one is a page of somebody else
-  kHead,     // an ETag or another header of S3's, without which it is no answer of a store
+  kNoBody,   // DELETE: what has one is the page of a proxy
+  kHead,     // an ETag or another header of S3's, without which it is not an answer of a store
   kETag,     // the header
   kRoot,     // a document whose root has the expected name ("...Response" is "...Result" too)
 };
@@ -73,7 +73,7 @@ inline constexpr env::Duration kMaxRetryAfter = std::chrono::seconds(60);
 std::optional<Failure> judge(const env::HttpResult& result, Expect expect, std::string_view root,
                              const Signing& signing = {});
 
-// As the caller is told: code, errno and a message that names the operation, the endpoint, S3's
+// As the caller gets it: code, errno and a message that names the operation, the endpoint, S3's
 // code and status, the request ids and how many attempts were made; S3's code is its
 // remote_class(). Lost conditions (412, 409) are kPreconditionFailed.
 Status to_status(const Failure& failure, std::string_view operation, std::string_view endpoint,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hflush/base/check.h"
+
 namespace hflush::s3 {
 
 PartSizes::PartSizes(std::uint64_t block_bytes, std::uint32_t max_parts, bool uniform) noexcept
@@ -22,6 +24,7 @@ PartSizes::PartSizes(std::uint64_t block_bytes, std::uint32_t max_parts, bool un
 }
 
 std::uint64_t PartSizes::blocks_before(std::uint32_t number) const noexcept {
+  HFLUSH_DCHECK(number >= 1);
   const std::uint64_t before = number - 1;
   if (before <= constant_parts_) return before;
   // Groups of step_ parts with 2, 3, ... blocks each, until a part cannot be larger.

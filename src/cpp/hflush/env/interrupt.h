@@ -1,6 +1,9 @@
 // Interrupt: how a call that waits lets its caller end the wait.
 #pragma once
 
+#include <chrono>
+#include <optional>
+
 #include "hflush/base/mutex.h"
 #include "hflush/base/status.h"
 
@@ -12,20 +15,25 @@ class Interrupt {
  public:
   virtual ~Interrupt() = default;
 
-  CondVar::Clock::time_point next_check() const noexcept { return next_check_; }
+  // Of a call that has not asked yet: one interval from now. A call that never waits reads no
+  // clock.
+  CondVar::Clock::time_point next_check() noexcept {
+    if (!next_check_) next_check_ = CondVar::Clock::now() + kInterval;
+    return *next_check_;
+  }
   Status check_now() {
     next_check_ = CondVar::Clock::now() + kInterval;
     return check();
   }
   // For what waits without a condition variable, or works for long without a wait.
-  Status check_if_due() { return CondVar::Clock::now() < next_check_ ? Status() : check_now(); }
+  Status check_if_due() { return CondVar::Clock::now() < next_check() ? Status() : check_now(); }
 
  private:
   static constexpr auto kInterval = std::chrono::milliseconds(50);
 
   virtual Status check() = 0;
 
-  CondVar::Clock::time_point next_check_ = CondVar::Clock::now() + kInterval;
+  std::optional<CondVar::Clock::time_point> next_check_;
 };
 
 // For calls that cannot be interrupted.

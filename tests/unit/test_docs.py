@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import locks
 import pytest
 from support.snippets import QUESTIONS, ROOT, Snippet, printed_by, snippets
 
@@ -39,6 +40,13 @@ def test_the_index_has_every_page() -> None:
         page.relative_to(DOCS).as_posix() for page in [*DOCS.glob("*.md"), *QUESTIONS.glob("*.md")]
     }
     assert pages - {"README.md"} - index == set()
+
+
+def test_the_table_of_locks_is_that_of_the_declarations() -> None:
+    """Every lock is in docs/threading.md, and says its order or what it is never held across."""
+    assert locks.locks()
+    assert [lock for lock in locks.locks() if not lock.note] == []
+    assert locks.PAGE.read_text(encoding="utf-8") == locks.page(), "./dev docs writes it"
 
 
 def anchors(page: Path) -> set[str]:

@@ -44,6 +44,7 @@ def docs() -> None:
     """
     _render()
     step("docs: keys", [PYTHON, ROOT / "tools" / "keys.py"], log="docs-keys")
+    step("docs/threading.md: locks", [PYTHON, ROOT / "tools" / "locks.py"], log="docs-locks")
     requests = ROOT / "tools" / "s3_requests.py"
     step("docs/s3-client.md: requests", [PYTHON, requests], log="docs-s3-requests")
     conformance = ROOT / "tools" / "conformance.py"

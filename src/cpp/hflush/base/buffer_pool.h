@@ -79,6 +79,7 @@ class BufferPool {
   void unreserve(std::size_t bytes) noexcept HFLUSH_EXCLUDES(mutex_);
   Shelf* find_shelf_locked(std::size_t size_bytes) HFLUSH_REQUIRES(mutex_);
 
+  // Innermost. Never held while memory is allocated.
   mutable Mutex mutex_;
   std::size_t max_cached_bytes_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<Shelf> shelves_ HFLUSH_GUARDED_BY(mutex_);

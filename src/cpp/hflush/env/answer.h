@@ -77,6 +77,7 @@ class Answer {
   }
 
  private:
+  // Before the loop's. Never held across the function that takes a value which is not waited for.
   Mutex mutex_;
   LoopCondVar changed_;
   std::optional<T> value_ HFLUSH_GUARDED_BY(mutex_);

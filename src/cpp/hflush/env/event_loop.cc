@@ -162,6 +162,7 @@ class EventLoop::Impl {
   const Clock& clock_;
   const Origin origin_;
 
+  // Never held across a task, a timer or a handler.
   Mutex mutex_;
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kNotStarted;
   std::thread thread_ HFLUSH_GUARDED_BY(mutex_);

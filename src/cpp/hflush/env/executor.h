@@ -40,6 +40,7 @@ class WorkerPool final : public Executor {
 
   const std::size_t max_threads_;
 
+  // Never held across a task.
   Mutex mutex_;
   CondVar wake_;
   std::deque<Task> tasks_ HFLUSH_GUARDED_BY(mutex_);

@@ -119,7 +119,8 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
 
   std::atomic<ExchangeId> last_id_ = 0;
 
-  Mutex mutex_;  // before the loop's
+  // Before the loop's.
+  Mutex mutex_;
   std::unordered_map<ExchangeId, ExchangeRef> exchanges_ HFLUSH_GUARDED_BY(mutex_);  // not ended
   std::vector<Command> commands_ HFLUSH_GUARDED_BY(mutex_);
   bool has_ended_ HFLUSH_GUARDED_BY(mutex_) = false;

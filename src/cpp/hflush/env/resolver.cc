@@ -20,6 +20,7 @@ struct Resolver::Queue {
 
   const std::size_t max_threads;
 
+  // Never held across a lookup.
   Mutex mutex;
   CondVar wake;
   std::deque<Task> tasks HFLUSH_GUARDED_BY(mutex);

@@ -78,7 +78,8 @@ class Connection final : public TcpConnection, public EventLoop::Handler {
   const TimePoint deadline_;
   const Origin origin_;
 
-  // Taken before the loop's own. Never held while `events_` is called.
+  // Before the loop's. Held while bytes are sent or received without waiting, never across an
+  // event.
   Mutex mutex_;
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kConnecting;
   std::shared_ptr<Events> events_ HFLUSH_GUARDED_BY(mutex_);

@@ -150,6 +150,7 @@ class OpenFile final : public LeaseHolder {
 
   const std::shared_ptr<LeaseRenewer> leases_;
   const std::uint64_t file_id_;
+  // Innermost.
   mutable Mutex mutex_;
   Status loss_ HFLUSH_GUARDED_BY(mutex_);
 };

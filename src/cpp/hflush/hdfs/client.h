@@ -108,6 +108,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<LeaseRenewer> leases_;
   std::shared_ptr<DatanodeConnections> connections_;
 
+  // Never held across a call to the NameNode.
   Mutex mutex_;
   std::optional<ServerDefaults> defaults_ HFLUSH_GUARDED_BY(mutex_);
   env::TimePoint defaults_until_ HFLUSH_GUARDED_BY(mutex_);

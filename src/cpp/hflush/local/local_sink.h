@@ -58,6 +58,7 @@ class LocalSink final : public stream::Sink {
   enum class Worker : std::uint8_t { kIdle, kCalled, kWriting };
   // Shared with the tasks that call a worker: one that comes late may outlive the sink.
   struct Queue {
+    // Before that of the worker pool. Never held across a system call or an event.
     Mutex mutex;
     CondVar changed;
     std::vector<stream::Packet> packets HFLUSH_GUARDED_BY(mutex);

@@ -41,6 +41,7 @@ class LocalSource final : public stream::Source {
   Result<std::shared_ptr<const Descriptor>> file() const;
 
   const std::string path_;
+  // Innermost.
   mutable Mutex mutex_;
   std::shared_ptr<const Descriptor> file_ HFLUSH_GUARDED_BY(mutex_);  // null: closed
 };

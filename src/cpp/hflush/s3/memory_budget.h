@@ -44,6 +44,7 @@ class MemoryBudget {
   void serve() HFLUSH_EXCLUDES(mutex_);
   Share* first_served_locked() HFLUSH_REQUIRES(mutex_);
 
+  // Before the loop's: a caller that gets more hears of it from a task of the loop.
   mutable Mutex mutex_;
   std::uint64_t total_ HFLUSH_GUARDED_BY(mutex_);
   std::uint64_t held_ HFLUSH_GUARDED_BY(mutex_) = 0;

@@ -190,6 +190,7 @@ class Driven {
   const Status out_of_memory_;  // made while there is memory
   Reports reports_;
 
+  // Never held across an event, an action or a report.
   Mutex mutex_;
   CondVar idle_;  // no thread drives
   Phase phase_ HFLUSH_GUARDED_BY(mutex_) = Phase::kIdle;

@@ -144,6 +144,8 @@ class OutputStream final : private SinkEvents {
 
   LoneWriter lone_writer_;
 
+  // Before the buffer pool's and the loop's. Never held across a call into the sink, an interrupt,
+  // or while the GIL is taken.
   mutable Mutex mutex_;
   env::LoopCondVar changed_;  // anything below
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;

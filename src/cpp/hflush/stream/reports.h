@@ -30,6 +30,7 @@ class Reports final : public SinkEvents {
  private:
   SinkEvents* listener() const HFLUSH_EXCLUDES(mutex_);
 
+  // Never held across a report.
   mutable Mutex mutex_;
   SinkEvents* stream_ HFLUSH_GUARDED_BY(mutex_) = nullptr;  // none before its first call
   bool over_ HFLUSH_GUARDED_BY(mutex_) = false;             // the end is reported, or kept

@@ -73,6 +73,7 @@ class BlockLocations {
   std::uint64_t unfinished_id_ = 0;  // 0: every block was complete
   std::uint64_t unfinished_length_ = 0;
 
+  // Never held while a DataNode or the NameNode is waited for.
   mutable Mutex mutex_;
   Blocks blocks_ HFLUSH_GUARDED_BY(mutex_);
   std::int64_t calls_ HFLUSH_GUARDED_BY(mutex_) = 0;

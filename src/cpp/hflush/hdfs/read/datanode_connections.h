@@ -54,6 +54,7 @@ class DatanodeConnections : public std::enable_shared_from_this<DatanodeConnecti
   const env::Duration expiry_;
   const env::Origin origin_;
 
+  // Before the loop's. Never held across anything that waits.
   mutable Mutex mutex_;
   IdleList idle_ HFLUSH_GUARDED_BY(mutex_);
   env::EventLoop::TimerId timer_ HFLUSH_GUARDED_BY(mutex_) = 0;  // 0: not armed

@@ -121,6 +121,7 @@ class HdfsSource final : public stream::Source {
   const env::Origin origin_;
   std::unique_ptr<BlockLocations> locations_;  // constant after open()
 
+  // Never held while a DataNode or the NameNode is waited for.
   mutable Mutex mutex_;
   bool closed_ HFLUSH_GUARDED_BY(mutex_) = false;
   stream::OrderedReads order_ HFLUSH_GUARDED_BY(mutex_){kSkipWindow};

@@ -151,7 +151,8 @@ class Renewer final : public LeaseRenewer {
   const std::string client_name_;
   const env::Origin origin_;
 
-  mutable Mutex mutex_;  // before the loop's own; never held across a call or a holder's function
+  // Before the loop's. Never held across a call or a holder's function.
+  mutable Mutex mutex_;
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kOpen;
   LeaseRenewal renewal_ HFLUSH_GUARDED_BY(mutex_);
   Files files_ HFLUSH_GUARDED_BY(mutex_);

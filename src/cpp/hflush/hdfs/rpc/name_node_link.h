@@ -69,6 +69,7 @@ class NameNodeLink final : public env::TcpConnection::Events,
   const std::weak_ptr<Owner> owner_;
   const CallTable::LinkId id_;
 
+  // Before the connection's. Never held across sending, receiving or a function of the client.
   Mutex mutex_;
   std::shared_ptr<env::TcpConnection> tcp_ HFLUSH_GUARDED_BY(mutex_);  // null before connect()
   std::string queued_ HFLUSH_GUARDED_BY(mutex_);

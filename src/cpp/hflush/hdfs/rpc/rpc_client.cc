@@ -82,7 +82,9 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
   env::TcpConnection::Options connecting_;
   const env::Origin origin_;
 
-  mutable Mutex mutex_;  // before those of links and of the loop
+  // Before those of links and of the loop. Held while a call is encoded and queued; never across
+  // sending, receiving, connecting, or the function that takes an answer.
+  mutable Mutex mutex_;
   CallTable table_ HFLUSH_GUARDED_BY(mutex_);
   std::unordered_map<CallTable::CallId, Done> dones_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<Link> links_ HFLUSH_GUARDED_BY(mutex_);  // by server; null: there is none

@@ -84,6 +84,7 @@ class DataNodeLink final : public env::TcpConnection::Events,
   env::EventLoop& loop_;
   const std::shared_ptr<Listener> listener_;
 
+  // Before the connection's. Never held across sending or receiving.
   Mutex mutex_;
   std::shared_ptr<env::TcpConnection> connection_ HFLUSH_GUARDED_BY(mutex_);
 

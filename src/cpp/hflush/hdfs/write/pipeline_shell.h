@@ -147,6 +147,7 @@ class PipelineShell final : public LeaseHolder,
  private:
   const WriteContext context_;
 
+  // Innermost.
   mutable Mutex mutex_;
   Links links_ HFLUSH_GUARDED_BY(mutex_);  // for the loop thread
   WriteCounters counters_ HFLUSH_GUARDED_BY(mutex_);

@@ -404,7 +404,8 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   const std::shared_ptr<env::HttpClient> http_;
   const std::string endpoint_;
 
-  mutable Mutex mutex_;  // before the loop's
+  // Before the loop's.
+  mutable Mutex mutex_;
   std::unordered_map<CallId, RunningPtr> calls_ HFLUSH_GUARDED_BY(mutex_);
   CallId last_id_ HFLUSH_GUARDED_BY(mutex_) = 0;
   std::uint64_t last_stream_ HFLUSH_GUARDED_BY(mutex_) = 0;

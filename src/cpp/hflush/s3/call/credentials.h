@@ -50,6 +50,7 @@ class CredentialStore {
   // The callback of a want that is met; empty if there is none.
   std::function<void()> take_met();
 
+  // Never held across the function of a call that waits.
   mutable Mutex mutex_;
   env::LoopCondVar wanted_changed_;
   Current current_ HFLUSH_GUARDED_BY(mutex_);

@@ -102,6 +102,7 @@ class ObjectResponse final : public Download {
   ReadBuffer::Block front_;
   bool expected_ = false;
 
+  // Before the memory budget's. Never held while the store is waited for.
   mutable Mutex mutex_;
   env::LoopCondVar arrived_;
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kComing;

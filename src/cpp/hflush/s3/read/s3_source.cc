@@ -93,6 +93,7 @@ class S3Source::Reader final : public std::enable_shared_from_this<Reader> {
   const std::shared_ptr<const ReadOptions> options_;
   const std::shared_ptr<ReadCounters> counters_ = std::make_shared<ReadCounters>();
 
+  // Never held while the store is waited for.
   mutable Mutex mutex_;
   bool closed_ HFLUSH_GUARDED_BY(mutex_) = false;
   stream::OrderedReads order_ HFLUSH_GUARDED_BY(mutex_){options_->readahead_bytes};

@@ -15,6 +15,7 @@ std::int64_t signed_of(std::uint64_t bytes) noexcept { return static_cast<std::i
 
 // Uploads of this process that failed or were abandoned, and have calls under way.
 struct UploadLedger::Cleanups {
+  // Innermost.
   Mutex mutex;
   env::LoopCondVar changed;
   std::size_t under_way HFLUSH_GUARDED_BY(mutex) = 0;

@@ -107,6 +107,7 @@ class UploadLedger final : public S3Upload {
   const PartSizes sizes_;
   Cleanups& cleanups_;
 
+  // Before that of the clean-ups under way.
   mutable Mutex mutex_;
   env::LoopCondVar cleaned_up_;
   UploadOutcome outcome_ HFLUSH_GUARDED_BY(mutex_);

@@ -97,7 +97,8 @@ class PartStore {
   std::weak_ptr<Part> filling_;
   std::uint64_t filling_end_ = 0;
 
-  mutable Mutex mutex_;  // never held across a system call, or while a part's memory is let go
+  // Never held across a system call, or while a part's memory is released.
+  mutable Mutex mutex_;
   Parts parts_ HFLUSH_GUARDED_BY(mutex_);
   std::uint64_t end_ HFLUSH_GUARDED_BY(mutex_) = 0;
   std::uint32_t crc32c_ HFLUSH_GUARDED_BY(mutex_) = 0;

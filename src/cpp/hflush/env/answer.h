@@ -34,15 +34,17 @@ class Answer {
 
   // Called once.
   void set(T value) HFLUSH_EXCLUDES(mutex_) {
-    std::optional<T> given(std::move(value));
     Taker taker;
     {
       const MutexLock lock(mutex_);
+      if (!taker_) {
+        value_.emplace(std::move(value));
+        changed_.notify_all();
+        return;
+      }
       taker.swap(taker_);
-      if (!taker) value_.swap(given);
     }
-    if (taker) return taker(*std::move(given));
-    changed_.notify_all();
+    taker(std::move(value));
   }
 
   // Waits until the value is set. kTimedOut after `deadline`, or the failure of `interrupt`: then

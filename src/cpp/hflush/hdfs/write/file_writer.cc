@@ -73,7 +73,8 @@ std::optional<env::TimePoint> FileWriter::deadline() const noexcept {
   if (const auto* const allocate = std::get_if<AllocateDelay>(&state_)) own = allocate->until;
   if (const auto* const complete = std::get_if<CompleteDelay>(&state_)) own = complete->until;
   const std::optional<env::TimePoint> theirs = promises_.deadline();
-  return own && theirs ? std::min(own, theirs) : own ? own : theirs;
+  if (own && theirs) return std::min(own, theirs);
+  return own ? own : theirs;
 }
 
 // --- from the stream

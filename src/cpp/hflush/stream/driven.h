@@ -104,7 +104,7 @@ class Driven {
   bool takes_turn(Feed& feed) noexcept HFLUSH_TRY_ACQUIRE(true, turn_) HFLUSH_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (phase_ == Phase::kEnded || starving_) return false;
-    if (phase_ == Phase::kIdle && !abandoning_) {
+    if (phase_ == Phase::kIdle && abandoning_ == 0) {
       phase_ = Phase::kDriving;
       return true;
     }
@@ -118,9 +118,9 @@ class Driven {
 
   bool waits_for_turn() noexcept HFLUSH_TRY_ACQUIRE(true, turn_) HFLUSH_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    abandoning_ = true;
+    ++abandoning_;
     while (phase_ == Phase::kDriving) idle_.wait(mutex_);
-    abandoning_ = false;
+    --abandoning_;
     if (phase_ == Phase::kEnded) return false;
     phase_ = Phase::kDriving;
     return true;
@@ -160,9 +160,9 @@ class Driven {
     late.clear();
     MutexLock lock(mutex_);
     if (starving_) throw std::bad_alloc();
-    if (inbox_.empty() || abandoning_) {
+    if (inbox_.empty() || abandoning_ > 0) {
       phase_ = Phase::kIdle;
-      if (abandoning_) idle_.notify_all();
+      if (abandoning_ > 0) idle_.notify_all();
       return false;
     }
     late.swap(inbox_);
@@ -194,8 +194,8 @@ class Driven {
   Mutex mutex_;
   CondVar idle_;  // no thread drives
   Phase phase_ HFLUSH_GUARDED_BY(mutex_) = Phase::kIdle;
-  bool starving_ HFLUSH_GUARDED_BY(mutex_) = false;    // an event is lost, or there is no memory
-  bool abandoning_ HFLUSH_GUARDED_BY(mutex_) = false;  // a thread waits in abandon()
+  bool starving_ HFLUSH_GUARDED_BY(mutex_) = false;  // an event is lost, or there is no memory
+  int abandoning_ HFLUSH_GUARDED_BY(mutex_) = 0;     // threads that wait in abandon()
   Events inbox_ HFLUSH_GUARDED_BY(mutex_);
 
   Turn turn_;

@@ -30,6 +30,7 @@ void LoneWriter::append(ByteView data, std::vector<Packet>& sealed) {
 std::uint64_t LoneWriter::cut(Cut cut, std::vector<Packet>& sealed) {
   const SpinLockHolder holder(lock_);
   const std::uint64_t target = packetizer_.position_after(cut);
+  sealed.reserve(sealed.size() + 1);  // no packet may be lost while there is room left in it
   packetizer_.cut(cut, sealed);
   return target;
 }

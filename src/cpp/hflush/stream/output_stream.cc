@@ -408,6 +408,8 @@ Status OutputStream::publish_locked(Interrupt& interrupt) {
 
 // Waits for the thread that is at the sink, if any: it is in a system call at most.
 Status OutputStream::release_sink_locked() {
+  // A signal handler may have forked during the wait that ended here: the sink is the parent's.
+  if (is_foreign()) return {};
   while (sink_turn_.taken) changed_.wait(mutex_);
   const TurnHolder turn(sink_turn_, changed_);
   sealed_.clear();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -61,7 +62,8 @@ void NameNodeLink::flush() {
       if (taken > 0) sent += static_cast<std::size_t>(taken);
     } while (taken > 0 && sent < bytes.size());
     const bool is_full = taken == 0;
-    give_turn_back(std::string_view(bytes).substr(sent), taken < 0 ? static_cast<int>(-taken) : 0);
+    bytes.erase(0, sent);
+    give_turn_back(std::move(bytes), taken < 0 ? static_cast<int>(-taken) : 0);
     if (is_full) return tcp->want_writable();
   }
 }
@@ -74,13 +76,20 @@ std::shared_ptr<TcpConnection> NameNodeLink::take_turn(std::string& bytes) {
   return tcp_;
 }
 
-void NameNodeLink::give_turn_back(std::string_view rest, int error_number) {
+void NameNodeLink::give_turn_back(std::string rest, int error_number) {
   {
     const MutexLock lock(mutex_);
     is_sending_ = false;
+    try {
+      if (!is_closed_ && !rest.empty()) {
+        rest += queued_;
+        queued_.swap(rest);
+      }
+    } catch (const std::bad_alloc&) {
+      error_number = ENOMEM;  // a part of a frame is sent: nothing may follow it
+    }
     send_error_ = error_number;
     if (is_closed_) return;
-    if (!rest.empty()) queued_.insert(0, rest);
   }
   if (error_number == 0) return;
   // The server may have said why before it closed: the loop thread reads that first.

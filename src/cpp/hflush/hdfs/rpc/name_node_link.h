@@ -63,7 +63,7 @@ class NameNodeLink final : public env::TcpConnection::Events,
   // The turn to send `bytes`; null: another thread has it, or there is nothing to send now.
   std::shared_ptr<env::TcpConnection> take_turn(std::string& bytes) HFLUSH_EXCLUDES(mutex_);
   // Gives the turn back, with what was not sent.
-  void give_turn_back(std::string_view rest, int error_number) HFLUSH_EXCLUDES(mutex_);
+  void give_turn_back(std::string rest, int error_number) HFLUSH_EXCLUDES(mutex_);
 
   env::EventLoop& loop_;
   const std::weak_ptr<Owner> owner_;

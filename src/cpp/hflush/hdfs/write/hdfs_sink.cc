@@ -64,7 +64,7 @@ void HdfsSink::finish(stream::SinkEvents& events) {
 }
 
 Status HdfsSink::abandon() noexcept {
-  shell_.here()->abandon();
+  if (PipelineShell* const shell = shell_.here()) shell->abandon();
   return {};
 }
 

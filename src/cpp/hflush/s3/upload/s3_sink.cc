@@ -58,7 +58,7 @@ std::size_t S3Sink::put(stream::Batch batch, std::optional<stream::Level> level,
 void S3Sink::finish(stream::SinkEvents& events) { shell_.here()->finish(events); }
 
 Status S3Sink::abandon() noexcept {
-  shell_.here()->abandon();
+  if (UploadShell* const shell = shell_.here()) shell->abandon();
   return {};
 }
 

@@ -64,18 +64,18 @@ void Packetizer::append(ByteView data, std::vector<Packet>& sealed) {
 void Packetizer::copy_in(ByteView data) noexcept {
   const std::size_t chunk = geometry_.bytes_per_checksum;
   if (!geometry_.has_checksums() || data.size() < std::max(kFuseAtLeast, 2 * chunk)) {
-    append_within(data);
+    fill(data);
     return;
   }
   const std::size_t to_boundary = (chunk - filled_ % chunk) % chunk;
-  append_within(data.first(to_boundary));
+  fill(data.first(to_boundary));
   sum_whole_chunks();
   data = data.subspan(to_boundary);
   const std::size_t whole = data.size() - data.size() % chunk;
   crc::copy_and_sum(geometry_.checksum, data_ + filled_, data.first(whole), chunk, sum_at(filled_));
   filled_ += whole;
   summed_ = filled_;
-  append_within(data.subspan(whole));
+  fill(data.subspan(whole));
 }
 
 std::byte* Packetizer::sum_at(std::size_t data_offset) noexcept {
@@ -128,7 +128,7 @@ void Packetizer::cut(Cut cut, std::vector<Packet>& sealed) {
   capacity_ = filled_ = summed_ = replayed_ = 0;
   if (!kept.empty()) {
     start_packet();
-    append_within(kept);
+    fill(kept);
     replayed_ = size - kept_from;
   }
 }

@@ -59,6 +59,20 @@ def test_a_store_serves_its_schemes_and_aliases(shelf: Store, tmp_path: Path):
     assert registry.stores()[-1] is shelf
 
 
+def test_another_factory_keeps_the_rest_of_a_store(shelf: Store):
+    """FileSystem.register takes away neither fsspec's class nor the other scheme of a store."""
+
+    def of_scheme(scheme: str) -> Store:
+        return next(store for store in registry.stores() if scheme in store.schemes)
+
+    before = of_scheme("s3").fsspec
+    assert before
+    hflush.FileSystem.register("s3", ShelfFileSystem)
+    hflush.FileSystem.register("file", ShelfFileSystem)
+    assert (of_scheme("s3").factory, of_scheme("s3").fsspec) == (ShelfFileSystem, before)
+    assert of_scheme("file+crc").factory is not ShelfFileSystem
+
+
 def test_a_missing_colon_is_noticed(shelf: Store):
     with pytest.raises(hflush.InvalidPathError, match=r"did you mean 'shelf://a'"):
         hflush.create("shelf//a")

@@ -18,7 +18,6 @@ from .handling import marks
 from .keys import Reader
 from .optional_operations import OptionalOperations
 from .options import CreateFlag, CreateOptions, Rename
-from .registry import Store
 from .statistics import IOStatistics, live
 from .write_only import report
 
@@ -104,7 +103,7 @@ class FileSystem(OptionalOperations):
     @staticmethod
     def register(scheme: str, factory: Factory) -> None:
         """Let `factory(scheme, authority, conf)` make the file systems of a scheme."""
-        registry.register(Store((scheme,), factory))
+        registry.replace(scheme, factory)
 
     def close(self) -> None:
         """Close the output streams that are open, then remove what :meth:`delete_on_exit` noted.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     # Of scheme, authority and configuration; it returns a FileSystem, which is above this.
     Factory: TypeAlias = "Callable[[str, str, Configuration], Any]"
 
-__all__ = ["Store", "load", "register", "stores"]
+__all__ = ["Store", "load", "register", "replace", "stores"]
 
 
 class Store:
@@ -84,6 +84,12 @@ def register(store: Store) -> None:
     paths.add_schemes(store.schemes, store.aliases)
     options.CREATE_KEYWORDS.update(store.create_keywords)
     spelling.leave_to_store(store.key_families)
+
+
+def replace(scheme: str, factory: Factory) -> None:
+    """Let `factory` make the file systems of a scheme; what else its store says stays."""
+    known = _stores.get(scheme)
+    register(Store((scheme,), factory, fsspec=known.fsspec if known else ""))
 
 
 def stores() -> list[Store]:

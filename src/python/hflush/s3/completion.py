@@ -82,7 +82,8 @@ def complete(bucket: Bucket, what: Publication, path: str, holders: Holders) -> 
     done = _publish(bucket, what, path, holders)
     if done.error is None:
         return bare_etag(done.etag)
-    if not any(part.size for part in what.parts) and done.kind in ("final", "transit"):
+    is_refused = done.outcome == "not published" and done.kind in ("final", "transit")
+    if is_refused and not any(part.size for part in what.parts):
         return _publish_empty(bucket, what, path)
     raise done.error
 

@@ -115,7 +115,9 @@ constexpr Row kRows[] = {
     {"refused, nothing", "", "", "", "not published", ""},
     {"precondition, ours", "", "", "", "published", ""},
     {"precondition, another", "", "", "", "not published", ""},
-    {"precondition, key forbidden", "", "", "", "not published", ""},
+    {"precondition, key forbidden", "", "", "", "unknown", ""},
+    {"gone, key forbidden", "unknown", "unknown", "unknown", "unknown", ""},
+    {"refused, key forbidden", "", "", "", "not published", ""},
     // In doubt.
     {"lost, ours", "published", "published", "published", "published", "published"},
     {"lost, nothing", "unknown", "ask", "look at the upload", "look at the upload",

@@ -101,7 +101,10 @@ class Completing {
   }
 
   // Of what is published already; empty if the store does not say it there either.
-  std::string etag_at_key() { return calls_.key_seen(make(calls_.head_object()), size_).etag; }
+  std::string etag_at_key() {
+    const Seen seen = calls_.key_seen(make(calls_.head_object()), size_);
+    return seen.what == Seen::What::kOurs ? seen.etag : std::string();
+  }
 
   Client& client_;
   const UploadCalls& calls_;

@@ -104,7 +104,10 @@ void Publication::look_at_key(Look why) noexcept {
 void Publication::key_seen(const Seen& seen) {
   key_ = seen.what;
   if (seen.what == Seen::What::kOurs) return succeeded(seen.etag);
-  if (seen.what == Seen::What::kCannotTell && look_ != Look::kAfterRefusal) {
+  // These refusals may come of another holder's publication; any other one is final.
+  const bool may_be_published =
+      look_ != Look::kAfterRefusal || last_.kind == FailureKind::kGone || is_condition_broken();
+  if (seen.what == Seen::What::kCannotTell && may_be_published) {
     return unknown("the key cannot be looked at: " + seen.failure.message());
   }
   switch (look_) {

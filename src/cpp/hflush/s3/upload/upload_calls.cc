@@ -206,7 +206,7 @@ Call UploadCalls::head_object() const {
 }
 
 bool UploadCalls::is_ours(const env::HttpHead& head, std::uint64_t size) const {
-  return head.header(kTokenHeader) == token_ &&
+  return !token_.empty() && head.header(kTokenHeader) == token_ &&
          head.header("content-length") == std::to_string(size);
 }
 

@@ -2,6 +2,8 @@
 #include "hflush/stream/output_stream.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -9,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "hflush/env/process.h"
 #include "testing/bytes.h"
 #include "testing/recording_sink.h"
 
@@ -212,6 +215,38 @@ TEST_CASE("CLOSE-10: an interrupted close is a failure and publishes nothing mor
   InterruptAtOnce impatient;
   CHECK(stream.close(impatient).code() == StatusCode::kInterrupted);
   CHECK(stream.close(fixture.patient).ok());
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.abandons == 1);
+}
+
+// A signal handler that forks, and raises in both processes.
+class Forking final : public Interrupt {
+ public:
+  pid_t child() const noexcept { return child_; }
+
+ private:
+  Status check() override {
+    child_ = fork();
+    return Status(StatusCode::kInterrupted, "interrupted");
+  }
+
+  pid_t child_ = -1;
+};
+
+TEST_CASE("CONC-12: a child that is forked inside close() leaves the sink to its parent") {
+  static_cast<void>(env::Process::current());  // from now on forks are counted
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  Forking forking;
+  const Status closed = stream.close(forking);
+  if (forking.child() == 0) {
+    MutexLock lock(fixture.store.mutex);
+    _exit(fixture.store.abandons);
+  }
+  CHECK(closed.code() == StatusCode::kInterrupted);
+  int status = -1;
+  REQUIRE(waitpid(forking.child(), &status, 0) == forking.child());
+  CHECK(status == 0);
   MutexLock lock(fixture.store.mutex);
   CHECK(fixture.store.abandons == 1);
 }

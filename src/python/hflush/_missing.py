@@ -19,7 +19,7 @@ _PACKAGES = {"libstdc++.so.6": "libstdc++6 (libstdc++)", "libgcc_s.so.1": "libgc
 
 
 def advice(missing: ImportError, directories: Iterable[str]) -> str:
-    """Return what to tell whoever imported hflush from `directories`."""
+    """Return what to tell a program that imported hflush from `directories`."""
     said = f"the native part of hflush, hflush._core, cannot be loaded: {missing}"
     places = [Path(directory) for directory in directories]
     archive = next((found for place in places if (found := _archive(place))), None)

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on: nothing is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone: nothing is left to say
         return 1
     except (OSError, ValueError) as failure:
         print(_message(arguments, failure), file=sys.stderr)  # noqa: T201
@@ -362,7 +362,7 @@ def _owner(fs: FileSystem, name: str) -> str:
 
 def _time(status: FileStatus) -> str:
     if status.is_directory and status.modification_time_ns == 0:
-        return "-"  # nobody has noted it
+        return "-"  # it is not noted
     moment = time.gmtime(status.modification_time_ns // 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment)
 

@@ -48,7 +48,7 @@ def crc32c(data: Buffer, value: int = 0) -> int:
     Raises
     ------
     TypeError
-        `data` has no buffer, or `value` is no integer.
+        `data` has no buffer, or `value` is not an integer.
     BufferError
         `data` is not C-contiguous.
     ValueError
@@ -86,7 +86,7 @@ def crc32(data: Buffer, value: int = 0) -> int:
     Raises
     ------
     TypeError
-        `data` has no buffer, or `value` is no integer.
+        `data` has no buffer, or `value` is not an integer.
     BufferError
         `data` is not C-contiguous.
     ValueError
@@ -130,7 +130,7 @@ def chunked_sums(
     Raises
     ------
     TypeError
-        `data` or `out` has no buffer, or `bytes_per_checksum` is no integer.
+        `data` or `out` has no buffer, or `bytes_per_checksum` is not an integer.
     BufferError
         `data` or `out` is not C-contiguous, or `out` is read-only.
     ValueError
@@ -212,7 +212,7 @@ def combine(a: int, b: int, length_b: int, kind: str = "CRC32C") -> int:
     Raises
     ------
     TypeError
-        A number is no integer.
+        A number is not an integer.
     ValueError
         A number is outside its bounds, or `kind` is unknown.
 

@@ -131,7 +131,7 @@ class NotPublishedWarning(RuntimeWarning):
 
     The stream was never closed, or was closed by something that says nothing of whether the file is
     complete: a finaliser, or an exception that Python ends quietly (GeneratorExit, SystemExit).
-    Python shows it unless told otherwise, which a ResourceWarning is not. It is logged, too, where
+    Python shows it unless it is filtered, which a ResourceWarning is not. It is logged, too, where
     logging is set up, as an error of the logger ``hflush.streams``.
     """
 

@@ -87,7 +87,7 @@ class FileSystem(OptionalOperations):
         Raises
         ------
         UnsupportedFileSystemError
-            Nobody serves the scheme, or ``fs.defaultFS`` has none.
+            No store serves the scheme, or ``fs.defaultFS`` has none.
         """
         configuration = Configuration.of(conf)
         filesystem: FileSystem = registry.shared(url, configuration)

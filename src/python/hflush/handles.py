@@ -21,7 +21,7 @@ def check_status(status: FileStatus) -> None:
     Raises
     ------
     TypeError, InvalidPathHandleError
-        It is no status; it is not that of a file.
+        It is not a status; it is not that of a file.
     """
     if not isinstance(status, FileStatus):
         raise TypeError(f"status must be a FileStatus, not {type(status).__name__}")
@@ -40,7 +40,7 @@ def unpack(handle: bytes, size: int) -> tuple[str, list[Any]]:
     Raises
     ------
     TypeError, ValueError
-        It is no bytes; they were not made by :func:`pack`.
+        It is not bytes; they were not made by :func:`pack`.
     """
     if not isinstance(handle, (bytes, bytearray, memoryview)):
         raise TypeError(f"a path handle must be bytes, not {type(handle).__name__}")

@@ -1,7 +1,7 @@
 """What a close() has to know before it publishes: whether a program or an accident calls it.
 
 Wrappers of every kind call ``close()`` while an exception is on its way through them, and
-finalisers call it for objects that nobody has any more. Neither is the word of a program that the
+finalisers call it for objects without references. Neither is the word of a program that the
 file is complete.
 """
 

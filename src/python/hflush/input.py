@@ -220,7 +220,7 @@ class FSDataInputStream(io.BufferedReader):
         Raises
         ------
         TypeError
-            `buffer` is no writable buffer.
+            `buffer` is not a writable buffer.
         IndexError
             `off` or `len` is negative, or they leave the buffer.
         """
@@ -362,7 +362,7 @@ class FSDataInputStream(io.BufferedReader):
         Raises
         ------
         SeekError, TypeError
-            `position` is negative; `buffer` is no writable buffer.
+            `position` is negative; `buffer` is not a writable buffer.
         StreamClosedError, ChecksumError, OSError
             As :meth:`pread`.
 
@@ -413,7 +413,7 @@ class FSDataInputStream(io.BufferedReader):
         Raises
         ------
         TypeError
-            `ranges` or an element is no sequence of that kind.
+            `ranges` or an element is not a sequence of that kind.
         ValueError
             A length is negative, or ranges overlap where the store does not declare
             ``vector-io-overlapping-ranges``.

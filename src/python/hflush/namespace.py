@@ -210,7 +210,7 @@ class NameSpace(ABC):
         Raises
         ------
         TypeError, InvalidPathError
-            It is no text; it is no name.
+            It is not text; it is not a name.
         ValueError
             It is a URL of another file system.
         """

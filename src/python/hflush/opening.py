@@ -54,7 +54,7 @@ def create(
     FileExistsError, PathIsDirectoryError, ParentNotDirectoryError, InvalidPathError, OSError
         As :meth:`hflush.FileSystem.create`.
     UnsupportedFileSystemError
-        Nobody serves the scheme.
+        No store serves the scheme.
 
     Examples
     --------

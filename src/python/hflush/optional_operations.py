@@ -151,7 +151,7 @@ class OptionalOperations(Listing):
         PermissionError
             Only a privileged user may give files away.
         TypeError
-            A name is no text.
+            A name is not text.
         """
         options.check_principal("owner", owner)
         options.check_principal("group", group)
@@ -358,7 +358,7 @@ class OptionalOperations(Listing):
         Raises
         ------
         FileNotFoundError, OSError
-            There is nothing; it is no link (``EINVAL``).
+            There is nothing; it is not a link (``EINVAL``).
         """
         return self._link_target(self._resolve(path))
 

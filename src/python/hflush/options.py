@@ -97,7 +97,7 @@ class CreateFlag(enum.Flag):
         Raises
         ------
         TypeError
-            An element is no CreateFlag.
+            An element is not a CreateFlag.
         ValueError
             None of CREATE, OVERWRITE and APPEND is among them, or APPEND together with OVERWRITE.
         """
@@ -418,7 +418,7 @@ def file_length(value: int) -> int:
     Raises
     ------
     TypeError, ValueError
-        It is no int; no file has that length.
+        It is not an int; no file has that length.
     """
     length = whole("length", value)
     if not 0 <= length <= _LONGEST:

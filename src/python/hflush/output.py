@@ -222,7 +222,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         Raises
         ------
         TypeError
-            `name` is no str.
+            `name` is not a str.
         """
         return super().has_capability(canonical(name))
 

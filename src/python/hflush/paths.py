@@ -85,7 +85,7 @@ def as_text(path: StrPath) -> str:
     Raises
     ------
     TypeError
-        For file descriptors and everything else that is no path.
+        For file descriptors and everything else that is not a path.
     """
     text = os.fspath(path)
     return text if isinstance(text, str) else os.fsdecode(text)
@@ -103,7 +103,7 @@ def parse(url: StrPath) -> Location:
     Raises
     ------
     TypeError
-        For file descriptors and everything else that is no path.
+        For file descriptors and everything else that is not a path.
     InvalidPathError
         For the empty string, a colon in the first element that ends no scheme, ``~``, and a scheme
         without its colon.
@@ -168,7 +168,7 @@ def normalize(path: str, working_directory: str = "/") -> str:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path is normal as it stands, at a glance: most are, and False is no verdict."""
+    """Whether a path is normal as it stands, at a glance: most are, and False is not a verdict."""
     return (
         type(path) is str
         and path.isascii()

@@ -58,7 +58,7 @@ def copy_file(source: Files, source_path: str, target: Files, target_path: str) 
     FileNotFoundError
         There is no such source.
     OSError
-        Both are the same file; the source is no regular file.
+        Both are the same file; the source is not a regular file.
     """
     status = source.get_file_status(source_path)
     if _is_within(target, target_path, source, status):

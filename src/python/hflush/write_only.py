@@ -100,7 +100,7 @@ def end(
     out : WriteOnly
         The stream.
     pending : BaseException or None
-        What was pending when close() was called: the caller is no Python program.
+        What was pending when close() was called: the caller is not a Python program.
     older : tuple of dict or None
         The marks of exceptions that mean nothing; None if none means anything.
     publish, abandon : callable
@@ -201,7 +201,7 @@ class WriteOnly(FileObject):
         return self
 
     def _enter(self) -> None:
-        """Begin a ``with`` block: what is being handled around it is no reason to abort."""
+        """Begin a ``with`` block: what is being handled around it is not a reason to abort."""
         if self._older is not None:
             self._older = marks()  # type: ignore[misc]  # a slot, or an attribute, of each class
 

@@ -1,4 +1,4 @@
-// For threads that do work of ours. BlockedSignals: no signal reaches this thread, nor a thread
+// For threads that this library starts. BlockedSignals: no signal reaches this thread, nor a thread
 // that it starts, for the length of a scope. Signals are for the interpreter's threads: ours are
 // started inside one of these.
 #pragma once

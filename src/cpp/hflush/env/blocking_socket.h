@@ -45,7 +45,7 @@ class BlockingSocket {
   // If receive_some() has to wait, let it be for so many bytes, within reason: less that has come
   // is returned after kLowWaterPatience. Spares both sides many wakings. 1 at first.
   void set_low_water(std::size_t bytes) noexcept;
-  // Whether the peer has closed, or has sent what nobody asked for. Never waits.
+  // Whether the peer has closed, or has sent what was not asked for. Never waits.
   bool is_stale() const noexcept;
 
   static constexpr Duration kLowWaterPatience = std::chrono::milliseconds(20);

@@ -40,7 +40,7 @@ class EventLoop {
 
   // kNone: failures are not reported either.
   enum class Interest : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadAndWrite = 3 };
-  // 0 is no timer.
+  // 0 is not a timer.
   using TimerId = std::uint64_t;
 
   // For the length of a call that asks the loop for something and then waits for it: what the

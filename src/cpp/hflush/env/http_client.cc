@@ -211,7 +211,7 @@ void Transfers::give(Command command) {
 }
 
 void Transfers::end() {
-  std::vector<Command> commands;  // let go without the lock
+  std::vector<Command> commands;  // released without the lock
   {
     const MutexLock lock(mutex_);
     has_ended_ = true;
@@ -249,7 +249,7 @@ void Transfers::obey() {
   settle();
 }
 
-// Those that are paused wait for readers of ours, who may wait for others in turn.
+// Those that are paused wait for readers, which may wait for others in turn.
 bool Transfers::has_room() const {
   const auto moving = std::count_if(active_.begin(), active_.end(),
                                     [](const ExchangeRef& one) { return !one->is_paused(); });
@@ -378,7 +378,7 @@ void Transfers::end_broken() {
   }
 }
 
-// Ends an active exchange: out of libcurl first, and then its owner is told.
+// Ends an active exchange: out of libcurl first, and then reported to its owner.
 void Transfers::finish(HttpExchange& exchange, CURLcode code) {
   HttpEnd end = exchange.outcome(code);
   const ExchangeRef ended = take_out(exchange, code);
@@ -439,7 +439,7 @@ void Transfers::wake_at(long milliseconds) {
   });
 }
 
-// All of libcurl's; nobody is told any more.
+// All of libcurl's; nothing is reported any more.
 void Transfers::release() noexcept {
   CURLM* const multi = std::exchange(multi_, nullptr);
   std::vector<ExchangeRef> active;
@@ -457,12 +457,12 @@ void Transfers::release() noexcept {
   loop_.cancel(std::exchange(timer_, 0));
   loop_.cancel(std::exchange(stall_timer_, 0));
   waiting_.clear();
-  std::unordered_map<ExchangeId, ExchangeRef> exchanges;  // let go without the lock
+  std::unordered_map<ExchangeId, ExchangeRef> exchanges;  // released without the lock
   const MutexLock lock(mutex_);
   exchanges.swap(exchanges_);
 }
 
-// `exchange`: whose socket it is; null if it is nobody's any more.
+// `exchange`: whose socket it is; null if it has no owner any more.
 void Transfers::watch(HttpExchange* exchange, curl_socket_t descriptor,
                       EventLoop::Interest interest) {
   const auto known = watched_.find(descriptor);

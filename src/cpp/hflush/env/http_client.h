@@ -12,7 +12,7 @@
 //
 // Failures are Status that name host and port and what was tried, with errno where there is one;
 // nothing of headers or credentials is in them. A client may be destroyed by any thread at any
-// time: no event starts after that, and what it held is let go on the loop thread. In a forked
+// time: no event starts after that, and what it held is released on the loop thread. In a forked
 // child a client of the parent does nothing: no events, no callbacks; the connections are the
 // parent's. Where start(), fetch(), resume() or cancel() throws std::bad_alloc, it has done
 // nothing. On the loop thread, and in the end of a client, nothing can be done without memory:
@@ -43,7 +43,7 @@ struct HttpHeader {
 };
 
 // What a request sends. Read on the loop thread, perhaps more than once; never changes. While
-// read_at() waits, so does everything else that the loop does. May be let go there, too.
+// read_at() waits, so does everything else that the loop does. May be released there, too.
 class HttpBody {
  public:
   virtual ~HttpBody() = default;
@@ -131,7 +131,7 @@ bool goes_through_proxy(const HttpSettings& settings, std::string_view scheme,
 
 class HttpClient {
  public:
-  // 0 is no exchange.
+  // 0 is not an exchange.
   using ExchangeId = std::uint64_t;
   using Done = std::function<void(HttpResult)>;
 
@@ -149,7 +149,7 @@ class HttpClient {
   virtual void resume(ExchangeId exchange) = 0;
   // No event starts after it on the loop thread; from another thread one may be under way. The
   // request may still have been executed. `done`, if any, runs on the loop thread when the exchange
-  // is out of the network for good and its body is let go; also of one that has ended by itself.
+  // is out of the network for good and its body is released; also of one that has ended by itself.
   virtual void cancel(ExchangeId exchange, std::function<void()> done = {}) = 0;
   // Connections that are open now, idle ones included. For tests and statistics.
   virtual std::size_t open_connections() const = 0;

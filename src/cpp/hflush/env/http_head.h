@@ -39,7 +39,7 @@ class HttpHeadParser {
 };
 
 // "host:port" of a URL, with the scheme's port if it has none of its own, for messages: nothing
-// else of it is in there. Empty if it is no URL of http or https.
+// else of it is in there. Empty if it is not a URL of http or https.
 std::string http_authority(std::string_view url);
 
 }  // namespace hflush::env

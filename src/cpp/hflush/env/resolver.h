@@ -1,7 +1,7 @@
 // Resolver: the Executor that looks up names.
 //
 // A lookup may take as long as the system's resolver likes, so every task is queued: one that hangs
-// keeps back other lookups at most, and whoever asked gives up by a timer of its own. Few threads,
+// keeps back other lookups at most, and the caller gives up by a timer of its own. Few threads,
 // which start when there is work. They are detached, because the end of the process does not wait
 // for a lookup either: a task may outlive the Resolver, and what it uses has to. Thread-safe.
 #pragma once

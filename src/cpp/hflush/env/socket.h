@@ -1,5 +1,5 @@
 // Socket: an owned TCP descriptor, and what both kinds of connection (tcp_connection.h,
-// blocking_socket.h) do alike: find addresses, begin to connect, see what came of it, move bytes.
+// blocking_socket.h) do alike: find addresses, begin to connect, learn the outcome, move bytes.
 //
 // Thread-compatible: a Socket has one owner; sending and receiving are independent of each other.
 #pragma once
@@ -54,7 +54,7 @@ class Socket {
   int descriptor() const noexcept { return descriptor_; }
 
   // A non-blocking, close-on-exec socket whose connection to `address` is under way, or complete:
-  // outcome() will say. A failure is told at once where the system can.
+  // outcome() will say. A failure is returned at once where the system can.
   static Result<Socket> start_connecting(const SocketAddress& address, const SocketOptions& options,
                                          const Endpoint& endpoint);
   // 0: connected. EINPROGRESS: not yet. Else why not; asked once, the answer is gone.
@@ -69,14 +69,15 @@ class Socket {
   // Readable means so many bytes, or the end of the stream, or a failure; less if the system has no
   // room for them. 1 at first.
   void set_low_water(std::size_t bytes) const noexcept;
-  // Tells the peer, and whoever is in a call, even if a forked child still has the descriptor.
+  // Ends it for the peer, and for a thread in a call, even if a forked child still has the
+  // descriptor.
   void shut_down() const noexcept;
 
  private:
   int descriptor_ = -1;
 };
 
-// The address if `endpoint.host` is one; asks nobody.
+// The address if `endpoint.host` is one; asks no resolver.
 std::optional<SocketAddress> numeric_address(const Endpoint& endpoint);
 // At least one address, best first. May block for as long as the resolver likes. An unknown name is
 // kIo with EHOSTUNREACH, whatever the resolver's own number is: retries treat both alike.

@@ -42,7 +42,7 @@ class Connection final : public TcpConnection, public EventLoop::Handler {
   // kEnded: the end of the stream or a failure was received.
   enum class Reading : std::uint8_t { kOpen, kEnded };
 
-  // What an ended connection held, to be let go without the lock.
+  // What an ended connection held, to be released without the lock.
   struct Remains {
     std::shared_ptr<Socket> socket;
     std::shared_ptr<Events> events;
@@ -140,7 +140,7 @@ void Connection::try_next_address() {
   give_up();
 }
 
-// Fine: the attempt is under way, or nobody wants it any more.
+// Fine: the attempt is under way, or no longer wanted.
 Status Connection::try_address(const SocketAddress& address, std::size_t addresses_left) {
   HFLUSH_ASSIGN_OR_RETURN(
       Socket made, Socket::start_connecting(

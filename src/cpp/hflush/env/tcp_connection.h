@@ -2,7 +2,7 @@
 //
 // connect() resolves the host (numeric addresses at once, names on a resolver's thread and nowhere
 // else, for no longer than the connect timeout; without such a thread it fails: EAGAIN), tries each
-// address in turn and reports; then whoever owns the connection sends from any thread and receives
+// address in turn and reports; then the owner of the connection sends from any thread and receives
 // on the loop thread. It queues nothing: send_some() takes what the kernel takes, and on_writable()
 // says when more fits. Owner and loop share it (shared_ptr): it lives until close(), or until it
 // could not connect. Failures are Status with host and port, and with errno where there is one: the
@@ -72,7 +72,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   virtual std::ptrdiff_t receive_some(MutableByteView out) noexcept = 0;
   // Asks for one on_writable().
   virtual void want_writable() = 0;
-  // Ends the connection now (shutdown, so that the peer is told even if a forked child still has
+  // Ends the connection now (shutdown, so that the peer learns it even if a forked child still has
   // the descriptor). Idempotent; any thread.
   virtual void close() noexcept = 0;
 

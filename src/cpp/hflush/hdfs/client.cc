@@ -89,8 +89,8 @@ Status not_appended(const Status& usable, const Result<bool>& closed, const std:
   return usable.cause() == nullptr ? told : told.with_cause(*usable.cause());
 }
 
-// The failure of a call that opens a file, told with what it may leave behind: without an answer
-// nobody knows.
+// The failure of a call that opens a file, with what it may leave behind: without an answer that
+// is not known.
 Status maybe_open(const Status& failure) {
   const bool is_unanswered =
       failure.remote_class().empty() &&
@@ -255,7 +255,7 @@ Result<std::unique_ptr<stream::OutputStream>> Client::create(const std::string& 
   HFLUSH_ASSIGN_OR_RETURN(FileStatus created, create_file(request, interrupt));
 
   if (const std::string_view why = unsupported_kind(created); !why.empty()) {
-    // Nothing was there before: nobody will write it, and it is open under this client's name.
+    // Nothing was there before: no stream will write it, and it is open under this client's name.
     Status refusal = unsupported("create", why, path);
     const auto open_file = OpenFile::hold(leases_, created.file_id, created.name_space);
     // Routers know no ids.

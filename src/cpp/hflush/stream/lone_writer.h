@@ -16,7 +16,7 @@
 //   it shut. close() and abort() shut the packet before they cut what is left.
 // - hflush covers every write that returned: position() and cut() take `lock_` after it.
 // - No wake-up is lost. Threads wait for what the sink reports, for turns and for the end, never
-//   for bytes of a small write; so append() has nobody to wake.
+//   for bytes of a small write; so append() has no thread to wake.
 //
 // A forked child must not call anything here: another thread of the parent may have held the lock.
 #pragma once

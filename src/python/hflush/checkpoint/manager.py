@@ -76,9 +76,9 @@ class CheckpointFileManager(ABC):
         Raises
         ------
         UnsupportedFileSystemError
-            Nobody serves the scheme, ``fs.defaultFS`` has none, or the strategy is not supported.
+            No store serves the scheme, ``fs.defaultFS`` has none, or the strategy is not supported.
         ImportError, TypeError, ValueError
-            The configured class is missing, is no manager, or has no usable name.
+            The configured class is missing, is not a manager, or has no usable name.
         """
         configuration = Configuration.of(conf)
         chosen = configuration.get(MANAGER_CLASS)

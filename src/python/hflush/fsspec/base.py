@@ -194,7 +194,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             text = (url[3] or "") + url[4]
         if not text.startswith("/"):
             if text:
-                paths.parse(text)  # what was meant as something else is no name below here
+                paths.parse(text)  # what was meant as something else is not a name below here
             text = f"{os.getcwd()}/{text}"  # noqa: PTH109
         return text.rstrip("/") or "/"
 
@@ -401,7 +401,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 match.store.delete(match.path, recursive)
 
     def _removable(self, path: Any) -> Place:
-        """Return where a name leads to, which is no root."""
+        """Return where a name leads to, which is not a root."""
         place = self._place(path)
         if place.path == "/":
             raise unsupported(f"removing {self._root}", place.store.store_name, str(path))

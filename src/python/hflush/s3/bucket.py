@@ -131,7 +131,7 @@ class Bucket:
             raise PermissionError(errno.EACCES, "no credentials for S3 where they are configured")
         if self._client is None:
             native = self.settings.connected_to(self._source.region())
-            # For newer credentials, unless nobody will have any.
+            # For newer credentials, unless there will be none.
             wait = self.settings.credentials_wait
             if not self._source.renews:  # to read a file again takes no time
                 wait = min(wait, _REREAD_S) if self._source.can_refresh else 0.0
@@ -145,7 +145,7 @@ class Bucket:
         return self._client
 
     def _forget_parent(self) -> None:
-        """In a forked child: whoever held the lock is not here, nor is the thread."""
+        """In a forked child: the thread that held the lock is not here, nor the one that renews."""
         self._lock = threading.Lock()
         self._refresher = None
 

@@ -1,7 +1,7 @@
 """Publications that were handed over: a stream was closed, its object is not there yet.
 
 A :class:`PendingCommit` is everything that another process needs to publish the object or to drop
-it: bytes that can be stored or sent, with no secret in them. Whoever holds them owns the upload:
+it: bytes that can be stored or sent, with no secret in them. Their holder owns the upload:
 neither the stream nor its file system aborts it.
 """
 
@@ -98,7 +98,7 @@ class PendingCommit:
         Raises
         ------
         TypeError, ValueError
-            It is no bytes; it is not what :meth:`to_bytes` made, whole.
+            It is not bytes; it is not what :meth:`to_bytes` made, whole.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"a pending commit must be bytes, not {type(data).__name__}")

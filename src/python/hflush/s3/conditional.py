@@ -2,7 +2,7 @@
 
 Some ignore ``If-None-Match`` on one operation and overwrite, some on the other, some refuse it
 (radosgw 16, rclone, Swift). So once for each server and bucket two small objects are written under
-a name of ours, once as an object and once as an upload of one part, against conditions that do not
+our own name, once as an object and once as an upload of one part, against conditions that do not
 hold. Without permission to write there nothing is promised.
 """
 
@@ -170,5 +170,5 @@ def _verdict(response: _core.S3Response) -> Verdict:
     return "ignored" if _took(response) else "refused"
 
 
-# In a child, who was at it is not there.
+# In a child, the thread that did it is not there.
 os.register_at_fork(after_in_child=_trials.clear)

@@ -408,7 +408,7 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
 class Refresher:
     """Gives a client newer credentials: in time, and when a store refused the last as expired.
 
-    A daemon thread that knows its client weakly: where nobody uses the client any more, it ends.
+    A daemon thread that knows its client weakly: where the client is not used any more, it ends.
     Only sources that can refresh need one.
     """
 
@@ -442,14 +442,14 @@ class Refresher:
             is_early = now < self._not_before
             if (wanted or now >= self._due) and not is_early and not self._stopped.is_set():
                 self._refresh(client, wanted)
-            del client  # before the next look, or nobody could let it go
+            del client  # before the next look, or it would never be released
             if wanted and is_early:
                 self._stopped.wait(min(_SLICE_S, self._not_before - now))
 
     def _refresh(self, client: _core.S3Client, wanted: bool) -> None:
         try:
             found = self._source.get(newer=wanted)
-        except Exception as failure:  # a thread of ours ends with its client, not before
+        except Exception as failure:  # this thread ends with its client, not before
             _log.warning("newer credentials for S3: %s", failure)
             found = None
         now = time.time()
@@ -468,7 +468,7 @@ def _due(credentials: Credentials, now: float) -> float:
     """Return when to look for newer ones."""
     if credentials.expiry is None:
         return now + _REFRESH_INTERVAL_S
-    # Those that are due at once, since nobody has better ones, are asked for ever more often.
+    # Those that are due at once, since there are no better ones, are asked for ever more often.
     pause = max((credentials.expiry - now) / 4, 1)
     return max(credentials.expiry - _REFRESH_BEFORE_S, now + pause)
 

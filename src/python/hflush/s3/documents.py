@@ -98,7 +98,7 @@ def parse(body: bytes) -> Element:
     Raises
     ------
     ValueError
-        It is no well-formed XML, has a DTD, or is nested as no answer of S3 is.
+        It is not well-formed XML, has a DTD, or is nested as no answer of S3 is.
     """
     builder = ElementTree.TreeBuilder()
     parser = expat.ParserCreate(namespace_separator="}")

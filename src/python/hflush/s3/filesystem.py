@@ -165,7 +165,7 @@ class S3FileSystem(S3Copies):
 
         Notes
         -----
-        Whoever has the pending commit owns the upload: nobody else ends it.
+        The holder of the pending commit owns the upload: nothing else ends it.
         """
         asked: dict[str, Any] = {DELAYED: True, **options}
         return cast("S3OutputStream", self.create(path, **asked))
@@ -182,7 +182,7 @@ class S3FileSystem(S3Copies):
         ValueError
             It belongs to another bucket, or needs another key of SSE-C.
         OSError
-            The store refuses, or it cannot be told what has happened: completing it again tells.
+            The store refuses, or the outcome is unknown: completing it again tells.
         """
         path = self._path_of(commit)
         self._no_files.discard(path)
@@ -305,10 +305,10 @@ class S3FileSystem(S3Copies):
         return headers
 
     def _conditions(self, path: str, overwrite: bool, asked: Options) -> tuple[bool, str, bool]:
-        """Return under which conditions the store is to publish, and whether it may be told.
+        """Return under which conditions the store is to publish, and whether it may know.
 
         Those that an option asks for are kept or refused, mandatory or not. What it checks for
-        small objects only is no promise, but better than nothing.
+        small objects only is not a promise, but better than nothing.
         """
         strict = {key: (value, Wish.MUST) for key, (value, _) in asked.items()}
         is_explicit = bool(options_of.read(strict, CONDITIONAL_OVERWRITE, options_of.as_bool))

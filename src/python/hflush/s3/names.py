@@ -71,8 +71,8 @@ class S3Names(FileSystem):
     def contract_options(self) -> Mapping[str, object]:
         """How this store behaves where stores differ: the options of contract §3, read-only.
 
-        ``conditional-create`` is tried out with small objects below the root, once, where nobody
-        has needed it before; None if the store cannot be asked.
+        ``conditional-create`` is tried out with small objects below the root, once, where it was
+        not needed before; None if the store cannot be asked.
         """
         try:
             conditional: bool | None = conditions_of(self._bucket, "", "/").if_absent
@@ -335,7 +335,7 @@ class S3Names(FileSystem):
         """Do the same step by step, where there is more to it.
 
         Looks upwards, as far as the first directory: what is above that was looked at when it was
-        made, and may be nobody's business.
+        made, and may not concern the caller.
         """
         directory = paths.parent(path)
         while directory != "/" and not self._has_children(directory):

@@ -73,7 +73,7 @@ class StreamPlan:
         self.capabilities = capabilities
         # Raises if there is an object and must not be, where the store cannot check that itself.
         self.checks = checks
-        # Is told of the path once there is an object; None where closing publishes nothing.
+        # Called with the path once there is an object; None where closing publishes nothing.
         self.published = published
         # When it was closed without a failure; 0 before.
         self.closed = 0
@@ -117,7 +117,7 @@ class S3OutputStream(FSDataOutputStream):
         """What has become of the object; it stays what it is when a second close() does nothing.
 
         ``open``, ``closing``, ``published``, ``pending`` (see :attr:`pending_commit`), ``failed``
-        (nothing was published), ``unknown`` (it cannot be told), ``aborted``.
+        (nothing was published), ``unknown`` (it is not known), ``aborted``.
         """
         state = str(self._upload.outcome()["state"])
         if state == "writing" and self.closed:
@@ -126,7 +126,7 @@ class S3OutputStream(FSDataOutputStream):
 
     @property
     def etag(self) -> str | None:
-        """The etag of the published object; None before, and where the store told none."""
+        """The etag of the published object; None before, and where the store gave none."""
         return bare_etag(self._upload.outcome()["etag"]) or None
 
     @property

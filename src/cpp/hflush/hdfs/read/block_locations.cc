@@ -120,7 +120,7 @@ Result<BlockLocations::Block> BlockLocations::find_anew(std::uint64_t position,
                         });
   if (is_there) {
     if (Block block = known_at(position)) return block;
-    // Another thread was told something else meanwhile.
+    // Another thread got another answer meanwhile.
     return Status(StatusCode::kIo,
                   "read at " + text(position) + ": the blocks of the file changed meanwhile", path_,
                   ESTALE);

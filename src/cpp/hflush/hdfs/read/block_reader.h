@@ -3,7 +3,7 @@
 // Bytes of the DataNode go in, in any split; verified bytes of a block come out. The reader says
 // where the next bytes belong: whole chunks go from the socket straight into the caller's memory
 // and are verified there; only a chunk that the caller wants a part of passes through a buffer.
-// Packets are as large as the one before, so the places of many of them can be told at once; where
+// Packets are as large as the one before, so the places of many of them are known at once; where
 // that guess is wrong, what has come is collected and put in its right place.
 //
 //   kReply    BlockOpResponse: refused, or how the block is summed and where the first chunk starts

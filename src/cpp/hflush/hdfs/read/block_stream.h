@@ -52,9 +52,9 @@ class BlockStream {
   };
 
   // Asks `node` for a range of `block`; returns when it has accepted. An idle connection that turns
-  // out to be closed is no failure: the operation goes out again on another one, at last on a fresh
-  // one. kPermissionDenied: the token is not accepted; is_without_sums(). `counts` outlives open()
-  // and what is called with it.
+  // out to be closed is not a failure: the operation goes out again on another one, at last on a
+  // fresh one. kPermissionDenied: the token is not accepted; is_without_sums(). `counts` outlives
+  // open() and what is called with it.
   static Result<std::unique_ptr<BlockStream>> open(const ReadContext& context,
                                                    const LocatedBlock& block,
                                                    const DatanodeInfo& node, Range range,

@@ -3,7 +3,7 @@
 // A DataNode keeps a connection open for about 4 s after a read (its
 // dfs.datanode.socket.reuse.keepalive). What is given back here is kept for less, at most
 // `capacity` connections of all DataNodes together, the oldest closed first; a timer of the loop
-// closes what nobody takes. Thread-safe; never waits for a network. Owned by the Client; loop and
+// closes what is not taken. Thread-safe; never waits for a network. Owned by the Client; loop and
 // buffers outlive it. In a forked child nothing is idle and nothing is kept.
 #pragma once
 

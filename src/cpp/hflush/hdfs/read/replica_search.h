@@ -1,11 +1,11 @@
 // ReplicaSearch: which replica of a block a read turns to next, and when it gives up. Decisions
-// without I/O: the caller asks next(), does what it says, and reports what came of it.
+// without I/O: the caller asks next(), does what it says, and reports the outcome.
 //
 //   a round    every replica once, in the NameNode's order (the closest first), DataNodes that
 //              failed this file before last
 //   between    a pause, locations asked anew, the dead nodes forgotten: so often as
 //              dfs.client.max.block.acquire.failures says
-//   a token    that is not accepted is no fault of the replica: new locations at once, one time
+//   a token    that is not accepted is not a fault of the replica: new locations at once, one time
 //   a replica  whose checksums do not match is not read again by this search; if all are like that,
 //              no pause will mend them
 //   one that   has no checksums is believed only if every replica says the same: then the block was
@@ -75,7 +75,7 @@ class ReplicaSearch {
   // Whether the node is to be remembered as dead.
   bool failed(const DatanodeInfo& node, const Status& failure);
 
-  // The replicas of `block` that the NameNode is to be told about: those whose checksums do not
+  // The replicas of `block` to report to the NameNode: those whose checksums do not
   // match, unless that are all of several. Then rather this client is what is wrong.
   std::vector<Replica> bad_replicas(const LocatedBlock& block) const;
 

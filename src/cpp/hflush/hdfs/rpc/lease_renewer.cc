@@ -135,7 +135,7 @@ class Renewer final : public LeaseRenewer {
   std::vector<GivenUp> due_locked(env::TimePoint now) HFLUSH_REQUIRES(mutex_);
   void give_back(const GivenUp& file) HFLUSH_EXCLUDES(mutex_);
   void recover(const GivenUp& file) HFLUSH_EXCLUDES(mutex_);
-  // What came of it: done with, or asked about again.
+  // The outcome: done with, or asked about again.
   void given_back(const GivenUp& file, const Status& answer) HFLUSH_EXCLUDES(mutex_);
   void ask_again(const GivenUp& file) noexcept HFLUSH_EXCLUDES(mutex_);
   // Gives up all files; answers whom to tell.

@@ -5,16 +5,16 @@
 // A lease is renewed every half of the soft limit (60 s; less if the rpc timeout is less) while a
 // file is open for writing, by the loop thread: neither a busy Python program nor its GIL can keep
 // it from that. When renewal has failed for longer than the hard limit, or the server says that the
-// lease is lost, every open file is told; whatever else goes wrong is tried again.
+// lease is lost, every open file learns it; any other failure is tried again.
 //
 // A file whose stream has failed or was dropped is open at the NameNode, under the one lease that
 // the other files keep fresh: nobody else could have it for as long as one of those is written. So
 // it is given back: a soft limit later, when another is opened or the lease of others was renewed,
 // the NameNode is asked whether it still is this client's (fsync, which only the holder may), and
-// then to recover it for a holder that nobody renews (recoverLease). By its id, for what is at its
-// path may be another file; so not behind a router, which knows no ids. Recovery keeps all that was
-// acknowledged. recoverLease takes a file from anybody, so it is never repeated: if its answer is
-// lost, the question comes first again. Thread-safe.
+// then to recover it for a holder whose lease is not renewed (recoverLease). By its id, for what is
+// at its path may be another file; so not behind a router, which knows no ids. Recovery keeps all
+// that was acknowledged. recoverLease takes a file from anybody, so it is never repeated: if its
+// answer is lost, the question comes first again. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ class LeaseRenewal {
     kNothing,
     kArm,     // call timer_fired() at `when`
     kDisarm,  // do not
-    kRenew,   // call renewed() or failed() with what came of it
+    kRenew,   // call renewed() or failed() with the outcome
     kGiveUp,  // the lease is lost: tell every open file, and forget them
   };
   struct Step {
@@ -67,7 +67,7 @@ class LeaseRenewal {
   LeaseRenewal(env::Duration rpc_timeout, env::Duration hard_limit) noexcept;
 
   State state() const noexcept { return state_; }
-  // How long a lease lasts that nobody renews, as far as this side knows.
+  // How long a lease lasts that is not renewed, as far as this side knows.
   env::Duration soft_limit() const noexcept { return 2 * period_; }
   // A file was opened: that, too, has renewed the lease.
   Step opened(env::TimePoint now);
@@ -116,7 +116,7 @@ class LeaseRenewer : public std::enable_shared_from_this<LeaseRenewer> {
                        GiveBack when) noexcept = 0;
   // Renewals that were sent, for statistics and tests.
   virtual std::int64_t renewals() const = 0;
-  // Renews no more; tells nobody. Idempotent.
+  // Renews no more; reports nothing. Idempotent.
   virtual void close() = 0;
 };
 

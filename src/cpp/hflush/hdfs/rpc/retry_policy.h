@@ -66,7 +66,7 @@ class RetryPolicy {
 
   // `random`: uniform in [0, 1). Counts in `attempts` what it decides.
   RetryDecision decide(const FailedAttempt& failed, double random, Attempts& attempts) const;
-  // The same for a call that was sent and that nobody waits for any more, but whose outcome
+  // The same for a call that was sent and that no thread waits for any more, but whose outcome
   // matters: it is repeated beyond that, until a server that can know has answered.
   RetryDecision decide_disowned(const FailedAttempt& failed, double random,
                                 Attempts& attempts) const;

@@ -280,7 +280,7 @@ void RpcChannel::end(RpcEvent reason, std::vector<RpcEvent>& events) {
 
 // --- time ----------------------------------------------------------------------------------------
 
-// As Hadoop: where nobody pings, silence is a timeout.
+// As Hadoop: without pings, silence is a timeout.
 env::Duration RpcChannel::call_timeout() const noexcept {
   if (options_.rpc_timeout > env::Duration::zero()) return options_.rpc_timeout;
   return options_.ping ? env::kNoTimeout : options_.ping_interval;

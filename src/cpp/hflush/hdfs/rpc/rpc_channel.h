@@ -7,7 +7,7 @@
 // channel is for SIMPLE authentication: the connection context says who calls.
 //
 //   kOpen    calls go out, responses come in
-//   kEnded   the server has refused the connection, or sent what is no RPC; nothing is read any
+//   kEnded   the server has refused the connection, or sent what is not RPC; nothing is read any
 //   more
 //
 // Thread-compatible: its owner locks.
@@ -81,7 +81,7 @@ class RpcChannel {
   // The bytes of a call, which is outstanding from now on. Requires: no call with this id is.
   std::string call(std::int32_t call_id, std::int32_t retry_count, std::string_view method,
                    std::string_view request, env::TimePoint now);
-  // Nobody waits for the call any more; its response will be dropped.
+  // No thread waits for the call any more; its response will be dropped.
   void forget(std::int32_t call_id, env::TimePoint now);
   std::string ping(env::TimePoint now);
 

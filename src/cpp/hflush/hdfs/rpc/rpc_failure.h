@@ -1,4 +1,4 @@
-// RpcFailure: why one attempt of a call failed, for the retry policy and for whoever reads the
+// RpcFailure: why one attempt of a call failed, for the retry policy and for the reader of the
 // message. Values; thread-compatible.
 #pragma once
 
@@ -34,7 +34,7 @@ struct RpcFailure {
   static RpcFailure given_up();
 
   // "getFileInfo: NameNode nn:8020: connect: Connection refused (3 attempts in 2.0 s)". A first
-  // attempt that the server answered is told without its number. `server`: "NameNode nn:8020".
+  // attempt that the server answered is given without its number. `server`: "NameNode nn:8020".
   Status to_status(std::string_view method, std::string_view server, const std::string& path,
                    int attempt_count, env::Duration time) const;
 };

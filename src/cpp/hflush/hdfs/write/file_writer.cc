@@ -51,8 +51,8 @@ bool FileWriter::promises_use(ConnectionNumber connection) const noexcept {
   return promises_.connection() == connection;
 }
 
-// How much of the current or last block is acknowledged, if the NameNode may be told: while another
-// one is being allocated, a length could be taken for that one's.
+// How much of the current or last block is acknowledged, if the NameNode may learn it: while
+// another one is being allocated, a length could be taken for that one's.
 std::optional<std::uint64_t> FileWriter::recordable_length() const noexcept {
   if (const BlockWriter* const writing = block(); writing != nullptr && writing->has_pipeline()) {
     return writing->located().block.length;

@@ -2,7 +2,7 @@
 // without I/O, part of FileWriter.
 //
 //   visible   every packet up to the last one that was put is acknowledged by every DataNode and,
-//             the first time after a pipeline was set up, fsync() has told the NameNode the
+//             the first time after a pipeline was set up, fsync() has given the NameNode the
 //             acknowledged length of the block.
 //   durable   the same, and the last packet, or an empty one, carried a sync; and every earlier
 //             block of this stream ended with a sync, or was synced afterwards (finished_blocks.h
@@ -71,7 +71,7 @@ class Promises {
   // A block ended without a sync.
   void block_ended(LocatedBlock block) { unsynced_.add(std::move(block)); }
   // Reports what is reached and asks for what is due. `recordable`: how much of the current block
-  // is acknowledged, if the NameNode may be told now.
+  // is acknowledged, if the NameNode may learn it now.
   void advance(std::optional<std::uint64_t> recordable, Actions& actions);
   // The stream has ended.
   void drop(Actions& actions);

@@ -44,7 +44,7 @@ struct GetBlockLocations {
   std::uint64_t offset;
   std::uint64_t length;
 };
-// Nobody waits for the answer.
+// No thread waits for the answer.
 struct RecoverLease {};
 
 // Answered by connected() or connection_lost(). What the connection then has to send is output().

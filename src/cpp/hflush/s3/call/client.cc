@@ -260,7 +260,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   CallId start(Call call, Done done, std::shared_ptr<Download> download) HFLUSH_EXCLUDES(mutex_);
   void resume(CallId id) HFLUSH_EXCLUDES(mutex_);
   void cancel(CallId id, std::function<void()> gone) HFLUSH_EXCLUDES(mutex_);
-  // Ends every call; nobody is told.
+  // Ends every call; none is reported.
   void close() HFLUSH_EXCLUDES(mutex_);
   void add_statistics(Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
 
@@ -291,8 +291,8 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
     std::string authority;
   };
 
-  // A call. What is not constant belongs to whoever moves it from one stage to the next, under the
-  // lock; `download` and what it is fed from to the loop thread.
+  // A call. What is not constant belongs to the thread that moves it from one stage to the next,
+  // under the lock; `download` and what it is fed from to the loop thread.
   class Running final : public env::HttpEvents, public std::enable_shared_from_this<Running> {
    public:
     Running(std::weak_ptr<Calls> owner, Call its_call, Done its_done, std::shared_ptr<Download> to)
@@ -555,7 +555,7 @@ Client::Calls::Ending Client::Calls::take_out_locked(RunningPtr call, std::funct
 }
 
 void Client::Calls::finish(Ending ending) {
-  // "Gone" means that nobody reads the body any more.
+  // "Gone" means that the body is not read any more.
   if (ending.call != nullptr) ending.call->call.body = nullptr;
   if (ending.want != 0) credentials_->stop_waiting(ending.want);
   if (ending.exchange != 0) {
@@ -619,8 +619,9 @@ void Client::Calls::carry_out(const Outbox& outbox) {
   for (const RunningPtr& call : outbox.sends) send(call);
 }
 
-// Whoever lets it begin may be a thread of another call, which is not to fail for it: an attempt
-// for which there is no memory fails by itself. Without memory for that either the process ends.
+// The thread that lets it begin may be that of another call, which is not to fail for it: an
+// attempt for which there is no memory fails by itself. Without memory for that either the process
+// ends.
 void Client::Calls::send(const RunningPtr& call) noexcept {
   const std::uint64_t attempt = call->attempt;
   env::HttpClient::ExchangeId exchange = 0;
@@ -839,7 +840,7 @@ void Client::Calls::attempt_over(const RunningPtr& call, env::HttpResult result)
   if (is_answer) answer(*call, result_of(*call, std::move(result), std::move(failure)));
 }
 
-// Nothing of a request goes to another domain, whoever asks for that.
+// Nothing of a request goes to another domain, whatever asks for that.
 void Client::Calls::check_redirect(const Running& call, Failure& failure) const {
   if (!settings_.follows_regions && failure.http_status != 307) {
     failure.kind = FailureKind::kFinal;
@@ -1006,7 +1007,7 @@ CallResult Client::Calls::result_of(const Running& call, env::HttpResult result,
   return answer;
 }
 
-// What was sent is let go first: whoever is told may fill as much memory again.
+// What was sent is released first: the caller may fill as much memory again.
 void Client::Calls::answer(Running& call, CallResult result) {
   call.call.body.reset();
   if (call.download != nullptr) return call.download->on_end(std::move(result));

@@ -6,11 +6,11 @@
 // is decided by attempts.h. Calls may be made from any thread, and the first attempt starts on it;
 // `done` runs on the loop thread, once, unless the call is cancelled, and must not block. Secrets
 // are in no message. Streams and files keep their client: when it is destroyed, what is under way
-// ends and nobody is told. An attempt for which there is no memory fails with ENOMEM and is judged
+// ends and is not reported. An attempt for which there is no memory fails with ENOMEM and is judged
 // like every other; where a function here throws std::bad_alloc, there is no such call. On the loop
 // thread nothing more is promised: what comes of an answer needs memory, or ends the process. A
-// body is read and let go there, as env::HttpClient has it. In a forked child every call fails with
-// kForked (Client::make again there), and where there is no thread for the loop with what the
+// body is read and released there, as env::HttpClient has it. In a forked child every call fails
+// with kForked (Client::make again there), and where there is no thread for the loop with what the
 // system said: then `done` runs before the call returns.
 #pragma once
 
@@ -98,8 +98,8 @@ struct Call {
   Expect expect = Expect::kNothing;
   std::string root;  // Expect::kRoot
   bool fresh_connection = false;
-  // Nobody can ask why it was refused: 400 without a document is taken for the end of a session's
-  // token, if there is one.
+  // There is no way to ask why it was refused: 400 without a document is taken for the end of a
+  // session's token, if there is one.
   bool guesses_expiry = false;
   bool is_upload = false;    // counts against max_uploads, and waits for its turn
   bool urgent = false;       // among uploads: before others (it frees resources)
@@ -117,7 +117,7 @@ struct CallResult {
   std::optional<Failure> failure;
   // An earlier attempt may have been executed; with a failure: this one or an earlier.
   bool ambiguous = false;
-  Status status;       // the failure, as the caller is told
+  Status status;       // the failure, as the caller gets it
   env::HttpHead head;  // of the last attempt, as far as it got
   std::string body;
   int attempts = 0;
@@ -156,7 +156,7 @@ class Client : public std::enable_shared_from_this<Client> {
   CallId get(Call call, std::shared_ptr<Download> download);
   void resume(CallId call);
   // `done` is not run, unless it is running now; `gone` is, on the loop thread, when nothing of the
-  // call is in the network and its body is let go.
+  // call is in the network and its body is released.
   void cancel(CallId call, std::function<void()> gone = {});
 
   const Settings& settings() const noexcept;

@@ -377,7 +377,7 @@ void BlockUpload::fail(Status failure, UploadActions& actions) {
   if (!listening_) {
     if (failure_.ok()) return;
     failure_ = failure_.with_other(std::move(failure));
-    for (UploadAction& action : actions) {  // not told yet
+    for (UploadAction& action : actions) {  // not reported yet
       if (auto* failed = std::get_if<upload_action::Failed>(&action)) failed->status = failure_;
     }
     return;
@@ -394,7 +394,7 @@ void BlockUpload::tell_failed(Status failure, UploadActions& actions) {
   actions.emplace_back(upload_action::Failed{failure_});
 }
 
-// Nobody listens any more. What may have been published is still found out.
+// The stream listens no more. What may have been published is still found out.
 void BlockUpload::give_up(UploadState otherwise, UploadActions& actions) {
   otherwise_ = otherwise;
   if (publication_) publication_->stop_asking();

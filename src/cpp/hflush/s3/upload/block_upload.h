@@ -60,7 +60,7 @@ enum class UploadState : std::uint8_t {
   kPublished,
   kPending,    // delayed: handed over
   kFailed,     // nothing of it is visible, nor will be
-  kUnknown,    // it cannot be told whether it was published, or still will be
+  kUnknown,    // it is not known whether it was published, or still will be
   kAbandoned,  // as kFailed, by abandon()
 };
 std::string_view to_string(UploadState state) noexcept;
@@ -138,8 +138,8 @@ class BlockUpload {
   void stored(std::uint64_t offset, UploadActions& actions);
   void finish(UploadActions& actions);
   void abandon(UploadActions& actions);
-  // Something of ours failed: the upload cannot go on. (A call that could not even be started is
-  // answered by the event of its failure instead.)
+  // Something in this process failed: the upload cannot go on. (A call that could not even be
+  // started is answered by the event of its failure instead.)
   void broke(Status failure, UploadActions& actions);
 
   // --- from the store; each answers one action of that kind. A Status is a failed one.
@@ -147,7 +147,7 @@ class BlockUpload {
   // `maybe_another`: it was repeated after an attempt that was not answered.
   void created(std::string upload_id, UploadActions& actions, bool maybe_another = false);
   void create_failed(CallFailure failure, UploadActions& actions);
-  // `otherwise`: it is published, but not as it was to be, which the stream is told.
+  // `otherwise`: it is published, but not as it was to be, which is reported.
   void put_done(std::string etag, UploadActions& actions, const Status& otherwise = {});
   void put_failed(const CallFailure& failure, UploadActions& actions);
   void part_done(PartReceipt receipt, UploadActions& actions);
@@ -159,10 +159,10 @@ class BlockUpload {
   void aborted(UploadActions& actions);                       // 204 or 404
   void abort_failed(Status failure, UploadActions& actions);  // after its retries
   // A call that Cancel ended, or the end of the process, is out of the network.
-  void create_cancelled(UploadActions& actions);  // an upload may be left that nobody knows
+  void create_cancelled(UploadActions& actions);  // an upload may be left whose id is not known
   void part_cancelled(std::uint32_t number, UploadActions& actions);
   void publication_cancelled(UploadActions& actions);  // Put, Complete or a look
-  // What was not answered is not asked for again from now on: looked at, aborted, and told.
+  // What was not answered is not asked for again from now on: looked at, aborted, and reported.
   void time_is_up();
 
   // --- what is known
@@ -221,7 +221,7 @@ class BlockUpload {
   UploadOptions options_;
   UploadState state_ = UploadState::kWriting;
   UploadIs upload_ = UploadIs::kNone;
-  bool listening_ = true;  // the stream: not told of an end, and not gone
+  bool listening_ = true;  // the stream: no end was reported to it, and it is not gone
 
   std::uint64_t end_ = 0;
   std::uint64_t stored_ = 0;

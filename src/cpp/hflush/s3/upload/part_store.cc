@@ -36,7 +36,7 @@ std::string directory_or_default(const std::string& directory) {
   return usual != nullptr && *usual != '\0' ? usual : "/tmp";
 }
 
-// A file that nobody else can open and that is gone with its descriptor; -1 with errno.
+// A file that no other program can open and that is gone with its descriptor; -1 with errno.
 int open_unlinked(const std::string& directory) {
   int file = -1;
   do {
@@ -183,13 +183,13 @@ class PartStore::DiskPart final : public Part {
         file_(file),
         writing_(env::make_posix_file(file)),
         directory_(std::move(directory)) {}
-  // The system takes its time to let go of a large file, and the last reader is the loop.
+  // The system takes its time to remove a large file, and the last reader is the loop.
   ~DiskPart() override {
     if (origin_.is_parent()) return;  // it has it still
     try {
       env::Process::current().executor().run(
           [file = std::move(writing_)]() mutable { file.reset(); });
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is let go of here
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is released here
     }
   }
   DiskPart(const DiskPart&) = delete;
@@ -298,7 +298,7 @@ Status PartStore::add(std::span<stream::Packet> packets) {
     const std::uint64_t offset = packets.front().offset();
     if (offset >= filling_end_) HFLUSH_RETURN_IF_ERROR(start_part(options_.sizes.at(offset)));
     const std::shared_ptr<Part> filling = filling_.lock();
-    if (!filling) return {};  // cleared meanwhile: nobody needs the bytes
+    if (!filling) return {};  // cleared meanwhile: the bytes are not needed
     std::size_t count = 0;
     std::uint64_t to = offset;
     for (; count < packets.size() && to < filling_end_; ++count) {
@@ -353,7 +353,7 @@ Result<PartBody> PartStore::body(std::uint32_t number) {
 }
 
 void PartStore::forget(std::uint32_t number) noexcept {
-  Parts::node_type forgotten;  // let go without the mutex
+  Parts::node_type forgotten;  // released without the mutex
   MutexLock lock(mutex_);
   forgotten = parts_.extract(number);
 }

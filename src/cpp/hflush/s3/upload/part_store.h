@@ -14,7 +14,7 @@
 // be called by any thread beside it, and does not wait. Bodies are independent of the store.
 // Reading one that lies on disk waits where the system has given up its copy in memory and what it
 // was asked to read ahead has not come yet: the loop thread does so, too, and all streams with it.
-// A file is let go of on the process's executor, or by whoever is the last to hold it if that has
+// A file is closed on the process's executor, or by its last holder if that has
 // no thread free.
 #pragma once
 

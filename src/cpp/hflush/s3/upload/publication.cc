@@ -165,7 +165,7 @@ void Publication::unknown(std::string reason) {
 }
 
 // A conditional PutObject that was not answered at first, and then refused because of the object
-// that is seen: the caller is told that. Whether ours was there for a moment cannot be known.
+// that is seen: the caller gets that. Whether ours was there for a moment cannot be known.
 Status Publication::failure() const {
   const bool is_lost_race =
       is_put() && options_.condition.any() && is_condition_broken() && key_ == Seen::What::kAnother;

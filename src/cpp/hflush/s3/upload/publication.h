@@ -106,7 +106,7 @@ class Publication {
   const std::string& etag() const noexcept { return etag_; }  // kPublished, if the store said it
   const std::string& reason() const noexcept { return reason_; }  // kUnknown: what was seen
   Status failure() const;
-  // What an outcome that cannot be told is to the caller.
+  // What an unknown outcome is to the caller.
   Status unknown_because(const std::string& reason, const Status& cause) const;
 
  private:
@@ -134,7 +134,7 @@ class Publication {
   bool in_doubt_ = false;  // an attempt may have been executed, or still be
   std::uint32_t asked_again_ = 0;
   std::uint32_t silences_ = 0;  // attempts whose time ran out
-  CallFailure last_;            // its status as the caller is to be told
+  CallFailure last_;            // its status as the caller gets it
   Seen::What key_ = Seen::What::kCannotTell;
   std::string etag_;
   std::string reason_;

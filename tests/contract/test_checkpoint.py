@@ -620,7 +620,7 @@ def test_the_documentation_says_what_is_atomic(store: Store):
 
     text = " ".join((hflush.checkpoint.__doc__ or "").split())
     assert "Both renames are atomic on local files and HDFS" in text
-    assert "never overwrites what it was told to keep" in text
+    assert "never overwrites what it is to keep" in text
     assert "On object stores neither is atomic" in text
 
 

@@ -40,7 +40,7 @@ _FLAGS = (
     "-Wconversion",
     "-Wshadow",
 )
-_INCLUDED = ("-Isrc/cpp", "-Itests/cpp", "-Ibench/cpp", "-Itests")
+_PROJECT = ("-Isrc/cpp", "-Itests/cpp", "-Ibench/cpp", "-Itests", '-DHFLUSH_DOCS="docs"')
 
 
 def check(row: Row) -> None:
@@ -57,7 +57,7 @@ def check(row: Row) -> None:
     compilers = [_newest(root, package, program) for package, program in FAMILIES.items()]
     _copy_sources(root)
     for compiler in compilers:
-        _check_with(row, root, [compiler, *_FLAGS, *_INCLUDED, *python])
+        _check_with(row, root, [compiler, *_FLAGS, *_PROJECT, *python])
 
 
 def _newest(root: Path, package: str, program: str) -> str:

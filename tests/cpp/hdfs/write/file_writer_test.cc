@@ -294,7 +294,8 @@ TEST_CASE("every event in every state of a file: as the page's table says") {
 
 TEST_CASE("after the end of a file every event is ignored, and nothing is left open") {
   for (const char* const state : {"done", "failed", "abandoned"}) {
-    for (const auto& [name, happen] : file_events()) {
+    for (const auto& [event, happen] : file_events()) {
+      const std::string& name = event;
       CAPTURE(state);
       CAPTURE(name);
       const std::unique_ptr<Harness> h = in_state(state);
@@ -360,9 +361,9 @@ TEST_CASE("any two events in a row from any state: nothing breaks, nothing follo
         const bool was_over = is_over(*h);
         h->actions.clear();
         second_happens(*h);
+        const std::string in_a_row = first + ", " + second;
         CAPTURE(state);
-        CAPTURE(first);
-        CAPTURE(second);
+        CAPTURE(in_a_row);
         if (was_over) CHECK(h->actions.empty());
         if (const auto failed = h->take<action::Failed>()) CHECK(failed->failure.path() == "/f");
         const std::optional<env::TimePoint> deadline = h->machine.deadline();

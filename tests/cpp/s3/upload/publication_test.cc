@@ -177,7 +177,8 @@ TEST_CASE("publication: the table") {
     for (const auto& [of, expected] : cells) {
       if (expected.empty()) continue;
       CAPTURE(row.path);
-      CAPTURE(static_cast<int>(of));
+      const int kind = static_cast<int>(of);
+      CAPTURE(kind);
       const Publication publication = after(of, row.path);
       CHECK(to_string(publication.step()) == expected);
       CHECK(publication.is_over() ==

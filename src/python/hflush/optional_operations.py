@@ -64,6 +64,9 @@ class OptionalOperations(Listing):
 
     def msync(self) -> None:
         """Let later reads of this client see at least everything done before."""
+        self._msync()
+
+    def _msync(self) -> None:
         raise self._unsupported("msync")
 
     def set_safe_mode(self, action: str) -> bool:
@@ -79,6 +82,9 @@ class OptionalOperations(Listing):
         bool
             Whether it is in safe mode now.
         """
+        return self._set_safe_mode(action)
+
+    def _set_safe_mode(self, action: str) -> bool:
         raise self._unsupported("set_safe_mode")
 
     # --- what a file has besides its bytes ---

@@ -462,23 +462,10 @@ class DistributedFileSystem(FileSystem):
         """Return the block size in bytes that new files get, by ``dfs.blocksize`` of the client."""
         return self._settings_of_client.write.block_size
 
-    def msync(self) -> None:
-        """Let later reads of this client see at least everything done before."""
+    def _msync(self) -> None:
         self._native.msync()
 
-    def set_safe_mode(self, action: str) -> bool:
-        """Ask for or change the safe mode of the NameNode, in which nothing can be changed.
-
-        Parameters
-        ----------
-        action : str
-            ``get``; for a privileged user also ``enter``, ``leave`` and ``force_exit``.
-
-        Returns
-        -------
-        bool
-            Whether it is in safe mode now.
-        """
+    def _set_safe_mode(self, action: str) -> bool:
         if action not in _SAFE_MODE_ACTIONS:
             raise ValueError(f"action must be one of {', '.join(_SAFE_MODE_ACTIONS)}: {action!r}")
         return self._native.set_safe_mode(_SAFE_MODE_ACTIONS[action])

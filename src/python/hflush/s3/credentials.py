@@ -228,7 +228,27 @@ def _refusal(message: str) -> PermissionError:
     return PermissionError(errno.EACCES, message)
 
 
-class DefaultSource(Source):
+class _FirstOf(Source):
+    """Several, of which the one that had credentials last answers."""
+
+    _chosen: Source | None = None
+
+    @property
+    def can_refresh(self) -> bool:  # type: ignore[override]
+        """Whether what was found last can."""
+        return self._chosen is not None and self._chosen.can_refresh
+
+    @property
+    def renews(self) -> bool:  # type: ignore[override]
+        """Whether what was found last does."""
+        return self._chosen is not None and self._chosen.renews
+
+    def region(self) -> str:
+        """Return the region of what was found."""
+        return self._chosen.region() if self._chosen is not None else ""
+
+
+class DefaultSource(_FirstOf):
     """Without a word from the configuration: its keys, the environment, then botocore.
 
     Raises
@@ -241,17 +261,6 @@ class DefaultSource(Source):
         self._first = tuple(first)
         self._environment = environment
         self._botocore = BotocoreSource()
-        self._chosen: Source | None = None
-
-    @property
-    def can_refresh(self) -> bool:  # type: ignore[override]
-        """Whether what was found last can."""
-        return self._chosen is not None and self._chosen.can_refresh
-
-    @property
-    def renews(self) -> bool:  # type: ignore[override]
-        """Whether what was found last does."""
-        return self._chosen is not None and self._chosen.renews
 
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are."""
@@ -274,10 +283,6 @@ class DefaultSource(Source):
         self._chosen = self._botocore
         return found
 
-    def region(self) -> str:
-        """Return the region of what was found."""
-        return self._chosen.region() if self._chosen is not None else ""
-
 
 _NOWHERE = (
     f"no credentials for S3: neither {_KEYS[0]} and {_KEYS[1]} nor {_VARIABLES[0]} and "
@@ -287,22 +292,11 @@ _NOWHERE = (
 )
 
 
-class ListedSource(Source):
+class ListedSource(_FirstOf):
     """Several, in the order that ``fs.s3a.aws.credentials.provider`` gives."""
 
     def __init__(self, sources: Sequence[tuple[str, Source]]) -> None:
         self._sources = tuple(sources)
-        self._chosen: Source | None = None
-
-    @property
-    def can_refresh(self) -> bool:  # type: ignore[override]
-        """Whether what was found last can."""
-        return self._chosen is not None and self._chosen.can_refresh
-
-    @property
-    def renews(self) -> bool:  # type: ignore[override]
-        """Whether what was found last does."""
-        return self._chosen is not None and self._chosen.renews
 
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are.
@@ -325,10 +319,6 @@ class ListedSource(Source):
         names = ", ".join(name for name, _ in self._sources)
         why = f": {failure.strerror}" if failure is not None else ""
         raise _refusal(f"no credentials for S3 from {names}{why}") from failure
-
-    def region(self) -> str:
-        """Return the region of what was found."""
-        return self._chosen.region() if self._chosen is not None else ""
 
 
 def _has_botocore() -> bool:

@@ -104,7 +104,8 @@ UploadDriver::UploadDriver(stream::Reports& reports, UploadShell& shell, const U
               target.client->new_stream()),
       machine_(upload_options(target)),
       window_(upload_window(target.options), part_sizes(target.options),
-              MemoryBudget::of_process()) {
+              MemoryBudget::of_process()),
+      publishing_{.time = PublicationTime(target.client->settings())} {
   reservation_.emplace(env::Process::current().buffers(), window_.whole());
 }
 
@@ -355,7 +356,7 @@ void UploadDriver::ask_publication(std::uint32_t again, void (UploadDriver::*ask
   const Ticket publication = begin(Kind::kPublication);
   publishing_.again = again;
   if (again == 0) return (this->*ask)(publication);
-  shell_.loop().run_after(pause_before(again),
+  shell_.loop().run_after(publishing_.time.pause_before(again),
                           [shell = shell_.shared_from_this(), publication, ask] {
                             shell->drive([publication, ask](UploadDriver& driver) {
                               if (driver.under_way(publication) != nullptr)
@@ -376,7 +377,7 @@ void UploadDriver::put_object(Ticket ticket) {
   }
   begin_block(ticket, body->size);
   Call put = asking_.put_object(*std::move(body));
-  put.ends = publishing_.ends;
+  put.ends = publishing_.time.end();
   start(ticket, std::move(put),
         [](UploadDriver& driver, const UnderWay& publication, const CallResult& result) {
           driver.put_answered(publication, result);
@@ -403,7 +404,7 @@ void UploadDriver::complete(Ticket ticket) {
   const std::vector<PartReceipt> parts = machine_.parts();
   Call complete =
       asking_.complete(machine_.upload_id(), parts, machine_.size(), store_.crc32c(), checksums_);
-  complete.ends = publishing_.ends;
+  complete.ends = publishing_.time.end();
   start(ticket, std::move(complete),
         [count = parts.size()](UploadDriver& driver, const UnderWay& publication,
                                const CallResult& result) {
@@ -426,17 +427,15 @@ void UploadDriver::complete_answered(const UnderWay& publication, std::size_t pa
   machine_.completed(document.ok() ? std::string(document->value("ETag")) : std::string(), actions);
 }
 
-// `counts_as`: what it was, as far as is known; a Complete that is cancelled is nothing. `ends`: of
-// its attempts.
-void UploadDriver::publication_unanswered(const UnderWay& publication,
+// `counts_as`: what it was, as far as is known; a Complete that is cancelled is nothing.
+// `deadline`: of its attempts.
+void UploadDriver::publication_unanswered(UnderWay publication,
                                           std::int64_t UploadCounters::* counts_as,
-                                          std::optional<env::TimePoint> ends) {
+                                          std::optional<env::TimePoint> deadline) {
   if (counts_as != nullptr) ++(counters_.*counts_as);
   publishing_.unanswered = publication;
   publishing_.counted_as = counts_as;
-  if (publishing_.ends) return;
-  publishing_.ends =
-      ends.value_or(env::deadline_after(now(), target_.client->settings().retry.deadline));
+  publishing_.time.failed(now(), deadline);
 }
 
 void UploadDriver::publication_done(const UnderWay& publication) {
@@ -457,28 +456,13 @@ void UploadDriver::publication_found() {
 
 // Before the machine decides whether to ask again.
 void UploadDriver::watch_time() {
-  if (!publishing_.ends) return;
-  if (env::deadline_after(now(), pause_before(publishing_.again + 1)) >= *publishing_.ends) {
-    machine_.time_is_up();
-  }
-}
-
-// However late it is, there is time for one look, and for the abort that makes an end final.
-std::optional<env::TimePoint> UploadDriver::end_of_look() const {
-  if (!publishing_.ends) return std::nullopt;
-  return std::max(*publishing_.ends,
-                  env::deadline_after(now(), target_.client->settings().stall_timeout));
-}
-
-env::Duration UploadDriver::pause_before(std::uint32_t again) const {
-  const RetrySettings& retry = target_.client->settings().retry;
-  return doubled(retry.interval, again, retry.max_interval);
+  if (publishing_.time.is_up(now(), publishing_.again + 1)) machine_.time_is_up();
 }
 
 void UploadDriver::perform(const upload_action::LookAtKey& /*look*/) {
   ++counters_.looks;
   Call head = asking_.head_object();
-  head.ends = end_of_look();
+  head.ends = publishing_.time.end_of_look(now());
   start(begin(Kind::kLook), std::move(head),
         [](UploadDriver& driver, const UnderWay& /*call*/, const CallResult& result) {
           driver.watch_time();
@@ -501,7 +485,7 @@ Seen UploadDriver::seen(const CallResult& result) {
 void UploadDriver::perform(const upload_action::LookAtUpload& /*look*/) {
   ++counters_.lists;
   Call list = asking_.list_parts(machine_.upload_id());
-  list.ends = end_of_look();
+  list.ends = publishing_.time.end_of_look(now());
   start(begin(Kind::kLook), std::move(list),
         [](UploadDriver& driver, const UnderWay& /*call*/, const CallResult& result) {
           driver.watch_time();
@@ -512,7 +496,8 @@ void UploadDriver::perform(const upload_action::LookAtUpload& /*look*/) {
 void UploadDriver::perform(const upload_action::Abort& abort) {
   ++counters_.aborts;
   Call call = asking_.abort(abort.upload_id);
-  if (stream_ != Stream::kHasEnded) call.ends = end_of_look();  // a caller waits for it
+  if (stream_ != Stream::kHasEnded)
+    call.ends = publishing_.time.end_of_look(now());  // a caller waits for it
   start(begin(Kind::kAbort), std::move(call),
         [](UploadDriver& driver, const UnderWay& /*call*/, const CallResult& result) {
           driver.abort_answered(result);

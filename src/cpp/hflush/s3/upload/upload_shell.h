@@ -27,6 +27,7 @@
 #include "hflush/s3/upload/block_upload.h"
 #include "hflush/s3/upload/ledger.h"
 #include "hflush/s3/upload/part_store.h"
+#include "hflush/s3/upload/publication_time.h"
 #include "hflush/s3/upload/upload_calls.h"
 #include "hflush/s3/upload/writer_window.h"
 #include "hflush/stream/driven.h"
@@ -95,11 +96,11 @@ class UploadDriver {
   };
   // The attempts to publish.
   struct Publishing {
+    PublicationTime time;
     // The last one that failed or was cancelled, until it is found; and what it is counted as.
-    std::optional<UnderWay> unanswered;
+    std::optional<UnderWay> unanswered = {};
     std::int64_t UploadCounters::* counted_as = nullptr;
-    std::optional<env::TimePoint> ends;  // since one was not answered
-    std::uint32_t again = 0;             // how often it was asked for before
+    std::uint32_t again = 0;  // how often it was asked for before
   };
   enum class Stream : std::uint8_t { kListens, kHasEnded, kAbandoned };
 
@@ -116,13 +117,11 @@ class UploadDriver {
   void ask_publication(std::uint32_t again, void (UploadDriver::*ask)(Ticket));
   void put_object(Ticket ticket);
   void complete(Ticket ticket);
-  void publication_unanswered(const UnderWay& publication, std::int64_t UploadCounters::* counts_as,
-                              std::optional<env::TimePoint> ends = {});
+  void publication_unanswered(UnderWay publication, std::int64_t UploadCounters::* counts_as,
+                              std::optional<env::TimePoint> deadline = {});
   void publication_done(const UnderWay& publication);
   void publication_found();
   void watch_time();
-  std::optional<env::TimePoint> end_of_look() const;
-  env::Duration pause_before(std::uint32_t again) const;
   env::TimePoint now() const;
 
   CallFailure failure_of(const CallResult& result, const std::string& detail) const;

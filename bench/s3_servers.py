@@ -11,7 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -31,8 +31,11 @@ __all__ = ["BOTO3", "BUCKET", "OBSTORE", "OURS", "PYARROW", "S3FS", "Answer", "S
 class S3Bench:
     """A server and the contenders that talk to it."""
 
-    def __init__(self, url: str, access_key: str, secret_key: str) -> None:
+    def __init__(
+        self, url: str, access_key: str, secret_key: str, after_order: Callable[[], None]
+    ) -> None:
         self._arguments = (url, BUCKET, access_key, secret_key)
+        self._after_order = after_order  # not in the time of any contender
         self._names = count()
         self._children: dict[str, Child] = {}
 
@@ -47,7 +50,9 @@ class S3Bench:
         """An order to the process that lives as long as the server."""
         if child not in self._children:
             self._children[child] = self.child(child)
-        return self._children[child].order(name, *arguments)
+        answer = self._children[child].order(name, *arguments)
+        self._after_order()
+        return answer
 
     def stop(self) -> None:
         for child in self._children.values():
@@ -68,7 +73,8 @@ def minio() -> Iterator[S3Bench]:
     large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
     with MinioServer.start(place=MEMORY if large else None) as server:
         server.make_bucket(BUCKET)
-        with _with_children(S3Bench(server.url, server.access_key, server.secret_key)) as bench:
+        bench = S3Bench(server.url, server.access_key, server.secret_key, server.empty_trash)
+        with _with_children(bench):
             yield bench
 
 
@@ -81,8 +87,9 @@ def null_s3() -> Iterator[S3Bench]:
     try:
         assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
-        with _with_children(S3Bench(f"http://127.0.0.1:{port}", "nobody", "secret-of-nobody")) as b:
-            yield b
+        bench = S3Bench(f"http://127.0.0.1:{port}", "nobody", "secret-of-nobody", lambda: None)
+        with _with_children(bench):
+            yield bench
     finally:
         server.kill()
         server.wait()

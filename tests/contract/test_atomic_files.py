@@ -295,7 +295,7 @@ def test_links(store: Store, old: str):
 def test_what_is_no_file_is_not_replaced(store: Store, path: str):
     """A pipe or a device stays what it is."""
     os.mkfifo(path)
-    with pytest.raises(io.UnsupportedOperation, match="something other than a file"):
+    with pytest.raises(io.UnsupportedOperation, match="something that is not a file"):
         store.fs.create(path, atomic=True)
     assert store.fs.get_file_status(path).kind == "other"
 

@@ -619,9 +619,9 @@ def test_the_documentation_says_what_is_atomic(store: Store):
     import hflush.checkpoint
 
     text = " ".join((hflush.checkpoint.__doc__ or "").split())
-    assert "Both renames are atomic on local files and HDFS" in text
-    assert "never overwrites what it is to keep" in text
-    assert "On object stores neither is atomic" in text
+    assert "are atomic on local files and HDFS" in text
+    assert "it overwrites only if asked to" in text
+    assert "Object stores have no atomic rename" in text
 
 
 # --- the log -------------------------------------------------------------------------------------

@@ -252,7 +252,7 @@ class TestTrash:
         assert fs.move_to_trash(store.path("dir")) is True
         with pytest.raises(FileNotFoundError):
             fs.move_to_trash(store.path("missing"))
-        with pytest.raises(OSError, match="below what was to be moved"):
+        with pytest.raises(OSError, match="the trash is below this path"):
             fs.move_to_trash(store.path("home"))
 
     @pytest.mark.rule("EXTRA-4")

@@ -27,7 +27,7 @@ ALL_KEYS = {
 @pytest.fixture(autouse=True)
 def _untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing has been warned of yet."""
-    monkeypatch.setattr(spelling, "_told", set())
+    monkeypatch.setattr(spelling, "_warned", set())
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ __all__ = [
     "create",
 ]  # and open, which `from hflush import *` must not put in the place of the built-in one
 
-# What comes with its first use, so that `import hflush` stays small.
+# Imported at the first use, so that `import hflush` stays small.
 _ON_DEMAND = {
     name: f"{__name__}.{name}"
     for name in ("checkpoint", "cli", "crc", "fsspec", "multipart", "trash")
@@ -142,7 +142,7 @@ _ON_DEMAND = {
 _ON_DEMAND["DistributedFileSystem"] = "hflush.hdfs.filesystem:DistributedFileSystem"
 
 
-if not TYPE_CHECKING:  # which knows what there is
+if not TYPE_CHECKING:  # with __getattr__ every name would pass the check
     __getattr__ = on_demand(__name__, _ON_DEMAND)
 
 

@@ -1,4 +1,4 @@
-"""Why the native part cannot be loaded, and what to do: imported only then."""
+"""Why the native part cannot be loaded, and what to do: imported only if that happens."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def advice(missing: ImportError, directories: Iterable[str]) -> str:
 
 
 def _archive(place: Path) -> str | None:
-    """Return the file that a directory is inside of, as an archive is on sys.path."""
+    """Return the archive on sys.path that a directory lies in, None if it lies in none."""
     for above in (place, *place.parents):
         if above.exists():
             return os.fspath(above) if above.is_file() else None

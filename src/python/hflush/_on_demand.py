@@ -1,4 +1,4 @@
-"""Names of a package that are imported with their first use."""
+"""Names of a package that are imported at their first use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_demand(package: str, places: Mapping[str, str]) -> Callable[[str], object
         module, _, attribute = places[name].partition(":")
         found = importlib.import_module(module)
         value = getattr(found, attribute) if attribute else found
-        setattr(sys.modules[package], name, value)  # asked once
+        setattr(sys.modules[package], name, value)  # Python finds it there from now on
         return value
 
     return get

@@ -2,7 +2,7 @@
 
 ``create(…, atomic=True)`` and ``open(…, atomic=True)`` make such streams where a store shows a file
 from its beginning (local files, HDFS); on S3 every file appears whole. Files of
-:mod:`hflush.checkpoint` take the same way.
+:mod:`hflush.checkpoint` are made in the same way.
 
 The hidden name is ``.NAME.<32 hex digits>.atomic.tmp``. What a killed writer leaves behind is
 removed by the next atomic create in that directory: see :func:`is_temporary` and the file systems'
@@ -41,7 +41,7 @@ __all__ = ["AtomicOutputStream", "Publication"]
 _log = logging.getLogger(__name__)
 
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{32}\.atomic\.tmp", re.DOTALL)
-_MAX_NAME_BYTES = 180  # of NAME: with what is added, a sidecar's too, it stays within 255
+_MAX_NAME_BYTES = 180  # of NAME: the hidden name, and its sidecar's, stay within 255
 _SWEEP_EVERY_S = 600.0
 _ATTEMPTS = 10
 
@@ -74,8 +74,8 @@ class Publication:
     overwrite : bool
         Whether a file at the path is replaced; otherwise the rename is refused.
     durable : bool
-        The new name is on disk when :meth:`publish` returns. That the bytes are, before, is up to
-        the stream (``sync_on_close``).
+        The new name is on disk when :meth:`publish` returns. The bytes are if the stream syncs
+        them when it is closed (``sync_on_close``).
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Publication:
         Raises
         ------
         FileExistsError
-            There is a file and it is not to be replaced.
+            A file exists and must not be replaced.
         NotDurableError
             It is renamed, but the name may not survive a failure of the machine.
         """
@@ -129,27 +129,27 @@ class _State(enum.Enum):
 
 
 class _Aside:
-    """What an atomic stream knows of its file, beside the bytes."""
+    """The state of an atomic stream, beside that of the stream below."""
 
     __slots__ = ("aborts", "claim", "path", "process", "publication", "state", "turn")
 
     def __init__(self, publication: Publication, path: str, claim: Claim) -> None:
         self.publication = publication
-        self.path = path  # as the caller names it: maybe a link to what is replaced
+        self.path = path  # as the caller names it: maybe a link to the replaced file
         self.claim = claim
         self.process = os.getpid()
-        self.turn = threading.RLock()  # of closing: who comes second waits for the outcome
+        self.turn = threading.RLock()  # of closing: a second caller waits for the outcome
         self.state = _State.WRITING
         self.aborts = 0
 
     def named(self, failure: E) -> E:
-        """Let a failure of the temporary file name the path."""
+        """Return a failure of the temporary file with the path as its file name."""
         if failure.filename == self.publication.temporary:
             failure.filename = self.path
         return failure
 
     def discard(self) -> OSError | None:
-        """Remove the temporary file; return why not."""
+        """Remove the temporary file; return the failure, if any."""
         try:
             self.publication.discard()
         except OSError as failure:
@@ -165,11 +165,11 @@ class _Aside:
 
 
 class AtomicOutputStream(FSDataOutputStream):
-    """Writes aside and publishes on close: until then what was at the path stays.
+    """Writes aside and publishes on close: until then the path keeps its old content.
 
-    Its ``hflush`` and ``hsync`` are refused, for nothing can be shown to readers at the path before
-    it is closed. :meth:`abort` drops what was written, and so do an exception that leaves the
-    ``with`` block, and the collector.
+    Its ``hflush`` and ``hsync`` are refused: readers at the path see nothing before it is closed.
+    :meth:`abort` drops the written bytes, and so do an exception that leaves the ``with`` block,
+    and garbage collection.
     """
 
     __slots__ = ()
@@ -179,22 +179,22 @@ class AtomicOutputStream(FSDataOutputStream):
     # --- ending ---
 
     def close(self) -> None:
-        """Publish: sync the bytes, rename, sync the new name. The one attempt.
+        """Publish, in one attempt: sync the bytes, rename, sync the new name.
 
         Raises
         ------
         FileExistsError
-            The file was not to be replaced, and somebody made one meanwhile. It is intact.
+            A file must not be replaced, and another program has made one. It is intact.
         NotDurableError
             The file is published, but its name may be lost if the machine fails now.
         OSError
-            Anything else that failed. What was at the path stays, the temporary file is removed.
+            Any other failure. The path keeps its old content, the temporary file is removed.
         """
         super().close()
 
     def _publish(self) -> None:
         aside = self._aside
-        if aside.process != os.getpid():  # a forked child: it is the parent's to close
+        if aside.process != os.getpid():  # a forked child: the parent closes it
             super()._publish()
             return
         with aside.turn:
@@ -206,7 +206,7 @@ class AtomicOutputStream(FSDataOutputStream):
             aside.state = _State.CLOSING
             try:
                 super()._publish()
-                if self._state == "closed":  # and not aborted by another thread
+                if self._state == "closed":  # not aborted by another thread
                     aside.publication.publish()
             except BaseException as failure:
                 left = aside.discard()
@@ -219,7 +219,7 @@ class AtomicOutputStream(FSDataOutputStream):
                 aside.end()
 
     def abort(self) -> AbortResult:
-        """Drop what was written: what is at the path stays as it is.
+        """Drop the written bytes: the path keeps its old content.
 
         Returns
         -------
@@ -236,15 +236,15 @@ class AtomicOutputStream(FSDataOutputStream):
         return AbortResult(False, cleanup_exception)
 
     def _abandon(self) -> bool:
-        """Drop the stream: false if it has ended already. Waits for no network."""
+        """Drop the stream without waiting for a network; return False if it has ended already."""
         if not super()._abandon():
             return False
         aside: _Aside | None = getattr(self, "_aside", None)
-        if aside is None:  # it failed while it was made
+        if aside is None:  # creating it has failed
             return True
         if self._owner._discards_dropped:
             aside.discard()
-        else:  # left to those who sweep
+        else:  # left to a later sweep
             aside.end()
         return True
 
@@ -267,7 +267,7 @@ class AtomicOutputStream(FSDataOutputStream):
             raise
 
     def flush(self) -> None:
-        """Hand bytes to the next layer: no promise of anything."""
+        """Hand bytes to the next layer; promises nothing."""
         try:
             super().flush()
         except OSError as failure:
@@ -291,10 +291,10 @@ class AtomicOutputStream(FSDataOutputStream):
         raise self._refusal("hsync")
 
     def _refusal(self, operation: str) -> OSError:
-        return unsupported(operation, "a file that appears when it is closed", self.path)
+        return unsupported(operation, "an atomic file (it appears when it is closed)", self.path)
 
     def has_capability(self, name: str, /) -> bool:
-        """Return whether this stream really can: neither hflush nor hsync, but abort."""
+        """Return whether the stream has a capability: abort, but neither hflush nor hsync."""
         wanted = capabilities.canonical(name)
         if wanted in _NOT_BEFORE_CLOSE:
             return False
@@ -330,9 +330,9 @@ def create_aside(
         if claim is not None:
             stream._aside = _Aside(publication, path, claim)
             return stream
-        stream._abandon()  # somebody who sweeps was faster than the claim
+        stream._abandon()  # a sweep was faster than the claim
         publication.discard()
-    raise OSError(errno.EAGAIN, "create: others remove the temporary file again and again", path)
+    raise OSError(errno.EAGAIN, "create: other programs removed every temporary file", path)
 
 
 def _check_target(fs: NameSpace, path: str, target: str, overwrite: bool) -> None:
@@ -346,7 +346,7 @@ def _check_target(fs: NameSpace, path: str, target: str, overwrite: bool) -> Non
         raise FileExistsError(errno.EEXIST, "create: file exists", path)
     if not status.is_file:
         raise unsupported(
-            "an atomic file in the place of something other than a file", fs.store_name, path
+            "an atomic file in place of something that is not a file", fs.store_name, path
         )
 
 
@@ -367,7 +367,7 @@ def _create(
 
 
 def _sweep(fs: NameSpace, directory: str) -> None:
-    """Remove what dead writers left in a directory, now and then. Never fails."""
+    """Remove the temporary files of dead writers in a directory, now and then. Never fails."""
     now = time.monotonic()
     last = fs._swept.get(directory)
     if last is not None and now - last < _SWEEP_EVERY_S:
@@ -378,4 +378,4 @@ def _sweep(fs: NameSpace, directory: str) -> None:
     try:
         fs._sweep(directory)
     except OSError as failure:
-        _log.debug("temporary files in %s were not looked for: %s", directory, failure)
+        _log.debug("could not look for temporary files in %s: %s", directory, failure)

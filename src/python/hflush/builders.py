@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .streams import FSDataInputStream, FSDataOutputStream
 
     T = TypeVar("T")
-    # Of a file system: what makes a stream of a path, flags or sizes, and options.
+    # Functions of a file system that make a stream from a path, flags or sizes, and options.
     Build: TypeAlias = "Callable[[str, CreateFlag, Options, bool], FSDataOutputStream]"
     Open: TypeAlias = (
         "Callable[[str, int | str | None, Options, FileStatus | None], FSDataInputStream]"
@@ -84,7 +84,7 @@ class FileBuilder:
         return self
 
     def append(self) -> Self:
-        """Write after what is there."""
+        """Write at the end of the file."""
         self._flags |= CreateFlag.APPEND
         return self
 
@@ -98,11 +98,11 @@ class FileBuilder:
         return self._ask(PERMISSION, _not_none(permission, "permission"))
 
     def buffer_size(self, size: int | str) -> Self:
-        """Buffer so many bytes, as a hint; 0 hands every write to the store at once."""
+        """Buffer this many bytes, as a hint; 0 hands every write to the store at once."""
         return self._ask(BUFFER_SIZE, size)
 
     def replication(self, replication: int) -> Self:
-        """Keep so many copies, on stores that keep several."""
+        """Keep this many copies, on stores that keep several."""
         return self._ask(REPLICATION, replication)
 
     def block_size(self, size: int | str) -> Self:
@@ -110,7 +110,7 @@ class FileBuilder:
         return self._ask(BLOCK_SIZE, size)
 
     def checksum(self, type: str, bytes_per_checksum: int | None = None) -> Self:
-        """Set how the file is to be summed.
+        """Set the checksums of the file.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class FileBuilder:
         Raises
         ------
         TypeError, ValueError
-            A type that is None or unknown, a chunk of no bytes.
+            The type is None or unknown, or a chunk has no bytes.
         """
         self._ask(CHECKSUM_TYPE, as_checksum_type(_not_none(type, "checksum type")))
         if bytes_per_checksum is not None:
@@ -130,7 +130,7 @@ class FileBuilder:
         return self
 
     def progress(self, progress: Callable[[], None]) -> Self:
-        """Call `progress` from time to time; local files have no use for it. TypeError for None."""
+        """Call `progress` from time to time; local files never do. TypeError for None."""
         return self._ask(PROGRESS, as_callable(progress))
 
     def opt(self, key: str, value: OptionValue) -> Self:
@@ -190,12 +190,12 @@ class OpenFileBuilder:
         return self
 
     def with_file_status(self, status: FileStatus | None) -> Self:
-        """Give a status known already; only its file name is compared with the path."""
+        """Pass a status that is known already; only its file name is compared with the path."""
         self._status = status
         return self
 
     def build(self) -> Future[FSDataInputStream]:
-        """Open the file; what fails, fails in the future that is returned.
+        """Open the file; the returned future raises the failures of opening.
 
         Raises
         ------

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .paths import StrPath
 
-    # Removes a page of different paths; returns those that could not be, and why.
+    # Removes a page of different paths; returns those that could not be removed, and why.
     DeletePage: TypeAlias = "Callable[[Sequence[str]], list[tuple[str, OSError]]]"
 
 __all__ = ["BulkDelete"]
@@ -40,7 +40,7 @@ class BulkDelete:
     def delete(self, paths_to_delete: Sequence[StrPath]) -> list[tuple[str, OSError]]:
         """Remove files and empty directories; missing ones and duplicates are fine.
 
-        In any order: a directory is empty if all that is in it is removed by the same call.
+        Their order does not matter: a directory counts as empty if the same call empties it.
 
         Parameters
         ----------
@@ -50,15 +50,15 @@ class BulkDelete:
         Returns
         -------
         list of (str, OSError)
-            What could not be removed, and why: a directory that is not empty stays.
+            Paths that could not be removed, and why: a directory that is not empty stays.
 
         Raises
         ------
         ValueError
-            Too many, a relative one, or one outside the base. Nothing was removed.
+            There are too many, or one is relative or outside the base. Nothing was removed.
         """
         if len(paths_to_delete) > self.page_size:
-            raise ValueError(f"{len(paths_to_delete)} paths, a page holds {self.page_size}")
+            raise ValueError(f"{len(paths_to_delete)} paths: a page holds {self.page_size} at most")
         given: dict[str, str] = {}
         for path in paths_to_delete:
             given.setdefault(self._check(path), paths.as_text(path))
@@ -74,7 +74,7 @@ class BulkDelete:
         return resolved
 
     def close(self) -> None:
-        """Nothing to release; Hadoop has it."""
+        """Do nothing: Hadoop's interface has this method."""
 
     def __enter__(self) -> Self:
         return self

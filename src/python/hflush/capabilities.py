@@ -135,7 +135,7 @@ if not TYPE_CHECKING:
 class Syncable(_Interface):
     """Something whose bytes can be made visible and durable.
 
-    Whether they really can, :data:`HSYNC` tells.
+    Ask for :data:`HSYNC` whether they really can.
     """
 
     def hflush(self) -> None:
@@ -158,7 +158,7 @@ class StreamCapabilities(_Interface):
 class CanSetDropBehind(_Interface):
     """Something whose use of the operating system's cache can be advised.
 
-    Whether it really can, :data:`DROPBEHIND` tells.
+    Ask for :data:`DROPBEHIND` whether it really can.
     """
 
     def set_drop_behind(self, value: bool | None, /) -> None:
@@ -169,17 +169,17 @@ class CanSetDropBehind(_Interface):
 class Abortable(_Interface):
     """Something whose output can be thrown away.
 
-    Whether it really can, :data:`ABORTABLE` tells.
+    Ask for :data:`ABORTABLE` whether it really can.
     """
 
     def abort(self) -> object:
-        """Publish nothing more, and say what happened."""
+        """Publish nothing more, and return what happened."""
         ...
 
 
 @runtime_checkable
 class Seekable(_Interface):
-    """Something with a position that can be moved; whether it really can, ``seekable()`` tells."""
+    """Something with a position that can be moved; ask ``seekable()`` whether it really can."""
 
     def seek(self, target: int, whence: int = 0, /) -> int:
         """Move the position, and return the new one."""
@@ -211,7 +211,7 @@ class PositionedReadable(_Interface):
 class CanUnbuffer(_Interface):
     """Something that reads ahead and can drop what it read.
 
-    Whether it really can, :data:`UNBUFFER` tells.
+    Ask for :data:`UNBUFFER` whether it really can.
     """
 
     def unbuffer(self) -> None:

@@ -1,4 +1,4 @@
-"""Who writes a temporary file: a claim that lasts as long as its writer."""
+"""Claims: which temporary files have a writer that lives."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["Claim"]
 
 
 class Claim:
-    """The word of a writer that it lives, for as long as it has not released its claim.
+    """A writer's claim to its temporary file: until it is released, no sweep removes the file.
 
-    This one, where a store itself knows who writes a file, needs nothing.
+    This base class does nothing: it is for stores that know themselves who writes a file.
     """
 
     def release(self) -> None:
-        """Say no more."""
+        """Give up the claim."""

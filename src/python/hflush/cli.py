@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone: nothing is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of the pipe has gone
         return 1
     except (OSError, ValueError) as failure:
         print(_message(arguments, failure), file=sys.stderr)  # noqa: T201
@@ -94,9 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     put = operation("put", _put, "Write a file from a local file, or from standard input (-).")
     put.add_argument("source")
     put.add_argument("path")
-    put.add_argument("--sync", action="store_true", help="put it on disk before it is closed")
+    put.add_argument("--sync", action="store_true", help="sync it to disk before it is closed")
     put.add_argument(
-        "--atomic", action="store_true", help="show it whole and on disk, or not at all"
+        "--atomic", action="store_true", help="publish it whole and on disk, or not at all"
     )
     put.add_argument(
         "--overwrite", action=argparse.BooleanOptionalAction, default=True, help="replace a file"
@@ -108,8 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     ls.add_argument("-r", "--recursive", action="store_true", help="list all files below")
     tail = operation("tail", _tail, "Write the last kilobyte of a file to standard output.")
     tail.add_argument("path")
-    tail.add_argument("-f", "--follow", action="store_true", help="and what is added to it")
-    stat = operation("stat", _stat, "Tell what is known of a path.")
+    tail.add_argument("-f", "--follow", action="store_true", help="and what is appended later")
+    stat = operation("stat", _stat, "Show what is known about a path.")
     stat.add_argument("path")
     mv = operation("mv", _mv, "Move a file or a directory.")
     mv.add_argument("path")
@@ -117,20 +117,20 @@ def _parser() -> argparse.ArgumentParser:
     rm = operation("rm", _rm, "Remove files, and directories with -r.")
     rm.add_argument("path", nargs="+")
     rm.add_argument("-r", "--recursive", action="store_true", help="with everything in them")
-    rm.add_argument("-f", "--force", action="store_true", help="a missing one is fine")
+    rm.add_argument("-f", "--force", action="store_true", help="ignore missing ones")
     mkdir = operation("mkdir", _mkdir, "Make directories and their missing parents.")
     mkdir.add_argument("path", nargs="+")
-    checksum = operation("checksum", _checksum, "Tell the checksum of a file's content.")
+    checksum = operation("checksum", _checksum, "Show the checksum of a file's content.")
     checksum.add_argument("path")
-    lease = operation("recover-lease", _recover_lease, "Take a file from a writer that is gone.")
+    lease = operation("recover-lease", _recover_lease, "Close a file whose writer is gone.")
     lease.add_argument("path")
     uploads = operation("uploads", _uploads, "List the multipart uploads below a path.")
     uploads.add_argument("path")
     uploads.add_argument("--abort", action="store_true", help="abort them")
     uploads.add_argument(
-        "--older-than", metavar="time", help="only those (1d, 12h, 30m); s3 needs it to abort"
+        "--older-than", metavar="time", help="only older ones (1d, 12h, 30m); s3 needs it to abort"
     )
-    times = operation("times", _times, "Find out what the times of files mean in a directory.")
+    times = operation("times", _times, "Measure the times that a store gives to files.")
     times.add_argument("path")
     return parser
 
@@ -186,7 +186,7 @@ def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
     position = -1
     while True:
-        with fs.open(arguments.path) as stream:  # anew: an open reader need not see growth
+        with fs.open(arguments.path) as stream:  # an open reader may not see the file grow
             length = stream.seek(0, os.SEEK_END)
             if position < 0:
                 position = max(0, length - 1024)
@@ -223,7 +223,7 @@ def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
 def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
     if not fs.rename(arguments.path, arguments.target):
-        fs.rename(arguments.path, arguments.target, Rename.NONE)  # which says what is wrong
+        fs.rename(arguments.path, arguments.target, Rename.NONE)  # its error says what is wrong
 
 
 def _rm(arguments: argparse.Namespace, conf: Configuration) -> None:
@@ -269,7 +269,7 @@ def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
 def _dated_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | None) -> None:
     if arguments.abort:
         if age is None:  # writers at work have uploads, too
-            raise ValueError("--abort needs --older-than, above the time of the longest writer")
+            raise ValueError("--abort needs --older-than: a time longer than any job writes")
         _say(f"{fs.abort_multipart_uploads(arguments.path, age)} aborted")
         return
     for upload in fs.list_multipart_uploads(arguments.path):
@@ -279,7 +279,7 @@ def _dated_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | N
 
 
 def _times(arguments: argparse.Namespace, conf: Configuration) -> None:
-    """Measure what a store's times are worth, with a file of its own that is removed again."""
+    """Measure granularity and skew of a store's times, with a temporary file."""
     fs = FileSystem.get(arguments.path, conf)
     path = f"{fs.make_qualified(arguments.path).rstrip('/')}/.hflush-times-{uuid.uuid4().hex}"
     moved = f"{path}-moved"
@@ -289,7 +289,7 @@ def _times(arguments: argparse.Namespace, conf: Configuration) -> None:
 
     def effect(change: Callable[[], object], at: str) -> str:
         before = modified(path)
-        time.sleep(granularity / _NS_PER_S + 0.01)  # so that another time looks different
+        time.sleep(granularity / _NS_PER_S + 0.01)  # so that a new time differs
         try:
             change()
         except (OSError, ValueError) as refusal:
@@ -304,9 +304,7 @@ def _times(arguments: argparse.Namespace, conf: Configuration) -> None:
         skew = modified(path) - (began + ended) // 2
         _say(f"granularity: {granularity / _NS_PER_S:g} s")
         uncertain = (granularity + ended - began) / 2
-        _say(
-            f"clock: {skew / _NS_PER_S:+.3f} s from ours, give or take {uncertain / _NS_PER_S:.3f}"
-        )
+        _say(f"clock: {skew / _NS_PER_S:+.3f} s from this host's, +-{uncertain / _NS_PER_S:.3f}")
         _say(f"set_permission: {effect(lambda: fs.set_permission(path, 0o600), path)}")
         _say(f"set_times: {effect(lambda: fs.set_times(path, 1_000_000_000_000), path)}")
         _say(f"rename: {effect(lambda: fs.rename(path, moved), moved)}")
@@ -325,7 +323,7 @@ def _granularity(time_ns: int) -> int:
 
 @contextmanager
 def _naming_output() -> Iterator[None]:
-    """Let a failure of standard output say that it is one."""
+    """Make a failure of standard output name it."""
     try:
         yield
     except OSError as failure:
@@ -344,7 +342,7 @@ def _say(line: str) -> None:
 
 
 def _keeps_permissions(fs: FileSystem) -> bool:
-    """Whether a store has modes and owners: what others tell is made up."""
+    """Whether a store keeps modes and owners: other stores report placeholders."""
     return fs.has_path_capability("/", capabilities.PERMISSIONS)
 
 
@@ -362,7 +360,7 @@ def _owner(fs: FileSystem, name: str) -> str:
 
 def _time(status: FileStatus) -> str:
     if status.is_directory and status.modification_time_ns == 0:
-        return "-"  # it is not noted
+        return "-"  # not recorded
     moment = time.gmtime(status.modification_time_ns // 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment)
 

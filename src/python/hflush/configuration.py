@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Configuration", "parse_size", "parse_time"]
 
-# What holds before any file is read: the few defaults of core-default.xml that hflush consults.
+# Values before any file is read: the few defaults of core-default.xml that hflush uses.
 DEFAULTS: Mapping[str, str] = {
     "fs.defaultFS": "file:///",
     "fs.file.checksum": "false",
@@ -50,12 +50,12 @@ _SECRET_NAMES = "|".join(
     )
 )
 SENSITIVE_KEYS = "hadoop.security.sensitive-config-keys"
-# Hadoop hides these in its listings, too. Without them what is written elsewhere would differ.
+# Hadoop hides these in its listings. They travel: without them another host would write otherwise.
 _NEVER_SECRET = frozenset(
     (SENSITIVE_KEYS, "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
 )
-# A key that encrypts is a secret. The name of one that the store keeps is not: who lost it would
-# write under another, unnoticed.
+# An encryption key is a secret. The name of a key that the store keeps is not: without it another
+# host would write under another key, unnoticed.
 _S3A = "fs.s3a."
 _ENCRYPTION_KEYS = ("server-side-encryption.key", "encryption.key")
 _ENCRYPTION_ALGORITHMS = ("server-side-encryption-algorithm", "encryption.algorithm")
@@ -66,7 +66,7 @@ _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
 _MAX_INCLUDES = 20
 _XINCLUDE = "{http://www.w3.org/2001/XInclude}"
 _SIZE_PREFIXES = {"k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
-# In the order in which Hadoop looks for them: each ends another one.
+# In the order in which Hadoop looks for them: "ns" ends in "s".
 _TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _INT64 = range(-(1 << 63), 1 << 63)  # Java's long
 
@@ -130,7 +130,7 @@ class Configuration(MutableMapping[str, str]):
         return configuration
 
     def add_resource(self, path: str | os.PathLike[str]) -> None:
-        """Read one XML file over what is there; final keys of files read before stay as they are.
+        """Read one XML file on top; final keys of files read before keep their values.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Configuration(MutableMapping[str, str]):
 
         By its name, per-bucket forms included, or as ``hadoop.security.sensitive-config-keys`` of
         this configuration says (regular expressions, which may match anywhere in a name).
-        ``fs.s3a.encryption.key`` is none where it names a key of KMS, by the algorithm beside it.
+        ``fs.s3a.encryption.key`` is not secret where the algorithm says that it names a KMS key.
         """
         return (
             key not in _NEVER_SECRET
@@ -205,17 +205,17 @@ class Configuration(MutableMapping[str, str]):
         )
 
     def _names_key_of_store(self, key: str) -> bool:
-        """Whether a key of S3's encryption is used as the name of one that the store keeps."""
+        """Whether a value is the name of an encryption key that the store keeps."""
         name = next((name for name in _ENCRYPTION_KEYS if key.endswith(name)), None)
         scope = key.removesuffix(name) if name else ""
         if scope != _S3A and not (scope.startswith(f"{_S3A}bucket.") and scope.endswith(".")):
             return False
         used = self._encryption_algorithms(scope) or self._encryption_algorithms(_S3A)
-        if scope == _S3A:  # which buckets without a key of their own use, too
+        if scope == _S3A:  # also used by buckets without their own key
             for bucket in self._bucket_scopes():
                 if not any(bucket + own in self._values for own in _ENCRYPTION_KEYS):
                     used |= self._encryption_algorithms(bucket)
-        used.discard("AES256")  # which has no key
+        used.discard("AES256")  # it has no key
         return bool(used) and used <= _KEPT_BY_THE_STORE
 
     def _encryption_algorithms(self, scope: str) -> set[str]:
@@ -223,7 +223,7 @@ class Configuration(MutableMapping[str, str]):
         return {text.upper() for text in texts if text}
 
     def _bucket_scopes(self) -> set[str]:
-        """Return what the keys of buckets that name an algorithm begin with."""
+        """Return the prefixes of the keys that name the algorithm of one bucket."""
         return {
             key.removesuffix(name)
             for key in self._values
@@ -244,7 +244,7 @@ class Configuration(MutableMapping[str, str]):
         return copied
 
     def identity(self) -> frozenset[tuple[str, str]]:
-        """Return what two configurations share if they say the same."""
+        """Return a value that is equal for configurations of equal content."""
         return frozenset(self._values.items())
 
     # --- typed reading: a value that is empty or blank is not set ---
@@ -317,8 +317,8 @@ class Configuration(MutableMapping[str, str]):
     # --- inside ---
 
     def bad_value(self, key: str, text: str, expected: str) -> ValueError:
-        """Return the error that the value of a key is not what it must be; shows no secret."""
-        shown = "what is there (a secret)" if self.is_secret(key) else repr(text)
+        """Return the error of a bad value; it shows no secret."""
+        shown = "its present value (a secret)" if self.is_secret(key) else repr(text)
         return ValueError(f"{key} must be {expected}, not {shown}")
 
     def _read(self, key: str, default: T, parse: Callable[[str], T], expected: str) -> T:
@@ -472,7 +472,7 @@ def _checked_key(key: str) -> str:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression, or the text itself where it is none: Java's differ."""
+    """Return a regular expression; of text that is not one to Python, as Java's may be, itself."""
     import re
 
     try:
@@ -482,7 +482,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _innermost_reference(text: str) -> tuple[int, int] | None:
-    """Where the first ``${…}`` that holds no other one starts and ends."""
+    """Return start and end of the first ``${…}`` that contains no other."""
     end = text.find("}")
     while end >= 0:
         start = text.rfind("${", 0, end)
@@ -512,12 +512,12 @@ def _process_property(name: str) -> str | None:
 
 
 def user_name() -> str:
-    """Return who we act as: ``HADOOP_PROXY_USER``, else who we are."""
+    """Return the user that requests are for: ``HADOOP_PROXY_USER``, else the real user."""
     return os.environ.get("HADOOP_PROXY_USER") or real_user_name()
 
 
 def real_user_name() -> str:
-    """Return who we are without Kerberos: ``HADOOP_USER_NAME``, else the process' user."""
+    """Return the real user, without Kerberos: ``HADOOP_USER_NAME``, else the process' user."""
     named = os.environ.get("HADOOP_USER_NAME")
     if named:
         return named
@@ -556,7 +556,7 @@ def _read_resource(path: str, depth: int = 0) -> Resource:
         raise ValueError(f"{path}: line 1: the top element is <{root.tag}>, not <configuration>")
     resource: Resource = {}
     included = _collect(root, path, depth, resource)
-    if not included:  # what an include brings in can change without this file changing
+    if not included:  # included files can change without this one
         _parsed[path] = (identity, resource)
     return resource
 
@@ -579,7 +579,7 @@ def _parse_xml(path: str) -> Element:
     except (LookupError, ValueError) as unknown:
         raise ValueError(f"{path}: line 1: its encoding is not supported: {unknown}") from unknown
     if root is None:
-        raise ValueError(f"{path}: line 1: there is no element")
+        raise ValueError(f"{path}: line 1: it has no element")
     return root
 
 
@@ -611,7 +611,7 @@ def _add_property(element: Element, into: Resource) -> None:
         elif field.tag == "final":
             final = field.text
     if not name or not name.strip() or value is None:
-        return  # a property without name or value says nothing, as in Hadoop
+        return  # ignored without a name or a value, as in Hadoop
     name = name.strip()
     if name in into and into[name][1]:
         return

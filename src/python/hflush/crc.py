@@ -162,11 +162,11 @@ def chunked_sums_array(
     Parameters
     ----------
     data : bytes-like
-        As of `chunked_sums`.
+        As for `chunked_sums`.
     bytes_per_checksum : int
-        As of `chunked_sums`.
+        As for `chunked_sums`.
     kind : {"CRC32C", "CRC32"}
-        As of `chunked_sums`.
+        As for `chunked_sums`.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def chunked_sums_array(
     ImportError
         numpy is not installed.
     TypeError, BufferError, ValueError
-        As of `chunked_sums`.
+        As for `chunked_sums`.
 
     Examples
     --------

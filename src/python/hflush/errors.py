@@ -111,7 +111,7 @@ class FileLeaseHeldError(LeaseHeldError, FileExistsError):
 
 
 class LeaseLostError(OSError):
-    """The file is not ours to write any more (``ESTALE``)."""
+    """The file is no longer this client's to write (``ESTALE``)."""
 
 
 class PreconditionFailedError(OSError):
@@ -127,11 +127,11 @@ class NotDurableError(OSError):
 
 
 class NotPublishedWarning(RuntimeWarning):
-    """What was written to a stream is dropped, and no exception will tell.
+    """The bytes written to a stream are dropped, and no exception reports it.
 
-    The stream was never closed, or was closed by something that says nothing of whether the file is
-    complete: a finaliser, or an exception that Python ends quietly (GeneratorExit, SystemExit).
-    Python shows it unless it is filtered, which a ResourceWarning is not. It is logged, too, where
+    The stream was never closed, or not by a program that had completed the file: a finaliser closed
+    it, or an exception that Python ends quietly (GeneratorExit, SystemExit). Python shows this
+    warning unless it is filtered; a ResourceWarning is hidden. It is logged, too, where
     logging is set up, as an error of the logger ``hflush.streams``.
     """
 
@@ -151,7 +151,7 @@ def invalid_path(path: str, reason: str) -> InvalidPathError:
 
 
 def attach(error: BaseException, also: BaseException) -> None:
-    """Note on `error`, which is about to propagate, that `also` happened beside it."""
+    """Add a note to `error`, which is about to propagate: `also` has failed, too."""
     note(error, f"also failed: {type(also).__name__}: {also}")
 
 
@@ -160,5 +160,5 @@ def note(error: BaseException, text: str) -> None:
     add_note: Callable[[str], None] | None = getattr(error, "add_note", None)
     if add_note is not None:
         add_note(text)
-    else:  # Python 3.10 has no add_note, and shows no notes; programs find them here all the same
+    else:  # Python 3.10 has no add_note and shows no notes; programs find them here, too
         error.__dict__.setdefault("__notes__", []).append(text)

@@ -1,4 +1,4 @@
-"""What is built over a file system asks of it: a type, and nothing at run time."""
+"""The operations of a file system that other modules use: a type, nothing at run time."""
 
 # ruff: noqa: D102 - FileSystem says what they do
 

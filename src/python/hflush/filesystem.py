@@ -43,11 +43,11 @@ __all__ = ["FileSystem"]
 class FileSystem(OptionalOperations):
     """The name space of one store: files are created, found, moved and removed here.
 
-    Get one by :meth:`get`, which shares, or :meth:`new_instance`, which does not. A path is a
+    Get a shared one by :meth:`get`, a new one by :meth:`new_instance`. A path is a
     string or :class:`os.PathLike`: absolute, relative to the working directory, or a URL of this
     file system; a path of another one is ValueError. Instances may be used by several threads and
-    can be pickled: the configuration travels without its secrets, and the other side connects for
-    itself.
+    can be pickled: the configuration travels without its secrets, and the other side makes its
+    own connections.
 
     Every failure is raised. What a store does not have raises :class:`io.UnsupportedOperation`,
     and :meth:`has_path_capability` and :attr:`contract_options` say so beforehand. Nothing is
@@ -63,7 +63,7 @@ class FileSystem(OptionalOperations):
         self._on_exception = Reader(conf, KEYS).text(options_of.ON_EXCEPTION)
         super().__init__(scheme, authority, conf)
         # The open streams. Added, removed and copied in one step each, without the lock: a
-        # stream that is dropped leaves by itself, and a forked child finds the lock taken.
+        # dropped stream removes itself, and in a forked child the lock may be held for ever.
         self._streams: set[ref[FSDataOutputStream]] = set()
         # Guards the fields below. Reentrant: a destructor that closes a stream may run within.
         self._lock = threading.RLock()
@@ -82,7 +82,7 @@ class FileSystem(OptionalOperations):
         url : str or os.PathLike, optional
             Any URL in the store; without a scheme, ``fs.defaultFS`` decides.
         conf : mapping, optional
-            Set on top of the default :class:`hflush.Configuration`; read now, not followed.
+            Set on top of the default :class:`hflush.Configuration`; later changes have no effect.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class FileSystem(OptionalOperations):
         for stream in streams:
             try:
                 self._end_open(stream)
-            except BaseException as failure:  # noqa: PERF203 -- also one that is on its way
+            except BaseException as failure:  # noqa: PERF203 -- KeyboardInterrupt, too
                 if first is None:
                     first = failure
                 elif failure is not first:
@@ -139,7 +139,7 @@ class FileSystem(OptionalOperations):
     def _end_open(self, stream: FSDataOutputStream) -> None:
         """End a stream that is open when the file system is closed.
 
-        One that shows nothing before it is closed publishes nothing unasked.
+        One that publishes only when it is closed is aborted: the program has not closed it.
         """
         if not stream.has_capability(capabilities.ABORTABLE):
             stream.close()
@@ -170,11 +170,11 @@ class FileSystem(OptionalOperations):
         return self
 
     def _pickles_secrets(self) -> bool:
-        """Whether somebody wants secrets to travel: only stores that need some can be asked to."""
+        """Whether pickles carry secrets: only stores that need secrets have a key for that."""
         return False
 
     def io_statistics(self) -> IOStatistics:
-        """Return what the output streams made here did together, once they are closed."""
+        """Return the summed statistics of the closed output streams that were made here."""
         with self._lock:
             return live(self._finished.total).snapshot()
 
@@ -212,8 +212,8 @@ class FileSystem(OptionalOperations):
             Copies, on stores that keep several.
         flags : set of CreateFlag, optional
             FileContext's form, instead of `overwrite`: CREATE refuses a file that exists,
-            OVERWRITE or APPEND one that does not, together with CREATE they take both (where there
-            is no append, only a file that does not exist).
+            OVERWRITE or APPEND a missing one; with CREATE they accept both (APPEND on a store
+            without append only a missing one).
         create_parent : bool, optional
             FileContext's name for `recursive`.
         **options
@@ -231,7 +231,7 @@ class FileSystem(OptionalOperations):
         PathIsDirectoryError, ParentNotDirectoryError
             The path is a directory; an ancestor is a file.
         FileNotFoundError
-            A parent is missing and not to be made, or the file is and the flags need it.
+            A parent is missing and must not be made; the flags need a file that is missing.
         InvalidPathError, ValueError, TypeError
             A bad name, a value out of range, an unknown option. Nothing was touched.
         PermissionError, OSError
@@ -252,7 +252,7 @@ class FileSystem(OptionalOperations):
                 raise ValueError("overwrite=False contradicts CreateFlag.OVERWRITE")
             is_append = CreateFlag.APPEND in chosen and CreateFlag.CREATE not in chosen
             if is_append and not self.has_path_capability(path, capabilities.APPEND):
-                self._status(self._resolve_to_change(path))  # no file: that comes first
+                self._status(self._resolve_to_change(path))  # a missing file is reported first
         makes_parents = options_of.flag("recursive", recursive)
         if create_parent is not None:
             makes_parents = options_of.flag("create_parent", create_parent)
@@ -273,7 +273,7 @@ class FileSystem(OptionalOperations):
         flags: CreateFlag | Iterable[CreateFlag] = CreateFlag.APPEND,
         **options: Unpack[CreateKeywords],
     ) -> FSDataOutputStream:
-        """Open a file to write after what is there; until then nothing about it changes.
+        """Open a file to write at its end; opening changes nothing about it.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class FileSystem(OptionalOperations):
         buffer_size : int or str, optional
             A hint in bytes; 0 hands every write on at once.
         flags : set of CreateFlag
-            How to: NEW_BLOCK, SYNC_BLOCK. APPEND need not be among them.
+            How to append: NEW_BLOCK, SYNC_BLOCK. APPEND may be left out.
         **options
             As for :meth:`create`.
 
@@ -306,7 +306,7 @@ class FileSystem(OptionalOperations):
         return self._build(path, chosen, wanted, False)
 
     def create_file(self, path: StrPath) -> FileBuilder:
-        """Return a builder that creates a file: it overwrites, and by itself makes no parents."""
+        """Return a builder that creates a file; it overwrites, and makes parents only if asked."""
         return FileBuilder(self._build, paths.as_text(path), _REPLACE)
 
     def append_file(self, path: StrPath) -> FileBuilder:
@@ -339,7 +339,7 @@ class FileSystem(OptionalOperations):
             except PathIsDirectoryError:
                 raise
             except FileExistsError:
-                continue  # somebody made it in between: append to that
+                continue  # another program has made it: append to that
 
     def _create_at(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         if path == "/":
@@ -352,7 +352,7 @@ class FileSystem(OptionalOperations):
     def _create_atomically(
         self, path: str, overwrite: bool, options: CreateOptions
     ) -> FSDataOutputStream:
-        """Create a file that appears when it is closed, on a store that shows files before."""
+        """Create a file that appears when it is closed, on a store that shows open files."""
         from .atomic import create_aside
 
         return create_aside(self, path, overwrite, options)
@@ -367,7 +367,7 @@ class FileSystem(OptionalOperations):
         return stream
 
     def _release(self, stream: FSDataOutputStream) -> None:
-        """Forget a stream that has ended, and add up what it did: once."""
+        """Forget a stream that has ended, and add its statistics, once."""
         tracked = ref(stream)  # equal to any other of the same stream
         with self._lock:
             if tracked in self._streams:
@@ -398,7 +398,7 @@ class FileSystem(OptionalOperations):
         Raises
         ------
         TypeError, ValueError
-            An unknown option; a buffer size that is none.
+            An option is unknown; a value is malformed.
         FileNotFoundError, NotAFileError
             It is missing; it is a directory. Found out here, not at the first read.
         PermissionError, OSError
@@ -476,7 +476,7 @@ class FileSystem(OptionalOperations):
         Returns
         -------
         bool
-            False if there was nothing to do. Callers need not look.
+            False if there was nothing to do. Callers may ignore it.
 
         Raises
         ------
@@ -487,8 +487,8 @@ class FileSystem(OptionalOperations):
 
         Notes
         -----
-        The root always stays, with what is in it. Of local files that is PermissionError;
-        elsewhere False, as in Hadoop, or ``ENOTEMPTY`` as for any directory.
+        The root and its contents always stay: PermissionError on local files; elsewhere False,
+        as in Hadoop, or ``ENOTEMPTY`` as for any directory.
         """
         options_of.flag("recursive", recursive)
         resolved = self._resolve_to_change(path)
@@ -530,7 +530,7 @@ class FileSystem(OptionalOperations):
         Raises
         ------
         FileNotFoundError
-            There is no source; for the exact form, no parent of the destination.
+            The source is missing; in the exact form also: the destination has no parent.
         FileExistsError
             The destination may not be replaced, or is the source.
         ParentNotDirectoryError, OSError
@@ -590,14 +590,14 @@ class FileSystem(OptionalOperations):
     def copy_from_local_file(
         self, src: StrPath, dst: StrPath, delete_source: bool = False, overwrite: bool = True
     ) -> None:
-        """Copy a local file or tree to here, into `dst` if that is a directory.
+        """Copy a local file or tree to this store, into `dst` if that is a directory.
 
         Checksums of local files that have sidecars are verified.
 
         Raises
         ------
         FileNotFoundError, FileExistsError, OSError
-            There is no source; something is in the way; a tree and a file meet.
+            The source is missing; the destination exists; one is a tree, the other a file.
         """
         from .transfer import copy
 
@@ -619,7 +619,7 @@ class FileSystem(OptionalOperations):
         use_raw_local: bool = False,
         overwrite: bool = True,
     ) -> None:
-        """Copy a file or tree from here to local files, into `dst` if that is a directory.
+        """Copy a file or tree of this store to local files, into `dst` if that is a directory.
 
         Checksum sidecars are written beside them unless `use_raw_local`.
 
@@ -671,11 +671,11 @@ def instances() -> list[FileSystem]:
 
 
 class _Last:
-    """Tells of streams that no destructor will: a thread that is a daemon has them, or a library.
+    """Reports the streams that are still open at exit and that no destructor will reach.
 
-    Python ends no such thread, and pyarrow lets nothing go at exit. The attributes of `sys` go
-    after all modules, when whatever still could close a stream has done so; so this one brings with
-    it all that it calls.
+    A daemon thread, which Python does not end, or pyarrow, which releases nothing, may hold them.
+    The attributes of `sys` are removed after all modules, when no other code can close a stream
+    any more; so this object holds references to all that it calls.
     """
 
     __slots__ = ("_abandon", "_instances", "_report")
@@ -697,7 +697,7 @@ sys._hflush_last = _Last()  # type: ignore[attr-defined]
 
 
 def _reconnect(uri: str, conf: dict[str, str], settings: dict[str, Any]) -> FileSystem:
-    """Make the other end of a pickled file system; what was set on it makes it one of its own."""
+    """Return the file system of a pickle: a shared one, unless something was set on it."""
     configuration = Configuration(load_defaults=False)
     configuration.update(conf)
     if not settings:

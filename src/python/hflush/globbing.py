@@ -31,7 +31,7 @@ def glob(pattern: str, status: Status, listing: Listing) -> list[FileStatus]:
     Parameters
     ----------
     pattern : str
-        Normalised but for its wildcards.
+        Normalised, except for its wildcards.
     status, listing : callable
         How to ask for one path and for the children of a directory; a missing path is
         FileNotFoundError.

@@ -16,12 +16,12 @@ __all__ = ["check_status", "gone", "pack", "unpack"]
 
 
 def check_status(status: FileStatus) -> None:
-    """Refuse what no handle can be made of.
+    """Refuse a status that no handle can be made of.
 
     Raises
     ------
     TypeError, InvalidPathHandleError
-        It is not a status; it is not that of a file.
+        It is not a status; it is not the status of a file.
     """
     if not isinstance(status, FileStatus):
         raise TypeError(f"status must be a FileStatus, not {type(status).__name__}")
@@ -30,7 +30,7 @@ def check_status(status: FileStatus) -> None:
 
 
 def pack(path: str, *rest: object) -> bytes:
-    """Return a handle: a path, and what else its store wants back."""
+    """Return a handle: a path, and the other values that its store needs."""
     return json.dumps([path, *rest]).encode("ascii")
 
 
@@ -54,5 +54,5 @@ def unpack(handle: bytes, size: int) -> tuple[str, list[Any]]:
 
 
 def gone(path: str) -> InvalidPathHandleError:
-    """Return the refusal of a handle whose file is not there."""
+    """Return the refusal of a handle whose file is missing."""
     return InvalidPathHandleError(errno.ESTALE, "path handle: the file is gone", path)

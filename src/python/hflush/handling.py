@@ -1,8 +1,8 @@
-"""What a close() has to know before it publishes: whether a program or an accident calls it.
+"""Asked by close() before it publishes: whether the program calls it, or an accident.
 
 Wrappers of every kind call ``close()`` while an exception is on its way through them, and
-finalisers call it for objects without references. Neither is the word of a program that the
-file is complete.
+finalisers call it for objects without references. Neither means that the program has completed
+the file.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DEPTH = 8
 
 
 def marks() -> Marks:
-    """Return what tells the exceptions that are being handled now from all others.
+    """Return marks of the exceptions that are being handled now.
 
-    That is the ``__dict__`` of each: no other exception has the same one while somebody holds it,
-    and it keeps neither the exception alive nor its frames. One that was raised while another was
-    handled has that as its context.
+    A mark is the exception's ``__dict__``: while it is held no other exception has the same one,
+    and it keeps neither the exception nor its frames alive. The exception that was being handled
+    when another was raised is the other's context.
     """
     error = sys.exc_info()[1]
     if error is None:
@@ -44,7 +44,7 @@ def marks() -> Marks:
 def newer(older: Marks | None) -> BaseException | None:
     """Return the exception that is being handled now, unless it is among `older`.
 
-    None of them counts if `older` is None. The end of an iteration never does.
+    None counts if `older` is None. The end of an iteration never counts.
     """
     error = None if older is None else sys.exc_info()[1]
     if older is None or isinstance(error, _ENDS) or error is None or _is_among(error, older):

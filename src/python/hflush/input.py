@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from . import _core
 
     class Rules(Protocol):
-        """What a stream asks of the file system that opened it."""
+        """What a stream needs of the file system that opened it."""
 
         def _fixed_options(self) -> Mapping[str, object]: ...
 
@@ -54,7 +54,7 @@ class _Counters:
                 self._counts[name] += count
 
     def returned(self, count: int) -> None:
-        """Count bytes that a caller got: with every line, so quickly."""
+        """Count bytes returned to a caller; quick, as every line is counted."""
         with self._lock:
             self._counts["stream_read_bytes"] += count
 
@@ -178,7 +178,7 @@ class FSDataInputStream(io.BufferedReader):
     __module__ = "hflush.streams"
 
     raw: _Source
-    _opened_as: object  # as of FSDataOutputStream
+    _opened_as: object  # as in FSDataOutputStream
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class FSDataInputStream(io.BufferedReader):
         TypeError
             `buffer` is not a writable buffer.
         IndexError
-            `off` or `len` is negative, or they leave the buffer.
+            `off` or `len` is negative, or the range is outside the buffer.
         """
         try:
             return self._got(super().readinto(_window(buffer, off, len)))
@@ -322,7 +322,7 @@ class FSDataInputStream(io.BufferedReader):
         Returns
         -------
         bytes
-            What is there: fewer than `length` bytes only at the end of the file.
+            The bytes: fewer than `length` only at the end of the file.
 
         Raises
         ------
@@ -352,7 +352,7 @@ class FSDataInputStream(io.BufferedReader):
         position : int
             Offset in the file in bytes, 0 or more.
         buffer : writable bytes-like
-            What the bytes go to, without a copy between.
+            Where the bytes go, without a copy in between.
 
         Returns
         -------
@@ -391,7 +391,7 @@ class FSDataInputStream(io.BufferedReader):
         """
         data = self.pread(position, length)
         if len(data) < length:
-            message = f"{length} bytes at {position} were asked for, and there are {len(data)}"
+            message = f"the file has only {len(data)} of {length} bytes at {position}"
             raise EndOfFileError(errno.ENODATA, message, self.raw.path)
         return data
 
@@ -452,7 +452,7 @@ class FSDataInputStream(io.BufferedReader):
     def _check_end(self, offset: int, length: int) -> None:
         end = self.raw.file.length()
         if offset + length > end:
-            message = f"range ({offset}, {length}) leaves the file, which ends at {end}"
+            message = f"range ({offset}, {length}) is not in the file, which ends at {end}"
             raise EndOfFileError(errno.ENODATA, message, self.raw.path)
 
     # --- the rest ---
@@ -475,9 +475,9 @@ class FSDataInputStream(io.BufferedReader):
     def io_statistics(self) -> IOStatistics:
         """Return what this stream did, also after close: see :mod:`hflush.statistics`.
 
-        ``stream_read_bytes`` counts the bytes that callers of any kind of read got,
-        ``stream_read_total_bytes`` those fetched from the store for it, those read ahead included;
-        seeking does neither.
+        ``stream_read_bytes`` counts the bytes that reads of any kind returned,
+        ``stream_read_total_bytes`` those fetched from the store, read-ahead included; seeking
+        counts as neither.
         """
         return live(self._flat_statistics)
 
@@ -500,7 +500,7 @@ class FSDataInputStream(io.BufferedReader):
         return StreamClosedError(errno.EBADF, f"{operation}: stream is closed", self.raw.path)
 
     def _translated(self, error: ValueError) -> ValueError:
-        """Return io's own complaint about a closed file as ours, and anything else as it is."""
+        """Return io's error about a closed file as StreamClosedError, and any other unchanged."""
         return self._closed_error() if self.closed and type(error) is ValueError else error
 
 
@@ -516,7 +516,7 @@ def _window(buffer: Buffer, off: int, length: int | None) -> Buffer:
     view = memoryview(buffer).cast("B")
     wanted = view.nbytes - off if length is None else length
     if off < 0 or wanted < 0 or off + wanted > view.nbytes:
-        raise IndexError(f"off={off}, len={length} leave a buffer of {view.nbytes} bytes")
+        raise IndexError(f"off={off}, len={length} is outside a buffer of {view.nbytes} bytes")
     return view[off : off + wanted]
 
 

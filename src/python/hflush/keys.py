@@ -1,8 +1,8 @@
 """Tables of configuration keys, and the reader of their values.
 
-A store has one table. Its settings are read by it, its part of the documentation is made from it
-(tools/keys.py), and misspelt keys are compared with it. A default stands once: in the core, where
-an attribute of the core's settings takes the value, else in the table.
+A store has one table. It serves to read the settings, to generate the documentation (tools/keys.py)
+and to find misspelt keys. A default stands once: in the core, where an attribute of the core's
+settings takes the value, else in the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Key", "Kind", "Reader"]
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
-# A longer time is this one, 31 years: "for ever" is often written as the largest number there is.
+# The longest time, 31 years: "for ever" is often written as the largest number that there is.
 LONGEST_S = 1e9
 
 _SIZES = (("g", 30), ("m", 20), ("k", 10))
@@ -30,16 +30,16 @@ _TIMES_MS = (("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
 
 class Kind:
-    """What the values of a key look like.
+    """The kind of values that a key takes.
 
     Parameters
     ----------
     shown, expected : str
-        What they look like: in the documentation, in errors.
+        How they look: in the documentation, in errors.
     read : callable
-        Makes a value of a text that is not empty, or raises ValueError.
+        Makes a value from text that is not empty, or raises ValueError.
     written : callable
-        The reverse, for defaults that are the core's.
+        The reverse, for defaults that the core has.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class Kind:
 
 
 class Key:
-    """One key, and what it does here.
+    """One key, and its effect.
 
     Parameters
     ----------
     section : str
-        Of the table.
+        The section of the table.
     name : str
-        The key. One that ends in a dot goes on with another name.
+        The key. One that ends in a dot is a prefix of keys.
     kind : Kind
-        What its values look like.
+        The kind of its values.
     effect : str
         What it does.
     default : str
@@ -95,14 +95,14 @@ class Reader:
     conf : Configuration
         The values.
     table : iterable of Key
-        What they mean.
+        The keys.
     origins : mapping of str to str, optional
-        By key: that which its value was written under, for errors, where it is another one.
+        By key: the other key that its value was written under, for errors.
 
     Raises
     ------
     ValueError
-        From what reads: a value is malformed or out of range. The message names key and value.
+        By the methods that read: a value is malformed or out of range. It names key and value.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Reader:
     def __getitem__(self, name: str) -> Any:
         """Return the value of a key of the table, else its default; None where it has none.
 
-        Of keys without an attribute in the core: what the others come to is read there.
+        Only keys without an attribute in the core; the values of the others are read there.
         """
         key = self._table[name]
         if key.native:
@@ -139,7 +139,7 @@ class Reader:
         return key.kind.read(key.default) if value is None and key.default else value
 
     def fill(self, native: object) -> None:
-        """Set those attributes of the core's settings for which there are values."""
+        """Set the attributes of the core's settings whose keys are set."""
         for key in self._table.values():
             value = self.read(key.name, key.kind) if key.native else None
             if value is not None:
@@ -168,7 +168,7 @@ class Reader:
 
 
 def defaults(table: Iterable[Key], native: object) -> Iterator[tuple[Key, str]]:
-    """Return each key with the text of its default, which fresh settings of the core may have."""
+    """Return each key with the text of its default; `native` are fresh settings of the core."""
     for key in table:
         value = attrgetter(key.native)(native) if key.native else None
         yield key, key.default if value is None else key.kind.written(value)
@@ -191,12 +191,12 @@ BOOL = Kind("bool", "true or false", parse_bool, to_text)
 
 
 def choice(*words: str) -> Kind:
-    """Return the kind of some words, in any case; in lower case they are the values."""
+    """Return the kind of a choice of words, in any case; the values are in lower case."""
     return mapped({word: word.lower() for word in words})
 
 
 def mapped(values: Mapping[str, Any]) -> Kind:
-    """Return the kind of some words, in any case, each with its value."""
+    """Return the kind of a choice of words, in any case, each with its value."""
     by_word = {word.lower(): value for word, value in values.items()}
 
     def read(text: str) -> Any:

@@ -1,6 +1,6 @@
 """The options of create, append and open, for type checkers: a misspelt one is an error there.
 
-Nothing imports this at run time. Annotate with them what passes options on:
+Nothing imports this at run time. Annotate functions that pass options on:
 ``def write(url: str, **options: Unpack[CreateArguments]) -> None``.
 """
 

@@ -1,4 +1,4 @@
-"""Looking: what there is at a path, in a directory, below it."""
+"""Looking at paths: at one, into a directory, below it."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Listing(NameSpace):
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         """
         return self._status(self._resolve(path))
 
     def exists(self, path: StrPath) -> bool:
-        """Whether there is anything at the path."""
+        """Whether the path exists."""
         return self._status_or_none(path) is not None
 
     def is_file(self, path: StrPath) -> bool:
-        """Whether there is a regular file."""
+        """Whether the path is a regular file."""
         status = self._status_or_none(path)
         return status is not None and status.is_file
 
     def is_directory(self, path: StrPath) -> bool:
-        """Whether there is a directory."""
+        """Whether the path is a directory."""
         status = self._status_or_none(path)
         return status is not None and status.is_directory
 
@@ -65,7 +65,7 @@ class Listing(NameSpace):
         Raises
         ------
         FileNotFoundError, PermissionError
-            There is nothing; it may not be read.
+            Nothing is there; it may not be read.
         """
         found = self._list(self._resolve(path))
         return [status for status in found if filter is None or filter(status.path)]
@@ -75,8 +75,7 @@ class Listing(NameSpace):
     ) -> Iterator[FileStatus]:
         """Return the same as :meth:`list_status` as an iterator; a missing path fails here.
 
-        Stores with pages fetch one when it is needed, and do not promise that all are of one
-        moment.
+        Stores with pages fetch one when it is needed, and do not promise a snapshot.
         """
         found = self._iterate(self._resolve(path))
         return (status for status in found if filter is None or filter(status.path))
@@ -142,12 +141,12 @@ class Listing(NameSpace):
         return [status for status in found if filter is None or filter(status.path)]
 
     def get_content_summary(self, path: StrPath) -> ContentSummary:
-        """Count files, directories and bytes at and below a path; on HDFS with the quotas of it.
+        """Count files, directories and bytes at and below a path; on HDFS with its quotas.
 
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         """
         return self._content_summary(self._resolve(path))
 
@@ -171,7 +170,7 @@ class Listing(NameSpace):
     def get_file_block_locations(
         self, path: StrPath | FileStatus, start: int = 0, length: int | None = None
     ) -> list[BlockLocation]:
-        """Return where a stretch of a file lies; nothing for directories and past the end.
+        """Return where a byte range of a file is stored: nowhere for directories and past the end.
 
         Parameters
         ----------
@@ -194,7 +193,7 @@ class Listing(NameSpace):
         return self._block_locations(status, start, end)
 
     def _iterate_located(self, path: str) -> Iterator[FileStatus]:
-        """Return the same with locations."""
+        """Return the children with locations."""
         return map(self._located, self._iterate(path))
 
     def _located(self, status: FileStatus) -> FileStatus:

@@ -2,8 +2,8 @@
 
 Made by :meth:`hflush.FileSystem.create_multipart_uploader`, for raw local files and HDFS. The parts
 of an upload are ordinary files in a hidden directory, ``.hflush-uploads/<upload>/<number>.<part>``,
-in the directory that the uploader was made for; names that begin with a dot are no data to Hadoop
-and Spark. :meth:`MultipartUploader.complete` joins them there and renames the result, which is on
+in the directory that the uploader was made for; Hadoop and Spark ignore names that begin
+with a dot. :meth:`MultipartUploader.complete` joins them there and renames the result, which is on
 disk, to its path in one step; so the base and the path are on one volume. Where a store can concat
 (HDFS), joining moves no data.
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .streams import FSDataOutputStream
 
     class Resolves(Protocol):
-        """What every uploader asks of its file system."""
+        """What every uploader needs of its file system."""
 
         def _resolve(self, path: StrPath) -> str: ...
         def _resolve_to_change(self, path: StrPath) -> str: ...
@@ -55,7 +55,7 @@ _COPY_BYTES = 1 << 20
 
 
 class UploaderBelow(ABC):
-    """What every uploader is: of a directory, and nothing that would have to be closed.
+    """The base of every uploader: it is for one directory, and has nothing to close.
 
     A store implements the functions with an underscore.
     """
@@ -67,7 +67,7 @@ class UploaderBelow(ABC):
         self.base = base
 
     def close(self) -> None:  # noqa: B027
-        """Release nothing: uploads that have not ended go on. Hadoop has it."""
+        """Do nothing: uploads that have not ended go on. Hadoop's interface has this method."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +91,7 @@ class UploaderBelow(ABC):
         Returns
         -------
         bytes
-            The upload: not empty.
+            The id of the upload: not empty.
 
         Raises
         ------
@@ -128,8 +128,8 @@ class UploaderBelow(ABC):
         Returns
         -------
         bytes
-            The part, for :meth:`complete`. A number that is put again gives another; on S3 that one
-            replaces the one before.
+            The id of the part, for :meth:`complete`. Putting a number again returns another id; on
+            S3 the new part replaces the old one.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class UploaderBelow(ABC):
         OSError
             The part could not be written; nothing of it is left.
         """
-        del is_last  # no store here has to know it before complete
+        del is_last  # no store here needs it before complete
         return self._put(upload, path, number, data)
 
     @abstractmethod
@@ -161,7 +161,7 @@ class UploaderBelow(ABC):
         Returns
         -------
         bytes
-            What identifies the file: a path handle (:meth:`hflush.FileSystem.open_path_handle`); on
+            The identity of the file: a path handle (:meth:`hflush.FileSystem.open_path_handle`); on
             S3 its path and etag.
 
         Raises
@@ -175,8 +175,8 @@ class UploaderBelow(ABC):
             A directory is in the way. The upload goes on.
         OSError
             The store failed. The path is as it was; where joining moves no data, the parts are
-            gone if that was after they were joined. Parts that cannot be removed once the file is
-            published are no failure: the logger ``hflush.multipart`` warns of them.
+            gone if they were joined before the failure. If parts cannot be removed once the file is
+            published, the logger ``hflush.multipart`` warns of them, and nothing is raised.
 
         Notes
         -----
@@ -207,8 +207,8 @@ class UploaderBelow(ABC):
     def abort_uploads_under_path(self, path: StrPath) -> int:
         """Abort the uploads to files at and below `path`; return how many there were.
 
-        On S3 those of other programs are among them: see
-        :meth:`hflush.FileSystem.abort_multipart_uploads`, which leaves young ones alone.
+        On S3 this includes uploads of other programs: see
+        :meth:`hflush.FileSystem.abort_multipart_uploads`, which spares young ones.
         """
         return self._abort_under(self._filesystem._resolve(path))
 
@@ -223,7 +223,7 @@ class UploaderBelow(ABC):
     def _resolve(self, path: StrPath) -> str:
         resolved = self._filesystem._resolve_to_change(path)
         if not paths.is_under(resolved, self.base):
-            raise ValueError(f"{resolved!r} is not below {self.base!r}, nor that itself")
+            raise ValueError(f"{resolved!r} is neither {self.base!r} nor below it")
         return resolved
 
 
@@ -245,7 +245,7 @@ class MultipartUploader(UploaderBelow):
     def __init__(self, filesystem: FileSystem, base: str) -> None:
         super().__init__(filesystem, base)
         self._collector = paths.child(base, COLLECTOR)
-        # Of uploads to the base itself, which is a file then.
+        # For uploads to the base itself, if that is a file.
         self._collector_beside = paths.child(paths.parent(base), COLLECTOR)
 
     # --- one upload ---
@@ -285,7 +285,7 @@ class MultipartUploader(UploaderBelow):
         try:
             try:
                 self._join(directory, chosen, joined)
-            except LeaseLostError as lost:  # another has completed it, and removed the directory
+            except LeaseLostError as lost:  # another caller has ended the upload
                 raise _unknown_upload(paths.basename(directory), resolved) from lost
             self._filesystem.mkdirs(paths.parent(resolved))
             status = self._filesystem.get_file_status(joined)
@@ -298,7 +298,7 @@ class MultipartUploader(UploaderBelow):
             raise
         try:
             self._remove(directory)
-        except OSError as failure:  # the file is published, and that is what was asked
+        except OSError as failure:  # not a failure: the file is published
             _log.warning("completed, but parts are left in %s: %s", directory, failure)
         status.path = resolved
         return self._filesystem.get_path_handle(status)
@@ -399,7 +399,7 @@ class MultipartUploader(UploaderBelow):
             self._filesystem.concat(joined, filled)
 
     def _publish(self, directory: str, joined: str, path: str) -> None:
-        """Rename to the path; of several that complete one upload at once, one may."""
+        """Rename to the path; of several callers that complete one upload, one succeeds."""
         target, taken = paths.child(directory, _TARGET), paths.child(directory, _TAKEN)
         try:
             self._filesystem.rename(target, taken, Rename.NONE)
@@ -412,16 +412,16 @@ class MultipartUploader(UploaderBelow):
             raise
 
     def _end(self, directory: str) -> None:
-        # Without its target the upload is unknown, and of several that end it at once, one does.
+        # Deleting its target ends the upload: of several callers, one succeeds.
         if not self._filesystem.delete(paths.child(directory, _TARGET)):
             raise _unknown_upload(paths.basename(directory), directory)
         self._remove(directory)
 
     def _remove(self, directory: str) -> None:
-        """Remove what an ended upload has left, by another name first.
+        """Rename the directory of an ended upload, then remove it.
 
-        One that still completes or puts a part finds no directory then, rather than adding files
-        to one that is being emptied.
+        A caller that still completes or puts a part then finds no directory, instead of adding
+        files to one that is being emptied.
         """
         collector, name = paths.parent(directory), paths.basename(directory)
         ended = paths.child(collector, f".{name}")
@@ -485,7 +485,7 @@ def _check_length(name: str, found: int, put: int, path: str) -> None:
 
 
 def _copy(data: Buffer | BinaryIO, out: FSDataOutputStream) -> int:
-    """Write all of `data`; how many bytes it was."""
+    """Write all of `data`; return how many bytes it had."""
     read = getattr(data, "read", None)
     if read is None:
         return out.write(memoryview(data).cast("B"))  # type: ignore[arg-type]

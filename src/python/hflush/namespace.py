@@ -1,6 +1,6 @@
 """What a file system is: its names and its configuration, and what a store implements."""
 
-# ruff: noqa: ARG002 - what a store does not implement takes all arguments all the same
+# ruff: noqa: ARG002 - defaults that refuse take all arguments
 
 from __future__ import annotations
 
@@ -35,14 +35,12 @@ class NameSpace(ABC):
     URL of this file system; a path of another one is ValueError.
     """
 
-    # What messages call the store.
+    # The store's name in messages.
     store_name: str
     # Keys that create and open_file understand here (contract BUILDER-5, READ-19).
     create_options: frozenset[str] = options.CREATE_KEYS
     open_options: frozenset[str] = options.OPEN_KEYS
     path_capabilities: frozenset[str] = frozenset()
-    # Whether the temporary file of an atomic stream that is dropped goes with it: no network waits.
-    _discards_dropped = False
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         self._scheme = scheme
@@ -51,7 +49,7 @@ class NameSpace(ABC):
         self._conf = conf.copy()
         check_keys(self._conf)
         self._working_directory: str | None = None
-        # When directories were last searched for what dead writers of atomic files left.
+        # When directories were last searched for temporary files of dead writers.
         self._swept: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -92,7 +90,7 @@ class NameSpace(ABC):
         """How this store behaves where stores differ: the options of contract §3, read-only."""
 
     def _fixed_options(self) -> Mapping[str, object]:
-        """Return those of them that are known without looking at the store."""
+        """Return the contract options that are known without asking the store."""
         return self.contract_options
 
     def make_qualified(self, path: StrPath) -> str:
@@ -100,7 +98,7 @@ class NameSpace(ABC):
         return self.uri + self._resolve(path)[1:]
 
     def has_path_capability(self, path: StrPath, name: str) -> bool:
-        """Whether something is known to work under `path`; the store is not asked.
+        """Whether a capability is known to work under `path`; the store is not asked.
 
         Parameters
         ----------
@@ -138,7 +136,7 @@ class NameSpace(ABC):
         options: Options,
         status: FileStatus | None,
     ) -> FSDataInputStream:
-        """Open with what is known beforehand: for stores to which that saves a request."""
+        """Open with a status that is known already, where that saves the store a request."""
         return self._open(path, buffer_size)
 
     @abstractmethod
@@ -148,7 +146,7 @@ class NameSpace(ABC):
     def _list(self, path: str) -> list[FileStatus]: ...
 
     def _iterate(self, path: str) -> Iterator[FileStatus]:
-        """Return the same in as many steps as the store takes; a missing path fails here."""
+        """Return the children, in pages where the store has them; a missing path fails here."""
         return iter(self._list(path))
 
     @abstractmethod
@@ -175,7 +173,7 @@ class NameSpace(ABC):
         return self.uri + path[1:]
 
     def _named(self, path: str) -> str:
-        """Return how errors name a path, in ``filename``."""
+        """Return the name of a path in errors, their ``filename``."""
         return path
 
     def _store_path(self, status: FileStatus) -> str:
@@ -188,7 +186,7 @@ class NameSpace(ABC):
         return {"_working_directory": self._working_directory} if self._working_directory else {}
 
     def _shares_files_with(self, other: NameSpace) -> bool:
-        """Return whether both may show the same files, so that their file ids can be compared."""
+        """Return whether both may show the same files: then their file ids can be compared."""
         return self.uri == other.uri
 
     def _accepts(self, location: Location) -> bool:
@@ -225,20 +223,20 @@ class NameSpace(ABC):
         """Return the same for an operation that changes what is there: names may be reserved."""
         return self._resolve(path)
 
-    # --- what is beside files ---
+    # --- side files ---
 
     # Whether the files are on this machine only.
     _is_local = False
-    # Options, as hints, for a file that is to be renamed when it is complete.
+    # Options, as hints, for a file that will be renamed when it is complete.
     _to_be_renamed: Mapping[str, OptionValue] = {}
 
     def _side_files(self, path: str) -> tuple[str, ...]:
-        """Return where another program may have left what belongs to an earlier file at `path`."""
+        """Return where another program may have left side files of an earlier file at `path`."""
         return ()
 
     # --- files that appear whole: see hflush.atomic ---
 
-    # Whether the temporary file of an atomic stream that is dropped goes with it: no network waits.
+    # Whether a dropped atomic stream removes its temporary file: not where a network would wait.
     _discards_dropped = False
 
     def _atomic_target(self, path: str) -> str:
@@ -246,7 +244,7 @@ class NameSpace(ABC):
         return path
 
     def _claim(self, temporary: str) -> Claim | None:
-        """Tell others that a temporary file is being written; None if it is being removed."""
+        """Claim a temporary file, so that no sweep removes it; None if one is removing it."""
         return Claim()
 
     def _discard(self, temporary: str) -> None:
@@ -257,7 +255,7 @@ class NameSpace(ABC):
         """Remove the temporary files of dead writers from a directory."""
 
     def _sync_entry(self, path: str) -> None:  # noqa: B027
-        """Put the name of a file on disk, where the store has not done so when it was made."""
+        """Put the name of a file on disk, unless the store does so when the file is made."""
 
     def _check_create(self, wanted: CreateOptions) -> None:  # noqa: B027
         """Refuse options that are known but not supported with these values."""

@@ -72,7 +72,7 @@ def create(
 def append(
     url: StrPath, *, conf: Conf = None, **options: Unpack[AppendArguments]
 ) -> FSDataOutputStream:
-    """Open a file to write after what is there.
+    """Open a file to write at its end.
 
     Parameters are those of :func:`create`.
 
@@ -156,7 +156,7 @@ def open(
     url : str or os.PathLike
         As for :func:`create`; file descriptors are TypeError.
     mode : str
-        ``r``, ``w``, ``x`` or ``a``, with ``b`` or ``t``. There is no update mode, ``+``.
+        ``r``, ``w``, ``x`` or ``a``, with ``b`` or ``t``. Update mode, ``+``, is not supported.
     buffering : int
         0 hands every write on at once (binary only), 1 does so after each line (text only), more
         is the size in bytes of the read buffer.
@@ -175,7 +175,7 @@ def open(
     Raises
     ------
     ValueError
-        A mode that does not exist, or a text argument in binary mode.
+        An unknown mode, or a text argument in binary mode.
     io.UnsupportedOperation
         ``+``; appending to a store that cannot.
     OSError
@@ -240,10 +240,10 @@ def _text(
 def check_text(
     encoding: str | None = None, errors: str | None = None, newline: str | None = None
 ) -> None:
-    """Raise what a text wrapper would of its arguments, before a file is touched for it."""
-    known = "utf-8" if encoding is None else encoding  # None would warn, if that is asked for
+    """Raise a text wrapper's errors about its arguments, before a file is touched."""
+    known = "utf-8" if encoding is None else encoding  # None warns under -X warn_default_encoding
     io.TextIOWrapper(io.BytesIO(), known, errors, newline).detach()
-    if errors is not None:  # which io looks at only in its development mode
+    if errors is not None:  # io checks it only in its development mode
         codecs.lookup_error(errors)
 
 
@@ -260,7 +260,7 @@ def _parse_mode(mode: str) -> tuple[str, bool]:
     if len(actions) != 1:
         raise ValueError("must have exactly one of create/read/write/append mode")
     if "+" in letters:
-        raise io.UnsupportedOperation(f"no update mode {mode!r}: what is written is never changed")
+        raise io.UnsupportedOperation(f"no update mode {mode!r}: written bytes are never changed")
     return actions.pop(), "b" in letters
 
 
@@ -282,7 +282,7 @@ def _check_binary(
 
 
 def _without_mark(encoding: str | None) -> str | None:
-    """Return the encoding that goes on with a text: without a byte order mark at its start."""
+    """Return the encoding for appending to text: without a byte order mark at the start."""
     if encoding is None:
         return None
     order = "le" if sys.byteorder == "little" else "be"
@@ -313,9 +313,9 @@ class TextOutputWrapper(io.TextIOWrapper):
         leave_block(self.buffer, self.close, error)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Hand on what is here, and publish. If that fails, nothing is, where the stream can abort.
+        """Hand on buffered text and publish. If that fails, a stream that can abort aborts.
 
-        io's own would close what is below all the same, an interrupt notwithstanding.
+        io's own close would close the stream below even then, and after an interrupt.
         """
         if self.closed:
             return
@@ -327,7 +327,7 @@ class TextOutputWrapper(io.TextIOWrapper):
         self.buffer.close()
 
     def __del__(self) -> None:
-        """Close nothing, which io's own would: the stream below is abandoned, and says so."""
+        """Do not close, as io's own would: the stream below is abandoned, with a warning."""
 
 
 class MarkedTextOutputWrapper(TextOutputWrapper):
@@ -336,7 +336,7 @@ class MarkedTextOutputWrapper(TextOutputWrapper):
     _is_marked = False
 
     def write(self, text: str, /) -> int:
-        """Write text, and return how many characters that were."""
+        """Write text, and return how many characters it had."""
         if not self._is_marked:
             self.buffer.write(_MARKS[codecs.lookup(self.encoding).name])
             self._is_marked = True

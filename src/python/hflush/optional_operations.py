@@ -1,6 +1,6 @@
-"""What only some stores have: checked and resolved here, and refused where a store has it not."""
+"""Operations that only some stores have: arguments are checked here; other stores refuse them."""
 
-# ruff: noqa: ARG002 - what is refused takes all arguments all the same
+# ruff: noqa: ARG002 - operations that refuse take all arguments
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OptionalOperations(Listing):
         raise self._unsupported("get_status", path)
 
     def get_server_defaults(self) -> FsServerDefaults:
-        """Return what the store uses where the caller says nothing."""
+        """Return the values that the store uses where the caller gives none."""
         raise self._unsupported("get_server_defaults")
 
     def get_default_block_size(self, path: StrPath | None = None) -> int:
@@ -63,7 +63,7 @@ class OptionalOperations(Listing):
         return "/"
 
     def msync(self) -> None:
-        """Let later reads of this client see at least everything done before."""
+        """Make sure that later reads of this client see at least everything done before."""
         self._msync()
 
     def _msync(self) -> None:
@@ -87,15 +87,15 @@ class OptionalOperations(Listing):
     def _set_safe_mode(self, action: str) -> bool:
         raise self._unsupported("set_safe_mode")
 
-    # --- what a file has besides its bytes ---
+    # --- attributes of files ---
 
     def get_file_checksum(self, path: StrPath) -> FileChecksum:
         """Return a checksum of the whole content of a file.
 
-        Which one, its ``algorithm`` says: the CRC-32 of the content, verified as it is read (local
-        files with sidecars); what DataNodes keep, as Java has it (HDFS); on S3
-        ``COMPOSITE-CRC32C`` where the store keeps that of the whole object, else ``ETAG``, which
-        says only whether an object is another one.
+        Its ``algorithm`` says which: the CRC-32 of the content, verified as it is read (local files
+        with sidecars); Java's, from the sums that DataNodes keep (HDFS); on S3
+        ``COMPOSITE-CRC32C`` where the store keeps one of the whole object, else ``ETAG``, which
+        only tells whether an object has been replaced.
 
         Raises
         ------
@@ -115,10 +115,10 @@ class OptionalOperations(Listing):
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         ValueError
-            The store has no such time: local files within nanoseconds in 64 bits, HDFS from the
-            epoch on.
+            The store cannot keep the time: local files keep nanoseconds in 64 bits, HDFS no time
+            before the epoch.
         """
         modified = options.whole("modification_time", modification_time)
         accessed = options.whole("access_time", access_time)
@@ -130,12 +130,12 @@ class OptionalOperations(Listing):
     def set_permission(self, path: StrPath, permission: int) -> None:
         """Set the mode bits exactly; no umask is applied.
 
-        HDFS has those up to 0o1777; objects of S3 have none, and nothing is changed.
+        HDFS keeps bits up to 0o1777. Objects of S3 have none: nothing is changed.
 
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         ValueError
             `permission` is not within 0 and 0o7777.
         """
@@ -148,12 +148,12 @@ class OptionalOperations(Listing):
     def set_owner(self, path: StrPath, owner: str | None = None, group: str | None = None) -> None:
         """Set owner and group by name; None leaves one as it is.
 
-        Objects of S3 belong to the bucket's owner, and nothing is changed.
+        Objects of S3 belong to the bucket's owner: nothing is changed.
 
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         PermissionError
             Only a privileged user may give files away.
         TypeError
@@ -167,12 +167,12 @@ class OptionalOperations(Listing):
         raise self._unsupported("set_owner", path)
 
     def set_replication(self, path: StrPath, replication: int) -> bool:
-        """Set how many copies the store keeps; it makes or removes them by and by.
+        """Set how many copies the store keeps; it makes or removes them in the background.
 
         Returns
         -------
         bool
-            False of a directory, and where there is nothing.
+            False for a directory, and where nothing is.
 
         Raises
         ------
@@ -188,9 +188,9 @@ class OptionalOperations(Listing):
         raise self._unsupported("set_replication", path)
 
     def set_write_checksum(self, write: bool) -> None:
-        """Let this instance write checksums of new files, or not.
+        """Choose whether this instance writes checksums of new files.
 
-        Of local files: without a sidecar (a stale one is removed) a file is written as raw, hflush
+        On local files: without a sidecar (a stale one is removed) a file is written as raw, hflush
         and hsync work, and nothing is verified on read.
         """
         self._set_write_checksum(options.flag("write", write))
@@ -199,13 +199,13 @@ class OptionalOperations(Listing):
         raise self._unsupported("set_write_checksum")
 
     def set_verify_checksum(self, verify: bool) -> None:
-        """Let this instance verify what it reads, or not."""
+        """Choose whether this instance verifies what it reads."""
         self._set_verify_checksum(options.flag("verify", verify))
 
     def _set_verify_checksum(self, verify: bool) -> None:
         raise self._unsupported("set_verify_checksum")
 
-    # --- changing what is there ---
+    # --- changing files ---
 
     def truncate(self, path: StrPath, length: int) -> bool:
         """Cut a file to its first `length` bytes.
@@ -242,7 +242,7 @@ class OptionalOperations(Listing):
         Raises
         ------
         ValueError
-            There are no sources, or they are not as they must be. Nothing was changed.
+            There are no sources, or one is not as described. Nothing was changed.
         FileNotFoundError, OSError
             One is missing; one is a directory, or the file itself.
         """
@@ -260,7 +260,7 @@ class OptionalOperations(Listing):
         raise self._unsupported("concat", path)
 
     def copy(self, src: StrPath, dst: StrPath, *, overwrite: bool = False) -> None:
-        """Let the store copy a file or tree; the bytes do not pass through here.
+        """Let the store copy a file or tree; the bytes do not pass through this process.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class OptionalOperations(Listing):
         Raises
         ------
         FileNotFoundError
-            There is no source.
+            The source is missing.
         FileExistsError
             The destination exists and may not be replaced, or is a directory and the source is
             not, or the other way round.
@@ -298,7 +298,7 @@ class OptionalOperations(Listing):
         return trash
 
     def move_to_trash(self, path: StrPath) -> bool:
-        """Move a file or a directory to the user's trash, from which it vanishes some time later.
+        """Move a file or a directory to the user's trash, which is emptied later.
 
         Returns
         -------
@@ -309,7 +309,7 @@ class OptionalOperations(Listing):
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         OSError
             `path` is a directory that the trash is in; the trash is on another volume (EXDEV); it
             cannot be moved.
@@ -331,8 +331,8 @@ class OptionalOperations(Listing):
         Parameters
         ----------
         target : str or os.PathLike
-            What it leads to, which need not exist. A relative one is kept, and counts from where
-            the link is.
+            The target, which need not exist. A relative one is kept, and is relative to the link's
+            directory.
         link : str or os.PathLike
             The link.
         create_parent : bool
@@ -341,7 +341,7 @@ class OptionalOperations(Listing):
         Raises
         ------
         FileExistsError, FileNotFoundError, ParentNotDirectoryError
-            There is something at `link`; it has no parent; an ancestor is a file.
+            `link` exists; it has no parent; an ancestor is a file.
         ValueError
             `target` is in another file system.
 
@@ -359,12 +359,12 @@ class OptionalOperations(Listing):
         raise self._unsupported("create_symlink", link)
 
     def get_link_target(self, path: StrPath) -> str:
-        """Return what a symbolic link leads to, as it was given.
+        """Return the target of a symbolic link, as it was given.
 
         Raises
         ------
         FileNotFoundError, OSError
-            There is nothing; it is not a link (``EINVAL``).
+            Nothing is there; it is not a link (``EINVAL``).
         """
         return self._link_target(self._resolve(path))
 
@@ -377,7 +377,7 @@ class OptionalOperations(Listing):
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         """
         return self._link_status(self._resolve(path))
 
@@ -399,12 +399,12 @@ class OptionalOperations(Listing):
         status : FileStatus
             The file, as it was seen.
         changed, moved : bool
-            Whether the reference stays good when the file's content changes, when it is moved.
+            Whether the reference stays valid when the file's content changes, when it is moved.
 
         Raises
         ------
         io.UnsupportedOperation
-            The store has none; `moved` of a local file, which cannot be found again.
+            The store has no handles; `moved` is asked of a local file, which cannot be found again.
         """
         if capabilities.PATH_HANDLES not in self.path_capabilities:
             raise self._refuse("get_path_handle", status.path)
@@ -425,7 +425,7 @@ class OptionalOperations(Listing):
         Raises
         ------
         InvalidPathHandleError
-            It is gone, has been moved or has changed, and may not have.
+            The file is gone, or was moved or changed and the handle does not allow that.
         ValueError
             `handle` was not made by :meth:`get_path_handle`.
         """
@@ -450,7 +450,7 @@ class OptionalOperations(Listing):
         raise self._unsupported("list_corrupt_file_blocks", path)
 
     def recover_lease(self, path: StrPath) -> bool:
-        """Take a file from a writer that is gone.
+        """Close a file whose writer is gone.
 
         What the writer's ``hflush`` or ``hsync`` acknowledged is kept. Until the file is closed
         no client can write it; wait for :meth:`is_file_closed`, and call this again only after some
@@ -459,7 +459,7 @@ class OptionalOperations(Listing):
         Returns
         -------
         bool
-            True: the file is closed now. False: that goes on in the background.
+            True: the file is closed now. False: it is being closed in the background.
 
         Raises
         ------
@@ -499,7 +499,7 @@ class OptionalOperations(Listing):
     def list_multipart_uploads(self, prefix: StrPath = "/") -> Sequence[Any]:
         """Return the uploads to files at and below a path that were begun and have not ended.
 
-        They are invisible, and cost what their parts cost until they are completed or aborted.
+        They are invisible; their parts take paid space until they are completed or aborted.
         """
         return self._multipart_uploads(self._resolve(prefix))
 
@@ -507,17 +507,17 @@ class OptionalOperations(Listing):
         raise self._unsupported("list_multipart_uploads", path)
 
     def abort_multipart_uploads(self, prefix: StrPath, older_than: float = 0.0) -> int:
-        """Abort the uploads at and below a path that are older than so many seconds; how many.
+        """Abort uploads at and below a path that are older than so many seconds; return how many.
 
-        An upload that is still being written fails by that: choose an age above that of the longest
-        job.
+        Aborting an upload that is still being written makes its writer fail: choose an age above
+        that of the longest job.
 
         Raises
         ------
         ValueError
             `older_than` is negative.
         OSError
-            The store refuses. The others were tried all the same.
+            The store refuses. The other uploads were tried, too.
         """
         if not older_than >= 0:
             raise ValueError(f"older_than={older_than} must not be negative")

@@ -1,4 +1,4 @@
-"""How files are to be created and opened: flags, keys of options, and what values mean."""
+"""How files are created and opened: flags, keys of options, and the meaning of values."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Wish(enum.Enum):
 class CreateFlag(enum.Flag):
     """What create may do, as in Hadoop's FileContext: pass a set, or several joined by ``|``.
 
-    Those below APPEND say how the file is kept, and are hints on stores that have no such thing.
+    The flags below APPEND say how the file is kept, and are hints where a store cannot do so.
     """
 
     __module__ = "hflush"
@@ -107,7 +107,7 @@ class CreateFlag(enum.Flag):
                 raise TypeError(f"flags must be CreateFlag, not {type(flag).__name__}")
             value |= flag
         if not value & (cls.CREATE | cls.OVERWRITE | cls.APPEND):
-            raise ValueError(f"no flag of CREATE, OVERWRITE and APPEND in {value}")
+            raise ValueError(f"flags must include CREATE, OVERWRITE or APPEND: {value}")
         if cls.APPEND in value and cls.OVERWRITE in value:
             raise ValueError(f"APPEND and OVERWRITE exclude each other: {value}")
         return value
@@ -123,7 +123,7 @@ class Rename(enum.Enum):
 
 
 class CreateOptions:
-    """What a caller asked of a new stream, checked; None where nothing was asked.
+    """The checked options of a new stream; None where the caller gave none.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class CreateOptions:
     flags : CreateFlag
         Those that say how the file is kept.
     asked : dict
-        Everything by its key, as it was given: for what one store alone understands.
+        All options by key, as given: for the keys that only one store knows.
     """
 
     permission: int | None = None
@@ -177,16 +177,16 @@ class CreateOptions:
         if self.sync_on_close is None and CreateFlag.SYNC_BLOCK in flags:
             self.sync_on_close = True
         if self.atomic and CreateFlag.APPEND in flags:
-            self._refuse_atomic(options, "what is appended appears as it is written")
+            self._refuse_atomic(options, "appended bytes are visible as they are written")
         if self.atomic and self.sync_on_close is False:
             self._refuse_atomic(options, "sync_on_close=False contradicts it")
         if self.atomic:
             self.sync_on_close = True
 
     def _refuse_atomic(self, options: Options, reason: str) -> None:
-        """Raise, unless it was but a hint."""
+        """Raise, unless `atomic` was only a hint."""
         if options[ATOMIC][1] is not Wish.HINT:
-            raise ValueError(f"an atomic file is there whole, and on disk, or not at all: {reason}")
+            raise ValueError(f"an atomic file appears whole, and on disk, or not at all: {reason}")
         self.atomic = None
 
 
@@ -196,7 +196,7 @@ _SETTINGS = {
     "replication": REPLICATION,
     "block_size": BLOCK_SIZE,
 }
-# Keyword arguments that are short for keys; stores add those of their own (hflush.registry).
+# Keyword arguments that are short for keys; stores add their own (hflush.registry).
 CREATE_KEYWORDS = {
     "checksum_type": CHECKSUM_TYPE,
     "bytes_per_checksum": BYTES_PER_CHECKSUM,
@@ -236,7 +236,7 @@ def required(
             raise TypeError(
                 f"unknown option {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}"
             )
-        keyed[key] = (value, Wish.MUST)  # type: ignore[assignment]  # which what reads it checks
+        keyed[key] = (value, Wish.MUST)  # type: ignore[assignment]  # checked where it is read
     return keyed
 
 
@@ -302,7 +302,7 @@ def as_int(value: OptionValue) -> int:
 
 
 def as_count(value: OptionValue) -> int:
-    """Return how many there are to be, 1 or more."""
+    """Return a count, 1 or more."""
     if isinstance(value, str):
         try:
             value = int(value)
@@ -413,7 +413,7 @@ def whole(name: str, value: int) -> int:
 
 
 def file_length(value: int) -> int:
-    """Return the argument `length`, with which a file is to end.
+    """Return the argument `length`, to which a file is cut.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def file_length(value: int) -> int:
     """
     length = whole("length", value)
     if not 0 <= length <= _LONGEST:
-        raise ValueError(f"length={length} is negative or more than any file has")
+        raise ValueError(f"length={length} is negative or above that of any file")
     return length
 
 

@@ -24,7 +24,7 @@ __all__ = ["FSDataOutputStream"]
 
 
 class FSDataOutputStream(_core.OutputStream, WriteOnly):
-    """An output stream that says when its bytes are visible, durable and published.
+    """An output stream with calls that make its bytes visible, durable and published.
 
     Made by :func:`hflush.create`, :func:`hflush.append`, :func:`hflush.open` and the methods of
     :class:`hflush.FileSystem`; several threads may use one at once. Registered with
@@ -32,16 +32,16 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     to it.
 
     ``write(b, off=0, len=None)`` appends ``b[off:off + len]``, in order, and returns how many bytes
-    that were: all of them. `b` is any C-contiguous bytes-like object, counted in bytes, and may be
+    it took: all of them. `b` is any C-contiguous bytes-like object, counted in bytes, and may be
     reused on return. Concurrent writes interleave whole. No visibility and no durability is
     promised. It raises TypeError for str, None and int; IndexError for bounds outside `b`;
     BufferError for views that are not contiguous; :class:`StreamClosedError`; and the failure of
-    anything that went on in the background.
+    earlier work in the background.
 
     Notes
     -----
     Leaving a ``with`` block by an exception aborts where abort is a capability and otherwise
-    closes; the exception stays the primary one. So does a :meth:`close` that somebody else calls
+    closes; the exception stays the primary one. So does a :meth:`close` that a wrapper calls
     because of an exception. A stream that is garbage-collected while open, or whose wrapper is, is
     abandoned with a :class:`hflush.NotPublishedWarning`: nothing more is published. A stream opened
     before a fork raises in the child.
@@ -63,7 +63,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     _owner: Owner
     _mode: str
     _name: str
-    _opened_as: object  # of a façade that has names of its own for files: hflush.fsspec
+    _opened_as: object  # for fsspec, which has its own names of files
     _older: Marks | None
 
     def _bind(self, owner: Owner, name: str, mode: str, older: Marks | None) -> None:
@@ -72,7 +72,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         self._mode = mode
         self._older = older
 
-    # --- writing: write() itself is the core's, a call between would cost more than it does ---
+    # --- writing: write() itself is the core's, a call in between would cost more than it ---
 
     def write_byte(self, value: int, /) -> None:
         """Append one byte: the low 8 bits of `value`. Otherwise as ``write``."""
@@ -139,14 +139,14 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     # --- ending ---
 
     def close(self) -> None:
-        """Publish: the one attempt. A second call is a no-op.
+        """Publish, in one attempt. A second call is a no-op.
 
         On return the bytes are visible to all. They are durable only after :meth:`hsync` or with
         ``sync_on_close``. It may take long and it may fail, and the stream is closed either way.
 
-        Where abort is a capability, a call that is made while an exception is being handled which
-        is newer than the stream (or than the ``with`` block over it) aborts instead, and raises
-        that exception again. ``hflush.close.on-exception``, set to ``publish``, switches that off.
+        Where abort is a capability, a call that is made while an exception newer than the stream
+        (or its ``with`` block) is being handled aborts instead, and raises that exception again.
+        ``hflush.close.on-exception``, set to ``publish``, switches that off.
 
         Raises
         ------
@@ -159,18 +159,18 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         -----
         Source: Hadoop's output stream specification; contract CLOSE-1 to CLOSE-26.
         """
-        pending = take_pending()  # before anything else: whatever looks would find it
+        pending = take_pending()  # first of all: looking up an attribute would clear it
         end(self, pending, self._older, self._publish, self._abandon)
 
     def _publish(self) -> None:
-        """Close, whatever is being handled."""
+        """Close, also while an exception is being handled."""
         try:
             super().close()
         finally:
             self._owner._release(self)
 
     def abort(self) -> AbortResult:
-        """Publish nothing more: what is at the path stays as it is.
+        """Publish nothing more: the path keeps its content.
 
         Returns
         -------
@@ -203,7 +203,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     # --- what it is ---
 
     def tell(self) -> int:
-        """Return how many bytes the file has: at append those it had, plus what was written.
+        """Return the length of the file: with append what it had before, plus the written bytes.
 
         Also after close.
         """
@@ -214,9 +214,9 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         return super().get_pos()
 
     def has_capability(self, name: str, /) -> bool:
-        """Return whether this stream really can, by a name of :mod:`hflush.capabilities`.
+        """Return whether the stream has a capability, by a name of :mod:`hflush.capabilities`.
 
-        Without regard to case; unknown names are False, a closed stream answers, too.
+        Case does not matter; unknown names are False; a closed stream answers, too.
         Source: Hadoop's StreamCapabilities; contract CAP-1 to CAP-12.
 
         Raises
@@ -228,7 +228,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
 
     @property
     def closed(self) -> bool:
-        """Whether the stream is not open any more, for whatever reason."""
+        """Whether the stream is no longer open, for any reason."""
         return super().closed
 
     @property
@@ -257,7 +257,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         return flat
 
     def _own_statistics(self) -> dict[str, int]:
-        """Return what is counted here, and not by the core."""
+        """Return the counters that the core does not keep."""
         return {}
 
     def __repr__(self) -> str:
@@ -271,7 +271,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         )
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Write each of `lines`, as they are; other threads may write between them."""
+        """Write each of `lines`, unchanged; other threads may write between them."""
         for line in lines:
             self.write(line)
 

@@ -1,7 +1,7 @@
-"""Kinds of output streams: what some do besides, as classes to be combined by :func:`stream_type`.
+"""Kinds of output streams: extra behaviour, as classes that :func:`stream_type` combines.
 
-A kind has no slots, so that any of them can be combined: it names its fields, and the type that is
-made has them.
+A kind has no slots, so that any kinds can be combined: it names its fields, and the combined type
+has them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ReportingOutputStream(FSDataOutputStream):
     """Calls the program's `progress` now and then: after a call, and while one waits for a store.
 
     It is called without any lock held, by the thread that uses the stream, about 20 times a second
-    at most. What it raises ends the call; the stream is as after an interrupt.
+    at most. An exception of `progress` ends the call; the stream is as after an interrupt.
     """
 
     __slots__ = ()
@@ -71,7 +71,7 @@ class ReportingOutputStream(FSDataOutputStream):
         self._next = 0.0
 
     def _report(self) -> None:
-        """Call it if it is due. The core does so while a call waits."""
+        """Call `progress` if it is due. The core calls this while a call waits."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _REPORT_INTERVAL_S
@@ -137,7 +137,7 @@ class DowngradedOutputStream(FSDataOutputStream):
             warnings.warn(f"{operation} {does}", RuntimeWarning, stacklevel=3)
 
     def _do_instead(self) -> str:
-        """Do what such a call does, and say what that is."""
+        """Do what a downgraded call does, and return words for it."""
         self.flush()
         return (
             f"is only a flush on {self._owner.store_name}, as hflush.syncable.downgrade asks: "
@@ -152,9 +152,9 @@ _types: dict[tuple[type, ...], Any] = {(): FSDataOutputStream}
 
 
 def stream_type(base: type[S], kinds: Sequence[type[FSDataOutputStream]]) -> type[S]:
-    """Return the type of streams that are `base`, and do what each of `kinds` does.
+    """Return the subclass of `base` that combines `kinds`.
 
-    What comes first is asked first. There is one type of each combination.
+    Methods of the first kind come first. Each combination has one type.
     """
     chosen = (*(() if base is FSDataOutputStream else (base,)), *kinds)
     if chosen not in _types:
@@ -166,7 +166,7 @@ def stream_type(base: type[S], kinds: Sequence[type[FSDataOutputStream]]) -> typ
 
 
 def _name(kinds: tuple[type, ...]) -> str:
-    """Return ``UnbufferedReportingOutputStream`` and the like; an atomic stream says so first."""
+    """Return ``UnbufferedReportingOutputStream`` and the like; ``Atomic`` comes first."""
     names = [kind.__name__ for kind in kinds if not kind.__name__.startswith("_")]
     words = [name.removesuffix("OutputStream") for name in names]
     words.sort(key="Atomic".__ne__)

@@ -38,14 +38,13 @@ __all__ = [
 _SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME_REST = _SCHEME_START | frozenset("0123456789+.-")
 _COLON = "':' is not allowed in a path element, on any store"
-# What stands before "//" where a colon was forgotten: Hadoop's and the web's schemes, and those of
-# the stores here.
+# Schemes of Hadoop, the web and the stores here: one before "//" means that a colon was forgotten.
 _likely_schemes = {"abfs", "abfss", "gs", "http", "https", "viewfs", "webhdfs"}
 _aliases: dict[str, str] = {}
 
 
 def add_schemes(schemes: Iterable[str], aliases: Mapping[str, str]) -> None:
-    """Know the schemes of a store, and other names for them: done by :mod:`hflush.registry`."""
+    """Add the schemes of a store, and other names for them: called by :mod:`hflush.registry`."""
     _likely_schemes.update(schemes, aliases)
     _aliases.update(aliases)
 
@@ -56,7 +55,7 @@ class Location:
     Attributes
     ----------
     scheme : str or None
-        In lower case; None for a plain path. Of an alias, such as ``s3a``, what it stands for.
+        In lower case; None for a plain path. For an alias such as ``s3a`` the scheme itself.
     written_scheme : str or None
         The same as the caller wrote it.
     authority : str
@@ -80,7 +79,7 @@ class Location:
 
 
 def as_text(path: StrPath) -> str:
-    """Return a path as text: bytes are decoded as those of local file names are everywhere.
+    """Return a path as text: bytes are decoded as :func:`os.fsdecode` does.
 
     Raises
     ------
@@ -127,7 +126,7 @@ def parse(url: StrPath) -> Location:
 
 
 def _check_relative(text: str) -> None:
-    """Refuse a plain path that was meant as something else: its parents would be made."""
+    """Refuse a plain path that is probably a slip: its missing parents would be made."""
     first, slash, rest = text.partition("/")
     if first == "~":
         raise invalid_path(
@@ -168,7 +167,7 @@ def normalize(path: str, working_directory: str = "/") -> str:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path is normal as it stands, at a glance: most are, and False is not a verdict."""
+    """Whether a quick look shows that a path is normalised: most are. False: look closer."""
     return (
         type(path) is str
         and path.isascii()

@@ -1,4 +1,4 @@
-"""What permissions new files and directories get."""
+"""The umask: which permissions new files and directories get."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["parse_umask", "process_umask"]
 
 
 def process_umask() -> int:
-    """Return the umask of the process, without the moment of another one that os.umask() needs."""
+    """Return the umask of the process, without changing it for a moment as os.umask() does."""
     try:
         with open("/proc/self/status", "rb", 0) as status:
             for line in status.read(512).splitlines():

@@ -1,4 +1,4 @@
-"""The stores: what each says of itself, and the file systems that are shared.
+"""The registered stores, and the shared file systems.
 
 A store registers itself when its package is imported, with one call of :func:`register`. Everything
 above asks here: no other module knows a scheme.
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from .configuration import Configuration
     from .paths import Location, StrPath
 
-    # Of scheme, authority and configuration; it returns a FileSystem, which is above this.
+    # Takes scheme, authority and configuration; returns a FileSystem, a class above this module.
     Factory: TypeAlias = "Callable[[str, str, Configuration], Any]"
 
 __all__ = ["Store", "load", "register", "replace", "stores"]
 
 
 class Store:
-    """What a store says of itself.
+    """What a store registers.
 
     Parameters
     ----------
     schemes : iterable of str
         The schemes of its URLs, the usual one first.
     factory : str or callable
-        What makes a file system of a scheme, an authority and a configuration: the class itself, a
-        function, or ``"module:name"``, which is imported with the first use.
+        Makes a file system from a scheme, an authority and a configuration: the class itself, a
+        function, or ``"module:name"``, which is imported at the first use.
     aliases : mapping, optional
         Other names of schemes, and the scheme that each stands for: ``{"s3a": "s3"}``.
     create_keywords : mapping, optional
@@ -79,7 +79,7 @@ _cache_lock = threading.RLock()
 
 
 def register(store: Store) -> None:
-    """Let a store serve its schemes, in the place of any that did."""
+    """Let a store serve its schemes, in place of any store that did."""
     _stores.update(dict.fromkeys(store.schemes, store))
     paths.add_schemes(store.schemes, store.aliases)
     options.CREATE_KEYWORDS.update(store.create_keywords)
@@ -87,7 +87,7 @@ def register(store: Store) -> None:
 
 
 def replace(scheme: str, factory: Factory) -> None:
-    """Let `factory` make the file systems of a scheme; what else its store says stays."""
+    """Let `factory` make the file systems of a scheme; the rest of its registration stays."""
     known = _stores.get(scheme)
     register(Store((scheme,), factory, fsspec=known.fsspec if known else ""))
 
@@ -109,7 +109,7 @@ def load(place: str) -> Any:
 
 
 def shared(url: StrPath | None, conf: Configuration) -> Any:
-    """Return the file system of a URL that all share with the same user and configuration."""
+    """Return the file system of a URL, shared by all callers of one user and configuration."""
     location = _locate(url, conf)
     key = (location.scheme, location.authority, user_name(), conf.identity())
     with _cache_lock:
@@ -120,19 +120,19 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
 
 
 def made(url: StrPath | None, conf: Configuration) -> Any:
-    """Return a new file system of a URL, shared with no caller."""
+    """Return a new file system of a URL, which is not shared."""
     return _make(_locate(url, conf), conf)
 
 
 def forget(filesystem: object) -> None:
-    """Share a file system no more."""
+    """Stop sharing a file system."""
     with _cache_lock:
         for key in [key for key, shared in _cache.items() if shared is filesystem]:
             del _cache[key]
 
 
 def _forget_after_fork() -> None:
-    """In a child: connections and locks of the parent's file systems are not the child's."""
+    """In a forked child: drop the parent's file systems, with their connections and locks."""
     global _cache_lock  # noqa: PLW0603
     _cache_lock = threading.RLock()
     _cache.clear()

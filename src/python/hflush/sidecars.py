@@ -1,4 +1,4 @@
-"""The names of checksum sidecars: ``.NAME.crc`` beside ``NAME``, as Hadoop has them everywhere."""
+"""The names of checksum sidecars: ``.NAME.crc`` beside ``NAME``, as in Hadoop."""
 
 from __future__ import annotations
 

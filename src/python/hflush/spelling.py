@@ -1,4 +1,4 @@
-"""Unknown names: which one may have been meant."""
+"""Unknown names, and the known name that was probably meant."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["check_keys", "did_you_mean", "nearest"]
 OWN = "hflush."
 GENERAL_KEYS = frozenset((*(key.name for key in KEYS), "fs.trash.checkpoint.interval"))
 GENERAL_FAMILIES = (OWN, "fs.", "io.")
-# Of one store each, which looks at them itself: filled by hflush.registry.
+# Prefixes of keys that a store checks itself: filled by hflush.registry.
 _of_stores: set[str] = set()
 _MOST_CHANGES = 2
 
-# What was found about keys that are not known, by key: said once in a process.
-_told: set[str] = set()
+# Unknown keys that were warned of: once in a process.
+_warned: set[str] = set()
 
 
 def leave_to_store(families: Iterable[str]) -> None:
-    """Let a store look at keys with these prefixes itself: done by :mod:`hflush.registry`."""
+    """Leave keys with these prefixes to their store: called by :mod:`hflush.registry`."""
     _of_stores.update(families)
 
 
@@ -39,8 +39,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def nearest(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that `key` becomes by at most two changes within one element.
 
-    A change is a letter more, less, another, or two in the wrong order. Hadoop has many keys that
-    are not known here: what is further off may be one of them.
+    A change adds, drops or replaces a letter, or swaps two. Hadoop has many keys that are unknown
+    here: a key that differs more may be one of them.
     """
     elements = key.split(".")
     found, fewest = None, _MOST_CHANGES + 1
@@ -51,14 +51,14 @@ def nearest(key: str, known: Iterable[str]) -> str | None:
         different = [pair for pair in zip(elements, others, strict=True) if pair[0] != pair[1]]
         if len(different) == 1:
             changes = _changes(*different[0], fewest)
-            # A short element that is changed twice is another word.
+            # A short element with two changes is another word.
             if changes < fewest and len(different[0][1]) > 2 * changes:
                 found, fewest = candidate, changes
     return found
 
 
 def _changes(a: str, b: str, limit: int) -> int:
-    """Return how many changes make `b` of `a`; `limit` or more if it is not fewer."""
+    """Return how many changes turn `a` into `b`; `limit` or more if there are that many."""
     if abs(len(a) - len(b)) >= limit:
         return limit
     before: list[int] = []
@@ -85,13 +85,13 @@ def check_keys(
     Parameters
     ----------
     keys : iterable of str
-        What is set.
+        The keys that are set.
     families : tuple of str
-        The prefixes of keys that are looked at.
+        The prefixes of the keys to check.
     known : collection of str
-        The keys that mean something; one that ends in a dot goes on with a name.
+        The known keys; one that ends in a dot is a prefix.
     own_bucket : str
-        What stands in a key between prefix and name where it is for one bucket alone.
+        The part between prefix and name of a key that is for one bucket alone.
 
     Raises
     ------
@@ -113,6 +113,6 @@ def check_keys(
         if key.startswith(OWN):
             ours = sorted(other for other in known if other.startswith(OWN))
             raise ValueError(f"{said}; there are {', '.join(ours)}")
-        if meant and key not in _told:
-            _told.add(key)
+        if meant and key not in _warned:
+            _warned.add(key)
             warnings.warn(f"{said}: nothing here reads it", UserWarning, stacklevel=2)

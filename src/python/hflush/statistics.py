@@ -1,4 +1,4 @@
-"""What a stream did, counted and timed: five read-only maps, as Hadoop's IOStatistics.
+"""Counts and times of a stream: five read-only maps, as Hadoop's IOStatistics.
 
 Names match ``[a-z][a-z0-9_]+`` and appear in one map only. Counters are events or bytes. For each
 timed operation (``op_hflush``, ``op_hsync``, ``op_close``, …), called ``op_x`` here, there is a
@@ -45,7 +45,7 @@ class MeanStatistic:
         self.sum = sum
 
     def mean(self) -> float:
-        """Return the mean; 0.0 of nothing."""
+        """Return the mean; 0.0 without samples."""
         return self.sum / self.samples if self.samples else 0.0
 
     def __add__(self, other: MeanStatistic) -> MeanStatistic:
@@ -119,7 +119,7 @@ class IOStatistics:
         return MappingProxyType(self._read().means)
 
     def snapshot(self) -> IOStatistics:
-        """Return the values of this moment, which change no more."""
+        """Return the values of this moment, which no longer change."""
         values = self._read()
         return IOStatistics(lambda: values)
 
@@ -187,7 +187,7 @@ def live(flat: Callable[[], Flat]) -> IOStatistics:
 
 
 def aggregate(statistics: Iterable[IOStatistics]) -> IOStatistics:
-    """Return several as one: counters and gauges add, extremes combine, means weigh by samples."""
+    """Return the sum of several: counters and gauges add, extremes combine, means are weighted."""
     total = _Values()
     for one in statistics:
         values = one._read()

@@ -1,4 +1,4 @@
-"""What file systems say about files: plain values, comparable and picklable."""
+"""What a file system reports about files: plain values, comparable and picklable."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class FileStatus(_Record):
     permission : int
         The mode bits, at most 0o7777.
     file_id : tuple of int, or None
-        What stays the same under rename: (device, inode) of local files, (inode,) of hdfs.
+        The identity that a rename keeps: (device, inode) of local files, (inode,) of hdfs.
     etag : str or None
-        Of object stores.
+        On object stores.
     is_encrypted, is_erasure_coded, has_acl : bool
-        Whether the store keeps it encrypted, or in stripes with parity; whether more than the
-        mode bits decides who may what.
+        Whether the store keeps it encrypted, or in stripes with parity; whether an ACL adds to
+        the mode bits.
     block_locations : tuple of BlockLocation, or None
         Where its blocks are: only of :meth:`hflush.FileSystem.list_located_status`.
 
@@ -188,7 +188,7 @@ class FsStatus(_Record):
 
 
 class ContentSummary(_Record):
-    """What lies below a path, itself included.
+    """Totals of a path and everything below it.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class ContentSummary(_Record):
 
 
 class BlockLocation(_Record):
-    """Where a stretch of a file lies.
+    """Where a byte range of a file is stored.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ class BlockLocation(_Record):
     cached_hosts : tuple of str
         Those of the hosts that keep it in memory.
     storage_types : tuple of str
-        On what they keep it: ``DISK``, ``SSD``, ``ARCHIVE``, …; empty where unknown.
+        The kinds of storage: ``DISK``, ``SSD``, ``ARCHIVE``, …; empty where unknown.
     is_corrupt : bool
         No good copy is known.
     """
@@ -282,7 +282,7 @@ class BlockLocation(_Record):
 
 
 class FsServerDefaults(_Record):
-    """What a store uses where the caller says nothing.
+    """The values that a store uses where the caller gives none.
 
     Attributes
     ----------

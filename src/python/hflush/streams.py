@@ -1,4 +1,4 @@
-"""The streams that users have in hand, under the name of the module that they are known by."""
+"""The public names of the stream classes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def copy(
     Raises
     ------
     FileNotFoundError
-        There is no such source.
+        The source is missing.
     FileExistsError
         A file exists and may not be overwritten, or a file and a directory are in each other's way.
     OSError
@@ -56,7 +56,7 @@ def copy_file(source: Files, source_path: str, target: Files, target_path: str) 
     Raises
     ------
     FileNotFoundError
-        There is no such source.
+        The source is missing.
     OSError
         Both are the same file; the source is not a regular file.
     """
@@ -102,7 +102,7 @@ def _copy_file(source: Files, path: str, target: Files, target_path: str, overwr
                 while count := reader.readinto(buffer):
                     writer.write(buffer[:count])
         except BaseException:
-            if not writer.has_capability(ABORTABLE):  # else what was there before is there still
-                with contextlib.suppress(OSError):  # half a file is of no use; why, is being raised
+            if not writer.has_capability(ABORTABLE):  # else the old content is still there
+                with contextlib.suppress(OSError):  # useless; the failure is being raised
                     target.delete(target_path)
             raise

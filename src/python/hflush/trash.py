@@ -1,4 +1,4 @@
-"""The trash: deleted files wait in a directory of their user until they expire.
+"""The trash: deleted files stay in a directory of their user until they expire.
 
 ``/user/NAME/.Trash/Current/PATH`` is where a path goes; :meth:`Trash.checkpoint` gives ``Current``
 a name of its time, ``yyMMddHHmmss``, and :meth:`Trash.expunge` removes those that are older than
@@ -40,7 +40,7 @@ class Trash:
     Parameters
     ----------
     filesystem : Files
-        Where.
+        The store of the files and of the trash.
     root : str
         The trash directory: absolute, in the store.
     interval : float
@@ -59,11 +59,11 @@ class Trash:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything is moved here."""
+        """Whether files are moved to the trash."""
         return self._interval_s > 0
 
     def move(self, path: StrPath) -> bool:
-        """Move a file or a directory here, with the path that leads to it.
+        """Move a file or a directory to the trash, under its whole path.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class Trash:
         Raises
         ------
         FileNotFoundError
-            There is nothing.
+            Nothing is there.
         OSError
             The trash is below `path`; it cannot be moved.
         """
@@ -85,14 +85,14 @@ class Trash:
         if paths.is_under(source, self.root):
             return False
         if paths.is_under(self.root, source):
-            raise OSError(errno.EINVAL, "trash: it is below what was to be moved there", source)
+            raise OSError(errno.EINVAL, "trash: the trash is below this path", source)
         directory = self.root + "/" + CURRENT + paths.parent(source).rstrip("/")
         for is_last in (False, True):
             directory = self._make(directory)
             try:
                 self._move_into(directory, source)
                 return True
-            except FileNotFoundError:  # a checkpoint was made in between
+            except FileNotFoundError:  # a checkpoint has renamed the directory
                 if is_last:
                     raise
         raise AssertionError("unreachable")
@@ -108,7 +108,7 @@ class Trash:
                 directory = _stamped(obstacle) + directory[len(obstacle) :]
 
     def _obstacle(self, directory: str) -> str:
-        """Return the file on the way to a directory."""
+        """Return the file in the way of a directory."""
         while not self._filesystem.exists(directory):
             directory = paths.parent(directory)
         return directory
@@ -124,7 +124,7 @@ class Trash:
                 target = _stamped(name)
 
     def checkpoint(self) -> str | None:
-        """Put aside what is in the trash now; return the directory, None if there is nothing."""
+        """Rename ``Current`` by its time; return the new directory, None if there was nothing."""
         fs, current = self._filesystem, paths.child(self.root, CURRENT)
         base = paths.child(self.root, time.strftime(_CHECKPOINT))
         for attempt in range(_MAX_ATTEMPTS):
@@ -139,7 +139,7 @@ class Trash:
         raise FileExistsError(errno.EEXIST, "trash: too many checkpoints of one second", base)
 
     def expunge(self, immediately: bool = False) -> int:
-        """Remove the checkpoints that have expired, or all of them; return how many those were."""
+        """Remove the checkpoints that have expired, or all of them; return how many."""
         removed = 0
         try:
             found = self._filesystem.list_status(self.root)
@@ -165,7 +165,7 @@ def _stamped(path: str) -> str:
 
 
 def _time_of(name: str) -> float | None:
-    """Return when a checkpoint was made, None if it is none."""
+    """Return when a checkpoint was made, None if the name is not a checkpoint's."""
     stamp, dash, attempt = name.partition("-")
     if len(stamp) != 12 or (dash and not attempt.isdecimal()):
         return None

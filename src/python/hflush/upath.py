@@ -28,7 +28,7 @@ for _name in ("hflushfile", *_WITH_ANCHOR):
 
 
 class _Sendable(UPath):
-    """A path whose pickle holds no secret, as that of its file system: the other end finds its own.
+    """A path whose pickle holds no secrets: the other end finds its own, as for file systems.
 
     A copy within the process keeps them.
     """

@@ -1,4 +1,4 @@
-"""What every output stream is to io, and how it ends: published, aborted, or dropped."""
+"""The io interface of every output stream, and how it ends: published, aborted or dropped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AbortResult:
     already_closed : bool
         The stream was closed or aborted before, so nothing was left to do.
     cleanup_exception : OSError or None
-        What went wrong while removing temporary data. Nothing is published all the same.
+        The failure to remove temporary data. Nothing is published in that case either.
     """
 
     __module__ = "hflush.streams"
@@ -61,11 +61,11 @@ class AbortResult:
 
 
 def refused(operation: str) -> Callable[..., NoReturn]:
-    """Return a method that no output stream has, as io has them all."""
+    """Return a method of io that output streams refuse."""
 
     def refuse(self: WriteOnly, *_: object) -> NoReturn:
         """Raise io.UnsupportedOperation."""
-        take_pending()  # one more refusal, of a program that goes on after the first
+        take_pending()  # an exception that is pending: this one replaces it
         name = f"{operation} on an output stream"
         raise unsupported(name, self._owner.store_name, self._error_path)
 
@@ -82,7 +82,7 @@ def leave_block(out: WriteOnly, close: Callable[[], None], error: BaseException 
         return
     try:
         close()
-    except Exception as failure:  # what the block raised stays the primary exception
+    except Exception as failure:  # the block's own exception stays the primary one
         attach(error, failure)
 
 
@@ -93,18 +93,18 @@ def end(
     publish: Callable[[], None],
     abandon: Callable[[], bool],
 ) -> None:
-    """Do what close() of `out` is to do: publish, unless an exception or a finaliser calls it.
+    """Run close() of `out`: publish, unless an exception or a finaliser calls it.
 
     Parameters
     ----------
     out : WriteOnly
         The stream.
     pending : BaseException or None
-        What was pending when close() was called: the caller is not a Python program.
+        The exception that was pending when close() was called, by code in C.
     older : tuple of dict or None
-        The marks of exceptions that mean nothing; None if none means anything.
+        The marks of exceptions that do not count; None if none counts.
     publish, abandon : callable
-        What to do; abandon returns whether there was anything to be.
+        What to do; `abandon` returns whether there was anything to abandon.
     """
     error = newer(older) if pending is None else pending
     looks = older is not None and not out.closed
@@ -122,7 +122,7 @@ def end(
             f"{ON_EXCEPTION}=publish publishes all the same",
         )
         raise error
-    publish()  # what files do; or a wait for the thread that closes it
+    publish()  # as files do; or wait for the thread that closes it
     if pending is not None:
         raise pending
 
@@ -151,9 +151,9 @@ def report(
     _unraisable: Callable[[BaseException, object], None] = _core.write_unraisable,
     _modules: dict[str, ModuleType] = sys.modules,
 ) -> None:
-    """Say that bytes were dropped, where no exception will: never raises.
+    """Warn that bytes were dropped, where no exception can say so. Never raises.
 
-    The module may be half gone when this is called, so it brings with it what it needs.
+    At exit the module may be half gone, so the defaults hold everything that is needed.
     """
     message = f"{what}: {out!r}"
     try:
@@ -172,11 +172,11 @@ else:
 
 
 class WriteOnly(FileObject):
-    """What every output stream is: a file object for io that is only written to, ended once."""
+    """The base of every output stream: a file object for io that is only written to, ended once."""
 
     __slots__ = ()
 
-    # The exceptions that close() does not look at; None: at none.
+    # Marks of the exceptions that close() ignores; None: it ignores all.
     _older: Marks | None
 
     if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class WriteOnly(FileObject):
         return self
 
     def _enter(self) -> None:
-        """Begin a ``with`` block: what is being handled around it is not a reason to abort."""
+        """Begin a ``with`` block: exceptions handled around it are not a reason to abort."""
         if self._older is not None:
             self._older = marks()  # type: ignore[misc]  # a slot, or an attribute, of each class
 
@@ -214,7 +214,7 @@ class WriteOnly(FileObject):
         leave_block(self, self.close, error)
 
     def _dealloc_warn(self, _source: object, _report: Callable[..., None] = report) -> None:
-        """Say that a wrapper is collected, which would close next: io asks for that."""
+        """Warn that a wrapper is being collected, which would close next: io calls this."""
         if self._abandon():
             _report(self, "never closed, not published")
 
@@ -222,12 +222,12 @@ class WriteOnly(FileObject):
 
     @property
     def _condition(self) -> str:
-        """What has become of a stream that is not open."""
+        """The state of a stream that is not open."""
         return "closed"
 
     @property
     def _error_path(self) -> str:
-        """How errors name the file."""
+        """The name of the file in errors."""
         return self.path
 
     def writable(self) -> bool:
@@ -239,7 +239,7 @@ class WriteOnly(FileObject):
         return False
 
     def seekable(self) -> bool:
-        """Return False: what is written is never changed or removed."""
+        """Return False: written bytes are never changed or removed."""
         return False
 
     def isatty(self) -> bool:

@@ -4,9 +4,10 @@ A :class:`CheckpointFileManager` writes a file under a temporary name in the sam
 and unique (``.NAME.<uuid>[.TID<task>].tmp``), and renames it when the stream is closed. A
 :class:`MetadataLog` stores one such file for each batch and lets exactly one writer win each.
 
-Both renames are atomic on local files and HDFS; :class:`FileContextBased` is preferred for its
-errors and because it never overwrites what it is to keep. On object stores neither is atomic:
-there :class:`AbortableStreamBased` writes in place, for closing a stream publishes it whole.
+The renames of :class:`FileContextBased` and :class:`FileSystemBased` are atomic on local files and
+HDFS; the former is preferred for its errors, and because it overwrites only if asked to. Object
+stores have no atomic rename: there :class:`AbortableStreamBased` writes in place, and closing its
+stream publishes the file whole.
 
 Configuration
 -------------
@@ -15,7 +16,7 @@ spark.sql.streaming.checkpointFileManagerClass
 hflush.checkpoint.sync
     ``true`` unless set: the data is on disk before the rename, and the rename before close returns.
 hflush.checkpoint.verify-rename
-    ``false`` unless set: look whether the file is really there after the rename.
+    ``false`` unless set: check after the rename that the file exists.
 hflush.checkpoint.keep-existing
     ``false`` unless set. For batches that are run again and come out the same: a file that exists
     and may not be overwritten is kept, the new one is dropped, and close succeeds.

@@ -1,4 +1,4 @@
-"""The names of what configures checkpoints."""
+"""The configuration keys of checkpoints."""
 
 from __future__ import annotations
 

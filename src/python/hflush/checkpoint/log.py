@@ -30,7 +30,7 @@ class MetadataLog(Generic[T]):
     conf : mapping, optional
         As for :meth:`CheckpointFileManager.create`.
     serialize, deserialize : callable, optional
-        From what is added to the bytes of its file, and back; :class:`bytes` unless given.
+        Turn a batch into the bytes of its file, and back; :class:`bytes` unless given.
     retries : int
         How often :meth:`add` repeats a write that failed.
 
@@ -41,8 +41,8 @@ class MetadataLog(Generic[T]):
 
     Notes
     -----
-    Nothing is cached, so every answer is what the store says. Thread-safe; any number of processes
-    may use one directory. Names that are no decimal number, directories and temporary files are
+    Nothing is cached: every call asks the store. Thread-safe; any number of processes
+    may use one directory. Names that are not decimal numbers, directories and temporary files are
     ignored. Source: Spark's HDFSMetadataLog; contract CKPT-15 to CKPT-19, CKPT-25.
     """
 
@@ -65,30 +65,30 @@ class MetadataLog(Generic[T]):
         self._retries = retries
 
     def add(self, batch_id: int, data: T) -> bool:
-        """Store a batch, unless it is stored.
+        """Store a batch, unless it is stored already.
 
         Parameters
         ----------
         batch_id : int
             0 or more.
         data : object
-            What `serialize` takes.
+            The batch, as `serialize` takes it.
 
         Returns
         -------
         bool
-            True: this call stored it. False: it was stored before, and stays as it is.
+            True: this call stored it. False: it was stored before, and is unchanged.
 
         Raises
         ------
         ConcurrentWriterError
-            Another writer stored it meanwhile.
+            Another writer stored it during this call.
         ValueError, TypeError
-            `batch_id` is negative or no int.
+            `batch_id` is negative or not an int.
         NotDurableError
             It is stored, but may not survive a failure of the machine.
         OSError
-            It could not be written, so often as `retries` allows; it is not stored.
+            It could not be written in the attempts that `retries` allows; it is not stored.
         Exception
             What `serialize` raised; nothing was written.
         """
@@ -105,9 +105,9 @@ class MetadataLog(Generic[T]):
                 raise
             except FileExistsError as conflict:
                 if self._stored(path) is None:
-                    raise  # a directory, or what was in the way is gone
+                    raise  # a directory is in the way, or the obstacle is gone
                 if remaining < self._retries and self._stored(path) == content:
-                    return True  # an earlier attempt did commit
+                    return True  # an earlier attempt has stored it
                 raise _lost(path) from conflict
             except OSError as failure:
                 stored = self._stored_after(path, failure)
@@ -130,7 +130,7 @@ class MetadataLog(Generic[T]):
         Parameters
         ----------
         start, end : int, optional
-            The first and the last id, which must be stored then, with all in between.
+            The first and the last id; if given, they and all ids in between must be stored.
 
         Raises
         ------
@@ -193,7 +193,7 @@ class MetadataLog(Generic[T]):
             return None
 
     def _stored_after(self, path: str, failure: OSError) -> bytes | None:
-        """Return what is stored after an attempt that may have committed."""
+        """Return the stored bytes after an attempt that may have stored them."""
         try:
             return self._stored(path)
         except OSError as also:

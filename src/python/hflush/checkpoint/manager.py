@@ -1,4 +1,4 @@
-"""The managers: how a file of a checkpoint gets to its path on a kind of store."""
+"""The managers: how a checkpoint file gets to its path on each kind of store."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class CheckpointFileManager(ABC):
         return self.filesystem._is_local
 
     def _remove_side_files(self, path: str) -> None:
-        """Remove what another program left beside a file: it is of old content."""
+        """Remove the side files that another program left: they describe the old content."""
         for beside in self.filesystem._side_files(path):
             self.filesystem.delete(beside)
 
@@ -224,7 +224,7 @@ class RenamingManager(CheckpointFileManager):
 
 
 class FileContextBased(RenamingManager):
-    """Publishes by FileContext's rename: exact, atomic, and it never overwrites unasked.
+    """Publishes by FileContext's rename: exact, atomic, and it overwrites only if asked to.
 
     Parameters and attributes are those of :class:`CheckpointFileManager`.
 
@@ -252,10 +252,10 @@ class FileContextBased(RenamingManager):
 
 
 class FileSystemBased(RenamingManager):
-    """Publishes by FileSystem's rename, and looks beforehand whether the path is free.
+    """Publishes by FileSystem's rename, after checking that the path is free.
 
-    Look and rename are two steps: where the rename replaces files, a writer that comes in between
-    is overwritten. Parameters and attributes are those of :class:`CheckpointFileManager`.
+    Where the rename replaces files, a file that another writer makes between the two steps is
+    overwritten. Parameters and attributes are those of :class:`CheckpointFileManager`.
     """
 
     __module__ = "hflush.checkpoint"
@@ -284,10 +284,10 @@ class FileSystemBased(RenamingManager):
 class AbortableStreamBased(CheckpointFileManager):
     """Writes in place, on stores where a file appears when its stream is closed, or not at all.
 
-    There is neither a temporary file nor a rename. That an existing file is not replaced is checked
-    by the store when it publishes, where it can (``contract_options["conditional-create"]``), else
-    right before, when two writers of large files can both find nothing. Parameters and attributes
-    are those of :class:`CheckpointFileManager`.
+    There is neither a temporary file nor a rename. A store that can refuse to replace a file when
+    it publishes (``contract_options["conditional-create"]``) does so; elsewhere the path is looked
+    at right before, when two writers of large files can both find it free. Parameters and
+    attributes are those of :class:`CheckpointFileManager`.
 
     Raises
     ------
@@ -326,17 +326,17 @@ class AbortableStreamBased(CheckpointFileManager):
         return CancellableFSDataOutputStream(stream, publication)
 
     def _create_conditionally(self, path: StrPath) -> FSDataOutputStream | None:
-        """Open a file that is published only where there is none; None if there is one already."""
+        """Open a file that is published only if none exists; None if one exists already."""
         conditional = self.filesystem.create_file(path).overwrite(False).recursive()
         try:
             return conditional.opt(CONDITIONAL_OVERWRITE, True).build()
         except ValueError:
             _log.debug("%s cannot check when it publishes", self.filesystem.uri)
-        try:  # it may be checked for small ones
+        try:  # the store may still refuse to replace by small files
             return self.filesystem.create(path, overwrite=False)
         except PathIsDirectoryError:
             raise
-        except FileExistsError:  # reported when it is closed, as elsewhere
+        except FileExistsError:  # reported by close, as elsewhere
             return None
 
 

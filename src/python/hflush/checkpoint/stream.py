@@ -37,8 +37,8 @@ class CancellableFSDataOutputStream(WriteOnly):
 
     Made by :meth:`CheckpointFileManager.create_atomic`; thread-safe. Registered with
     :class:`io.BufferedIOBase`. Leaving a ``with`` block by an exception cancels, as does a
-    :meth:`close` that an exception brings about. One that is garbage-collected, or whose wrapper
-    is, is neither: nothing is published, which a :class:`hflush.NotPublishedWarning` says, and its
+    :meth:`close` that is called because of an exception. A stream that is garbage-collected, or
+    whose wrapper is, publishes nothing, with a :class:`hflush.NotPublishedWarning`, and its
     temporary file stays.
     """
 
@@ -49,14 +49,14 @@ class CancellableFSDataOutputStream(WriteOnly):
         self._publication = publication
         self._older = stream._older
         if isinstance(publication, RenamedFile):
-            stream._name = publication.path  # as it is called wherever it is spoken of
+            stream._name = publication.path  # the name in messages
         self._lock = threading.Lock()
         self._terminated = False
 
     # --- ending ---
 
     def close(self) -> None:
-        """Publish: the one attempt. After it, or after :meth:`cancel`, a no-op.
+        """Publish, in one attempt. A second call, or one after :meth:`cancel`, is a no-op.
 
         A call that is made because of an exception cancels, and raises that exception again: see
         :meth:`hflush.FSDataOutputStream.close`.
@@ -64,17 +64,17 @@ class CancellableFSDataOutputStream(WriteOnly):
         Raises
         ------
         FileExistsError
-            The path is taken and was not to be overwritten; what is there is intact.
+            A file exists and must not be overwritten; it is intact.
         NotDurableError
             The file is published, but the directory could not be synced.
         OSError
-            Anything else that failed. Nothing was published, the temporary file is removed.
+            Any other failure. Nothing was published, the temporary file is removed.
         """
-        pending = take_pending()  # before anything else: whatever looks would find it
+        pending = take_pending()  # first of all: looking up an attribute would clear it
         end(self, pending, self._older, self._publish, self._abandon)
 
     def _publish(self) -> None:
-        """Close, whatever is being handled."""
+        """Close, also while an exception is being handled."""
         with self._lock:
             if self._terminated:
                 return
@@ -89,7 +89,7 @@ class CancellableFSDataOutputStream(WriteOnly):
                     raise
 
     def cancel(self) -> None:
-        """Drop what was written; what is at the path stays as it is. Never raises OSError.
+        """Drop the written bytes; the path keeps its content. Never raises OSError.
 
         A temporary file that cannot be removed is logged. After :meth:`close`, failed or not, a
         no-op.
@@ -130,7 +130,7 @@ class CancellableFSDataOutputStream(WriteOnly):
     def _error_path(self) -> str:
         return self._publication.filesystem._named(self.path)
 
-    # --- what the stream below does ---
+    # --- calls of the stream below ---
 
     def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
         """Append ``b[off:off + len]``: as :class:`hflush.FSDataOutputStream` does."""
@@ -141,15 +141,15 @@ class CancellableFSDataOutputStream(WriteOnly):
         self._named(self._stream.write_byte, value)
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Write each of `lines`, as they are."""
+        """Write each of `lines`, unchanged."""
         self._named(self._stream.writelines, lines)
 
     def flush(self) -> None:
-        """Hand bytes to the next layer: no promise of anything."""
+        """Hand bytes to the next layer; promises nothing."""
         self._stream.flush()
 
     def hflush(self) -> None:
-        """Let the temporary file have every byte written so far."""
+        """Make every byte written so far visible in the temporary file."""
         self._named(self._stream.hflush)
 
     def hsync(self) -> None:
@@ -161,7 +161,7 @@ class CancellableFSDataOutputStream(WriteOnly):
         self._named(self._stream.set_drop_behind, value)
 
     def _named(self, operation: Callable[..., T], *arguments: object) -> T:
-        """Do what the stream below does; if it is closed, say so of the path."""
+        """Call the stream below; if it is closed, the error names the path."""
         try:
             return operation(*arguments)
         except StreamClosedError as closed:
@@ -234,20 +234,20 @@ class RenamedFile(Publication):
         self._rename_by = rename
 
     def prepare(self) -> None:
-        """Nothing is to be looked at: the rename does that."""
+        """Do nothing: the rename checks the path."""
 
     def _rename(self) -> None:
         self._rename_by(self.temporary, self.path, self.overwrite)
 
     def accepts(self, failure: BaseException) -> bool:  # noqa: ARG002
-        """Whether a file that was there before is as good as this one: the rename decides."""
+        """Whether an earlier file counts as this one: not here, the rename has handled that."""
         return False
 
 
 class InPlace:
     """A stream that publishes at its path when it is closed.
 
-    What must not be replaced, and could not be ruled out when it was opened, is looked for before.
+    If a file must not be replaced, and the store cannot refuse that, the path is checked before.
     """
 
     def __init__(
@@ -273,17 +273,17 @@ class InPlace:
             raise FileExistsError(errno.EEXIST, "close: path exists", name)
 
     def publish(self) -> None:
-        """Nothing is left to do: the stream was closed."""
+        """Do nothing: closing the stream has published the file."""
 
     def accepts(self, failure: BaseException) -> bool:
-        """Whether a file that was there before is as good as this one."""
+        """Whether an earlier file counts as this one."""
         kept = self._keep_existing and isinstance(failure, FileExistsError)
         if kept:
             _log.info("%s exists and is kept, as %s asks", self.path, KEEP_EXISTING)
         return kept
 
     def discard(self) -> None:
-        """Abort; raise what was left."""
+        """Abort; raise the failure of the clean-up."""
         left = self._stream.abort().cleanup_exception
         if left is not None:
             raise left

@@ -41,7 +41,7 @@ def register(*protocols: str) -> None:
     Parameters
     ----------
     *protocols : str
-        ``file``, ``hdfs``, ``s3``, ``s3a``. None at all means all of these but ``file``.
+        ``file``, ``hdfs``, ``s3``, ``s3a``. Without any: all of these but ``file``.
 
     Raises
     ------
@@ -63,5 +63,5 @@ def register(*protocols: str) -> None:
     for protocol in reversed(wanted):
         served = served_by[protocol]
         fsspec.register_implementation(protocol, served, clobber=True)
-        # URLs that are made of names lead back here.
+        # fsspec makes URLs with the first protocol: they lead back to this class.
         served.protocol = (protocol, *(name for name in served.protocol if name != protocol))

@@ -40,7 +40,7 @@ _FLAGS = {
     "xb": CreateFlag.CREATE,
     "ab": CreateFlag.CREATE | CreateFlag.APPEND,
 }
-# What open() hears of fsspec's own caches, which our streams do not have.
+# Arguments of open() for fsspec's own caches, which our streams do not have.
 _HINTS = frozenset(
     ("cache_options", "cache_type", "default_cache", "default_cache_type", "fill_cache", "size")
 )
@@ -53,11 +53,11 @@ class Place(NamedTuple):
     Attributes
     ----------
     store : FileSystem
-        The file system of hflush that has it.
+        The file system of hflush that serves it.
     path : str
         The absolute path there.
     prefix : str
-        What names of that store begin with, as the caller wrote it: a bucket, a URL's host.
+        How names of that store begin, as the caller wrote it: a bucket, a URL's host.
     """
 
     store: FileSystem
@@ -70,7 +70,7 @@ class Place(NamedTuple):
 
 
 class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
-    """Keeps apart instances that fsspec would take for one: it compares what options look like."""
+    """Keeps instances apart that fsspec, which compares the repr of options, would take for one."""
 
     @property
     def process_user(cls) -> str:
@@ -100,7 +100,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     Raises
     ------
     TypeError, ValueError
-        An option is unknown; what it says cannot be.
+        An option is unknown; its value is invalid.
 
     Notes
     -----
@@ -115,13 +115,13 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     protocol: tuple[str, ...] = ("hflush+file", "hflushfile")
     root_marker = "/"
     transaction_type = WriteTransaction
-    # What URLs begin with; the protocols of fsspec whose place this can take, and those that it
-    # takes if register() names none; what messages call the place above all names.
+    # The schemes of URLs; the protocols of fsspec that this class can serve, and those that it
+    # serves if register() names none; the name of the root in messages.
     _written_schemes = frozenset(("file", "local", *protocol))
     _replaces: tuple[str, ...] = ("file",)
     _replaces_unasked: tuple[str, ...] = ()
     _root = "the root"
-    # The storage options that it has besides fsspec's own.
+    # The storage options besides fsspec's own.
     _words = frozenset(("auto_mkdir",))
     _extra_tokenize_attributes = ("process_user",)
 
@@ -135,14 +135,14 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     @classmethod
     def _configured(cls, conf: Conf, options: Mapping[str, Any]) -> Configuration:
-        """Return the configuration that storage options come to, on top of `conf`.
+        """Return `conf` with the storage options set on top.
 
         Raises
         ------
         TypeError, ValueError
-            An option is unknown; it contradicts another; its value means nothing.
+            An option is unknown; it contradicts another; its value is invalid.
         io.UnsupportedOperation
-            It asks for what is not supported.
+            An option asks for something that is not supported.
         """
         words.check_known("storage option", options, cls._words | words.GENERIC | {"conf"})
         configuration = words.base(conf)
@@ -152,7 +152,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     @classmethod
     def _set_keys(cls, configuration: Configuration, given: Mapping[str, Any]) -> None:
-        """Set the keys that storage options come to."""
+        """Set the keys that storage options stand for."""
 
     def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
         """Get ready for what the options mean; no store is asked yet."""
@@ -160,7 +160,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     @property
     def fsid(self) -> str:
-        """The same for all that see the same files."""
+        """An id that is equal for instances which see the same files."""
         return "hflush+local"
 
     def __reduce__(self) -> Any:
@@ -175,7 +175,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         return self
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
-        """Return what another process makes the same instance of; secrets are left out."""
+        """Return what another process needs for the same instance; secrets are left out."""
         return self._without_secrets(super().to_dict(include_password=include_password))
 
     def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             text = (url[3] or "") + url[4]
         if not text.startswith("/"):
             if text:
-                paths.parse(text)  # what was meant as something else is not a name below here
+                paths.parse(text)  # refuses `~` and a URL without its colon
             text = f"{os.getcwd()}/{text}"  # noqa: PTH109
         return text.rstrip("/") or "/"
 
@@ -205,7 +205,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         Raises
         ------
         ValueError
-            It is a URL of something else.
+            It is a URL of another store.
         """
         url = URL.fullmatch(text)
         if url is None:
@@ -259,7 +259,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
         Notes
         -----
-        Garbage collection publishes nothing, of text and compressed data neither.
+        Garbage collection publishes nothing, text and compressed data included.
         """
         if "b" not in mode:
             text = {
@@ -278,7 +278,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         codec = get_compression(os.fspath(path), compression)  # before anything is touched
         autocommit = options.pop("autocommit", not self._intrans)
         stream = self._open(path, mode, block_size, autocommit, cache_options, **options)
-        if self._intrans and isinstance(stream, TransactionFile):  # else its program ends it
+        if self._intrans and isinstance(stream, TransactionFile):  # otherwise the program ends it
             self.transaction.files.append(stream)
         return stream if codec is None else compressed(stream, compr[codec], mode[0])
 
@@ -312,7 +312,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         return HeldFile(place.store.create(place.path, **{**options, "atomic": True}))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copy a file; of a directory, make it only."""
+        """Copy a file; make a directory, without its contents."""
         source, target = self._place(path1), self._place(path2)
         if source.store.is_directory(source.path):
             target.store.mkdirs(target.path)
@@ -323,7 +323,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         transfer.copy_file(source.store, source.path, target.store, target.path)
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
-        """Make a file, empty if `truncate`; one that stays gets the time of now."""
+        """Make a file, empty if `truncate`; otherwise an existing one gets the current time."""
         place = self._place(path)
         if truncate or not place.store.exists(place.path):
             self.open(path, "wb").close()
@@ -334,7 +334,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     # --- the tree ---
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Return what is known of a path: name, size, type, mtime in seconds, mode, owner, …."""
+        """Return facts about a path: name, size, type, mtime in seconds, mode, owner, …."""
         place = self._place(path)
         return self._described(place.store.get_file_status(place.path), place)
 
@@ -346,7 +346,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         return entries if detail else [entry["name"] for entry in entries]
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether there is anything; failures other than absence are raised."""
+        """Whether the path exists; failures other than absence are raised."""
         place = self._place(path)
         return place.store.exists(place.path)
 
@@ -384,9 +384,9 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         Raises
         ------
         FileNotFoundError, OSError
-            There is nothing; a directory is not empty.
+            Nothing is there; a directory is not empty.
         ValueError, io.UnsupportedOperation
-            A name is one of another file system; it is a root or bucket. Nothing was removed.
+            A name belongs to another file system; it is a root or bucket. Nothing was removed.
         """
         if maxdepth is not None:
             raise unsupported("rm with maxdepth", "hflush's fsspec file system")
@@ -401,7 +401,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 match.store.delete(match.path, recursive)
 
     def _removable(self, path: Any) -> Place:
-        """Return where a name leads to, which is not a root."""
+        """Return where a name leads to; refuse a root."""
         place = self._place(path)
         if place.path == "/":
             raise unsupported(f"removing {self._root}", place.store.store_name, str(path))

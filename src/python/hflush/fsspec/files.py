@@ -1,4 +1,4 @@
-"""What fsspec asks of open files, on top of hflush's streams."""
+"""fsspec's interface of open files, on top of hflush's streams."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FsspecFile:
 
     @property
     def path(self) -> str:
-        """The name in it."""
+        """The name in the fsspec file system."""
         return self._opened_as[1]
 
     @property
@@ -51,7 +51,7 @@ class FsspecFile:
 
     @property
     def size(self) -> int | None:
-        """How many bytes a file opened for reading had then; None of one that is written."""
+        """The length of a file when it was opened for reading; None for one that is written."""
         return self._opened_as[2]
 
     @property
@@ -66,13 +66,13 @@ class FsspecFile:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the store says of the path now: as ``fs.info``."""
+        """The store's present answer for the path: as ``fs.info``."""
         details: dict[str, Any] = self.fs.info(self.path)
         return details
 
 
 def as_fsspec_file(stream: AnyStream, fs: AbstractFileSystem, name: str) -> AnyStream:
-    """Give a stream the attributes of fsspec's files; it stays the stream that it is."""
+    """Give a stream the attributes of fsspec's files; return the same object."""
     size = stream.raw.file.length() if isinstance(stream, FSDataInputStream) else None
     stream._opened_as = (fs, name, size)
     stream.__class__ = _with_attributes(type(stream))  # type: ignore[arg-type]  # is hashable
@@ -88,7 +88,7 @@ def _with_attributes(kind: type) -> type:
 class CompressedOutput(WriteOnly):
     """A compressor over an output stream: closing it ends both, and raises the failure of either.
 
-    Compressors leave what they write to open, and nothing is published before that is closed.
+    A compressor leaves the stream below open; closing that stream publishes the file.
     """
 
     def __init__(self, codec: io.BufferedIOBase, stream: FSDataOutputStream) -> None:
@@ -101,12 +101,12 @@ class CompressedOutput(WriteOnly):
         return memoryview(b).nbytes
 
     def writelines(self, lines: Any, /) -> None:
-        """Write each of `lines`, as they are."""
+        """Write each of `lines`, unchanged."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Hand on what the compressor gives: no promise of anything."""
+        """Hand on what the compressor gives; promises nothing."""
         self._codec.flush()
 
     def tell(self) -> int:
@@ -119,7 +119,7 @@ class CompressedOutput(WriteOnly):
         Raises
         ------
         OSError
-            The first failure. Where it is the compressor's, a stream that can is aborted.
+            The first failure. If the compressor has failed, the stream is aborted where it can be.
         """
         if self._stream.closed:
             return
@@ -145,17 +145,17 @@ class CompressedOutput(WriteOnly):
 
     @property
     def name(self) -> str:
-        """That of the stream below."""
+        """The name of the stream below."""
         return self._stream.name
 
     @property
     def path(self) -> str:
-        """That of the stream below."""
+        """The path of the stream below."""
         return self._stream.path
 
     @property
     def mode(self) -> str:
-        """That of the stream below."""
+        """The mode of the stream below."""
         return self._stream.mode
 
     @property
@@ -183,7 +183,7 @@ io.BufferedIOBase.register(CompressedOutput)
 def compressed(
     stream: FSDataOutputStream, compress: Callable[..., io.BufferedIOBase], mode: str
 ) -> CompressedOutput:
-    """Return a compressor over a stream, which is ended if there cannot be one."""
+    """Return a compressor over a stream; if that fails, the stream is ended."""
     try:
         return CompressedOutput(compress(stream, mode=mode), stream)
     except BaseException as failure:

@@ -1,7 +1,7 @@
-"""Storage options of fsspec: which there are, and what of them may be sent.
+"""Storage options of fsspec: which exist, and which may be sent to another process.
 
-Nothing is asked of a store here. A word that means nothing to hflush is refused: what is swallowed
-would write with other credentials, or to another store, than the caller has named.
+No store is asked here. An option that hflush does not know is refused: to ignore it could mean
+writing with other credentials, or to another store, than the caller has named.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GENERIC", "ExactConf", "base", "check_known", "flag", "table", "without_secrets"]
 
-# What AbstractFileSystem itself and its cache of instances take.
+# Options of AbstractFileSystem itself and of its cache of instances.
 GENERIC = frozenset(
     (
         "add_aliases",
@@ -39,10 +39,10 @@ _SECRET_CLIENT_WORDS = frozenset(
 
 
 class ExactConf(dict[str, str]):
-    """All keys of a :class:`hflush.Configuration`: no defaults come below them.
+    """All keys of a :class:`hflush.Configuration`: no defaults are added to them.
 
-    fsspec tells instances apart by what their options look like, and a configuration does not show
-    its values.
+    fsspec tells instances apart by the repr of their options, and a configuration's repr does not
+    show its values.
     """
 
 
@@ -52,7 +52,7 @@ def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
     Raises
     ------
     TypeError
-        Names the first, one that is like it, and all that are known.
+        The message names the first, one that is like it, and all that are known.
     """
     names = sorted(known)
     for name in given:
@@ -64,7 +64,7 @@ def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def base(conf: Conf) -> Configuration:
-    """Return a configuration of its own, which storage options are set on."""
+    """Return a new configuration, to set storage options on."""
     if isinstance(conf, ExactConf):
         configuration = Configuration(load_defaults=False)
         configuration.update(conf)
@@ -73,14 +73,14 @@ def base(conf: Conf) -> Configuration:
 
 
 def table(given: Mapping[str, Any], word: str, known: Iterable[str]) -> dict[str, Any]:
-    """Return the words inside one that is a mapping; all are known."""
+    """Return the entries of an option that is a mapping; refuse unknown ones."""
     table = dict(given.get(word) or {})
     check_known(f"word in {word}", table, known)
     return {name: value for name, value in table.items() if value is not None}
 
 
 def flag(word: str, value: object) -> bool:
-    """Return a word that must be a bool."""
+    """Return an option that must be a bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{word} must be bool, not {type(value).__name__}")
     return value
@@ -95,7 +95,7 @@ def without_secrets(options: Mapping[str, Any], configuration: Configuration) ->
     Those with credentials are left out, and so are keys of ``conf`` that are secret.
     """
     kept = {name: value for name, value in options.items() if name not in _SECRET_WORDS}
-    if client := kept.get("client_kwargs"):  # whatever dict() takes, as where it is read
+    if client := kept.get("client_kwargs"):  # anything that dict() accepts
         kept["client_kwargs"] = {
             name: value for name, value in dict(client).items() if name not in _SECRET_CLIENT_WORDS
         }

@@ -1,6 +1,6 @@
 """Transactions of fsspec: files that are written one by one, and appear together at the end.
 
-Each is written aside, or uploaded, and is whole and safe where it lies when the program closes it.
+Each is written aside, or uploaded, and is stored whole when the program closes it.
 The end of the transaction takes one step for each: a rename, or the request that completes an
 upload. Several are under way at once, none before every file has been closed.
 """
@@ -43,13 +43,13 @@ class Deferred(Protocol):
     stream: FSDataOutputStream
 
     def seal(self) -> None:
-        """Let everything that was written be where it can be published from by one step."""
+        """Store every written byte so that one step can publish the file."""
 
     def publish(self) -> None:
-        """Take that step."""
+        """Publish the file by that step."""
 
     def discard(self) -> OSError | None:
-        """Leave nothing; return what could not be removed."""
+        """Remove everything; return the failure, if any."""
 
 
 class HeldFile:
@@ -61,7 +61,7 @@ class HeldFile:
     def seal(self) -> None:
         """Put every byte on disk, under its temporary name."""
         if FSDataOutputStream.has_capability(self.stream, HSYNC):
-            FSDataOutputStream.hsync(self.stream)  # which is refused of the path, not of the bytes
+            FSDataOutputStream.hsync(self.stream)  # the stream's own would refuse
         else:
             self.stream.flush()
 
@@ -75,7 +75,7 @@ class HeldFile:
 
 
 class State(enum.Enum):
-    """What has become of a file of a transaction."""
+    """The states of a file of a transaction."""
 
     OPEN = "open"
     SEALED = "closed, not published yet"
@@ -86,7 +86,7 @@ class State(enum.Enum):
 class TransactionFile(FsspecFile, WriteOnly):
     """A file that :meth:`close` does not publish: :meth:`commit` does, :meth:`discard` drops it.
 
-    fsspec's transactions call them; who opens a file with ``autocommit=False`` does it himself. An
+    fsspec's transactions call them; with ``autocommit=False`` the program does. An
     exception that leaves the ``with`` block, or brings about :meth:`close`, drops the file.
     """
 
@@ -104,16 +104,16 @@ class TransactionFile(FsspecFile, WriteOnly):
     # --- ending ---
 
     def close(self) -> None:
-        """Say that the file is complete: nothing more can be written. A second call is a no-op.
+        """Declare the file complete: nothing more can be written. A second call is a no-op.
 
         Raises
         ------
         OSError
-            Something could not be written. Nothing is published of this file.
+            Some bytes could not be written. The file is not published.
         BaseException
             The exception that is being handled: as :meth:`hflush.FSDataOutputStream.close`.
         """
-        pending = take_pending()  # before anything else: whatever looks would find it
+        pending = take_pending()  # first of all: looking up an attribute would clear it
         end(self, pending, self._older, self._seal, self._abandon)
 
     def _abandon(self) -> bool:
@@ -140,7 +140,7 @@ class TransactionFile(FsspecFile, WriteOnly):
         Raises
         ------
         ValueError
-            It is open still: what wraps it may hold bytes back.
+            It is still open: a wrapper may hold bytes back.
         OSError
             It was dropped; the store refuses.
         """
@@ -159,12 +159,12 @@ class TransactionFile(FsspecFile, WriteOnly):
             self._state = State.PUBLISHED
 
     def discard(self) -> None:
-        """Drop the file: what is at the path stays as it is. After :meth:`commit` a no-op.
+        """Drop the file: the path keeps its content. After :meth:`commit` a no-op.
 
         Raises
         ------
         OSError
-            What was written aside could not be removed.
+            The temporary file could not be removed.
         """
         with self._lock:
             if self._state in (State.PUBLISHED, State.DISCARDED):
@@ -184,7 +184,7 @@ class TransactionFile(FsspecFile, WriteOnly):
         return AbortResult(already)
 
     def _drop(self, failure: BaseException) -> None:
-        """Leave nothing of a file that has failed."""
+        """Remove everything of a file that has failed."""
         self._state = State.DISCARDED
         left = self._deferred.discard()
         if left is not None:
@@ -198,17 +198,17 @@ class TransactionFile(FsspecFile, WriteOnly):
         return self._stream.write(b)
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Write each of `lines`, as they are."""
+        """Write each of `lines`, unchanged."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Hand bytes to the next layer: no promise of anything."""
+        """Hand bytes to the next layer; promises nothing."""
         if self._state is State.OPEN:
             self._stream.flush()
 
     def hflush(self) -> None:
-        """Refuse: nothing is visible before the file is published, as of an atomic stream."""
+        """Refuse, as an atomic stream: nothing is visible before the file is published."""
         self._check_open("hflush")
         self._stream.hflush()
 
@@ -263,8 +263,8 @@ io.BufferedIOBase.register(TransactionFile)
 class WriteTransaction(Transaction):  # type: ignore[misc]
     """fsspec's transaction, which publishes nothing unless every file was closed without failing.
 
-    Where the store refuses one all the same, those that are not published yet are dropped, and the
-    exception says which files are there.
+    Where the store then refuses one, those that are not published yet are dropped, and the
+    exception says which files are published.
     """
 
     fs: Any
@@ -307,7 +307,7 @@ class WriteTransaction(Transaction):  # type: ignore[misc]
             return
         try:
             self.complete(commit=False)
-        except OSError as also:  # what the block raised stays the primary exception
+        except OSError as also:  # the block's own exception stays the primary one
             attach(error, also)
 
 
@@ -318,7 +318,7 @@ def _publish(files: Sequence[TransactionFile]) -> None:
             f"still open at the end of the transaction: {', '.join(still_open)}; nothing was "
             "published: close each file before"
         )
-    by_name: dict[str, list[TransactionFile]] = {}  # of one name, the last is to stay
+    by_name: dict[str, list[TransactionFile]] = {}  # in order: of one name the last stays
     for file in files:
         by_name.setdefault(file.path, []).append(file)
     failures: list[BaseException] = []
@@ -341,11 +341,11 @@ def _publish(files: Sequence[TransactionFile]) -> None:
         for also in failures[1:]:
             attach(failures[0], also)
         there = [file.path for file in files if file._state is State.PUBLISHED]
-        note(failures[0], f"of {len(files)} files of the transaction {_told(there)} published")
+        note(failures[0], f"of {len(files)} files of the transaction {_listed(there)} published")
         raise failures[0]
 
 
-def _told(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     if not names:
         return "none was"
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
@@ -353,7 +353,7 @@ def _told(names: Sequence[str]) -> str:
 
 
 def _discard(files: Iterable[TransactionFile]) -> OSError | None:
-    """Drop what is not published; return the first thing that could not be removed."""
+    """Drop the files that are not published; return the first failure, if any."""
     first: OSError | None = None
     for file in files:
         try:

@@ -1,7 +1,7 @@
-"""Which temporary local files are still being written: their writers hold locks of them.
+"""Which temporary local files are still being written: their writers hold locks on them.
 
-The lock is that of flock(2): it belongs to the open file, ends with its process however that ends,
-and holds across containers and on NFS (but where a mount keeps locks to itself, ``local_lock``).
+The lock is flock(2): it belongs to the open file, ends with its process in any case, and holds
+across containers and on NFS (unless a mount keeps locks to its host, ``local_lock``).
 """
 
 # ruff: noqa: PTH108
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 class LocalClaim(Claim):
-    """Locks of open files."""
+    """Locks on open files."""
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
 
     def add(self, path: str) -> bool:
-        """Lock a file; False if it is being removed. Where there are no locks nothing is swept."""
+        """Lock a file; False if it is being removed. Without locks (some mounts) no sweep works."""
         try:
             descriptor = _open(path)
         except PermissionError:
@@ -80,7 +80,7 @@ def sweep(directory: str) -> None:
         ]
     for path in found:
         if _remove_if_free(path):
-            _log.info("removed %s, which a writer that has died left behind", path)
+            _log.info("removed %s, the file of a writer that has died", path)
 
 
 def _is_sidecar_of_temporary(name: str) -> bool:
@@ -94,7 +94,7 @@ def _remove_if_free(path: str) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)  # the name is that of this file alone, whatever has become of it
+        os.unlink(path)  # the name is unique: it cannot be another file's by now
     except OSError as refusal:
         _log.debug("%s stays: %s", path, refusal)
         return False
@@ -104,7 +104,7 @@ def _remove_if_free(path: str) -> bool:
 
 
 def _open(path: str) -> int:
-    """Open for nothing but a lock. Over NFS only who may write gets one."""
+    """Open a file to lock it. Over NFS a lock needs the right to write."""
     common = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         return os.open(path, os.O_RDWR | common)

@@ -68,7 +68,7 @@ CHECKSUM_OPTIONS: dict[str, object] = {
     "supports-append": False,
     "supports-hflush": False,
     "supports-hsync": False,
-    # The move of the data is; data and sidecar together are two moves.
+    # Each move is atomic, but data and sidecar are two moves.
     "supports-atomic-rename": False,
     "rejects-seek-past-eof": True,
     "supports-content-check": False,

@@ -229,7 +229,7 @@ class _LocalFiles(FileSystem):
         raise PermissionError(errno.EPERM, "delete: the root directory stays", "/")
 
     def get_server_defaults(self) -> FsServerDefaults:
-        """Return what is used where the caller says nothing."""
+        """Return the values that are used where the caller gives none."""
         return FsServerDefaults(
             block_size=self._block_size,
             bytes_per_checksum=self._bytes_per_checksum,
@@ -287,7 +287,7 @@ class LocalFileSystem(_LocalFiles):
         return {**RAW_OPTIONS, "supports-append": self._appends}
 
     def _set_verify_checksum(self, verify: bool) -> None:
-        """Do nothing: no checksums are kept that could be verified."""
+        """Do nothing: there are no checksums to verify."""
 
     def _side_files(self, path: str) -> tuple[str, ...]:
         return (sidecar_of(path),)
@@ -303,7 +303,7 @@ class LocalFileSystem(_LocalFiles):
         )
 
     def _atomic_target(self, path: str) -> str:
-        """Return what a link leads to: it is that which create writes, and the link stays."""
+        """Return the target of a link: create writes to the target, and the link stays."""
         return os.path.realpath(path) if os.path.islink(path) else path
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
@@ -467,7 +467,7 @@ class ChecksumFileSystem(_LocalFiles):
         return claims.claim(temporary, *([sidecar] if os.path.exists(sidecar) else []))
 
     def _discard(self, temporary: str) -> None:
-        """Remove both files: the sidecar may be all that is left."""
+        """Remove both files: perhaps only the sidecar is left."""
         super()._discard(temporary)
         with suppress(FileNotFoundError):
             os.unlink(sidecar_of(temporary))
@@ -510,7 +510,7 @@ def _to_ns(name: str, milliseconds: int) -> int | None:
 
 
 def _of_link(failure: OSError, operation: str, path: str) -> OSError:
-    """Return what the system said about a link as an error of the operation."""
+    """Return the system's error about a link as an error of the operation."""
     is_no_link = failure.errno == errno.EINVAL
     message = f"{operation}: {'not a symbolic link' if is_no_link else failure.strerror}"
     kind = ParentNotDirectoryError if failure.errno == errno.ENOTDIR else OSError

@@ -13,12 +13,12 @@ _LOCAL = "Local files"
 
 KEYS = (
     Key(_LOCAL, "fs.file.checksum", BOOL,
-        "`file:` has sidecars of checksums, as `file+crc:` always has",
+        "`file:` has checksum sidecars, as `file+crc:` always has",
         default=DEFAULTS["fs.file.checksum"]),
     Key(_LOCAL, "file.bytes-per-checksum", number(1),
-        "data bytes of one checksum of a sidecar", default=DEFAULTS["file.bytes-per-checksum"]),
+        "data bytes per checksum", default=DEFAULTS["file.bytes-per-checksum"]),
     Key(_LOCAL, "fs.local.block.size", size(1),
-        "reported: local files have no blocks", default=DEFAULTS["fs.local.block.size"]),
+        "only reported: local files have no blocks", default=DEFAULTS["fs.local.block.size"]),
     Key(_LOCAL, "hflush.file.sync-on-close", BOOL,
-        "close makes durable what it makes visible", default="false"),
+        "close syncs the file to disk", default="false"),
 )  # fmt: skip

@@ -47,7 +47,7 @@ def pytest_benchmark_update_machine_info(
 
 @pytest.fixture
 def ratio(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Measure one piece of work of ours, interleaved with its peers."""
+    """Measure one piece of hflush's work, interleaved with its peers."""
 
     def measure(
         work: str,
@@ -121,7 +121,7 @@ def _entry(quantity: Quantity, values: Mapping[str, Sequence[float]]) -> dict[st
 
 @pytest.fixture
 def figure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Record a number that is no time: bytes, counts; `at_most` is its target.
+    """Record a number that is not a time: bytes, counts; `at_most` is its target.
 
     Beside `ratio` it adds to that entry; alone it makes one, and `work` names it.
     """

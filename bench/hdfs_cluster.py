@@ -44,7 +44,7 @@ REMOVAL_S = 60.0
 LARGE = 16 * MIB
 
 # The NameNode's answer to the first `complete` is often "not yet", for a millisecond or two. Java's
-# client then waits 400 ms; here it is told to wait 5.
+# client then waits 400 ms; here it is set to 5.
 JAVA_SETTINGS = {"dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "5"}
 
 Answer = dict[str, float]

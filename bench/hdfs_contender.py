@@ -103,7 +103,7 @@ def in_threads(threads: int, work: Callable[[int], object]) -> None:
     def guarded(thread: int) -> None:
         try:
             work(thread)
-        except BaseException as failure:  # told to whoever gave the order
+        except BaseException as failure:  # reported to the sender of the order
             failures.append(failure)
 
     workers = [threading.Thread(target=guarded, args=(number,)) for number in range(threads)]

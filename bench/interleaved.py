@@ -160,7 +160,7 @@ def comparison(
 ) -> dict[str, Any]:
     """Summarize the ratios of two contenders' rounds, in the sense the target speaks of.
 
-    Where there is no target: as speed, or, if the quantity has a unit, as what was used of it.
+    Without a target: as speed, or, if the quantity has a unit, as consumption.
     """
     used = unit != "" if target is None else target.time_at_most is not None
     above, below = (ours, peer) if used else (peer, ours)

@@ -88,7 +88,7 @@ def test_whole(ratio: Callable[..., None], peers: Peers, work: str, size: int) -
 
 @pytest.fixture(scope="module")
 def ring() -> Iterator[Callable[[str], str]]:
-    """A process that copies packets into a ring when told to (bench/cpp/ring.cc)."""
+    """A process that copies packets into a ring on request (bench/cpp/ring.cc)."""
     if not RING.exists():
         pytest.skip(f"{RING.relative_to(ROOT)} is not built")
     with subprocess.Popen(
@@ -96,11 +96,11 @@ def ring() -> Iterator[Callable[[str], str]]:
     ) as worker:
         assert worker.stdin is not None
         assert worker.stdout is not None
-        told, heard = worker.stdin, worker.stdout
+        orders, answers = worker.stdin, worker.stdout
 
         def order(what: str) -> str:
-            told.write(what + "\n")
-            return heard.readline().strip()
+            orders.write(what + "\n")
+            return answers.readline().strip()
 
         yield order
 

@@ -27,8 +27,8 @@ def hdfs() -> Iterator[str]:
 def s3() -> Iterator[str]:
     """Start a MinIO; yield the URL of a bucket. Needs Go, the first time, or pip to get it.
 
-    Whoever uses the bucket finds keys and endpoint in the environment, as AWS's tools do: Spark's
-    JVM, and the Python workers that it starts.
+    Spark's JVM, and the Python workers that it starts, find keys and endpoint in the environment,
+    as AWS's tools do.
     """
     with _tools():
         from minio import MinioServer

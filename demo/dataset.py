@@ -32,7 +32,7 @@ def flights(rows: int | None = None) -> pa.Table:
 def distribute(spark: SparkSession, table: pa.Table, partitions: int) -> DataFrame:
     """Return the table as a DataFrame of so many slices, the same ones in every attempt.
 
-    Spark makes a partition of each Arrow batch it is given (of small tables too, if told so), and
+    Spark makes a partition of each Arrow batch it is given (of small tables too, if set to), and
     hands rows to Python workers in batches of the same setting, which is therefore changed after.
     """
     setting = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -69,7 +69,7 @@ def write_parquet(batches: Iterable[pa.RecordBatch], out: hflush.FSDataOutputStr
 
 
 def write_csv(batches: Iterable[pa.RecordBatch], out: hflush.FSDataOutputStream) -> int:
-    """Write a header and a line per row; whoever tails the file sees every batch at once."""
+    """Write a header and a line per row; a program that tails the file sees every batch at once."""
     file = Checksummed(out)
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     lines = csv.writer(text, lineterminator="\n")

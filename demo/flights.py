@@ -97,7 +97,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def write_all(spark: SparkSession, out: str, options: argparse.Namespace) -> None:
-    """Write every encoding, print what that took, and leave a manifest for whoever verifies."""
+    """Write every encoding, print what that took, and leave a manifest for the verification."""
     table = dataset.flights(options.rows)
     frame = dataset.distribute(spark, table, options.partitions)
     expected = readback.expected_facts(table, frame)

@@ -22,7 +22,7 @@ pytest_plugins = [
     "support.door_outcomes",
 ]
 
-# A machine's own configuration of Hadoop and AWS is no part of a test.
+# The machine's own configuration of Hadoop and AWS must not influence tests.
 for _name in [name for name in os.environ if name == "HADOOP_CONF_DIR" or name.startswith("AWS_")]:
     del os.environ[_name]
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull

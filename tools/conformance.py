@@ -101,7 +101,7 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
 
 
 class Refused(Exception):
-    """There is no full run to speak of."""
+    """There are no results of a full run."""
 
 
 @dataclass(frozen=True)

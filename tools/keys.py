@@ -50,7 +50,7 @@ def rendered(page: str, keys: Iterable[Key], native: object) -> str:
     before, start, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not (start and end):
-        raise ValueError(f"there is no place for the table: {START} … {END}")
+        raise ValueError(f"the page has no place for the table: {START} … {END}")
     return f"{before}{START}\n{table(keys, native)}\n{END}{after}"
 
 

@@ -65,7 +65,7 @@ class S3Server:
         raise NotImplementedError
 
     def pause(self) -> None:
-        """Stop it where it is: connections stay open, nobody answers."""
+        """Stop it where it is: connections stay open, without answers."""
         raise NotImplementedError
 
     def resume(self) -> None:

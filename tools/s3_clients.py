@@ -49,7 +49,7 @@ class S3Client(ABC):
         """Make a stream with write and close."""
 
     def create_new(self, key: str) -> Any:
-        """Make one that publishes only where there is no object yet; None if there is no such."""
+        """Make one that publishes only where no object is yet; None if the client has none."""
         del key
 
     def write(self, key: str, pieces: Iterable[bytes]) -> None:
@@ -76,7 +76,7 @@ class S3Client(ABC):
         """Read so many bytes at each of the positions; return how many in all."""
 
     def close(self) -> None:  # noqa: B027 - most need not
-        """Let go of what the client holds."""
+        """Release what the client holds."""
 
 
 class Hflush(S3Client):
@@ -212,7 +212,7 @@ class PyArrow(S3Client):
 
 
 def botocore_settings(endpoint: Endpoint) -> dict[str, Any]:
-    """What botocore's clients are told."""
+    """The settings of botocore's clients."""
     settings: dict[str, Any] = {"s3": {"addressing_style": "path"}, "max_pool_connections": 32}
     if endpoint.cheapest:
         settings["s3"]["payload_signing_enabled"] = False

@@ -1,4 +1,4 @@
-// The worker behind bench/test_crc.py's ring cases: copies packets into a ring, as told on its
+// The worker behind bench/test_crc.py's ring cases: copies packets into a ring, by orders on
 // standard input, so that the two ways can be timed in turn and in one process.
 //
 // A packet is 64 KiB and the ring has 16 of them, adjacent, 1 MiB in all. Each line is one pass:

@@ -1,5 +1,5 @@
 // The NameNode of the scripted cluster: a flat name space in memory, whose files have the length
-// that their writer told. Answers at once; a file is complete as soon as its client says so.
+// that their writer reported. Answers at once; a file is complete as soon as its client says so.
 //
 // Knows what a client calls to write files and to look at them: getServerDefaults, getFileInfo,
 // mkdirs, delete, create, addBlock, getBlockLocations, abandonBlock, fsync, updateBlockForPipeline,

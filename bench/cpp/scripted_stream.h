@@ -1,6 +1,6 @@
 // One accepted connection of the scripted cluster, read and written by one thread.
 //
-// Every function answers false once the peer has gone; nothing is told beyond that.
+// Every function returns false once the peer has gone; it reports nothing more.
 #pragma once
 
 #include <cstddef>

@@ -79,7 +79,7 @@ class Target:
 
 
 class Door:
-    """One of them: what a program does, and how to read what came of it.
+    """One door: what a program does, and how to read the result.
 
     make       returns what is used in a `with` block
     write      writes one chunk to what the block is given
@@ -118,7 +118,7 @@ class Door:
                 raise error
 
     def open(self, target: Target) -> Any:
-        """Return something that has been written to and that nobody closes."""
+        """Return an object that was written to and is not closed."""
         assert self.hold is not None
         held = self.hold(target)
         self.write(held, CHUNKS[0])

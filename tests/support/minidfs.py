@@ -353,7 +353,7 @@ class Hdfs:
         file.write_bytes(content)
 
     def corrupt_replicas(self, block: Any) -> int:
-        """How many replicas of a block the NameNode has been told are damaged."""
+        """How many replicas of a block were reported to the NameNode as damaged."""
         manager = self.name_node.getNamesystem().getBlockManager()
         return int(manager.numCorruptReplicas(block.getLocalBlock()))
 
@@ -396,7 +396,7 @@ class Hdfs:
 
     @contextmanager
     def protected(self, directory: str) -> Iterator[None]:
-        """Let nobody delete or rename a directory (fs.protected.directories)."""
+        """Protect a directory from being deleted or renamed (fs.protected.directories)."""
         directories = self.name_node.getNamesystem().getFSDirectory()
         directories.setProtectedDirectories(directory)
         try:
@@ -443,7 +443,7 @@ class Hdfs:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop all daemons where they are: nobody answers, no connection ends."""
+        """Stop all daemons where they are: no request is answered, no connection ends."""
         self.jvm.pause()
         try:
             yield

@@ -121,7 +121,7 @@ def serving(handler: Handler) -> Iterator[RudeServer]:
 
 @contextmanager
 def refusing() -> Iterator[tuple[str, int]]:
-    """A host and port that nobody listens on, and that nobody else gets meanwhile."""
+    """A host and port without a listener, which no other program gets meanwhile."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         yield "127.0.0.1", int(deaf.getsockname()[1])
@@ -142,14 +142,14 @@ def answering(data: bytes, *, after: int = 1) -> AbstractContextManager[RudeServ
 
 
 def http_answer() -> AbstractContextManager[RudeServer]:
-    """A web server, to whom this is no request."""
+    """A web server, for which this is not a request."""
     body = b"<html><body>Bad Request</body></html>"
     head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n"
     return _answer_and_close(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
 def tls_alert() -> AbstractContextManager[RudeServer]:
-    """A TLS server, to whom this is no handshake: a fatal alert, protocol_version."""
+    """A TLS server, for which this is not a handshake: a fatal alert, protocol_version."""
     return _answer_and_close(bytes.fromhex("15 03 03 00 02 02 46"))
 
 
@@ -169,7 +169,7 @@ def oversized_frame() -> AbstractContextManager[RudeServer]:
 
 
 def garbage_frame() -> AbstractContextManager[RudeServer]:
-    """A response frame of the right length that is no protobuf."""
+    """A response frame of the right length that is not a protobuf."""
     return answering(struct.pack(">I", 64) + b"\xff" * 64, after=PREAMBLE_SIZE)
 
 

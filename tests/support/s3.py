@@ -4,7 +4,7 @@
     s3_proxy      a FaultProxy in front of it, of one test
 
 It is MinIO, unless pytest's option --s3-server says radosgw: then only tests of S3 run, and their
-outcomes are no proofs of the contract's rules.
+outcomes do not prove rules of the contract.
 
 What is seen without hflush is seen by boto3. Keys are what S3 calls them: without a leading slash.
 """

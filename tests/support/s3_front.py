@@ -1,7 +1,7 @@
 """What the S3 servers of tests have in common: sockets, which call a request is, faults, a log.
 
 `scripted_s3.ScriptedS3` answers by itself, `fault_proxy.FaultProxy` asks a real server. Both do
-with a call what they are told before:
+with a call what was ordered before:
 
     server.fail("UploadPart", lose_answer, part=2)              # the second part, once
     server.fail("CompleteMultipartUpload", answer(503, "SlowDown"), times=None)      # always
@@ -239,7 +239,7 @@ class Exchange:
         return self._client.take(min(size, int(self.request.head.get("content-length", "0"))))
 
     def execute(self, change: Callable[[bytes], bytes] | None = None) -> Answer:
-        """Have the call done, with its body changed; what the client should be told."""
+        """Have the call done, with its body changed; the answer to the client."""
         self.read_request()
         if change is not None:
             self.request.raw, self.request.body = (

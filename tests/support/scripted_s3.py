@@ -2,7 +2,7 @@
 
 It verifies signatures with botocore's signer, MD5, SHA-256 and CRC32C of bodies, conditions, the
 order, sizes, etags and number of parts; keeps uploads and objects in dictionaries; does to calls
-what it is told (`fail`, see s3_front.py); and logs every request: the oracle for "no Complete was
+what was ordered (`fail`, see s3_front.py); and logs every request: the oracle for "no Complete was
 sent".
 
     with ScriptedS3() as server:
@@ -101,7 +101,7 @@ class Rules:
     keeps_data: bool = True  # else sizes and sums only
     region: str = REGION
     encrypts: bool = False  # and says so; else it ignores what asks for that
-    tells_at_create: bool = True  # that it encrypts; else it is told with each part
+    tells_at_create: bool = True  # that it encrypts; else it says so with each part
     copies_markers: bool = False  # else CopyObject onto "directory/" is refused, as by some
 
 
@@ -234,8 +234,8 @@ class ScriptedS3(S3Front):
         if wanted and wanted != stored.etag.strip('"'):
             raise Refused(412, "PreconditionFailed")
         self.objects[request.key] = stored
-        told = f"<ETag>{escape(stored.etag)}</ETag>"
-        return xml("CopyObjectResult", told, **self._encryption(request))
+        etag = f"<ETag>{escape(stored.etag)}</ETag>"
+        return xml("CopyObjectResult", etag, **self._encryption(request))
 
     def _encryption(self, request: Request) -> dict[str, str]:
         """What is answered about encryption: what was asked for, but for a key."""
@@ -273,8 +273,8 @@ class ScriptedS3(S3Front):
         headers = {**stored.headers, "etag": stored.etag, "last-modified": http_date()}
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", request.head.get("range"))
         if wanted is None:
-            told = request.head.get("x-amz-checksum-mode") == "ENABLED"
-            return make_answer(200, stored.data, **headers, **(self._echo(stored) if told else {}))
+            shown = request.head.get("x-amz-checksum-mode") == "ENABLED"
+            return make_answer(200, stored.data, **headers, **(self._echo(stored) if shown else {}))
         first, last = int(wanted[1]), min(int(wanted[2] or stored.size), stored.size - 1)
         if first >= stored.size:
             raise Refused(416, "InvalidRange")
@@ -376,8 +376,8 @@ class ScriptedS3(S3Front):
         self._check_conditions(request)
         data, size = b"".join(part.data for part in parts), sum(part.size for part in parts)
         crc = google_crc32c.value(data)
-        told = request.head.get("x-amz-mp-object-size")
-        if told and int(told) != size:
+        declared = request.head.get("x-amz-mp-object-size")
+        if declared and int(declared) != size:
             raise Refused(400, "InvalidRequest", "x-amz-mp-object-size")
         checked = self.rules.checksums and self.rules.keeps_data
         full = request.head.get("x-amz-checksum-type") == "FULL_OBJECT"

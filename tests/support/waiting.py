@@ -19,7 +19,7 @@ def wait_until(predicate: Callable[[], bool], what: str, deadline_s: float = DEA
 
 
 class Task(threading.Thread):
-    """A thread, started at once, whose result or exception goes to whoever joins it."""
+    """A thread, started at once, whose result or exception goes to the caller of join()."""
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         super().__init__(daemon=True)

@@ -1,6 +1,6 @@
 """Running steps: what runs, for how long, and the tail of its log when it fails.
 
-A command is a sequence of words; what is no string is made one (paths).
+A command is a sequence of words; other objects, such as paths, are made strings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from devkit.paths import LOGS, ROOT
 
 TAIL_LINES = 40
 TICK_S = 0.2
-QUIET_TICK_S = 30.0  # between lines where there is no terminal to redraw
+QUIET_TICK_S = 30.0  # between lines, without a terminal to redraw
 GRACE_S = 10.0
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -34,7 +34,7 @@ _called_off = threading.Event()  # steps that threads wait for are to end
 
 
 class Ended(KeyboardInterrupt):
-    """A signal told us to end. What waits for a step ends the step on its way out."""
+    """A signal asked for the end. Code that waits for a step ends the step on its way out."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -101,7 +101,7 @@ def step(
 def beside(command: Sequence[object], *, log: str) -> subprocess.Popen[bytes]:
     """Start a command that runs beside the steps, when they leave it time; it ends with us.
 
-    Whether it succeeds, whoever needs its result finds out.
+    The step that needs its result finds out whether it succeeded.
     """
     path = LOGS / f"{log}.log"
     path.parent.mkdir(parents=True, exist_ok=True)

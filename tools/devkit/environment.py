@@ -39,9 +39,9 @@ def require_cluster() -> None:
 
 
 def begin_store() -> None:
-    """Begin to build the S3 server of the tests, beside whatever comes first.
+    """Begin to build the S3 server of the tests, beside the first steps.
 
-    Where there is no Go, that has to wait: pip brings one.
+    Without Go that has to wait: pip brings one.
     """
     if shutil.which("go"):
         beside([sys.executable, _STORE], log="minio-beside")

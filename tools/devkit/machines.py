@@ -16,7 +16,7 @@ EMULATED_TIMEOUT_S = 1200
 COMMAND_TIMEOUT_S = 3600
 _PORTABLE = ("CURL", "DOCTEST", "OPENSSL", "PROTOZERO")
 _INSIDE = Path("hflush")
-# What pip and others are told by the environment of this machine holds in the root, too.
+# Settings of pip and others in this machine's environment hold in the root, too.
 _CARRIED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GOPROXY", "GOFLAGS")
 
 

@@ -14,7 +14,7 @@ from devkit.paths import ROOT
 
 
 class NoRepository(Exception):
-    """These sources are no work tree of git, or there is no git."""
+    """These sources are not a work tree of git, or git is missing."""
 
 
 def digest(commit: str | None = None) -> str:
@@ -52,7 +52,7 @@ def _git(*arguments: str, given: str = "") -> str:
     try:
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
     except FileNotFoundError:
-        raise NoRepository("there is no git") from None
+        raise NoRepository("git is not installed") from None
     except subprocess.CalledProcessError as failure:
         raise NoRepository(failure.stderr.strip()) from None
     return done.stdout

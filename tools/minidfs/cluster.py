@@ -67,7 +67,7 @@ class MiniCluster:
         jvm : Jvm
             Where to run; without one, a JVM is started that stops with the cluster.
         **builder
-            What else MiniDFSCluster.Builder is told: racks, storagesPerDatanode, …
+            Other settings of MiniDFSCluster.Builder: racks, storagesPerDatanode, …
         """
         running = jvm or Jvm()
         try:
@@ -112,7 +112,7 @@ class MiniCluster:
         configuration = self.jvm.configuration({**self.conf, **(settings or {})})
         return hadoop.fs.FileSystem.newInstance(self.jvm.java.java.net.URI(self.url), configuration)
 
-    # --- DataNodes: told apart by their transfer port, which a restart keeps ---
+    # --- DataNodes: identified by their transfer port, which a restart keeps ---
 
     def data_nodes(self) -> list[Any]:
         return list(self.java.getDataNodes())

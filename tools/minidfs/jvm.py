@@ -61,7 +61,7 @@ class Jvm:
         self._parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._gateway = JavaGateway(gateway_parameters=self._parameters)
         self.java: Any = self._gateway.jvm
-        self._unused: list[str] = []  # objects that it is still to be told of
+        self._unused: list[str] = []  # objects to be reported to it later
 
     @contextmanager
     def one_thread(self) -> Iterator[Any]:
@@ -120,9 +120,9 @@ class Jvm:
         return configuration
 
     def pause(self) -> None:
-        """Stop all its threads where they are: sockets stay open, nobody answers.
+        """Stop all its threads where they are: sockets stay open, without answers.
 
-        Nor is it told meanwhile, as py4j would, of objects that Python has no more use for.
+        Until it goes on, py4j does not report to it the objects that Python has released.
         """
         self._gateway._gateway_client.garbage_collect_object = self._unused.append
         self.process.send_signal(signal.SIGSTOP)
@@ -169,7 +169,7 @@ class Jvm:
 
 @contextmanager
 def _nothing_preloaded() -> Iterator[None]:
-    """What this process was told to load first, a sanitizer perhaps, is nothing for a JVM."""
+    """Hide libraries that this process preloads, such as a sanitizer, from the JVM."""
     preloaded = os.environ.pop("LD_PRELOAD", None)
     try:
         yield

@@ -82,7 +82,7 @@ class MinioServer(S3Server):
             raise
 
     def _settings(self) -> dict[str, str]:
-        """What the server is told; nothing of ours but PATH, so no LD_PRELOAD of a sanitizer."""
+        """The server's environment; of this process only PATH, so no LD_PRELOAD of a sanitizer."""
         return {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self.directory),

@@ -21,7 +21,7 @@ STS_KEY = "hflush-sts-tests"  # sixteen characters: what session tokens are encr
 STEP_S = 60.0
 
 # Without `ms mon client mode` and `auth client required` of its own the gateway waits for a key.
-# What is deleted or replaced stays in memory for two hours unless the collector is told otherwise;
+# What is deleted or replaced stays in memory for two hours unless the collector is set otherwise;
 # a store that is full does not answer any more. Quotas are looked at once in ten minutes.
 CONFIGURATION = """\
 [global]
@@ -127,7 +127,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of ours but PATH, so no LD_PRELOAD of a sanitizer and no other Python."""
+        """Of this process only PATH, so no LD_PRELOAD of a sanitizer and no other Python."""
         return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.directory)}
 
     def command(self, program: str, *arguments: object) -> list[object]:
@@ -136,7 +136,7 @@ class Cluster:
     def run(self, program: str, *arguments: object) -> str:
         """Run one step to its end; return what it printed. Raises RuntimeError with its output."""
         command = self.command(program, *arguments)
-        told = " ".join(map(str, command))
+        shown = " ".join(map(str, command))
         try:
             result = subprocess.run(
                 ending_with_us(command),
@@ -149,9 +149,9 @@ class Cluster:
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
-            raise RuntimeError(f"{told}: no end within {STEP_S:.0f} s") from late
+            raise RuntimeError(f"{shown}: no end within {STEP_S:.0f} s") from late
         if result.returncode:
-            raise RuntimeError(f"{told}:\n{result.stdout}{result.stderr}")
+            raise RuntimeError(f"{shown}:\n{result.stdout}{result.stderr}")
         return result.stdout
 
     def add_store(self) -> None:

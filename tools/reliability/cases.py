@@ -27,7 +27,7 @@ CREATE, PART, COMPLETE = "CreateMultipartUpload", "UploadPart", "CompleteMultipa
 ABORT, PUT, GET = "AbortMultipartUpload", "PutObject", "GetObject"
 
 PUBLISHED = "published"  # the object as it was written, and no error
-NOTHING = "nothing"  # what was there before, or no object; and an error where one can be told
+NOTHING = "nothing"  # what was there before, or no object; and an error where one can be raised
 READ = "read"  # the right bytes
 NOT_WRONG = "not wrong"  # the right bytes, or an error
 
@@ -43,9 +43,9 @@ class Case:
     script          what the client does (client.py)
     expected        one of the above
     mebibytes       of the object; 0: 1 KiB, a single PUT
-    raises          with NOTHING: the caller has to be told
+    raises          with NOTHING: the caller must get an error
     there_before    an older object is at the key
-    may_leave       an upload that nobody can know of, or that died with its process
+    may_leave       an upload whose id is not known, or that died with its process
     """
 
     id: str

@@ -2,7 +2,7 @@
 
     client.py CLIENT SCRIPT KEY MEBIBYTES < endpoint.json
 
-What happens is told at once, a JSON object a line: {"what": "write", "error": …}. Data are those of
+Reports events at once, a JSON object a line: {"what": "write", "error": …}. Data are those of
 `content`; a script writes MEBIBYTES pieces of 1 MiB, or 1 KiB for 0.
 """
 
@@ -37,7 +37,7 @@ def tell(what: str, **more: object) -> None:
 
 
 def attempt(what: str, work: Callable[[], object]) -> bool:
-    """Do it and tell what came of it; whether it raised nothing."""
+    """Do it and report the result; return whether it raised nothing."""
     started = time.monotonic()
     try:
         work()

@@ -45,8 +45,8 @@ looked at afterwards.
 ### s3, and `atomic=True` on file, file+crc and hdfs
 
 ✓ is: everything is published; or the old file is there, untouched, and the program gets the very
-exception that it raised, or, where there is none, a warning on stderr names the path. – is: there
-is no such way (a `with` block is not dropped). ✓ s3 is: there alone, for a bare name makes no
+exception that it raised, or, where there is none, a warning on stderr names the path. – is: not
+possible (a `with` block is not dropped). ✓ s3 is: only there, because a bare name makes no
 atomic file.
 
 {_table(run, "whole")}

@@ -1,4 +1,4 @@
-"""Runs every case with every client, each in a process of its own, and looks what came of it."""
+"""Runs every case with every client, each in a process of its own, and looks at the results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Seen = dict[str, Any]
 
 
 class Place:
-    """Where a case happens: what the client is told, and a way to see what is there."""
+    """Where a case happens: the client's settings, and a way to see what is there."""
 
     def __init__(self, endpoint: Endpoint, front: S3Front | None, store: Boto3 | None) -> None:
         self.endpoint = endpoint
@@ -243,7 +243,7 @@ def was_asked(seen: Seen) -> bool:
 
 def verdict(case: Case, seen: Seen) -> tuple[bool, str]:
     """Whether all is as it has to be, and what is to be said of it."""
-    said = _told(case, seen)
+    said = _reported(case, seen)
     if case.expected in {READ, NOT_WRONG}:
         return said
     right, text = said
@@ -266,12 +266,12 @@ def _first_error(seen: Seen) -> Seen | None:
     return next((e for e in seen["events"] if e["what"] in asked and e.get("error")), None)
 
 
-def _told(case: Case, seen: Seen) -> tuple[bool, str]:
-    """What the caller was told, against what is true."""
+def _reported(case: Case, seen: Seen) -> tuple[bool, str]:
+    """What was reported to the caller, against what is true."""
     error = _first_error(seen)
     name = "" if error is None else error["error"].partition(":")[0].rpartition(".")[2]
     if case.expected in {READ, NOT_WRONG}:
-        return _told_reader(case, seen, name)
+        return _reported_to_reader(case, seen, name)
     there = seen["object"]
     size = f", {seen['size']:,} B" if seen["size"] is not None else ""
     if case.expected == PUBLISHED:
@@ -289,7 +289,7 @@ def _told(case: Case, seen: Seen) -> tuple[bool, str]:
     return True, ""
 
 
-def _told_reader(case: Case, seen: Seen, name: str) -> tuple[bool, str]:
+def _reported_to_reader(case: Case, seen: Seen, name: str) -> tuple[bool, str]:
     data = next((event for event in seen["events"] if event["what"] == "data"), None)
     if seen["hung"]:
         return False, "**hangs**"

@@ -180,7 +180,7 @@ def when_free(append: Callable[[], hflush.FSDataOutputStream]) -> hflush.FSDataO
             opened.append(append())
         return bool(opened)
 
-    wait_until(tried, "nobody else writes the file")
+    wait_until(tried, "no other client writes the file")
     return opened[0]
 
 

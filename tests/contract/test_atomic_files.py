@@ -212,7 +212,7 @@ def test_what_cannot_be_atomic(store: Store, old: str):
 
 @pytest.mark.rule("ATOM-9")
 def test_the_builder(store: Store, old: str):
-    """By opt() and by must(), both of which every store honours; false is as ever."""
+    """By opt() and by must(), which every store honours; false makes an ordinary file."""
     for ask in ("opt", "must"):
         builder = store.fs.create_file(old)
         getattr(builder, ask)("fs.option.create.atomic", True)
@@ -226,7 +226,7 @@ def test_the_builder(store: Store, old: str):
 
 @pytest.mark.rule("ATOM-9")
 def test_where_no_file_can_be(store: Store, path: str):
-    """Directories and their like are refused at create, as ever; missing parents are made."""
+    """Directories and their like are refused at create, as always; missing parents are made."""
     store.fs.mkdirs(path)
     for where, kind in ((path, hflush.PathIsDirectoryError), ("/", hflush.PathIsDirectoryError)):
         with pytest.raises(kind) as refusal:
@@ -362,7 +362,7 @@ for number in range(rounds):
 @pytest.mark.rule("ATOM-9")
 @pytest.mark.stores("crc")
 def test_processes_that_replace_one_file(store: Store, crew: Crew, path: str):
-    """Whoever is last, the sums that are left are those of the file that is."""
+    """Whichever writer is last, the remaining sums are those of the remaining file."""
     crew.race(store, 2, TAKE_TURNS, path=path, rounds=80, length=2000)
     assert left(store) == []
 
@@ -425,7 +425,7 @@ def test_a_step_that_fails(faults, store: Store, old: str, operation: str):
 @pytest.mark.shim
 @pytest.mark.rule("ATOM-9")
 def test_a_name_that_may_be_lost(faults, store: Store, old: str):
-    """If the directory cannot be synced after the rename: published, and told not to be durable."""
+    """If the directory cannot be synced after the rename: published, not durable."""
     out = store.fs.create(old, atomic=True)
     out.write(b"data")
 

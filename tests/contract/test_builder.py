@@ -322,7 +322,7 @@ def test_checksums_can_be_disabled_for_one_file(store: Store, path: str):
 
 @pytest.mark.rule("BUILDER-18")
 def test_the_documentation_names_opt_and_must(store: Store, path: str):
-    """Callers are told to ask for options instead of inspecting the class of the file system."""
+    """The documentation says to ask for options, not to inspect the file system's class."""
     builder = type(store.fs.create_file(path))
     documentation = inspect.getdoc(builder) or ""
     for method in ("opt", "must"):

@@ -138,7 +138,7 @@ def test_unknown_name_is_not_a_capability(out: Stream, name: str) -> None:
 @pytest.mark.rule("CAP-3")
 @pytest.mark.parametrize("name", [None, 1, b"hsync", ["hsync"]])
 def test_name_must_be_a_string(out: Stream, name: object) -> None:
-    """CAP-3: a name that is no str is a TypeError."""
+    """CAP-3: a name that is not a str is a TypeError."""
     with pytest.raises(TypeError):
         out.has_capability(name)  # type: ignore[arg-type]
 
@@ -427,7 +427,7 @@ def test_empty_path_capability_name_is_refused(store: Store) -> None:
 
 @pytest.mark.rule("CAP-10")
 def test_interfaces_of_input_streams(store: Store) -> None:
-    """CAP-10: a reader is Seekable, PositionedReadable and CanUnbuffer; None is no method."""
+    """CAP-10: a reader is Seekable, PositionedReadable and CanUnbuffer; None is not a method."""
     store.write(store.path("file"), b"data")
     with store.fs.open(store.path("file")) as reader:
         assert isinstance(reader, hflush.Seekable)

@@ -303,7 +303,7 @@ def test_the_stream_below_answers(manager, store: Store, path: str):
     with manager.create_atomic(path, False) as out:
         assert isinstance(out, CancellableFSDataOutputStream)
         assert isinstance(out, io.BufferedIOBase)
-        assert out.has_capability("HSYNC") is renames(manager)  # there is no sidecar on the way
+        assert out.has_capability("HSYNC") is renames(manager)  # a temporary file has no sidecar
         assert not out.has_capability("unknown")
         assert out.write(b"abcd", 1, 2) == 2
         out.write_byte(0x64)
@@ -567,7 +567,7 @@ def test_a_store_without_exact_rename(store: Store, path: str, caplog):
 
 @pytest.mark.rule("CKPT-8", "CKPT-9")
 def test_the_default_file_system(store: Store):
-    """A path without a scheme is in fs.defaultFS, which must have one that somebody serves."""
+    """A path without a scheme is in fs.defaultFS, whose scheme must be served by a store."""
     conf = {**store.conf, "fs.defaultFS": store.url("/")}
     manager = CheckpointFileManager.create(store.path("checkpoint"), conf)
     assert manager.filesystem.scheme == store.scheme
@@ -784,7 +784,7 @@ def test_ranges_must_be_whole(store: Store):
 
 @pytest.mark.rule("CKPT-19")
 def test_other_names_are_ignored(store: Store):
-    """Names that are no number, directories and temporary files are no batches."""
+    """Names that are not numbers, directories and temporary files are not batches."""
     log = log_of(store)
     log.add(3, b"three")
     for name in ("x", "007", "-1", "4.compact", ".9.tmp", "٣"):
@@ -830,7 +830,7 @@ def test_abort_is_cancel(store: Store, manager: CheckpointFileManager) -> None:
 
 @pytest.mark.rule("CKPT-5")
 def test_a_closed_stream_names_the_path_to_be(store: Store, manager: CheckpointFileManager) -> None:
-    """Not the temporary one, which is nobody's business."""
+    """Not the temporary one, which callers do not know."""
     out = manager.create_atomic(store.path("file"), False)
     out.close()
     syncs = (out.hflush, out.hsync) if renames(manager) else ()

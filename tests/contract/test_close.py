@@ -423,7 +423,7 @@ def test_concurrent_closes_make_one_attempt(store: Store, faults: Faults, path: 
 
 @pytest.mark.rule("CLOSE-22", "CLOSE-19")
 def test_concurrent_failed_closes_report_once(store: Store, path: str) -> None:
-    """CLOSE-22: eight threads close on a full disk: one is told, the others return quietly."""
+    """CLOSE-22: eight threads close on a full disk: one gets the failure, the others return."""
     out = store.fs.create(path)
     out.write(dataset(1000))
     with store.full(100):

@@ -97,7 +97,7 @@ def by_stack(out: Any) -> Any:
 
 
 class Closed(io.RawIOBase):
-    """A file object of somebody's own over another: closes what is below."""
+    """A program's own file object over another: it closes the one below."""
 
     def __init__(self, out: Any) -> None:
         self._out = out
@@ -177,7 +177,7 @@ def test_a_close_in_the_handler(whole: Whole) -> None:
 
 @pytest.mark.rule("CLOSE-24")
 def test_a_stream_made_in_a_handler(either: Whole) -> None:
-    """What was being handled already is no reason, in whatever nesting."""
+    """An exception that was being handled before is not a reason, however nested."""
     try:
         raise KeyError("outer")
     except KeyError:
@@ -258,7 +258,7 @@ def test_finally_without_an_exception(whole: Whole) -> None:
 
 @pytest.mark.rule("CLOSE-24")
 def test_a_handler_that_is_over(whole: Whole) -> None:
-    """An exception that was handled while the stream was open, and is no more, does not count."""
+    """An exception whose handling ended while the stream was open does not count."""
     out = whole()
     try:
         raise KeyError
@@ -295,7 +295,7 @@ def test_generators(whole: Whole) -> None:
 
 @pytest.mark.rule("CLOSE-24")
 def test_the_end_of_an_iteration(whole: Whole) -> None:
-    """StopIteration is no failure: what passes an iteration on closes in its handler."""
+    """StopIteration is not a failure: code that passes an iteration on closes in its handler."""
 
     class Tee:
         def __init__(self) -> None:
@@ -322,7 +322,7 @@ def test_the_end_of_an_iteration(whole: Whole) -> None:
 @pytest.mark.parametrize("wrapper", [contextlib.closing, lambda out: out], ids=["closing", "own"])
 @pytest.mark.parametrize("error", [GeneratorExit, SystemExit(0), asyncio.CancelledError()])
 def test_exceptions_that_end_quietly(either: Whole, wrapper, error) -> None:
-    """Nothing is published either; since nobody will see the exception, a warning tells."""
+    """Nothing is published either; the exception is not shown, so a warning says it."""
     with (
         pytest.warns(hflush.NotPublishedWarning, match="not published"),
         contextlib.suppress(GeneratorExit, SystemExit, asyncio.CancelledError),
@@ -416,7 +416,7 @@ def test_made_by_another_thread_for_a_handler(whole: Whole) -> None:
 @pytest.mark.rule("CLOSE-25")
 @pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
 def test_made_inside_a_finaliser(whole: Whole) -> None:
-    """It is taken for a forgotten one unless it is told otherwise."""
+    """It is taken for a forgotten one unless an option says otherwise."""
 
     class Last:
         def __init__(self, **options: Any) -> None:
@@ -677,7 +677,7 @@ def test_a_collected_wrapper_of_a_file(store: Store, path: str, wrapper: str) ->
 @pytest.mark.rule("CLOSE-21")
 @pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
 def test_a_forgotten_stream_is_logged(whole: Whole, caplog: pytest.LogCaptureFixture) -> None:
-    """Where logging is set up, it is told as well."""
+    """Where logging is set up, it is logged as well."""
     out = whole()
     name = out.path
     with caplog.at_level(logging.ERROR, logger="hflush"):

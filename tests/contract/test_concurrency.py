@@ -282,7 +282,7 @@ def test_early_reader_reads_old_or_new_bytes(store: Store, path: str) -> None:
 
 @pytest.mark.rule("CONC-10")
 def test_changes_by_others_are_not_hidden(store: Store, path: str) -> None:
-    """CONC-10: there is no snapshot: what another client changed, a new open sees."""
+    """CONC-10: no snapshots: a new open sees what another client has changed."""
     store.write(path, b"mine")
     store.second_client().run("out = fs.create(path); out.write(b'yours!'); out.close()", path=path)
     assert store.read(path) == b"yours!"

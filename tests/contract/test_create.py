@@ -308,7 +308,7 @@ class TestCreateFlags:
     @pytest.mark.stores("crc", "s3")
     @pytest.mark.parametrize("flags", [{"APPEND"}, {"CREATE", "APPEND"}], ids="+".join)
     def test_append_on_an_existing_file_is_refused(self, store: Store, path: str, flags: set[str]):
-        """Where there is no append: UnsupportedOperation, and the file is as it was."""
+        """On stores without append: UnsupportedOperation, and the file is unchanged."""
         store.write(path, OLD)
         with pytest.raises(io.UnsupportedOperation, match="append"):
             store.fs.create(path, flags={CreateFlag[flag] for flag in flags})

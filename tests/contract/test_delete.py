@@ -234,7 +234,7 @@ class TestBulkDelete:
 
     @pytest.mark.rule("DELETE-12", "DELETE-2")
     def test_missing_paths_and_empty_lists(self, store: Store, base: str):
-        """A missing path is no failure, and neither is no path at all."""
+        """A missing path is not a failure, and neither is an empty list."""
         assert list(store.fs.bulk_delete(base).delete([f"{base}/missing"])) == []
         assert list(store.fs.bulk_delete(base).delete([])) == []
 

@@ -89,7 +89,7 @@ def test_idle_stream_stays_open(store: Store, path: str) -> None:
 @pytest.mark.rule("LIM-4")
 @pytest.mark.stores("raw", "crc", "hdfs", "s3")
 def test_costs_are_documented() -> None:
-    """LIM-4: what each operation costs on each store that has it, and which are no small matter."""
+    """LIM-4: what each operation costs on each store that has it, and which are expensive."""
     costs = table("semantics.md", "## What things cost")
     assert {"seek", "listing", "close", "delete of a tree", "rename", "hsync"} <= costs.keys()
     for operation, of_stores in costs.items():

@@ -32,7 +32,7 @@ def golden(data: bytes, bytes_per_checksum: int = 512) -> bytes:
 
 
 def content(path: str) -> bytes:
-    """The bytes of a file, past any file system of ours."""
+    """The bytes of a file, read without hflush."""
     with open(path, "rb") as file:
         return file.read()
 

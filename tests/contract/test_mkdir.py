@@ -64,7 +64,7 @@ def test_below_a_file(store: Store, path: str, below: str, create_parent: bool):
 @pytest.mark.rule("MKDIR-4", divergence="s3")
 @pytest.mark.stores("s3")
 def test_far_below_an_object(store: Store, path: str):
-    """Where directories are names, the missing parent is told, and not the file above it."""
+    """Where directories are names, the error names the missing parent, not the file above it."""
     refused_below(store, path, "child/deeper", FileNotFoundError, create_parent=False)
 
 

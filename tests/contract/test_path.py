@@ -43,7 +43,7 @@ def test_empty_elements_vanish(store: Store, form: str):
 
 @pytest.mark.rule("PATH-2")
 def test_the_empty_path(store: Store):
-    """An element has at least one character: "" is no path."""
+    """An element has at least one character: "" is not a path."""
     for call in (store.fs.create, store.fs.get_file_status, store.fs.mkdirs, store.fs.delete):
         with pytest.raises(hflush.InvalidPathError):
             call("")
@@ -168,7 +168,7 @@ def test_names_survive_in_urls(store: Store):
 @pytest.mark.rule("PATH-8")
 @pytest.mark.stores("raw", "crc")
 def test_undecodable_names(store: Store):
-    """A local name that is no UTF-8 can be listed, read, renamed and deleted."""
+    """A local name that is not UTF-8 can be listed, read, renamed and deleted."""
     with open(os.fsencode(store.root) + b"/\xff\xfe", "wb") as file:
         file.write(DATA)
     (status,) = store.fs.list_status(store.root)

@@ -502,7 +502,7 @@ class TestOpenFileBuilder:
 
     @pytest.mark.rule("READ-19")
     def test_failures_surface_in_the_future(self, store: Store, path: str):
-        """testOpenFileLazyFail: a missing file is no error of open_file or build."""
+        """testOpenFileLazyFail: open_file and build raise nothing for a missing file."""
         future = store.fs.open_file(path).opt("fs.test.something", True).build()
         with pytest.raises(FileNotFoundError):
             future.result()
@@ -769,7 +769,7 @@ class TestPathHandles:
     @pytest.mark.rule("READ-22")
     @pytest.mark.stores("raw")
     def test_a_reference_is_refused(self, store: Store, file: str):
-        """As declared, there are no handles that survive a move."""
+        """As declared, no handle survives a move."""
         assert store.options["supports-file-reference"] is False
         with pytest.raises(io.UnsupportedOperation):
             store.fs.get_path_handle(store.fs.get_file_status(file), changed=True, moved=True)

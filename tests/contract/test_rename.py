@@ -104,7 +104,7 @@ class TestEveryForm:
 
     @pytest.mark.rule("RENAME-1", "RENAME-16")
     def test_a_file_to_another_directory(self, store: Store, source: str, move):
-        """testRenameFileToExistingParent: another existing directory is no difference."""
+        """testRenameFileToExistingParent: another existing directory makes no difference."""
         store.fs.mkdirs(store.path("dir"))
         move(source, store.path("dir", "target"))
         assert store.read(store.path("dir", "target")) == A
@@ -129,7 +129,7 @@ class TestEveryForm:
 
     @pytest.mark.rule("RENAME-9")
     def test_a_sibling_with_the_same_prefix(self, store: Store, tree: str, move):
-        """testRenameToDirWithSamePrefixAllowed: /tree to /treeish is no rename under itself."""
+        """testRenameToDirWithSamePrefixAllowed: /tree to /treeish is not a rename under itself."""
         move(tree, store.path("treeish"))
         assert_tree(store, store.path("treeish"))
 

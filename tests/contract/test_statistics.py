@@ -151,7 +151,7 @@ def test_syncs_are_counted(store: Store, out: Stream) -> None:
 @pytest.mark.rule("STATS-7")
 @pytest.mark.stores("crc", "s3")
 def test_refused_syncs_are_not_counted_as_done(store: Store, out: Stream) -> None:
-    """STATS-7: a refused sync is no sync."""
+    """STATS-7: a refused sync is not counted."""
     for sync in (out.hflush, out.hsync):
         with pytest.raises(OSError, match="not supported"):
             sync()

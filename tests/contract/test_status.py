@@ -76,7 +76,7 @@ def test_a_missing_path(store: Store, path: str):
 @pytest.mark.rule("STATUS-2", "STATUS-19")
 @pytest.mark.parametrize("length", [0, 1, 1000])
 def test_a_file(store: Store, path: str, length: int):
-    """testZeroByteFilesAreFiles: its length is its bytes, and it is no directory."""
+    """testZeroByteFilesAreFiles: its length is its bytes, and it is not a directory."""
     store.write(path, DATA[:length])
     status = store.fs.get_file_status(path)
     assert (status.path, status.length) == (store.public(path), length)

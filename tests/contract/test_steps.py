@@ -65,7 +65,7 @@ class TestPairsOfFiles:
     @pytest.mark.stores("crc")
     @pytest.mark.shim
     def test_a_file_that_is_deleted(self, store: Store, faults: Faults, path: str):
-        """For an instant there is one of the two; nobody reads bytes that are not the file's."""
+        """For an instant only one of the two exists; no reader gets bytes of another file."""
         store.write(path, OLD)
         with faults.gate("unlink", skip=1) as gate:
             deleting = Task(store.fs.delete, path)
@@ -136,7 +136,7 @@ class TestNames:
     def test_a_directory_and_an_object_of_one_name(
         self, store: S3Store, s3_proxy: FaultProxy, path: str
     ):
-        """An object that appears before the marker is there: both are made, nobody is told."""
+        """An object that appears before the marker is there: both are made, without an error."""
         fs = store.behind(s3_proxy)
         with held(s3_proxy, "PutObject"):
             making = Task(fs.mkdirs, path)

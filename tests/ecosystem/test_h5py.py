@@ -1,4 +1,4 @@
-"""h5py needs to seek: it is told that once, and no more than that goes wrong."""
+"""h5py needs to seek: it gets that refusal once, and nothing else goes wrong."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ class TestPolars:
 
 
 def test_streams_are_ours(place: Place):
-    """Whoever writes by fsspec has hsync where the store has."""
+    """Writers through fsspec have hsync where the store has."""
     with place.fs.open(place.name("x"), "wb") as out:
         out.write(b"data")
         if out.has_capability(hflush.capabilities.HSYNC):

@@ -110,7 +110,7 @@ def test_a_file_that_failed_is_left_out(place: Place):
 
 @pytest.mark.parametrize("how", ["wb", "wt", "gzip"])
 def test_an_exception_closes_a_file(place: Place, how: str):
-    """fsspec.open closes what an exception leaves, by any wrapper: that is no word of a program."""
+    """fsspec.open closes the file after an exception, through any wrapper: nothing is published."""
     fs = place.fs
     compression = "gzip" if how == "gzip" else None
     mode = "wb" if compression else how
@@ -132,7 +132,7 @@ def test_an_exception_closes_a_file(place: Place, how: str):
 
 
 def test_a_transaction_in_a_handler(place: Place):
-    """What is handled around it is no reason to drop anything."""
+    """An exception that is handled around it is not a reason to drop anything."""
     try:
         raise KeyError("before")
     except KeyError:

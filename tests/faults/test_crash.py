@@ -98,7 +98,7 @@ def killed_at(faults: Faults, call: int, work: Callable[[], object]) -> bool:
 
 
 def content_or_error(store: Store, path: str) -> bytes | None:
-    """What a reader gets: None if it is told that there is nothing, or nothing to trust."""
+    """What a reader gets: None if it gets an error, a missing file or a failed verification."""
     try:
         return store.read(path)
     except (hflush.ChecksumError, FileNotFoundError):

@@ -52,7 +52,7 @@ def test_failed_sync_sticks(faults: Faults, store: Store, error: int) -> None:
 @pytest.mark.rule("HSYNC-14", "HSYNC-4", "FAIL-1")
 @pytest.mark.stores("raw")
 def test_failed_directory_sync_is_reported(faults: Faults, store: Store) -> None:
-    """A name that may not survive is no success."""
+    """If the name may not survive, the call fails."""
     out = store.fs.create(store.path("file"))
     out.write(b"data")
     faults.fail("sync", errno.EIO, store.root)

@@ -112,7 +112,7 @@ def check_errors(writer: Writer, error: int) -> None:
 def test_transient_answers_are_retried(
     faults: Faults, store: Store, operation: str, error: int, every: int
 ) -> None:
-    """EINTR and EAGAIN are no failures: every byte arrives, once."""
+    """EINTR and EAGAIN are not failures: every byte arrives, once."""
     rule = faults.fail(operation, error, every=every)
     writer = Writer(store, store.path("file"))
     writer.run()

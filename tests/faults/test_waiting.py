@@ -284,7 +284,7 @@ def test_concurrent_closes_make_one_attempt(faults: Faults, store: Store, operat
 
 @pytest.mark.rule("CLOSE-22", "CLOSE-6")
 def test_concurrent_failing_closes_make_one_attempt(faults: Faults, store: Store) -> None:
-    """When the one attempt fails, one caller at least hears of it, and nobody tries again."""
+    """When the one attempt fails, at least one caller gets the failure; none tries again."""
     out = store.fs.create(store.path("file"))
     out.write(dataset(1000))
     with faults.gate("write", "*/file", error=5) as gate:

@@ -1,4 +1,4 @@
-"""Every door with every ending on every store: what is at the path then, and who was told.
+"""Every door with every ending on every store: what is then at the path, and what is reported.
 
 With --doors=FILE the outcomes go to FILE, from which docs/reliability.md is made.
 """
@@ -92,7 +92,7 @@ def test_collected(store: Store, door: Door, kind: str, outcomes) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_exit(store: Store, kind: str, outcomes) -> None:
-    """All doors are left open in one process: it names each path on stderr, and ends as ever."""
+    """All doors are left open in one process: it names each path on stderr, and ends as usual."""
     chosen = [
         (number, target(store, kind, f"file{number}").url)
         for number, door in enumerate(DOORS)

@@ -93,7 +93,7 @@ def without_sidecars(directory: Path) -> list[str]:
 def test_java_reads_ours(
     ours: hflush.FileSystem, hadoop: Hadoop, file: str, chunk: int, size: int
 ) -> None:
-    """LocalFileSystem, with verification on, reads every byte we wrote beside a sidecar of ours."""
+    """LocalFileSystem, with verification on, reads every byte of a file with hflush's sidecar."""
     data = dataset(size)
     write(ours, file, data)
     assert sidecar(file).stat().st_size == HEADER_BYTES + SUM_BYTES * -(-size // chunk)
@@ -153,7 +153,7 @@ OFFSETS = (0, 511, 512, 5_000, DAMAGED - 1)
 def test_java_catches_a_flipped_bit_in_ours(
     ours: hflush.FileSystem, hadoop: Hadoop, file: str, offset: int
 ) -> None:
-    """A bit that changed in a data file of ours makes Java throw ChecksumException."""
+    """A bit that changed in a data file of hflush makes Java throw ChecksumException."""
     write(ours, file, dataset(DAMAGED))
     flip(file, offset)
     with raises_java(CHECKSUM_EXCEPTION):
@@ -183,7 +183,7 @@ def test_ours_catches_a_flipped_bit_in_javas(
 def test_java_catches_a_flipped_bit_in_our_sidecar(
     ours: hflush.FileSystem, hadoop: Hadoop, file: str, offset: int
 ) -> None:
-    """A bit that changed in a sum of ours makes Java throw ChecksumException."""
+    """A bit that changed in a sum of hflush makes Java throw ChecksumException."""
     write(ours, file, dataset(DAMAGED))
     flip(sidecar(file), offset)
     with raises_java(CHECKSUM_EXCEPTION):
@@ -211,7 +211,7 @@ def test_ours_catches_a_flipped_bit_in_javas_sidecar(
 def test_ours_catches_a_truncated_sidecar_of_javas(
     ours: hflush.FileSystem, java: JavaFileSystem, file: str, kept: int
 ) -> None:
-    """A sidecar of Java's that lost its end is no licence to read unverified."""
+    """A sidecar of Java's that lost its end does not allow reading unverified."""
     java.write(file, dataset(DAMAGED))
     sidecar(file).write_bytes(sidecar(file).read_bytes()[:kept])
     with pytest.raises(hflush.ChecksumError):
@@ -256,7 +256,7 @@ def test_listings_agree(
 @pytest.mark.rule("LOCAL-8", "LOCAL-15", "RENAME-25")
 @pytest.mark.stores("crc")
 def test_java_renames_ours(ours: hflush.FileSystem, java: JavaFileSystem, tmp_path: Path) -> None:
-    """A file of ours that Java renamed is still verified when we read it."""
+    """A file of hflush that Java renamed is still verified when hflush reads it."""
     before, after = str(tmp_path / "before"), str(tmp_path / "after")
     write(ours, before, dataset(DAMAGED))
     assert java.rename(before, after)
@@ -295,7 +295,7 @@ def test_we_rename_javas(
 def test_deletes_leave_nothing(
     ours: hflush.FileSystem, java: JavaFileSystem, tmp_path: Path
 ) -> None:
-    """A sidecar goes with its file, whoever wrote it and whoever deletes it."""
+    """A sidecar goes with its file, whichever side wrote it and whichever deletes it."""
     by_us, by_java = str(tmp_path / "by-us"), str(tmp_path / "by-java")
     write(ours, by_us, dataset(DAMAGED))
     java.write(by_java, dataset(DAMAGED))

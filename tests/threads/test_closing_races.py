@@ -1,4 +1,4 @@
-"""close against write, hsync and close: one attempt, nothing in part, nobody waits for ever."""
+"""close against write, hsync and close: one attempt, nothing in part, no thread waits for ever."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_write_against_close(store: Store) -> None:
 
 @pytest.mark.rule("CLOSE-22", "LOCAL-4")
 def test_close_against_close(store: Store) -> None:
-    """Eight threads close at once: the file is complete, and nobody hears an error."""
+    """Eight threads close at once: the file is complete, and no thread gets an error."""
     path = store.path("file")
     for number in range(rounds(50 if store.name == "s3" else 200)):
         out = store.fs.create(path)

@@ -32,7 +32,7 @@ class Log:
         self.roll()
 
     def roll(self) -> None:
-        """Open the next file, then close the last one, whoever uses it."""
+        """Open the next file, then close the last one, even while it is used."""
         path = self._store.path(f"log.{next(self._numbers)}")
         fresh = self._store.fs.create(path)
         with self._roll_lock:

@@ -109,7 +109,7 @@ def test_what_is_no_single_byte(out: hflush.FSDataOutputStream, value: object):
 @pytest.mark.rule("CAP-3")
 @pytest.mark.parametrize("name", [None, 7, b"hsync", ["hsync"]])
 def test_capabilities_have_names(store: Store, out: hflush.FSDataOutputStream, name: object):
-    """A name that is no str is TypeError, on streams and paths."""
+    """A name that is not a str is TypeError, on streams and paths."""
     with pytest.raises(TypeError):
         out.has_capability(name)
     with pytest.raises(TypeError):
@@ -456,7 +456,7 @@ def test_wrong_types_of_the_name_space(
 
 @pytest.mark.stores("raw")
 def test_what_is_no_path_handle(store: Store, path: str):
-    """Junk is ValueError and says so; what is no bytes, and a status that is none, TypeError."""
+    """Junk is ValueError and says so; objects that are not bytes or not a status, TypeError."""
     for junk in (b"", b"junk", b"\xff", b"[]", b"[1, 2]", b"7", b'{"a": 1}'):
         with pytest.raises(ValueError, match="not a path handle"):
             store.fs.open_path_handle(junk)

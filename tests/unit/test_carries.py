@@ -267,6 +267,6 @@ class TestNumpy:
         assert store.read(path) == array.tobytes()
 
     def test_arrays_with_gaps_are_refused(self, out: hflush.FSDataOutputStream):
-        """A strided view is no contiguous memory."""
+        """A strided view is not contiguous memory."""
         with pytest.raises((BufferError, ValueError)):
             out.write(self.numpy.arange(10)[::2])

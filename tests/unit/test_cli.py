@@ -160,7 +160,7 @@ def test_put_atomic(tmp_path: Path):
 
 
 def test_put_asks_before_it_sends(tmp_path: Path):
-    """--sync where there is no hsync: refused before the old file is touched."""
+    """--sync without hsync: refused before the old file is touched."""
     target = tmp_path / "target"
     fine("put", "-", f"file+crc://{target}", data=b"old")
     text = refused("put", "--sync", "-", f"file+crc://{target}")
@@ -174,7 +174,7 @@ def test_put_asks_before_it_sends_to_s3(store: Store):
     """Nothing is sent: standard input is not even read."""
     url = store.url(store.path("key"))
     read, write = os.pipe()
-    try:  # nobody writes, nobody closes: reading it would hang
+    try:  # without a writer: reading it would hang
         done = subprocess.run(
             [*COMMAND, "put", "--sync", "-", url], stdin=read, capture_output=True, timeout=60
         )

@@ -175,7 +175,7 @@ def test_a_file_that_cannot_be_read_is_an_os_error(conf_dir: Path):
     ],
 )
 def test_expansion(monkeypatch: pytest.MonkeyPatch, value: str, expanded: str):
-    """Other keys, the environment and its defaults; what nobody knows stays as written."""
+    """Other keys, the environment and its defaults; unknown names stay as written."""
     monkeypatch.setenv("HFLUSH_T", "set")
     monkeypatch.setenv("HFLUSH_EMPTY", "")
     monkeypatch.delenv("HFLUSH_NO", raising=False)
@@ -211,7 +211,7 @@ def test_values_are_stored_as_hadoops_strings(value: object, stored: str):
 
 
 def test_what_cannot_be_stored():
-    """None, bytes and lists are TypeError; so is a key that is no text; empty ones ValueError."""
+    """None, bytes and lists are TypeError; so is a key that is not text; empty ones ValueError."""
     conf = Configuration(load_defaults=False)
     for value in (None, b"x", []):
         with pytest.raises(TypeError):
@@ -464,7 +464,7 @@ def test_an_unknown_encoding_is_named_with_its_file(tmp_path: Path):
 
 
 def test_clear_never_fails():
-    """Values that cannot be read are no reason to keep them."""
+    """Keys are removed even if their values cannot be read."""
     conf = Configuration(load_defaults=False)
     conf["a"] = "${a}"
     conf.clear()

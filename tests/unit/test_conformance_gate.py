@@ -107,7 +107,7 @@ class TestCells:
         assert [verdict == "MISLABELLED" for verdict in found] == [n == wrong for n in range(3)]
 
     def test_a_rule_that_is_not_about_the_store(self, tool: ModuleType) -> None:
-        """A test may run there; but it cannot show a refusal of what nobody declares."""
+        """A test may run there; but it cannot show a refusal that is not declared."""
         rule = RULES[0]
         for claim, expected in (("holds", "not applicable"), ("refused", "MISLABELLED")):
             matrix = conformance(tool, result("passed", "crc", TEST_Y=claim))
@@ -274,7 +274,7 @@ class TestRun:
         assert "unit did not end, or ran some of its tests only" in results.refusal()
 
     def test_begin_forgets_what_is_gone(self, tool: ModuleType, results: Results) -> None:
-        """The outcomes of an earlier run of the part are no longer there."""
+        """The outcomes of an earlier run of the part are removed."""
         results.add("unit", {"tests/test_x.py::test_gone": result("passed")})
         tool.begin("unit")
         assert "test_gone" not in (results.directory / "unit.json").read_text("utf-8")

@@ -304,7 +304,7 @@ def test_options_a_store_cannot_honour(store: Store):
 
 
 def test_unknown_options_are_named(store: Store):
-    """A keyword nobody knows is TypeError, a dotted key ValueError; nothing is created."""
+    """An unknown keyword is TypeError, a dotted key ValueError; nothing is created."""
     with pytest.raises(TypeError, match="sinc_on_close"):
         store.fs.create(store.path("a"), sinc_on_close=True)
     with pytest.raises(ValueError, match=r"fs\.nosuch"):
@@ -383,7 +383,7 @@ def test_walking_ends_in_spite_of_links(store: Store):
     ],
 )
 def test_globs(store: Store, pattern: str, found: list[str]):
-    """Hadoop's patterns, within one element, sorted; a literal that is missing is no match."""
+    """Hadoop's patterns, within one element, sorted; a missing literal does not match."""
     for name in ("a1", "a2", "c*", "b/x", "b/y"):
         store.write(store.path(name))
     matches = store.fs.glob_status(store.path(pattern))

@@ -236,7 +236,7 @@ def test_register_refuses_what_is_not_supported():
 
 
 def test_register_takes_hdfs_and_s3():
-    """Unless told otherwise, in that process."""
+    """Unless an option says otherwise, in that process."""
     program = (
         "import fsspec, hflush.fsspec as ours; ours.register()\n"
         "assert fsspec.get_filesystem_class('hdfs') is ours.HflushHdfsFileSystem\n"
@@ -350,7 +350,7 @@ class TestHdfs:
         "other", ["hdfs://other:9000/x", "hflush+hdfs://nn/x", "s3://nn:9000/x"]
     )
     def test_another_cluster_is_refused(self, operation, other: str):
-        """Nobody listens at nn: what asked it would fail otherwise."""
+        """No server listens at nn: a request would fail."""
         fs = fsspec.filesystem("hflush+hdfs", host="nn", port=9000)
         with pytest.raises(ValueError, match="wrong file system"):
             operation(fs, other)
@@ -375,7 +375,7 @@ class TestHdfs:
 
     @pytest.mark.parametrize("word", ["conf", "extra_conf"])
     def test_a_user_in_a_configuration(self, word: str):
-        """Is who a URL may name, and nobody else is."""
+        """Is the one that a URL may name, and no other is."""
         fs = fsspec.filesystem("hflush+hdfs", host="nn", port=1, **{word: {USER: "ann"}})
         assert fs.filesystem._user == "ann"
         assert fs._place("hdfs://ann@nn:1/x").path == "/x"

@@ -48,7 +48,7 @@ def conf_of(values: dict[str, str]) -> hflush.Configuration:
 
 
 def attributes(native: Any, keys: tuple[Key, ...]) -> dict[str, Any]:
-    """What the core is told, by the attributes that keys name."""
+    """The core's settings, by the attributes that keys name."""
     return {key.native: attrgetter(key.native)(native) for key in keys if key.native}
 
 
@@ -215,7 +215,7 @@ NO_COUNTS = ["1_0", "1.0", "-1", "1k"]
 
 
 class TestStoresAgree:
-    """The same text means the same in the keys of each store, whoever reads it."""
+    """The same text means the same in the keys of each store, in Python and in the core."""
 
     @staticmethod
     def hdfs(**conf: str) -> Any:

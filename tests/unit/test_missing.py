@@ -78,7 +78,7 @@ def test_a_library_that_the_native_part_needs(copied: Path, tmp_path: Path):
 
 
 def test_what_cannot_be_loaded_at_all(copied: Path):
-    """A file that is no library."""
+    """A file that is not a library."""
     core = hflush._core.__file__
     assert core is not None
     (copied / "hflush" / Path(core).name).write_bytes(b"")

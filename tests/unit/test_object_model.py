@@ -1,7 +1,7 @@
 """Random calls by several streams, against a plain model of an object store: test_model's sister.
 
-There a file grows under its name. Here a name has what was last closed under it, whole, whoever
-else is writing.
+There a file grows under its name. Here a name has what was last closed under it, whole, whatever
+other writers do.
 """
 
 from __future__ import annotations

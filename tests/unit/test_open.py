@@ -141,7 +141,7 @@ def test_arguments_that_exclude_each_other(store: Store, mode: str, arguments: d
 
 
 def test_a_mode_of_another_type(store: Store):
-    """A mode that is no text is TypeError, and so is a file descriptor."""
+    """A mode that is not text is TypeError, and so is a file descriptor."""
     with pytest.raises(TypeError):
         hflush.open(store.url(), 1)
     for other in (1, None):

@@ -38,7 +38,7 @@ def test_urls_are_split_and_taken_literally(url, scheme, authority, path):
 
 @pytest.mark.parametrize("url", [3, None, pathlib.PurePosixPath])
 def test_what_is_no_path_is_a_type_error(url):
-    """File descriptors and None are no paths."""
+    """File descriptors and None are not paths."""
     with pytest.raises(TypeError, match=r"expected str, bytes or os\.PathLike object, not"):
         paths.parse(url)
 
@@ -152,7 +152,7 @@ def test_names_survive_exactly(store: Store, names: list[str]):
 @pytest.mark.rule("PATH-8")
 @pytest.mark.stores("raw", "crc")
 def test_names_that_are_not_text(store: Store):
-    """Bytes that are no UTF-8 survive, too, where the store has names of bytes."""
+    """Bytes that are not UTF-8 survive, too, where the store has names of bytes."""
     test_names_survive_exactly(store, ["\udcff\udcfe"])
 
 

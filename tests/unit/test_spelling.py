@@ -1,4 +1,4 @@
-"""Names that nobody knows: options, configuration keys, URLs."""
+"""Unknown names: options, configuration keys, URLs."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_no_key_of_hadoop_is_taken_for_another():
 
 
 def test_every_key_of_ours_is_known():
-    """What the source names in quotes: a new key has to be told to whoever looks at them."""
+    """What the source names in quotes: a new key must be in the table that is checked."""
     pattern = re.compile(r'"(hflush\.[a-z0-9]+\.[a-z0-9.-]*[a-z0-9])"')
     files = ROOT.glob("src/python/hflush/**/*.py")
     named = {key for file in files for key in pattern.findall(file.read_text(encoding="utf-8"))}
@@ -178,7 +178,7 @@ def test_a_url_without_its_colon(tmp_path: Path, monkeypatch, written: str, mean
 
 @pytest.mark.parametrize("written", ["~/x", "~"])
 def test_a_home_directory_that_is_not_expanded(tmp_path: Path, monkeypatch, written: str):
-    """The built-in open() fails, for there is no directory "~"; we would make one."""
+    """The built-in open() fails without a directory "~"; hflush would make one."""
     monkeypatch.chdir(tmp_path)
     for path in (written, Path(written)):
         with pytest.raises(hflush.InvalidPathError, match="expanduser"):

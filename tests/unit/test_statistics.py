@@ -40,7 +40,7 @@ def test_durations_become_milliseconds_in_three_maps():
 @pytest.mark.rule("STATS-8")
 @pytest.mark.stores("raw", "crc")
 def test_aggregation():
-    """Counters and gauges add, extremes combine, means weigh by samples; nothing is no value."""
+    """Counters and gauges add, extremes combine, means weigh by samples; nothing adds nothing."""
     one = IOStatistics.from_dict(
         {
             "counters": {"c": 1, "only": 5},

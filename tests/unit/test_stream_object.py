@@ -112,7 +112,7 @@ def test_what_creation_pays_for_the_exceptions_around_it():
 
 
 def test_a_warning_made_an_error_ends_nothing(tmp_path: Path):
-    """With -W error it is told as what a destructor raises, and the other streams are reached."""
+    """With -W error it is shown as a destructor's exception, and the other streams are reached."""
     program = (
         "import hflush, io, sys\n"
         "held = [io.TextIOWrapper(hflush.create(f'{sys.argv[1]}/{n}')) for n in range(3)]\n"

@@ -28,7 +28,7 @@ from typing import Any
 import hflush
 import pytest
 from hflush.checkpoint import CheckpointFileManager
-from support.stores import FILES, Store
+from support.stores import FILES, SHARED, Store
 
 KEY = "hflush.close.on-exception"
 OLD = b"what was there before"
@@ -714,6 +714,7 @@ out.write(b"data")
 
 
 @pytest.mark.rule("CLOSE-21", "CLOSE-25", "CLOSE-26")
+@pytest.mark.stores(*SHARED)
 @pytest.mark.parametrize("kind", ["plain", "atomic", "checkpoint"])
 @pytest.mark.parametrize("end", AT_EXIT)
 def test_left_open_at_exit(store: Store, path: str, end: str, kind: str) -> None:

@@ -16,7 +16,7 @@ import hflush
 import pytest
 from faults.shim.control import Faults
 from support.data import dataset, frame, parse_frames
-from support.stores import FILES, Store
+from support.stores import FILES, SHARED, Store
 from support.waiting import Task, together
 
 Stream = hflush.FSDataOutputStream
@@ -376,6 +376,7 @@ def in_child(out: Stream, use: str) -> bytes:
 
 
 @pytest.mark.rule("CONC-12")
+@pytest.mark.stores(*SHARED)
 def test_child_of_a_fork_may_open_its_own(store: Store, path: str) -> None:
     """CONC-12: new streams work in the child, after the parent had used its own."""
     store.write(store.path("before"), bytes(4 * MIB))

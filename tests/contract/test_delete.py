@@ -123,7 +123,7 @@ def test_a_deleted_path_is_gone_for_everyone(store: Store, path: str):
 @pytest.mark.rule("DELETE-8", "ATOM-6", divergence=("raw", "crc", "s3"))
 def test_a_recursive_delete_is_called_atomic_where_it_is(store: Store, path: str):
     """The option tells what an observer may meet (test_steps, test_atomicity); nothing is left."""
-    assert store.options["supports-atomic-directory-delete"] is (store.name == "hdfs")
+    assert store.options["supports-atomic-directory-delete"] is (store.name in ("hdfs", "mem"))
     for number in range(50):
         store.write(f"{path}/{number % 7}/{number}", DATA)
     assert store.fs.delete(path, recursive=True)

@@ -7,8 +7,9 @@ import time
 
 import hflush
 import pytest
+from support.conformance import STORES
 from support.documentation import table
-from support.stores import STORES, Store
+from support.stores import Store
 
 TOO_LONG = r"name too long|component name limit|name of \d+ bytes"
 
@@ -93,7 +94,7 @@ def test_costs_are_documented() -> None:
     costs = table("semantics.md", "## What things cost")
     assert {"seek", "listing", "close", "delete of a tree", "rename", "hsync"} <= costs.keys()
     for operation, of_stores in costs.items():
-        assert tuple(of_stores) == tuple(STORES)
+        assert tuple(of_stores) == STORES
         for store, cost in of_stores.items():
             has = operation != "hsync" or store not in ("crc", "s3")
             assert (cost not in ("", "–")) is has, (operation, store)

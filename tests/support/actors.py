@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import mmap
 import os
 import shutil
@@ -61,7 +62,7 @@ class Crew:
     """Second clients that run one snippet at the same time. Owned by one test at a time."""
 
     def __init__(self) -> None:
-        self._peers: list[Peer] = []
+        self._peers: dict[type[Peer], list[Peer]] = {}
         self._busy: list[Peer] = []
 
     def race(self, store: Store, size: int, snippet: str, **values: Any) -> list[Any]:
@@ -74,7 +75,8 @@ class Crew:
         self._busy = self._enlist(store, size)
         for me, peer in enumerate(self._busy):
             peer.begin(
-                "from actors import Barrier\nbarrier = Barrier(line, parties, me)\n" + snippet,
+                "from support.actors import Barrier\n"
+                f"barrier = Barrier(line, parties, me)\n{snippet}",
                 line=self.line(store),
                 parties=parties,
                 me=me,
@@ -93,14 +95,13 @@ class Crew:
         return store.scratch("barrier")
 
     def _enlist(self, store: Store, size: int) -> list[Peer]:
-        from support.peer import Peer
-
         for peer in self._busy:  # a test failed before it could finish them
-            self._peers.remove(peer)
+            self._peers[type(peer)].remove(peer)
             peer.kill()
-        while len(self._peers) < size:
-            self._peers.append(Peer(store.url(), store.conf))
-        peers = self._peers[:size]
+        known = self._peers.setdefault(store.peer_type, [])
+        while len(known) < size:
+            known.append(store.peer_type(store.url(), dict(store.conf)))
+        peers = known[:size]
         for peer in peers:
             peer.begin("connect(url, conf)", url=store.url(), conf=store.conf)
         for peer in peers:
@@ -109,7 +110,7 @@ class Crew:
 
     def close(self) -> None:
         """End the processes."""
-        for peer in self._peers:
+        for peer in itertools.chain(*self._peers.values()):
             peer.kill() if peer in self._busy else peer.close()
 
 

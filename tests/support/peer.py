@@ -102,8 +102,8 @@ def transportable(error: Exception) -> Exception:
     return error
 
 
-def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """The far end: answer requests until their pipe closes."""
+def client_names() -> dict[str, Any]:
+    """Return what snippets of one client see."""
     import hflush
 
     def connect(url: str, conf: dict[str, Any]) -> None:
@@ -114,6 +114,38 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
             return bytes(reader.read())
 
     names: dict[str, Any] = {"hflush": hflush, "connect": connect, "read": read}
+    return names
+
+
+class ThreadPeer(Peer):
+    """A second client in a thread of this process, for a store that no other one sees."""
+
+    alive = True
+
+    def __init__(self, url: str, conf: dict[str, Any]) -> None:
+        self._names = client_names()
+        self.run("connect(url, conf)", url=url, conf=conf)
+
+    def begin(self, snippet: str, **values: Any) -> None:
+        from support.waiting import Task
+
+        self._names.update(values)
+        self._task = Task(evaluate, snippet, self._names)
+
+    def finish(self) -> Any:
+        return self._task.result()
+
+    def kill(self, signal_number: int = signal.SIGKILL) -> int:
+        """Leave the thread, which is a daemon, to itself."""
+        return 0
+
+    def close(self) -> int:
+        return 0
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """The far end: answer requests until their pipe closes."""
+    names = client_names()
     while True:
         try:
             snippet, values = pickle.load(requests)

@@ -1,4 +1,8 @@
-"""The snippets of docs/questions: a fence of Python, and below it one of what that prints."""
+"""The code in the documentation.
+
+Snippets, of docs/questions: a fence of Python, and below it one of what that prints. Excerpts, of
+docs/new-store.md: a link to a file, and below it a fence of lines of it; "…" stands for others.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,35 @@ ROOT = Path(__file__).resolve().parents[2]
 QUESTIONS = ROOT / "docs" / "questions"
 _SNIPPET = re.compile(r"^```python\n(.*?)^```\n\n^```text\n(.*?)^```$", re.M | re.S)
 _FENCE = re.compile(r"^```python$", re.M)
+_EXCERPT = re.compile(r"\]\((\.\./[^)\s]+)\):\n\n```\w+\n(.*?)^```$", re.M | re.S)
+_LEFT_OUT = re.compile(r"^ *…\n", re.M)
+
+
+class Excerpt(NamedTuple):
+    """Pieces of a file, each whole lines, in their order."""
+
+    file: Path
+    pieces: list[str]
+
+    @property
+    def is_of_file(self) -> bool:
+        rest = "\n" + self.file.read_text(encoding="utf-8")
+        for piece in self.pieces:
+            _, found, rest = rest.partition("\n" + piece)
+            rest = "\n" + rest
+            if not found:
+                return False
+        return True
+
+
+def excerpts(page: Path) -> list[Excerpt]:
+    """Every excerpt of a page; AssertionError for a fence that does not say of which file."""
+    text = page.read_text(encoding="utf-8")
+    found = [
+        Excerpt(page.parent / file, _LEFT_OUT.split(code)) for file, code in _EXCERPT.findall(text)
+    ]
+    assert len(found) == len(re.findall(r"^```\w", text, re.M)), f"{page.name}: from which file?"
+    return found
 
 
 class Snippet(NamedTuple):

@@ -2,7 +2,7 @@
 
 A test takes the fixture `store` and runs once per store:
 
-    store.name                  "raw", "crc", …: the column of the rule matrix
+    store.name                  "raw", "crc", …: the column of the rule matrix, and "mem"
     store.fs                    its FileSystem, a new instance for every test
     store.root                  a fresh, empty directory of the store (a path that `store.fs` takes)
     store.path("a", "b")        a path below root
@@ -44,10 +44,11 @@ from typing import Any, ClassVar
 
 import hflush
 import pytest
+from hflush import _core
 
 from support import actors, limits, listing
 from support.minidfs import RECOVERY_S, Hdfs
-from support.peer import Peer
+from support.peer import Peer, ThreadPeer
 from support.process import connections, descriptors_under
 from support.s3 import S3
 from support.s3_front import S3Front
@@ -60,9 +61,11 @@ class Store:
     name: ClassVar[str]
     scheme: ClassVar[str]
     local: ClassVar[bool]  # its files are files of this machine
+    durable: ClassVar[bool] = True  # its files outlive their process
     full_errno: ClassVar[int]
     full_text: ClassVar[str]
     longest_name: ClassVar[int] = 255
+    peer_type: ClassVar[type[Peer]] = Peer
     conf: Mapping[str, Any] = {}
     _shared: ClassVar[dict[str, Peer]] = {}
 
@@ -161,11 +164,11 @@ class Store:
     def second_client(self) -> Peer:
         peer = self._shared.get(self.name)
         if peer is None or not peer.alive:
-            peer = self._shared[self.name] = Peer(self.url(), dict(self.conf))
+            peer = self._shared[self.name] = self.peer_type(self.url(), dict(self.conf))
         return peer
 
     def spawn(self, **environment: str) -> Peer:
-        peer = Peer(self.url(), dict(self.conf), **environment)
+        peer = self.peer_type(self.url(), dict(self.conf), **environment)
         self._spawned.append(peer)
         return peer
 
@@ -430,9 +433,102 @@ class S3Store(Store):
         self.s3.forget(self.root)
 
 
+class MemoryStore(Store):
+    """Files in the memory of this process (docs/new-store.md): other clients are threads of it.
+
+    What is seen without hflush's Python is seen through the native names. A test that needs another
+    process or another user is skipped.
+    """
+
+    name = "mem"
+    scheme = "mem"
+    local = False
+    full_errno = errno.EFBIG
+    full_text = "too large"
+    durable = False
+    peer_type = ThreadPeer
+
+    def __init__(self, root: str, scratch: Path) -> None:
+        import stores.mem  # noqa: F401 -- registers itself
+
+        self._names = _core._MemoryNames("tests")
+        super().__init__(root, scratch)
+        self.fs.mkdirs(root)
+
+    @classmethod
+    def of_test(cls, request: pytest.FixtureRequest, directory: Path) -> Store:
+        return cls(f"/{directory.name}", directory)
+
+    def url(self, path: str | None = None) -> str:
+        return f"mem://tests{self.root if path is None else path}"
+
+    def content(self, path: str) -> bytes:
+        return self._names.open(path).read(0, self.size(path))
+
+    def size(self, path: str) -> int:
+        return self._names.status(path).length
+
+    def on_disk(self, directory: str | None = None) -> list[str]:
+        top = self.root if directory is None else directory
+        found, pending = [], [top]
+        while pending:
+            entries = self._names.list(pending.pop())
+            found += [posixpath.relpath(entry.path, top) for entry in entries]
+            pending += [entry.path for entry in entries if entry.is_directory]
+        return sorted(found)
+
+    def unprivileged(self) -> Peer:
+        pytest.skip("files in memory are those of one user")
+
+    def spawn(self, **environment: str) -> Peer:
+        pytest.skip("files in memory are those of one process")
+
+    @contextmanager
+    def full(self, size: int) -> Iterator[None]:
+        """Let no file grow beyond `size` bytes."""
+        self._names.set_largest_file(size)
+        try:
+            yield
+        finally:
+            self._names.set_largest_file((1 << 64) - 1)
+
+    def held(self) -> list[str]:
+        return []
+
+    def chmod(self, path: str, mode: int) -> None:
+        self._names.set_permission(path, mode)
+
+    def mode(self, path: str) -> int:
+        return self._names.status(path).mode
+
+    def touch(self, path: str) -> None:
+        self.write(path)
+
+    def move(self, source: str, destination: str) -> None:
+        self._names.rename(source, destination)
+
+    @contextmanager
+    def public_directory(self) -> Iterator[str]:
+        directory = self.path("public")
+        self.fs.mkdirs(directory)
+        yield directory
+
+    def take_over(self, path: str) -> None:
+        pass
+
+    def settle(self, path: str) -> None:
+        pass
+
+    def release(self) -> None:
+        super().release()
+        self._names.delete(self.root, True)
+
+
 STORES: dict[str, type[Store]] = {
-    store.name: store for store in (RawStore, ChecksumStore, HdfsStore, S3Store)
+    store.name: store for store in (RawStore, ChecksumStore, HdfsStore, S3Store, MemoryStore)
 }
 
 # Those where a file is there, and can be read, from create on.
 FILES = tuple(name for name in STORES if name != "s3")
+# Those that other processes see, too.
+SHARED = tuple(name for name, store in STORES.items() if store.durable)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import locks
 import pytest
-from support.snippets import QUESTIONS, ROOT, Snippet, printed_by, snippets
+from support.snippets import QUESTIONS, ROOT, Snippet, excerpts, printed_by, snippets
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("bench/*.md")])
@@ -18,6 +18,14 @@ LOCAL = [snippet for snippet in snippets() if not snippet.needs_s3]
 @pytest.mark.parametrize("snippet", LOCAL, ids=[snippet.page for snippet in LOCAL])
 def test_a_snippet_prints_what_its_page_says(snippet: Snippet, tmp_path: Path) -> None:
     assert printed_by(snippet, tmp_path, {}) == snippet.printed
+
+
+def test_excerpts_are_what_the_files_say() -> None:
+    found = excerpts(DOCS / "new-store.md")
+    assert len(found) > 5
+    assert [
+        (excerpt.file.name, excerpt.pieces) for excerpt in found if not excerpt.is_of_file
+    ] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])

@@ -45,7 +45,11 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> Store:
 def test_those_that_come_with_hflush():
     """Each is there without having been used, and S3 has not been loaded for it."""
     schemes = [store.schemes for store in registry.stores()]
-    assert schemes == [("hdfs",), ("file", "file+crc"), ("s3",)]
+    assert [named for named in schemes if named != ("mem",)] == [
+        ("hdfs",),
+        ("file", "file+crc"),
+        ("s3",),
+    ]
 
 
 def test_a_store_serves_its_schemes_and_aliases(shelf: Store, tmp_path: Path):

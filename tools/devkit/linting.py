@@ -14,7 +14,7 @@ from devkit.paths import BUILD, CPP, PYTHON, ROOT
 
 TIDY_TIMEOUT_S = 300
 _PYTHON_PLACES = ("dev", "src/python", "tests", "bench", "demo", "tools")
-_CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults", "bench/cpp")
+_CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults", "tests/stores", "bench/cpp")
 
 
 def lint(names: Sequence[str] = ()) -> int:

@@ -11,5 +11,6 @@ void register_input_file(pybind11::module_& module);
 void register_local(pybind11::module_& module);
 void register_hdfs(pybind11::module_& module);
 void register_s3(pybind11::module_& module);
+void register_mem(pybind11::module_& module);  // tests/stores/mem, in development builds
 
 }  // namespace hflush::bindings

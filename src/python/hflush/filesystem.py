@@ -160,7 +160,22 @@ class FileSystem(OptionalOperations):
 
     def __reduce__(self) -> tuple[Callable[..., FileSystem], tuple[object, ...]]:
         conf = self._conf if self._pickles_secrets() else self._conf.without_secrets()
-        return _reconnect, (self.uri, dict(conf.raw_items()), self._settings())
+        return type(self)._reconnect, (self.uri, dict(conf.raw_items()), self._settings())
+
+    @classmethod
+    def _reconnect(cls, uri: str, conf: dict[str, str], settings: dict[str, Any]) -> FileSystem:
+        """Return the file system of a pickle: a shared one, unless something was set on it.
+
+        A method, so that the pickle names the class, whose package registers its store.
+        """
+        configuration = Configuration(load_defaults=False)
+        configuration.update(conf)
+        if not settings:
+            return cls.get(uri, configuration)
+        filesystem = cls.new_instance(uri, configuration)
+        for name, value in settings.items():
+            setattr(filesystem, name, value)
+        return filesystem
 
     def __copy__(self) -> Self:
         """Return the same: instances are shared, and a pickle would lose its secrets."""
@@ -694,15 +709,3 @@ class _Last:
 
 
 sys._hflush_last = _Last()  # type: ignore[attr-defined]
-
-
-def _reconnect(uri: str, conf: dict[str, str], settings: dict[str, Any]) -> FileSystem:
-    """Return the file system of a pickle: a shared one, unless something was set on it."""
-    configuration = Configuration(load_defaults=False)
-    configuration.update(conf)
-    if not settings:
-        return FileSystem.get(uri, configuration)
-    filesystem = FileSystem.new_instance(uri, configuration)
-    for name, value in settings.items():
-        setattr(filesystem, name, value)
-    return filesystem

@@ -1,0 +1,1 @@
+"""Stores that are built for tests, as docs/new-store.md says."""

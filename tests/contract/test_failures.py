@@ -306,7 +306,8 @@ def test_error_survives_the_way_from_the_core(store: Store, path: str) -> None:
 @pytest.mark.stores("hdfs")
 def test_a_temporary_file_that_cannot_be_removed(store: HdfsStore, path: str) -> None:
     """FAIL-15: the NameNode refuses to finish and to delete it; the first failure is reported."""
-    manager = CheckpointFileManager.create(store.url(), store.conf)
+    conf = {**store.conf, "hflush.hdfs.namenode.patience": 0}
+    manager = CheckpointFileManager.create(store.url(), conf)
     out = manager.create_atomic(path, False)
     out.write(b"data")
     with store.hdfs.safe_mode():

@@ -18,7 +18,7 @@ RETRYING = {
     "dfs.client.retry.policy.enabled": "true",
     "dfs.client.retry.policy.spec": "50,20",
 }
-ONCE = {"ipc.client.connect.max.retries": 0}
+ONCE = {"ipc.client.connect.max.retries": 0, "hflush.hdfs.namenode.patience": 0}
 
 pytestmark = pytest.mark.stores("hdfs")
 
@@ -95,7 +95,7 @@ def test_repeated_calls_of_a_stream(
     store: HdfsStore, path: str, method: str, answer_lost: bool
 ) -> None:
     """A call of a stream that is lost, or whose answer is, is made again: one effect each."""
-    with losing(store, method, RETRYING, answer_lost=answer_lost) as fs:
+    with losing(store, method, {}, answer_lost=answer_lost) as fs:
         out = fs.create(path, block_size=MIB)
         out.write(dataset(MIB + 1000))
         out.hflush()
@@ -106,6 +106,34 @@ def test_repeated_calls_of_a_stream(
 
 
 @pytest.mark.rule("HDFS-25", "FAIL-10", "APPEND-7")
+@pytest.mark.parametrize("method", ["updateBlockForPipeline", "updatePipeline", "fsync"])
+@pytest.mark.parametrize("answer_lost", [True, False])
+def test_repeated_calls_of_an_append(
+    store: HdfsStore, path: str, method: str, answer_lost: bool
+) -> None:
+    """The pipeline of the last block is registered once, whatever is lost."""
+    store.write(path, b"old ")
+    before = store.hdfs.block(path).getGenerationStamp()
+    with losing(store, method, {}, answer_lost=answer_lost) as fs, fs.append(path) as out:
+        out.write(b"new")
+        out.hsync()
+        assert store.fs.open(path).read() == b"old new"
+    assert store.read(path) == b"old new"
+    assert store.hdfs.block(path).getGenerationStamp() > before
+
+
+@pytest.mark.rule("HDFS-25", "FAIL-10")
+def test_a_repeated_concat_is_the_first_one(store: HdfsStore, path: str) -> None:
+    """The repeat is not refused for sources that are gone."""
+    for name in ("file", "other"):
+        store.write(store.path(name), dataset(1000))
+    with losing(store, "concat", RETRYING) as fs:
+        fs.concat(path, [store.path("other")])
+    assert store.read(path) == 2 * dataset(1000)
+    assert store.on_disk() == ["file"]
+
+
+@pytest.mark.rule("HDFS-25", "FAIL-10", "APPEND-7")
 @pytest.mark.parametrize(("method", "more"), [("addBlock", b"more"), ("complete", b"")])
 def test_the_first_call_of_an_append_at_a_blocks_end_is_repeated(
     store: HdfsStore, path: str, method: str, more: bytes
@@ -113,7 +141,7 @@ def test_the_first_call_of_an_append_at_a_blocks_end_is_repeated(
     """It names the block that is there: the NameNode knows the repeat for what it is."""
     with store.fs.create(path, block_size=MIB) as out:
         out.write(dataset(2 * MIB))
-    with losing(store, method, RETRYING) as fs, fs.append(path) as out:
+    with losing(store, method, {}) as fs, fs.append(path) as out:
         out.write(more)
     assert store.hdfs.java.block_lengths(path) == [MIB, MIB] + ([len(more)] if more else [])
     assert store.read(path) == dataset(2 * MIB) + more

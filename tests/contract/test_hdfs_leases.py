@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import time
 from collections.abc import Iterator
 
 import hflush
 import pytest
+from hflush.hdfs.lease_recovery import LeaseRecovery
 from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs
@@ -298,7 +300,8 @@ def test_a_file_that_is_not_written_any_more_is_free_beside_others(
         store.hdfs.lease_limits(2000),
         rude_servers.name_node_proxy(target, "complete", times=99 * (end == "failed")) as proxy,
     ):
-        fs = hflush.FileSystem.new_instance(proxy.server.url, RENEWING)
+        conf = {**RENEWING, "hflush.hdfs.namenode.patience": 0}
+        fs = hflush.FileSystem.new_instance(proxy.server.url, conf)
         neighbour = fs.create(f"{path}-neighbour")
         out = fs.create(path, block_size=MIB)
         if content:
@@ -425,6 +428,25 @@ def test_recover_lease(store: HdfsStore, path: str) -> None:
     with store.fs.append(path) as out:
         out.write(b"on")
     assert store.read(path) == content + b"on"
+
+
+@pytest.mark.rule("HDFS-5", "CLOSE-23")
+def test_recover_lease_waits(store: HdfsStore, path: str) -> None:
+    """True, and closed, in one call, which says meanwhile which block of which nodes it awaits."""
+    writer = store.spawn()
+    writer.run("out = fs.create(path); out.write(data); out.hflush()", path=path, data=dataset(777))
+    writer.kill()
+    hosts = store.hdfs.java.hosts(path)[0]
+    seen: list[LeaseRecovery] = []
+    assert store.fs.recover_lease(path, 30, seen.append) is True
+    assert store.fs.is_file_closed(path) is True
+    assert store.read(path) == dataset(777)
+    assert {(one.path, one.asked) for one in seen} == {(path, 1)}
+    assert re.search(r"last block blk_\d+_\d+", seen[0].waits_for)
+    assert all(f"127.0.0.1:{port}" in seen[0].waits_for for port in hosts)
+    assert store.fs.recover_lease(path, 30, seen.append) is True  # at once, without a word
+    with pytest.raises(ValueError, match="wait"):
+        store.fs.recover_lease(path, -1)
 
 
 @pytest.mark.rule("HDFS-5")

@@ -13,10 +13,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 import hflush
 import pytest
+from hflush.hdfs.lease_recovery import LeaseRecovery
 from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs, NewHdfs
 from support.rude_servers import RudeServer
+from support.waiting import Task, wait_until
 
 TIMEOUT_MS = 500
 IMPATIENT = {
@@ -24,9 +26,11 @@ IMPATIENT = {
     "ipc.client.connect.max.retries": 0,
     "ipc.client.connect.max.retries.on.timeouts": 0,
     "ipc.client.rpc-timeout.ms": TIMEOUT_MS,
+    "hflush.hdfs.namenode.patience": 0,
     "dfs.client.socket-timeout": 2 * TIMEOUT_MS,
 }
 AT_ONCE_S = 5.0
+MIB = 1 << 20
 ALWAYS = 1000
 
 pytestmark = pytest.mark.stores("hdfs")
@@ -306,3 +310,98 @@ def test_start_up_safe_mode(hdfs_new: NewHdfs) -> None:
     fs.mkdirs("/new")
     assert fs.open("/file").read() == b"kept"
     fs.close()
+
+
+@pytest.mark.rule("HDFS-24", "HDFS-2", "HDFS-15")
+def test_open_streams_outlive_a_restart_and_start_up_safe_mode(hdfs_new: NewHdfs) -> None:
+    """Calls of streams wait for the only NameNode, their leases too; other calls say EROFS."""
+    hdfs = hdfs_new(1, {"dfs.namenode.safemode.min.datanodes": 1})
+    with hdfs.java.create("/closed") as old:
+        old.write(b"old ")
+    renewing = {"ipc.client.rpc-timeout.ms": 2000}  # renews its lease every second
+    fs = hdfs.file_system({**renewing, "dfs.replication": 1})
+    idle = fs.create("/idle")
+    appended = fs.append("/closed")
+    stopped = hdfs.cluster.stop_data_node(hdfs.ports[0])
+    hdfs.cluster.restart_name_node(wait=False)
+
+    def retries() -> int:
+        return fs.io_statistics().counters.get("rpc_retries", 0)
+
+    assert fs.set_safe_mode("get") is True
+    closing = Task(appended.close)  # the NameNode is asked to complete the file
+    before = retries()
+    wait_until(lambda: retries() >= before + 3, "it is asked again")
+    with pytest.raises(OSError, match="safe mode"):
+        fs.mkdirs("/new")
+    assert closing.is_alive()
+    hdfs.cluster.restart_data_node(stopped)
+    closing.result(60)
+    assert hdfs.java.read("/closed") == b"old "
+    with hdfs.lease_limits(3000):
+        before = fs.io_statistics().counters["lease_renewals"]
+        wait_until(
+            lambda: fs.io_statistics().counters["lease_renewals"] >= before + 5, "it is renewed"
+        )
+        with hdfs.file_system() as other, pytest.raises(hflush.LeaseHeldError):
+            other.append("/idle")
+    idle.write(b"late")
+    idle.close()
+    assert hdfs.java.read("/idle") == b"late"
+    fs.close()
+
+
+@pytest.mark.rule("HDFS-5")
+def test_recover_lease_waits_for_nodes_that_are_away(hdfs_new: NewHdfs) -> None:
+    """The only DataNode, and then the NameNode: it says which, and ends when both are back."""
+    hdfs = hdfs_new(1)
+    fs = hdfs.file_system()
+    out = fs.create("/file")
+    out.write(b"flushed")
+    out.hflush()
+    stopped = hdfs.cluster.stop_data_node(hdfs.ports[0])
+    assert fs.recover_lease("/file", wait=0.1) is False
+    seen: list[LeaseRecovery] = []
+    recovering = Task(fs.recover_lease, "/file", 120, seen.append)
+    wait_until(
+        lambda: any("last block blk_" in one.waits_for for one in seen), "the block is named"
+    )
+    hdfs.cluster.stop_name_node()
+    wait_until(
+        lambda: any("the NameNode: " in one.waits_for for one in seen), "the NameNode is named", 60
+    )
+    hdfs.cluster.restart_name_node(wait=False)
+    hdfs.cluster.restart_data_node(stopped)
+    assert recovering.result(120) is True
+    assert hdfs.java.read("/file") == b"flushed"
+    with pytest.raises(OSError, match="/file"):
+        out.close()
+    fs.close()
+
+
+@pytest.mark.rule("HDFS-15", "HDFS-22")
+def test_a_writer_goes_on_while_the_name_node_restarts(hdfs_new: NewHdfs) -> None:
+    """Blocks begin and end all the time, and the only NameNode goes twice: every byte, once."""
+    hdfs = hdfs_new(1, {"dfs.namenode.safemode.extension": 1000})
+    piece, count = dataset(10_007), 300
+    written: list[int] = []
+
+    def write(fs: hflush.FileSystem) -> None:
+        with fs.create("/file", block_size=MIB // 8, replication=1) as out:
+            for number in range(count):
+                out.write(piece)
+                out.hflush()
+                written.append(number)
+
+    with hdfs.file_system() as fs:
+        writing = Task(write, fs)
+        for turn in (1, 2):
+            wait_until(
+                lambda turn=turn: len(written) >= turn * count // 3 or not writing.is_alive(),
+                "a third more is written",
+                60,
+            )
+            hdfs.cluster.restart_name_node(wait=False)
+        writing.result(120)
+        assert fs.io_statistics().counters["rpc_retries"] > 0
+    assert hdfs.java.read("/file") == piece * count

@@ -268,6 +268,19 @@ py::list block_locations(HdfsClient& self, const py::str& path, std::uint64_t st
   return located ? locations_of(*located) : py::list();
 }
 
+// (name, addresses of its replicas, whether it is complete), or None: the file has no block.
+py::object last_block(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  const auto located = ask(self, hdfs::GetBlockLocations{at, 0, 1}, at);
+  if (!located || !located->last_block) return py::none();
+  std::vector<std::string> nodes;
+  for (const hdfs::Replica& replica : located->last_block->replicas) {
+    nodes.push_back(replica.node.transfer_address());
+  }
+  return py::make_tuple(located->last_block->block.to_string(), nodes,
+                        located->last_block_complete);
+}
+
 // (files, cookie of the next page)
 py::tuple corrupt_files(HdfsClient& self, const py::str& path, const std::string& cookie) {
   const std::string at = to_utf8(path);
@@ -492,6 +505,7 @@ void register_write_settings(py::module_& module) {
   add("locate_initial_delay", &WriteSettings::locate_initial_delay);
   add("locate_max_delay", &WriteSettings::locate_max_delay);
   add("complete_first_delay", &WriteSettings::complete_first_delay);
+  add("name_node_patience", &WriteSettings::name_node_patience);
   add("excluded_nodes_expiry", &WriteSettings::excluded_nodes_expiry);
   add("congestion_backoff_mean", &WriteSettings::congestion_backoff_mean);
   add("congestion_backoff_max", &WriteSettings::congestion_backoff_max);
@@ -591,6 +605,7 @@ void add_name_space(py::class_<HdfsClient>& type) {
       .def("content_summary", &content_summary, py::arg("path"))
       .def("block_locations", &block_locations, py::arg("path"), py::arg("start"),
            py::arg("length"))
+      .def("last_block", &last_block, py::arg("path"))
       .def("corrupt_files", &corrupt_files, py::arg("path"), py::arg("cookie"))
       .def("enclosing_root", &enclosing_root, py::arg("path"))
       .def("recover_lease", &recover_lease, py::arg("path"))

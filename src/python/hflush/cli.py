@@ -24,6 +24,7 @@ from .options import Rename
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from .hdfs.lease_recovery import LeaseRecovery
     from .status import FileStatus
 
 __all__ = ["main"]
@@ -124,6 +125,12 @@ def _parser() -> argparse.ArgumentParser:
     checksum.add_argument("path")
     lease = operation("recover-lease", _recover_lease, "Close a file whose writer is gone.")
     lease.add_argument("path")
+    lease.add_argument(
+        "--wait",
+        metavar="time",
+        default="1m",
+        help="for how long to wait until the file is closed (30s, 10m; 0: not at all; %(default)s)",
+    )
     uploads = operation("uploads", _uploads, "List the multipart uploads below a path.")
     uploads.add_argument("path")
     uploads.add_argument("--abort", action="store_true", help="abort them")
@@ -246,7 +253,16 @@ def _checksum(arguments: argparse.Namespace, conf: Configuration) -> None:
 
 
 def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
-    closed = FileSystem.get(arguments.path, conf).recover_lease(arguments.path)
+    said = ""
+
+    def show(recovery: LeaseRecovery) -> None:
+        nonlocal said
+        if recovery.waits_for != said:
+            said = recovery.waits_for
+            print(f"hflush: recover-lease: {recovery}", file=sys.stderr)  # noqa: T201
+
+    wait = parse_time(arguments.wait, "s")
+    closed = FileSystem.get(arguments.path, conf).recover_lease(arguments.path, wait, show)
     _say("closed" if closed else "recovery goes on")
 
 

@@ -12,9 +12,10 @@ from .listing import Listing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from .hdfs.lease_recovery import LeaseRecovery
     from .paths import StrPath
     from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
     from .streams import FSDataInputStream
@@ -449,12 +450,30 @@ class OptionalOperations(Listing):
     def _corrupt_files(self, path: str) -> Iterator[str]:
         raise self._unsupported("list_corrupt_file_blocks", path)
 
-    def recover_lease(self, path: StrPath) -> bool:
+    def recover_lease(
+        self,
+        path: StrPath,
+        wait: float = 0.0,
+        progress: Callable[[LeaseRecovery], object] | None = None,
+    ) -> bool:
         """Close a file whose writer is gone.
 
         What the writer's ``hflush`` or ``hsync`` acknowledged is kept. Until the file is closed
-        no client can write it; wait for :meth:`is_file_closed`, and call this again only after some
-        10 seconds.
+        no client can write it.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+        wait : float, optional
+            For how many seconds to wait until the file is closed (``math.inf``: for ever). The
+            server is asked each second whether it is, and to recover the file again after ten
+            seconds, then more seldom; one that is restarting is waited for, too. Without, the
+            server is asked once: call this again only after some 10 seconds.
+        progress : callable, optional
+            Called about once a second while this waits, with a
+            :class:`hflush.hdfs.lease_recovery.LeaseRecovery`: its ``waits_for`` names the block and
+            the servers that hold it. An exception of it ends the wait and comes out.
 
         Returns
         -------
@@ -465,10 +484,21 @@ class OptionalOperations(Listing):
         ------
         FileNotFoundError, NotAFileError
             It is missing; it is a directory.
+        ValueError
+            `wait` is negative.
+        OSError
+            The server cannot be asked, also not until the end of `wait`.
         """
-        return self._recover_lease(self._resolve_to_change(path))
+        if not wait >= 0:
+            raise ValueError(f"wait={wait} must not be negative")
+        return self._recover_lease(self._resolve_to_change(path), wait, progress)
 
-    def _recover_lease(self, path: str) -> bool:
+    def _recover_lease(
+        self,
+        path: str,
+        wait: float,
+        progress: Callable[[LeaseRecovery], object] | None,
+    ) -> bool:
         raise self._unsupported("recover_lease", path)
 
     def is_file_closed(self, path: StrPath) -> bool:

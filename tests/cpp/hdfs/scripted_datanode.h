@@ -320,8 +320,8 @@ class ScriptedNameNode final : public RpcClient {
   explicit ScriptedNameNode(Locate locate) : locate_(std::move(locate)) {}
   using RpcClient::start;
 
-  CallId start(std::string_view method, Repeat /*repeat*/, std::string body, std::string path,
-               Done answer) override {
+  CallId start(std::string_view method, Repetition /*repetition*/, std::string body,
+               std::string path, Done answer) override {
     if (method == GetBlockLocations::kMethod) {
       const auto located = locate_(next_call());
       if (!located.ok()) {

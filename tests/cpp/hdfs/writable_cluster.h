@@ -349,8 +349,8 @@ class WritableNameNode final : public RpcClient {
   explicit WritableNameNode(env::EventLoop& loop) : loop_(loop) {}
   using RpcClient::start;
 
-  CallId start(std::string_view method, Repeat /*repeat*/, std::string body, std::string path,
-               Done answer) override {
+  CallId start(std::string_view method, Repetition /*repetition*/, std::string body,
+               std::string path, Done answer) override {
     MutexLock lock(mutex_);
     calls_.emplace_back(method);
     if (method == GetBlockLocations::kMethod) located_paths_.push_back(first_text(body));

@@ -69,6 +69,8 @@ struct WriteSettings {
   // Hadoop's.
   env::Duration complete_first_delay =
       std::chrono::milliseconds(2);  // hflush.hdfs.complete.initial.delay.ms
+  // A call of an open stream is repeated for so long while no NameNode can carry it out.
+  env::Duration name_node_patience = std::chrono::minutes(2);  // hflush.hdfs.namenode.patience
   env::Duration excluded_nodes_expiry =
       std::chrono::minutes(10);  // ….exclude.nodes.cache.expiry.interval.millis
   env::Duration congestion_backoff_mean =

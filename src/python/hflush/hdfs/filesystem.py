@@ -34,7 +34,7 @@ from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, USER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ..configuration import Configuration
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ..options import CreateOptions
     from ..paths import StrPath
     from ..trash import Trash
+    from .lease_recovery import LeaseRecovery
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
 
@@ -483,8 +484,32 @@ class DistributedFileSystem(FileSystem):
 
     # --- leases ---
 
-    def _recover_lease(self, path: str) -> bool:
-        return self._native.recover_lease(path)
+    def _recover_lease(
+        self, path: str, wait: float, progress: Callable[[LeaseRecovery], object] | None
+    ) -> bool:
+        if not wait:
+            return self._native.recover_lease(path)
+        from .lease_recovery import recover
+
+        return recover(
+            path,
+            wait,
+            progress,
+            ask=lambda: self._native.recover_lease(path),
+            look=lambda: self._native.is_file_closed(path),
+            describe=lambda: self._unfinished(path),
+        )
+
+    def _unfinished(self, path: str) -> str:
+        """Return what a file is not closed for, as far as the NameNode says."""
+        last = self._native.last_block(path)
+        if last is None:
+            return "the NameNode to close the file, which has no block"
+        block, nodes, is_complete = last
+        if is_complete:
+            return f"the NameNode to close the file, whose last block {block} is complete"
+        where = f"on {', '.join(nodes)}" if nodes else "which no DataNode has reported"
+        return f"the recovery of its last block {block}, {where}"
 
     def _is_file_closed(self, path: str) -> bool:
         return self._native.is_file_closed(path)

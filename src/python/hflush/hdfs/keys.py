@@ -122,6 +122,11 @@ KEYS = (
         native="rpc.retry_policy_enabled"),
     Key(_RETRIES, "dfs.client.retry.policy.spec", _PAUSES,
         "pauses and how often each; +-50 % at random", native="rpc.retry_policy"),
+    Key(_RETRIES, "hflush.hdfs.namenode.patience", _TIME,
+        "how long a call of an open stream is repeated, from its first failure on, while no "
+        "NameNode can carry it out (restart, safe mode, failover); 0: as the keys above say; "
+        "our own",
+        native="write.name_node_patience"),
     Key(_LEASES, "dfs.namenode.lease-hard-limit-sec", time("s"),
         "open files are given up when their lease could not be renewed for so long",
         native="lease_hard_limit"),

@@ -26,6 +26,7 @@ using LinkId = CallTable::LinkId;
 using Stage = CallTable::Stage;
 
 constexpr std::string_view kStandby = "org.apache.hadoop.ipc.StandbyException";
+constexpr std::string_view kSafeMode = "org.apache.hadoop.hdfs.server.namenode.SafeModeException";
 constexpr std::string_view kMissing = "java.io.FileNotFoundException";
 constexpr env::Duration kPause = milliseconds(100);
 
@@ -55,8 +56,8 @@ struct Table {
   explicit Table(std::size_t servers = 1, const RpcSettings& with = settings())
       : table(name_nodes(servers), "alice", with, {}, 7) {}
 
-  CallId start(Repeat repeat = Repeat::kIdempotent) {
-    return table.start("getFileInfo", repeat, "body", "/path", now, next());
+  CallId start(Repeat repeat = Repeat::kIdempotent, env::Duration patience = {}) {
+    return table.start("getFileInfo", {repeat, patience}, "body", "/path", now, next());
   }
   void connected(LinkId link) { table.connected(link, now, next()); }
   void refused(LinkId link) {
@@ -254,10 +255,52 @@ TEST_CASE("call table: a refused connection is tried as configured, then told wi
   CHECK(t.table.due() == env::TimePoint::max());
 }
 
+TEST_CASE("call table: a patient call outlives a restart of its only NameNode, with the same ids") {
+  Table t;
+  t.start(Repeat::kAtMostOnce, seconds(60));
+  t.connected(kFirst);
+  t.lost(kFirst, ECONNRESET);
+  const env::TimePoint lost = t.now;
+  std::uint64_t connections = 1;
+  while (t.now < lost + seconds(30)) {  // it is down
+    t.wait();
+    REQUIRE(t.did() == "connect 0." + std::to_string(++connections));
+    t.refused({0, connections});
+    REQUIRE(t.table.stage(0) == Stage::kRetryPause);
+  }
+  t.wait();
+  t.connected({0, ++connections});
+  t.received({0, connections}, rpc_exception(0, kSafeMode, "it is starting"));
+  CHECK(t.table.stage(0) == Stage::kRetryPause);
+  t.wait();
+  CHECK(t.did() == "send 0." + std::to_string(connections));
+  t.received({0, connections}, rpc_success(0, "done"));
+  CHECK(t.did() == "answer 0: done");
+  CHECK(t.table.counts().failures == 0);
+}
+
+TEST_CASE("call table: patience counts from the first failure, and ends with what was seen last") {
+  Table t;
+  t.start(Repeat::kIdempotent, seconds(60));
+  t.connected(kFirst);
+  t.now += seconds(100);  // a call that takes long has failed at no time
+  t.lost(kFirst);
+  const env::TimePoint lost = t.now;
+  std::uint64_t connections = 1;
+  while (t.failure().ok()) {
+    t.wait();
+    if (!t.did().empty()) t.refused({0, ++connections});
+  }
+  CHECK(t.now > lost + seconds(60) - 2 * RetryPolicy::kLongestPatientPause);
+  CHECK(t.now < lost + seconds(60) + kPause);
+  CHECK(t.failure().message().starts_with(
+      "getFileInfo: NameNode nn0:8020: connect: Connection refused ("));
+}
+
 TEST_CASE("call table: what cannot be sent is answered at once") {
   Table t;
-  t.table.start("mkdirs", Repeat::kIdempotent, std::string(settings().max_request_bytes, 'x'),
-                "/path", t.now, t.next());
+  t.table.start("mkdirs", {}, std::string(settings().max_request_bytes, 'x'), "/path", t.now,
+                t.next());
   CHECK(t.failure().code() == StatusCode::kInvalidArgument);
   CHECK(t.table.counts().calls == 0);
   t.close();

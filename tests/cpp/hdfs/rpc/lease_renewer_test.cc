@@ -153,6 +153,9 @@ TEST_CASE("a stalled lookup, connect or answer is tried again, whoever says that
           .with_remote_class("java.net.SocketTimeoutException"),
       Status(StatusCode::kPermissionDenied, "not now")
           .with_remote_class("x.AccessControlException"),
+      Status(StatusCode::kIo, "starting", {}, EROFS).with_remote_class("x.SafeModeException"),
+      Status(StatusCode::kIo, "no longer active").with_remote_class("x.StandbyException"),
+      Status(StatusCode::kIo, "closed the connection", {}, ECONNRESET),
   };
   for (const Status& stall : stalls) {
     CAPTURE(stall.message());
@@ -185,11 +188,12 @@ class FakeRpc final : public RpcClient {
   };
 
   using RpcClient::start;
-  CallId start(std::string_view method, Repeat repeat, std::string body, std::string,
+  CallId start(std::string_view method, Repetition repetition, std::string body, std::string,
                Done answer) override {
     if (method != "renewLease") {
       others.update([&](std::vector<Other>& value) {
-        value.push_back({std::string(method), repeat, std::move(body), std::move(answer)});
+        value.push_back(
+            {std::string(method), repetition.repeat, std::move(body), std::move(answer)});
       });
       return 1;
     }

@@ -200,6 +200,68 @@ TEST_CASE("defaults: 10 more attempts if one NameNode refuses, none if it does n
   CHECK(attempts.failovers == 0);
 }
 
+TEST_CASE("patience: what passes is repeated for so long, beyond Hadoop's attempts") {
+  for (const bool several : {false, true}) {
+    RpcSettings settings = small();
+    settings.connect_retries = 0;
+    settings.failover_connect_retries = 0;
+    settings.failover_base = milliseconds(500);
+    const RetryPolicy policy(settings, several);
+    CAPTURE(several);
+    for (const Kind& kind : kKinds) {
+      CAPTURE(static_cast<int>(kind.failure));
+      CAPTURE(kind.remote_class);
+      const bool is_final =
+          kind.remote_class == kAccess || kind.remote_class == "java.io.IOException";
+      const bool stays = kind.remote_class == kRetriable || kind.remote_class == kSafeMode;
+      const auto decide = [&](env::Duration patience, env::Duration since_failed, double random) {
+        // Hadoop's policy has given up, whatever the failure.
+        Attempts attempts{.retries = 9, .failovers = 3, .connects_timed_out = 9, .idle_losses = 1};
+        return policy.decide({.failure = kind.failure,
+                              .remote_class = kind.remote_class,
+                              .repeat = Repeat::kIdempotent,
+                              .was_sent = true,
+                              .since_sent = {},
+                              .patience = patience,
+                              .since_failed = since_failed},
+                             random, attempts);
+      };
+      CHECK(decide({}, {}, 0.5).action == Action::kFail);
+      const RetryDecision early = decide(seconds(60), seconds(1), 0.5);
+      if (is_final) {
+        CHECK(early.action == Action::kFail);
+        continue;
+      }
+      CHECK(early.action == (several && !stays ? Action::kFailover : Action::kRetry));
+      CHECK(early.delay == RetryPolicy::kLongestPatientPause);
+      CHECK(decide(seconds(60), seconds(1), 0.0).delay == seconds(1));
+      CHECK(decide(seconds(60), seconds(58), 0.5).action == Action::kFail);  // with the pause
+      CHECK(decide(seconds(60), seconds(58) - milliseconds(1), 0.5).action != Action::kFail);
+    }
+  }
+}
+
+TEST_CASE("patience does not repeat what the server may have forgotten") {
+  const RetryPolicy policy(RpcSettings(), false);
+  const auto action = [&](Repeat repeat, env::Duration since_sent) {
+    Attempts attempts{.retries = 4};
+    return policy
+        .decide({.failure = AttemptFailure::kBroken,
+                 .remote_class = {},
+                 .repeat = repeat,
+                 .was_sent = true,
+                 .since_sent = since_sent,
+                 .patience = minutes(60),
+                 .since_failed = {}},
+                0.5, attempts)
+        .action;
+  };
+  CHECK(action(Repeat::kAtMostOnce, minutes(8)) == Action::kRetry);
+  CHECK(action(Repeat::kAtMostOnce, minutes(9)) == Action::kFail);
+  CHECK(action(Repeat::kIdempotent, minutes(30)) == Action::kRetry);
+  CHECK(action(Repeat::kNever, seconds(1)) == Action::kFail);
+}
+
 TEST_CASE("a call that may do harm when it comes late is not repeated once it was sent") {
   for (const bool several : {false, true}) {
     RpcSettings settings;

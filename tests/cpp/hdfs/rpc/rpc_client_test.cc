@@ -111,7 +111,7 @@ struct Fixture {
   }
   RpcClient::CallId start(Outcome& outcome, std::string_view method, std::string body = "body",
                           Repeat repeat = Repeat::kIdempotent) {
-    return client->start(method, repeat, std::move(body), "/path", outcome.taker());
+    return client->start(method, {repeat, {}}, std::move(body), "/path", outcome.taker());
   }
   std::int64_t statistic(std::string_view name) const {
     Statistics statistics;
@@ -389,12 +389,11 @@ TEST_CASE("the last reference may go anywhere: calls under way are answered") {
     f.connect_to({name_node.endpoint()});
     Outcome other;
     Shared<bool> gone;
-    f.client->start("first", Repeat::kIdempotent, "body", "/path",
-                    [&](const Result<std::string>& body) {
-                      CHECK(body.ok());
-                      f.client.reset();
-                      gone.update([](bool& value) { value = true; });
-                    });
+    f.client->start("first", {}, "body", "/path", [&](const Result<std::string>& body) {
+      CHECK(body.ok());
+      f.client.reset();
+      gone.update([](bool& value) { value = true; });
+    });
     f.start(other, "second");
     ScriptedConnection connection = name_node.accept();
     connection.answer(connection.receive_call(), "x");
@@ -408,7 +407,7 @@ TEST_CASE("a call from within an answer works") {
   ScriptedNameNode name_node;
   f.connect_to({name_node.endpoint()});
   Outcome second;
-  f.client->start("first", Repeat::kIdempotent, "body", "/path",
+  f.client->start("first", {}, "body", "/path",
                   [&](const Result<std::string>&) { f.start(second, "second"); });
   ScriptedConnection connection = name_node.accept();
   connection.answer(connection.receive_call(), "1");
@@ -662,7 +661,7 @@ TEST_CASE("an answer that has come in time counts, however late the loop gets to
   const auto client = RpcClient::make(
       loop, workers, {.servers = {name_node.endpoint()}, .name = "ns1"}, "alice", settings);
   Outcome outcome;
-  client->start("renewLease", Repeat::kIdempotent, "body", "/path", outcome.taker());
+  client->start("renewLease", {}, "body", "/path", outcome.taker());
   ScriptedConnection connection = name_node.accept();
   const ReceivedCall call = connection.receive_call();
   Shared<bool> busy;
@@ -996,10 +995,9 @@ TEST_CASE("a forked child can neither call nor harm, and its parent goes on") {
   REQUIRE(child >= 0);
   if (child == 0) {
     bool refused = false;
-    f.client->start("child", Repeat::kIdempotent, "", "/path",
-                    [&refused](const Result<std::string>& body) {
-                      refused = body.status().code() == StatusCode::kForked;
-                    });
+    f.client->start("child", {}, "", "/path", [&refused](const Result<std::string>& body) {
+      refused = body.status().code() == StatusCode::kForked;
+    });
     f.client->cancel(1);
     f.client->close();
     f.client.reset();

@@ -22,7 +22,7 @@ CallTable::CallTable(RpcTarget target, std::string user, RpcSettings settings,
 
 // --- calls ---------------------------------------------------------------------------------------
 
-CallTable::CallId CallTable::start(std::string_view method, Repeat repeat, std::string body,
+CallTable::CallId CallTable::start(std::string_view method, Repetition repetition, std::string body,
                                    std::string path, env::TimePoint now, Actions& actions) {
   const CallId call_id = next_call_id();
   const auto refuse = [&](StatusCode code, const std::string& why) {
@@ -41,7 +41,7 @@ CallTable::CallId CallTable::start(std::string_view method, Repeat repeat, std::
   }
   Call& call = calls_[call_id];
   call.method = method;
-  call.repeat = repeat;
+  call.repetition = repetition;
   call.body = std::move(body);
   call.path = std::move(path);
   call.started = now;
@@ -129,13 +129,15 @@ void CallTable::send(Connection& connection, CallId call_id, Call& call, env::Ti
 void CallTable::attempt_failed(CallId call_id, const RpcFailure& why, env::TimePoint now,
                                Actions& actions) {
   Call& call = calls_.at(call_id);
-  ++call.attempt_count;
+  if (call.attempt_count++ == 0) call.first_failed = now;
   const FailedAttempt failed{
       .failure = why.kind,
       .remote_class = why.exception.class_name,
-      .repeat = call.repeat,
+      .repeat = call.repetition.repeat,
       .was_sent = call.send_count > 0,
-      .since_sent = call.send_count == 0 ? env::Duration::zero() : now - call.first_sent};
+      .since_sent = call.send_count == 0 ? env::Duration::zero() : now - call.first_sent,
+      .patience = call.repetition.patience,
+      .since_failed = now - call.first_failed};
   const double random = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
   const RetryDecision decision = call.disowned
                                      ? policy_.decide_disowned(failed, random, call.attempts)

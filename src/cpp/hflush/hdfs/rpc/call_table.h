@@ -101,7 +101,7 @@ class CallTable {
   // --- calls
 
   // A call that is refused is answered at once.
-  CallId start(std::string_view method, Repeat repeat, std::string body, std::string path,
+  CallId start(std::string_view method, Repetition repetition, std::string body, std::string path,
                env::TimePoint now, Actions& actions);
   // The call is not answered any more. Whether it was known.
   bool cancel(CallId call, env::TimePoint now);
@@ -131,7 +131,7 @@ class CallTable {
  private:
   struct Call {
     std::string method;
-    Repeat repeat = Repeat::kNever;
+    Repetition repetition;
     std::string body;
     std::string path;
     env::TimePoint started;
@@ -140,6 +140,7 @@ class CallTable {
     std::size_t server = 0;   // that was asked last
     std::uint64_t epoch = 0;  // when that was
     int attempt_count = 0;    // attempts that failed
+    env::TimePoint first_failed;
     Attempts attempts;
     std::int32_t send_count = 0;
     env::TimePoint first_sent;

@@ -263,7 +263,7 @@ void Renewer::recover(const GivenUp& file) {
     if (find_given_up_locked(file) == given_up_.end()) return;  // written again
   }
   const std::string path = inode_path(file.file_id);
-  rpc_->start(RecoverLease::kMethod, Repeat::kNever,
+  rpc_->start(RecoverLease::kMethod, {Repeat::kNever, {}},
               RecoverLease{path, recovery_name(client_name_)}.encode(), path,
               [weak = weak_from_this(), file](const Result<std::string>& answer) {
                 const auto self = weak.lock();

@@ -31,6 +31,11 @@ bool is_retriable(std::string_view remote_class) noexcept {
   return is_class(remote_class, "RetriableException");
 }
 
+// A NameNode that is starting, or was put into this mode by hand.
+bool is_safe_mode(std::string_view remote_class) noexcept {
+  return is_class(remote_class, "SafeModeException");
+}
+
 // By a server that has not looked at the call.
 bool is_refused(const FailedAttempt& failed) noexcept {
   return failed.failure == AttemptFailure::kRemote &&
@@ -69,7 +74,7 @@ RetryDecision RetryPolicy::decide_disowned(const FailedAttempt& failed, double r
   const RetryDecision decision = decide(failed, random, attempts);
   if (decision.action != Action::kFail) return decision;
   if (failed.failure == AttemptFailure::kRemote && !is_refused(failed)) return {};
-  const env::Duration delay = exponential(++attempts.retries, random);
+  const env::Duration delay = exponential(++attempts.retries, random, settings_.failover_cap);
   if (failed.since_sent + delay > kLongestRepeat) return {};
   return {several_ ? Action::kFailover : Action::kRetry, delay};
 }
@@ -89,8 +94,10 @@ RetryPolicy::Plan RetryPolicy::plan(const FailedAttempt& failed, double random,
   if (failed.failure == AttemptFailure::kIdleLost && attempts.idle_losses == 0) {
     return {Level::kConnection, {Action::kRetry, {}}};
   }
-  return {Level::kCall, several_ ? plan_nameservice(failed, random, attempts)
-                                 : plan_single(failed, random, attempts)};
+  const RetryDecision decision =
+      several_ ? plan_nameservice(failed, random, attempts) : plan_single(failed, random, attempts);
+  return {Level::kCall,
+          decision.action == Action::kFail ? plan_patient(failed, random, attempts) : decision};
 }
 
 // Hadoop's MultipleLinearRandomRetry.
@@ -98,7 +105,7 @@ RetryDecision RetryPolicy::plan_single(const FailedAttempt& failed, double rando
                                        const Attempts& attempts) const {
   if (!settings_.retry_policy_enabled) return {};
   if (failed.failure == AttemptFailure::kRemote && !is_retriable(failed.remote_class) &&
-      !is_class(failed.remote_class, "SafeModeException")) {
+      !is_safe_mode(failed.remote_class)) {
     return {};
   }
   int before = 0;
@@ -116,25 +123,38 @@ RetryDecision RetryPolicy::plan_nameservice(const FailedAttempt& failed, double 
   if (attempts.retries - attempts.failovers > settings_.max_retries) return {};
   if (failed.failure == AttemptFailure::kRemote) {
     if (is_elsewhere(failed.remote_class)) {
-      return {Action::kFailover, exponential(attempts.failovers, random)};
+      return {Action::kFailover, exponential(attempts.failovers, random, settings_.failover_cap)};
     }
     if (is_retriable(failed.remote_class)) {
-      return {Action::kRetry, exponential(attempts.retries, random)};
+      return {Action::kRetry, exponential(attempts.retries, random, settings_.failover_cap)};
     }
     return {};
   }
   const bool unavailable = is_connect_failure(failed.failure) ||
                            failed.failure == AttemptFailure::kClosed ||
                            failed.failure == AttemptFailure::kIdleLost;
-  return {Action::kFailover,
-          exponential(unavailable ? attempts.failovers : attempts.retries, random)};
+  return {Action::kFailover, exponential(unavailable ? attempts.failovers : attempts.retries,
+                                         random, settings_.failover_cap)};
 }
 
-env::Duration RetryPolicy::exponential(int times, double random) const {
+// Beyond what Hadoop does.
+RetryDecision RetryPolicy::plan_patient(const FailedAttempt& failed, double random,
+                                        const Attempts& attempts) const {
+  const bool waits_there = is_retriable(failed.remote_class) || is_safe_mode(failed.remote_class);
+  const bool is_answer = failed.failure == AttemptFailure::kRemote && !waits_there &&
+                         !is_elsewhere(failed.remote_class);
+  if (is_answer) return {};
+  const env::Duration cap = std::min(settings_.failover_cap, kLongestPatientPause);
+  const env::Duration delay = exponential(attempts.retries, random, cap);
+  if (failed.since_failed + delay >= failed.patience) return {};
+  return {several_ && !waits_there ? Action::kFailover : Action::kRetry, delay};
+}
+
+env::Duration RetryPolicy::exponential(int times, double random, env::Duration cap) const {
   if (times == 0) return {};
   env::Duration delay = settings_.failover_base;
-  for (int i = 0; i < times && delay < settings_.failover_cap; ++i) delay *= 2;
-  return jittered(std::min(delay, settings_.failover_cap), random);
+  for (int i = 0; i < times && delay < cap; ++i) delay *= 2;
+  return jittered(std::min(delay, cap), random);
 }
 
 }  // namespace hflush::hdfs

@@ -5,9 +5,11 @@
 // (refused: after a pause; timed out: at once), so many times as the configuration says; then, and
 // after every other failure, the call decides: one NameNode fails it unless
 // dfs.client.retry.policy.* says otherwise, a nameservice goes to the next NameNode or asks the
-// same one again, with pauses that double. A repeat carries the client id and call id of the first
-// attempt, so that the NameNode answers from its retry cache what must not be done twice; longer
-// than that remembers, nothing of the kind is repeated. Immutable; thread-safe.
+// same one again, with pauses that double. A caller with patience is answered only when that has
+// run out: until then an attempt is repeated that no NameNode has carried out for a reason that
+// passes (a restart, safe mode, a failover). A repeat carries the client id and call id of the
+// first attempt, so that the NameNode answers from its retry cache what must not be done twice;
+// longer than that remembers, nothing of the kind is repeated. Immutable; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +32,21 @@ enum class AttemptFailure : std::uint8_t {
   kRemote,    // the server answered with an exception
 };
 
+// How a call is repeated.
+struct Repetition {
+  Repeat repeat = Repeat::kIdempotent;
+  // Counted from its first failed attempt; 0: as Hadoop.
+  env::Duration patience{};
+};
+
 struct FailedAttempt {
   AttemptFailure failure = AttemptFailure::kBroken;
   std::string_view remote_class;  // of kRemote
   Repeat repeat = Repeat::kIdempotent;
   bool was_sent = false;
   env::Duration since_sent{};  // how long ago it was first sent
+  env::Duration patience{};
+  env::Duration since_failed{};  // how long ago the first attempt failed
 };
 
 // How often a call was tried before.
@@ -74,6 +85,8 @@ class RetryPolicy {
   // The NameNode's retry cache forgets after 10 minutes
   // (dfs.namenode.retrycache.expirytime.millis).
   static constexpr env::Duration kLongestRepeat = std::chrono::minutes(9);
+  // Between the attempts of a patient caller: a NameNode that is back is noticed soon.
+  static constexpr env::Duration kLongestPatientPause = std::chrono::seconds(2);
 
  private:
   enum class Level : std::uint8_t { kConnection, kCall };
@@ -87,7 +100,9 @@ class RetryPolicy {
                             const Attempts& attempts) const;
   RetryDecision plan_nameservice(const FailedAttempt& failed, double random,
                                  const Attempts& attempts) const;
-  env::Duration exponential(int times, double random) const;
+  RetryDecision plan_patient(const FailedAttempt& failed, double random,
+                             const Attempts& attempts) const;
+  env::Duration exponential(int times, double random, env::Duration cap) const;
 
   const RpcSettings settings_;
   const bool several_;

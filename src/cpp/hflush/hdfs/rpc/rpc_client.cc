@@ -40,7 +40,7 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
   CallShell& operator=(const CallShell&) = delete;
 
   using RpcClient::start;
-  CallId start(std::string_view method, Repeat repeat, std::string body, std::string path,
+  CallId start(std::string_view method, Repetition repetition, std::string body, std::string path,
                Done done) override;
   void cancel(CallId call) override;
   void disown(CallId call, std::string question) override;
@@ -94,7 +94,7 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
 
 // --- calls, from any thread ----------------------------------------------------------------------
 
-RpcClient::CallId CallShell::start(std::string_view method, Repeat repeat, std::string body,
+RpcClient::CallId CallShell::start(std::string_view method, Repetition repetition, std::string body,
                                    std::string path, Done done) {
   const auto refuse = [&](StatusCode code, const std::string& why) {
     done(Status(code, std::string(method) + ": " + why, path));
@@ -111,8 +111,8 @@ RpcClient::CallId CallShell::start(std::string_view method, Repeat repeat, std::
   {
     const MutexLock lock(mutex_);
     CallTable::Actions actions;
-    const CallTable::CallId call = table_.start(method, repeat, std::move(body), std::move(path),
-                                                loop_.clock().now(), actions);
+    const CallTable::CallId call = table_.start(method, repetition, std::move(body),
+                                                std::move(path), loop_.clock().now(), actions);
     dones_.emplace(call, std::move(done));
     take_over_locked(std::move(actions), outbox);
     if (dones_.contains(call)) id = static_cast<CallId>(call) + 1;
@@ -267,12 +267,12 @@ std::shared_ptr<RpcClient> RpcClient::make(env::EventLoop& loop, env::Executor& 
   return std::make_shared<CallShell>(loop, resolver, target, std::move(user), settings);
 }
 
-Result<std::string> RpcClient::call(std::string_view method, Repeat repeat, std::string body,
-                                    const std::string& path, env::Interrupt& interrupt,
-                                    const Leave& leave) {
+Result<std::string> RpcClient::call(std::string_view method, Repetition repetition,
+                                    std::string body, const std::string& path,
+                                    env::Interrupt& interrupt, const Leave& leave) {
   const env::EventLoop::Guest guest(loop());
   const auto answer = std::make_shared<BodyAnswer>();
-  const CallId id = start(method, repeat, std::move(body), path,
+  const CallId id = start(method, repetition, std::move(body), path,
                           [answer](Result<std::string> found) { answer->set(std::move(found)); });
   const Status interrupted = answer->wait(interrupt, loop());
   if (interrupted.ok()) return answer->take();

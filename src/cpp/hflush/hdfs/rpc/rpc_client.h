@@ -23,6 +23,7 @@
 #include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/hdfs/rpc/retry_policy.h"
 #include "hflush/hdfs/rpc/rpc_target.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
@@ -43,8 +44,8 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
 
   // Starts a call; `done` runs on the loop thread, or on this one before start() returns, without
   // any lock held.
-  virtual CallId start(std::string_view method, Repeat repeat, std::string body, std::string path,
-                       Done done) = 0;
+  virtual CallId start(std::string_view method, Repetition repetition, std::string body,
+                       std::string path, Done done) = 0;
   // `done` is not run any more, unless it is running now.
   virtual void cancel(CallId call) = 0;
   // No thread waits for the call any more. One that was never sent is cancelled. Any other may have
@@ -62,8 +63,9 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
 
   template <Request T>
   CallId start(const T& request, const std::string& path,
-               std::function<void(Result<typename T::Response>)> done) {
-    return start(T::kMethod, T::kRepeat, request.encode(), path,
+               std::function<void(Result<typename T::Response>)> done,
+               env::Duration patience = {}) {
+    return start(T::kMethod, {T::kRepeat, patience}, request.encode(), path,
                  [done = std::move(done), path](const Result<std::string>& body) {
                    if (!body.ok()) return done(body.status());
                    done(decode<T>(*body, path));
@@ -104,15 +106,15 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   using BodyAnswer = env::Answer<Result<std::string>>;
   // What is done about a call that is interrupted.
   using Leave = std::function<void(CallId, BodyAnswer&)>;
-  Result<std::string> call(std::string_view method, Repeat repeat, std::string body,
+  Result<std::string> call(std::string_view method, Repetition repetition, std::string body,
                            const std::string& path, env::Interrupt& interrupt, const Leave& leave);
 
  private:
   template <Request T>
   Result<typename T::Response> wait_for(const T& request, const std::string& path,
                                         env::Interrupt& interrupt, const Leave& leave) {
-    HFLUSH_ASSIGN_OR_RETURN(const std::string body,
-                            call(T::kMethod, T::kRepeat, request.encode(), path, interrupt, leave));
+    HFLUSH_ASSIGN_OR_RETURN(const std::string body, call(T::kMethod, {T::kRepeat, {}},
+                                                         request.encode(), path, interrupt, leave));
     return decode<T>(body, path);
   }
 

@@ -87,7 +87,8 @@ RpcClient::CallId PipelineDriver::call(const T& request, Feed feed) {
         shell->drive([feed, answer = std::move(answer)](PipelineDriver& driver) mutable {
           feed(driver, std::move(answer));
         });
-      });
+      },
+      context_.settings.name_node_patience);
 }
 
 void PipelineDriver::perform(const action::AddBlock& add) {

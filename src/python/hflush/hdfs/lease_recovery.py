@@ -1,0 +1,129 @@
+"""Waiting for a file whose writer is gone: :meth:`hflush.FileSystem.recover_lease` with ``wait``.
+
+The NameNode closes the file when a DataNode has brought the replicas of its last block to one
+length: usually one heartbeat later, or as long as it takes until a DataNode with a replica is back.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from ..errors import LeaseHeldError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["LeaseRecovery", "Schedule", "Step", "passes", "recover"]
+
+POLL_S = 1.0
+FIRST_REPEAT_S = 10.0
+LONGEST_REPEAT_S = 60.0
+_PASSING = ("StandbyException", "RetriableException", "SafeModeException")
+
+
+class LeaseRecovery(NamedTuple):
+    """What a call of :meth:`hflush.FileSystem.recover_lease` waits for.
+
+    ``str()`` of it is one line for people.
+    """
+
+    path: str
+    waits_for: str  #: the last block and its DataNodes, or the NameNode and what it said
+    waited: float  #: seconds so far
+    asked: int  #: how often the NameNode was asked to recover the file
+
+    def __str__(self) -> str:
+        times = "once" if self.asked == 1 else f"{self.asked} times"
+        return f"{self.path}: waiting for {self.waits_for} ({self.waited:.0f} s, asked {times})"
+
+
+class Step(NamedTuple):
+    """What is next, and when."""
+
+    action: str  # "look" whether the file is closed, "ask" for recovery again, or "stop"
+    at: float
+
+
+class Schedule:
+    """When to look and when to ask again. No clock, no I/O.
+
+    Looking is cheap. Each question may begin a recovery anew, under another generation stamp, so it
+    comes after ten seconds, and then half as often each time up to once a minute.
+    """
+
+    def __init__(self, now: float, wait: float) -> None:
+        self._deadline = now + wait
+        self._ask_at = now + FIRST_REPEAT_S
+        self._pause = FIRST_REPEAT_S
+
+    def next(self, now: float) -> Step:
+        """Return the step after one that ended `now`."""
+        if now >= self._deadline:
+            return Step("stop", now)
+        at = min(now + POLL_S, self._deadline)
+        if at < self._ask_at:
+            return Step("look", at)
+        self._pause = min(2 * self._pause, LONGEST_REPEAT_S)
+        self._ask_at = at + self._pause
+        return Step("ask", at)
+
+
+def passes(failure: OSError) -> bool:
+    """Whether a NameNode may answer otherwise later: it is away, starting, or not ready yet."""
+    remote = getattr(failure, "remote_class", "")
+    if remote.endswith(_PASSING) or isinstance(failure, LeaseHeldError):
+        return True
+    return not remote and isinstance(failure, (ConnectionError, TimeoutError))
+
+
+def recover(
+    path: str,
+    wait: float,
+    progress: Callable[[LeaseRecovery], object] | None,
+    *,
+    ask: Callable[[], bool],
+    look: Callable[[], bool],
+    describe: Callable[[], str],
+) -> bool:
+    """Ask for recovery, and wait until the file is closed; whether it is.
+
+    Parameters
+    ----------
+    path : str
+        For `progress`.
+    wait : float
+        Seconds.
+    progress : callable, optional
+        Called before each pause.
+    ask, look
+        ``recoverLease`` and ``isFileClosed``: whether the file is closed.
+    describe
+        What the NameNode waits for.
+    """
+    began = time.monotonic()
+    schedule = Schedule(began, wait)
+    step = Step("ask", began)
+    asked = 0
+    failure: OSError | None = None
+    while step.action != "stop":
+        time.sleep(max(0.0, step.at - time.monotonic()))
+        failure = None
+        try:
+            asked += step.action == "ask"
+            if ask() if step.action == "ask" else look():
+                return True
+            waits_for = describe()
+        except OSError as error:
+            if not passes(error):
+                raise
+            failure = error
+            waits_for = f"the NameNode: {error}"
+        now = time.monotonic()
+        step = schedule.next(now)
+        if progress is not None and step.action != "stop":
+            progress(LeaseRecovery(path, waits_for, now - began, asked))
+    if failure is not None:
+        raise failure
+    return False

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import hflush
 import pytest
-from hflush.hdfs.lease_recovery import LeaseRecovery
+from hflush.status import LeaseRecovery
 from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import hflush
 import pytest
-from hflush.hdfs.lease_recovery import LeaseRecovery
+from hflush.status import LeaseRecovery
 from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs, NewHdfs

@@ -8,7 +8,8 @@ import math
 import hflush
 import pytest
 from hflush.hdfs import lease_recovery
-from hflush.hdfs.lease_recovery import LeaseRecovery, Schedule, Step, passes, recover
+from hflush.hdfs.lease_recovery import Schedule, Step, passes, recover
+from hflush.status import LeaseRecovery
 
 
 def steps(wait: float, count: int, each: float = 0.0) -> list[tuple[str, float]]:
@@ -127,9 +128,9 @@ def test_a_closed_file_is_waited_for_no_longer(clock: Clock):
     assert name_node.wait(60, seen) is True
     assert name_node.asked == ["ask", "look", "look"]
     assert clock.now == 1002.0
-    assert seen == [("/file", "blk_1", 0.0, 1), ("/file", "blk_1", 1.0, 1)]
+    assert seen == [LeaseRecovery("/file", "blk_1", waited, 1) for waited in (0.0, 1.0)]
     assert str(seen[1]) == "/file: waiting for blk_1 (1 s, asked once)"
-    assert str(seen[1]._replace(asked=3)).endswith("asked 3 times)")
+    assert str(LeaseRecovery("/file", "blk_1", 70.4, 3)).endswith("(70 s, asked 3 times)")
     assert NameNode(True).wait(60) is True
 
 

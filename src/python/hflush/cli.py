@@ -24,8 +24,7 @@ from .options import Rename
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .hdfs.lease_recovery import LeaseRecovery
-    from .status import FileStatus
+    from .status import FileStatus, LeaseRecovery
 
 __all__ = ["main"]
 

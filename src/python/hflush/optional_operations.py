@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from .hdfs.lease_recovery import LeaseRecovery
     from .paths import StrPath
-    from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
+    from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus, LeaseRecovery
     from .streams import FSDataInputStream
     from .trash import Trash
 
@@ -472,7 +471,7 @@ class OptionalOperations(Listing):
             server is asked once: call this again only after some 10 seconds.
         progress : callable, optional
             Called about once a second while this waits, with a
-            :class:`hflush.hdfs.lease_recovery.LeaseRecovery`: its ``waits_for`` names the block and
+            :class:`hflush.status.LeaseRecovery`: its ``waits_for`` names the block and
             the servers that hold it. An exception of it ends the wait and comes out.
 
         Returns

@@ -11,6 +11,7 @@ __all__ = [
     "FileStatus",
     "FsServerDefaults",
     "FsStatus",
+    "LeaseRecovery",
 ]
 
 
@@ -348,3 +349,33 @@ class FileChecksum(_Record):
     def __init__(self, algorithm: str, value: bytes) -> None:
         self.algorithm = algorithm
         self.value = value
+
+
+class LeaseRecovery(_Record):
+    """What a call of :meth:`hflush.FileSystem.recover_lease` waits for.
+
+    ``str()`` of it is one line for people.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    waits_for : str
+        The last block and its DataNodes, or the NameNode and what it said.
+    waited : float
+        Seconds so far.
+    asked : int
+        How often the NameNode was asked to recover the file.
+    """
+
+    __slots__ = ("asked", "path", "waited", "waits_for")
+
+    def __init__(self, path: str, waits_for: str, waited: float, asked: int) -> None:
+        self.path = path
+        self.waits_for = waits_for
+        self.waited = waited
+        self.asked = asked
+
+    def __str__(self) -> str:
+        times = "once" if self.asked == 1 else f"{self.asked} times"
+        return f"{self.path}: waiting for {self.waits_for} ({self.waited:.0f} s, asked {times})"

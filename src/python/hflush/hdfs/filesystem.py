@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ..multipart import MultipartUploader
     from ..options import CreateOptions
     from ..paths import StrPath
+    from ..status import LeaseRecovery
     from ..trash import Trash
-    from .lease_recovery import LeaseRecovery
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
 

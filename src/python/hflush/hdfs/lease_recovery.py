@@ -10,33 +10,18 @@ import time
 from typing import NamedTuple
 
 from ..errors import LeaseHeldError
+from ..status import LeaseRecovery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LeaseRecovery", "Schedule", "Step", "passes", "recover"]
+__all__ = ["Schedule", "Step", "passes", "recover"]
 
 POLL_S = 1.0
 FIRST_REPEAT_S = 10.0
 LONGEST_REPEAT_S = 60.0
 _PASSING = ("StandbyException", "RetriableException", "SafeModeException")
-
-
-class LeaseRecovery(NamedTuple):
-    """What a call of :meth:`hflush.FileSystem.recover_lease` waits for.
-
-    ``str()`` of it is one line for people.
-    """
-
-    path: str
-    waits_for: str  #: the last block and its DataNodes, or the NameNode and what it said
-    waited: float  #: seconds so far
-    asked: int  #: how often the NameNode was asked to recover the file
-
-    def __str__(self) -> str:
-        times = "once" if self.asked == 1 else f"{self.asked} times"
-        return f"{self.path}: waiting for {self.waits_for} ({self.waited:.0f} s, asked {times})"
 
 
 class Step(NamedTuple):

@@ -2,12 +2,12 @@
 //
 // Streams take turns, so that a large one does not keep a small one waiting; the uploads of one
 // stream go in order. Urgent ones, in order, have every other turn: they hardly wait, and however
-// many they are, streams go on. Pure; thread-compatible.
+// many they are, streams go on. Only add() allocates. Pure; thread-compatible.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <optional>
 
@@ -39,11 +39,13 @@ class UploadTurns {
     if (streams_.empty()) return std::nullopt;
     const std::uint64_t stream = streams_.front();
     const auto waiting = waiting_.find(stream);
-    const bool is_last = waiting->second.size() == 1;
-    if (!is_last) streams_.push_back(stream);
-    streams_.pop_front();
     const std::uint64_t id = take(waiting->second);
-    if (is_last) waiting_.erase(waiting);
+    if (waiting->second.empty()) {
+      waiting_.erase(waiting);
+      streams_.pop_front();
+    } else {
+      streams_.splice(streams_.end(), streams_, streams_.begin());
+    }
     return id;
   }
 
@@ -62,7 +64,7 @@ class UploadTurns {
   }
 
  private:
-  using Ids = std::deque<std::uint64_t>;
+  using Ids = std::list<std::uint64_t>;
 
   static void insert(Ids& ids, std::uint64_t id, bool first) {
     if (first) {

@@ -1,0 +1,32 @@
+// What is sent for an attempt of a call: the request, signed, and the body's digest.
+#pragma once
+
+#include "hflush/base/status.h"
+#include "hflush/env/clock.h"
+#include "hflush/env/http_client.h"
+#include "hflush/s3/call/addresses.h"
+#include "hflush/s3/call/call.h"
+#include "hflush/s3/call/outcome.h"
+#include "hflush/s3/call/settings.h"
+#include "hflush/s3/call/signer.h"
+
+namespace hflush::s3 {
+
+// What an attempt has that the call has not.
+struct Attempt {
+  Target target;
+  SystemTime time;        // the store's, as far as it is known: for the signature
+  env::TimePoint begins;  // ours
+  bool is_download = false;
+};
+
+// The request, with the limits that the settings and the call have for it.
+env::HttpRequest make_request(const Settings& settings, const Call& call, const Attempt& attempt,
+                              const Credentials& credentials);
+// What the response to it is judged by.
+Signing signing_of(const Call& call, const Attempt& attempt, const Credentials& credentials);
+
+// Fills Call::body_sha256 if the body is to be hashed now. Fails if it cannot be read.
+Status hash_body(const Settings& settings, Call& call);
+
+}  // namespace hflush::s3

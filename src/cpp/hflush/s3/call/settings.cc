@@ -1,0 +1,147 @@
+#include "hflush/s3/call/settings.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "hflush/base/ascii.h"
+
+namespace hflush::s3 {
+namespace {
+
+bool is_address(const std::string& host) noexcept {
+  in_addr parsed{};
+  return host.find(':') != std::string::npos || ::inet_pton(AF_INET, host.c_str(), &parsed) == 1;
+}
+
+bool is_loopback(const std::string& host) noexcept {
+  in_addr parsed{};
+  if (::inet_pton(AF_INET, host.c_str(), &parsed) == 1) {
+    return ntohl(parsed.s_addr) >> 24U == 127U;
+  }
+  return host == "localhost" || host == "::1" || host == "[::1]";
+}
+
+// Whether a bucket's name can begin a host's name.
+bool is_host_label(std::string_view bucket) noexcept {
+  return std::ranges::all_of(bucket, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
+}
+
+// "host:port", without the port that the scheme has anyway.
+std::string host_and_port(const Settings& settings, std::string_view host) {
+  std::string text;
+  if (host.find(':') != std::string_view::npos && !host.starts_with('[')) {
+    text.append(1, '[').append(host).append(1, ']');
+  } else {
+    text = host;
+  }
+  const std::uint16_t usual = settings.scheme == "https" ? 443 : 80;
+  if (settings.port != 0 && settings.port != usual) text += ":" + std::to_string(settings.port);
+  return text;
+}
+
+constexpr std::string_view kAwsDomains[] = {".amazonaws.com", ".amazonaws.com.cn"};
+
+// "s3", "s3-fips", "s3.eu-west-1", "s3-eu-west-1", "s3.dualstack.eu-west-1": what stands before
+// AWS's domain in the name of a server of S3. Hosts of its customers are below that domain, too.
+bool names_s3(std::string_view text) noexcept {
+  const std::size_t first = text.find('.');
+  const std::string_view service = text.substr(0, first);
+  if (service != "s3" && !service.starts_with("s3-")) return false;
+  if (first == std::string_view::npos) return true;
+  std::string_view rest = text.substr(first + 1);
+  if (constexpr std::string_view kDual = "dualstack."; rest.starts_with(kDual)) {
+    rest.remove_prefix(kDual.size());
+  }
+  return is_region(rest);
+}
+
+// Whether one of the labels of a host's name is that of a server with certified cryptography:
+// "s3-fips", and "s3-fips-us-gov-west-1" as of old.
+bool names_fips(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('.'), text.size());
+    const std::string_view label = text.substr(0, end);
+    if (label == "s3-fips" || label.starts_with("s3-fips-")) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+// Where a redirect leads to: what TLS protects stays protected.
+std::string authority_of(std::string_view location, std::string_view scheme) {
+  if (!location.starts_with(scheme)) return {};
+  location.remove_prefix(scheme.size());
+  if (!location.starts_with("://")) return {};
+  location.remove_prefix(3);
+  const std::string_view authority = location.substr(0, location.find_first_of("/?#"));
+  const bool is_plain = std::ranges::all_of(authority, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view(".-:[]").find(c) != std::string_view::npos;
+  });
+  return is_plain ? std::string(authority) : std::string();
+}
+
+}  // namespace
+
+bool is_region(std::string_view text) noexcept {
+  return !text.empty() && text.size() <= 64 && is_host_label(text) &&
+         text.find('.') == std::string_view::npos;
+}
+
+bool Settings::names_in_path(std::string_view bucket) const noexcept {
+  if (path_style || bucket.empty() || is_address(host) || !is_host_label(bucket)) return true;
+  // A certificate for *.host does not cover more than one label.
+  return scheme == "https" && bucket.find('.') != std::string_view::npos;
+}
+
+std::string Settings::authority(const std::string& bucket) const {
+  return host_and_port(*this, names_in_path(bucket) ? host : bucket + "." + host);
+}
+
+std::string Settings::authority(const std::string& bucket, const std::string& its_region) const {
+  std::string there = host;
+  const std::string part = "." + region + ".";
+  const std::size_t found = host.find(part);
+  if (host == "s3.amazonaws.com") {
+    there = "s3." + its_region + ".amazonaws.com";
+  } else if (found != std::string::npos &&
+             (host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn"))) {
+    there.replace(found, part.size(), "." + its_region + ".");
+  }
+  return host_and_port(*this, names_in_path(bucket) ? there : bucket + "." + there);
+}
+
+std::string Settings::redirect_authority(std::string_view bucket, std::string_view location) const {
+  std::string authority = authority_of(location, scheme);
+  if (authority.empty()) return {};
+  const std::size_t bracket = authority.find(']');
+  const std::string name = to_lower(std::string_view(authority).substr(
+      0, bracket == std::string::npos ? authority.find(':') : bracket + 1));
+  const std::string own = to_lower(
+      host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host);
+  const std::string of_bucket = std::string(bucket) + ".";
+  if (name == own || name == of_bucket + own) return authority;
+  const auto* const domain = std::ranges::find_if(
+      kAwsDomains, [&](std::string_view aws) { return ("." + own).ends_with(aws); });
+  if (domain == std::end(kAwsDomains)) {
+    return !is_address(own) && name.ends_with("." + own) ? authority : std::string();
+  }
+  // Below AWS's domain are hosts of its customers, too.
+  if (!name.ends_with(*domain)) return {};
+  std::string_view text = std::string_view(name).substr(0, name.size() - domain->size());
+  if (text.starts_with(of_bucket)) text.remove_prefix(of_bucket.size());
+  if (!names_s3(text) || (names_fips(own) && !names_fips(text))) return {};
+  return authority;
+}
+
+bool Settings::signs_payload() const noexcept {
+  if (payload_signing != PayloadSigning::kAuto) return payload_signing == PayloadSigning::kAlways;
+  return scheme != "https" && !is_loopback(host);
+}
+
+}  // namespace hflush::s3

@@ -1,0 +1,61 @@
+// Settings: how a client speaks to the store, and which hosts its requests may go to.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "hflush/env/clock.h"
+#include "hflush/env/http_client.h"
+#include "hflush/s3/call/attempts.h"
+
+namespace hflush::s3 {
+
+enum class PayloadSigning : std::uint8_t {
+  kAuto,  // signed, unless TLS or the loopback interface protects it
+  kAlways,
+  kNever,  // UNSIGNED-PAYLOAD
+};
+
+struct Settings {
+  std::string scheme = "https";
+  std::string host;        // without port
+  std::uint16_t port = 0;  // 0: the scheme's
+  std::string region = "us-east-1";
+  bool follows_regions = true;  // a bucket of another region is asked there
+  bool path_style = false;
+  PayloadSigning payload_signing = PayloadSigning::kAuto;
+  bool content_md5 = false;  // of parts and objects
+  bool checksums = true;     // x-amz-checksum-crc32c where the store knows it
+  bool expect_continue = true;
+  std::size_t max_uploads = 16;  // parts and objects under way at once, of all streams
+  env::Duration connect_timeout = std::chrono::seconds(10);
+  env::Duration stall_timeout = std::chrono::seconds(60);
+  env::Duration complete_timeout = std::chrono::seconds(60);  // the same of Complete
+  // Of an attempt in all, however much comes meanwhile: of parts and objects that are uploaded, and
+  // of everything else but what is downloaded.
+  env::Duration upload_timeout = env::kNoTimeout;
+  env::Duration request_timeout = env::kNoTimeout;
+  RetrySettings retry;
+  env::HttpSettings http;
+
+  // Whether requests for the bucket name it in their path rather than in their host.
+  bool names_in_path(std::string_view bucket) const noexcept;
+  // "host:port" as the Host header has it: no port where it is the scheme's own.
+  std::string authority(const std::string& bucket) const;
+  // The same of the endpoint for `region`, where the host is one of AWS's, which has one for each.
+  std::string authority(const std::string& bucket, const std::string& region) const;
+  // "host:port" that a redirect to `location` leads to; empty if it may not be followed: another
+  // scheme, or a host that is neither the endpoint's, nor below it; at AWS: that is neither the
+  // endpoint's, nor the bucket's there, nor another server of S3 (with FIPS, if the endpoint is).
+  std::string redirect_authority(std::string_view bucket, std::string_view location) const;
+  // Bodies of any size are hashed, so that the signature protects them.
+  bool signs_payload() const noexcept;
+};
+
+// Whether it can be the name of a region, which becomes part of a host's name and of the signature.
+bool is_region(std::string_view text) noexcept;
+
+}  // namespace hflush::s3

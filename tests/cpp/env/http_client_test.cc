@@ -175,6 +175,31 @@ class Recorder final : public HttpEvents {
   const std::function<bool(const std::string& event)> act_;
 };
 
+// A response as a whole, of `max_bytes` at most.
+class Collector final : public HttpEvents {
+ public:
+  using Done = std::function<void(HttpResult)>;
+  explicit Collector(Done done) : done_(std::move(done)) {}
+  void on_head(HttpHead head) override { result_.head = std::move(head); }
+  bool on_body(ByteView bytes) override {
+    result_.body.append(as_text(bytes));
+    return true;
+  }
+  void on_end(HttpEnd end) override {
+    result_.end = std::move(end);
+    done_(std::move(result_));
+  }
+
+ private:
+  const Done done_;
+  HttpResult result_;
+};
+
+void fetch(HttpClient& client, HttpRequest wanted, std::size_t max_bytes, Collector::Done done) {
+  wanted.max_response_bytes = max_bytes;
+  client.start(std::move(wanted), std::make_shared<Collector>(std::move(done)));
+}
+
 // A loop with a client on it, and a way to wait for a whole response.
 struct Bench {
   explicit Bench(HttpSettings settings = {}) {
@@ -188,7 +213,7 @@ struct Bench {
 
   HttpResult fetch(HttpRequest wanted, std::size_t max_bytes = 64 * kMiB) {
     auto done = std::make_shared<Shared<std::optional<HttpResult>>>();
-    client->fetch(std::move(wanted), max_bytes, [done](HttpResult result) {
+    env::fetch(*client, std::move(wanted), max_bytes, [done](HttpResult result) {
       done->update([&](auto& value) { value = std::move(result); });
     });
     REQUIRE(done->wait_until([](const auto& value) { return value.has_value(); }));
@@ -1174,12 +1199,12 @@ TEST_CASE("a client that is destroyed by the event that ends an exchange") {
   Bench bench;
   Gate gone;
   HttpClient* client = bench.client.get();
-  client->fetch(request("GET", server.url("/")), 100,
-                [&gone, owner = std::move(bench.client)](const HttpResult& result) mutable {
-                  CHECK(result.end.failure.ok());
-                  owner.reset();
-                  gone.open();
-                });
+  fetch(*client, request("GET", server.url("/")), 100,
+        [&gone, owner = std::move(bench.client)](const HttpResult& result) mutable {
+          CHECK(result.end.failure.ok());
+          owner.reset();
+          gone.open();
+        });
   REQUIRE(gone.wait());
   drain(bench.loop);
 }
@@ -1234,7 +1259,7 @@ TEST_CASE("in a forked child the parent's client does nothing, and its connectio
           HttpClient::make(Process::current().loop(), without_proxy());
       Shared<int> status;
       if (own.ok()) {
-        (*own)->fetch(request("GET", url), 100, [&](const HttpResult& result) {
+        fetch(**own, request("GET", url), 100, [&](const HttpResult& result) {
           status.update([&](int& value) { value = result.head.status; });
         });
       }

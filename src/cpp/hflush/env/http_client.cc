@@ -612,25 +612,6 @@ class CurlHttpClient final : public HttpClient {
   const OwnProcess<Transfers> transfers_;
 };
 
-// What fetch() makes of the events.
-class Collector final : public HttpEvents {
- public:
-  explicit Collector(HttpClient::Done done) : done_(std::move(done)) {}
-  void on_head(HttpHead head) override { result_.head = std::move(head); }
-  bool on_body(ByteView bytes) override {
-    result_.body.append(as_text(bytes));
-    return true;
-  }
-  void on_end(HttpEnd end) override {
-    result_.end = std::move(end);
-    done_(std::move(result_));
-  }
-
- private:
-  const HttpClient::Done done_;
-  HttpResult result_;
-};
-
 }  // namespace
 
 Result<std::shared_ptr<HttpClient>> HttpClient::make(EventLoop& loop, HttpSettings settings) {
@@ -638,12 +619,6 @@ Result<std::shared_ptr<HttpClient>> HttpClient::make(EventLoop& loop, HttpSettin
   const auto transfers = std::make_shared<Transfers>(loop, *curl, std::move(settings));
   HFLUSH_RETURN_IF_ERROR(transfers->open());
   return std::shared_ptr<HttpClient>(std::make_shared<CurlHttpClient>(transfers));
-}
-
-HttpClient::ExchangeId HttpClient::fetch(HttpRequest request, std::size_t max_body_bytes,
-                                         Done done) {
-  request.max_response_bytes = max_body_bytes;
-  return start(std::move(request), std::make_shared<Collector>(std::move(done)));
 }
 
 }  // namespace hflush::env

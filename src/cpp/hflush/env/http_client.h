@@ -14,7 +14,7 @@
 // nothing of headers or credentials is in them. A client may be destroyed by any thread at any
 // time: no event starts after that, and what it held is released on the loop thread. In a forked
 // child a client of the parent does nothing: no events, no callbacks; the connections are the
-// parent's. Where start(), fetch(), resume() or cancel() throws std::bad_alloc, it has done
+// parent's. Where start(), resume() or cancel() throws std::bad_alloc, it has done
 // nothing. On the loop thread, and in the end of a client, nothing can be done without memory:
 // there it ends the process. A name lookup that is given up ends on the loop thread with libcurl
 // before 7.87.
@@ -101,7 +101,7 @@ class HttpEvents {
   virtual void on_end(HttpEnd end) = 0;
 };
 
-// A response that was collected.
+// A response as a whole.
 struct HttpResult {
   HttpEnd end;
   HttpHead head;
@@ -133,7 +133,6 @@ class HttpClient {
  public:
   // 0 is not an exchange.
   using ExchangeId = std::uint64_t;
-  using Done = std::function<void(HttpResult)>;
 
   // kUnsupported if there is no libcurl that does. `loop` outlives the client.
   static Result<std::shared_ptr<HttpClient>> make(EventLoop& loop, HttpSettings settings);
@@ -142,9 +141,6 @@ class HttpClient {
   // Events follow, unless cancelled; also if nothing can be sent at all. None comes before this
   // returns on the loop thread; from another thread one may.
   virtual ExchangeId start(HttpRequest request, std::shared_ptr<HttpEvents> events) = 0;
-  // The same, collecting up to `max_body_bytes`; a longer response is a failure. `done` is not run
-  // after cancel().
-  ExchangeId fetch(HttpRequest request, std::size_t max_body_bytes, Done done);
   // Continues an exchange whose on_body() took nothing.
   virtual void resume(ExchangeId exchange) = 0;
   // No event starts after it on the loop thread; from another thread one may be under way. The

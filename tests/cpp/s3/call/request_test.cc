@@ -144,7 +144,10 @@ class BrokenBody final : public env::HttpBody {
  public:
   explicit BrokenBody(std::ptrdiff_t result) : result_(result) {}
   std::uint64_t size() const noexcept override { return 10; }
-  std::ptrdiff_t read_at(std::uint64_t, MutableByteView) const noexcept override { return result_; }
+  std::ptrdiff_t read_at(std::uint64_t /*offset*/,
+                         MutableByteView /*out*/) const noexcept override {
+    return result_;
+  }
 
  private:
   const std::ptrdiff_t result_;

@@ -118,6 +118,10 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   void on_timer() HFLUSH_EXCLUDES(mutex_);
 
   void perform(const Actions& actions) HFLUSH_EXCLUDES(mutex_);
+  template <typename What>
+  void perform_if(const CallTable::Action& action) HFLUSH_EXCLUDES(mutex_) {
+    if (const auto* what = std::get_if<What>(&action)) perform(*what);
+  }
   void perform(const CallTable::Send& send) noexcept HFLUSH_EXCLUDES(mutex_);
   void perform(const CallTable::Resume& resume) { http_->resume(resume.exchange); }
   void perform(const CallTable::WantCredentials& want) HFLUSH_EXCLUDES(mutex_);
@@ -251,7 +255,12 @@ void Client::Calls::on_timer() {
 
 void Client::Calls::perform(const Actions& actions) {
   for (const CallTable::Action& action : actions) {
-    std::visit([this](const auto& what) { perform(what); }, action);
+    perform_if<CallTable::Send>(action);
+    perform_if<CallTable::Resume>(action);
+    perform_if<CallTable::WantCredentials>(action);
+    perform_if<CallTable::StopWanting>(action);
+    perform_if<CallTable::Answer>(action);
+    perform_if<CallTable::End>(action);
   }
 }
 

@@ -15,7 +15,6 @@ LARGER = {
     "BlockReader": 29,  # the numbers of one protocol
     "HttpExchange": 23,  # libcurl's handle, and what it reports
     "Transfers": 22,
-    "Client::Calls": 21,
 }
 
 _CLASS = re.compile(

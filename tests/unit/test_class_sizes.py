@@ -12,7 +12,6 @@ CPP = ROOT / "src" / "cpp"
 MOST = 20
 # Classes that have more, each with how many: they may lose some, and no other may join them.
 LARGER = {
-    "BlockReader": 29,  # the numbers of one protocol
     "HttpExchange": 23,  # libcurl's handle, and what it reports
     "Transfers": 22,
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -57,155 +56,128 @@ Status BlockReader::deliver(MutableByteView out) {
 }
 
 std::span<const MutableByteView> BlockReader::wanted() {
-  piece_count_ = 0;
-  const auto add = [&](MutableByteView piece) { pieces_[piece_count_++] = piece; };
-  const bool idle = out_.empty() && remaining() > 0 && state_ != State::kReply;
-  if (idle) return {};
-  switch (state_) {
-    case State::kReply:
-      add(inbox_room(kReplyRoom));
-      break;
-    case State::kHeader:  // a byte at least is missing
-      add(inbox_room(std::max(next_head_size(), inbox_size() + 1) - inbox_size()));
-      break;
-    case State::kSums:
-    case State::kData:
-      add(missing_target());
-      if (packet_left_ > 0) break;
-      add(inbox_room(next_head_size()));
-      if (run_to_ == RunTo::kCaller) add_next_packets();
-      break;
-    case State::kDone:
-    case State::kFailed:
-      break;
+  pieces_.clear();
+  const bool is_idle = out_.empty() && remaining() > 0 && !is<AwaitingReply>();
+  if (is_idle) return {};
+  if (is<AwaitingReply>()) {
+    pieces_.add(inbox_.room(kReplyRoom));
+  } else if (is<ReadingHeader>()) {  // a byte at least is missing
+    pieces_.add(inbox_.room(std::max(next_head_size(), inbox_.size() + 1) - inbox_.size()));
+  } else if (is<ReadingSums>()) {
+    pieces_.add(missing());
+  } else if (const auto* const data = std::get_if<ReadingData>(&state_)) {
+    pieces_.add(missing());
+    if (data->left == 0) {
+      pieces_.add(inbox_.room(next_head_size()));
+      if (data->run->is_callers) add_next_packets(*data->run);
+    }
   }
-  return std::span(pieces_).first(piece_count_);
+  return pieces_.all();
 }
 
-void BlockReader::add_next_packets() {
-  if (sums_.size() > kMaxHeadRoom) return;
-  const std::size_t head_size = kHeaderSize + sums_.size();
-  const std::uint64_t left = end_ - std::min(end_, next_ + run_.size());
-  const MutableByteView room = out_.subspan(run_.size());
+void BlockReader::add_next_packets(const Run& run) {
+  if (packet_.sums.size() > kMaxHeadRoom) return;
+  const std::uint64_t left = end_ - std::min(end_, next_ + run.bytes.size());
+  const MutableByteView room = out_.subspan(run.bytes.size());
   const std::size_t count = std::min<std::uint64_t>(
-      {left / packet_size_, room.size() / packet_size_, (kMaxPieces - piece_count_) / 2});
-  heads_.resize(count * head_size);
-  for (std::size_t i = 0; i < count; ++i) {
-    pieces_[piece_count_++] = room.subspan(i * packet_size_, packet_size_);
-    pieces_[piece_count_++] = MutableByteView(heads_).subspan(i * head_size, head_size);
-  }
+      {left / packet_.size, room.size() / packet_.size, pieces_.room() / 2});
+  pieces_.add_packets(count, room, packet_.size, kHeaderSize + packet_.sums.size());
 }
 
 Status BlockReader::received(std::size_t count) {
-  const std::size_t direct = std::min(count, missing_target().size());
-  (state_ == State::kSums ? sums_filled_ : run_filled_) += direct;
-  const bool has_target = state_ == State::kSums || state_ == State::kData;
+  const bool has_target = is<ReadingSums>() || is<ReadingData>();
+  const std::size_t direct = std::min(count, missing().size());
+  if (auto* const sums = std::get_if<ReadingSums>(&state_)) sums->filled += direct;
+  if (auto* const data = std::get_if<ReadingData>(&state_); data != nullptr && data->run) {
+    data->run->filled += direct;
+  }
   const std::size_t inbox_piece = has_target ? 1 : 0;
-  const std::size_t room = inbox_piece < piece_count_ ? pieces_[inbox_piece].size() : 0;
+  const auto pieces = pieces_.all();
+  const std::size_t room = inbox_piece < pieces.size() ? pieces[inbox_piece].size() : 0;
   const std::size_t to_inbox = std::min(count - direct, room);
-  inbox_end_ += to_inbox;
-  ahead_next_ = inbox_piece + 1;
-  ahead_left_ = count - direct - to_inbox;
+  inbox_.filled(to_inbox);
+  pieces_.came_ahead(inbox_piece + 1, count - direct - to_inbox);
   return advance();
 }
 
-bool BlockReader::is_guessed(const DecodedPacketHeader& decoded) const noexcept {
-  return decoded.size == kHeaderSize && decoded.header.sums_size == sums_.size() &&
-         decoded.header.data_size == packet_size_;
-}
-
-void BlockReader::take_head_ahead() {
-  if (ahead_left_ == 0 || inbox_size() > 0) return;
-  const MutableByteView piece = pieces_[ahead_next_++];
-  const std::size_t size = std::min(ahead_left_, piece.size());
-  append_to_inbox(piece.first(size));
-  ahead_left_ -= size;
-}
-
-void BlockReader::collect_ahead() {
-  while (ahead_left_ > 0) {
-    const MutableByteView piece = pieces_[ahead_next_++];
-    const std::size_t size = std::min(ahead_left_, piece.size());
-    append_to_inbox(piece.first(size));
-    ahead_left_ -= size;
-  }
-}
-
-void BlockReader::append_to_inbox(ByteView bytes) {
-  std::memcpy(inbox_room(bytes.size()).data(), bytes.data(), bytes.size());
-  inbox_end_ += bytes.size();
+bool BlockReader::is_expected(const DecodedPacketHeader& decoded) const noexcept {
+  return decoded.size == kHeaderSize && decoded.header.sums_size == packet_.sums.size() &&
+         decoded.header.data_size == packet_.size;
 }
 
 Status BlockReader::advance() {
-  for (;;) {
-    switch (state_) {
-      case State::kReply: {
-        const auto size = delimited_size(inbox(), kMaxReplySize);
-        if (!size.ok()) return fail(size.status());
-        if (*size == 0) return {};
-        HFLUSH_RETURN_IF_ERROR(take_reply(inbox().first(*size)));
-        inbox_begin_ += *size;
-        break;
-      }
-      case State::kHeader: {
-        take_head_ahead();
-        const auto decoded = decode_packet_header(inbox());
-        if (!decoded.ok()) return fail(decoded.status());
-        const bool is_whole = decoded->has_value();
-        if (ahead_left_ > 0 && (!is_whole || !is_guessed(**decoded))) {
-          collect_ahead();
-          break;
-        }
-        if (!is_whole) return {};
-        HFLUSH_RETURN_IF_ERROR(take_header((*decoded)->header));
-        inbox_begin_ += (*decoded)->size;
-        break;
-      }
-      case State::kSums:
-        sums_filled_ += take_from_inbox(missing_target());
-        if (sums_filled_ < sums_.size()) return {};
-        state_ = State::kData;
-        break;
-      case State::kData:
-        if (run_to_ == RunTo::kNowhere) {
-          if (packet_left_ == 0) {
-            state_ = State::kHeader;
-            break;
-          }
-          if (out_.empty() && remaining() > 0) return {};
-          plan_run();
-        }
-        run_filled_ += take_from_inbox(missing_target());
-        if (run_filled_ < run_.size()) return {};
-        HFLUSH_RETURN_IF_ERROR(finish_run());
-        break;
-      case State::kDone:
-      case State::kFailed:
-        return {};
-    }
+  while (true) {
+    const auto goes_on = std::visit([this](auto& state) { return this->step(state); }, state_);
+    if (!goes_on.ok()) return goes_on.status();
+    if (!*goes_on) return {};
   }
 }
 
-Status BlockReader::take_reply(ByteView message) {
-  const auto reply = decode_operation_reply(message);
+Result<bool> BlockReader::step(const AwaitingReply& /*state*/) {
+  const auto size = delimited_size(inbox_.bytes(), kMaxReplySize);
+  if (!size.ok()) return fail(size.status());
+  if (*size == 0) return false;
+  const auto reply = decode_operation_reply(inbox_.bytes().first(*size));
   if (!reply.ok()) return fail(reply.status());
-  if (reply->status != TransferStatus::kSuccess) return fail(refusal(*reply));
-  if (!reply->read_checksum) return break_off("accepted without saying how the block is summed");
-  checksum_ = *reply->read_checksum;
+  inbox_.drop(*size);
+  HFLUSH_RETURN_IF_ERROR(take_reply(*reply));
+  return true;
+}
+
+Result<bool> BlockReader::step(const ReadingHeader& /*state*/) {
+  if (inbox_.empty() && pieces_.has_ahead()) inbox_.append(pieces_.take_ahead());
+  const auto decoded = decode_packet_header(inbox_.bytes());
+  if (!decoded.ok()) return fail(decoded.status());
+  const bool is_whole = decoded->has_value();
+  if (pieces_.has_ahead() && (!is_whole || !is_expected(**decoded))) {
+    // Not what was expected: all that has come is put in its right place.
+    while (pieces_.has_ahead()) inbox_.append(pieces_.take_ahead());
+    return true;
+  }
+  if (!is_whole) return false;
+  inbox_.drop((*decoded)->size);
+  HFLUSH_RETURN_IF_ERROR(take_header((*decoded)->header));
+  return true;
+}
+
+Result<bool> BlockReader::step(ReadingSums& state) {
+  state.filled += inbox_.take(missing());
+  if (state.filled < packet_.sums.size()) return false;
+  state_ = ReadingData{.left = packet_.size};
+  return true;
+}
+
+Result<bool> BlockReader::step(ReadingData& state) {
+  if (!state.run) {
+    if (state.left == 0) {
+      state_ = ReadingHeader{};
+      return true;
+    }
+    if (out_.empty() && remaining() > 0) return false;
+    state.run = next_run(state);
+  }
+  state.run->filled += inbox_.take(missing());
+  if (!missing().empty()) return false;
+  HFLUSH_RETURN_IF_ERROR(finish_run(state));
+  return true;
+}
+
+Status BlockReader::take_reply(const OperationReply& reply) {
+  if (reply.status != TransferStatus::kSuccess) return fail(refusal(reply));
+  if (!reply.read_checksum) return break_off("accepted without saying how the block is summed");
+  checksum_ = *reply.read_checksum;
   const std::uint64_t chunk = checksum_.bytes_per_checksum;
-  if (checksum_.kind != crc::Kind::kNone) {
-    unit_ = chunk;
-  } else if (sums_wanted_ == Sums::kRequired) {
+  if (checksum_.kind == crc::Kind::kNone && sums_wanted_ == Sums::kRequired) {
     return fail(Status(StatusCode::kUnsupported, "has no checksums of the block", {}, EIO));
   }
-  const std::uint64_t start = reply->chunk_offset;
+  const std::uint64_t start = reply.chunk_offset;
   if (start > position_ || position_ - start >= chunk) {
     return break_off("starts at " + text(start) + " of the block to read from " + text(position_) +
                      ", with " + text(chunk) + " bytes per checksum");
   }
   next_ = start;
   data_limit_ = start + round_up(end_ - start, chunk);
-  state_ = State::kHeader;
+  state_ = ReadingHeader{};
   return {};
 }
 
@@ -223,7 +195,7 @@ Status BlockReader::take_header(const PacketHeader& header) {
   if (header.last_in_block) {
     if (header.data_size != 0 || header.sums_size != 0) return wrong("the last one is not empty");
     if (next_ < end_) return wrong("the last one, " + text(end_ - next_) + " bytes early");
-    state_ = State::kDone;
+    state_ = Done{};
     return {};
   }
   if (header.data_size == 0) return wrong("empty, and not the last one");
@@ -233,17 +205,18 @@ Status BlockReader::take_header(const PacketHeader& header) {
   const std::uint64_t sums =
       checksum_.kind == crc::Kind::kNone
           ? 0
-          : crc::checksum_count(header.data_size, unit_) * std::uint64_t{crc::kSumSize};
+          : crc::checksum_count(header.data_size, unit()) * std::uint64_t{crc::kSumSize};
   if (header.sums_size != sums) {
     return wrong(text(header.sums_size) + " bytes of checksums where " + text(sums) + " belong");
   }
-  sums_.resize(sums);
-  sums_filled_ = 0;
-  sums_used_ = 0;
-  packet_size_ = header.data_size;
-  packet_left_ = header.data_size;
-  state_ = State::kSums;
+  packet_.sums.resize(sums);
+  packet_.size = header.data_size;
+  state_ = ReadingSums{};
   return {};
+}
+
+std::size_t BlockReader::unit() const noexcept {
+  return checksum_.kind == crc::Kind::kNone ? 1 : checksum_.bytes_per_checksum;
 }
 
 std::size_t BlockReader::lead() const noexcept {
@@ -253,99 +226,78 @@ std::size_t BlockReader::lead() const noexcept {
 // Whole chunks go to the caller if it wants all of them. Otherwise they are staged: one chunk, or
 // more of them for a caller that takes little at a time. What follows the range is staged too, and
 // forgotten.
-void BlockReader::plan_run() {
-  const std::size_t direct =
-      out_.size() >= packet_left_ ? packet_left_ : round_down(out_.size(), unit_);
+BlockReader::Run BlockReader::next_run(ReadingData& data) {
+  const std::size_t direct = out_.size() >= data.left ? data.left : round_down(out_.size(), unit());
+  Run run;
   if (lead() == 0 && direct > 0) {
-    run_to_ = RunTo::kCaller;
-    run_ = out_.first(direct);
-    if (ahead_left_ > 0) {  // there already
-      run_filled_ = std::min(ahead_left_, run_.size());
-      ahead_left_ -= run_filled_;
-      ++ahead_next_;
-    }
+    run.is_callers = true;
+    run.bytes = out_.first(direct);
+    if (pieces_.has_ahead()) run.filled = pieces_.take_ahead().size();
   } else {
     const std::size_t least = out_.size() < kStageSize ? kStageSize : 1;
-    const std::size_t size = round_up(std::max(lead(), least), unit_);
-    stage_.resize(std::min(packet_left_, size));
-    run_to_ = RunTo::kStage;
-    run_ = stage_;
+    const std::size_t size = round_up(std::max(lead(), least), unit());
+    stage_.clear();
+    run.bytes = stage_.room(std::min(data.left, size));
   }
-  packet_left_ -= run_.size();
+  data.left -= run.bytes.size();
+  return run;
 }
 
-Status BlockReader::finish_run() {
-  const std::byte* const sums = sums_.data() + sums_used_;
-  if (const auto wrong = crc::first_mismatch(checksum_.kind, run_, unit_, sums)) {
-    const std::size_t begin = *wrong * unit_;
-    const ByteView chunk = ByteView(run_).subspan(begin, std::min(unit_, run_.size() - begin));
+Status BlockReader::finish_run(ReadingData& data) {
+  const Run run = *std::exchange(data.run, std::nullopt);
+  const std::byte* const sums = packet_.sums.data() + data.sums_used;
+  if (const auto wrong = crc::first_mismatch(checksum_.kind, run.bytes, unit(), sums)) {
+    const std::size_t begin = *wrong * unit();
+    const std::size_t size = std::min(unit(), run.bytes.size() - begin);
     const std::uint64_t at = next_ + begin;
-    return fail(Status(StatusCode::kChecksum,
-                       "bytes at " + text(at) + " of the block do not match their checksum", {},
-                       EIO)
-                    .with_mismatch({at, load_be32(sums + *wrong * crc::kSumSize),
-                                    crc::extend(checksum_.kind, 0, chunk)}));
+    return fail(
+        Status(StatusCode::kChecksum,
+               "bytes at " + text(at) + " of the block do not match their checksum", {}, EIO)
+            .with_mismatch({at, load_be32(sums + *wrong * crc::kSumSize),
+                            crc::extend(checksum_.kind, 0, run.bytes.subspan(begin, size))}));
   }
   if (checksum_.kind != crc::Kind::kNone) {
-    sums_used_ += crc::checksum_count(run_.size(), unit_) * crc::kSumSize;
+    data.sums_used += crc::checksum_count(run.bytes.size(), unit()) * crc::kSumSize;
   }
-  if (run_to_ == RunTo::kCaller) {
-    position_ += run_.size();
-    out_ = out_.subspan(run_.size());
+  if (run.is_callers) {
+    position_ += run.bytes.size();
+    out_ = out_.subspan(run.bytes.size());
   } else {
-    stage_begin_ = std::min(lead(), run_.size());
-    stage_end_ = run_.size();
+    stage_.filled(run.bytes.size());
+    stage_.drop(std::min(lead(), run.bytes.size()));
   }
-  next_ += run_.size();
-  run_to_ = RunTo::kNowhere;
-  run_ = {};
-  run_filled_ = 0;
+  next_ += run.bytes.size();
   deliver_staged();
   return {};
 }
 
 void BlockReader::deliver_staged() {
-  const std::size_t size = std::min(out_.size(), stage_end_ - stage_begin_);
-  if (size == 0) return;
-  std::memcpy(out_.data(), stage_.data() + stage_begin_, size);
-  stage_begin_ += size;
+  const std::size_t size = stage_.take(out_);
   position_ += size;
   out_ = out_.subspan(size);
 }
 
-std::size_t BlockReader::take_from_inbox(MutableByteView target) {
-  const std::size_t size = std::min(target.size(), inbox_size());
-  if (size == 0) return 0;
-  std::memcpy(target.data(), inbox_.data() + inbox_begin_, size);
-  inbox_begin_ += size;
-  return size;
+const BlockReader::Run* BlockReader::run() const noexcept {
+  const auto* const data = std::get_if<ReadingData>(&state_);
+  return data != nullptr && data->run ? &*data->run : nullptr;
 }
 
-MutableByteView BlockReader::missing_target() noexcept {
-  if (state_ == State::kSums) return MutableByteView(sums_).subspan(sums_filled_);
-  if (state_ == State::kData) return run_.subspan(run_filled_);
-  return {};
+MutableByteView BlockReader::missing() noexcept {
+  if (const auto* const sums = std::get_if<ReadingSums>(&state_)) {
+    return MutableByteView(packet_.sums).subspan(sums->filled);
+  }
+  return run() == nullptr ? MutableByteView() : run()->missing();
 }
 
 std::uint64_t BlockReader::still_to_come() const noexcept {
-  const std::uint64_t here = std::max(next_, position_) + run_filled_ + inbox_size();
+  const std::size_t filled = run() == nullptr ? 0 : run()->filled;
+  const std::uint64_t here = std::max(next_, position_) + filled + inbox_.size();
   return end_ - std::min(end_, here);
 }
 
 std::size_t BlockReader::next_head_size() const noexcept {
-  const bool ends = next_ + run_.size() >= end_;
-  return kHeaderSize + (ends ? 0 : std::min(sums_.size(), kMaxHeadRoom));
-}
-
-MutableByteView BlockReader::inbox_room(std::size_t size) {
-  if (inbox_begin_ > 0) {
-    std::copy(inbox_.begin() + static_cast<std::ptrdiff_t>(inbox_begin_),
-              inbox_.begin() + static_cast<std::ptrdiff_t>(inbox_end_), inbox_.begin());
-    inbox_end_ -= inbox_begin_;
-    inbox_begin_ = 0;
-  }
-  if (inbox_.size() < inbox_end_ + size) inbox_.resize(inbox_end_ + size);
-  return MutableByteView(inbox_).subspan(inbox_end_, size);
+  const bool ends = next_ + (run() == nullptr ? 0 : run()->bytes.size()) >= end_;
+  return kHeaderSize + (ends ? 0 : std::min(packet_.sums.size(), kMaxHeadRoom));
 }
 
 Status BlockReader::break_off(std::string what) {
@@ -353,7 +305,7 @@ Status BlockReader::break_off(std::string what) {
 }
 
 Status BlockReader::fail(Status failure) {
-  state_ = State::kFailed;
+  state_ = Failed{};
   out_ = {};
   return failure;
 }

@@ -6,26 +6,33 @@
 // Packets are as large as the one before, so the places of many of them are known at once; where
 // that guess is wrong, what has come is collected and put in its right place.
 //
-//   kReply    BlockOpResponse: refused, or how the block is summed and where the first chunk starts
-//   kHeader   of a packet: sequence number, offset and sizes are what they must be, or it ends here
-//   kSums     of the packet's chunks
-//   kData     of the packet, in runs of whole chunks; a run is delivered when it is verified
-//   kDone     the empty last packet has come: the connection can carry another operation
-//   kFailed   nothing more is taken
+//   AwaitingReply  BlockOpResponse: refused, or how the block is summed and where the first chunk
+//                  starts
+//   ReadingHeader  of a packet: sequence number, offset and sizes are what they must be, or it ends
+//                  here
+//   ReadingSums    of the packet's chunks
+//   ReadingData    of the packet, in runs of whole chunks; a run is delivered when it is verified
+//   Done           the empty last packet has come: the connection can carry another operation
+//   Failed         nothing more is taken
 //
 // Nothing that a DataNode says is trusted: what breaks the protocol is a Status that says how, and
 // memory is bounded by one packet (16 MiB). Thread-compatible.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/result.h"
 #include "hflush/base/status.h"
+#include "hflush/crc/checksum.h"
+#include "hflush/hdfs/read/byte_queue.h"
+#include "hflush/hdfs/read/receive_pieces.h"
 #include "hflush/hdfs/wire/data_transfer.h"
 
 namespace hflush::hdfs {
@@ -72,93 +79,98 @@ class BlockReader {
   // Bytes of the range that are not delivered yet.
   std::uint64_t remaining() const noexcept { return end_ - position_; }
   // Whether the DataNode has accepted the operation.
-  bool accepted() const noexcept { return state_ != State::kReply && state_ != State::kFailed; }
+  bool accepted() const noexcept { return !is<AwaitingReply>() && !is<Failed>(); }
   // How the replica is summed. Requires: accepted().
   const ChecksumParameters& checksum() const noexcept { return checksum_; }
   // Whether all has come, and nothing else: end_of_read() may be sent, and then the connection used
   // again. Not before everything is delivered.
-  bool done() const noexcept {
-    return state_ == State::kDone && inbox_size() == 0 && ahead_left_ == 0;
-  }
+  bool done() const noexcept { return is<Done>() && inbox_.empty() && !pieces_.has_ahead(); }
   // ClientReadStatus. Requires: done().
   std::string end_of_read() const;
 
-  static constexpr std::size_t kMaxPieces = 64;
+  static constexpr std::size_t kMaxPieces = ReceivePieces::kMax;
 
  private:
-  enum class State : std::uint8_t { kReply, kHeader, kSums, kData, kDone, kFailed };
-  enum class RunTo : std::uint8_t { kNowhere, kCaller, kStage };
+  // Whole chunks that are received and verified together.
+  struct Run {
+    bool is_callers = false;  // in the caller's memory; otherwise on the stage
+    MutableByteView bytes;
+    std::size_t filled = 0;
 
-  // Takes what is in the inbox as far as it goes.
+    MutableByteView missing() const noexcept { return bytes.subspan(filled); }
+  };
+  // The packet that comes, or came last: the next one is expected to be like it.
+  struct Packet {
+    std::vector<std::byte> sums;
+    std::size_t size = 0;  // of the data
+  };
+
+  struct AwaitingReply {};
+  struct ReadingHeader {};
+  struct ReadingSums {
+    std::size_t filled = 0;
+  };
+  struct ReadingData {
+    std::size_t left = 0;       // bytes that no run has taken yet
+    std::size_t sums_used = 0;  // bytes; by the runs before this one
+    std::optional<Run> run{};
+  };
+  struct Done {};
+  struct Failed {};
+
+  template <typename State>
+  bool is() const noexcept {
+    return std::holds_alternative<State>(state_);
+  }
+
+  // Takes what has come, as far as it goes.
   Status advance();
-  Status take_reply(ByteView message);
+  // One step: whether there may be another one. The state may be another one afterwards.
+  Result<bool> step(const AwaitingReply& state);
+  Result<bool> step(const ReadingHeader& state);
+  Result<bool> step(ReadingSums& state);
+  Result<bool> step(ReadingData& state);
+  static Result<bool> step(const Done& /*state*/) { return false; }
+  static Result<bool> step(const Failed& /*state*/) { return false; }
+
+  Status take_reply(const OperationReply& reply);
   Status take_header(const PacketHeader& header);
-  void plan_run();
+  Run next_run(ReadingData& data);
+  Status finish_run(ReadingData& data);
+  void deliver_staged();
   // How many bytes at the next run's front lie before what the caller wants.
   std::size_t lead() const noexcept;
-  Status finish_run();
-  void deliver_staged();
-  // Adds the places of the packets that follow the current one, as far as they are the caller's.
-  void add_next_packets();
-  // Whether the packet with this header is where it was guessed to be.
-  bool is_guessed(const DecodedPacketHeader& decoded) const noexcept;
-  // Gives the head of the next packet to the inbox, if it has come ahead.
-  void take_head_ahead();
-  // Moves all that has come ahead to the inbox: the guess was wrong.
-  void collect_ahead();
-  void append_to_inbox(ByteView bytes);
-  // Moves bytes from the inbox to `target`; how many that were.
-  std::size_t take_from_inbox(MutableByteView target);
+  // Bytes that are verified together; 1 if nothing is.
+  std::size_t unit() const noexcept;
+
+  // Adds the places of the packets that follow this run, as far as they are the caller's.
+  void add_next_packets(const Run& run);
+  // Whether the packet with this header is where it was expected to be.
+  bool is_expected(const DecodedPacketHeader& decoded) const noexcept;
+  const Run* run() const noexcept;
+  // The part of the run, or of the sums, that has not come yet.
+  MutableByteView missing() noexcept;
+  std::size_t next_head_size() const noexcept;
+
   Status fail(Status failure);
   Status break_off(std::string what);
-
-  std::size_t inbox_size() const noexcept { return inbox_end_ - inbox_begin_; }
-  ByteView inbox() const noexcept { return ByteView(inbox_).subspan(inbox_begin_, inbox_size()); }
-  MutableByteView inbox_room(std::size_t size);
-  std::size_t next_head_size() const noexcept;
-  // The part of the run, or of the sums, that has not come yet.
-  MutableByteView missing_target() noexcept;
 
   const std::uint64_t end_;
   const Sums sums_wanted_;
   std::uint64_t position_;
-  State state_ = State::kReply;
+  MutableByteView out_;  // what the caller waits for
+
+  // Since the reply.
   ChecksumParameters checksum_;
-  std::size_t unit_ = 1;          // bytes that are verified together; 1 if nothing is
   std::uint64_t next_ = 0;        // offset in the block of the next run
   std::uint64_t data_limit_ = 0;  // where the chunk with the range's last byte ends
   std::int64_t next_sequence_number_ = 0;
 
-  MutableByteView out_;  // what the caller waits for
-
-  // Bytes received but not looked at yet: heads of packets, mostly.
-  std::vector<std::byte> inbox_;
-  std::size_t inbox_begin_ = 0;
-  std::size_t inbox_end_ = 0;
-
-  // The current packet.
-  std::vector<std::byte> sums_;
-  std::size_t sums_filled_ = 0;
-  std::size_t sums_used_ = 0;    // in bytes; of the runs before this one
-  std::size_t packet_size_ = 0;  // data bytes
-  std::size_t packet_left_ = 0;  // of them, those that no run has taken yet
-
-  RunTo run_to_ = RunTo::kNowhere;
-  MutableByteView run_;
-  std::size_t run_filled_ = 0;
-
-  // Verified bytes that wait for the caller to want them.
-  std::vector<std::byte> stage_;
-  std::size_t stage_begin_ = 0;
-  std::size_t stage_end_ = 0;
-
-  // What wanted() says: the rest of the sums or the run, room in the inbox, and then, ahead of what
-  // has been looked at, data and head of one packet after the other.
-  std::array<MutableByteView, kMaxPieces> pieces_;
-  std::size_t piece_count_ = 0;
-  std::size_t ahead_next_ = 0;  // the piece that the next byte ahead is at the front of
-  std::size_t ahead_left_ = 0;  // bytes that have come ahead
-  std::vector<std::byte> heads_;
+  std::variant<AwaitingReply, ReadingHeader, ReadingSums, ReadingData, Done, Failed> state_;
+  Packet packet_;
+  ByteQueue inbox_;  // received but not looked at yet: heads of packets, mostly
+  ByteQueue stage_;  // verified, for a caller that will want it
+  ReceivePieces pieces_;
 };
 
 }  // namespace hflush::hdfs

@@ -347,10 +347,17 @@ class Hdfs:
 
     def corrupt(self, port: int, block: Any, at: int = 0) -> None:
         """Change a bit of one replica on its disk."""
-        file = self.block_file(port, block)
-        content = bytearray(file.read_bytes())
-        content[at] ^= 1
-        file.write_bytes(content)
+        with self.block_file(port, block).open("r+b") as file:  # which may be being read
+            file.seek(at)
+            (byte,) = file.read(1)
+            file.seek(at)
+            file.write(bytes([byte ^ 1]))
+
+    def drop_replica(self, port: int, block: Any) -> None:
+        """Have a DataNode remove its replica, as after the balancer has moved it."""
+        utilities = self._hadoop.hdfs.server.datanode.DataNodeTestUtils
+        local = self.jvm.array(self._hadoop.hdfs.protocol.Block, block.getLocalBlock())
+        utilities.getFSDataset(self.node(port)).invalidate(block.getBlockPoolId(), local)
 
     def corrupt_replicas(self, block: Any) -> int:
         """How many replicas of a block were reported to the NameNode as damaged."""

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,8 +65,9 @@ class Cluster {
 
   ReadContext context() {
     return {nullptr, name_node, *connections, settings,
-            [this](const auto& node, const auto& block, auto& caller) {
-              return visible_length(node, block, caller);
+            [this](const auto& node, const auto& block, const auto& answered) {
+              answered(visible_length(node, block));
+              return nullptr;
             }};
   }
 
@@ -90,8 +92,9 @@ class Cluster {
   Settings settings;
   LocatedBlocks located;
   std::vector<std::unique_ptr<ScriptedDatanode>> datanodes;
-  AskVisibleLength visible_length = [](const auto&, const auto&, auto&) -> Result<std::int64_t> {
-    return Status(StatusCode::kIo, "nobody is writing");
+  std::function<Result<std::int64_t>(const DatanodeInfo& node, const ExtendedBlock& block)>
+      visible_length = [](const auto&, const auto&) -> Result<std::int64_t> {
+    return Status(StatusCode::kIo, "the file is not being written");
   };
   ScriptedNameNode::Locate locate = [this](int) { return Result<LocatedBlocks>(located); };
   ScriptedNameNode name_node{[this](int call) { return locate(call); }};

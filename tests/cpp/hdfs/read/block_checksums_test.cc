@@ -118,6 +118,18 @@ TEST_CASE("block checksums: the next replica answers for one that does not") {
   CHECK(failure.message().find("without a checksum of 16 bytes") != std::string::npos);
 }
 
+TEST_CASE("block checksums: a DataNode that failed one block comes last for the others") {
+  Cluster cluster(2, pattern(2500), 1000);
+  answer_with_length(cluster);
+  cluster.datanodes[0]->follow([](const Operation&) { return Reply{"", Reply::Then::kClose}; });
+  const auto sums = block_checksums(cluster.context(), "/file", kAll, BlockChecksumType::kMd5Crc,
+                                    cluster.interrupt);
+  REQUIRE(sums.ok());
+  CHECK(sums->size() == 3);
+  CHECK(cluster.datanodes[0]->operations().size() == 1);
+  CHECK(cluster.datanodes[1]->operations().size() == 3);
+}
+
 TEST_CASE("block checksums: a token that is refused is renewed") {
   Cluster cluster(1, pattern(500), 1000);
   answer_with_length(cluster);

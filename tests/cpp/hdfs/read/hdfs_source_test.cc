@@ -252,8 +252,8 @@ TEST_CASE("hdfs source: no replica at all says what each one answered") {
     CHECK(has(failure.message(), "127.0.0.1:" + std::to_string(datanode->port())));
   }
   CHECK(has(failure.message(), "refused with ERROR: out of order"));
-  // Hadoop's dfs.client.max.block.acquire.failures: the first locations, and three more.
-  CHECK(cluster.name_node.location_calls() == 4);
+  // The first locations, those asked anew at once, and dfs.client.max.block.acquire.failures more.
+  CHECK(cluster.name_node.location_calls() == 5);
   CHECK(cluster.datanodes[1]->operations().size() == 4);
 }
 
@@ -267,7 +267,46 @@ TEST_CASE("hdfs source: a DataNode that comes back is found again") {
   const auto file = cluster.open();
   CHECK(read(cluster, *file, 100, 1000) == cluster.part(100, 1000));
   CHECK(calls == 3);
-  CHECK(cluster.name_node.location_calls() == 3);
+  CHECK(cluster.name_node.location_calls() == 4);
+}
+
+// Two replicas, of which the file knows the first one when it is opened, and the NameNode the
+// second one by then.
+LocatedBlocks moved(const Cluster& cluster) {
+  LocatedBlocks located = cluster.located;
+  for (LocatedBlock& block : located.blocks) block.replicas.erase(block.replicas.begin());
+  located.last_block = located.blocks.back();
+  return located;
+}
+
+TEST_CASE("hdfs source: a replica that was moved is found at once, in the middle of a block") {
+  Cluster cluster(2, pattern(3'000'000), 3'000'000);
+  cluster.settings.read.retry_window = 1h;  // a pause would be noticed
+  const LocatedBlocks after = moved(cluster);
+  for (LocatedBlock& block : cluster.located.blocks) block.replicas.pop_back();
+  cluster.located.last_block = cluster.located.blocks.back();
+  const auto file = cluster.open();
+  SUBCASE("between two reads") {
+    CHECK(read(cluster, *file, 0, 1000) == cluster.part(0, 1000));
+    cluster.datanodes[0]->stop();
+  }
+  SUBCASE("in a read") {
+    cluster.datanodes[0]->follow([&](const Operation& operation) {
+      if (operation.offset > 0) {
+        return Reply{refusing_reply(TransferStatus::kError, "Replica not found"),
+                     Reply::Then::kClose};
+      }
+      const std::string all = testing::answer_to_read(StoredReplica(cluster.file), 0, 3'000'000);
+      return Reply{all.substr(0, 1'000'000), Reply::Then::kClose};
+    });
+    cluster.located = after;
+    CHECK(read(cluster, *file, 0, 3'000'000) == cluster.file);
+  }
+  SUBCASE("before the first read, and what is left there is damaged") { cluster.damage(0, 5'000); }
+  cluster.located = after;
+  CHECK(read(cluster, *file, 1000, 2'999'000) == cluster.part(1000, 2'999'000));
+  CHECK(read(cluster, *file, 0, 1000) == cluster.part(0, 1000));
+  CHECK(cluster.name_node.location_calls() == 2);
 }
 
 TEST_CASE("hdfs source: a block without replicas is asked for again, then is an error") {
@@ -389,7 +428,12 @@ TEST_CASE("hdfs source: every replica damaged is a checksum error with its posit
   CHECK(has(failure.message(), "blk_1002_1"));
   // All of several: rather this machine is at fault. And no pause would have helped.
   CHECK(cluster.name_node.reports().empty());
-  CHECK(cluster.name_node.location_calls() == 1);
+  CHECK(cluster.name_node.location_calls() == 2);
+  // Nor does a NameNode that is gone make it another failure.
+  cluster.locate = [](int) {
+    return Result<LocatedBlocks>(Status(StatusCode::kIo, "no NameNode", {}, ECONNREFUSED));
+  };
+  CHECK(failure_of(cluster, *file, 6'000, 1'000).code() == StatusCode::kChecksum);
   CHECK(read(cluster, *file, 0, 5'000) == cluster.part(0, 5'000));
 }
 
@@ -519,6 +563,26 @@ TEST_CASE("hdfs source: an interrupted read leaves the file usable") {
   silent = false;
   CHECK(read(cluster, *file, 0, 500'000) == cluster.file);
   CHECK(statistic(*file, "read_replica_failures") == 0);
+}
+
+TEST_CASE("hdfs source: Ctrl-C ends the wait for the end of a read, whose bytes are there") {
+  Cluster cluster(1, pattern(10'000), 10'000);
+  std::atomic<bool> silent = true;
+  cluster.datanodes[0]->follow([&](const Operation& operation) -> std::optional<Reply> {
+    if (!silent) return std::nullopt;
+    std::string all =
+        testing::answer_to_read(StoredReplica(cluster.file), operation.offset, operation.length);
+    return Reply{all.substr(0, all.size() - 31), Reply::Then::kSilence};
+  });
+  const auto file = cluster.open();
+  Bytes out(10'000);
+  Interruption interruption(2);
+  const auto began = std::chrono::steady_clock::now();
+  CHECK(file->read_at(0, out, interruption).status().code() == StatusCode::kInterrupted);
+  CHECK(std::chrono::steady_clock::now() - began < 900ms);  // the patience without an interrupt
+  CHECK(read(cluster, *file, 0, 10'000) == cluster.file);
+  silent = false;
+  CHECK(read(cluster, *file, 0, 10'000) == cluster.file);
 }
 
 TEST_CASE("hdfs source: the pause between rounds can be interrupted") {
@@ -743,8 +807,6 @@ TEST_CASE("hdfs source: a file that was cut short is noticed") {
   CHECK(has(failure.message(), "2000 bytes when it was opened"));
 }
 
-// --- files that are being written
-
 // Two blocks: one complete, one of which the NameNode knows no length.
 Cluster& begin_last_block(Cluster& cluster) {
   LocatedBlock& last = cluster.located.blocks[1];
@@ -756,11 +818,41 @@ Cluster& begin_last_block(Cluster& cluster) {
   return cluster;
 }
 
+TEST_CASE("hdfs source: of a file that was recovered shorter, what is left is read") {
+  Cluster cluster(2, pattern(1700), 1000);
+  cluster.settings.read.retry_window = 1h;  // a pause would be noticed
+  begin_last_block(cluster);
+  cluster.visible_length = [](const auto&, const auto&) { return std::int64_t{700}; };
+  const auto file = cluster.open();
+  LocatedBlock& last = cluster.located.blocks[1];
+  last.block.length = 300;
+  last.block.generation_stamp = 2;
+  cluster.located.last_block = last;
+  cluster.located.last_block_complete = true;
+  cluster.located.under_construction = false;
+  cluster.located.file_length = 1300;
+  for (const auto& datanode : cluster.datanodes) {
+    datanode->store(kFirstId + 1, StoredReplica(cluster.part(1000, 300)));
+  }
+  SUBCASE("up to there") {
+    CHECK(read(cluster, *file, 0, 1300) == cluster.part(0, 1300));
+    CHECK(cluster.name_node.location_calls() == 2);
+  }
+  SUBCASE("not beyond") {
+    const Status failure = failure_of(cluster, *file, 1200, 300);
+    CHECK(has(failure.message(), "1700 bytes when it was opened"));
+    CHECK(has(failure.message(), "recovered shorter"));
+    CHECK(read(cluster, *file, 1200, 100) == cluster.part(1200, 100));
+  }
+}
+
+// --- files that are being written
+
 TEST_CASE("hdfs source: of a file being written, what a replica shows is read") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
-  cluster.visible_length = [&](const DatanodeInfo& node, const ExtendedBlock& block,
-                               env::Interrupt&) -> Result<std::int64_t> {
+  cluster.visible_length = [&](const DatanodeInfo& node,
+                               const ExtendedBlock& block) -> Result<std::int64_t> {
     CHECK(block.id == kFirstId + 1);
     if (node.transfer_port == cluster.datanodes[0]->port()) return std::int64_t{-1};
     return std::int64_t{650};
@@ -775,7 +867,7 @@ TEST_CASE("hdfs source: of a file being written, what a replica shows is read") 
 TEST_CASE("hdfs source: a block that no DataNode has yet has no bytes") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
-  cluster.visible_length = [](const auto&, const auto&, auto&) -> Result<std::int64_t> {
+  cluster.visible_length = [](const auto&, const auto&) -> Result<std::int64_t> {
     return Status(StatusCode::kIo, "no replica")
         .with_remote_class("org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException");
   };
@@ -785,8 +877,7 @@ TEST_CASE("hdfs source: a block that no DataNode has yet has no bytes") {
 TEST_CASE("hdfs source: without an answer from any DataNode there is no length") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
-  cluster.visible_length = [&](const DatanodeInfo& node, const auto&,
-                               auto&) -> Result<std::int64_t> {
+  cluster.visible_length = [&](const DatanodeInfo& node, const auto&) -> Result<std::int64_t> {
     if (node.transfer_port == cluster.datanodes[0]->port()) {
       return Status(StatusCode::kIo, "no replica").with_remote_class("x.ReplicaNotFoundException");
     }
@@ -803,8 +894,7 @@ TEST_CASE("hdfs source: a DataNode that is starting is asked again") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
   int asked = 0;
-  cluster.visible_length = [&](const DatanodeInfo& node, const auto&,
-                               auto&) -> Result<std::int64_t> {
+  cluster.visible_length = [&](const DatanodeInfo& node, const auto&) -> Result<std::int64_t> {
     if (node.transfer_port == cluster.datanodes[0]->port()) {
       return Status(StatusCode::kIo, "no replica").with_remote_class("x.ReplicaNotFoundException");
     }
@@ -822,7 +912,7 @@ TEST_CASE("hdfs source: a last block that nobody has is waited for") {
   begin_last_block(cluster);
   const LocatedBlock begun = *cluster.located.last_block;
   cluster.settings.read.last_block_length_interval = 1ms;
-  cluster.visible_length = [](const auto&, const auto&, auto&) { return std::int64_t{700}; };
+  cluster.visible_length = [](const auto&, const auto&) { return std::int64_t{700}; };
   cluster.located.last_block->replicas.clear();
   CHECK(*cluster.open()->length() == 1000);  // of 0 bytes: nothing is missing
   cluster.located.last_block->block.length = 5;
@@ -844,7 +934,7 @@ TEST_CASE("hdfs source: what is written after the open belongs to the next one")
   Cluster cluster(1, pattern(1700), 1000);
   begin_last_block(cluster);
   std::int64_t shown = 100;
-  cluster.visible_length = [&](const auto&, const auto&, auto&) { return shown; };
+  cluster.visible_length = [&](const auto&, const auto&) { return shown; };
   const auto before = cluster.open();
   shown = 700;
   const auto after = cluster.open();
@@ -857,7 +947,7 @@ TEST_CASE("hdfs source: what is written after the open belongs to the next one")
 TEST_CASE("hdfs source: locations asked anew keep the length that a replica told") {
   Cluster cluster(2, pattern(1700), 1000);
   begin_last_block(cluster);
-  cluster.visible_length = [](const auto&, const auto&, auto&) { return std::int64_t{700}; };
+  cluster.visible_length = [](const auto&, const auto&) { return std::int64_t{700}; };
   const auto file = cluster.open();
   std::atomic<int> refused = 0;
   for (const auto& datanode : cluster.datanodes) {
@@ -867,7 +957,7 @@ TEST_CASE("hdfs source: locations asked anew keep the length that a replica told
     });
   }
   CHECK(read(cluster, *file, 1000, 700) == cluster.part(1000, 700));
-  CHECK(cluster.name_node.location_calls() == 2);
+  CHECK(cluster.name_node.location_calls() == 3);
 }
 
 }  // namespace

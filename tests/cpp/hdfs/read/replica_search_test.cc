@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
-#include <set>
+#include <functional>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "testing/page_table.h"
 
 namespace hflush::hdfs {
 namespace {
@@ -46,7 +49,7 @@ const Status kDamaged =
 
 // What a search does if every replica fails like this, one letter for each step: a digit for a
 // replica that is tried, a letter from a on for one that may do without checksums, r for locations
-// asked anew, R if the dead are forgotten too, x at the end.
+// asked anew, R if that is after a pause and the dead are forgotten, x at the end.
 std::string course(const LocatedBlock& block, const std::vector<Status>& failures,
                    Status* summary = nullptr) {
   ReplicaSearch search(settings(), "read at 5000");
@@ -61,6 +64,7 @@ std::string course(const LocatedBlock& block, const std::vector<Status>& failure
       if (search.failed(node, failures[replica->replica])) dead.add(node);
     } else if (const auto* const refetch = std::get_if<Refetch>(&step)) {
       steps += refetch->forget_dead_nodes ? 'R' : 'r';
+      if (!refetch->forget_dead_nodes) CHECK(refetch->delay == 0s);
       if (refetch->forget_dead_nodes) dead.clear();
     } else {
       if (summary != nullptr) *summary = std::get<GiveUp>(step).failure;
@@ -71,25 +75,25 @@ std::string course(const LocatedBlock& block, const std::vector<Status>& failure
 }
 
 TEST_CASE("replica search: every replica once in each round, in the NameNode's order") {
-  CHECK(course(block_of(0), {}) == "RRx");
-  CHECK(course(block_of(1), {kLost}) == "0R0R0x");
-  CHECK(course(block_of(3), {kLost, kTimeout, kLost}) == "012R012R012x");
+  CHECK(course(block_of(0), {}) == "rRRx");
+  CHECK(course(block_of(1), {kLost}) == "0rR0R0x");
+  CHECK(course(block_of(3), {kLost, kTimeout, kLost}) == "012rR012R012x");
 }
 
 TEST_CASE("replica search: a damaged replica is not read again; if all are, it is over") {
-  CHECK(course(block_of(1), {kDamaged}) == "0x");
-  CHECK(course(block_of(3), {kDamaged, kDamaged, kDamaged}) == "012x");
-  CHECK(course(block_of(3), {kDamaged, kLost, kDamaged}) == "012R1R1x");
+  CHECK(course(block_of(1), {kDamaged}) == "0rx");
+  CHECK(course(block_of(3), {kDamaged, kDamaged, kDamaged}) == "012rx");
+  CHECK(course(block_of(3), {kDamaged, kLost, kDamaged}) == "012rR1R1x");
 }
 
 TEST_CASE("READ-16: a replica without checksums is believed if every replica is without") {
-  CHECK(course(block_of(1), {kUnsummed}) == "0aRaRax");
-  CHECK(course(block_of(3), {kUnsummed, kUnsummed, kUnsummed}).starts_with("012a"));
+  CHECK(course(block_of(1), {kUnsummed}) == "0raRaRax");
+  CHECK(course(block_of(3), {kUnsummed, kUnsummed, kUnsummed}).starts_with("012ra"));
   Status summary;
-  CHECK(course(block_of(3), {kUnsummed, kLost, kUnsummed}, &summary) == "012R1R1x");
+  CHECK(course(block_of(3), {kUnsummed, kLost, kUnsummed}, &summary) == "012rR1R1x");
   CHECK(summary.code() == StatusCode::kIo);
   CHECK(summary.message().find("only if every replica") != std::string::npos);
-  CHECK(course(block_of(2), {kUnsummed, kDamaged}) == "01x");
+  CHECK(course(block_of(2), {kUnsummed, kDamaged}) == "01rx");
   CHECK(course(block_of(2), {kUnsummed, kToken}) == "01r1R1R1x");
 }
 
@@ -108,7 +112,7 @@ TEST_CASE("replica search: each way in which three replicas can fail comes to an
         const std::string steps = course(block_of(3), {a, b, c}, &summary);
         CAPTURE(steps);
         CHECK(steps.back() == 'x');
-        CHECK(steps.size() <= 14);
+        CHECK(steps.size() <= 15);
         for (const char* const node : {"10.0.0.1:9866", "10.0.0.2:9866", "10.0.0.3:9866"}) {
           CHECK(summary.message().find(node) != std::string::npos);
         }
@@ -145,6 +149,60 @@ TEST_CASE("replica search: DataNodes that failed the file before come last") {
     dead.add(block.replicas[expected].node);
   }
   CHECK(std::holds_alternative<Refetch>(search.next(block, dead, 0.0)));
+}
+
+// The replica that the search tries next. Requires: it tries one.
+std::size_t tried(ReplicaSearch& search, const LocatedBlock& block) {
+  const auto step = search.next(block, {}, 0.5);
+  REQUIRE(std::holds_alternative<Try>(step));
+  return std::get<Try>(step).replica;
+}
+
+TEST_CASE("replica search: locations that are stale are asked anew without a pause, once") {
+  for (const Status& failure : {kLost, kDamaged, kUnsummed}) {
+    ReplicaSearch search(settings(), "read");
+    LocatedBlock block = block_of(1);
+    CHECK(tried(search, block) == 0);
+    search.failed(block.replicas[0].node, failure);
+    const auto anew = search.next(block, {}, 0.5);
+    REQUIRE(std::holds_alternative<Refetch>(anew));
+    CHECK(std::get<Refetch>(anew).delay == 0s);
+    CHECK_FALSE(std::get<Refetch>(anew).forget_dead_nodes);
+    block = block_of(2);  // it is on another node, too
+    CHECK(tried(search, block) == 1);
+    search.failed(block.replicas[1].node, kLost);
+    const auto later = search.next(block, {}, 0.5);
+    REQUIRE(std::holds_alternative<Refetch>(later));
+    CHECK(std::get<Refetch>(later).delay == 50ms);
+    CHECK(std::get<Refetch>(later).forget_dead_nodes);
+  }
+}
+
+TEST_CASE("replica search: under a new stamp every replica is tried again") {
+  ReplicaSearch search(settings(), "read");
+  LocatedBlock block = block_of(3);
+  search.failed(block.replicas[tried(search, block)].node, kLost);
+  search.failed(block.replicas[tried(search, block)].node, kDamaged);
+  search.failed(block.replicas[tried(search, block)].node, kLost);
+  CHECK(std::holds_alternative<Refetch>(search.next(block, {}, 0.5)));
+  ++block.block.generation_stamp;
+  CHECK(tried(search, block) == 0);
+  search.failed(block.replicas[0].node, kLost);
+  CHECK(tried(search, block) == 2);  // what does not match its sums is not mended by a stamp
+}
+
+TEST_CASE("replica search: without new locations, what no pause mends is the failure") {
+  const Status unreachable(StatusCode::kIo, "no NameNode", {}, ECONNREFUSED);
+  const Status interrupted(StatusCode::kInterrupted, "interrupted");
+  const LocatedBlock block = block_of(2);
+  ReplicaSearch search(settings(), "read");
+  search.failed(block.replicas[0].node, kDamaged);
+  search.failed(block.replicas[1].node, kLost);
+  CHECK(search.without_locations(block, unreachable).message() == "no NameNode");
+  search.failed(block.replicas[1].node, kDamaged);
+  CHECK(search.without_locations(block, unreachable).code() == StatusCode::kChecksum);
+  CHECK(search.without_locations(block, interrupted).code() == StatusCode::kInterrupted);
+  CHECK(search.without_locations(block_of(0), unreachable).message() == "no NameNode");
 }
 
 TEST_CASE("replica search: a DataNode set up anew on the same address is another one") {
@@ -184,6 +242,68 @@ TEST_CASE("replica search: who is reported as bad") {
   search.failed(block.replicas[2].node, kDamaged);
   CHECK(search.bad_replicas(block).empty());  // rather we are wrong
   CHECK(search.bad_replicas(block_of(1)).size() == 1);
+}
+
+// --- the table in docs/hdfs-client.md
+
+void lose(ReplicaSearch& search, const LocatedBlock& block, const Status& failure, int times = 1) {
+  for (int i = 0; i < times; ++i) {
+    search.failed(block.replicas[tried(search, block)].node, failure);
+  }
+}
+
+using SearchEvent = std::function<void(ReplicaSearch& search, LocatedBlock& block)>;
+
+const std::map<std::string, SearchEvent>& search_events() {
+  static const std::map<std::string, SearchEvent> events = {
+      {"a replica fails and another one is left",
+       [](ReplicaSearch& search, LocatedBlock& block) { lose(search, block, kLost); }},
+      {"the last one that is left fails",
+       [](ReplicaSearch& search, LocatedBlock& block) { lose(search, block, kLost, 2); }},
+      {"there is none", [](ReplicaSearch&, LocatedBlock& block) { block.replicas.clear(); }},
+      {"a token is not accepted",
+       [](ReplicaSearch& search, LocatedBlock& block) { lose(search, block, kToken); }},
+      {"all are damaged",
+       [](ReplicaSearch& search, LocatedBlock& block) { lose(search, block, kDamaged, 2); }},
+      {"all are without checksums",
+       [](ReplicaSearch& search, LocatedBlock& block) { lose(search, block, kUnsummed, 2); }},
+      {"the block has a new generation stamp",
+       [](ReplicaSearch& search, LocatedBlock& block) {
+         lose(search, block, kLost, 2);
+         ++block.block.generation_stamp;
+       }},
+  };
+  return events;
+}
+
+// A search that has come so far, at locations without a replica.
+ReplicaSearch search_in(const std::string& state) {
+  ReadSettings once = settings();
+  once.max_block_acquire_failures = 1;
+  ReplicaSearch search(once, "read");
+  for (int i = 0; i < 2 && search.state() != state; ++i) search.next(block_of(0), {}, 0.5);
+  REQUIRE(search.state() == state);
+  return search;
+}
+
+TEST_CASE("every event in every state of a replica search: as the page's table says") {
+  const auto table = hflush::testing::page_table("hdfs-client.md", "### ReplicaSearch");
+  CHECK(table.columns == std::vector<std::string>{"known", "asked anew", "last round"});
+  CHECK(table.rows.size() == search_events().size());
+  for (const auto& row : table.rows) {
+    REQUIRE(search_events().contains(row.event));
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      CAPTURE(row.event);
+      CAPTURE(table.columns[i]);
+      ReplicaSearch search = search_in(table.columns[i]);
+      LocatedBlock block = block_of(2);
+      search_events().at(row.event)(search, block);
+      const auto step = search.next(block, {}, 0.5);
+      const bool is_over = std::holds_alternative<GiveUp>(step);
+      const std::string after(is_over ? "given up" : search.state());
+      CHECK(after == (row.cells[i] == "stays" ? table.columns[i] : row.cells[i]));
+    }
+  }
 }
 
 TEST_CASE("replica search: pauses grow, and spread") {

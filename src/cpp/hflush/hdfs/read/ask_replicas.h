@@ -24,6 +24,7 @@ struct Question {
   const std::string& path;
   const char* operation;  // starts the message of a failure
   env::Interrupt& interrupt;
+  DeadNodes dead{};  // as several blocks of one file find them
 };
 
 // `block` as the NameNode knows it now, and as long as it was.
@@ -46,24 +47,28 @@ inline Result<LocatedBlock> locate_anew(const Question& question, const LocatedB
 
 // `ask(block, node, sums)` answers a Result<T>.
 template <typename T, typename Ask>
-Result<T> ask_replicas(const Question& question, LocatedBlock block, const Ask& ask) {
+Result<T> ask_replicas(Question& question, LocatedBlock block, const Ask& ask) {
   ReplicaSearch search(question.context.settings.read, question.operation);
-  const DeadNodes none;
   while (true) {
-    const auto step = search.next(block, none, 0.5);
+    const auto step = search.next(block, question.dead, 0.5);
     if (const auto* const give_up = std::get_if<ReplicaSearch::GiveUp>(&step)) {
       return give_up->failure.with_path(question.path);
     }
     if (const auto* const refetch = std::get_if<ReplicaSearch::Refetch>(&step)) {
       HFLUSH_RETURN_IF_ERROR(env::pause(refetch->delay, question.interrupt));
-      HFLUSH_ASSIGN_OR_RETURN(block, locate_anew(question, block));
+      if (refetch->forget_dead_nodes) question.dead.clear();
+      Result<LocatedBlock> found = locate_anew(question, block);
+      if (!found.ok()) {
+        return search.without_locations(block, found.status()).with_path(question.path);
+      }
+      block = *std::move(found);
       continue;
     }
     const auto& attempt = std::get<ReplicaSearch::Try>(step);
     const DatanodeInfo& node = block.replicas[attempt.replica].node;
     Result<T> answer = ask(block, node, attempt.sums);
     if (answer.ok() || answer.status().code() == StatusCode::kInterrupted) return answer;
-    search.failed(node, answer.status());
+    if (search.failed(node, answer.status())) question.dead.add(node);
   }
 }
 

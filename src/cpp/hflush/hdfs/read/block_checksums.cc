@@ -61,7 +61,7 @@ Result<BlockChecksumAnswer> ask_datanode(const Question& question, const Located
 }
 
 // Of the first block.block.length bytes.
-Result<BlockChecksum> checksum_of(const Question& question, const LocatedBlock& block,
+Result<BlockChecksum> checksum_of(Question& question, const LocatedBlock& block,
                                   BlockChecksumType type) {
   HFLUSH_ASSIGN_OR_RETURN(
       BlockChecksumAnswer answer,
@@ -91,7 +91,7 @@ Result<std::vector<BlockChecksum>> block_checksums(const ReadContext& context,
   if (located.under_construction) {
     return Status(StatusCode::kIo, "checksum: the file is being written", path, EBUSY);
   }
-  const Question question{context, path, "checksum", interrupt};
+  Question question{context, path, "checksum", interrupt};
   std::uint64_t left = std::min(length, located.file_length);
   std::vector<BlockChecksum> checksums;
   for (LocatedBlock block : located.blocks) {

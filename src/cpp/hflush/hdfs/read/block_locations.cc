@@ -27,6 +27,10 @@ bool is_same(const LocatedBlock& one, const LocatedBlock& other) {
          one.block.pool == other.block.pool;
 }
 
+bool holds(const LocatedBlock& block, std::uint64_t position) noexcept {
+  return block.offset <= position && position < block.end();
+}
+
 }  // namespace
 
 Result<LocatedBlocks> locate(RpcClient& name_node, const std::string& path, std::uint64_t offset,
@@ -54,7 +58,7 @@ Result<std::unique_ptr<BlockLocations>> BlockLocations::open(const ReadContext& 
 Status BlockLocations::start(env::Interrupt& interrupt) {
   const ReadSettings& settings = context_.settings.read;
   for (int retries = 0;; ++retries) {
-    HFLUSH_ASSIGN_OR_RETURN(const LocatedBlocks answer, ask(0, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(0, interrupt));
     length_ = answer.file_length;
     if (answer.last_block && !answer.last_block_complete) {
       HFLUSH_ASSIGN_OR_RETURN(const auto length,
@@ -74,6 +78,7 @@ Status BlockLocations::start(env::Interrupt& interrupt) {
       unfinished_id_ = answer.last_block->block.id;
       unfinished_length_ = *length;
       length_ += *length;
+      extend_unfinished(answer);
     }
     return keep(answer);
   }
@@ -85,8 +90,7 @@ Result<std::optional<std::uint64_t>> BlockLocations::length_of_unfinished(
     if (last.block.length > 0) return std::optional<std::uint64_t>();
     return std::optional<std::uint64_t>(0);
   }
-  const auto length =
-      visible_length(last, context_.settings.read, context_.ask_visible_length, interrupt);
+  const auto length = visible_length(context_, last, interrupt);
   if (!length.ok()) return length.status().with_path(path_);
   return std::optional(*length);
 }
@@ -111,7 +115,8 @@ Result<BlockLocations::Block> BlockLocations::find(std::uint64_t position,
 
 Result<BlockLocations::Block> BlockLocations::find_anew(std::uint64_t position,
                                                         env::Interrupt& interrupt) {
-  HFLUSH_ASSIGN_OR_RETURN(const LocatedBlocks answer, ask(position, interrupt));
+  HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(position, interrupt));
+  extend_unfinished(answer);
   HFLUSH_RETURN_IF_ERROR(keep(answer));
   // What was known before may be gone.
   const bool is_there = (answer.last_block && holds(*answer.last_block, position)) ||
@@ -127,7 +132,8 @@ Result<BlockLocations::Block> BlockLocations::find_anew(std::uint64_t position,
   }
   return Status(StatusCode::kIo,
                 "read at " + text(position) + ": the file had " + text(length_) +
-                    " bytes when it was opened, and no block there now",
+                    " bytes when it was opened, and has no block there now: it was truncated, or "
+                    "recovered shorter",
                 path_, EIO);
 }
 
@@ -142,9 +148,7 @@ Status BlockLocations::keep(const LocatedBlocks& answer) {
 // What is kept has a byte at least that is read here, and no two blocks share one.
 Status BlockLocations::keep_block_locked(const LocatedBlock& block) {
   // A writer gives up a block without bytes, and begins another one there.
-  if (block.offset >= length_ || length_of(block) == 0) return {};
-  auto kept = std::make_shared<LocatedBlock>(block);
-  kept->block.length = length_of(block);
+  if (block.offset >= length_ || block.block.length == 0) return {};
   const auto at = blocks_.lower_bound(block.offset);
   const bool is_known = at != blocks_.end() && is_same(*at->second, block);
   const auto after = is_known ? std::next(at) : at;
@@ -152,7 +156,7 @@ Status BlockLocations::keep_block_locked(const LocatedBlock& block) {
     return replaced(*std::prev(at)->second, block);
   }
   if (after != blocks_.end() && holds(block, after->first)) return replaced(*after->second, block);
-  blocks_.insert_or_assign(block.offset, std::move(kept));
+  blocks_.insert_or_assign(block.offset, std::make_shared<LocatedBlock>(block));
   return {};
 }
 
@@ -164,14 +168,16 @@ Status BlockLocations::replaced(const LocatedBlock& was, const LocatedBlock& is)
                 path_, ESTALE);
 }
 
-// The NameNode learns late how long a block is that is being written.
-std::uint64_t BlockLocations::length_of(const LocatedBlock& block) const noexcept {
-  const std::uint64_t length = block.block.length;
-  return block.block.id == unfinished_id_ ? std::max(length, unfinished_length_) : length;
-}
-
-bool BlockLocations::holds(const LocatedBlock& block, std::uint64_t position) const noexcept {
-  return block.offset <= position && position - block.offset < length_of(block);
+// The NameNode learns late how long a block is that is being written. Once it is complete, its
+// length is the NameNode's: a recovery may have cut it.
+void BlockLocations::extend_unfinished(LocatedBlocks& answer) const noexcept {
+  if (!answer.last_block || answer.last_block_complete) return;
+  const auto extend = [&](LocatedBlock& block) {
+    if (block.block.id != unfinished_id_) return;
+    block.block.length = std::max(block.block.length, unfinished_length_);
+  };
+  std::ranges::for_each(answer.blocks, extend);
+  extend(*answer.last_block);
 }
 
 BlockLocations::Block BlockLocations::known_at(std::uint64_t position) const {

@@ -59,11 +59,11 @@ class BlockLocations {
   // Bytes of a last block that is not complete; nullopt if no DataNode has it yet.
   Result<std::optional<std::uint64_t>> length_of_unfinished(const LocatedBlock& last,
                                                             env::Interrupt& interrupt);
+  // Gives the block that was unfinished at open the length that a replica showed, as long as it is.
+  void extend_unfinished(LocatedBlocks& answer) const noexcept;
   Status keep(const LocatedBlocks& answer);
   Status keep_block_locked(const LocatedBlock& block) HFLUSH_REQUIRES(mutex_);
   Status replaced(const LocatedBlock& was, const LocatedBlock& is) const;
-  std::uint64_t length_of(const LocatedBlock& block) const noexcept;
-  bool holds(const LocatedBlock& block, std::uint64_t position) const noexcept;
   Block known_at(std::uint64_t position) const;
 
   const ReadContext& context_;

@@ -110,18 +110,21 @@ Status BlockStream::skip(std::uint64_t size, ReadCounts& counts, env::Interrupt&
   return {};
 }
 
-void BlockStream::finish(std::unique_ptr<BlockStream> stream, DatanodeConnections& connections,
-                         ReadCounts& counts) {
-  env::Uninterrupted interrupt;
-  BlockReader& reader = stream->reader_;
-  while (!reader.done()) {
-    // What is wanted is nothing if more came than should have.
-    if (reader.wanted().empty() || !stream->receive(kEndPatience, counts, interrupt).ok()) return;
+Status BlockStream::finish(std::unique_ptr<BlockStream> stream, DatanodeConnections& connections,
+                           ReadCounts& counts, env::Interrupt& interrupt) {
+  const Status ended = stream->end(counts, interrupt);
+  if (ended.ok()) connections.give_back(std::move(stream->socket_));
+  return ended.code() == StatusCode::kInterrupted ? ended : Status();
+}
+
+Status BlockStream::end(ReadCounts& counts, env::Interrupt& interrupt) {
+  while (!reader_.done()) {
+    if (reader_.wanted().empty()) return Status(StatusCode::kIo, "more came than was asked for");
+    HFLUSH_RETURN_IF_ERROR(receive(kEndPatience, counts, interrupt));
   }
-  const std::string status = reader.end_of_read();
+  const std::string status = reader_.end_of_read();
   const std::array<ByteView, 1> pieces = {as_bytes(status)};
-  if (!stream->socket_.send_all(pieces, kEndPatience, interrupt).ok()) return;
-  connections.give_back(std::move(stream->socket_));
+  return socket_.send_all(pieces, kEndPatience, interrupt);
 }
 
 Status BlockStream::receive(env::Duration timeout, ReadCounts& counts, env::Interrupt& interrupt) {

@@ -67,10 +67,10 @@ class BlockStream {
   // Reads `size` bytes and forgets them.
   Status skip(std::uint64_t size, ReadCounts& counts, env::Interrupt& interrupt);
   // Requires: remaining() == 0. Ends the conversation; if all is well the connection goes back to
-  // the pool. Nothing that goes wrong here matters, since the bytes are there; it waits for what is
-  // on its way already, a second at most.
-  static void finish(std::unique_ptr<BlockStream> stream, DatanodeConnections& connections,
-                     ReadCounts& counts);
+  // the pool. It waits for what is on its way already, a second at most. Only an interrupt is a
+  // failure: whatever else goes wrong, the bytes are there.
+  static Status finish(std::unique_ptr<BlockStream> stream, DatanodeConnections& connections,
+                       ReadCounts& counts, env::Interrupt& interrupt);
 
   const DatanodeInfo& node() const noexcept { return node_; }
   // Of the next byte, in the block.
@@ -88,6 +88,8 @@ class BlockStream {
 
   // Sends the operation and waits until it is accepted.
   Status start(const std::string& operation, ReadCounts& counts, env::Interrupt& interrupt);
+  // Takes the last packet, and says so.
+  Status end(ReadCounts& counts, env::Interrupt& interrupt);
   std::size_t low_water() const noexcept;
   // One receive.
   Status receive(env::Duration timeout, ReadCounts& counts, env::Interrupt& interrupt);

@@ -78,15 +78,18 @@ Result<std::size_t> HdfsSource::read_block(const Rest& wanted, Call& call) {
   if (!is_open) {
     HFLUSH_ASSIGN_OR_RETURN(block, locations_->find(wanted.position, call.interrupt));
   }
-  const std::size_t size =
-      std::min<std::uint64_t>(wanted.out.size(), end_of(*block) - wanted.position);
-  Rest rest{wanted.position, wanted.out.first(size)};
+  Rest rest = up_to(end_of(*block), wanted);
   ReplicaSearch search = search_at(wanted.position, *block);
   if (is_open) HFLUSH_RETURN_IF_ERROR(read_ahead(rest, search, call));
   const Status status = read_replicas(block, rest, search, call);
   report(*block, search);
   if (!status.ok()) return status;
-  return size;
+  return static_cast<std::size_t>(rest.position - wanted.position);
+}
+
+HdfsSource::Rest HdfsSource::up_to(std::uint64_t end, const Rest& rest) noexcept {
+  return {rest.position,
+          rest.out.first(std::min<std::uint64_t>(rest.out.size(), end - rest.position))};
 }
 
 ReplicaSearch HdfsSource::search_at(std::uint64_t position, const LocatedBlock& block) {
@@ -100,11 +103,9 @@ Status HdfsSource::read_ahead(Rest& rest, ReplicaSearch& search, Call& call) {
   Ahead ahead = std::exchange(call.ahead, {});
   Status status = ahead.stream->skip(rest.position - ahead.position(), call.counts, call.interrupt);
   if (status.ok()) status = fill(*ahead.stream, rest, call);
-  if (status.ok()) {
-    put_by(std::move(ahead), call);
-  } else if (status.code() == StatusCode::kInterrupted) {
-    return status;
-  } else if (status.code() == StatusCode::kChecksum || status.code() == StatusCode::kTimedOut) {
+  if (status.ok()) return put_by(std::move(ahead), call);
+  if (status.code() == StatusCode::kInterrupted) return status;
+  if (status.code() == StatusCode::kChecksum || status.code() == StatusCode::kTimedOut) {
     remember_failure(ahead.stream->node(), status, search, call);
   }
   // Any other failure may be the end of a connection that waited for too long: the DataNode gets
@@ -125,12 +126,7 @@ Status HdfsSource::read_replicas(BlockLocations::Block& block, Rest& rest, Repli
       return give_up->failure;
     }
     if (const auto* const refetch = std::get_if<ReplicaSearch::Refetch>(&step)) {
-      HFLUSH_RETURN_IF_ERROR(env::pause(refetch->delay, call.interrupt));
-      if (refetch->forget_dead_nodes) {
-        const MutexLock lock(mutex_);
-        dead_.clear();
-      }
-      HFLUSH_ASSIGN_OR_RETURN(block, locations_->find_anew(rest.position, call.interrupt));
+      HFLUSH_RETURN_IF_ERROR(locate_anew(*refetch, block, rest, search, call));
       continue;
     }
     const auto& attempt = std::get<ReplicaSearch::Try>(step);
@@ -143,6 +139,20 @@ Status HdfsSource::read_replicas(BlockLocations::Block& block, Rest& rest, Repli
     const MutexLock lock(mutex_);
     unsummed_.insert(block->block.id);
   }
+  return {};
+}
+
+Status HdfsSource::locate_anew(const ReplicaSearch::Refetch& refetch, BlockLocations::Block& block,
+                               Rest& rest, const ReplicaSearch& search, Call& call) {
+  HFLUSH_RETURN_IF_ERROR(env::pause(refetch.delay, call.interrupt));
+  if (refetch.forget_dead_nodes) {
+    const MutexLock lock(mutex_);
+    dead_.clear();
+  }
+  auto found = locations_->find_anew(rest.position, call.interrupt);
+  if (!found.ok()) return search.without_locations(*block, found.status());
+  block = *std::move(found);
+  rest = up_to(end_of(*block), rest);
   return {};
 }
 
@@ -161,8 +171,7 @@ Status HdfsSource::read_replica(const BlockLocations::Block& block,
       auto stream, BlockStream::open(context_, *block, block->replicas[attempt.replica].node, range,
                                      options, call.counts, call.interrupt));
   HFLUSH_RETURN_IF_ERROR(fill(*stream, rest, call));
-  put_by({block, std::move(stream)}, call);
-  return {};
+  return put_by({block, std::move(stream)}, call);
 }
 
 Status HdfsSource::fill(BlockStream& stream, Rest& rest, Call& call) {
@@ -173,12 +182,13 @@ Status HdfsSource::fill(BlockStream& stream, Rest& rest, Call& call) {
   return status;
 }
 
-void HdfsSource::put_by(Ahead ahead, Call& call) {
-  if (ahead.stream->remaining() > 0) {
-    call.ahead = std::move(ahead);
-  } else {
-    BlockStream::finish(std::move(ahead.stream), context_.connections, call.counts);
+Status HdfsSource::put_by(Ahead ahead, Call& call) {
+  if (ahead.stream->remaining() == 0) {
+    return BlockStream::finish(std::move(ahead.stream), context_.connections, call.counts,
+                               call.interrupt);
   }
+  call.ahead = std::move(ahead);
+  return {};
 }
 
 void HdfsSource::remember_failure(const DatanodeInfo& node, const Status& failure,

@@ -94,21 +94,27 @@ class HdfsSource final : public stream::Source {
 
   HdfsSource(ReadContext context, std::string path, bool verify);
 
+  static Rest up_to(std::uint64_t end, const Rest& rest) noexcept;
   Status read_all(Rest rest, Call& call);
   // From the block at the position, as much as it has of what is wanted; how much that was.
   Result<std::size_t> read_block(const Rest& wanted, Call& call);
   // Fills `rest` through the stream that is open. Fine also if that broke and a replica can be
   // asked for what is left of `rest`.
   Status read_ahead(Rest& rest, ReplicaSearch& search, Call& call);
-  // Fills `rest` from one replica after the other. `block`: as it is known at last.
+  // Fills `rest` from one replica after the other. `block`: as it is known at last; if it is
+  // shorter by then, so is `rest`.
   Status read_replicas(BlockLocations::Block& block, Rest& rest, ReplicaSearch& search, Call& call);
   Status read_replica(const BlockLocations::Block& block, const ReplicaSearch::Try& attempt,
                       Rest& rest, Call& call);
   static Status fill(BlockStream& stream, Rest& rest, Call& call);
-  // Keeps the stream for the next read, or ends it if it has no more to give.
-  void put_by(Ahead ahead, Call& call);
+  // Keeps the stream for the next read, or ends it if it has no more to give. Fails only if it is
+  // interrupted.
+  Status put_by(Ahead ahead, Call& call);
   std::uint64_t end_of(const LocatedBlock& block) const noexcept;
   ReplicaSearch search_at(std::uint64_t position, const LocatedBlock& block);
+  // Carries out what the search says.
+  Status locate_anew(const ReplicaSearch::Refetch& refetch, BlockLocations::Block& block,
+                     Rest& rest, const ReplicaSearch& search, Call& call);
   void remember_failure(const DatanodeInfo& node, const Status& failure, ReplicaSearch& search,
                         Call& call);
   void report(const LocatedBlock& block, const ReplicaSearch& search);

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "hflush/base/result.h"
-#include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/datanode_connections.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/settings.h"
@@ -15,10 +14,12 @@
 
 namespace hflush::hdfs {
 
-// How many bytes of a replica that is being written the DataNode shows to readers. Negative: it
-// does not know.
-using AskVisibleLength = std::function<Result<std::int64_t>(
-    const DatanodeInfo& node, const ExtendedBlock& block, env::Interrupt& interrupt)>;
+// Asks how many bytes of a replica that is being written the DataNode shows to readers. `answered`
+// runs once, on any thread, or before this returns; negative: the DataNode does not know. What is
+// returned keeps the question under way; without it, the answer may be a failure.
+using AskVisibleLength =
+    std::function<std::shared_ptr<void>(const DatanodeInfo& node, const ExtendedBlock& block,
+                                        std::function<void(Result<std::int64_t>)> answered)>;
 
 struct ReadContext {
   std::shared_ptr<void> owner;

@@ -14,29 +14,45 @@ env::Duration pause_after_round(int round, env::Duration window, double random) 
 
 ReplicaSearch::Step ReplicaSearch::next(const LocatedBlock& block, const DeadNodes& dead,
                                         double random) {
-  if (token_ == TokenState::kRefused) {
-    token_ = TokenState::kRenewed;
-    return Refetch{env::Duration::zero(), false};
-  }
-  const auto all_are = [&](bool (ReplicaSearch::*like)(const Replica&) const) {
-    return !block.replicas.empty() &&
-           std::ranges::all_of(block.replicas,
-                               [&](const Replica& replica) { return (this->*like)(replica); });
-  };
-  if (sums_ == Sums::kRequired && all_are(&ReplicaSearch::is_without_sums)) {
-    sums_ = Sums::kOptional;
+  if (std::exchange(stamp_, block.block.generation_stamp) != block.block.generation_stamp) {
     tried_.clear();
   }
+  if (anew_ != Anew::kDue) {
+    if (const auto replica = untried(block, dead)) return Try{*replica, sums_};
+  }
+  if (anew_ != Anew::kDone) {
+    anew_ = Anew::kDone;
+    return Refetch{env::Duration::zero(), false};
+  }
+  if (sums_ == Sums::kRequired && all_are(block, &ReplicaSearch::is_without_sums)) {
+    sums_ = Sums::kOptional;
+    tried_.clear();
+    return next(block, dead, random);
+  }
+  if (all_are(block, &ReplicaSearch::is_hopeless) || rounds_ >= max_rounds_) {
+    return GiveUp{summary(block)};
+  }
+  tried_.clear();
+  return Refetch{pause_after_round(rounds_++, window_, random), true};
+}
+
+std::optional<std::size_t> ReplicaSearch::untried(const LocatedBlock& block,
+                                                  const DeadNodes& dead) const {
   for (const bool take_dead : {false, true}) {
     for (std::size_t i = 0; i < block.replicas.size(); ++i) {
       const Replica& replica = block.replicas[i];
       if (tried_.contains(DeadNodes::name(replica.node)) || is_hopeless(replica)) continue;
-      if (take_dead || !dead.contains(replica.node)) return Try{i, sums_};
+      if (take_dead || !dead.contains(replica.node)) return i;
     }
   }
-  if (all_are(&ReplicaSearch::is_hopeless) || rounds_ >= max_rounds_) return GiveUp{summary(block)};
-  tried_.clear();
-  return Refetch{pause_after_round(rounds_++, window_, random), true};
+  return std::nullopt;
+}
+
+bool ReplicaSearch::all_are(const LocatedBlock& block,
+                            bool (ReplicaSearch::*like)(const Replica& replica) const) const {
+  return !block.replicas.empty() &&
+         std::ranges::all_of(block.replicas,
+                             [&](const Replica& replica) { return (this->*like)(replica); });
 }
 
 bool ReplicaSearch::failed(const DatanodeInfo& node, const Status& failure) {
@@ -48,13 +64,24 @@ bool ReplicaSearch::failed(const DatanodeInfo& node, const Status& failure) {
   } else if (known->status.code() != StatusCode::kChecksum) {
     known->status = failure;
   }
-  if (failure.code() == StatusCode::kPermissionDenied && token_ == TokenState::kGood) {
-    token_ = TokenState::kRefused;
+  if (failure.code() == StatusCode::kPermissionDenied && anew_ == Anew::kNotYet) {
+    anew_ = Anew::kDue;
     return false;
   }
   if (hdfs::is_without_sums(failure)) unsummed_.insert(name);
   tried_.insert(std::move(name));
   return true;
+}
+
+std::string_view ReplicaSearch::state() const noexcept {
+  if (anew_ != Anew::kDone) return "known";
+  return rounds_ < max_rounds_ ? "asked anew" : "last round";
+}
+
+Status ReplicaSearch::without_locations(const LocatedBlock& block, const Status& why) const {
+  const bool is_final =
+      why.code() != StatusCode::kInterrupted && all_are(block, &ReplicaSearch::is_hopeless);
+  return is_final ? summary(block) : why;
 }
 
 std::vector<Replica> ReplicaSearch::bad_replicas(const LocatedBlock& block) const {
@@ -85,7 +112,7 @@ bool ReplicaSearch::is_hopeless(const Replica& replica) const {
 Status ReplicaSearch::summary(const LocatedBlock& block) const {
   std::string message = operation_ + ": " + block.block.to_string() + " ";
   if (failures_.empty()) {
-    message += "has no replica on any DataNode, asked " + std::to_string(rounds_ + 1) + " times";
+    message += "has no replica on any DataNode, asked " + std::to_string(rounds_ + 2) + " times";
     return Status(StatusCode::kIo, std::move(message), {}, EIO);
   }
   message += "has " + std::to_string(block.replicas.size()) +

@@ -3,21 +3,27 @@
 //
 //   a round    every replica once, in the NameNode's order (the closest first), DataNodes that
 //              failed this file before last
-//   between    a pause, locations asked anew, the dead nodes forgotten: so often as
+//   anew       once in a search, locations are asked anew without a pause: when a token is not
+//              accepted, which is not a fault of the replica, or when no replica that is known is
+//              left to try; they may have been moved
+//   between    rounds a pause, locations asked anew, the dead nodes forgotten: so often as
 //              dfs.client.max.block.acquire.failures says
-//   a token    that is not accepted is not a fault of the replica: new locations at once, one time
 //   a replica  whose checksums do not match is not read again by this search; if all are like that,
 //              no pause will mend them
 //   one that   has no checksums is believed only if every replica says the same: then the block was
 //              written so; otherwise it has lost them, and is not read
+//   a stamp    that is a new one makes the replicas new: all are tried again
 //
-// One for each read of a block. Thread-compatible.
+// docs/hdfs-client.md has the table of states and events. One for each read of a block.
+// Thread-compatible.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -57,7 +63,7 @@ class ReplicaSearch {
     std::size_t replica;
     Sums sums = Sums::kRequired;
   };
-  // Wait, ask the NameNode for the block again.
+  // Wait, ask the NameNode for the block again; without_locations() if it cannot be asked.
   struct Refetch {
     env::Duration delay;
     bool forget_dead_nodes;
@@ -74,13 +80,19 @@ class ReplicaSearch {
   bool expects_no_sums() const noexcept { return sums_ == Sums::kOptional; }
   // Whether the node is to be remembered as dead.
   bool failed(const DatanodeInfo& node, const Status& failure);
+  // The failure of a search for which the NameNode could not be asked again: what is wrong with the
+  // replicas, if nothing would mend them, otherwise `why`.
+  Status without_locations(const LocatedBlock& block, const Status& why) const;
+
+  // Where the search is, as the table in docs/hdfs-client.md has it.
+  std::string_view state() const noexcept;
 
   // The replicas of `block` to report to the NameNode: those whose checksums do not
   // match, unless that are all of several. Then rather this client is what is wrong.
   std::vector<Replica> bad_replicas(const LocatedBlock& block) const;
 
  private:
-  enum class TokenState : std::uint8_t { kGood, kRefused, kRenewed };
+  enum class Anew : std::uint8_t { kNotYet, kDue, kDone };
   struct Failure {
     std::string name;
     std::string address;
@@ -90,13 +102,18 @@ class ReplicaSearch {
   bool is_corrupt(const Replica& replica) const;
   bool is_without_sums(const Replica& replica) const;
   bool is_hopeless(const Replica& replica) const;
+  // Whether there are replicas, and all of them are like that.
+  bool all_are(const LocatedBlock& block,
+               bool (ReplicaSearch::*like)(const Replica& replica) const) const;
+  std::optional<std::size_t> untried(const LocatedBlock& block, const DeadNodes& dead) const;
   Status summary(const LocatedBlock& block) const;
 
   const int max_rounds_;
   const env::Duration window_;
   const std::string operation_;
   int rounds_ = 0;  // that are over
-  TokenState token_ = TokenState::kGood;
+  Anew anew_ = Anew::kNotYet;
+  std::optional<std::uint64_t> stamp_;  // of the block, when it was looked at last
   Sums sums_ = Sums::kRequired;
   std::set<std::string> tried_;     // in this round
   std::set<std::string> unsummed_;  // that have no checksums

@@ -16,8 +16,8 @@ Result<ChecksumParameters> stored_checksum(const ReadContext& context, const std
         auto stream, BlockStream::open(context, at, node, {0, 1}, options, counts, interrupt));
     return stream->checksum();
   };
-  return ask_replicas<ChecksumParameters>({context, path, "stored checksum", interrupt}, block,
-                                          ask);
+  Question question{context, path, "stored checksum", interrupt};
+  return ask_replicas<ChecksumParameters>(question, block, ask);
 }
 
 }  // namespace hflush::hdfs

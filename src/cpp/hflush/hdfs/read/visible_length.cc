@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <string>
 #include <utility>
-#include <vector>
 
+#include "hflush/base/mutex.h"
 #include "hflush/env/answer.h"
+#include "hflush/env/loop_cond_var.h"
 #include "hflush/env/process.h"
+#include "hflush/env/socket.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "hflush/hdfs/wire/remote_exception.h"
@@ -17,85 +20,152 @@ namespace {
 
 constexpr env::Duration kStartingPause = std::chrono::milliseconds(500);
 
-enum class State : std::uint8_t { kToAsk, kNoReplica, kFailed };
+// What the DataNodes answer, for the thread that waits. Thread-safe.
+class LengthAnswers {
+ public:
+  struct Answer {
+    std::size_t replica;
+    Result<std::int64_t> length;
+  };
 
-struct Asked {
-  const DatanodeInfo* node;
-  State state = State::kToAsk;
-  Status failure;
+  void add(std::size_t replica, Result<std::int64_t> length) HFLUSH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    answers_.push_back({replica, std::move(length)});
+    changed_.notify_all();
+  }
+  // One answer at least. kTimedOut after `deadline`, or the failure of `interrupt`. `loop` brings
+  // the answers; null: none does.
+  Result<std::vector<Answer>> wait(env::TimePoint deadline, env::Interrupt& interrupt,
+                                   env::EventLoop* loop) HFLUSH_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    while (answers_.empty()) {
+      HFLUSH_RETURN_IF_ERROR(env::wait_until(mutex_, changed_, deadline, interrupt, loop));
+    }
+    return std::exchange(answers_, {});
+  }
+
+ private:
+  // Before the loop's. Never held across a call.
+  Mutex mutex_;
+  env::LoopCondVar changed_;
+  std::vector<Answer> answers_ HFLUSH_GUARDED_BY(mutex_);
 };
 
-State state_after(const Status& failure) {
+}  // namespace
+
+LengthSearch::LengthSearch(const LocatedBlock& block)
+    : block_(block), nodes_(block.replicas.size()) {}
+
+void LengthSearch::answered(std::size_t replica, const Result<std::int64_t>& length) {
+  Asked& node = nodes_[replica];
+  if (!length.ok()) {
+    node = {state_after(length.status()), length.status()};
+  } else if (*length < 0) {
+    const char* const what = "restarted since the block was begun; recover_lease closes the file";
+    node = {State::kFailed, Status(StatusCode::kIo, what)};
+  } else if (!length_) {
+    length_ = static_cast<std::uint64_t>(*length);
+  }
+}
+
+LengthSearch::State LengthSearch::state_after(const Status& failure) {
   if (is_class(failure.remote_class(), "ReplicaNotFoundException")) return State::kNoReplica;
-  if (is_class(failure.remote_class(), "RetriableException")) return State::kToAsk;
+  if (is_class(failure.remote_class(), "RetriableException")) return State::kStarting;
   return State::kFailed;
 }
 
-bool all_are(const std::vector<Asked>& nodes, State state) {
-  return std::ranges::all_of(nodes, [&](const Asked& one) { return one.state == state; });
+std::optional<Result<std::uint64_t>> LengthSearch::outcome() const {
+  if (length_) return *length_;
+  const auto are = [&](State state) {
+    return std::ranges::count(nodes_, state, [](const Asked& node) { return node.state; });
+  };
+  if (are(State::kAsked) + are(State::kStarting) > 0) return std::nullopt;
+  if (are(State::kFailed) == 0) return std::uint64_t{0};
+  return failure({});
 }
 
-bool any_is(const std::vector<Asked>& nodes, State state) {
-  return std::ranges::any_of(nodes, [&](const Asked& one) { return one.state == state; });
+bool LengthSearch::any_is_starting() const noexcept {
+  return std::ranges::any_of(nodes_,
+                             [](const Asked& node) { return node.state == State::kStarting; });
 }
 
-Status nobody_knows(const LocatedBlock& block, const std::vector<Asked>& nodes) {
+std::vector<std::size_t> LengthSearch::take_starting() {
+  std::vector<std::size_t> starting;
+  for (std::size_t replica = 0; replica < nodes_.size(); ++replica) {
+    if (nodes_[replica].state != State::kStarting) continue;
+    nodes_[replica].state = State::kAsked;
+    starting.push_back(replica);
+  }
+  return starting;
+}
+
+Status LengthSearch::timed_out(env::Duration timeout) const {
+  return failure(env::timed_out("getReplicaVisibleLength", timeout));
+}
+
+Status LengthSearch::failure(const Status& unanswered) const {
   std::string message =
-      "no DataNode tells the length of " + block.block.to_string() + ", which is being written";
+      "no DataNode knows the length of " + block_.block.to_string() + ", which is being written";
   char separator = ':';
-  for (const Asked& one : nodes) {
-    message += separator + (" " + one.node->transfer_address()) + ": " + one.failure.message();
+  for (std::size_t replica = 0; replica < nodes_.size(); ++replica) {
+    const Status& said = nodes_[replica].failure;
+    message += separator + (" " + block_.replicas[replica].node.transfer_address()) + ": " +
+               (said.ok() ? unanswered : said).message();
     separator = ';';
   }
   return Status(StatusCode::kIo, std::move(message), {}, EIO);
 }
 
-}  // namespace
-
-Result<std::uint64_t> visible_length(const LocatedBlock& block, const ReadSettings& settings,
-                                     const AskVisibleLength& ask, env::Interrupt& interrupt) {
-  std::vector<Asked> nodes;
-  nodes.reserve(block.replicas.size());
-  for (const Replica& replica : block.replicas) nodes.push_back({&replica.node, State::kToAsk, {}});
-  const auto deadline = CondVar::Clock::now() + settings.socket_timeout;
-  while (true) {
-    for (Asked& one : nodes) {
-      if (one.state != State::kToAsk) continue;
-      const auto length = ask(*one.node, block.block, interrupt);
-      if (length.ok() && *length >= 0) return static_cast<std::uint64_t>(*length);
-      if (length.status().code() == StatusCode::kInterrupted) return length.status();
-      one.failure = length.ok() ? Status(StatusCode::kIo, "restarted since the block was begun")
-                                : length.status();
-      one.state = state_after(one.failure);
+Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBlock& block,
+                                     env::Interrupt& interrupt) {
+  const env::Duration timeout = context.settings.read.socket_timeout;
+  const env::TimePoint deadline = env::deadline_after(CondVar::Clock::now(), timeout);
+  const auto answers = std::make_shared<LengthAnswers>();
+  std::vector<std::shared_ptr<void>> questions(block.replicas.size());
+  const auto ask = [&](std::size_t replica) {
+    questions[replica] = context.ask_visible_length(
+        block.replicas[replica].node, block.block, [answers, replica](Result<std::int64_t> length) {
+          answers->add(replica, std::move(length));
+        });
+  };
+  for (std::size_t replica = 0; replica < questions.size(); ++replica) ask(replica);
+  LengthSearch search(block);
+  while (!search.outcome()) {
+    const env::TimePoint pause_ends = CondVar::Clock::now() + kStartingPause;
+    const auto came =
+        answers->wait(search.any_is_starting() ? std::min(deadline, pause_ends) : deadline,
+                      interrupt, context.name_node.loop());
+    if (came.ok()) {
+      for (const auto& [replica, length] : *came) search.answered(replica, length);
+    } else if (came.status().code() != StatusCode::kTimedOut) {
+      return came.status();
+    } else if (CondVar::Clock::now() >= deadline) {
+      return search.timed_out(timeout);
+    } else {
+      for (const std::size_t replica : search.take_starting()) ask(replica);
     }
-    if (all_are(nodes, State::kNoReplica)) return std::uint64_t{0};
-    if (!any_is(nodes, State::kToAsk) || CondVar::Clock::now() >= deadline) {
-      return nobody_knows(block, nodes);
-    }
-    HFLUSH_RETURN_IF_ERROR(env::pause(kStartingPause, interrupt));
   }
+  return *search.outcome();
 }
 
 AskVisibleLength ask_datanode(const Settings& settings) {
   return [user = settings.user, rpc = settings.rpc, read = settings.read](
              const DatanodeInfo& node, const ExtendedBlock& block,
-             env::Interrupt& interrupt) -> Result<std::int64_t> {
+             std::function<void(Result<std::int64_t>)> answered) -> std::shared_ptr<void> {
     RpcSettings once = rpc;
     once.connect_timeout = read.socket_timeout;
     once.connect_retries = 0;
     once.connect_retries_on_timeouts = 0;
     once.rpc_timeout = read.socket_timeout;
     once.retry_policy_enabled = false;
-    const env::Endpoint datanode = node.rpc_endpoint(read.use_datanode_hostname);
     RpcTarget target;
     target.protocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
-    target.servers = {datanode};
+    target.servers = {node.rpc_endpoint(read.use_datanode_hostname)};
     env::Process& process = env::Process::current();
     const std::shared_ptr<RpcClient> client =
         RpcClient::make(process.loop(), process.resolver(), target, user, once);
-    auto length = client->call(GetReplicaVisibleLength{block}, {}, interrupt);
-    client->close();
-    return length;
+    client->start(GetReplicaVisibleLength{block}, {}, std::move(answered));
+    return {client.get(), [client](void*) { client->close(); }};
   };
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "env/loopback.h"
+#include "hflush/env/epoll_loop.h"
 
 namespace hflush::env {
 namespace {
@@ -55,7 +56,7 @@ TEST_CASE("answer: a value that another thread sets ends the wait") {
 }
 
 TEST_CASE("answer: a guest of the loop that brings the value runs it meanwhile") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   Uninterrupted interrupt;
   for (int i = 0; i < 200; ++i) {
     const EventLoop::Guest guest(&loop);

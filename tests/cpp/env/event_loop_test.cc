@@ -1,6 +1,4 @@
 // The event loop: order, timers and their cancellation, descriptors, its thread's life.
-#include "hflush/env/event_loop.h"
-
 #include <doctest/doctest.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "env/loopback.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/env/process.h"
 
 namespace hflush::env {
@@ -120,7 +119,7 @@ std::uint64_t wake_ups() {
 
 TEST_CASE("the thread starts with the first thing to do, has a name, and ends with stop()") {
   const std::set<std::string> before = threads_named("hflush-net");
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   CHECK(new_threads_named("hflush-net", before).empty());
   CHECK_FALSE(loop.on_loop_thread());
   CHECK(loop.start().ok());
@@ -135,7 +134,7 @@ TEST_CASE("the thread starts with the first thing to do, has a name, and ends wi
 }
 
 TEST_CASE("tasks run one at a time, in the order of each poster") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   constexpr int kPosters = 4;
   constexpr int kTasks = 5000;
   std::vector<std::vector<int>> seen(kPosters);  // touched by the loop thread only
@@ -155,7 +154,7 @@ TEST_CASE("tasks run one at a time, in the order of each poster") {
 }
 
 TEST_CASE("a task that is posted from the loop thread runs after the one that posts it") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   Shared<std::vector<int>> order;
   loop.post([&] {
     loop.post([&] { order.update([](auto& list) { list.push_back(2); }); });
@@ -166,7 +165,7 @@ TEST_CASE("a task that is posted from the loop thread runs after the one that po
 }
 
 TEST_CASE("wake-ups are coalesced: none from the loop thread, none while it is awake") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   Shared<int> step;
   loop.post([&] {
     step.update([](int& value) { value = 1; });
@@ -186,7 +185,7 @@ TEST_CASE("wake-ups are coalesced: none from the loop thread, none while it is a
 
 TEST_CASE("timers run in order of time, then of age, and never early") {
   ManualClock clock;
-  EventLoop loop(clock);
+  EpollLoop loop(clock);
   const TimePoint start = clock.now();
   std::vector<int> order;  // the loop thread's, read after drain()
   const auto note = [&](int number) { return [&, number] { order.push_back(number); }; };
@@ -213,7 +212,7 @@ TEST_CASE("timers run in order of time, then of age, and never early") {
 }
 
 TEST_CASE("an earlier timer shortens the sleep, on the real clock") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   Shared<TimePoint> ran;
   loop.run_after(seconds(3600), [] {});
   drain(loop);
@@ -226,7 +225,7 @@ TEST_CASE("an earlier timer shortens the sleep, on the real clock") {
 
 TEST_CASE("a cancelled timer does not start, not even one that is due already") {
   ManualClock clock;
-  EventLoop loop(clock);
+  EpollLoop loop(clock);
   std::vector<int> order;
   std::vector<EventLoop::TimerId> timers(3);
   timers[0] = loop.run_after(seconds(1), [&] {
@@ -249,7 +248,7 @@ TEST_CASE("a cancelled timer does not start, not even one that is due already") 
 }
 
 TEST_CASE("cancel() against the loop: a timer runs at most once, and not after cancel() returned") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   for (int i = 0; i < 2000; ++i) {
     auto state = std::make_shared<std::atomic<int>>(0);  // how often it ran
     const EventLoop::TimerId timer =
@@ -267,7 +266,7 @@ TEST_CASE("cancel() against the loop: a timer runs at most once, and not after c
 
 TEST_CASE("a timer that makes itself anew does not keep others waiting") {
   ManualClock clock;
-  EventLoop loop(clock);
+  EpollLoop loop(clock);
   std::atomic<bool> enough = false;
   std::function<void()> again = [&] {
     if (!enough) loop.run_after(Duration::zero(), again);
@@ -283,7 +282,7 @@ TEST_CASE("a timer that makes itself anew does not keep others waiting") {
 }
 
 TEST_CASE("a watched descriptor: level-triggered, by interest") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   SocketPair pair;
   const auto handler = std::make_shared<RecordingHandler>();
   REQUIRE(loop.watch(pair.ends[0], Interest::kRead, handler).ok());
@@ -323,7 +322,7 @@ TEST_CASE("a watched descriptor: level-triggered, by interest") {
 }
 
 TEST_CASE("a hang-up counts as readable and writable, and as nothing without interest") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   SocketPair pair;
   const auto handler = std::make_shared<RecordingHandler>();
   REQUIRE(loop.watch(pair.ends[0], Interest::kNone, handler).ok());
@@ -338,7 +337,7 @@ TEST_CASE("a hang-up counts as readable and writable, and as nothing without int
 }
 
 TEST_CASE("what cannot be watched is refused") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   const auto handler = std::make_shared<RecordingHandler>();
   const Status failure = loop.watch(-1, Interest::kRead, handler);
   CHECK(failure.error_number() == EBADF);
@@ -346,7 +345,7 @@ TEST_CASE("what cannot be watched is refused") {
 }
 
 TEST_CASE("a handler lives until unwatch(), and is let go of without the loop's lock") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   SocketPair pair;
   Shared<bool> destroyed;
   struct Token {
@@ -373,7 +372,7 @@ TEST_CASE("a handler lives until unwatch(), and is let go of without the loop's 
 
 TEST_CASE(
     "events of one wait: what a handler unwatches is not called, nor its number's next user") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   SocketPair pairs[2];
   const auto newcomer = std::make_shared<RecordingHandler>();
   std::shared_ptr<RecordingHandler> handlers[2];
@@ -410,7 +409,7 @@ TEST_CASE(
 }
 
 TEST_CASE("stop() drops what has not run, lets go of everything, and is final") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   SocketPair pair;
   const auto held = std::make_shared<int>();
   const auto handler = std::make_shared<RecordingHandler>();
@@ -431,7 +430,7 @@ TEST_CASE("stop() drops what has not run, lets go of everything, and is final") 
 }
 
 TEST_CASE("stop() on the loop thread ends the loop without waiting for itself") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   Shared<bool> stopped;
   std::atomic<bool> ran = false;
   loop.post([&] {
@@ -445,9 +444,9 @@ TEST_CASE("stop() on the loop thread ends the loop without waiting for itself") 
 }
 
 TEST_CASE("a loop that did nothing stops and ends") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   loop.stop();
-  EventLoop unused(steady_clock());
+  EpollLoop unused(steady_clock());
 }
 
 TEST_CASE("a forked child has a loop of its own; exit() ends it") {

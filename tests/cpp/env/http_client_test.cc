@@ -17,6 +17,7 @@
 
 #include "env/http_server.h"
 #include "env/names.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/env/process.h"
 
 namespace hflush::env {
@@ -233,7 +234,7 @@ struct Bench {
     REQUIRE(gone->wait());
   }
 
-  EventLoop loop{steady_clock()};
+  EpollLoop loop{steady_clock()};
   std::shared_ptr<HttpClient> client;
 };
 
@@ -1222,7 +1223,7 @@ TEST_CASE("several clients on one loop keep their connections apart") {
 }
 
 TEST_CASE("a loop that has ended has no clients") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   loop.stop();
   CHECK(HttpClient::make(loop, {}).status().error_number() == ECANCELED);
 }
@@ -1351,7 +1352,7 @@ TEST_CASE("a proxy is used, with its password, unless the host is an exception")
 TEST_CASE("the environment's proxies, as they are when the client is made") {
   HttpServer proxy([](HttpServer::Exchange& exchange) { exchange.respond(200, "by proxy"); });
   HttpServer server(echo);
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   ::setenv("http_proxy", proxy.url("").c_str(), 1);
   ::setenv("no_proxy", "elsewhere", 1);
   HttpSettings settings;

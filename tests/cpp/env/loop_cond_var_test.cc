@@ -12,6 +12,7 @@
 
 #include "env/loopback.h"
 #include "hflush/env/blocked_signals.h"
+#include "hflush/env/epoll_loop.h"
 
 namespace hflush::env {
 namespace {
@@ -91,7 +92,7 @@ struct Pair {
 };
 
 TEST_CASE("guests that come one after the other do the loop's work themselves") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   come_often(loop);
   CHECK_FALSE(loop.on_loop_thread());
   Answer answer;
@@ -106,7 +107,7 @@ TEST_CASE("guests that come one after the other do the loop's work themselves") 
 }
 
 TEST_CASE("whoever is no guest is served while the thread rests") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   for (const bool has_task : {true, false}) {
     CAPTURE(has_task);
     come_often(loop);
@@ -124,7 +125,7 @@ TEST_CASE("whoever is no guest is served while the thread rests") {
 TEST_CASE("a socket is served while the thread rests, patient or not") {
   for (const bool is_patient : {false, true}) {
     CAPTURE(is_patient);
-    EventLoop loop(steady_clock());
+    EpollLoop loop(steady_clock());
     const Pair pair;
     REQUIRE(loop.watch(pair.ends[0], EventLoop::Interest::kRead,
                        std::make_shared<Echo>(pair.ends[0], is_patient))
@@ -141,7 +142,7 @@ TEST_CASE("a socket is served while the thread rests, patient or not") {
 }
 
 TEST_CASE("what a guest posts is done though it never waits") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   come_often(loop);
   Answer answer;
   {
@@ -153,7 +154,7 @@ TEST_CASE("what a guest posts is done though it never waits") {
 }
 
 TEST_CASE("a guest that stays away from its wait keeps nobody waiting") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   come_often(loop);
   Answer answer;
   const EventLoop::Guest guest(&loop);
@@ -163,7 +164,7 @@ TEST_CASE("a guest that stays away from its wait keeps nobody waiting") {
 }
 
 TEST_CASE("a guest at the loop hears at once what another thread tells it") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   come_often(loop);
   Answer answer;
   std::thread other([&] {
@@ -181,7 +182,7 @@ TEST_CASE("a guest at the loop hears at once what another thread tells it") {
 }
 
 TEST_CASE("guests of many threads and others are all served") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   constexpr int kThreads = 8;
   std::atomic<int> served{0};
   std::vector<std::thread> threads;
@@ -217,7 +218,7 @@ TEST_CASE("guests of many threads and others are all served") {
 }
 
 TEST_CASE("guests that wait for each other hear of each other") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   come_often(loop);
   constexpr int kThreads = 3;
   constexpr int kRounds = 2000;
@@ -246,7 +247,7 @@ TEST_CASE("guests that wait for each other hear of each other") {
 }
 
 TEST_CASE("the end of the loop ends a guest's turn") {
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   come_often(loop);
   Answer answer;
   std::thread stopper([&] {
@@ -263,7 +264,7 @@ TEST_CASE("in a guest's turn nobody dies of a broken pipe, nor afterwards") {
   deadly.sa_handler = SIG_DFL;
   REQUIRE(::sigaction(SIGPIPE, &deadly, &before) == 0);
   {
-    EventLoop loop(steady_clock());
+    EpollLoop loop(steady_clock());
     come_often(loop);
     const EventLoop::Guest guest(&loop);
     Answer answer;

@@ -101,7 +101,7 @@ TEST_CASE("lookups that hang: a connection's own timeout is in time, and the loo
   process.loop().post([&] {
     TcpConnection::Options options;
     options.connect_timeout = milliseconds(50);
-    TcpConnection::connect(process.loop(), process.resolver(), {"localhost", 1}, options, events);
+    process.loop().connect(process.resolver(), {"localhost", 1}, options, events);
     process.loop().post([&] { ticked.update([](bool& value) { value = true; }); });
   });
   CHECK(ticked.wait_until([](bool value) { return value; }));

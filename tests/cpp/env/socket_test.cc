@@ -17,6 +17,7 @@
 #include "env/loopback.h"
 #include "env/names.h"
 #include "hflush/env/blocking_socket.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/env/tcp_connection.h"
 
 namespace hflush::env {
@@ -118,12 +119,12 @@ std::array<std::optional<Status>, 2> connect_both_ways(const Endpoint& endpoint,
   const auto blocking = BlockingSocket::connect(endpoint, timeout, uninterrupted);
   if (!blocking.ok()) failures[0] = blocking.status();
 
-  EventLoop loop(steady_clock());
+  EpollLoop loop(steady_clock());
   WorkerPool workers(1);
   const auto owner = std::make_shared<Owner>();
   TcpConnection::Options options;
   options.connect_timeout = timeout;
-  const auto connection = TcpConnection::connect(loop, workers, endpoint, options, owner);
+  const auto connection = loop.connect(workers, endpoint, options, owner);
   failures[1] = owner->wait().failure;
   connection->close();
   return failures;

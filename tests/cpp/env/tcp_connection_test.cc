@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "env/loopback.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/env/process.h"
 
 namespace hflush::env {
@@ -108,11 +109,11 @@ struct Rig {
   template <typename T>
   std::shared_ptr<TcpConnection> connect(const Endpoint& endpoint, std::shared_ptr<T> events,
                                          TcpConnection::Options options = {}) {
-    return TcpConnection::connect(loop, workers, endpoint, options, std::move(events));
+    return loop.connect(workers, endpoint, options, std::move(events));
   }
 
   // Workers end before the loop to which they report.
-  EventLoop loop{steady_clock()};
+  EpollLoop loop{steady_clock()};
   WorkerPool workers{2};
 };
 
@@ -174,11 +175,11 @@ TEST_CASE("without a thread to look it up, a name is a failure, a number is not"
   const Listener listener;
   const std::uint16_t port = listener.endpoint().port;
   const auto unnamed = std::make_shared<Owner>();
-  const auto connection = TcpConnection::connect(rig.loop, none, {"127.0.0.1", port}, {}, unnamed);
+  const auto connection = rig.loop.connect(none, {"127.0.0.1", port}, {}, unnamed);
   CHECK(unnamed->wait_for_connection());
   connection->close();
   const auto named = std::make_shared<Owner>();
-  TcpConnection::connect(rig.loop, none, {"localhost", port}, {}, named);
+  rig.loop.connect(none, {"localhost", port}, {}, named);
   const Status failure = named->wait_for_failure();
   CHECK(failure.error_number() == EAGAIN);
   CHECK(failure.message().starts_with("resolve host of localhost:" + std::to_string(port) + ": "));
@@ -251,8 +252,7 @@ TEST_CASE("the timeout includes a resolver that does not answer") {
   const auto owner = std::make_shared<Owner>();
   TcpConnection::Options options;
   options.connect_timeout = milliseconds(10);
-  const auto connection =
-      TcpConnection::connect(rig.loop, stuck, Endpoint{"localhost", 1}, options, owner);
+  const auto connection = rig.loop.connect(stuck, Endpoint{"localhost", 1}, options, owner);
   const Status failure = owner->wait_for_failure();
   CHECK(failure.code() == StatusCode::kTimedOut);
   CHECK(failure.message() == "resolve host of localhost:1: timed out after 10 ms");

@@ -14,6 +14,7 @@
 
 #include "hdfs/scripted_datanode.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/datanode_connections.h"
@@ -98,7 +99,7 @@ class Cluster {
   };
   ScriptedNameNode::Locate locate = [this](int) { return Result<LocatedBlocks>(located); };
   ScriptedNameNode name_node{[this](int call) { return locate(call); }};
-  env::EventLoop loop{env::steady_clock()};
+  env::EpollLoop loop{env::steady_clock()};
   std::shared_ptr<DatanodeConnections> connections =
       DatanodeConnections::make(loop, 16, std::chrono::seconds(3));
   env::Uninterrupted interrupt;

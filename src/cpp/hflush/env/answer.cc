@@ -1,13 +1,12 @@
 #include "hflush/env/answer.h"
 
 #include <algorithm>
-#include <thread>
 
 namespace hflush::env {
 
 Status wait_until(Mutex& mutex, LoopCondVar& changed, TimePoint deadline, Interrupt& interrupt,
                   EventLoop* loop) {
-  const TimePoint now = CondVar::Clock::now();
+  const TimePoint now = interrupt.clock().now();
   if (now >= deadline) return Status(StatusCode::kTimedOut, "time is up");
   if (now >= interrupt.next_check()) {
     const MutexUnlock unlock(mutex);
@@ -18,10 +17,11 @@ Status wait_until(Mutex& mutex, LoopCondVar& changed, TimePoint deadline, Interr
 }
 
 Status pause(Duration duration, Interrupt& interrupt) {
-  const TimePoint end = deadline_after(CondVar::Clock::now(), duration);
-  for (TimePoint now = CondVar::Clock::now(); now < end; now = CondVar::Clock::now()) {
+  const Clock& clock = interrupt.clock();
+  const TimePoint end = deadline_after(clock.now(), duration);
+  while (clock.now() < end) {
     HFLUSH_RETURN_IF_ERROR(interrupt.check_if_due());
-    std::this_thread::sleep_until(std::min(end, interrupt.next_check()));
+    clock.sleep_until(std::min(end, interrupt.next_check()));
   }
   return {};
 }

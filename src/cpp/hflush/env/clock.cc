@@ -1,5 +1,7 @@
 #include "hflush/env/clock.h"
 
+#include <thread>
+
 namespace hflush::env {
 namespace {
 
@@ -9,6 +11,8 @@ class SteadyClock final : public Clock {
 };
 
 }  // namespace
+
+void Clock::sleep_until(TimePoint when) const { std::this_thread::sleep_until(when); }
 
 const Clock& steady_clock() noexcept {
   static const SteadyClock clock;

@@ -1,4 +1,4 @@
-// Clock: where durations come from, so that tests can move time by hand. Thread-safe.
+// Clock: where times and durations come from, so that tests can move time by hand. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint now() const noexcept = 0;
+  // Sleeps on this thread; at least so long.
+  virtual void sleep_until(TimePoint when) const;
 };
 
 // The monotonic clock of the machine.

@@ -1,15 +1,15 @@
-// EventLoop: one thread that waits for sockets, timers and tasks, for all streams of a process.
+// EventLoop: one thread at a time that runs tasks, timers and the events of connections, for all
+// streams of a process. The core reaches time, threads and the network through it and nowhere else
+// where it writes to HDFS: EpollLoop (epoll_loop.h) is the machine's, and a simulation has its own
+// (docs/architecture.md).
 //
 // Thread-safe: every function may be called from any thread, also from the loop's own. Tasks,
 // timers and handlers run on the loop thread, one at a time, and never throw or block: what blocks
-// belongs to an Executor. The thread starts with the first thing to do; if the system has no thread
-// or descriptor for it, start() and watch() say so, and the rest waits for the next attempt. In a
-// forked child, which gets a loop of its own (process.h), every function does nothing: start() and
-// watch() answer kForked. There it is never destroyed.
+// belongs to an Executor.
 //
 // A thread that waits for the loop's work may do that work meanwhile: as a Guest, which waits with
 // a LoopCondVar. In a guest's turn its thread is the loop thread, and no thread has to be woken for
-// a request or for its answer. loop_turns.h decides whose turn it is.
+// a request or for its answer.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,8 @@
 
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/executor.h"
+#include "hflush/env/tcp_connection.h"
 
 namespace hflush::env {
 
@@ -54,54 +56,72 @@ class EventLoop {
     Guest& operator=(const Guest&) = delete;
 
    private:
-    EventLoop* loop_ = nullptr;  // none if the thread is its guest already
-    const void* const before_;   // whose guest it was
+    EventLoop* loop_ = nullptr;      // none if the thread is its guest already
+    const EventLoop* const before_;  // whose guest it was
   };
 
-  explicit EventLoop(const Clock& clock);
-  ~EventLoop();
+  virtual ~EventLoop() = default;
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Starts the thread now, for callers that can report a failure (kIo with errno). Idempotent.
-  Status start();
+  // Starts what runs the loop now, for callers that can report a failure (kIo with errno).
+  // Idempotent.
+  virtual Status start() = 0;
 
   // Runs `task` on the loop thread, after the tasks that were posted before.
-  void post(Task task);
+  virtual void post(Task task) = 0;
   // Runs `task` on the loop thread, never before its time. Timers due at one time run in the order
   // in which they were made. 0 after stop().
-  TimerId run_at(TimePoint when, Task task);
-  TimerId run_after(Duration delay, Task task);
+  virtual TimerId run_at(TimePoint when, Task task) = 0;
+  TimerId run_after(Duration delay, Task task) {
+    return run_at(deadline_after(clock_.now(), delay), std::move(task));
+  }
   // The task will not start any more, unless it is running now on the loop thread.
-  void cancel(TimerId timer);
+  virtual void cancel(TimerId timer) = 0;
+
+  // A connection whose events come on the loop thread. Starts at once; never calls `events` before
+  // it returns. The connection keeps `events` alive until close() or on_connect_failed(). Nothing
+  // is ever reported if the loop does not run: call start() before the first one. The loop outlives
+  // what `resolver` runs.
+  virtual std::shared_ptr<TcpConnection> connect(Executor& resolver, Endpoint endpoint,
+                                                 TcpConnection::Options options,
+                                                 std::shared_ptr<TcpConnection::Events> events) = 0;
 
   // Level-triggered. The loop keeps `handler` alive until unwatch(). Requires: `descriptor` is not
   // watched.
-  Status watch(int descriptor, Interest interest, std::shared_ptr<Handler> handler);
+  virtual Status watch(int descriptor, Interest interest, std::shared_ptr<Handler> handler) = 0;
   // No effect on what is not watched.
-  void change(int descriptor, Interest interest);
+  virtual void change(int descriptor, Interest interest) = 0;
   // Call before closing the descriptor: a forked child that shares it would keep it watched.
-  void unwatch(int descriptor);
+  virtual void unwatch(int descriptor) = 0;
 
-  bool on_loop_thread() const noexcept;
-  const Clock& clock() const noexcept;
-  // Joins the thread (unless called on it); what has not run is dropped, and so is all that comes
-  // later. Idempotent.
-  void stop();
+  virtual bool on_loop_thread() const noexcept = 0;
+  const Clock& clock() const noexcept { return clock_; }
+  // What has not run is dropped, and so is all that comes later. On any other thread than the
+  // loop's, nothing runs any more after it. Idempotent.
+  virtual void stop() = 0;
+
+ protected:
+  explicit EventLoop(const Clock& clock) noexcept : clock_(clock) {}
+
+  // Whether this thread is a guest.
+  bool by_guest() const noexcept;
 
  private:
   friend class LoopCondVar;
-  class Impl;
 
+  // A guest, as long as it lives.
+  virtual void enter() = 0;
+  virtual void leave() = 0;
   // For LoopCondVar. Whether it is this thread's turn now; then run_turn() has to follow.
-  bool take_turn();
+  virtual bool take_turn() = 0;
   // Does what there is to do, waiting for it until `deadline`, unless `notified`. Without memory
   // for it the process ends, as on the loop's own thread.
-  void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept;
+  virtual void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept = 0;
   // A thread whose turn it may be has been notified.
-  void nudge();
+  virtual void nudge() = 0;
 
-  const std::unique_ptr<Impl> impl_;
+  const Clock& clock_;
 };
 
 }  // namespace hflush::env

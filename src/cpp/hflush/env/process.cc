@@ -6,10 +6,14 @@
 #include <cstdlib>
 #include <memory>
 
+#include "hflush/env/epoll_loop.h"
+
 namespace hflush::env {
 
 std::atomic<std::uint32_t> Process::generation_{0};
 std::atomic<Process*> Process::current_{nullptr};
+
+Process::Process() : loop_(std::make_unique<EpollLoop>(steady_clock())) {}
 
 Process& Process::current() {
   if (Process* existing = current_.load()) return *existing;
@@ -35,7 +39,7 @@ void Process::end() noexcept {
   ending->resolver_.stop();
   // The workers finish and end, then the loop to which they report.
   ending->executor_.stop();
-  ending->loop_.stop();
+  ending->loop_->stop();
 }
 
 unsigned usable_processors() noexcept {

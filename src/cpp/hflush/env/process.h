@@ -15,6 +15,7 @@
 #include "hflush/env/clock.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
+#include "hflush/env/host.h"
 #include "hflush/env/resolver.h"
 
 namespace hflush::env {
@@ -34,7 +35,8 @@ class Process {
   Executor& resolver() noexcept { return resolver_; }
   BufferPool& buffers() noexcept { return buffers_; }
   // The one I/O thread of the process; it starts when there is something to do.
-  EventLoop& loop() noexcept { return loop_; }
+  EventLoop& loop() noexcept { return *loop_; }
+  Host host() noexcept { return {loop(), resolver()}; }
 
   // What exit does: ends the threads of the current one, if there is one. For exit handlers of
   // whoever loads a library that cleans up at exit itself; registered after that library's, it runs
@@ -46,13 +48,13 @@ class Process {
   static constexpr std::size_t kMaxCachedBytes = 8U << 20U;
 
  private:
-  Process() = default;
+  Process();
 
   static std::atomic<std::uint32_t> generation_;
   static std::atomic<Process*> current_;
 
   BufferPool buffers_{kMaxCachedBytes};
-  EventLoop loop_{steady_clock()};
+  const std::unique_ptr<EventLoop> loop_;
   WorkerPool executor_{kMaxWorkers};  // ends before the loop, to which its tasks report
   Resolver resolver_{kMaxLookups};
 };

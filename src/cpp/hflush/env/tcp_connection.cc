@@ -7,6 +7,8 @@
 
 #include "hflush/base/check.h"
 #include "hflush/base/mutex.h"
+#include "hflush/env/epoll_loop.h"
+#include "hflush/env/executor.h"
 #include "hflush/env/own_process.h"
 
 namespace hflush::env {
@@ -310,11 +312,11 @@ void Connection::close() noexcept {
 
 }  // namespace
 
-std::shared_ptr<TcpConnection> TcpConnection::connect(EventLoop& loop, Executor& resolver,
-                                                      Endpoint endpoint, Options options,
-                                                      std::shared_ptr<Events> events) {
+std::shared_ptr<TcpConnection> EpollLoop::connect(Executor& resolver, Endpoint endpoint,
+                                                  TcpConnection::Options options,
+                                                  std::shared_ptr<TcpConnection::Events> events) {
   auto connection =
-      std::make_shared<Connection>(loop, std::move(endpoint), options, std::move(events));
+      std::make_shared<Connection>(*this, std::move(endpoint), options, std::move(events));
   connection->start(resolver);
   return connection;
 }

@@ -1,13 +1,14 @@
-// TcpConnection: one non-blocking TCP connection on an EventLoop.
+// TcpConnection: one non-blocking TCP connection on an EventLoop, which makes it.
 //
-// connect() resolves the host (numeric addresses at once, names on a resolver's thread and nowhere
-// else, for no longer than the connect timeout; without such a thread it fails: EAGAIN), tries each
-// address in turn and reports; then the owner of the connection sends from any thread and receives
-// on the loop thread. It queues nothing: send_some() takes what the kernel takes, and on_writable()
-// says when more fits. Owner and loop share it (shared_ptr): it lives until close(), or until it
-// could not connect. Failures are Status with host and port, and with errno where there is one: the
-// first address's, the others' beside it; a host that has no address is EHOSTUNREACH. TCP_NODELAY
-// and SO_KEEPALIVE are on; SIGPIPE never comes; the descriptor is close-on-exec.
+// EventLoop::connect() resolves the host (numeric addresses at once, names on a resolver's thread
+// and nowhere else, for no longer than the connect timeout; without such a thread it fails:
+// EAGAIN), tries each address in turn and reports; then the owner of the connection sends from any
+// thread and receives on the loop thread. It queues nothing: send_some() takes what the kernel
+// takes, and on_writable() says when more fits. Owner and loop share it (shared_ptr): it lives
+// until close(), or until it could not connect. Failures are Status with host and port, and with
+// errno where there is one: the first address's, the others' beside it; a host that has no address
+// is EHOSTUNREACH. TCP_NODELAY and SO_KEEPALIVE are on; SIGPIPE never comes; the descriptor is
+// close-on-exec.
 //
 // In a forked child every function does nothing, and sends and receives fail: the connection is the
 // parent's.
@@ -22,8 +23,6 @@
 #include "hflush/base/bytes.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
-#include "hflush/env/event_loop.h"
-#include "hflush/env/executor.h"
 #include "hflush/env/socket.h"
 
 namespace hflush::env {
@@ -54,12 +53,6 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     bool no_delay = true;
   };
 
-  // Starts at once; never calls `events` before it returns. The connection keeps `events` alive
-  // until close() or on_connect_failed(). Nothing is ever reported if the loop has no thread: call
-  // EventLoop::start() before the first one. The loop outlives what `resolver` runs.
-  static std::shared_ptr<TcpConnection> connect(EventLoop& loop, Executor& resolver,
-                                                Endpoint endpoint, Options options,
-                                                std::shared_ptr<Events> events);
   virtual ~TcpConnection() = default;
 
   const Endpoint& endpoint() const noexcept { return endpoint_; }

@@ -157,27 +157,27 @@ class OpenFile final : public LeaseHolder {
 
 }  // namespace
 
-Client::Client(Settings settings) : settings_(std::move(settings)) {
-  env::Process& process = env::Process::current();
+Client::Client(Settings settings, const env::Host& host)
+    : settings_(std::move(settings)), host_(host) {
   RpcTarget target;
   target.servers = settings_.name_nodes;
   target.name = settings_.service;
   target.real_user = settings_.real_user;
   target.unknown_host_hint = settings_.unknown_host_hint;
-  rpc_ = RpcClient::make(process.loop(), process.resolver(), target, settings_.user, settings_.rpc);
-  leases_ = LeaseRenewer::make(process.loop(), rpc_, settings_.client_name,
-                               settings_.rpc.rpc_timeout, settings_.lease_hard_limit);
-  connections_ = DatanodeConnections::make(process.loop(), settings_.read.socket_cache_capacity,
+  rpc_ = RpcClient::make(host_, target, settings_.user, settings_.rpc);
+  leases_ = LeaseRenewer::make(host_.loop, rpc_, settings_.client_name, settings_.rpc.rpc_timeout,
+                               settings_.lease_hard_limit);
+  connections_ = DatanodeConnections::make(host_.loop, settings_.read.socket_cache_capacity,
                                            settings_.read.socket_cache_expiry);
 }
 
-Result<std::shared_ptr<Client>> Client::make(Settings settings) {
+Result<std::shared_ptr<Client>> Client::make(Settings settings, const env::Host& host) {
   if (settings.name_nodes.empty()) {
     return Status(StatusCode::kInvalidArgument,
                   "no NameNode is named for '" + settings.service + "'");
   }
-  HFLUSH_RETURN_IF_ERROR(env::Process::current().loop().start());
-  return std::shared_ptr<Client>(new Client(std::move(settings)));
+  HFLUSH_RETURN_IF_ERROR(host.loop.start());
+  return std::shared_ptr<Client>(new Client(std::move(settings), host));
 }
 
 Client::~Client() {
@@ -186,7 +186,7 @@ Client::~Client() {
 }
 
 Result<ServerDefaults> Client::server_defaults(env::Interrupt& interrupt) {
-  const env::TimePoint now = env::steady_clock().now();
+  const env::TimePoint now = host_.loop.clock().now();
   {
     MutexLock lock(mutex_);
     if (defaults_ && now < defaults_until_) return *defaults_;
@@ -201,17 +201,16 @@ Result<ServerDefaults> Client::server_defaults(env::Interrupt& interrupt) {
 
 std::unique_ptr<stream::OutputStream> Client::stream_of(WriteTarget target,
                                                         std::string name_space) {
-  env::Process& process = env::Process::current();
   std::string path = target.path;
   auto sink = std::make_unique<HdfsSink>(WriteContext{.owner = shared_from_this(),
-                                                      .loop = process.loop(),
-                                                      .resolver = process.resolver(),
+                                                      .loop = host_.loop,
+                                                      .resolver = host_.resolver,
                                                       .name_node = *rpc_,
                                                       .leases = *leases_,
                                                       .settings = settings_.write},
                                          std::move(target), std::move(name_space));
-  return std::make_unique<stream::OutputStream>(std::move(path), std::move(sink), process.buffers(),
-                                                env::steady_clock());
+  return std::make_unique<stream::OutputStream>(
+      std::move(path), std::move(sink), env::Process::current().buffers(), host_.loop.clock());
 }
 
 // --- create
@@ -382,7 +381,7 @@ Result<std::unique_ptr<stream::OutputStream>> Client::append(const std::string& 
 }
 
 Result<Append::Response> Client::call_append(const Append& request, env::Interrupt& interrupt) {
-  const env::TimePoint give_up = env::steady_clock().now() + kAppendPatience;
+  const env::TimePoint give_up = host_.loop.clock().now() + kAppendPatience;
   Append question = request;
   question.path = inode_path(0);  // nobody's
   while (true) {
@@ -394,7 +393,7 @@ Result<Append::Response> Client::call_append(const Append& request, env::Interru
           close_unclaimed(path, last, file.status ? file.status->file_id : 0,
                           file.status ? file.status->name_space : std::string());
         });
-    const bool again = !appended.ok() && env::steady_clock().now() < give_up &&
+    const bool again = !appended.ok() && host_.loop.clock().now() < give_up &&
                        is_class(appended.status().remote_class(), "RetriableException");
     if (appended.ok()) return appended;
     if (!again) return maybe_open(appended.status());

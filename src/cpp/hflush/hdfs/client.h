@@ -14,7 +14,9 @@
 #include "hflush/base/mutex.h"
 #include "hflush/base/result.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/host.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/env/process.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/data_transfer.h"
@@ -60,7 +62,8 @@ struct AppendOptions {
 
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  static Result<std::shared_ptr<Client>> make(Settings settings);
+  static Result<std::shared_ptr<Client>> make(
+      Settings settings, const env::Host& host = env::Process::current().host());
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -88,7 +91,7 @@ class Client : public std::enable_shared_from_this<Client> {
     std::string name_space;
   };
 
-  explicit Client(Settings settings);
+  Client(Settings settings, const env::Host& host);
 
   std::unique_ptr<stream::OutputStream> stream_of(WriteTarget target, std::string name_space);
   void close_unclaimed(const std::string& path, const std::optional<ExtendedBlock>& last,
@@ -104,6 +107,7 @@ class Client : public std::enable_shared_from_this<Client> {
                              env::Interrupt& interrupt);
 
   const Settings settings_;
+  const env::Host host_;
   std::shared_ptr<RpcClient> rpc_;
   std::shared_ptr<LeaseRenewer> leases_;
   std::shared_ptr<DatanodeConnections> connections_;

@@ -157,7 +157,7 @@ Status OutputStream::check_not_reentered_locked(std::string_view operation) cons
 
 Status OutputStream::wait_locked(Interrupt& interrupt) {
   changed_.wait_until(mutex_, interrupt.next_check(), traits_.loop);
-  if (CondVar::Clock::now() < interrupt.next_check()) return {};
+  if (!interrupt.is_due()) return {};
   const MutexUnlock unlock(mutex_);
   return interrupt.check_now();
 }

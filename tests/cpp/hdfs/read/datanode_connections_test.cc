@@ -13,6 +13,7 @@
 
 #include "hdfs/scripted_datanode.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/env/process.h"
 
 namespace hflush::hdfs {
@@ -35,7 +36,7 @@ struct Pool {
   }
 
   env::Uninterrupted interrupt;
-  env::EventLoop loop{env::steady_clock()};
+  env::EpollLoop loop{env::steady_clock()};
   std::shared_ptr<DatanodeConnections> connections;
 };
 

@@ -9,6 +9,7 @@
 
 #include "env/loopback.h"
 #include "hdfs/messages.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 
 namespace hflush::hdfs {
@@ -247,7 +248,7 @@ class Holder final : public LeaseHolder {
 };
 
 struct Fixture {
-  env::EventLoop loop{env::steady_clock()};
+  env::EpollLoop loop{env::steady_clock()};
   std::shared_ptr<FakeRpc> rpc = std::make_shared<FakeRpc>();
   // Renews every 10 ms.
   std::shared_ptr<LeaseRenewer> renewer =

@@ -12,6 +12,7 @@
 
 #include "env/loopback.h"
 #include "hflush/base/endian.h"
+#include "hflush/env/epoll_loop.h"
 
 namespace hflush::hdfs {
 namespace {
@@ -63,7 +64,7 @@ struct Fixture {
     REQUIRE(recorder->seen.wait_until(holds));
   }
 
-  env::EventLoop loop{env::steady_clock()};
+  env::EpollLoop loop{env::steady_clock()};
   env::WorkerPool workers{1};
   std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();
   std::shared_ptr<NameNodeLink> link = std::make_shared<NameNodeLink>(loop, recorder, kLink);

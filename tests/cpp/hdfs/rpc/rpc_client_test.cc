@@ -16,6 +16,7 @@
 
 #include "env/loopback.h"
 #include "hdfs/scripted_name_node.h"
+#include "hflush/env/epoll_loop.h"
 #include "hflush/env/process.h"
 
 namespace hflush::hdfs {
@@ -98,7 +99,7 @@ class Outcome {
 };
 
 struct Fixture {
-  env::EventLoop loop{env::steady_clock()};
+  env::EpollLoop loop{env::steady_clock()};
   env::WorkerPool workers{2};
   RpcSettings settings = quick_settings();
   std::shared_ptr<RpcClient> client;
@@ -106,8 +107,8 @@ struct Fixture {
   ~Fixture() { client.reset(); }
 
   void connect_to(std::vector<env::Endpoint> servers) {
-    client = RpcClient::make(loop, workers, {.servers = std::move(servers), .name = "ns1"}, "alice",
-                             settings);
+    client = RpcClient::make({loop, workers}, {.servers = std::move(servers), .name = "ns1"},
+                             "alice", settings);
   }
   RpcClient::CallId start(Outcome& outcome, std::string_view method, std::string body = "body",
                           Repeat repeat = Repeat::kIdempotent) {
@@ -653,13 +654,13 @@ TEST_CASE("an answer that has come in time counts, however late the loop gets to
     env::TimePoint now() const noexcept override { return env::steady_clock().now() + leap.load(); }
     std::atomic<env::Duration> leap{env::Duration::zero()};
   } clock;
-  env::EventLoop loop(clock);
+  env::EpollLoop loop(clock);
   env::WorkerPool workers(1);
   ScriptedNameNode name_node;
   RpcSettings settings = quick_settings();
   settings.rpc_timeout = seconds(60);
   const auto client = RpcClient::make(
-      loop, workers, {.servers = {name_node.endpoint()}, .name = "ns1"}, "alice", settings);
+      {loop, workers}, {.servers = {name_node.endpoint()}, .name = "ns1"}, "alice", settings);
   Outcome outcome;
   client->start("renewLease", {}, "body", "/path", outcome.taker());
   ScriptedConnection connection = name_node.accept();
@@ -967,7 +968,7 @@ TEST_CASE("a DataNode is called by its own protocol and name") {
   ScriptedNameNode data_node;
   const std::string protocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
   f.client = RpcClient::make(
-      f.loop, f.workers, {.protocol = protocol, .servers = {data_node.endpoint()}, .name = "dn"},
+      {f.loop, f.workers}, {.protocol = protocol, .servers = {data_node.endpoint()}, .name = "dn"},
       "alice", f.settings);
   Outcome outcome;
   f.start(outcome, "getReplicaVisibleLength");

@@ -161,9 +161,8 @@ AskVisibleLength ask_datanode(const Settings& settings) {
     RpcTarget target;
     target.protocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
     target.servers = {node.rpc_endpoint(read.use_datanode_hostname)};
-    env::Process& process = env::Process::current();
     const std::shared_ptr<RpcClient> client =
-        RpcClient::make(process.loop(), process.resolver(), target, user, once);
+        RpcClient::make(env::Process::current().host(), target, user, once);
     client->start(GetReplicaVisibleLength{block}, {}, std::move(answered));
     return {client.get(), [client](void*) { client->close(); }};
   };

@@ -13,7 +13,7 @@ using env::TcpConnection;
 void NameNodeLink::connect(env::Executor& resolver, env::Endpoint endpoint,
                            const TcpConnection::Options& options) {
   const std::shared_ptr<TcpConnection> tcp =
-      TcpConnection::connect(loop_, resolver, std::move(endpoint), options, shared_from_this());
+      loop_.connect(resolver, std::move(endpoint), options, shared_from_this());
   bool is_closed = false;
   {
     const MutexLock lock(mutex_);

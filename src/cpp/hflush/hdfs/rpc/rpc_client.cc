@@ -1,7 +1,6 @@
 #include "hflush/hdfs/rpc/rpc_client.h"
 
 #include <algorithm>
-#include <random>
 #include <unordered_map>
 
 #include "hflush/base/mutex.h"
@@ -14,21 +13,21 @@ namespace {
 
 using LinkId = CallTable::LinkId;
 
-ClientId make_client_id() {
-  std::random_device random;
+ClientId make_client_id(env::Randomness& randomness) {
   ClientId id;
-  std::ranges::generate(id, [&random] { return static_cast<char>(random()); });
+  std::ranges::generate(id, [&] { return static_cast<char>(randomness.next()); });
   return id;
 }
 
 // Feeds the table, and carries out what it asks for when the lock is free again.
 class CallShell final : public RpcClient, public NameNodeLink::Owner {
  public:
-  CallShell(env::EventLoop& loop, env::Executor& resolver, const RpcTarget& target,
-            std::string user, const RpcSettings& settings)
-      : loop_(loop),
-        resolver_(resolver),
-        table_(target, std::move(user), settings, make_client_id(), std::random_device()()),
+  CallShell(const env::Host& host, const RpcTarget& target, std::string user,
+            const RpcSettings& settings)
+      : loop_(host.loop),
+        resolver_(host.resolver),
+        table_(target, std::move(user), settings, make_client_id(host.randomness),
+               host.randomness.next()),
         links_(target.servers.size()) {
     connecting_.no_delay = settings.tcp_no_delay;
     connecting_.connect_timeout = settings.connect_timeout;
@@ -261,10 +260,9 @@ void CallShell::lost(LinkId link, int error_number) {
 
 }  // namespace
 
-std::shared_ptr<RpcClient> RpcClient::make(env::EventLoop& loop, env::Executor& resolver,
-                                           const RpcTarget& target, std::string user,
-                                           const RpcSettings& settings) {
-  return std::make_shared<CallShell>(loop, resolver, target, std::move(user), settings);
+std::shared_ptr<RpcClient> RpcClient::make(const env::Host& host, const RpcTarget& target,
+                                           std::string user, const RpcSettings& settings) {
+  return std::make_shared<CallShell>(host, target, std::move(user), settings);
 }
 
 Result<std::string> RpcClient::call(std::string_view method, Repetition repetition,

@@ -21,7 +21,7 @@
 #include "hflush/base/statistics.h"
 #include "hflush/env/answer.h"
 #include "hflush/env/event_loop.h"
-#include "hflush/env/executor.h"
+#include "hflush/env/host.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/rpc/retry_policy.h"
 #include "hflush/hdfs/rpc/rpc_target.h"
@@ -32,10 +32,9 @@ namespace hflush::hdfs {
 
 class RpcClient : public std::enable_shared_from_this<RpcClient> {
  public:
-  // Connects on the first call. `loop` and `resolver` outlive the client.
-  static std::shared_ptr<RpcClient> make(env::EventLoop& loop, env::Executor& resolver,
-                                         const RpcTarget& target, std::string user,
-                                         const RpcSettings& settings);
+  // Connects on the first call.
+  static std::shared_ptr<RpcClient> make(const env::Host& host, const RpcTarget& target,
+                                         std::string user, const RpcSettings& settings);
   virtual ~RpcClient() = default;
 
   using CallId = std::uint64_t;

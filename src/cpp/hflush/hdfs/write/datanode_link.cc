@@ -28,8 +28,7 @@ void DataNodeLink::or_lost(What what) noexcept {  // NOLINT(bugprone-exception-e
 void DataNodeLink::open(env::Executor& resolver, env::Endpoint node,
                         const env::TcpConnection::Options& options) {
   MutexLock lock(mutex_);
-  connection_ =
-      env::TcpConnection::connect(loop_, resolver, std::move(node), options, shared_from_this());
+  connection_ = loop_.connect(resolver, std::move(node), options, shared_from_this());
 }
 
 void DataNodeLink::close() noexcept {

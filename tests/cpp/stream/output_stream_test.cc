@@ -165,6 +165,19 @@ TEST_CASE("WRITE-22: a writer waits when the window is full, and an interrupt ap
   CHECK(stream.position() == 300);
 }
 
+TEST_CASE("a write larger than the window goes on beside a packet that is being filled") {
+  Geometry geometry = tiny_window();
+  geometry.batch_bytes = geometry.window_bytes;
+  Fixture fixture(Answer::kAtOnce, geometry);
+  OutputStream& stream = fixture.open();
+  const auto written = pattern(3000);
+  InterruptAtOnce impatient;  // what is acknowledged at once is waited for by no write
+  CHECK(stream.write(ByteView(written).first(30), impatient).ok());
+  CHECK(stream.write(ByteView(written).subspan(30), impatient).ok());
+  CHECK(stream.close(fixture.patient).ok());
+  CHECK(fixture.file() == written);
+}
+
 TEST_CASE("WRITE-20: the first failure is told once as it was, then as a closed stream's cause") {
   Fixture fixture(Answer::kLater);
   OutputStream& stream = fixture.open();

@@ -213,7 +213,9 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
       if (batch_is_full && !sink_turn_.taken) put_locked({});
     }
     data = data.subspan(taken);
-    piece_bytes = geometry_.batch_bytes;
+    // With what is being filled, less than a packet, a piece fits in the window: that is not
+    // acknowledged before it is put.
+    piece_bytes = std::min(geometry_.batch_bytes, geometry_.window_bytes - geometry_.packet_bytes);
     HFLUSH_RETURN_IF_ERROR(check_alive_locked("write"));
   }
   return {};

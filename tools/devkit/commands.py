@@ -7,7 +7,16 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 
-from devkit import benching, building, environment, linting, machine, sanitizing, testing
+from devkit import (
+    benching,
+    building,
+    environment,
+    linting,
+    machine,
+    sanitizing,
+    simulating,
+    testing,
+)
 from devkit.console import Ended, StepFailed, end_on_signals, say, stream
 from devkit.paths import PYTHON, ROOT
 
@@ -104,6 +113,13 @@ def _parser() -> argparse.ArgumentParser:
     sanitize.add_argument(
         "kinds", nargs="*", metavar="kind", help="address, undefined, thread, fuzz"
     )
+    simulate = command(
+        "sim",
+        _sim,
+        "run the writers of HDFS in simulated worlds: fresh seeds, or these",
+    )
+    simulate.add_argument("--seeds", metavar="FIRST-LAST", help="the seeds to run")
+    simulate.add_argument("--replay", metavar="SEED", type=int, help="one seed, with its trace")
     command("docs", _docs, "write docs/performance.md, docs/conformance.md and README's figures")
     command("help", None, "this text")
     return parser
@@ -176,6 +192,11 @@ def _sanitize(options: argparse.Namespace, _extra: Sequence[str]) -> int:
     _refuse_unknown("kind", options.kinds, (*sanitizing.SANITIZERS, "undefined"))
     _prepare("test")
     return sanitizing.sanitize(options.kinds, bounded=options.bounded)
+
+
+def _sim(options: argparse.Namespace, _extra: Sequence[str]) -> int:
+    _prepare()
+    return simulating.sim(options.seeds, options.replay)
 
 
 def _docs(_options: argparse.Namespace, _extra: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from devkit import environment, linting, machine, machines, sanitizing
+from devkit import environment, linting, machine, machines, sanitizing, simulating
 from devkit.building import build
 from devkit.console import StepFailed, beside, join, step, stream
 from devkit.outcome import Row, add_doctest, add_junit, checked, summarize, timed
@@ -38,7 +38,7 @@ FILES = {
     "radosgw": ("contract", "integration/test_s3_*.py", "radosgw"),
 }
 ARGUMENTS = {"radosgw": ("--s3-server=radosgw",)}
-PARTS = ("cpp", *PYTHON_PARTS, "conformance")
+PARTS = ("cpp", "sim", *PYTHON_PARTS, "conformance")
 CPP_TIMEOUT_S = 600
 _BUILDS = "build-beside"
 
@@ -53,11 +53,12 @@ def test(parts: Sequence[str], pytest_args: Sequence[str]) -> int:
     directory = build("dev")
     environment.require_cluster()
     chosen = list(parts) or [part for part in PARTS if part != "conformance" or not pytest_args]
-    rows = [_part(name, directory, pytest_args) for name in chosen if name == "cpp"]
+    native = ("cpp", "sim")
+    rows = [_part(name, directory, pytest_args) for name in chosen if name in native]
     if len(chosen) > len(rows):
         environment.require_store()  # what began it beside had all the time until here
     builds = _begin_builds() if checks_too else None
-    rows += [_part(name, directory, pytest_args) for name in chosen if name != "cpp"]
+    rows += [_part(name, directory, pytest_args) for name in chosen if name not in native]
     if builds is not None:
         join("what the checks need built", builds, log=_BUILDS)
         rows += linting.rows()
@@ -83,6 +84,8 @@ def _part(name: str, directory: Path, pytest_args: Sequence[str]) -> Row:
         return timed(name, ELSEWHERE[name])
     if name == "cpp":
         return timed("cpp", partial(cpp_tests, directory=directory))
+    if name == "sim":
+        return timed("sim", partial(simulating.fresh_runs, directory=directory))
     if name == "conformance":
         return checked(
             "conformance", partial(_conformance, "check", title="every rule has its proof")

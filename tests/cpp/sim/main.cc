@@ -1,0 +1,94 @@
+// hflush_sim: runs of the simulator, by their seeds. See ./dev sim.
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sim/real_world.h"
+#include "sim/scenario.h"
+
+namespace hflush::sim {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr std::uint64_t kMaxBreaches = 10;
+// One run in so many is made twice: it has to be the same.
+constexpr std::uint64_t kRepeatOneIn = 50;
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Outcome run(std::uint64_t seed, World::Trace trace) {
+  const Forbidden forbidden;
+  return run_seed(seed, trace);
+}
+
+int replay(std::uint64_t seed) {
+  const Outcome outcome = run(seed, World::Trace::kText);
+  std::fputs(outcome.trace.c_str(), stdout);
+  std::printf("seed %llu: %s; digest %016llx\n", static_cast<unsigned long long>(seed),
+              outcome.breach.empty() ? "nothing is wrong" : outcome.breach.c_str(),
+              static_cast<unsigned long long>(outcome.digest));
+  return outcome.breach.empty() ? 0 : 1;
+}
+
+int run_all(std::uint64_t first, std::uint64_t last) {
+  Outcome sum;
+  std::uint64_t breaches = 0;
+  for (std::uint64_t seed = first; seed <= last && breaches < kMaxBreaches; ++seed) {
+    Outcome outcome = run(seed, World::Trace::kDigest);
+    if (outcome.breach.empty() && seed % kRepeatOneIn == 0 &&
+        run(seed, World::Trace::kDigest).digest != outcome.digest) {
+      outcome.breach = "the same seed gives another trace the second time";
+    }
+    if (!outcome.breach.empty()) {
+      ++breaches;
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), outcome.breach.c_str());
+      std::fflush(stdout);
+    }
+    sum.steps += outcome.steps;
+    sum.streams += outcome.streams;
+    sum.published += outcome.published;
+    sum.failed += outcome.failed;
+    sum.abandoned += outcome.abandoned;
+    sum.blocks += outcome.blocks;
+    sum.acknowledged_bytes += outcome.acknowledged_bytes;
+    sum.faults += outcome.faults;
+  }
+  const auto show = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::printf(
+      "seeds %llu-%llu: %llu breaches; %llu streams (%llu published, %llu failed, %llu abandoned), "
+      "%llu blocks, %llu acknowledged bytes, %llu faults, %llu events\n",
+      show(first), show(last), show(breaches), show(sum.streams), show(sum.published),
+      show(sum.failed), show(sum.abandoned), show(sum.blocks), show(sum.acknowledged_bytes),
+      show(sum.faults), show(sum.steps));
+  return breaches == 0 ? 0 : 1;
+}
+
+int main_of(const std::vector<std::string_view>& arguments) {
+  if (arguments.size() == 2 && arguments[0] == "--replay") {
+    if (const auto seed = number(arguments[1])) return replay(*seed);
+  }
+  if (arguments.size() == 2 && arguments[0] == "--seeds") {
+    const std::size_t dash = arguments[1].find('-');
+    const auto first = number(arguments[1].substr(0, dash));
+    const auto last =
+        dash == std::string_view::npos ? first : number(arguments[1].substr(dash + 1));
+    if (first && last && *first <= *last) return run_all(*first, *last);
+  }
+  std::fputs("usage: hflush_sim --seeds FIRST-LAST | --replay SEED\n", stderr);
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace hflush::sim
+
+int main(int count, char** arguments) {
+  return hflush::sim::main_of({arguments + 1, arguments + count});
+}

@@ -1,0 +1,63 @@
+"""./dev sim: what writes to HDFS, in a simulated world; each run follows from its seed."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from functools import partial
+from pathlib import Path
+
+from devkit.building import build
+from devkit.console import side_by_side, step, stream
+from devkit.outcome import Row, summarize, timed
+
+PROGRAM = "hflush_sim"
+FRESH_SEEDS = 5_000
+_NEVER_TYPED = range(10**9, 10**12)
+_TIMEOUT_S = 3600
+
+
+def sim(seeds: str | None, replay: int | None) -> int:
+    """Run these seeds (FIRST-LAST), fresh ones if there are none, or one with its trace."""
+    directory = build("dev", PROGRAM)
+    if replay is not None:
+        return stream([directory / PROGRAM, "--replay", replay])
+    first, last = _range(seeds) if seeds else _fresh()
+    return summarize([timed("sim", partial(run, directory=directory, first=first, last=last))])
+
+
+def fresh_runs(row: Row, directory: Path) -> None:
+    """Run seeds that no run had before into a row."""
+    first, last = _fresh()
+    run(row, directory, first, last)
+
+
+def _fresh() -> tuple[int, int]:
+    """Draw the first and the last of some seeds."""
+    first = random.choice(_NEVER_TYPED)
+    return first, first + FRESH_SEEDS - 1
+
+
+def run(row: Row, directory: Path, first: int, last: int) -> None:
+    """Run these seeds on all processors into a row, which counts streams."""
+
+    def part(span: tuple[int, int]) -> str:
+        seeds = f"{span[0]}-{span[1]}"
+        command = [directory / PROGRAM, "--seeds", seeds]
+        return step(f"seeds {seeds}", command, log=f"sim-{span[0]}", timeout_s=_TIMEOUT_S)
+
+    for output in side_by_side(part, _split(first, last, os.cpu_count() or 1)):
+        found = re.search(r"; (\d+) streams", output)
+        row.passed += int(found[1]) if found else 0
+
+
+def _split(first: int, last: int, count: int) -> list[tuple[int, int]]:
+    """Cut seeds into at most so many runs."""
+    size = -(-(last - first + 1) // count)
+    return [(at, min(at + size - 1, last)) for at in range(first, last + 1, size)]
+
+
+def _range(seeds: str) -> tuple[int, int]:
+    first, _, last = seeds.partition("-")
+    return int(first), int(last or first)

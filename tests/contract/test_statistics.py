@@ -224,7 +224,7 @@ def test_seek_is_no_read(store: Store, path: str) -> None:
         reader.pread(2000, 50)
         assert statistics.counters["stream_read_bytes"] == 150
         assert statistics.counters["stream_read_total_bytes"] == fetched + 50
-    assert "those read ahead included" in docstring(hflush.FSDataInputStream.io_statistics)
+    assert "read-ahead included" in docstring(hflush.FSDataInputStream.io_statistics)
 
 
 @pytest.mark.rule("STATS-2", "STATS-9")

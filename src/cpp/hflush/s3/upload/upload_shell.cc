@@ -1,97 +1,13 @@
 #include "hflush/s3/upload/upload_shell.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <new>
 #include <string_view>
 
 #include "hflush/env/process.h"
-#include "hflush/s3/call/digest.h"
 #include "hflush/s3/call/xml.h"
-#include "hflush/s3/packets.h"
 
 namespace hflush::s3 {
-namespace {
-
-constexpr std::uint64_t kLeastWindow = std::uint64_t{2} << 20U;
-
-std::string path_of(const ObjectOptions& options) {
-  return options.path.empty() ? "s3://" + options.bucket + "/" + options.key : options.path;
-}
-
-// 128 random bits, in hex.
-Result<std::string> make_token() {
-  std::array<std::byte, 16> bits{};
-  ssize_t count = -1;
-  do {
-    count = ::getrandom(bits.data(), bits.size(), 0);
-  } while (count < 0 && errno == EINTR);
-  if (count < 0) return Status::from_errno(errno, "getrandom", {});
-  return to_hex(bits);
-}
-
-// Loads what the upload needs, and makes its token.
-Result<std::string> prepare(const Settings& settings) {
-  if (settings.signs_payload()) HFLUSH_RETURN_IF_ERROR(load_digests());
-  if (settings.content_md5) HFLUSH_RETURN_IF_ERROR(load_md5());
-  return make_token();
-}
-
-PartStoreOptions store_options(const UploadTarget& target) {
-  const Settings& settings = target.client->settings();
-  return {.sizes = part_sizes(target.options),
-          .buffering = target.options.buffering,
-          .memory_bytes = upload_window(target.options),
-          .directory = target.options.buffer_directory,
-          .chunk_bytes = kChunkBytes,
-          .packet_bytes = kPacketBytes,
-          .sha256 = target.token.ok() && settings.signs_payload(),
-          .md5 = target.token.ok() && settings.content_md5,
-          .path = target.path};
-}
-
-UploadOptions upload_options(const UploadTarget& target) {
-  return {.path = target.path,
-          .sizes = part_sizes(target.options),
-          .active_parts = std::max<std::size_t>(target.options.active_blocks, 1),
-          .delayed = target.options.delayed,
-          .always_multipart = target.options.delayed,
-          .condition = target.options.condition};
-}
-
-std::string token_of(const UploadTarget& target) {
-  return target.token.ok() ? *target.token : std::string();
-}
-
-}  // namespace
-
-PartSizes part_sizes(const ObjectOptions& options) noexcept {
-  const std::uint64_t limited =
-      std::clamp<std::uint64_t>(options.block_bytes, kChunkBytes, PartSizes::kMaxPart);
-  const std::uint64_t block = (limited + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
-  return PartSizes(block, std::clamp<std::uint32_t>(options.max_parts, 1, PartSizes::kMaxParts),
-                   options.uniform_parts);
-}
-
-std::uint64_t upload_window(const ObjectOptions& options) noexcept {
-  const PartSizes sizes = part_sizes(options);
-  const std::uint64_t memory =
-      options.memory_bytes != 0
-          ? options.memory_bytes
-          : std::max<std::uint64_t>(options.active_blocks, 1) * sizes.block_bytes();
-  const std::uint64_t window = std::max(memory, kLeastWindow);
-  return options.buffering == Buffering::kMemory ? std::max(window, 2 * sizes.size(1)) : window;
-}
-
-UploadTarget::UploadTarget(std::shared_ptr<Client> its_client, ObjectOptions its_options)
-    : client(std::move(its_client)),
-      options(std::move(its_options)),
-      path(path_of(options)),
-      token(prepare(client->settings())),
-      out_of_memory(Status::from_errno(ENOMEM, "write", path)) {}
 
 UploadDriver::UploadDriver(stream::Reports& reports, UploadShell& shell, const UploadTarget& target,
                            PartStore& store, UploadLedger& ledger)
@@ -100,9 +16,9 @@ UploadDriver::UploadDriver(stream::Reports& reports, UploadShell& shell, const U
       target_(target),
       store_(store),
       ledger_(ledger),
-      asking_(target.client->settings(), target.options, token_of(target),
+      asking_(target.client->settings(), target.options, target.token_or_empty(),
               target.client->new_stream()),
-      machine_(upload_options(target)),
+      machine_(target.upload_options()),
       window_(upload_window(target.options), part_sizes(target.options),
               MemoryBudget::of_process()),
       publishing_{.time = PublicationTime(target.client->settings())} {
@@ -260,19 +176,6 @@ Status UploadDriver::explain(const Status& failure, const std::string& detail) c
   return explained;
 }
 
-// Fine unless the store was asked to encrypt, and does not say that it does.
-Status UploadDriver::encryption_refused(const char* operation, const env::HttpHead& head) const {
-  const ObjectOptions& options = target_.options;
-  if (!options.verify_encryption) return {};
-  std::vector<env::HttpHeader> asked = options.headers;
-  asked.insert(asked.end(), options.request_headers.begin(), options.request_headers.end());
-  const std::string difference = encryption_difference(asked, head);
-  if (difference.empty()) return {};
-  return Status(StatusCode::kIo,
-                std::string(operation) + ": " + target_.client->endpoint() + ": " + difference,
-                target_.path, EIO);
-}
-
 std::string UploadDriver::describe_upload() const { return "upload " + machine_.upload_id(); }
 
 // --- parts
@@ -298,7 +201,7 @@ void UploadDriver::created(const CallResult& result) {
   checksums_ = asking_.checksums(result.head);
   compares_parts_ = !tells_encryption(result.head);
   if (!compares_parts_) {
-    if (const Status refusal = encryption_refused("CreateMultipartUpload", result.head);
+    if (const Status refusal = target_.encryption_refused("CreateMultipartUpload", result.head);
         !refusal.ok()) {
       machine_.broke(refusal, actions);  // before a byte of it is sent
     }
@@ -342,7 +245,8 @@ void UploadDriver::part_answered(PartReceipt receipt, const CallResult& result) 
   counters_.block_committed(receipt.size);
   receipt.etag = strong_etag(result.head.header("etag"));
   if (compares_parts_) {
-    if (const Status refusal = encryption_refused("UploadPart", result.head); !refusal.ok()) {
+    if (const Status refusal = target_.encryption_refused("UploadPart", result.head);
+        !refusal.ok()) {
       machine_.broke(refusal, actions);
     }
   }
@@ -393,7 +297,7 @@ void UploadDriver::put_answered(const UnderWay& publication, const CallResult& r
   publication_done(publication);
   version_id_ = result.head.header("x-amz-version-id");
   machine_.put_done(std::string(result.head.header("etag")), actions,
-                    encryption_refused("PutObject (published)", result.head));
+                    target_.encryption_refused("PutObject (published)", result.head));
 }
 
 void UploadDriver::perform(const upload_action::Complete& complete_again) {
@@ -423,8 +327,7 @@ void UploadDriver::complete_answered(const UnderWay& publication, std::size_t pa
   }
   publication_done(publication);
   version_id_ = result.head.header("x-amz-version-id");
-  const Result<XmlElement> document = parse_xml(result.body);
-  machine_.completed(document.ok() ? std::string(document->value("ETag")) : std::string(), actions);
+  machine_.completed(UploadCalls::completed_etag(result), actions);
 }
 
 // `counts_as`: what it was, as far as is known; a Complete that is cancelled is nothing.
@@ -477,7 +380,7 @@ Seen UploadDriver::seen(const CallResult& result) {
   publication_found();
   version_id_ = result.head.header("x-amz-version-id");
   if (machine_.upload_id().empty()) {  // else it was compared before
-    seen.otherwise = encryption_refused("PutObject (published)", result.head);
+    seen.otherwise = target_.encryption_refused("PutObject (published)", result.head);
   }
   return seen;
 }
@@ -549,8 +452,9 @@ void UploadDriver::perform(const upload_action::Failed& failed) {
 
 UploadShell::UploadShell(std::shared_ptr<Client> client, ObjectOptions options)
     : target_(std::move(client), std::move(options)),
-      store_(store_options(target_)),
-      ledger_(std::make_shared<UploadLedger>(token_of(target_), part_sizes(target_.options))),
+      store_(target_.store_options()),
+      ledger_(
+          std::make_shared<UploadLedger>(target_.token_or_empty(), part_sizes(target_.options))),
       driven_(target_.out_of_memory, *this, target_, store_, *ledger_) {}
 
 void UploadShell::put(std::span<stream::Packet> packets, stream::SinkEvents& events) {

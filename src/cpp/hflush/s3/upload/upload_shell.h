@@ -29,28 +29,11 @@
 #include "hflush/s3/upload/part_store.h"
 #include "hflush/s3/upload/publication_time.h"
 #include "hflush/s3/upload/upload_calls.h"
+#include "hflush/s3/upload/upload_target.h"
 #include "hflush/s3/upload/writer_window.h"
 #include "hflush/stream/driven.h"
 
 namespace hflush::s3 {
-
-// The sizes of the parts, and the memory budget of the stream: at least 2 MiB, and where all parts
-// lie in memory at least two of them, as the one that fills is never acknowledged.
-PartSizes part_sizes(const ObjectOptions& options) noexcept;
-std::uint64_t upload_window(const ObjectOptions& options) noexcept;
-
-// What is uploaded, and by whom. Constant.
-struct UploadTarget {
-  UploadTarget(std::shared_ptr<Client> its_client, ObjectOptions its_options);
-
-  const std::shared_ptr<Client> client;
-  const ObjectOptions options;
-  const std::string path;
-  // x-amz-meta-hflush-token; or what is missing: the stream's failure, as soon as it does
-  // something.
-  const Result<std::string> token;
-  const Status out_of_memory;  // made while there is memory
-};
 
 class UploadShell;
 
@@ -127,7 +110,6 @@ class UploadDriver {
   CallFailure failure_of(const CallResult& result, const std::string& detail) const;
   Status explain(const Status& failure, const std::string& detail) const;
   std::string describe_upload() const;
-  Status encryption_refused(const char* operation, const env::HttpHead& head) const;
   Seen seen(const CallResult& result);
   void created(const CallResult& result);
   void part_answered(PartReceipt receipt, const CallResult& result);

@@ -69,6 +69,13 @@ TEST_CASE("a success has what it must have") {
   CHECK(judge(answer(200, "<ListPartsResult/>"), Expect::kRoot, "ListPartsResponse"));
 }
 
+TEST_CASE("what an answer must have by the method that was asked with") {
+  CHECK(usual_expect("DELETE") == Expect::kNoBody);
+  CHECK(usual_expect("HEAD") == Expect::kHead);
+  CHECK(usual_expect("GET") == Expect::kNothing);
+  CHECK(usual_expect("PUT") == Expect::kNothing);
+}
+
 TEST_CASE("OBJ-10: a 2xx without what it must have is no success") {
   const std::string bodies[] = {
       "",

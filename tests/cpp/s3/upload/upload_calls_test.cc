@@ -3,8 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "hflush/base/ascii.h"
+#include "hflush/s3/call/digest.h"
 
 namespace hflush::s3 {
 namespace {
@@ -67,6 +73,38 @@ TEST_CASE("an etag is sent back without the mark of a proxy") {
   CHECK(strong_etag("\"a\"") == "\"a\"");
   CHECK(strong_etag("W/\"a\"") == "\"a\"");
   CHECK(strong_etag("").empty());
+}
+
+struct Calls {
+  bool has(const Call& call, std::string_view name) const {
+    return std::ranges::any_of(call.headers, [name](const env::HttpHeader& header) {
+      return equals_ignoring_case(header.name, name);
+    });
+  }
+
+  Settings settings;
+  ObjectOptions options;
+  UploadCalls calls{settings, options, "token", 1};
+};
+
+TEST_CASE("a part in memory is protected by what the store knows and this system has") {
+  const Calls fixture;
+  const bool has_md5 = load_md5().ok();
+  for (const bool checksums : {false, true}) {
+    CAPTURE(checksums);
+    const Call part = fixture.calls.upload_part("id", 7, std::string("bytes"), checksums);
+    CHECK(part.query == Query{{"partNumber", "7"}, {"uploadId", "id"}});
+    CHECK(part.is_upload);
+    CHECK(fixture.has(part, "Content-MD5") == (!checksums && has_md5));
+    CHECK(fixture.has(part, "x-amz-checksum-crc32c") == (checksums || !has_md5));
+  }
+}
+
+TEST_CASE("an abort is tried as often as its caller wants") {
+  const Calls fixture;
+  CHECK(fixture.calls.abort("id").retry_limit == UploadCalls::kBackgroundRetries);
+  CHECK_FALSE(fixture.calls.abort("id", std::nullopt).retry_limit.has_value());
+  CHECK(fixture.calls.abort("id").expect == Expect::kNoBody);
 }
 
 }  // namespace

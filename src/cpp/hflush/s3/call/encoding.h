@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/status.h"
 
 namespace hflush::s3 {
 
@@ -28,6 +29,8 @@ std::string canonical_query(const Query& query);
 bool is_header_name(std::string_view text) noexcept;
 // Whether it is sent as one line: no control characters but tabs.
 bool is_header_value(std::string_view text) noexcept;
+// kInvalidArgument unless it is both. The value is not in the message: it may be a key.
+Status check_header(std::string_view name, std::string_view value);
 
 std::string to_hex(ByteView bytes);  // lower case
 std::string to_base64(ByteView bytes);

@@ -418,6 +418,11 @@ std::string_view to_string(FailureKind kind) noexcept {
   return "unknown";
 }
 
+Expect usual_expect(std::string_view method) noexcept {
+  if (method == "DELETE") return Expect::kNoBody;
+  return method == "HEAD" ? Expect::kHead : Expect::kNothing;
+}
+
 std::optional<Failure> judge(const env::HttpResult& result, Expect expect, std::string_view root,
                              const Signing& signing) {
   if (!result.end.failure.ok()) return broken(result);

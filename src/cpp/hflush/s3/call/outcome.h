@@ -41,6 +41,10 @@ enum class Expect : std::uint8_t {
   kRoot,     // a document whose root has the expected name ("...Response" is "...Result" too)
 };
 
+// What an answer to that method must have where nothing else is said: a 200 alone is not an answer,
+// for a login page has it, too.
+Expect usual_expect(std::string_view method) noexcept;
+
 struct Failure {
   FailureKind kind = FailureKind::kFinal;
   int http_status = 0;        // 0: no response

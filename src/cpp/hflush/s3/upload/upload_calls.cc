@@ -12,9 +12,6 @@
 namespace hflush::s3 {
 namespace {
 
-// Cleaning up is worth a few attempts.
-constexpr int kAbortRetries = 3;
-
 constexpr std::string_view kNamespace = "http://s3.amazonaws.com/doc/2006-03-01/";
 constexpr std::string_view kEncryption = "x-amz-server-side-encryption";
 constexpr std::string_view kKmsKey = "x-amz-server-side-encryption-aws-kms-key-id";
@@ -154,6 +151,13 @@ Call UploadCalls::upload_part(const std::string& upload_id, std::uint32_t number
   return upload;
 }
 
+Call UploadCalls::upload_part(const std::string& upload_id, std::uint32_t number, std::string bytes,
+                              bool checksums) const {
+  PartBody body = body_of(std::move(bytes), !checksums);
+  const bool with_crc = body.md5.empty();
+  return upload_part(upload_id, number, std::move(body), {with_crc, false});
+}
+
 Call UploadCalls::complete(const std::string& upload_id, const std::vector<PartReceipt>& parts,
                            std::uint64_t size, std::uint32_t crc32c, Checksums checksums) const {
   std::string list = "<CompleteMultipartUpload xmlns=\"" + std::string(kNamespace) + "\">";
@@ -218,13 +222,13 @@ Call UploadCalls::list_parts(const std::string& upload_id) const {
   return list;
 }
 
-Call UploadCalls::abort(const std::string& upload_id) const {
+Call UploadCalls::abort(const std::string& upload_id, std::optional<int> retry_limit) const {
   Call abort = call("AbortMultipartUpload", "DELETE");
   std::erase_if(abort.headers, [](const env::HttpHeader& header) {
     return header.name.starts_with("x-amz-server-side-encryption");
   });
   abort.query = {{"uploadId", upload_id}};
-  abort.retry_limit = kAbortRetries;
+  abort.retry_limit = retry_limit;
   abort.expect = Expect::kNoBody;
   return abort;
 }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,7 @@ PartBody body_of(std::string bytes, bool with_md5);
 class UploadCalls {
  public:
   static constexpr std::string_view kTokenHeader = "x-amz-meta-hflush-token";
+  static constexpr int kBackgroundRetries = 3;  // cleaning up is worth a few attempts
 
   // `settings` and `options` outlive it. `token` tells the object from all others (empty: it needs
   // none, since it is not looked for); `stream` is Call::stream.
@@ -82,6 +84,10 @@ class UploadCalls {
   Checksums checksums(const env::HttpHead& created) const;
   Call upload_part(const std::string& upload_id, std::uint32_t number, PartBody body,
                    Checksums checksums) const;
+  // The same of bytes in memory, with their MD5 where the store keeps no checksums of parts; with
+  // their CRC32C where it does, or this system has no MD5.
+  Call upload_part(const std::string& upload_id, std::uint32_t number, std::string bytes,
+                   bool checksums) const;
   // `crc32c`: of all bytes, of which there are `size`.
   Call complete(const std::string& upload_id, const std::vector<PartReceipt>& parts,
                 std::uint64_t size, std::uint32_t crc32c, Checksums checksums) const;
@@ -90,7 +96,9 @@ class UploadCalls {
   // Whether the object that was looked at is this one: token and length.
   bool is_ours(const env::HttpHead& head, std::uint64_t size) const;
   Call list_parts(const std::string& upload_id) const;
-  Call abort(const std::string& upload_id) const;
+  // `retry_limit`: none for that of the settings.
+  Call abort(const std::string& upload_id,
+             std::optional<int> retry_limit = kBackgroundRetries) const;
 
   // What the answers to them say.
   Seen key_seen(const CallResult& head, std::uint64_t size) const;

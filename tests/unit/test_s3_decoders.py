@@ -7,15 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hflush._core import s3_parse_etag, s3_parse_upload_id
 from hflush.s3.commit import PendingCommit
-from hflush.s3.documents import (
-    Part,
-    parse_delete_result,
-    parse_etag,
-    parse_listing,
-    parse_upload_id,
-    parse_uploads,
-)
+from hflush.s3.documents import Part, parse_delete_result, parse_listing, parse_uploads
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +46,7 @@ DOCUMENTS: dict[str, tuple[Callable[[bytes], Any], str]] = {
         "</ListMultipartUploadsResult>",
     ),
     "created": (
-        parse_upload_id,
+        s3_parse_upload_id,
         "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>",
     ),
     "deleted": (
@@ -61,7 +55,7 @@ DOCUMENTS: dict[str, tuple[Callable[[bytes], Any], str]] = {
         "</DeleteResult>",
     ),
     "copied": (
-        lambda body: parse_etag(body, "CopyObjectResult"),
+        lambda body: s3_parse_etag(body, "CopyObjectResult"),
         "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>",
     ),
 }

@@ -6,17 +6,14 @@ import base64
 
 import pytest
 from defusedxml import ElementTree
+from hflush._core import s3_delete_document, s3_parse_etag, s3_parse_upload_id
 from hflush.s3.documents import (
     DeleteFailure,
     ObjectEntry,
     UploadEntry,
     crc_text,
-    delete_document,
-    parse,
     parse_delete_result,
-    parse_etag,
     parse_listing,
-    parse_upload_id,
     parse_uploads,
 )
 
@@ -104,16 +101,12 @@ class TestSafety:
             '<!DOCTYPE a SYSTEM "file:///etc/passwd"><ListBucketResult/>',
             "<!DOCTYPE a><ListBucketResult/>",
             "<ListBucketResult>&nbsp;</ListBucketResult>",
-            "<a>" * 30 + "</a>" * 30,
+            "<ListBucketResult>" * 40 + "</ListBucketResult>" * 40,
         ],
     )
     def test_nothing_is_expanded(self, text: str):
-        with pytest.raises(ValueError, match=r"DTD|document of S3"):
-            parse(text.encode())
-
-    def test_namespaces_are_dropped(self):
-        root = parse(b'<s:A xmlns:s="u" s:b="1"><s:C>x</s:C></s:A>')
-        assert (root.tag, root.get("b"), root.findtext("C")) == ("A", "1", "x")
+        with pytest.raises(ValueError, match="not a document of S3"):
+            parse_listing(text.encode())
 
 
 class TestUploads:
@@ -139,22 +132,22 @@ class TestUploads:
 
     def test_an_upload_id(self):
         root = "InitiateMultipartUploadResult"
-        assert parse_upload_id(listing("<UploadId> a </UploadId>", root)) == "a"
+        assert s3_parse_upload_id(listing("<UploadId> a </UploadId>", root)) == "a"
         for body in ("", "<UploadId/>", "<UploadId>  </UploadId>"):
             with pytest.raises(ValueError, match=r"UploadId|without an id"):
-                parse_upload_id(listing(body, root))
+                s3_parse_upload_id(listing(body, root))
 
     @pytest.mark.parametrize("etag", ["&quot;a-2&quot;", "a-2", " a-2 "])
     def test_etags(self, etag: str):
         body = listing(f"<ETag>{etag}</ETag>", "CompleteMultipartUploadResult")
-        assert parse_etag(body, "CompleteMultipartUploadResult") == "a-2"
+        assert s3_parse_etag(body, "CompleteMultipartUploadResult") == "a-2"
 
     def test_an_etag_that_is_missing(self):
         """radosgw tells none at the first Complete."""
         for text in ("", "<ETag></ETag>"):
-            assert parse_etag(listing(text, "R"), "R") == ""
+            assert s3_parse_etag(listing(text, "R"), "R") == ""
         with pytest.raises(ValueError, match="root"):
-            parse_etag(listing("", "Error"), "R")
+            s3_parse_etag(listing("", "Error"), "R")
 
 
 class TestDeleting:
@@ -168,7 +161,7 @@ class TestDeleting:
 
     def test_the_request(self):
         keys = ["a", "b&<>\"'c", "日本/é", "tab\tline\nreturn\r", "  blanks  "]
-        root = ElementTree.fromstring(delete_document(keys))
+        root = ElementTree.fromstring(s3_delete_document(keys))
         assert [child.tag.rpartition("}")[2] for child in root] == ["Quiet"] + ["Object"] * 5
         assert [next(iter(child)).text for child in root[1:]] == keys
 

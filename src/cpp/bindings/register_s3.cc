@@ -173,6 +173,7 @@ S3Response response_of(CallResult result) {
 
 void register_s3(py::module_& module) {
   register_s3_options(module);
+  register_s3_documents(module);
   register_call(module);
   register_response(module);
 

@@ -90,6 +90,7 @@ pybind11::tuple create_object(S3Client& self, const pybind11::type& stream_type,
                               const pybind11::str& path, const s3::ObjectOptions& options);
 
 // The parts of register_s3().
+void register_s3_documents(pybind11::module_& module);
 void register_s3_options(pybind11::module_& module);
 void register_s3_uploads(pybind11::module_& module);
 

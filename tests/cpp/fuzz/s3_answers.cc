@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fuzz/targets.h"
+#include "hflush/s3/call/documents.h"
 #include "hflush/s3/call/outcome.h"
 #include "hflush/s3/call/signer.h"
 #include "hflush/s3/call/xml.h"
@@ -54,6 +55,14 @@ std::string take_line(std::string_view& input) {
   std::string line(input.substr(0, end));
   input.remove_prefix(std::min(end + 1, input.size()));
   return line;
+}
+
+// Only what is a document has an answer; a refusal says why.
+template <typename T>
+void require_answer(const Result<T>& result, std::string_view document) {
+  if (result.ok()) return require(s3::parse_xml(document).ok());
+  require(result.status().code() == StatusCode::kInvalidArgument);
+  require(!result.status().message().empty());
 }
 
 void require_sound(const s3::Failure& failure, const env::HttpResult& result) {
@@ -115,6 +124,38 @@ void s3_error_document(ByteView input) {
   if (expect == s3::Expect::kRoot) {
     const auto root = s3::parse_xml(rest);
     require(root.ok() && root->name.starts_with("CompleteMultipartUpload"));
+  }
+}
+
+void s3_documents(ByteView input) {
+  if (input.empty()) return;
+  const std::string_view document = as_text(input.subspan(1));
+  switch (std::to_integer<int>(input[0]) % 5) {
+    case 0: {
+      const auto page = s3::parse_object_page(document);
+      require_answer(page, document);
+      if (!page.ok()) return;
+      for (const s3::ListedObject& object : page->objects) {
+        require(object.size < 1'000'000'000'000'000'000U);
+      }
+      return;
+    }
+    case 1: {
+      const auto page = s3::parse_upload_page(document);
+      require_answer(page, document);
+      require(!page.ok() || !page->next_markers || !page->next_markers->first.empty());
+      return;
+    }
+    case 2:
+      return require_answer(s3::parse_delete_result(document), document);
+    case 3: {
+      const auto id = s3::parse_upload_id(document);
+      require_answer(id, document);
+      require(!id.ok() || !id->empty());
+      return;
+    }
+    default:
+      return require_answer(s3::parse_etag(document, "CopyPartResult"), document);
   }
 }
 

@@ -47,6 +47,8 @@ void s3_xml(ByteView input);
 // An answer of a store: one byte chooses its status, one what it must have; a line each of
 // Retry-After, Date, region, Location and ETag; the rest is its body.
 void s3_error_document(ByteView input);
+// A document that a caller is given the content of: one byte chooses the parser.
+void s3_documents(ByteView input);
 // The value of a Date header.
 void s3_http_date(ByteView input);
 
@@ -66,6 +68,7 @@ inline constexpr Target kTargets[] = {
     {"s3_xml", s3_xml},
     {"s3_error_document", s3_error_document},
     {"s3_http_date", s3_http_date},
+    {"s3_documents", s3_documents},
 };
 
 }  // namespace hflush::fuzz

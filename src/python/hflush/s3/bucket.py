@@ -313,7 +313,7 @@ class Bucket:
             odd, plain = [*odd, *plain], []
         failures: list[DeleteFailure] = []
         for start in range(0, len(plain), self.settings.delete_page):
-            body = documents.delete_document(plain[start : start + self.settings.delete_page])
+            body = _core.s3_delete_document(plain[start : start + self.settings.delete_page])
             response = self.request(
                 "DeleteObjects",
                 "POST",
@@ -514,7 +514,7 @@ class Bucket:
         )
         self.check_encryption(response, "UploadPartCopy", path, if_told=True)
         copied = self._read(
-            lambda body: documents.parse_etag(body, "CopyPartResult"),
+            lambda body: _core.s3_parse_etag(body, "CopyPartResult"),
             response,
             "UploadPartCopy",
             path,
@@ -549,7 +549,7 @@ class Bucket:
         response = calls.create(checksums=checksums)
         if response.error is not None:
             raise response.error
-        upload_id = self._read(documents.parse_upload_id, response, "CreateMultipartUpload", path)
+        upload_id = self._read(_core.s3_parse_upload_id, response, "CreateMultipartUpload", path)
         if response.ambiguous:
             _log.warning("an upload may be left at %s: Create was repeated", self.name(path))
         return response, upload_id

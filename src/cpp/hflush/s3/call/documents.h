@@ -1,0 +1,69 @@
+// The documents of S3 that a name space is read from: pages of listings, and what deletions, copies
+// and new uploads are answered; and the one that DeleteObjects is sent.
+//
+// Keys are encoded as in URLs where the document says so (encoding-type=url), since XML cannot hold
+// every character of a key. A document that is not understood is kInvalidArgument, never taken for
+// an empty answer: malformed XML, another root, an entry without its key, a page that others follow
+// without saying how to ask for them. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hflush/base/result.h"
+
+namespace hflush::s3 {
+
+struct ListedObject {
+  std::string key;
+  std::uint64_t size = 0;
+  std::string etag;           // bare
+  std::int64_t modified = 0;  // seconds since 1970
+};
+
+// A page of ListObjectsV2.
+struct ObjectPage {
+  std::vector<ListedObject> objects;
+  std::vector<std::string> prefixes;
+  std::string next_token;  // empty: the last page
+};
+
+struct ListedUpload {
+  std::string key;
+  std::string upload_id;
+  double initiated = 0;  // seconds since 1970
+};
+
+// A page of ListMultipartUploads.
+struct UploadPage {
+  std::vector<ListedUpload> uploads;
+  // Key and upload id to go on from; none: the last page.
+  std::optional<std::pair<std::string, std::string>> next_markers;
+};
+
+// An object that DeleteObjects did not remove.
+struct NotDeleted {
+  std::string key;
+  std::string code;
+  std::string message;
+};
+
+Result<ObjectPage> parse_object_page(std::string_view document);
+Result<UploadPage> parse_upload_page(std::string_view document);
+Result<std::vector<NotDeleted>> parse_delete_result(std::string_view document);
+// The id of a new upload, which is not empty.
+Result<std::string> parse_upload_id(std::string_view document);
+// The bare etag in a document with that root; empty where there is none.
+Result<std::string> parse_etag(std::string_view document, std::string_view root);
+
+// An etag without quotes and without the mark of a weak one.
+std::string bare_etag(std::string_view text);
+
+// What DeleteObjects is sent: the answer names only what was not removed.
+std::string delete_document(const std::vector<std::string>& keys);
+
+}  // namespace hflush::s3

@@ -14,8 +14,8 @@ import hflush
 import pytest
 from hflush.options import CONDITIONAL_ETAG
 from hflush.s3 import S3FileSystem
-from hflush.s3.completion import publish_parts
 from hflush.s3.documents import Part
+from hflush.s3.object_copy import publish_parts
 from support.s3_front import (
     Exchange,
     Fault,

@@ -15,15 +15,13 @@ import weakref
 from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
-from urllib.parse import quote
 
 from .. import _core
 from ..errors import attach
 from . import documents
 from .credentials import Refresher
-from .documents import DeleteFailure, Listing, Part, UploadEntry, bare_etag
-from .keys import MAX_COPY, MAX_PARTS
-from .settings import ENCRYPTION_PREFIX, copy_source_key, integrity_of
+from .documents import DeleteFailure, Listing, UploadEntry, bare_etag
+from .settings import ENCRYPTION_PREFIX, integrity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,10 +32,9 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Bucket", "Head", "Sight"]
+__all__ = ["Bucket", "Head", "Sight", "tells_encryption"]
 
 _log = logging.getLogger(__name__)
-_COPY_PART = 128 << 20
 _ABORT_ATTEMPTS = 4
 _REREAD_S = 2.0
 # What HEAD is answered where the reason would be in the document that it does not have.
@@ -58,15 +55,6 @@ _REASONS = frozenset(
 )
 # Of objects that were not removed: the store may do it when it is asked again.
 _PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
-# Of the headers of an object, those that a copy in parts has to carry on.
-_KEPT_HEADERS = (
-    "cache-control",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-type",
-    "expires",
-)
 
 
 class Head(NamedTuple):
@@ -255,7 +243,7 @@ class Bucket:
     def _has_keys(self, response: _core.S3Response, path: str) -> bool | None:
         if response.error is not None:
             raise response.error
-        page = self._read(documents.parse_listing, response, "ListObjectsV2", path)
+        page = self.read(documents.parse_listing, response, "ListObjectsV2", path)
         if page.objects:
             return True
         return None if page.next_token else False  # stores may send empty pages before others
@@ -324,7 +312,7 @@ class Bucket:
                 body=body,
                 expect_root="DeleteResult",
             )
-            failures += self._read(documents.parse_delete_result, response, "DeleteObjects", path)
+            failures += self.read(documents.parse_delete_result, response, "DeleteObjects", path)
         refused: list[tuple[str, OSError]] = []
         for failure in failures:
             if failure.code in _PASSING and failure.key in plain:
@@ -348,7 +336,7 @@ class Bucket:
         """Return one page of the keys that begin with a prefix."""
         query = _list_query(prefix, delimiter, token, limit or self.settings.page)
         response = self.request("ListObjectsV2", "GET", "", path, query=query)
-        return self._read(documents.parse_listing, response, "ListObjectsV2", path)
+        return self.read(documents.parse_listing, response, "ListObjectsV2", path)
 
     def list_pages(
         self, prefix: str, path: str, *, delimiter: str = "", limit: int = 0
@@ -375,36 +363,6 @@ class Bucket:
         pages = self.list_pages(prefix, path, limit=limit)
         return list(islice((entry.key for page in pages for entry in page.objects), limit))
 
-    # --- copies ---
-
-    def copy(self, source: str, size: int, etag: str, target: str, path: str) -> None:
-        """Copy an object within the store, as it was when its etag was seen.
-
-        Raises
-        ------
-        PreconditionFailedError
-            It has changed since.
-        """
-        if size > min(self.settings.copy_threshold, MAX_COPY):
-            self._copy_in_parts(source, size, etag, target, path)
-            return
-        headers = self._copy_headers(source, etag)
-        headers += [header for header in self.settings.headers if header[0].startswith("x-amz-")]
-        response = self.request(
-            "CopyObject",
-            "PUT",
-            target,
-            path,
-            headers=[*headers, *self.settings.sse_c],
-            expect_root="CopyObjectResult",
-            stall_timeout=self.settings.copy_timeout,
-        )
-        if self.settings.encryption:
-            if not _tells_encryption(response):  # what was made does
-                headers = [*self.settings.sse_c, *self.settings.extra_headers]
-                response = self.request("HeadObject", "HEAD", target, path, headers=headers)
-            self.check_encryption(response, "CopyObject (published)", path)
-
     # --- encryption ---
 
     def check_encryption(
@@ -415,7 +373,7 @@ class Bucket:
         With `if_told`: not where it says nothing at all.
         """
         asked = self.settings.encryption
-        if not asked or (if_told and not _tells_encryption(response)):
+        if not asked or (if_told and not tells_encryption(response)):
             return
         difference = _core.s3_encryption_difference(asked, response.headers)
         if difference:
@@ -437,7 +395,7 @@ class Bucket:
         calls = self.upload(key, path)
         response, upload_id = self._begin_upload(calls, path, checksums=False)
         try:
-            if not _tells_encryption(response):
+            if not tells_encryption(response):
                 response = calls.upload_part(upload_id, 1, b"x", checksums=False)
                 if response.error is not None:
                     raise response.error
@@ -456,74 +414,6 @@ class Bucket:
             return None
         _log.warning("an upload that is not needed is left at %s: %s", path, response.error)
         return response.error
-
-    def _copy_headers(self, source: str, etag: str) -> Headers:
-        encoded = quote(source.encode("utf-8", "surrogateescape"), safe="/")
-        headers = [("x-amz-copy-source", f"/{self.settings.bucket}/{encoded}")]
-        if etag:
-            headers.append(("x-amz-copy-source-if-match", f'"{etag}"'))
-        return [*headers, *copy_source_key(self.settings.sse_c)]
-
-    def _copy_in_parts(self, source: str, size: int, etag: str, target: str, path: str) -> None:
-        from .completion import publish_parts
-
-        seen = self.head(source, path)
-        if seen is None:
-            raise FileNotFoundError(errno.ENOENT, "copy: the source is gone", self.name(path))
-        kept = [(name, seen.headers[name]) for name in _KEPT_HEADERS if name in seen.headers]
-        kept += [
-            (name, value)
-            for name, value in seen.headers.items()
-            if name.startswith("x-amz-meta-") and name != _core.S3_TOKEN_HEADER
-        ]
-        set_here = {name.lower() for name, _ in kept}
-        kept += [header for header in self.settings.headers if header[0].lower() not in set_here]
-        step = max(min(_COPY_PART, self.settings.copy_threshold), -(-size // MAX_PARTS))
-        ranges = [(start, min(start + step, size)) for start in range(0, size, step)]
-
-        def put(upload_id: str, number: int) -> Part:
-            start, end = ranges[number - 1]
-            return self._copy_part(source, etag, target, path, upload_id, number, start, end)
-
-        publish_parts(self, target, path, kept, len(ranges), put)
-
-    def _copy_part(
-        self,
-        source: str,
-        etag: str,
-        target: str,
-        path: str,
-        upload_id: str,
-        number: int,
-        start: int,
-        end: int,
-    ) -> Part:
-        response = self.request(
-            "UploadPartCopy",
-            "PUT",
-            target,
-            path,
-            query=[("partNumber", str(number)), ("uploadId", upload_id)],
-            headers=[
-                *self._copy_headers(source, etag),
-                ("x-amz-copy-source-range", f"bytes={start}-{end - 1}"),
-                *self.settings.sse_c,
-            ],
-            expect_root="CopyPartResult",
-            stall_timeout=self.settings.copy_timeout,
-        )
-        self.check_encryption(response, "UploadPartCopy", path, if_told=True)
-        copied = self._read(
-            lambda body: _core.s3_parse_etag(body, "CopyPartResult"),
-            response,
-            "UploadPartCopy",
-            path,
-        )
-        if not copied:
-            raise OSError(
-                errno.EIO, f"UploadPartCopy: part {number} without an etag", self.name(path)
-            )
-        return Part(number, f'"{copied}"', end - start, 0)
 
     # --- uploads ---
 
@@ -549,7 +439,7 @@ class Bucket:
         response = calls.create(checksums=checksums)
         if response.error is not None:
             raise response.error
-        upload_id = self._read(_core.s3_parse_upload_id, response, "CreateMultipartUpload", path)
+        upload_id = self.read(_core.s3_parse_upload_id, response, "CreateMultipartUpload", path)
         if response.ambiguous:
             _log.warning("an upload may be left at %s: Create was repeated", self.name(path))
         return response, upload_id
@@ -600,7 +490,7 @@ class Bucket:
                 if value:
                     query.append((name, value))
             response = self.request("ListMultipartUploads", "GET", "", path, query=query)
-            page = self._read(documents.parse_uploads, response, "ListMultipartUploads", path)
+            page = self.read(documents.parse_uploads, response, "ListMultipartUploads", path)
             now = _date(response.headers.get("date", ""))
             for upload in page.uploads:
                 yield upload, now
@@ -609,9 +499,16 @@ class Bucket:
                 raise OSError(errno.EIO, message, self.name(path))
             markers = page.next_markers
 
-    def _read(
+    def read(
         self, parse: Callable[[bytes], T], response: _core.S3Response, operation: str, path: str
     ) -> T:
+        """Return what the document of an answer says.
+
+        Raises
+        ------
+        OSError
+            It is not such a document.
+        """
         try:
             return parse(response.body)
         except ValueError as malformed:
@@ -638,7 +535,8 @@ def _forget_after_fork() -> None:
 os.register_at_fork(after_in_child=_forget_after_fork)
 
 
-def _tells_encryption(response: _core.S3Response) -> bool:
+def tells_encryption(response: _core.S3Response) -> bool:
+    """Whether an answer says anything about encryption."""
     return any(name.startswith(ENCRYPTION_PREFIX) for name in response.headers)
 
 

@@ -9,28 +9,22 @@ from __future__ import annotations
 import errno
 import logging
 import secrets
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _core
-from ..errors import attach
 from .documents import bare_etag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Literal, TypeAlias
 
     from .bucket import Bucket
     from .commit import PendingCommit
     from .documents import Part
-    from .settings import Headers
 
     # Who may complete an upload: us alone, all who hold it, or the first of them only.
     Holders: TypeAlias = Literal["one", "equal", "first"]
 
-__all__ = ["Publication", "complete", "new_token", "publish_parts", "refuse_other"]
-
-_COPIES = 4
+__all__ = ["Publication", "complete", "new_token", "publish", "refuse_other"]
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +73,7 @@ def complete(bucket: Bucket, what: Publication, path: str, holders: Holders) -> 
     OSError
         The store refuses, and the upload goes on; or the outcome is unknown.
     """
-    done = _publish(bucket, what, path, holders)
+    done = publish(bucket, what, path, holders)
     if done.error is None:
         return bare_etag(done.etag)
     is_refused = done.outcome == "not published" and done.kind in ("final", "transit")
@@ -88,7 +82,8 @@ def complete(bucket: Bucket, what: Publication, path: str, holders: Holders) -> 
     raise done.error
 
 
-def _publish(bucket: Bucket, what: Publication, path: str, holders: Holders) -> _core.S3Completed:
+def publish(bucket: Bucket, what: Publication, path: str, holders: Holders) -> _core.S3Completed:
+    """Publish an upload; return what is known of it then."""
     calls = bucket.upload(
         what.key, path, token=what.token, if_absent=what.if_absent, if_match=what.if_match
     )
@@ -106,7 +101,7 @@ def _publish_empty(bucket: Bucket, what: Publication, path: str) -> str:
         message = f"complete: no such upload: {what.upload_id}"
         raise FileNotFoundError(errno.ENOENT, message, bucket.name(path))
     whole = what._replace(upload_id="", parts=(), checksums=False, crc32c=None)
-    done = _publish(bucket, whole, path, "one")
+    done = publish(bucket, whole, path, "one")
     if done.error is not None:
         raise done.error
     try:
@@ -127,48 +122,3 @@ def refuse_other(bucket: Bucket, what: Publication, path: str) -> None:
     seen = bucket.head(what.key, path)
     if seen is not None and seen.headers.get(_core.S3_TOKEN_HEADER) != what.token:
         raise FileExistsError(errno.EEXIST, "complete: an object exists", bucket.name(path))
-
-
-def publish_parts(
-    bucket: Bucket,
-    key: str,
-    path: str,
-    headers: Headers,
-    count: int,
-    put: Callable[[str, int], Part],
-) -> None:
-    """Publish an object of parts that ``put(upload id, number)`` puts, several at once.
-
-    Raises
-    ------
-    OSError
-        The first failure. The upload is aborted and nothing is published, unless the outcome is
-        unknown.
-    """
-    token = new_token()
-    upload_id, _ = bucket.create_upload(key, path, headers, token=token, checksums=False)
-    try:
-        # However it is left, it waits for what is under way: nothing lands after the abort.
-        with ThreadPoolExecutor(_COPIES, thread_name_prefix="hflush-s3") as executor:
-            tasks = [executor.submit(put, upload_id, number) for number in range(1, count + 1)]
-            try:
-                parts = tuple(task.result() for task in tasks)
-            finally:
-                for task in tasks:
-                    task.cancel()
-        done = _publish(bucket, Publication(key, upload_id, parts, token), path, "one")
-    except BaseException as failure:
-        _abort(bucket, key, upload_id, path, failure)
-        raise
-    if done.error is not None:
-        if done.outcome != "unknown":  # else the store may be at work on it
-            _abort(bucket, key, upload_id, path, done.error)
-        raise done.error
-
-
-def _abort(bucket: Bucket, key: str, upload_id: str, path: str, failure: BaseException) -> None:
-    """End an upload because of a failure; what fails besides is attached to it."""
-    try:
-        bucket.abort_upload(key, upload_id, path)
-    except OSError as also:
-        attach(failure, also)

@@ -13,6 +13,7 @@ from ..errors import (
 )
 from ..status import FileStatus
 from .names import S3Names
+from .object_copy import ObjectCopy
 
 if TYPE_CHECKING:
     from .documents import ObjectEntry
@@ -96,7 +97,7 @@ class S3Copies(S3Names):
         self._no_files.forget(target)
         self._bucket.try_encryption(target[1:], target)
         if status.is_file:
-            self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
+            self._copy_file(source, status, target)
             self._bucket.delete(source[1:], source)
         else:
             keys = self._copy_tree(source, target)
@@ -104,6 +105,10 @@ class S3Copies(S3Names):
             for start in range(0, len(keys), step):
                 self._delete_keys(keys[start : start + step], source)
         self._keep_directory(paths.parent(source))
+
+    def _copy_file(self, source: str, status: FileStatus, target: str) -> None:
+        etag = status.etag or ""
+        ObjectCopy(self._bucket, source[1:], status.length, etag, target[1:], source).make()
 
     def _copy_tree(self, source: str, target: str) -> list[str]:
         """Copy what is below a directory, several objects at once; return the keys."""
@@ -115,7 +120,7 @@ class S3Copies(S3Names):
             if name.endswith("/") and not entry.size:
                 self._put_marker("/" + name[:-1])  # stores refuse to copy onto such a key
                 return
-            self._bucket.copy(entry.key, entry.size, entry.etag, name, source)
+            ObjectCopy(self._bucket, entry.key, entry.size, entry.etag, name, source).make()
 
         threads = self._settings_of_bucket.copy_threads
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
@@ -148,7 +153,7 @@ class S3Copies(S3Names):
         self._no_files.forget(target)
         self._bucket.try_encryption(target[1:], target)
         if status.is_file:
-            self._bucket.copy(source[1:], status.length, status.etag or "", target[1:], source)
+            self._copy_file(source, status, target)
         else:
             self._copy_tree(source, target)
 

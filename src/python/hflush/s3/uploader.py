@@ -46,17 +46,7 @@ __all__ = ["S3MultipartUploader"]
 
 
 class S3MultipartUploader(UploaderBelow):
-    """Uploads objects below a directory in parts. Thread-safe, and nothing is kept in memory.
-
-    An upload is known by opaque bytes, and so is a part: they can be stored, and used by another
-    uploader of the same base, also in another process. Several uploads to one path may run; the
-    last to complete wins, whole. Completing or aborting ends an upload: afterwards it is unknown.
-
-    Attributes
-    ----------
-    base : str
-        The directory, or the one file: absolute, in the store.
-    """
+    """Uploads objects below a directory in parts, as MultipartUploader does files."""
 
     _filesystem: Objects
 

@@ -1,0 +1,171 @@
+"""A copy of one object within the store: in one request, or in parts that the store copies."""
+
+from __future__ import annotations
+
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from .. import _core
+from ..errors import attach
+from . import completion
+from .bucket import tells_encryption
+from .documents import Part
+from .keys import MAX_COPY, MAX_PARTS
+from .settings import copy_source_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .bucket import Bucket
+    from .settings import Headers
+
+__all__ = ["ObjectCopy", "publish_parts"]
+
+_PART_BYTES = 128 << 20
+_THREADS = 4
+# Of the headers of an object, those that a copy in parts has to carry on.
+_KEPT_HEADERS = (
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+)
+
+
+class ObjectCopy(NamedTuple):
+    """What is copied, as it was when its etag was seen, and to which key."""
+
+    bucket: Bucket
+    source: str
+    size: int
+    etag: str
+    target: str
+    path: str  # for messages
+
+    def make(self) -> None:
+        """Copy it.
+
+        Raises
+        ------
+        PreconditionFailedError
+            It has changed since.
+        """
+        if self.size > min(self.bucket.settings.copy_threshold, MAX_COPY):
+            self._in_parts()
+        else:
+            self._whole()
+
+    def _request(
+        self, operation: str, root: str, headers: Headers, query: list[tuple[str, str]]
+    ) -> _core.S3Response:
+        settings = self.bucket.settings
+        encoded = quote(self.source.encode("utf-8", "surrogateescape"), safe="/")
+        source = [("x-amz-copy-source", f"/{settings.bucket}/{encoded}")]
+        if self.etag:
+            source.append(("x-amz-copy-source-if-match", f'"{self.etag}"'))
+        return self.bucket.request(
+            operation,
+            "PUT",
+            self.target,
+            self.path,
+            query=query,
+            headers=[*source, *copy_source_key(settings.sse_c), *headers, *settings.sse_c],
+            expect_root=root,
+            stall_timeout=settings.copy_timeout,
+        )
+
+    def _whole(self) -> None:
+        bucket, settings = self.bucket, self.bucket.settings
+        headers = [header for header in settings.headers if header[0].startswith("x-amz-")]
+        response = self._request("CopyObject", "CopyObjectResult", headers, [])
+        if settings.encryption:
+            if not tells_encryption(response):  # what was made does
+                response = bucket.request(
+                    "HeadObject", "HEAD", self.target, self.path, headers=settings.sse_c
+                )
+            bucket.check_encryption(response, "CopyObject (published)", self.path)
+
+    def _in_parts(self) -> None:
+        settings = self.bucket.settings
+        step = max(min(_PART_BYTES, settings.copy_threshold), -(-self.size // MAX_PARTS))
+        ranges = [(at, min(at + step, self.size)) for at in range(0, self.size, step)]
+
+        def put(upload_id: str, number: int) -> Part:
+            return self._part(upload_id, number, *ranges[number - 1])
+
+        publish_parts(self.bucket, self.target, self.path, self._headers(), len(ranges), put)
+
+    def _headers(self) -> Headers:
+        """Return the headers of the source, which a copy in parts does not take on by itself."""
+        seen = self.bucket.head(self.source, self.path)
+        if seen is None:
+            message = "copy: the source is gone"
+            raise FileNotFoundError(errno.ENOENT, message, self.bucket.name(self.path))
+        kept = [(name, seen.headers[name]) for name in _KEPT_HEADERS if name in seen.headers]
+        kept += [
+            (name, value)
+            for name, value in seen.headers.items()
+            if name.startswith("x-amz-meta-") and name != _core.S3_TOKEN_HEADER
+        ]
+        names = {name for name, _ in kept}
+        general = self.bucket.settings.headers
+        return [*kept, *(header for header in general if header[0].lower() not in names)]
+
+    def _part(self, upload_id: str, number: int, start: int, end: int) -> Part:
+        operation, root = "UploadPartCopy", "CopyPartResult"
+        query = [("partNumber", str(number)), ("uploadId", upload_id)]
+        source_range = ("x-amz-copy-source-range", f"bytes={start}-{end - 1}")
+        response = self._request(operation, root, [source_range], query)
+        self.bucket.check_encryption(response, operation, self.path, if_told=True)
+        etag = self.bucket.read(
+            lambda body: _core.s3_parse_etag(body, root), response, operation, self.path
+        )
+        if not etag:
+            message = f"{operation}: part {number} without an etag"
+            raise OSError(errno.EIO, message, self.bucket.name(self.path))
+        return Part(number, f'"{etag}"', end - start, 0)
+
+
+def publish_parts(
+    bucket: Bucket,
+    key: str,
+    path: str,
+    headers: Headers,
+    count: int,
+    put: Callable[[str, int], Part],
+) -> None:
+    """Publish an object of parts that ``put(upload id, number)`` puts, several at once.
+
+    Raises
+    ------
+    OSError
+        The first failure. The upload is aborted and nothing is published, unless the outcome is
+        unknown.
+    """
+    token = completion.new_token()
+    upload_id, _ = bucket.create_upload(key, path, headers, token=token, checksums=False)
+    try:
+        # However it is left, it waits for what is under way: nothing lands after the abort.
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="hflush-s3") as executor:
+            tasks = [executor.submit(put, upload_id, number) for number in range(1, count + 1)]
+            try:
+                parts = tuple(task.result() for task in tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+        what = completion.Publication(key, upload_id, parts, token)
+        done = completion.publish(bucket, what, path, "one")
+        if done.error is not None and done.outcome != "unknown":
+            raise done.error
+    except BaseException as failure:
+        try:
+            bucket.abort_upload(key, upload_id, path)
+        except OSError as also:
+            attach(failure, also)
+        raise
+    if done.error is not None:  # the store may be at work on it
+        raise done.error

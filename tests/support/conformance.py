@@ -43,6 +43,7 @@ Claims = dict[str, dict[str, str]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--conformance", type=Path, help="the file that ./dev collects outcomes in")
+    parser.addoption("--stores", help="run only what speaks for one of these, as in raw,crc")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,8 +69,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("store", names, indirect=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if _parameters_fit(item)]
+    if chosen := config.getoption("--stores"):
+        wanted = set(chosen.split(","))
+        others = [item for item in items if wanted.isdisjoint(stores_of(item))]
+        items[:] = [item for item in items if not wanted.isdisjoint(stores_of(item))]
+        config.hook.pytest_deselected(items=others)
     known = {rule["id"] for rule in json.loads(RULES.read_text(encoding="utf-8"))}
     for item in items:
         claims = claims_of(item)

@@ -437,7 +437,8 @@ class TestPlugin:
         assert json.loads((tmp_path / "begun.json").read_text("utf-8"))["part"] == "unit"
 
     @pytest.mark.parametrize(
-        "arguments", [["-k", "all"], ["-x"], ["--deselect", "test_it.py::test_of_all"]]
+        "arguments",
+        [["-k", "all"], ["-x"], ["--deselect", "test_it.py::test_of_all"], ["--stores=crc,s3"]],
     )
     def test_a_run_of_some_tests_is_not_kept(
         self, run: Any, tmp_path: Path, arguments: list[str]
@@ -445,6 +446,11 @@ class TestPlugin:
         """Deselected tests, and those behind the first failure, are missed."""
         run(TESTS, *arguments)
         assert self.kept(tmp_path) is None
+
+    def test_a_run_on_some_stores(self, run: Any) -> None:
+        """What speaks for none of them is left out."""
+        assert "1 passed, 3 deselected" in run(TESTS, "--stores=crc,s3").stdout
+        assert "4 deselected" in run(TESTS, "--stores=mem").stdout
 
     @pytest.mark.parametrize(
         ("marker", "complaint"),

@@ -81,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
         _test,
         f"run every test but {slow}, or some parts; behind --, arguments for pytest",
     )
-    parts = ", ".join((*testing.PARTS, slow))
+    daily = ", ".join(testing.DAILY_PARTS)
+    parts = f"{', '.join(testing.PARTS)}; {daily} (contract on local files alone); {slow}"
     test.add_argument("parts", nargs="*", metavar="part", help=parts)
     build = command("build", _build, "build the extension and the C++ tests, incrementally")
     build.add_argument(
@@ -143,7 +144,7 @@ def _demo(_options: argparse.Namespace, extra: Sequence[str]) -> int:
 
 
 def _test(options: argparse.Namespace, extra: Sequence[str]) -> int:
-    _refuse_unknown("part", options.parts, (*testing.PARTS, *testing.SLOW_PARTS))
+    _refuse_unknown("part", options.parts, (*testing.PARTS, *testing.NAMED_PARTS))
     if options.parts and set(options.parts) <= set(testing.ELSEWHERE):
         return testing.elsewhere(options.parts)
     environment.begin_store()

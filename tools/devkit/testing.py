@@ -27,18 +27,22 @@ PYTHON_PARTS = {
     "ecosystem": 600,
     "spark": 900,
 }
-# Run when they are named: the first with pytest, the others on another machine than this.
+# Run when they are named: some tests of another part, for daily work; slow ones with pytest; and
+# those on another machine than this.
+DAILY_PARTS = {"local": 300}
 SLOW_PYTHON_PARTS = {"radosgw": 3600}
 ELSEWHERE = {"aarch64": machines.aarch64, "debian13": machines.debian13}
 SLOW_PARTS = (*SLOW_PYTHON_PARTS, *ELSEWHERE)
 FILES = {
+    "local": ("contract",),
     "hdfs": ("integration/test_hdfs_*.py",),
     "s3": ("integration/test_s3_*.py",),
     "spark": ("integration/test_[js][ap]*.py",),
     "radosgw": ("contract", "integration/test_s3_*.py", "radosgw"),
 }
-ARGUMENTS = {"radosgw": ("--s3-server=radosgw",)}
+ARGUMENTS = {"local": ("--stores=raw,crc",), "radosgw": ("--s3-server=radosgw",)}
 PARTS = ("cpp", "sim", *PYTHON_PARTS, "conformance")
+NAMED_PARTS = (*DAILY_PARTS, *SLOW_PARTS)
 CPP_TIMEOUT_S = 600
 _BUILDS = "build-beside"
 
@@ -124,7 +128,7 @@ def _python_tests(row: Row, name: str, extra: Sequence[str]) -> None:
         _conformance("begin", name, title=f"proofs of {name}")
         own.append(f"--conformance={BUILD / 'conformance' / f'{name}.json'}")
     command = [PYTHON, "-m", "pytest", *where, *own, *extra]
-    limit = {**PYTHON_PARTS, **SLOW_PYTHON_PARTS}[name]
+    limit = {**PYTHON_PARTS, **DAILY_PARTS, **SLOW_PYTHON_PARTS}[name]
     code = stream(command, env=environment.variables(), timeout_s=limit)
     if code == 5 and extra:
         code = 0  # the caller's own selection took nothing from this part

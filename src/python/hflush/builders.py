@@ -42,7 +42,28 @@ if TYPE_CHECKING:
 __all__ = ["FileBuilder", "OpenFileBuilder"]
 
 
-class FileBuilder:
+class _Options:
+    """The options that a builder collects."""
+
+    def __init__(self) -> None:
+        self._options: Options = {}
+
+    def opt(self, key: str, value: OptionValue) -> Self:
+        """Ask for an option, which is ignored where it is unknown or not supported."""
+        return self._set(key, value, Wish.HINT)
+
+    def must(self, key: str, value: OptionValue) -> Self:
+        """Require an option: :meth:`build` raises ValueError where it is not supported."""
+        return self._set(key, value, Wish.MUST)
+
+    def _set(self, key: str, value: OptionValue, wish: Wish) -> Self:
+        if not isinstance(key, str):
+            raise TypeError(f"the key of an option must be str, not {type(key).__name__}")
+        self._options[key] = (value, wish)
+        return self
+
+
+class FileBuilder(_Options):
     """Collects how a file is to be created or appended to; nothing happens before :meth:`build`.
 
     Made by ``fs.create_file(path)`` (which overwrites and makes no parents unless asked to)
@@ -64,11 +85,11 @@ class FileBuilder:
     """
 
     def __init__(self, build: Build, path: str, flags: CreateFlag) -> None:
+        super().__init__()
         self._build = build
         self._path = path
         self._flags = flags
         self._recursive = False
-        self._options: Options = {}
 
     def create(self) -> Self:
         """Create the file if it is missing."""
@@ -133,19 +154,8 @@ class FileBuilder:
         """Call `progress` from time to time; local files never do. TypeError for None."""
         return self._ask(PROGRESS, as_callable(progress))
 
-    def opt(self, key: str, value: OptionValue) -> Self:
-        """Ask for an option, which is ignored where it is unknown or not supported."""
-        self._options[_checked_key(key)] = (value, Wish.HINT)
-        return self
-
-    def must(self, key: str, value: OptionValue) -> Self:
-        """Require an option: :meth:`build` raises ValueError where it is not supported."""
-        self._options[_checked_key(key)] = (value, Wish.MUST)
-        return self
-
     def _ask(self, key: str, value: OptionValue) -> Self:
-        self._options[key] = (value, Wish.ASKED)
-        return self
+        return self._set(key, value, Wish.ASKED)
 
     def build(self) -> FSDataOutputStream:
         """Create or open the file.
@@ -162,7 +172,7 @@ class FileBuilder:
         )
 
 
-class OpenFileBuilder:
+class OpenFileBuilder(_Options):
     """Collects how a file is to be opened for reading; nothing happens before :meth:`build`.
 
     Made by ``fs.open_file(path)``.
@@ -173,21 +183,11 @@ class OpenFileBuilder:
     """
 
     def __init__(self, open: Open, known: frozenset[str], path: str) -> None:
+        super().__init__()
         self._open = open
         self._known = known
         self._path = path
-        self._options: Options = {}
         self._status: FileStatus | None = None
-
-    def opt(self, key: str, value: OptionValue) -> Self:
-        """Give a hint, which is ignored where it is unknown."""
-        self._options[_checked_key(key)] = (value, Wish.HINT)
-        return self
-
-    def must(self, key: str, value: OptionValue) -> Self:
-        """Require an option: :meth:`build` raises ValueError where it is unknown."""
-        self._options[_checked_key(key)] = (value, Wish.MUST)
-        return self
 
     def with_file_status(self, status: FileStatus | None) -> Self:
         """Pass a status that is known already; only its file name is compared with the path."""
@@ -215,12 +215,6 @@ class OpenFileBuilder:
         except (OSError, ValueError) as error:
             future.set_exception(error)
         return future
-
-
-def _checked_key(key: str) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"the key of an option must be str, not {type(key).__name__}")
-    return key
 
 
 def _not_none(value: T | None, name: str) -> T:

@@ -263,17 +263,10 @@ class MultipartUploader(UploaderBelow):
         name = f"{_checked_number(number)}.{uuid.uuid4().hex}"
         part = paths.child(directory, name)
         out = self._create(part)
-        try:
-            with out:
-                length = _copy(data, out)
-                if self._concatenates():
-                    out.hsync()
-        except BaseException as failure:
-            try:
-                self._filesystem.delete(part)
-            except OSError as also:
-                attach(failure, also)
-            raise
+        with self._removed_on_failure(part), out:
+            length = _copy(data, out)
+            if self._concatenates():
+                out.hsync()
         return json.dumps([name, length]).encode("ascii")
 
     def _complete(self, upload: bytes, path: StrPath, parts: Mapping[int, bytes]) -> bytes:
@@ -282,7 +275,7 @@ class MultipartUploader(UploaderBelow):
         chosen = _checked_parts(parts)
         self._refuse_directory(resolved)
         joined = paths.child(directory, f"{_JOINED}.{uuid.uuid4().hex}")
-        try:
+        with self._removed_on_failure(joined):
             try:
                 self._join(directory, chosen, joined)
             except LeaseLostError as lost:  # another caller has ended the upload
@@ -290,12 +283,6 @@ class MultipartUploader(UploaderBelow):
             self._filesystem.mkdirs(paths.parent(resolved))
             status = self._filesystem.get_file_status(joined)
             self._publish(directory, joined, resolved)
-        except BaseException as failure:
-            try:
-                self._filesystem.delete(joined)
-            except OSError as also:
-                attach(failure, also)
-            raise
         try:
             self._remove(directory)
         except OSError as failure:  # not a failure: the file is published
@@ -374,6 +361,17 @@ class MultipartUploader(UploaderBelow):
         except FileNotFoundError as gone:
             directory = paths.parent(path)
             raise _unknown_upload(paths.basename(directory), directory) from gone
+
+    @contextlib.contextmanager
+    def _removed_on_failure(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as failure:
+            try:
+                self._filesystem.delete(path)
+            except OSError as also:
+                attach(failure, also)
+            raise
 
     def _concatenates(self) -> bool:
         return self._filesystem.has_path_capability(self.base, capabilities.CONCAT)

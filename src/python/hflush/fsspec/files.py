@@ -11,7 +11,7 @@ from ..streams import FSDataInputStream, FSDataOutputStream
 from ..write_only import WriteOnly, leave_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     AnyStream = TypeVar("AnyStream", FSDataInputStream, FSDataOutputStream)
 
-__all__ = ["CompressedOutput", "FsspecFile", "as_fsspec_file"]
+__all__ = ["CompressedOutput", "FsspecFile", "OutputOver", "as_fsspec_file"]
 
 
 class FsspecFile:
@@ -85,7 +85,39 @@ def _with_attributes(kind: type) -> type:
     return type(kind.__name__, (FsspecFile, kind), own)
 
 
-class CompressedOutput(WriteOnly):
+class OutputOver(WriteOnly):
+    """An output over an output stream, whose name, mode and capabilities it has."""
+
+    _stream: FSDataOutputStream
+
+    def writelines(self, lines: Iterable[Buffer], /) -> None:
+        """Write each of `lines`, unchanged."""
+        for line in lines:
+            self.write(line)
+
+    def has_capability(self, name: str, /) -> bool:
+        """Return what the stream below answers."""
+        return self._stream.has_capability(name)
+
+    @property
+    def name(self) -> str:
+        """The name under which :func:`hflush.open` will find the file."""
+        return self._stream.name
+
+    @property
+    def mode(self) -> str:
+        """``"wb"`` or ``"xb"``."""
+        return self._stream.mode
+
+    @property
+    def _owner(self) -> Owner:
+        return self._stream._owner
+
+
+io.BufferedIOBase.register(OutputOver)  # type: ignore[type-abstract]
+
+
+class CompressedOutput(OutputOver):
     """A compressor over an output stream: closing it ends both, and raises the failure of either.
 
     A compressor leaves the stream below open; closing that stream publishes the file.
@@ -99,11 +131,6 @@ class CompressedOutput(WriteOnly):
         """Compress bytes; returns how many were taken: all."""
         self._codec.write(b)
         return memoryview(b).nbytes
-
-    def writelines(self, lines: Any, /) -> None:
-        """Write each of `lines`, unchanged."""
-        for line in lines:
-            self.write(line)
 
     def flush(self) -> None:
         """Hand on what the compressor gives; promises nothing."""
@@ -134,33 +161,15 @@ class CompressedOutput(WriteOnly):
         """Publish nothing, where the stream below can be aborted."""
         return self._stream.abort()
 
-    def has_capability(self, name: str, /) -> bool:
-        """Return what the stream below answers."""
-        return self._stream.has_capability(name)
-
     @property
     def closed(self) -> bool:
         """Whether nothing can be written any more."""
         return self._stream.closed
 
     @property
-    def name(self) -> str:
-        """The name of the stream below."""
-        return self._stream.name
-
-    @property
     def path(self) -> str:
         """The path of the stream below."""
         return self._stream.path
-
-    @property
-    def mode(self) -> str:
-        """The mode of the stream below."""
-        return self._stream.mode
-
-    @property
-    def _owner(self) -> Owner:
-        return self._stream._owner
 
     @property
     def _condition(self) -> str:
@@ -175,9 +184,6 @@ class CompressedOutput(WriteOnly):
 
     def __repr__(self) -> str:
         return f"<hflush.fsspec.{type(self).__name__} over {self._stream!r}>"
-
-
-io.BufferedIOBase.register(CompressedOutput)
 
 
 def compressed(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import errno
-import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,8 +19,8 @@ from .._core import take_pending
 from ..capabilities import HSYNC
 from ..errors import StreamClosedError, attach, note
 from ..output import FSDataOutputStream
-from ..write_only import AbortResult, WriteOnly, end
-from .files import FsspecFile
+from ..write_only import AbortResult, end
+from .files import FsspecFile, OutputOver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
-
-    from ..write_only import Owner
 
 __all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction"]
 
@@ -83,7 +80,7 @@ class State(enum.Enum):
     DISCARDED = "not published"
 
 
-class TransactionFile(FsspecFile, WriteOnly):
+class TransactionFile(FsspecFile, OutputOver):
     """A file that :meth:`close` does not publish: :meth:`commit` does, :meth:`discard` drops it.
 
     fsspec's transactions call them; with ``autocommit=False`` the program does. An
@@ -92,14 +89,11 @@ class TransactionFile(FsspecFile, WriteOnly):
 
     def __init__(self, deferred: Deferred, fs: AbstractFileSystem, name: str) -> None:
         self._deferred = deferred
+        self._stream = deferred.stream
         self._opened_as = (fs, name, None)
         self._state = State.OPEN
         self._older = deferred.stream._older
         self._lock = threading.RLock()
-
-    @property
-    def _stream(self) -> FSDataOutputStream:
-        return self._deferred.stream
 
     # --- ending ---
 
@@ -197,11 +191,6 @@ class TransactionFile(FsspecFile, WriteOnly):
         self._check_open("write")
         return self._stream.write(b)
 
-    def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Write each of `lines`, unchanged."""
-        for line in lines:
-            self.write(line)
-
     def flush(self) -> None:
         """Hand bytes to the next layer; promises nothing."""
         if self._state is State.OPEN:
@@ -221,28 +210,10 @@ class TransactionFile(FsspecFile, WriteOnly):
         """Return how many bytes were written."""
         return self._stream.tell()
 
-    def has_capability(self, name: str, /) -> bool:
-        """Return what the stream below answers."""
-        return self._stream.has_capability(name)
-
     @property
     def closed(self) -> bool:
         """Whether nothing can be written any more."""
         return self._state is not State.OPEN
-
-    @property
-    def name(self) -> str:
-        """The name under which :func:`hflush.open` will find the file."""
-        return self._stream.name
-
-    @property
-    def mode(self) -> str:
-        """``"wb"`` or ``"xb"``."""
-        return self._stream.mode
-
-    @property
-    def _owner(self) -> Owner:
-        return self._stream._owner
 
     @property
     def _condition(self) -> str:
@@ -255,9 +226,6 @@ class TransactionFile(FsspecFile, WriteOnly):
 
     def __repr__(self) -> str:
         return f"<hflush.fsspec.{type(self).__name__} {self.path!r} {self._state.value}>"
-
-
-io.BufferedIOBase.register(TransactionFile)
 
 
 class WriteTransaction(Transaction):  # type: ignore[misc]

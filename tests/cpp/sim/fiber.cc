@@ -20,14 +20,18 @@
 #ifdef HFLUSH_SIM_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
+// In the function that switches: its caller's frames are not those of the next one.
 #ifdef HFLUSH_SIM_TSAN
 #include <sanitizer/tsan_interface.h>
+#define HFLUSH_SIM_SWITCH_TO(side) __tsan_switch_to_fiber((side).thread, 0)
+#else
+#define HFLUSH_SIM_SWITCH_TO(side) static_cast<void>(0)
 #endif
 
 namespace hflush::sim {
 namespace {
 
-constexpr std::size_t kStackBytes = 256U << 10U;
+constexpr std::size_t kStackBytes = 1U << 20U;  // sanitizers need more than programs
 
 // For enter(), which has no arguments: makecontext(3) takes none of a pointer's size.
 Fiber* entering = nullptr;
@@ -35,11 +39,10 @@ Fiber* entering = nullptr;
 }  // namespace
 
 Fiber::Fiber(std::function<void()> body)
-    : body_(std::move(body)), stack_(std::make_unique<std::byte[]>(kStackBytes)) {
+    : body_(std::move(body)), stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)) {
   ::getcontext(&own_.context);
   own_.context.uc_stack.ss_sp = stack_.get();
   own_.context.uc_stack.ss_size = kStackBytes;
-  own_.context.uc_link = &callers_.context;
   own_.stack = stack_.get();
   own_.size = kStackBytes;
   ::makecontext(&own_.context, &Fiber::enter, 0);
@@ -60,12 +63,14 @@ void Fiber::resume() {
   callers_.thread = __tsan_get_current_fiber();
 #endif
   leave(callers_, own_, false);
+  HFLUSH_SIM_SWITCH_TO(own_);
   ::swapcontext(&callers_.context, &own_.context);
   arrive(callers_, nullptr);
 }
 
 void Fiber::yield() {
   leave(own_, callers_, false);
+  HFLUSH_SIM_SWITCH_TO(callers_);
   ::swapcontext(&own_.context, &callers_.context);
   arrive(own_, &callers_);
 }
@@ -77,15 +82,14 @@ void Fiber::enter() {
   fiber.body_ = nullptr;
   fiber.ended_ = true;
   leave(fiber.own_, fiber.callers_, true);
+  HFLUSH_SIM_SWITCH_TO(fiber.callers_);
+  ::setcontext(&fiber.callers_.context);
 }
 
 void Fiber::leave([[maybe_unused]] Side& from, [[maybe_unused]] const Side& to,
                   [[maybe_unused]] bool for_good) {
 #ifdef HFLUSH_SIM_ASAN
   __sanitizer_start_switch_fiber(for_good ? nullptr : &from.frames, to.stack, to.size);
-#endif
-#ifdef HFLUSH_SIM_TSAN
-  __tsan_switch_to_fiber(to.thread, 0);
 #endif
 }
 

@@ -718,4 +718,4 @@ def test_publishing_in_place_is_recommended() -> None:
     text = page("semantics.md")
     assert "publishes: one attempt" in text
     assert "nothing will be published; the upload is removed" in text
-    assert "On object stores neither is atomic" in docstring(hflush.checkpoint)
+    assert "Object stores have no atomic rename" in docstring(hflush.checkpoint)

@@ -1,5 +1,5 @@
-// S3: one client, its calls and files. Every function converts, gives the GIL up, makes
-// one call of the core and converts back; while it waits, Python's signal handlers run.
+// S3: one client, its calls and files. Every function converts, gives the GIL up, makes one call of
+// the core and converts back; while it waits, Python's signal handlers run.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

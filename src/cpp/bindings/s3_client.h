@@ -1,4 +1,4 @@
-// S3Client: a client as Python keeps it; S3Response: what one of its calls came to.
+// S3Client: a client as Python keeps it; S3Response: the result of one of its calls.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -47,10 +47,10 @@ class S3Client {
 
   void set_credentials(std::string access_key, std::string secret_key, std::string session_token) {
     credentials_ = {std::move(access_key), std::move(secret_key), std::move(session_token)};
-    const std::shared_ptr<s3::CredentialStore> told = store();
+    const std::shared_ptr<s3::CredentialStore> kept = store();
     const s3::Credentials newest = credentials_;  // which the GIL guards
     const ReleasedGil released;
-    told->set(newest);
+    kept->set(newest);
   }
 
   // Releases the client; streams and files keep it, and the next call makes another one.

@@ -37,7 +37,7 @@ __all__ = ["Bucket", "Head", "Sight", "tells_encryption"]
 _log = logging.getLogger(__name__)
 _ABORT_ATTEMPTS = 4
 _REREAD_S = 2.0
-# What HEAD is answered where the reason would be in the document that it does not have.
+# Answers to HEAD that name no reason: it would be in a body, which HEAD has not.
 _UNEXPLAINED = (400, 403)
 # The reasons that hold for whatever is asked.
 _REASONS = frozenset(
@@ -58,7 +58,7 @@ _PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown
 
 
 class Head(NamedTuple):
-    """What HeadObject tells."""
+    """What HeadObject answers."""
 
     size: int
     etag: str  # without quotes
@@ -148,7 +148,7 @@ class Bucket:
             client.close()
 
     def statistics(self) -> dict[str, int]:
-        """Return what all calls came to; of a client that was never made, nothing."""
+        """Return the statistics of all calls; none before the client is made."""
         client = self._client
         return {} if client is None else client.statistics()
 
@@ -158,7 +158,7 @@ class Bucket:
 
     @property
     def endpoint(self) -> tuple[str, str, int]:
-        """What tells one server from another."""
+        """What identifies the server."""
         return self.settings.endpoint
 
     # --- one request ---
@@ -174,7 +174,7 @@ class Bucket:
         headers: Headers = [],  # noqa: B006 - only read
         **how: Any,
     ) -> _core.S3Response:
-        """Make one call, with its repetitions, and return what it came to."""
+        """Make one call, with its repetitions, and return the result."""
         call = self._call(operation, method, key, path, query, headers)
         for name, value in how.items():
             setattr(call, name, value)
@@ -205,7 +205,7 @@ class Bucket:
     # --- objects ---
 
     def head(self, key: str, path: str, *, checksums: bool = False) -> Head | None:
-        """Return what the store knows of an object, None if there is none."""
+        """Return what the store knows of an object; None if it does not exist."""
         headers = list(self.settings.sse_c)
         if checksums:
             headers.append(("x-amz-checksum-mode", "ENABLED"))
@@ -271,8 +271,8 @@ class Bucket:
     ) -> _core.S3UploadCalls:
         """Return the calls that put an object, in one or in parts.
 
-        Its headers are those of the settings unless they are given. The token tells it from other
-        objects, for those that are looked for.
+        Its headers are those of the settings unless they are given. The token identifies an
+        object that is looked for later.
         """
         options = _core.S3ObjectOptions()
         options.bucket = self.settings.bucket
@@ -368,7 +368,7 @@ class Bucket:
     def check_encryption(
         self, response: _core.S3Response, operation: str, path: str, *, if_told: bool = False
     ) -> None:
-        """Refuse an answer to what has asked for encryption, if it tells of another, or of none.
+        """Refuse an answer that reports other encryption than was asked for, or none.
 
         With `if_told`: not where it says nothing at all.
         """
@@ -551,7 +551,7 @@ def _fits_xml(key: str) -> bool:
 
 
 def _exists(response: _core.S3Response) -> bool | None:
-    """Return what an answer to HEAD says; None if it may have a reason that it cannot tell."""
+    """Return whether an answer to HEAD says that the object exists; None where it does not say."""
     if response.error is None:
         return True
     if response.status == 404:

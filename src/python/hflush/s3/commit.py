@@ -44,9 +44,9 @@ class PendingCommit:
     checksums, full_object_checksum : bool
         Whether the store keeps the CRC32C of each part, and of the whole.
     token : str
-        In the metadata of the object: by it, somebody who looks knows that it is this one.
+        In the metadata of the object, which identifies it.
     if_absent : bool
-        The object is published only if there is none.
+        The object is published only if the key is free.
     if_match : str
         Only if the object there has this etag; empty: any.
     customer_key : str

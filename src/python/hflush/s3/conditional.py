@@ -164,11 +164,11 @@ def _took(response: _core.S3Response) -> bool:
 
 
 def _verdict(response: _core.S3Response) -> Verdict:
-    """Return what became of a condition that does not hold."""
+    """Return how the store treated a condition that does not hold."""
     if response.status == 412 and response.error is not None:
         return "checked"
     return "ignored" if _took(response) else "refused"
 
 
-# In a child, the thread that did it is not there.
+# In a child, the thread of a trial does not exist.
 os.register_at_fork(after_in_child=_trials.clear)

@@ -28,7 +28,7 @@ __all__ = ["Credentials", "Refresher", "Source", "source_of"]
 
 # Before botocore's own advisory refresh (15 minutes) has become a mandatory one (10).
 _REFRESH_BEFORE_S = 12 * 60
-# Where botocore does not tell when credentials expire.
+# Where botocore does not say when credentials expire.
 _REFRESH_INTERVAL_S = 5 * 60
 # How long a refresher waits at a time: then it looks whether its client is still needed.
 _SLICE_S = 0.5

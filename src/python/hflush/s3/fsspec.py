@@ -329,7 +329,7 @@ def _s3_credentials(given: Mapping[str, Any], client: Mapping[str, Any]) -> dict
 
 
 def _s3_client_settings(given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return what ``config_kwargs``, botocore's Config, come to."""
+    """Return the keys that ``config_kwargs``, botocore's Config, mean."""
     config = table(given, "config_kwargs", _CONFIG_WORDS)
     keys: dict[str, Value] = {}
     for word, key in _TIMEOUTS.items():
@@ -355,7 +355,7 @@ def _s3_client_settings(given: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _s3_object_settings(given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return what ``s3_additional_kwargs``, parameters of requests, come to."""
+    """Return the keys that ``s3_additional_kwargs``, parameters of requests, mean."""
     additional = table(given, "s3_additional_kwargs", _OBJECT_WORDS)
     keys: dict[str, Value] = {_OBJECT_WORDS[word]: str(additional[word]) for word in additional}
     if algorithm := additional.get("ServerSideEncryption"):

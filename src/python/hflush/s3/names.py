@@ -101,7 +101,7 @@ class S3Names(FileSystem):
     def io_statistics(self) -> IOStatistics:
         """Return what the output streams made here did together, once they are closed.
 
-        And, as long as this instance is not closed, what its requests came to.
+        And, as long as this instance is not closed, those of its requests.
         """
         return aggregate((super().io_statistics(), live(self._bucket.statistics)))
 

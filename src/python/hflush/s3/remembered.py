@@ -96,5 +96,5 @@ def _free_locks() -> None:
         remembered._lock = threading.Lock()
 
 
-# In a child, who held the lock is not there.
+# In a child, the thread that held the lock does not exist.
 os.register_at_fork(after_in_child=_free_locks)

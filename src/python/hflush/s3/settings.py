@@ -1,4 +1,4 @@
-"""Settings of S3: what its keys come to. Nothing is asked of a network here."""
+"""Settings of S3, read from its keys. Nothing here uses the network."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Endpoint(NamedTuple):
 
     @property
     def region(self) -> str:
-        """The region that the name of a host of AWS tells; empty if it tells none."""
+        """The region in the name of a host of AWS; empty where it names none."""
         match = _AWS_HOST.fullmatch(self.host)
         return match[1] if match else ""
 
@@ -158,7 +158,7 @@ def endpoint_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> En
 
 @dataclass(frozen=True, repr=False)
 class Settings:
-    """What the keys of a bucket come to. Holds secrets: has no repr that shows them."""
+    """The settings of a bucket. Holds secrets: has no repr that shows them."""
 
     bucket: str
     keys: BucketConfiguration
@@ -302,7 +302,7 @@ def check_bucket(bucket: str) -> None:
     Raises
     ------
     ValueError
-        It is none. What was given is shown only where no secret can be in it.
+        It is not one. It is shown only where no secret can be in it.
     """
     if not bucket:
         raise ValueError("an S3 URL must name a bucket, as s3://bucket/key does")

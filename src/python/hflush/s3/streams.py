@@ -110,7 +110,7 @@ class S3OutputStream(FSDataOutputStream):
     def _error_path(self) -> str:
         return self._path
 
-    # --- what has come of it ---
+    # --- its outcome ---
 
     @property
     def outcome(self) -> str:
@@ -194,9 +194,9 @@ class S3OutputStream(FSDataOutputStream):
             super()._publish()
         except OSError as failure:
             cleanup = self._wait_cleaned_up()
-            told = [str(failure), *getattr(failure, "__notes__", ())]
+            said = [str(failure), *getattr(failure, "__notes__", ())]
             for also in (*self._upload.outcome()["others"], cleanup):
-                if also is not None and not any(str(also) in text for text in told):
+                if also is not None and not any(str(also) in text for text in said):
                     attach(failure, also)
             raise
         if self._upload.is_foreign:  # a forked child's copy: it was the parent's to publish

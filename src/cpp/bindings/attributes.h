@@ -21,7 +21,7 @@
 
 namespace hflush::bindings {
 
-// Throws ValueError for what is not a time from 0 on.
+// Throws ValueError for a negative number, and for one that is not a time.
 inline env::Duration duration_of(double seconds) {
   if (std::isnan(seconds) || seconds < 0) {
     throw pybind11::value_error("a duration of " + std::to_string(seconds) + " seconds");
@@ -35,7 +35,7 @@ inline double seconds_of(env::Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// `of` is a member of what `type` binds, or gives a reference to a part of it.
+// `of` is a member of the class that `type` binds, or a function that returns a part of it.
 template <typename Type, typename Of>
 void attribute(Type& type, const char* name, Of of) {
   // clang 14 wants it.
@@ -72,7 +72,7 @@ struct Named {
   Value value;
 };
 
-// The value of that name. Throws ValueError for another name; `what` says of what.
+// The value of that name. Throws ValueError for another name, which it calls a `what`.
 template <typename Value, std::size_t kCount>
 Value value_of(const Named<Value> (&choices)[kCount], const char* what, const std::string& name) {
   const auto found = std::ranges::find(choices, name, &Named<Value>::name);

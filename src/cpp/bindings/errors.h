@@ -29,9 +29,9 @@ void set_exception(const Status& status);
 // Throws into Python unless fine.
 void check(const Status& status);
 
-// Takes an exception that was set before the call. C and C++ programs call on with one pending, as
-// HDF5 does after a callback that failed; a method that then returns a result is a SystemError, and
-// hides what went wrong first. Made first of all in a call that a writer's library may make so.
+// Takes an exception that was set before the call. C and C++ libraries call methods with one
+// pending, as HDF5 does after a failed callback; a method that then returns a result causes a
+// SystemError, which hides the first failure. Make it first in a call that a library may make.
 class PendingError {
  public:
   PendingError() {

@@ -1,4 +1,4 @@
-// ReleasedGil and HeldGil: the GIL given up, or taken, for the length of a scope.
+// ReleasedGil and HeldGil: the GIL released, or taken, for the length of a scope.
 //
 // pybind11 has the same, but a daemon thread that asks for the GIL while the interpreter ends is
 // unwound by CPython (before 3.14), and unwinding through a destructor ends the process with

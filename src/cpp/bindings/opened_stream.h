@@ -1,4 +1,4 @@
-// What a file system has opened, as the Python object that owns it.
+// The Python object that owns a stream which a file system has opened.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -15,9 +15,9 @@
 
 namespace hflush::bindings {
 
-// A stream of a parent process is leaked in a forked child: its locks and threads are not ours.
-// One that has ended goes with the GIL held: there is nothing to wait for, and the thread that
-// gives the GIL up gets it back behind all others. Called with the GIL.
+// In a forked child a stream of the parent is leaked: its locks and threads belong to the parent.
+// A stream that has ended is destroyed with the GIL held: nothing is waited for, and a thread that
+// releases the GIL gets it back behind all others. Called with the GIL.
 struct StreamDeleter {
   void operator()(stream::OutputStream* stream) const noexcept {
     if (stream->is_foreign()) return;
@@ -30,13 +30,13 @@ using StreamPointer = std::unique_ptr<stream::OutputStream, StreamDeleter>;
 using StreamClass = pybind11::class_<stream::OutputStream, StreamPointer>;
 
 // Makes an instance of `stream_type`, a subclass of the native OutputStream, without its __init__:
-// what pybind11's factories do, but for the call that goes there.
+// as pybind11's factories do, but without that call.
 inline pybind11::object make_stream(const pybind11::type& stream_type,
                                     Result<std::unique_ptr<stream::OutputStream>>&& opened) {
   auto* const type = reinterpret_cast<PyTypeObject*>(stream_type.ptr());
   const auto* const native = pybind11::detail::get_type_info(typeid(stream::OutputStream));
   if (PyType_IsSubtype(type, native->type) == 0) {
-    throw pybind11::type_error("no type of output streams");
+    throw pybind11::type_error("stream_type must be a subclass of OutputStream");
   }
   StreamPointer stream(value(std::move(opened)).release());
   auto made =

@@ -20,7 +20,7 @@ namespace py = pybind11;
 namespace hflush::bindings {
 namespace {
 
-// From this many bytes on, summing takes longer than giving the GIL away and taking it back.
+// From this many bytes on, summing takes longer than releasing the GIL and taking it again.
 constexpr std::size_t kReleaseGilFrom = 64U << 10U;
 
 // Hadoop keeps bytes per checksum in an int.
@@ -33,7 +33,7 @@ auto without_gil_if_long(std::size_t size, Work work) {
   return work();
 }
 
-// An int, or what has __index__, within bounds: ValueError naming the value otherwise.
+// An int, or an object with __index__, within bounds; else ValueError, which names the value.
 long long integer(py::handle value, const char* name, long long least, long long most) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   if (!index) throw py::error_already_set();

@@ -50,10 +50,10 @@ std::size_t read_into(Source& file, std::int64_t position, const py::object& out
   return read_at(file, at, buffer.writable_bytes());
 }
 
-// What a read from a file of length 0 may give: some files, as in /proc, hold more than they say.
+// How much a read of a file of length 0 may return: files in /proc hold more than they say.
 constexpr std::uint64_t kUnknownLength = 64U << 10U;
 
-// Allocates what the file can give, not what is asked for.
+// Allocates what the file can give, not what the caller asks for.
 py::bytes read(Source& file, std::int64_t position, std::int64_t length) {
   const std::uint64_t at = position_of(position);
   const std::uint64_t asked = length_of(length);

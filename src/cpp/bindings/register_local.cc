@@ -1,5 +1,5 @@
 // The local name spaces, with and without checksums, and their files. Every function converts,
-// gives the GIL up, makes one call of the core and converts back. Path text is Python's file system
+// releases the GIL, makes one call of the core and converts back. Path text is Python's file system
 // encoding: names that are not UTF-8 survive (surrogateescape).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -155,7 +155,7 @@ py::object create_checksummed(const ChecksumNamespace& /*names*/, const py::type
                               mode_t permission, std::int64_t bytes_per_checksum,
                               bool sync_on_close, bool write_checksum) {
   const auto options = create_options(overwrite, create_parent, permission, sync_on_close);
-  // No number of bytes is as wrong as a negative one.
+  // -1 stands for every invalid number.
   const auto chunk = static_cast<std::size_t>(std::max(bytes_per_checksum, std::int64_t{0}));
   return make_stream(stream_type, without_gil([&, at = path_of(path)] {
                        return write_checksum ? local::create_checksummed(at, options, chunk)

@@ -1,10 +1,10 @@
 // The stream front in Python. write() is a raw CPython method on the pybind11 class: pybind11's
 // dispatcher alone takes longer than the built-in open().write() does (docs/performance.md).
 //
-// A small write keeps the GIL, because giving it up costs more than the write, and does not need
-// it: the stream is thread-safe by itself. Lock order: the GIL before the stream's mutex. A thread
-// that holds the mutex never asks for the GIL, and a call that may wait (for the mutex, a turn, the
-// window, the store) gives the GIL up first.
+// A small write keeps the GIL, because releasing it costs more than the write; the stream is
+// thread-safe without it. Lock order: the GIL before the stream's mutex. A thread that holds the
+// mutex never asks for the GIL, and a call that may wait (for the mutex, a turn, the window, the
+// store) releases the GIL first.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

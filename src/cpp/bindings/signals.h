@@ -1,5 +1,5 @@
-// SignalCheck: lets Python run while a call waits: its signal handlers (PEP 475), and what a
-// program wants to do meanwhile. waiting(): a call that waits.
+// SignalCheck: lets Python run while a call waits: its signal handlers (PEP 475), and the program's
+// progress function. waiting(): a call that waits.
 #pragma once
 
 #include <pybind11/pybind11.h>

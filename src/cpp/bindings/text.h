@@ -1,5 +1,5 @@
-// Text as HDFS has it: UTF-8, whatever the locale. Bytes that are not survive on their way to
-// Python (surrogateescape); none come from there, because a server would change them.
+// Text of HDFS: UTF-8, whatever the locale. Bytes that are not UTF-8 reach Python by
+// surrogateescape; Python sends none back, because a server would change them.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -10,7 +10,7 @@ namespace hflush::stream {
 namespace {
 
 constexpr std::array kEvents{Event::kCloseAsked, Event::kPublished, Event::kCloseFailed,
-                             Event::kBroke,      Event::kTold,      Event::kAbortAsked};
+                             Event::kBroke,      Event::kReported,  Event::kAbortAsked};
 
 struct Row {
   State state;

@@ -90,8 +90,8 @@ void BufferPool::give_back(std::byte* data, std::size_t size_bytes) noexcept {
   if (!keep(data, size_bytes)) deallocate(data, size_bytes);
 }
 
-// A full pool makes room by freeing what was not asked for for longer than this size: what is no
-// longer wanted is released.
+// A full pool makes room by freeing buffers of sizes that were last asked for before this size was:
+// sizes that are no longer used are released.
 bool BufferPool::keep(std::byte* data, std::size_t size_bytes) noexcept try {
   MutexLock lock(mutex_);
   if (size_bytes > max_cached_bytes_) return false;

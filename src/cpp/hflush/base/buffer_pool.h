@@ -1,11 +1,11 @@
 // BufferPool: recycled memory for packets, so that a steady stream allocates nothing.
 //
-// Thread-safe. take() never blocks: when nothing fits it allocates. What comes back is kept for the
-// next taker up to `max_cached_bytes`, and as much more as open streams have reserved, and freed
-// beyond that, so idle memory is bounded; memory in use is bounded by the windows of the streams
-// that hold it. Last in, first out: the buffer handed out is the one most likely to be in the
-// cache. Large buffers are pages of their own: freed ones are the system's again, and leave no
-// holes in the heap. Buffers and reservations must not outlive their pool.
+// Thread-safe. take() never blocks: when no buffer fits it allocates. Returned buffers are kept for
+// the next caller, up to `max_cached_bytes` and what open streams have reserved, and freed beyond
+// that. So idle memory is bounded; memory in use is bounded by the windows of the streams that hold
+// it. Last in, first out: take() returns the buffer that is most likely in the processor's cache.
+// Large buffers are pages of their own: freed ones go back to the system, and leave no holes in the
+// heap. Buffers and reservations must not outlive their pool.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,8 @@ class Buffer {
 
 class BufferPool {
  public:
-  // Lets the pool keep so many bytes more for as long as it exists: what a stream with a large
-  // window gives back it takes again soon.
+  // Lets the pool keep this many more bytes while the reservation exists: a stream with a large
+  // window soon takes again what it returned.
   class Reservation {
    public:
     Reservation(BufferPool& pool, std::size_t bytes);

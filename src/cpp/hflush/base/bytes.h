@@ -22,7 +22,7 @@ inline std::string_view as_text(ByteView bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What is left of `pieces` without their first `count` bytes: after a call that took only those.
+// `pieces` without their first `count` bytes: the rest, after a call that took only part.
 // Requires: count is at most the size of all of them.
 inline std::span<ByteView> without_front(std::span<ByteView> pieces, std::size_t count) noexcept {
   while (!pieces.empty() && count >= pieces.front().size()) {

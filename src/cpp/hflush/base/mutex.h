@@ -39,7 +39,7 @@ class HFLUSH_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// The reverse of MutexLock: gives a held mutex up for the length of a scope, and takes it again.
+// The reverse of MutexLock: releases a held mutex for the length of a scope, and takes it again.
 class HFLUSH_SCOPED_CAPABILITY MutexUnlock {
  public:
   explicit MutexUnlock(Mutex& mutex) HFLUSH_RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }

@@ -43,7 +43,7 @@ class [[nodiscard]] Result {
 
 }  // namespace hflush
 
-// HFLUSH_ASSIGN_OR_RETURN(auto file, open(path)); returns the Status if there is no value.
+// HFLUSH_ASSIGN_OR_RETURN(auto file, open(path)); returns the Status of a failure.
 #define HFLUSH_ASSIGN_OR_RETURN(declaration, expression)       \
   auto HFLUSH_CONCAT(hflush_result_, __LINE__) = (expression); \
   if (!HFLUSH_CONCAT(hflush_result_, __LINE__).ok()) {         \

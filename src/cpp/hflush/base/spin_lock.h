@@ -1,7 +1,7 @@
-// SpinLock: a lock that costs one atomic exchange, for what takes nanoseconds.
+// SpinLock: a lock that costs one atomic exchange, for work that takes nanoseconds.
 //
-// Not fair: see that few threads wait for one at a time. Thread-safe. What is done under it must
-// not wait, for nothing at all.
+// Not fair: use it where few threads wait at a time. Thread-safe. A thread that holds it must not
+// wait for anything.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class HFLUSH_CAPABILITY("mutex") SpinLock {
  private:
   bool take() noexcept { return !is_held_.exchange(true, std::memory_order_acquire); }
 
-  // The holder may be off its processor: a thread of higher priority has to leave it one.
+  // The holder may have lost its processor: a thread of higher priority must leave it one.
   static void pause(int tries) noexcept {
     constexpr int kYields = 64;
     if (tries < kYields) {

@@ -50,8 +50,8 @@ class Statistics {
     names_.clear();
   }
 
-  // Gives each name and value of `other`, in its order, to `combine(known, value, name)`, where
-  // `known` is the value of the name here, or else takes them over.
+  // Adds the names of `other`, in its order. For a name that is here already it calls
+  // `combine(known, value, name)`, where `known` is the value here.
   template <typename Combine>
   void merge(const Statistics& other, Combine combine) {
     std::size_t next = 0;  // most often both have the same names in the same order
@@ -86,7 +86,7 @@ class Statistics {
     std::uint32_t name_size = 0;
     std::int64_t value = 0;
   };
-  // What a stream has at most.
+  // The most that a stream has.
   static constexpr std::size_t kUsualCount = 48;
   static constexpr std::size_t kUsualNameSize = 32;
 

@@ -71,7 +71,7 @@ class [[nodiscard]] Status {
   const ChecksumMismatch* checksum_mismatch() const noexcept;
   // The class of the exception that a Hadoop server answered with; empty if none did.
   const std::string& remote_class() const noexcept;
-  // What made this failure happen, if it was another failure (FAIL-13).
+  // The failure that caused this one, if any (FAIL-13).
   const Status* cause() const noexcept;
   // Failures that happened beside this one (CLOSE-9).
   const std::vector<Status>& others() const noexcept;

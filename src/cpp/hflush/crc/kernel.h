@@ -1,6 +1,6 @@
 // Kernels: one implementation of the checksums for each instruction set, chosen at run time.
 //
-// Everybody else calls checksum.h, which uses active_kernel(); tests and benchmarks reach every
+// Other code calls checksum.h, which uses active_kernel(); tests and benchmarks reach every
 // kernel by name. Immutable; thread-safe.
 #pragma once
 

@@ -26,7 +26,7 @@ Status wait_until(Mutex& mutex, LoopCondVar& changed, TimePoint deadline, Interr
 Status pause(Duration duration, Interrupt& interrupt);
 
 // A value, set once, for one thread that waits for it, or for a function if that thread has given
-// up. Owned by a std::shared_ptr on both sides: either may be the last to know it. Thread-safe.
+// up. Owned by a std::shared_ptr on both sides: either may be the last to hold it. Thread-safe.
 template <typename T>
 class Answer {
  public:

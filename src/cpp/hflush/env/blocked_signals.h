@@ -1,6 +1,6 @@
-// For threads that this library starts. BlockedSignals: no signal reaches this thread, nor a thread
-// that it starts, for the length of a scope. Signals are for the interpreter's threads: ours are
-// started inside one of these.
+// For the threads of this library. BlockedSignals: no signal reaches this thread, nor a thread that
+// it starts, for the length of a scope. Signals are for the interpreter's threads, so this library
+// starts its threads inside such a scope.
 #pragma once
 
 #include <signal.h>
@@ -26,8 +26,8 @@ class BlockedSignals {
   sigset_t previous_;
 };
 
-// NoBrokenPipe: nor does SIGPIPE come, when signals are let through again, of what a thread of the
-// program's has done for us, if the program wants to die of it. Requires: signals are blocked.
+// NoBrokenPipe: takes away a SIGPIPE that this scope has caused, before signals are unblocked. For
+// a thread of the program that does this library's work. Requires: signals are blocked.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() noexcept {

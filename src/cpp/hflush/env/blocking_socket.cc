@@ -59,7 +59,7 @@ Result<std::vector<SocketAddress>> find_addresses(const Endpoint& endpoint, Dura
   return answer->take();
 }
 
-// What came of one address: a connected socket, or why there is none.
+// The outcome for one address: a connected socket, or a failure.
 struct Attempt {
   Socket socket;
   Status failure;

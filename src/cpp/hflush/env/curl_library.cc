@@ -52,7 +52,7 @@ Result<CurlLibrary> bind_all() {
     return Status(StatusCode::kUnsupported,
                   library.name() + " does not start: " + curl.easy_strerror(code));
   }
-  // Its TLS library cleans up at exit; our threads have to be out of it before.
+  // Its TLS library cleans up at exit; hflush's threads must have left it before.
   std::atexit(&Process::end);
 
   const curl_version_info_data* version = version_info(CURLVERSION_NOW);

@@ -8,7 +8,7 @@
 namespace hflush::env {
 
 struct CurlLibrary {
-  // The one of the process, initialised. kUnsupported if there is none, or none that does; the
+  // The one of the process, initialised. kUnsupported without a suitable libcurl; the
   // answer is the same every time. Thread-safe.
   static Result<const CurlLibrary*> load();
 

@@ -274,7 +274,7 @@ void EpollLoop::count_busy_locked(bool was, bool is) {
   if (is && !was) wake_thread_locked(turns_.busy(by_guest()));
 }
 
-// Leaves the turn to guests as long as they come; false if there is no reason to.
+// Leaves the turn to guests as long as they come; false if the thread may not rest.
 bool EpollLoop::rest() {
   const MutexLock lock(mutex_);
   if (state_ != State::kRunning || !turns_.rests(CondVar::Clock::now(), !tasks_.empty())) {
@@ -301,7 +301,7 @@ void EpollLoop::run_turn(TimePoint deadline, const std::atomic<bool>& notified) 
     const BlockedSignals blocked;
     const NoBrokenPipe no_broken_pipe;
     sigset_t waiting = blocked.previous();
-    sigaddset(&waiting, SIGPIPE);  // one of our own writes may have caused it
+    sigaddset(&waiting, SIGPIPE);  // a write of this loop may have caused it
     if (run_tasks()) {
       run_timers();
       wait_and_dispatch(std::max(deadline - CondVar::Clock::now(), Duration::zero()), &notified,

@@ -1,6 +1,6 @@
 // EpollLoop: the event loop of the machine: a thread that waits for sockets, timers and tasks.
 //
-// The thread starts with the first thing to do; if the system has no thread or descriptor for it,
+// The thread starts with the first thing to do; if the system refuses a thread or descriptor,
 // start() and watch() say so, and the rest waits for the next attempt. loop_turns.h decides when a
 // guest runs the loop instead. In a forked child, which gets a loop of its own (process.h), every
 // function does nothing: start() and watch() answer kForked. There it is never destroyed.
@@ -107,7 +107,7 @@ class EpollLoop final : public EventLoop {
   bool run_tasks();  // false: stopped
   void run_timers();
   Task next_timer(TimePoint now, TimerId first_new);
-  // `blocked`: the signals that are while it waits; null: as ever.
+  // `blocked`: the signals that are blocked while it waits; null: unchanged.
   void wait_and_dispatch(Duration at_most, const std::atomic<bool>* notified,
                          const sigset_t* blocked);
   Duration fall_asleep(const std::atomic<bool>* notified);

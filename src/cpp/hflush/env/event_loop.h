@@ -7,7 +7,7 @@
 // timers and handlers run on the loop thread, one at a time, and never throw or block: what blocks
 // belongs to an Executor.
 //
-// A thread that waits for the loop's work may do that work meanwhile: as a Guest, which waits with
+// A thread that waits for the loop's work may do that work itself: as a Guest, which waits with
 // a LoopCondVar. In a guest's turn its thread is the loop thread, and no thread has to be woken for
 // a request or for its answer.
 #pragma once

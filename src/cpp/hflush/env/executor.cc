@@ -23,7 +23,7 @@ bool WorkerPool::start_thread_locked() {
     const BlockedSignals blocked;
     threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    return false;  // the system has no thread for us
+    return false;  // the system refuses a thread
   }
   pthread_setname_np(threads_.back().native_handle(), "hflush-io");
   ++idle_;

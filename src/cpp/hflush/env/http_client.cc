@@ -25,7 +25,7 @@ using ExchangeId = HttpClient::ExchangeId;
 
 constexpr int kCallsInTurn = 16;
 
-// 0 if there is no such descriptor.
+// 0 for an invalid descriptor.
 ino_t inode_of(int descriptor) noexcept {
   struct stat found{};
   return ::fstat(descriptor, &found) == 0 ? found.st_ino : 0;
@@ -134,7 +134,7 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
   std::vector<ExchangeRef> active_;
   std::vector<CURL*> idle_;
   std::unordered_map<int, EventLoop::Interest> watched_;  // for libcurl
-  std::vector<ExchangeId> broken_;  // libcurl must not be told from where that was found out
+  std::vector<ExchangeId> broken_;  // libcurl is called later: not from its own callback
   EventLoop::TimerId timer_ = 0;    // libcurl's
   bool call_now_ = false;           // libcurl's timer has no time
   bool call_all_ = false;           // libcurl has to be called, and does not know it

@@ -134,7 +134,7 @@ class HttpClient {
   // 0 is not an exchange.
   using ExchangeId = std::uint64_t;
 
-  // kUnsupported if there is no libcurl that does. `loop` outlives the client.
+  // kUnsupported without a suitable libcurl. `loop` outlives the client.
   static Result<std::shared_ptr<HttpClient>> make(EventLoop& loop, HttpSettings settings);
   virtual ~HttpClient() = default;
 

@@ -206,13 +206,13 @@ Status HttpExchange::validate() const {
     return Status(StatusCode::kInvalidArgument, std::string("http request with ") + what, {},
                   EINVAL);
   };
-  if (authority_.empty()) return invalid("a url that is not one of http or https");
+  if (authority_.empty()) return invalid("a url that is not http or https");
   if (breaks_a_line(request_.url)) return invalid("a line end in its url");
   if (request_.method.empty() || breaks_a_line(request_.method)) return invalid("no valid method");
   for (const HttpHeader& header : request_.headers) {
     if (header.name.empty() || breaks_a_line(header.name) || breaks_a_line(header.value) ||
         header.name.find(':') != std::string::npos) {
-      return invalid("a header that is none");
+      return invalid("an invalid header");
     }
   }
   return {};
@@ -536,7 +536,7 @@ Status HttpExchange::failure_of(CURLcode code) const {
                      ECONNRESET);
     case CURLE_URL_MALFORMAT:
       return {StatusCode::kInvalidArgument,
-              "http request to " + authority_ + ": no valid url",
+              "http request to " + authority_ + ": invalid url",
               {},
               EINVAL};
     case CURLE_OUT_OF_MEMORY:

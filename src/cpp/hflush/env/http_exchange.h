@@ -58,7 +58,7 @@ class HttpExchange {
   void fail(Status failure);
   // What libcurl's `code` means, while the handle still knows about it.
   HttpEnd outcome(CURLcode code) const;
-  // Lets go of everything that is sent; kEnded.
+  // Releases everything that is sent; kEnded.
   CURL* let_go() noexcept;
   // The last events, unless cancelled. Requires: kEnded.
   void report(HttpEnd end);
@@ -136,7 +136,7 @@ class HttpExchange {
   std::uint64_t response_bytes_ = 0;
   bool paused_ = false;
   Status failure_;
-  // The last that was heard of. libcurl itself names none before the end of a transfer.
+  // The last one seen. libcurl itself names none before the end of a transfer.
   curl_socket_t socket_ = CURL_SOCKET_BAD;
   Activity last_activity_;
   TimePoint begun_;

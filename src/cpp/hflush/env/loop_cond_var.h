@@ -1,5 +1,5 @@
-// LoopCondVar: a condition variable for what an event loop brings about: a thread that waits runs
-// the loop meanwhile, if it gets the turn (EventLoop::Guest), and else waits as with any other.
+// LoopCondVar: a condition variable for changes that an event loop makes: a waiting thread runs
+// the loop, if it gets the turn (EventLoop::Guest), and otherwise waits as with any other.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class LoopCondVar {
   LoopCondVar(const LoopCondVar&) = delete;
   LoopCondVar& operator=(const LoopCondVar&) = delete;
 
-  // `loop` brings it about; null: none does. Tasks, timers and handlers of the loop may run in
+  // `loop` makes the change; null: no loop does. Tasks, timers and handlers of the loop may run in
   // here, without the mutex: the caller must not hold what they take.
   void wait_until(Mutex& mutex, TimePoint deadline, EventLoop* loop) HFLUSH_REQUIRES(mutex) {
     const EventLoop::Guest guest(loop);

@@ -38,9 +38,9 @@ class Process {
   EventLoop& loop() noexcept { return *loop_; }
   Host host() noexcept { return {loop(), resolver()}; }
 
-  // What exit does: ends the threads of the current one, if there is one. For exit handlers of
-  // whoever loads a library that cleans up at exit itself; registered after that library's, it runs
-  // before. Idempotent.
+  // Ends the threads of the current Process, if any, as exit does. For code that loads a library
+  // with exit handlers of its own: a handler that is registered after those, and calls this, runs
+  // before them. Idempotent.
   static void end() noexcept;
 
   static constexpr std::size_t kMaxWorkers = 4;
@@ -59,9 +59,9 @@ class Process {
   Resolver resolver_{kMaxLookups};
 };
 
-// In a forked child: gives up something of the parent's without its destructor, which would take
+// In a forked child: abandons an object of the parent without its destructor, which would take
 // locks that no thread of this process will release. Without memory for that it is destroyed after
-// all. OwnProcess (own_process.h) does this by itself.
+// all. OwnProcess (own_process.h) calls this.
 template <typename T>
 void leave_to_parent(std::shared_ptr<T> held) noexcept {
   if (held != nullptr) static_cast<void>(new (std::nothrow) std::shared_ptr<T>(std::move(held)));

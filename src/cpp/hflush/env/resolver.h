@@ -20,7 +20,7 @@ class Resolver final : public Executor {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // False if the system has no thread for us, or after stop().
+  // False if the system refuses a thread, or after stop().
   bool run(Task task) override;
   // Drops what waits, and leaves alone what runs. Idempotent; run() answers false from here on.
   void stop();

@@ -1,5 +1,5 @@
-// SharedLibrary: a library of the system that is looked for when it is needed, not when we are
-// loaded. It stays loaded: what it registered with the process is never taken back. Immutable.
+// SharedLibrary: a library of the system that is loaded when it is needed, not with this one. It
+// stays loaded, because what it has registered with the process stays registered. Immutable.
 #pragma once
 
 #include <initializer_list>

@@ -25,13 +25,13 @@
 namespace hflush::local {
 namespace {
 
-// A link to a directory is none.
+// False for a link to a directory.
 bool is_directory(const std::string& path) noexcept {
   struct stat facts;
   return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-// What a rename moves into.
+// True for a link to a directory, too: a rename moves into it.
 bool leads_to_directory(const std::string& path) noexcept {
   struct stat facts;
   return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
@@ -39,7 +39,7 @@ bool leads_to_directory(const std::string& path) noexcept {
 
 std::string above(const std::string& path) { return std::string(parent_of(path)); }
 
-// Anything else that exists: what a rename puts in the place of another such.
+// Anything else that exists: a rename replaces it by another of this kind.
 bool is_file(const std::string& path) noexcept {
   struct stat facts;
   return ::lstat(path.c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode);
@@ -68,8 +68,8 @@ Status expect_room(const std::string& source, const std::string& destination) {
                             destination);
 }
 
-// A file has been moved: its sidecar goes with it, and takes the place of the one that belonged to
-// the file that was there.
+// A file has been moved: its sidecar goes with it, and replaces the sidecar of the file that was
+// at the destination.
 Status move_sidecar(const std::string& source, const std::string& destination) {
   if (source == destination || is_directory(destination)) return {};
   const std::string from = sidecar_path(source);
@@ -79,8 +79,8 @@ Status move_sidecar(const std::string& source, const std::string& destination) {
   return is_missing(failure) ? remove_sidecar(to) : failure;
 }
 
-// The sums of a file that is about to be replaced, under a name that belongs to no file, so that
-// they are not taken for those of the new one. They are put back unless the file is replaced.
+// Keeps the sums of a file that is about to be replaced under a name that belongs to no file, so
+// that they are not taken for the new file's. They are put back unless the file is replaced.
 class SetAside {
  public:
   static Result<SetAside> of(const std::string& path) {
@@ -122,7 +122,7 @@ class SetAside {
   explicit SetAside(std::string sidecar) : sidecar_(std::move(sidecar)) {}
 
   std::string sidecar_;
-  std::string aside_;  // empty: there is nothing to put back
+  std::string aside_;  // empty: nothing has to be put back
 };
 
 // Removes the sidecars from a directory that holds nothing else; kNotEmpty if it does.

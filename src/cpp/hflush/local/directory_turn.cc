@@ -24,7 +24,7 @@ Result<DirectoryTurn> DirectoryTurn::at(const std::string& directory,
   const auto end = std::chrono::steady_clock::now() + patience;
   auto pause = kShortestPause;
   while (uninterrupted([&] { return ::flock(opened.get(), LOCK_EX | LOCK_NB); }) != 0) {
-    if (errno != EWOULDBLOCK) return DirectoryTurn(Descriptor());  // there are no locks here
+    if (errno != EWOULDBLOCK) return DirectoryTurn(Descriptor());  // the file system has no locks
     if (std::chrono::steady_clock::now() >= end) {
       return Status::from_errno(ETIMEDOUT, "wait for another program's lock (flock) of directory",
                                 directory);
@@ -36,7 +36,7 @@ Result<DirectoryTurn> DirectoryTurn::at(const std::string& directory,
 }
 
 DirectoryTurn::~DirectoryTurn() {
-  // A child that was forked meanwhile has the descriptor, too: closing ours would not do.
+  // A child forked in between has the descriptor, too: closing this one would not unlock.
   if (directory_) static_cast<void>(::flock(directory_.get(), LOCK_UN));
 }
 

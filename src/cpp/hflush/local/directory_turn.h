@@ -13,13 +13,13 @@
 
 namespace hflush::local {
 
-// A lock of the directory by flock(2), for as long as this lives. A thread never holds two: there
-// is no order to keep. Where a directory cannot be locked (it may not be read, some network file
+// A lock of the directory by flock(2), for as long as this lives. A thread never holds two, so that
+// no order is needed. Where a directory cannot be locked (it may not be read, some network file
 // systems) no thread waits for another.
 class DirectoryTurn {
  public:
   // Waits for its turn. kTimedOut if it does not come: `flock DIRECTORY command` holds the same
-  // lock for as long as the command runs, and might be what runs us.
+  // lock for as long as the command runs, and the command may be this process.
   static Result<DirectoryTurn> at(const std::string& directory,
                                   std::chrono::milliseconds patience = std::chrono::seconds(30));
 
@@ -32,7 +32,7 @@ class DirectoryTurn {
  private:
   explicit DirectoryTurn(Descriptor directory) noexcept : directory_(std::move(directory)) {}
 
-  Descriptor directory_;  // none: there is no lock
+  Descriptor directory_;  // invalid: not locked
 };
 
 }  // namespace hflush::local

@@ -58,7 +58,7 @@ std::size_t LocalSink::append(stream::Batch batch, stream::SinkEvents& events) {
   return taken;
 }
 
-// Queues the packets and calls a worker; false if the caller had better write them. A worker that
+// Queues the packets and calls a worker; false if the caller is to write them itself. A worker that
 // was called a whole batch ago and has not begun finds no processor to run on.
 bool LocalSink::enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events) {
   MutexLock lock(queue_->mutex);

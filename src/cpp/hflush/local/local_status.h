@@ -39,7 +39,7 @@ struct LocalStatus {
 // missing path (kNotFound), as Hadoop has it.
 Status failure_of(int error_number, std::string_view operation, std::string path);
 
-// stat(2), and lstat(2) for a link that leads nowhere. kNotFound if there is no such entry.
+// stat(2), and lstat(2) for a link that leads nowhere. kNotFound if the path does not exist.
 Result<struct stat> stat_path(const std::string& path);
 
 // The status of entry `name` of the open directory `directory`, under the name `path`.

@@ -33,8 +33,8 @@ class Namespace {
  public:
   // Follows symbolic links. Never opens what is there.
   Result<LocalStatus> status(const std::string& path) const;
-  // The entries of a directory, in no order; of anything else its own status. An entry that
-  // vanishes meanwhile is left out.
+  // The entries of a directory, in no order; for anything else its own status. An entry that
+  // vanishes during the call is left out.
   Result<std::vector<LocalStatus>> list(const std::string& path) const;
 
   // See make_directories().
@@ -50,10 +50,10 @@ class Namespace {
 
   // Exactly these bits, no umask.
   Status set_permission(const std::string& path, mode_t permission) const;
-  // A name, or a number in digits; none leaves it. kInvalidArgument for an unknown name.
+  // A name, or a number in digits; nullopt leaves it. kInvalidArgument for an unknown name.
   Status set_owner(const std::string& path, const std::optional<std::string>& owner,
                    const std::optional<std::string>& group) const;
-  // Nanoseconds since the epoch; none leaves it.
+  // Nanoseconds since the epoch; nullopt leaves it.
   Status set_times(const std::string& path, std::optional<std::int64_t> mtime_ns,
                    std::optional<std::int64_t> atime_ns) const;
   // Cuts a file to `length` bytes. kInvalidArgument if that is negative or more than it has,

@@ -37,7 +37,7 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
 // Without a sidecar on a checksummed file system: a stale one is removed (LOCAL-3).
 StreamResult create_without_checksum(const std::string& path, const CreateOptions& options);
 
-// At the end of what is there. kNotFound, kNotAFile on a directory.
+// At the end of the file. kNotFound, kNotAFile on a directory.
 StreamResult append_raw(const std::string& path, bool sync_on_close);
 
 }  // namespace hflush::local

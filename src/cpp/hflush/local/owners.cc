@@ -16,7 +16,7 @@ constexpr std::size_t kFirstBuffer = 1024;
 constexpr std::size_t kLargestBuffer = std::size_t{1} << 20U;  // a group with very many members
 
 // Calls one of getpwuid_r and its like with a buffer that is large enough, and takes one field of
-// the entry; none if there is no such entry.
+// the entry; nullopt without an entry.
 template <typename Entry, typename Lookup, typename Field>
 auto look_up(Lookup lookup, Field field) -> std::optional<decltype(field(Entry()))> {
   std::vector<char> buffer(kFirstBuffer);

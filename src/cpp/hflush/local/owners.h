@@ -15,7 +15,7 @@ namespace hflush::local {
 std::string user_name(uid_t user);
 std::string group_name(gid_t group);
 
-// kInvalidArgument if there is no such user or group.
+// kInvalidArgument for an unknown user or group.
 Result<uid_t> find_user(const std::string& name);
 Result<gid_t> find_group(const std::string& name);
 

@@ -36,8 +36,8 @@ bool is_below(std::string_view path, std::string_view ancestor) noexcept {
 Status sync_directory(const std::string& path) {
   const Descriptor directory = open_descriptor(path.c_str(), O_RDONLY | O_DIRECTORY);
   if (!directory) {
-    const bool beyond_us = errno == EACCES || errno == ENOENT;  // not readable, or renamed since
-    return beyond_us ? Status() : Status::from_errno(errno, "open directory", path);
+    const bool cannot = errno == EACCES || errno == ENOENT;  // not readable, or renamed since
+    return cannot ? Status() : Status::from_errno(errno, "open directory", path);
   }
   const bool synced = uninterrupted([&] { return ::fsync(directory.get()); }) == 0;
   const bool cannot = !synced && errno == EINVAL;  // some file systems do not sync directories

@@ -1,11 +1,11 @@
 // MemoryBudget: how much memory all streams and readers of a process may hold together.
 //
-// Each has a share. What one needs to go on at all it holds without asking (hold()), so that
-// however many there are, each moves; what makes it faster it asks for (try_hold()). Those who are
-// refused stand in line, and what others give back goes to them in that order: none starves.
+// Each has a share. A stream or reader holds the memory without which it could not go on without
+// asking (hold()), so that each goes on however many there are; it asks for memory that makes it
+// faster (try_hold()). Shares that are refused stand in line, and returned memory goes to them in
+// that order: none starves.
 //
-// Thread-safe. Its mutex is taken under any other and held across nothing; `on_room` is called
-// without it.
+// Thread-safe. `on_room` is called without a lock.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ class MemoryBudget {
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  // That of this process; a forked child has one of its own, of the same size.
+  // The budget of this process; a forked child has its own, of the same size.
   static MemoryBudget& of_process();
-  // Of the process, and of children to come: the least that anybody has asked for, or, until then,
-  // 512 MiB or an eighth of the machine's memory. Returns what holds now.
+  // Limits the process, and later children, to the least that was passed here; before the first
+  // call to 512 MiB or an eighth of the machine's memory. Returns the limit that holds now.
   static std::uint64_t limit_process_to(std::uint64_t bytes);
 
   std::uint64_t total() const HFLUSH_EXCLUDES(mutex_);
@@ -38,13 +38,13 @@ class MemoryBudget {
   void set_total(std::uint64_t bytes) HFLUSH_EXCLUDES(mutex_);
   void hold(Share& share, std::uint64_t bytes) HFLUSH_EXCLUDES(mutex_);
   bool try_hold(Share& share, std::uint64_t bytes, bool waits) HFLUSH_EXCLUDES(mutex_);
-  // Whether there is now something for those in line.
+  // Whether memory is now free for the shares in line.
   bool hold_locked(Share& share, std::uint64_t bytes) noexcept HFLUSH_REQUIRES(mutex_);
   void leave(Share& share) noexcept HFLUSH_EXCLUDES(mutex_);
   void serve() HFLUSH_EXCLUDES(mutex_);
   Share* first_served_locked() HFLUSH_REQUIRES(mutex_);
 
-  // Before the loop's: a caller that gets more hears of it from a task of the loop.
+  // Innermost. Never held across `on_room`.
   mutable Mutex mutex_;
   std::uint64_t total_ HFLUSH_GUARDED_BY(mutex_);
   std::uint64_t held_ HFLUSH_GUARDED_BY(mutex_) = 0;
@@ -54,8 +54,8 @@ class MemoryBudget {
 // One stream's or reader's part. Its calls are serialised by its owner.
 class MemoryBudget::Share {
  public:
-  // `on_room`, on any thread: what was asked for in vain is held now, and try_hold() succeeds. It
-  // may come when the share has ended.
+  // `on_room` is called on any thread when memory that was refused is held, so that try_hold()
+  // succeeds. It may be called after the share has ended.
   explicit Share(MemoryBudget& budget, std::function<void()> on_room = {})
       : budget_(budget),
         on_room_(std::make_shared<const std::function<void()>>(std::move(on_room))) {}
@@ -63,9 +63,9 @@ class MemoryBudget::Share {
   Share(const Share&) = delete;
   Share& operator=(const Share&) = delete;
 
-  // Just so much, whatever the others have. What was held beyond goes to those in line.
+  // Holds exactly `bytes`, whatever the others have. Memory held beyond that goes to those in line.
   void hold(std::uint64_t bytes) { budget_.hold(*this, bytes); }
-  // The same if there is room for it; else nothing changes, and one that waits is in line.
+  // The same if the budget has room; otherwise nothing changes, and a share that waits is in line.
   bool try_hold(std::uint64_t bytes, bool waits) { return budget_.try_hold(*this, bytes, waits); }
 
  private:
@@ -73,7 +73,7 @@ class MemoryBudget::Share {
 
   MemoryBudget& budget_;
   const std::shared_ptr<const std::function<void()>> on_room_;
-  // The budget's, under its mutex.
+  // Guarded by the budget's mutex.
   std::uint64_t held_ = 0;
   std::uint64_t wanted_ = 0;  // in line
   bool in_line_ = false;

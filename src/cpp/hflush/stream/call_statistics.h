@@ -1,4 +1,4 @@
-// CallStatistics: what a stream counts of its calls. Thread-compatible.
+// CallStatistics: the counts and times of a stream's calls. Thread-compatible.
 #pragma once
 
 #include <cstdint>

@@ -1,22 +1,22 @@
-// Driven: state that several threads have events for, and one of them at a time may touch.
+// Driven: state that several threads have events for, and that one of them at a time may touch.
 //
 // A thread with an event calls drive(). If no thread drives, this one does: it feeds its event,
 // performs the actions that follow from it, then handles the events that others have left in the
-// inbox meanwhile, until there are none. If another thread drives, or this one does already (an
+// inbox, until it is empty. If another thread drives, or this one does already (an
 // action that calls drive()), the event is left in the inbox. So events are handled one at a time
 // and in order, and no thread waits for another, except in abandon().
 //
-// What only the driver may touch is a State. It is constructed inside, with a Reports& and the
-// arguments of Driven, and handed out to events alone. It has
+// Only the driver may touch the State. It is constructed inside, with a Reports& and the arguments
+// of Driven, and passed to events alone. It has
 //
 //   Actions actions;            a vector of variants: filled by events, performed in order
 //   void perform(const A&);     for each alternative A of the variants; may add actions
 //   void settled();             after each round of actions; may add actions
 //   void release() noexcept;    memory has run out: drops what it holds, cancels what is under way
 //
-// Where an allocation fails, also that of an event, the state is released, the stream fails with
-// `out_of_memory`, and no event is taken from then on: nothing else is thrown by an event or an
-// action, and nothing leaves drive(). The end of the stream is reported once (reports.h).
+// If an allocation fails, also that of an event, the state is released, the stream fails with
+// `out_of_memory`, and no event is taken from then on. Events and actions throw nothing else, and
+// drive() throws nothing. The end of the stream is reported once (reports.h).
 //
 // Thread-safe. The mutex guards the inbox; it is not held while an event is fed or an action is
 // performed.
@@ -45,7 +45,7 @@ class Driven {
   Driven(const Driven&) = delete;
   Driven& operator=(const Driven&) = delete;
 
-  // Calls `feed(state)`: now, or later on the thread that drives now.
+  // Calls `feed(state)`: now, or later on the thread that drives at the moment.
   template <typename Feed>
   void drive(Feed feed) HFLUSH_EXCLUDES(mutex_) {
     if (takes_turn(feed)) run(feed);
@@ -76,7 +76,7 @@ class Driven {
   enum class Phase : std::uint8_t {
     kIdle,
     kDriving,
-    kEnded,  // for want of memory
+    kEnded,  // memory has run out
   };
 
   // The right to drive, for the analysis.
@@ -154,7 +154,7 @@ class Driven {
     } while (!state_.actions.empty());
   }
 
-  // What has been left in the inbox; false if this thread drives no longer: there is nothing, or
+  // Takes the events in the inbox; false if this thread no longer drives: the inbox is empty, or
   // the thread that abandons is next.
   bool takes_inbox(Events& late) HFLUSH_REQUIRES(turn_) HFLUSH_EXCLUDES(mutex_) {
     late.clear();

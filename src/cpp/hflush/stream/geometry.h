@@ -12,9 +12,9 @@ namespace hflush::stream {
 struct Geometry {
   // One sum for each chunk, or none.
   crc::Kind checksum = crc::Kind::kNone;
-  // A chunk: packets begin where one begins, except for one that ends the chunk it begins in. A
-  // store may ask that of chunks without sums too (HDFS does). 0: no chunks and so no sums, packets
-  // end anywhere, and the sink may take a caller's bytes as they are.
+  // The size of a chunk. A packet begins where a chunk begins, or ends the chunk in which it
+  // begins; a store may need that without sums too (HDFS does). 0: no chunks and so no sums,
+  // packets end anywhere, and the sink may take a caller's bytes as they are.
   std::size_t bytes_per_checksum = 0;
   // Data bytes of a full packet: a whole number of chunks.
   std::size_t packet_bytes = 64U << 10U;

@@ -1,11 +1,11 @@
 // LoneWriter: the packet that a stream is filling, and the fast path of small writes into it.
 //
 // append() is all that a small write needs: one atomic exchange, a copy, one store. It does not
-// wait: if another thread is at the packet, or the packet has no room, it appends nothing, and the
+// wait: if another thread holds the packet, or the packet has no room, it appends nothing, and the
 // caller takes the slow path, which holds the stream's mutex. Everything else here belongs to that
 // path, so that at most one thread waits for `lock_`, and only while a small write copies.
 //
-// Why that is right, on any number of threads and without a lock of the callers (a GIL):
+// Why this is correct, on any number of threads and without a lock of the callers (a GIL):
 // - Each byte is there once and in order. The packet, and whether it is open, change only under
 //   `lock_`, which clang's analysis checks. What a thread appends follows on all that was appended
 //   before its exchange.

@@ -20,7 +20,7 @@ namespace hflush::stream {
 
 enum class ReadStep : std::uint8_t { kGoOn, kStream, kRange };
 
-// What streams ahead; nothing is left of a stream that is not there.
+// The stream that the store sends ahead; without one nothing remains.
 struct StreamAhead {
   std::uint64_t position = 0;  // of its next byte, in the file
   std::uint64_t remaining = 0;

@@ -90,10 +90,9 @@ void OutputStream::finished() {
   });
 }
 
-// An event: `change` is made, and says whether a thread may wait for it. Threads are woken without
-// the mutex, which is the first thing they take. The thread that has the sink's turn wakes all
-// others when it gives the turn up: waking them for an event of its own would only make them wait
-// again.
+// Handles an event: `change` returns whether a thread may wait for it. Threads are woken without
+// the mutex, because they take it first. The thread that has the sink's turn wakes all others when
+// it ends the turn: if it woke them for its own events, they would only wait again.
 template <typename Change>
 void OutputStream::record(Change change) {
   bool wake = false;
@@ -125,7 +124,7 @@ void OutputStream::move_locked(Event event) {
 }
 
 Status OutputStream::report_failure_locked() {
-  move_locked(Event::kTold);
+  move_locked(Event::kReported);
   return failure_;
 }
 
@@ -137,7 +136,7 @@ Status OutputStream::check_usable_locked(std::string_view operation) {
   return closed_failure(operation, state_, path_).with_cause(failure_);
 }
 
-// Must a call that is at work give up? A failure, an abort or a failed close ended the stream.
+// Must a call under way give up? A failure, an abort or a failed close ended the stream.
 Status OutputStream::check_alive_locked(std::string_view operation) {
   if (!failure_.ok()) return report_failure_locked();
   if (is_final(state_)) return closed_failure(operation, state_, path_);
@@ -197,7 +196,7 @@ Status OutputStream::write(ByteView data, Interrupt& interrupt) {
 }
 
 Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
-  // All of a record that fits in half a window is reserved first: an interrupt finds nothing of it.
+  // A record of at most half a window is reserved whole: if interrupted, nothing of it is appended.
   std::size_t piece_bytes = geometry_.window_bytes / 2;
   while (!data.empty()) {
     std::size_t taken = 0;
@@ -209,7 +208,7 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
       HFLUSH_RETURN_IF_ERROR(reserve_locked(taken, interrupt));
       append_or_break_locked(data.first(taken));
       const bool batch_is_full = sealed_bytes_locked() >= geometry_.batch_bytes;
-      // A thread that is at the sink does not make a writer wait: the window bounds it.
+      // A thread inside the sink does not make a writer wait: only the window does.
       if (batch_is_full && !sink_turn_.taken) put_locked({});
     }
     data = data.subspan(taken);
@@ -384,7 +383,7 @@ Status OutputStream::close(Interrupt& interrupt) {
       failure_ = Status(StatusCode::kInterrupted, "close: " + outcome.message(), path_);
     }
     move_locked(Event::kCloseFailed);
-    static_cast<void>(release_sink_locked());  // what cleaning up says does not matter any more
+    static_cast<void>(release_sink_locked());  // a failure to clean up no longer matters
   }
   changed_.notify_all();
   return outcome;
@@ -408,7 +407,7 @@ Status OutputStream::publish_locked(Interrupt& interrupt) {
   return failure_;
 }
 
-// Waits for the thread that is at the sink, if any: it is in a system call at most.
+// Waits for the thread inside the sink, if any: it is in a system call at most.
 Status OutputStream::release_sink_locked() {
   // A signal handler may have forked during the wait that ended here: the sink is the parent's.
   if (is_foreign()) return {};
@@ -456,7 +455,7 @@ bool OutputStream::abandon() noexcept {
   return true;
 }
 
-// --- questions
+// --- getters
 
 // In a forked child the mutex may be locked for ever: nothing below takes it there.
 

@@ -1,8 +1,8 @@
-// OutputStream: the front that every writer meets, whatever the store.
+// OutputStream: the stream that callers write to, on every store.
 //
 // It owns the lock, the states (stream_state.h), the packet being filled (lone_writer.h), the
-// waiting and the first failure; what happens to sealed packets is its Sink's business, and it
-// knows nothing of any store.
+// waiting and the first failure. Sealed packets go to its Sink; the stream itself knows nothing of
+// any store.
 //
 // Promises (contract.md, docs/semantics.md): write() appends all of its bytes, contiguous with
 // respect to every other write (CONC-2); hflush() and hsync() cover every write that returned
@@ -65,7 +65,7 @@ class OutputStream final : private SinkEvents {
     return !is_foreign() && (lone_writer_.append(data) || try_append(data));
   }
   Status write(ByteView data, Interrupt& interrupt);
-  // Passes on what can be, promises nothing; a no-op unless the stream is open (FLUSH-2).
+  // Passes on what it can, promises nothing; a no-op unless the stream is open (FLUSH-2).
   Status flush(Interrupt& interrupt);
   Status hflush(Interrupt& interrupt);
   Status hsync(Interrupt& interrupt);
@@ -157,8 +157,8 @@ class OutputStream final : private SinkEvents {
   Progress progress_ HFLUSH_GUARDED_BY(mutex_);
   CallStatistics calls_ HFLUSH_GUARDED_BY(mutex_);
 
-  // Called without the mutex, under the sink's turn. Last, so that it is gone before anything that
-  // it reports to.
+  // Called without the mutex, under the sink's turn. Last, so that it is destroyed before the
+  // fields that its reports change.
   const std::unique_ptr<Sink> sink_;
 };
 

@@ -47,7 +47,7 @@ class Packetizer {
   }
   // Appends all of `data`; packets that fill up are added to `sealed`.
   void append(ByteView data, std::vector<Packet>& sealed);
-  // Counts bytes that went to the sink by another way. Requires: nothing is being filled.
+  // Counts bytes that went to the sink directly. Requires: no packet is being filled.
   void skip(std::uint64_t count) noexcept {
     HFLUSH_DCHECK(filled_ == 0);
     packet_offset_ += count;

@@ -3,8 +3,8 @@
 // The end (finished or failed) is reported once, and nothing after it. A failure that comes before
 // the stream's first call is kept for that. After stop() nothing is reported.
 //
-// Thread-safe. No lock is held during a report. Who calls stop() waits for a report under way by
-// means of its own (Driven does).
+// Thread-safe. No lock is held during a report. The caller of stop() itself waits for a report
+// under way, as Driven does.
 #pragma once
 
 #include <cstdint>

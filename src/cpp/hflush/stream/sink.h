@@ -54,13 +54,13 @@ class SinkEvents {
   ~SinkEvents() = default;
 };
 
-// What a sink is. Constant for its life.
+// The properties of a sink. Constant for its life.
 struct SinkTraits {
   Geometry geometry;
   // Names of capabilities in lower case; "hsync" stands for hflush too.
   std::vector<std::string_view> capabilities;
-  // The loop on which the store's answers arrive: a thread that waits for one runs the loop
-  // meanwhile, which saves two thread switches (docs/threading.md). No decision of the stream
+  // The loop on which the store's answers arrive: a thread that waits for one runs the loop, which
+  // saves two thread switches (docs/threading.md). No decision of the stream
   // depends on it. nullptr: events need no loop.
   env::EventLoop* loop = nullptr;
 
@@ -69,7 +69,7 @@ struct SinkTraits {
   }
 };
 
-// What is put at once.
+// The argument of put().
 struct Batch {
   std::span<Packet> packets;  // they follow on what was put before
   ByteView tail = {};  // the caller's bytes behind them; only where the geometry has no chunks
@@ -83,9 +83,9 @@ class Sink {
 
   virtual SinkTraits traits() const = 0;
 
-  // Takes the packets, and as many bytes of the tail as it likes to take straight from the caller's
-  // memory: that count is returned, and those bytes are the sink's as soon as it returns. Reports
-  // acknowledged().
+  // Takes the packets, and any number of bytes of the tail, straight from the caller's memory,
+  // which the caller may reuse when this returns. Returns that number of bytes, and reports
+  // acknowledged() for them.
   //
   // With a `level`: brings everything put so far to it; reports reached() or not_reached(). A sink
   // that marks the packets it sends marks the last one of the batch. Asked for kVisible and

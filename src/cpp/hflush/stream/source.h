@@ -28,7 +28,7 @@ class Source {
     std::optional<bool> value;  // drop them from its cache
   };
   struct Readahead {
-    std::optional<std::int64_t> bytes;  // read so many more into its cache
+    std::optional<std::int64_t> bytes;  // read this many more into its cache
   };
   using Advice = std::variant<DropBehind, Readahead>;
 
@@ -37,15 +37,15 @@ class Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  // As messages name the file.
+  // The file's name in messages.
   virtual const std::string& path() const noexcept = 0;
 
-  // Fills `out` from `position` on and returns how many bytes that were: fewer than asked for only
+  // Fills `out` from `position` on and returns the number of bytes: fewer than asked for only
   // if the file ends there, 0 at or past its end. After a failure the content of `out` is
   // undefined.
   virtual Result<std::size_t> read_at(std::uint64_t position, MutableByteView out,
                                       env::Interrupt& interrupt) = 0;
-  // In bytes; 0 also of a file that does not know, as those of /proc. Does not wait for a network.
+  // In bytes; 0 also for a file of unknown length, as in /proc. Does not wait for a network.
   virtual Result<std::uint64_t> length() const = 0;
   // Calls under way finish, later ones are kClosed. Idempotent.
   virtual void close() = 0;

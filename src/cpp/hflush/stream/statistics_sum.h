@@ -1,5 +1,5 @@
-// StatisticsSum: what the snapshots of many streams come to: extremes of durations combine, all
-// else adds up.
+// StatisticsSum: the sum of the snapshots of many streams: extremes of durations combine, all else
+// adds up.
 //
 // Thread-compatible. add() may throw std::bad_alloc, which leaves part of the snapshot added.
 #pragma once

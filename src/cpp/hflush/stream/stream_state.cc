@@ -16,7 +16,7 @@ std::optional<State> next(State state, Event event) noexcept {
       return std::nullopt;
     case Event::kBroke:
       return state == State::kOpen ? State::kBroken : state;
-    case Event::kTold:
+    case Event::kReported:
       if (state == State::kBroken || state == State::kFailed) return State::kFailed;
       return std::nullopt;
     case Event::kAbortAsked:

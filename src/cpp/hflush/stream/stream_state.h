@@ -1,6 +1,6 @@
 // The states of an output stream (contract.md §1) and the transitions between them, as pure data.
 //
-//               close_asked   published     close_failed  broke     told      abort_asked
+//               close_asked   published     close_failed  broke     reported  abort_asked
 //   kOpen       kClosing      -             -             kBroken   -         kAborted
 //   kBroken     kUnpublished  -             -             kBroken   kFailed   kAborted
 //   kFailed     kUnpublished  -             -             kFailed   kFailed   kAborted
@@ -31,7 +31,7 @@ enum class Event : std::uint8_t {
   kPublished,
   kCloseFailed,
   kBroke,
-  kTold,
+  kReported,
   kAbortAsked,
 };
 

@@ -1,4 +1,4 @@
-// What the answer to a GET has to be: the range that was asked for, of the object that was opened.
+// Checks the answer to a GET: it must be the requested range of the object that was opened.
 // Pure.
 //
 // | Head                                                        | The body is                     |
@@ -48,7 +48,7 @@ std::optional<ContentRange> parse_content_range(std::string_view text) noexcept;
 // Stores differ in quoting, and a proxy may make an ETag weak.
 std::string_view bare_etag(std::string_view etag) noexcept;
 
-// The object is not the one that was opened, for what `what` says: kPreconditionFailed.
+// kPreconditionFailed: the object is not the one that was opened; `what` says why.
 Status replaced(const ReadOptions& options, const ByteRange& asked, const std::string& what);
 
 // The body that a head announces.

@@ -1,7 +1,7 @@
 // ObjectResponse: the answer to one GET, and where its bytes go.
 //
-// The loop thread fills, one reader at a time takes. A reader that finds nothing waits, and what
-// comes then is copied straight into its memory; otherwise it lies in a ReadBuffer.
+// The loop thread fills, one reader at a time takes. A reader that finds no bytes waits, and bytes
+// that come then are copied straight into its memory; others go into a ReadBuffer.
 #pragma once
 
 #include <atomic>
@@ -62,17 +62,17 @@ class ObjectResponse final : public Download {
   std::uint64_t remaining() const noexcept { return asked_.end - position_; }
   // Bytes go to `out` from the start: the next read() is to be of just that. Before the GET.
   void expect(MutableByteView out) HFLUSH_EXCLUDES(mutex_);
-  // Fewer bytes than `out` has room for only if no more come: then ending() says why. `loop`, which
-  // brings them, has the caller as a guest, unless it is null.
+  // Fewer bytes than `out` has room for only if no more come: then ending() says why. The caller is
+  // a guest of `loop`, which brings them, unless it is null.
   Result<std::size_t> read(MutableByteView out, Client& client, env::EventLoop* loop,
                            env::Interrupt& interrupt) HFLUSH_EXCLUDES(mutex_);
   void skip(std::uint64_t count, Client& client) HFLUSH_EXCLUDES(mutex_);
   Ending ending() const HFLUSH_EXCLUDES(mutex_);
-  // Nothing that comes is kept from now on. Whether the GET has to be cancelled for that: the last
-  // bytes may be here, and the connection can be kept.
+  // Drops the bytes that come from now on. Returns whether the GET has to be cancelled: not if the
+  // last bytes are here, so that the connection can be kept.
   bool release() HFLUSH_EXCLUDES(mutex_);
-  // After release(): of what has come, no more is kept than the next `bytes`, but for blocks that
-  // are begun. A reader that wants the rest asks for it again. On any thread, beside a reader.
+  // After release(): of the bytes that have come, keeps only the next `bytes`, and blocks that are
+  // begun. A reader that wants the rest asks for it again. On any thread, beside a reader.
   void keep(std::uint64_t bytes) HFLUSH_EXCLUDES(mutex_);
 
   Client::CallId call = 0;
@@ -84,7 +84,7 @@ class ObjectResponse final : public Download {
   void on_end(CallResult result) override;
 
  private:
-  // The next block, or bytes that were waited for, straight into `out`: how many those were.
+  // Takes the next block, or waits for bytes straight into `out`; returns how many came.
   Result<std::size_t> more(MutableByteView out, Client& client, env::EventLoop* loop,
                            env::Interrupt& interrupt) HFLUSH_EXCLUDES(mutex_);
   Status wait_locked(env::EventLoop* loop, env::Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
@@ -108,7 +108,7 @@ class ObjectResponse final : public Download {
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kComing;
   Status failure_ HFLUSH_GUARDED_BY(mutex_);
   ObjectBody body_ HFLUSH_GUARDED_BY(mutex_);
-  MutableByteView wanted_ HFLUSH_GUARDED_BY(mutex_);  // of a reader that waits
+  MutableByteView wanted_ HFLUSH_GUARDED_BY(mutex_);  // the memory of a reader that waits
   ReadBuffer buffer_ HFLUSH_GUARDED_BY(mutex_);
   bool paused_ HFLUSH_GUARDED_BY(mutex_) = false;
   bool is_over_ HFLUSH_GUARDED_BY(mutex_) = false;  // the GET; or it is being cancelled

@@ -39,7 +39,7 @@ class ReadBuffer {
   [[nodiscard]] bool append(ByteView bytes);
   // Requires: !empty().
   Block pop_front();
-  // How many of `count` bytes from the front were there to be passed over.
+  // Skips up to `count` bytes from the front; returns how many were there.
   std::uint64_t skip(std::uint64_t count);
   // The last block, if at least `bytes` stay without it; else one without bytes.
   Block pop_back_beyond(std::uint64_t bytes);

@@ -230,8 +230,8 @@ void S3Source::Reader::watch_for_idleness() {
   });
 }
 
-// As much of what has come stays as was last asked for, so that a slow reader does not ask for
-// everything twice; the rest is asked for again when it is wanted.
+// Keeps as many of the received bytes as were last asked for, so that a slow reader does not
+// request everything twice; the rest is requested again when it is needed.
 void S3Source::Reader::idle_timer_fired() {
   std::shared_ptr<ObjectResponse> idle;
   std::size_t kept = 0;

@@ -41,7 +41,7 @@ struct UploadOptions {
   bool delayed = false;           // finish() hands the publication over instead of completing
   bool always_multipart = false;  // also of what would fit into one PUT (delayed implies it)
   Condition condition;
-  // How often Complete, or a conditional PutObject, is asked for again after looking.
+  // How often Complete, or a conditional PutObject, is repeated after a look.
   std::uint32_t reconcile_limit = Publication::kLimit;
 };
 
@@ -69,10 +69,10 @@ namespace upload_action {
 
 // --- calls
 
-// CreateMultipartUpload
+// CreateMultipartUpload.
 struct Create {};
-// Everything there is, in one. `again`: how often it was asked for before; the shell waits the
-// longer.
+// The whole object in one request. `again`: how often it was asked for before; the shell waits
+// longer each time.
 struct PutObject {
   std::uint64_t size = 0;
   std::uint32_t again = 0;
@@ -97,20 +97,20 @@ struct Cancel {};
 
 // --- bytes
 
-// Those of a part are not needed any more.
+// The bytes of a part are no longer needed.
 struct Forget {
   std::uint32_t number = 0;
 };
 
 // --- to the stream
 
-// It may fill as much again.
+// The stream may fill as much again.
 struct Acknowledge {
   std::uint64_t offset = 0;
 };
 // Published, or handed over.
 struct Finished {};
-// Once.
+// Reported once.
 struct Failed {
   Status status;
 };
@@ -162,7 +162,7 @@ class BlockUpload {
   void create_cancelled(UploadActions& actions);  // an upload may be left whose id is not known
   void part_cancelled(std::uint32_t number, UploadActions& actions);
   void publication_cancelled(UploadActions& actions);  // Put, Complete or a look
-  // What was not answered is not asked for again from now on: looked at, aborted, and reported.
+  // From now on an unanswered call is not repeated, but looked at, aborted, and reported.
   void time_is_up();
 
   // --- what is known
@@ -231,7 +231,7 @@ class BlockUpload {
   std::uint32_t next_part_ = 1;     // to be asked for
   std::set<std::uint32_t> active_;  // asked for
   std::map<std::uint32_t, PartReceipt> receipts_;
-  bool parts_may_land_ = false;  // although nothing of them is under way any more
+  bool parts_may_land_ = false;  // although none of their calls is under way
 
   std::optional<Publication> publication_;        // from the first PutObject or Complete on
   UploadState otherwise_ = UploadState::kFailed;  // if nothing turns out to be published

@@ -1,5 +1,5 @@
-// UploadCounters: what an upload has called for so far. UploadLedger: what others than its driver
-// know of an upload, during and after it: counters, outcome, and whether it is cleaned up.
+// UploadCounters: counts of an upload's calls. UploadLedger: what other threads than its driver see
+// of an upload, during and after it: counters, outcome, and whether it is cleaned up.
 //
 // UploadLedger is thread-safe; UploadCounters is thread-compatible.
 #pragma once
@@ -87,7 +87,7 @@ class UploadLedger final : public S3Upload {
       HFLUSH_EXCLUDES(mutex_);
   void add_statistics(Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);
 
-  // By the driver, before the stream hears of it. `version_id`: of the published object. `ended`:
+  // By the driver, before the report to the stream. `version_id`: of the published object. `ended`:
   // for the stream.
   void publish(const BlockUpload& upload, const std::string& version_id,
                const UploadCounters& counters, bool ended) HFLUSH_EXCLUDES(mutex_);

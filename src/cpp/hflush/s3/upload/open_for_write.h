@@ -16,7 +16,7 @@ struct OpenedObject {
 };
 
 // `path`: a slash and the key. options.path, which messages name, is the same unless it is set.
-// Nothing is asked of the store: what is wrong is reported by the stream.
+// No store is asked: the stream reports failures.
 OpenedObject open_for_write(std::shared_ptr<Client> client, const std::string& path,
                             ObjectOptions options);
 

@@ -12,7 +12,7 @@ namespace hflush::s3 {
 
 class PartSizes {
  public:
-  static constexpr std::uint64_t kMinPart = std::uint64_t{5} << 20U;  // but for the last
+  static constexpr std::uint64_t kMinPart = std::uint64_t{5} << 20U;  // except for the last
   static constexpr std::uint64_t kMaxPart = std::uint64_t{5} << 30U;
   static constexpr std::uint64_t kMaxObject = std::uint64_t{5} << 40U;
   static constexpr std::uint32_t kMaxParts = 10'000;

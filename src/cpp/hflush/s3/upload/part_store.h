@@ -6,14 +6,14 @@
 // never changes. On disk a part is an unlinked file: nothing is left behind whatever happens.
 //
 // A part lies in memory if two of its size fit in the budget: one that fills while another is on
-// its way, which is also what a writer needs so as never to wait for itself (geometry.h: half a
-// window is reserved at a time). Larger ones go to disk, or are refused where only memory is
+// its way. With less a writer could wait for itself (geometry.h: half a window is reserved at a
+// time). Larger ones go to disk, or are refused where only memory is
 // allowed.
 //
 // add() is called by one thread at a time and may wait for a disk; everything else of the store may
 // be called by any thread beside it, and does not wait. Bodies are independent of the store.
-// Reading one that lies on disk waits where the system has given up its copy in memory and what it
-// was asked to read ahead has not come yet: the loop thread does so, too, and all streams with it.
+// Reading one that lies on disk waits if the system has dropped its cached copy and has not read it
+// again yet: then the loop thread waits, too, and all streams with it.
 // A file is closed on the process's executor, or by its last holder if that has
 // no thread free.
 #pragma once

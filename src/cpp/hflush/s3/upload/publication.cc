@@ -61,7 +61,7 @@ void Publication::failed(const CallFailure& failure) {
   const bool is_gone = failure.kind == FailureKind::kGone;
   last_ = {failure.kind, failure.ambiguous || failure.kind == FailureKind::kAmbiguous,
            refusal(failure)};
-  // What a repetition finds after success, also one that was made on the way.
+  // The answer to a repetition after a success, also to one by libcurl or a proxy.
   if (is_gone && (options_.holders == Holders::kOne || in_doubt_)) last_.ambiguous = true;
   if (failure.status.code() == StatusCode::kTimedOut) ++silences_;
   in_doubt_ = in_doubt_ || last_.ambiguous;
@@ -72,7 +72,7 @@ void Publication::failed(const CallFailure& failure) {
   step_ = Step::kNotPublished;
 }
 
-// What a failure of the call is to the caller.
+// The failure of the call as the caller gets it.
 Status Publication::refusal(const CallFailure& failure) const {
   const Condition& condition = options_.condition;
   const bool is_condition =
@@ -165,7 +165,7 @@ void Publication::unknown(std::string reason) {
 }
 
 // A conditional PutObject that was not answered at first, and then refused because of the object
-// that is seen: the caller gets that. Whether ours was there for a moment cannot be known.
+// at the key: the caller gets the refusal. Our object may have been there for a moment.
 Status Publication::failure() const {
   const bool is_lost_race =
       is_put() && options_.condition.any() && is_condition_broken() && key_ == Seen::What::kAnother;

@@ -1,7 +1,7 @@
 // Publication: "was it published?". The one step that makes an object visible, PutObject or
-// CompleteMultipartUpload, decided whatever answers are lost on the way. A state machine without
-// I/O: the caller asks the store for what step() says and reports the answer; nothing else of the
-// publication is under way meanwhile. docs/s3-client.md has the table.
+// CompleteMultipartUpload, decided even if answers are lost on the way. A state machine without
+// I/O: the caller makes the call that step() names and reports the answer; no other call of the
+// publication is under way at the same time. docs/s3-client.md has the table.
 //
 //   Ask          PutObject or Complete. Answered: published, or refused. Not answered: look
 //   LookAtKey    the object there has our token and length: published
@@ -52,9 +52,9 @@ struct Seen {
 // Whether the upload is still there.
 enum class UploadSeen : std::uint8_t { kThere, kGone, kCannotTell };
 
-// Who may complete the upload: what NoSuchUpload means, and whether the upload is ours to abort.
+// Who may complete the upload: what NoSuchUpload means, and whether this client may abort it.
 enum class Holders : std::uint8_t {
-  kOne,    // NoSuchUpload may be the echo of our own Complete: in doubt. Fenced by an abort
+  kOne,    // NoSuchUpload may follow from our own Complete: in doubt. Fenced by an abort
   kEqual,  // a pending commit: fine if another holder has published it. The upload goes on
   kFirst,  // a multipart uploader: the first to complete it has ended it for the others. Goes on
 };
@@ -106,13 +106,13 @@ class Publication {
   const std::string& etag() const noexcept { return etag_; }  // kPublished, if the store said it
   const std::string& reason() const noexcept { return reason_; }  // kUnknown: what was seen
   Status failure() const;
-  // What an unknown outcome is to the caller.
+  // The failure of an unknown outcome, for the caller.
   Status unknown_because(const std::string& reason, const Status& cause) const;
 
  private:
   // Why the key is looked at.
   enum class Look : std::uint8_t {
-    kAfterRefusal,  // which may come of another holder's publication
+    kAfterRefusal,  // perhaps because of another holder's publication
     kInDoubt,
     kAfterFence,  // what was under way at the store cannot succeed any more
     kAfterEnd,    // the upload ended while it was looked for

@@ -17,7 +17,7 @@ class PublicationTime {
 
   // An attempt has failed. `deadline`: of its call's retries, if it has one. The first counts.
   void failed(env::TimePoint now, std::optional<env::TimePoint> deadline) noexcept;
-  // Call::ends of what publishes; of a look or an abort: however late it is, there is time for one.
+  // Call::ends of the publishing call; a look or an abort gets one attempt however late it is.
   std::optional<env::TimePoint> end() const noexcept { return end_; }
   std::optional<env::TimePoint> end_of_look(env::TimePoint now) const noexcept;
   // Before the publication is asked for the `again`th time after the first.

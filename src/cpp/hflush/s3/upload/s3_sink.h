@@ -1,7 +1,7 @@
 // S3Sink: the sink of an object, in front of UploadShell.
 //
-// S3Upload (ledger.h) is what remains visible of the upload after the stream's end. In a forked
-// child nothing here does anything.
+// S3Upload (ledger.h) remains visible after the stream's end. In a forked child every function does
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace hflush::s3 {
 class UploadShell;
 
 // The sizes at which an object is cut: packets of 256 KiB with a CRC32C for each 64 KiB, no packet
-// across the end of a part. Its window is what a writer may ask for at once, twice: WriterWindow
-// moves it, as the memory budgets of the stream and of the process let it.
+// across the end of a part. Its window is twice what a writer may ask for at once; WriterWindow
+// moves it, as far as the memory budgets of the stream and of the process allow.
 stream::Geometry upload_geometry(const ObjectOptions& options) noexcept;
 
 class S3Sink final : public stream::Sink {

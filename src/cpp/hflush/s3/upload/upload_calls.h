@@ -1,10 +1,10 @@
 // UploadCalls: the calls that an upload is made of, as S3 wants them. Pure.
 //
-// A condition goes with what publishes (Complete, PutObject) and nothing else; what the object is
-// to be like with Create or PutObject; keys of SSE-C with every request that S3 takes them in. No
-// checksum is sent that the store has not said it knows: some lose an upload at its last step
-// because of one. Complete, Create and a PutObject with a condition have a connection of their own,
-// since libcurl repeats what a dead one has swallowed.
+// A condition goes with the call that publishes (Complete, PutObject) and no other; the attributes
+// of the object with Create or PutObject; keys of SSE-C with every request in which S3 takes them.
+// Checksums are sent only if the store has said that it knows them: others may lose an upload at
+// its last step. Complete, Create and a PutObject with a condition have a connection of their own,
+// because libcurl repeats a request that a dead connection may have delivered.
 #pragma once
 
 #include <cstddef>
@@ -40,19 +40,19 @@ struct ObjectOptions {
   bool verify_encryption = true;  // of what `headers` and `request_headers` ask for
 };
 
-// How the encryption that an answer tells of differs from that which was asked for; empty: in
-// nothing. Names of KMS keys are compared where they can be: an alias is answered with the key's.
+// How the encryption that an answer reports differs from the one that was asked for; empty: not at
+// all. Names of KMS keys are compared where they can be: an alias is answered with the key's.
 std::string encryption_difference(const std::vector<env::HttpHeader>& asked,
                                   const env::HttpHead& answered);
 
-// Whether an answer says anything about encryption: of Create some stores do not (MinIO), but of
-// parts.
+// Whether an answer reports encryption. Some stores, such as MinIO, report that of parts, but not
+// that of Create.
 bool tells_encryption(const env::HttpHead& answered) noexcept;
 
-// Without the mark that a proxy has put in front: the store knows it without.
+// Without the weak mark that a proxy has put in front: the store does not know it.
 std::string_view strong_etag(std::string_view etag) noexcept;
 
-// What a store keeps of the checksums that Create asked for: what it has echoed.
+// The checksums that a store keeps: those which it has echoed to Create.
 struct Checksums {
   bool of_parts = false;        // a CRC32C of each part
   bool of_full_object = false;  // and of the whole

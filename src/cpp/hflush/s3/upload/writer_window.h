@@ -1,9 +1,9 @@
 // WriterWindow: how far the writer of an object may be ahead of what is acknowledged.
 //
-// The stream counts a small window from the offset that is reported to it as acknowledged; so that
-// offset is what moves the writer's limit. The limit is always behind the end of the part that is
-// wanted next, or no part would ever be full; and, as far as the process has memory, a little ahead
-// of the writer, up to the stream's own budget.
+// The stream counts a small window from the offset that is reported to it as acknowledged:
+// reporting a larger offset moves the writer's limit. The limit is always beyond the end of the
+// part that is uploaded next, or no part would ever be full; and, as far as the process has memory,
+// a little ahead of the writer, up to the stream's own budget.
 //
 // Thread-compatible.
 #pragma once
@@ -20,27 +20,27 @@ namespace hflush::s3 {
 
 class WriterWindow {
  public:
-  // What the writer may always have beyond what is acknowledged: the stream's window is this at
-  // most. It asks for up to half of it at once.
+  // The bytes that a writer may always have unacknowledged: the stream's window is this at most. A
+  // writer asks for up to half of it at once.
   static constexpr std::uint64_t kFirst = std::uint64_t{4} << 20U;
 
-  // `whole`: from what is acknowledged to where the writer may be at most. `budget` outlives the
+  // `whole`: the most bytes that may be unacknowledged. `budget` outlives the
   // window.
   WriterWindow(std::uint64_t whole, const PartSizes& sizes, MemoryBudget& budget) noexcept;
 
   std::uint64_t whole() const noexcept { return whole_; }
   void acknowledged(std::uint64_t offset) noexcept { acknowledged_ = offset; }
 
-  // From the first bytes on memory is held. `on_room` is called, on any thread, when the process
-  // has memory that was asked for in vain.
+  // Memory is held from the first bytes on. `on_room` is called, on any thread, when memory that
+  // was refused is there.
   void open(std::function<void()> on_room) { share_.emplace(budget_, std::move(on_room)); }
   bool is_open() const noexcept { return share_.has_value(); }
-  // The writer is at `end`, and what is below `stored` is out of memory. Returns what is to be
-  // reported to the stream as acknowledged, if that has changed. Requires: is_open().
+  // The writer is at `end`, and bytes below `stored` are out of memory. Returns the offset to
+  // report to the stream as acknowledged, if it has changed. Requires: is_open().
   std::optional<std::uint64_t> move(std::uint64_t end, std::uint64_t stored);
   // The writer has ended, its bytes are still needed.
   void hold(std::uint64_t end, std::uint64_t stored);
-  // They are not.
+  // They are not needed.
   void release() noexcept { share_.reset(); }
 
  private:

@@ -236,7 +236,7 @@ def test_the_least_that_was_asked_for_holds(s3: ScriptedS3) -> None:
     assert usual <= 512 * MIB
     assert others == [1024 * MIB, 100 * MIB, 100 * MIB]
     assert numbers["records"] == [
-        f"hflush.s3.memory.total={200 * MIB}: this process keeps to {100 * MIB}, "
-        "which another asked for"
+        f"hflush.s3.memory.total={200 * MIB}: another file system has limited this process "
+        f"to {100 * MIB}"
     ]
     assert s3.log == []

@@ -295,7 +295,7 @@ class TestCreating:
             with pytest.raises(ValueError, match="unknown here"):
                 fs.create_file("/a").must(key, "x").build()
             fs.create_file("/a").opt(key, "x").build().close()
-        with pytest.raises(ValueError, match="is ours"):
+        with pytest.raises(ValueError, match="is reserved for hflush"):
             fs.create_file("/a").must("fs.s3a.create.header.hflush-token", "x").build()
 
     def test_hints(self, server: ScriptedS3, fs: S3FileSystem):

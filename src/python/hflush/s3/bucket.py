@@ -116,7 +116,7 @@ class Bucket:
             return self._client
         credentials = self._source.get()
         if credentials is None:
-            raise PermissionError(errno.EACCES, "no credentials for S3 where they are configured")
+            raise PermissionError(errno.EACCES, "the configured sources have no credentials for S3")
         if self._client is None:
             native = self.settings.connected_to(self._source.region())
             # For newer credentials, unless there will be none.
@@ -575,7 +575,7 @@ def _head(response: _core.S3Response, path: str) -> Head:
     headers = response.headers
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdecimal()):
-        raise OSError(errno.EIO, f"HeadObject: no length, but {length!r}", path)
+        raise OSError(errno.EIO, f"HeadObject: {length!r} is not a length", path)
     return Head(
         int(length),
         bare_etag(headers.get("etag", "")),

@@ -107,7 +107,7 @@ class PendingCommit:
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):
-            raise ValueError("not a pending commit: no JSON object")
+            raise ValueError("not a pending commit: not a JSON object")
         version = document.pop("version", None)
         if type(version) is not int or version != _VERSION:
             raise ValueError(f"not a pending commit of version {_VERSION}")
@@ -139,7 +139,7 @@ def _reason_against(commit: PendingCommit) -> str:
         if wanted is not None and type(getattr(commit, field.name)) is not wanted:
             return f"{field.name} is not of type {field.type}"
         if wanted is str and not _is_text(field.name, getattr(commit, field.name)):
-            return f"{field.name} has characters that are none"
+            return f"{field.name} has invalid characters"
     if not (commit.bucket and commit.key and commit.upload_id):
         return "without bucket, key or upload id"
     if not _HEX.fullmatch(commit.token):

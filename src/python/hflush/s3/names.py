@@ -469,13 +469,13 @@ class _Place(NamedTuple):
 
 
 def _limit_memory(total: int | None) -> None:
-    """Bound what all streams and readers of the process hold: the least that was asked for."""
+    """Limit the memory of all streams and readers of the process; the least of all limits holds."""
     if total is None:
         return
     holds = _core.s3_limit_memory(total)
     if holds != total:
         _log.warning(
-            "hflush.s3.memory.total=%d: this process keeps to %d, which another asked for",
+            "hflush.s3.memory.total=%d: another file system has limited this process to %d",
             total,
             holds,
         )

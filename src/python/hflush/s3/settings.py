@@ -32,7 +32,7 @@ __all__ = ["BucketConfiguration", "Endpoint", "Settings"]
 MAX_METADATA = 2048
 ENCRYPTION_PREFIX = "x-amz-server-side-encryption"
 
-# What decides where or how safely data go, and is not honoured; what to do instead.
+# Keys that decide where or how safely data go, and are not supported; what to do instead.
 _ALIAS = "name the access point by its alias, s3://ALIAS/…"
 _SIGNER = "requests are signed by version 4 alone"
 _REFUSED = {
@@ -41,7 +41,7 @@ _REFUSED = {
     "fs.s3a.assumed.role.arn": "use a profile with role_arn, which botocore assumes",
     "fs.s3a.custom.signers": _SIGNER,
     "fs.s3a.delegation.token.binding": "configure credentials themselves",
-    "fs.s3a.encryption.cse.kms.region": "client-side encryption is not there: data would be sent "
+    "fs.s3a.encryption.cse.kms.region": "without client-side encryption data would be sent "
     "unencrypted",
     "fs.s3a.s3.signing-algorithm": _SIGNER,
     "fs.s3a.signing-algorithm": _SIGNER,
@@ -431,8 +431,8 @@ def encryption_headers(keys: BucketConfiguration) -> Headers:
         return [(prefix, "AES256")]
     if algorithm.startswith("CSE-"):
         raise ValueError(
-            f"{key}={keys.text(key)} is not supported: client-side encryption is not there, and "
-            "data would be sent unencrypted"
+            f"{key}={keys.text(key)} is not supported: without client-side encryption data "
+            "would be sent unencrypted"
         )
     if algorithm not in ("SSE-KMS", "DSSE-KMS"):
         raise ValueError(
@@ -481,12 +481,12 @@ def md5_of(data: bytes | memoryview) -> str:
     Raises
     ------
     io.UnsupportedOperation
-        There is none here, as where only FIPS is allowed.
+        This Python has no MD5, as where only FIPS is allowed.
     """
     try:
         digest = hashlib.md5(data, usedforsecurity=False)
     except (AttributeError, ValueError) as missing:
-        raise UnsupportedOperation(f"no MD5 here, as where only FIPS is: {missing}") from missing
+        raise UnsupportedOperation(f"MD5 is not available (FIPS mode?): {missing}") from missing
     return base64.b64encode(digest.digest()).decode()
 
 
@@ -540,7 +540,7 @@ def user_header(key: str, name: str, value: str) -> tuple[str, str]:
         raise ValueError(f"{key}: {name} has an option of its own, or is not to be set")
     metadata = lowered if lowered.startswith("x-amz-meta-") else f"x-amz-meta-{lowered}"
     if metadata == _core.S3_TOKEN_HEADER:
-        raise ValueError(f"{key}: {name} is ours")
+        raise ValueError(f"{key}: {name} is reserved for hflush")
     return metadata, value
 
 

@@ -91,7 +91,7 @@ TEST_CASE("what headers may be") {
   CHECK_FALSE(is_header_value(std::string_view("\0", 1)));
   CHECK(check_header("a", "b").ok());
   CHECK(check_header("a b", "c").code() == StatusCode::kInvalidArgument);
-  CHECK(check_header("a b", "c").message() == "no header's name: a b");
+  CHECK(check_header("a b", "c").message() == "not a header name: a b");
   CHECK(check_header("a", "hush\n").message() == "control characters in the value of header a");
 }
 

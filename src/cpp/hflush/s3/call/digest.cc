@@ -107,8 +107,8 @@ Status load_md5() {
   HFLUSH_RETURN_IF_ERROR(load_digests());
   if (loaded()->md5 != nullptr) return {};
   return Status(StatusCode::kUnsupported,
-                "libcrypto has no md5 here, as where only FIPS is allowed: without "
-                "fs.s3a.request.md5.header none is needed");
+                "libcrypto has no md5 here (FIPS mode?): it is not needed if "
+                "fs.s3a.request.md5.header is false");
 }
 
 Sha256 sha256(ByteView data) {

@@ -84,7 +84,7 @@ bool is_header_value(std::string_view text) noexcept {
 Status check_header(std::string_view name, std::string_view value) {
   std::string message;
   if (!is_header_name(name)) {
-    message = "no header's name: " + std::string(name);
+    message = "not a header name: " + std::string(name);
   } else if (!is_header_value(value)) {
     message = "control characters in the value of header " + std::string(name);
   } else {

@@ -887,6 +887,52 @@ TEST_CASE("many threads call and cancel") {
   for (const CallResult& result : outcome->get().results) CHECK_FALSE(result.failure);
 }
 
+TEST_CASE("many threads call and cancel while credentials are renewed") {
+  std::atomic<std::uint64_t> served{0};
+  ScriptedS3 server([&](const Request&) {
+    return served.fetch_add(1) % 5 == 0 ? Answer::error(400, "ExpiredToken") : Answer{};
+  });
+  Settings settings = quick_settings(server.port());
+  settings.max_uploads = 4;
+  const auto credentials = some_credentials();
+  const auto client = make_client(settings, credentials);
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 60;
+  const Outcome outcome = outcomes();
+  std::atomic<bool> is_over{false};
+  std::thread renews([&] {
+    env::Uninterrupted interrupt;
+    while (!is_over) {
+      if (credentials->wait_until_wanted(milliseconds(10), interrupt)) {
+        credentials->set({"AK2", std::string(kSecret), "token2"});
+      }
+    }
+  });
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::vector<Client::CallId> ids;
+      for (int i = 0; i < kCalls; ++i) {
+        Call call = put("k" + std::to_string(i), "x");
+        call.is_upload = i % 3 != 0;
+        call.stream = static_cast<std::uint64_t>(thread);
+        ids.push_back(client->call(std::move(call), into(outcome)));
+        if (i % 4 == 3) client->cancel(ids[static_cast<std::size_t>(i) / 2], gone_into(outcome));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  constexpr int kCancelled = kThreads * kCalls / 4;
+  const bool came = outcome->wait_until([&](const Outcomes& all) {
+    return all.gone == kCancelled &&
+           static_cast<int>(all.results.size()) >= kThreads * kCalls - kCancelled;
+  });
+  is_over = true;
+  renews.join();
+  REQUIRE(came);
+  for (const CallResult& result : outcome->get().results) CHECK_FALSE(result.failure);
+}
+
 // A store that is down until it is said to be back, and a crowd of calls of it.
 struct Crowd {
   explicit Crowd(std::size_t its_calls, const std::function<void(Settings&)>& change = {})

@@ -13,6 +13,7 @@ from devkit import (
     environment,
     linting,
     machine,
+    mutating,
     sanitizing,
     simulating,
     testing,
@@ -120,6 +121,12 @@ def _parser() -> argparse.ArgumentParser:
         "run the writers of HDFS in simulated worlds: fresh seeds, or these",
     )
     simulate.add_argument("--seeds", metavar="FIRST-LAST", help="the seeds to run")
+    simulate.add_argument(
+        "--mutants",
+        nargs="*",
+        metavar="NAME",
+        help="the bugs in tests/cpp/sim/mutants, all or some: each has to be found",
+    )
     simulate.add_argument("--replay", metavar="SEED", type=int, help="one seed, with its trace")
     command("docs", _docs, "write docs/performance.md, docs/conformance.md and README's figures")
     command("help", None, "this text")
@@ -197,6 +204,8 @@ def _sanitize(options: argparse.Namespace, _extra: Sequence[str]) -> int:
 
 def _sim(options: argparse.Namespace, _extra: Sequence[str]) -> int:
     _prepare()
+    if options.mutants is not None:
+        return mutating.mutants(options.mutants)
     return simulating.sim(options.seeds, options.replay)
 
 

@@ -1,7 +1,11 @@
 // hflush_sim: runs of the simulator, by their seeds. See ./dev sim.
+#include <unistd.h>
+
 #include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -24,7 +28,20 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
+// A loop that never waits ends with no event: by the machine's alarm.
+constexpr unsigned kLongestRunSeconds = 60;
+std::uint64_t running_seed = 0;
+
+void give_up(int /*signal*/) {
+  std::printf("seed %llu: the run does not return\n",
+              static_cast<unsigned long long>(running_seed));
+  std::fflush(stdout);
+  std::_Exit(1);
+}
+
 Outcome run(std::uint64_t seed, World::Trace trace) {
+  running_seed = seed;
+  ::alarm(kLongestRunSeconds);
   const Forbidden forbidden;
   return run_seed(seed, trace);
 }
@@ -72,6 +89,7 @@ int run_all(std::uint64_t first, std::uint64_t last) {
 }
 
 int main_of(const std::vector<std::string_view>& arguments) {
+  std::signal(SIGALRM, &give_up);
   if (arguments.size() == 2 && arguments[0] == "--replay") {
     if (const auto seed = number(arguments[1])) return replay(*seed);
   }

@@ -600,6 +600,7 @@ TEST_CASE("hdfs source: many threads read at once, each its own") {
   cluster.damage(0, 100'000);
   const auto file = cluster.open();
   std::vector<std::thread> threads;
+  threads.reserve(16);
   std::atomic<int> wrong = 0;
   for (unsigned seed = 0; seed < 16; ++seed) {
     threads.emplace_back([&, seed] {

@@ -223,6 +223,7 @@ TEST_CASE("visible length: answers of many threads at once, and after the end") 
     Asking asking;
     const LocatedBlock block = block_of(6);
     std::vector<std::thread> datanodes;
+    datanodes.reserve(6);
     for (std::size_t i = 0; i < 6; ++i) {
       datanodes.emplace_back([&asking, i] {
         while (asking.questions.count() < 6) std::this_thread::yield();

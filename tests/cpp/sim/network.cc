@@ -12,7 +12,13 @@ std::ptrdiff_t End::send(std::string_view bytes) {
   if (closed_) return -ENOTCONN;
   if (error_ != 0) return -EPIPE;
   std::size_t room = Network::kWindow - std::min(Network::kWindow, unread_);
-  if (room > 1 && network_.chance_.one_in(6)) room = network_.chance_.between(1, room);
+  // A kernel that takes less than there is room for, or nothing now.
+  if (network_.chance_.one_in(6)) room = network_.chance_.below(std::min(room, bytes.size()) + 1);
+  if (room == 0) {
+    network_.world_.after(network_.latency(), [self = shared_from_this()] {
+      if (self->on_room) self->on_room();
+    });
+  }
   const std::size_t taken = std::min(room, bytes.size());
   if (taken > 0) send_all(bytes.substr(0, taken));
   return static_cast<std::ptrdiff_t>(taken);

@@ -49,12 +49,8 @@ UNPROVEN = ("NOT PROVEN", "FAILS", "MISLABELLED")
 TODAY = "today"
 
 # Promises that are not kept yet: (rule, store), what they wait for, and what is missing. A test
-# shows what happens until then, rule(…, today=…). Until pipelines recover, the failure of one of
-# their nodes is a clean error of the stream.
+# shows what happens until then, rule(…, today=…).
 NOT_YET: dict[tuple[str, str], tuple[str, str]] = {
-    ("HDFS-9", "hdfs"): ("recovery", "a node that fails or is lost fails the stream"),
-    ("HDFS-10", "hdfs"): ("recovery", "a pipeline is not rebuilt with the nodes that are left"),
-    ("HDFS-16", "hdfs"): ("recovery", "a checksum error that a node reports fails the stream"),
     ("HSYNC-17", "hdfs"): ("END_BLOCK", "nobody can ask for it; NEW_BLOCK of append ends a block"),
 }
 

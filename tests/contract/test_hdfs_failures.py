@@ -396,7 +396,7 @@ def write_and_flush(out: hflush.FSDataOutputStream) -> None:
 
 @pytest.mark.rule("HFLUSH-13", "FAIL-13", "CLOSE-7", "HFLUSH-11")
 def test_a_data_node_that_dies_is_a_clean_error(store: HdfsStore, path: str) -> None:
-    """Until pipelines are rebuilt: OSError that names the node; flushed bytes can be recovered."""
+    """No other takes its place: OSError that names it; flushed bytes can be recovered."""
     out = store.fs.create(path)
     out.write(dataset(5000))
     out.hflush()
@@ -406,6 +406,7 @@ def test_a_data_node_that_dies_is_a_clean_error(store: HdfsStore, path: str) -> 
         with pytest.raises(OSError, match=r"127\.0\.0\.1:\d+") as caught:
             write_and_flush(out)
         assert caught.value.filename == path
+        assert "replace-datanode-on-failure.policy" in str(caught.value)
         with pytest.raises(OSError, match=r"127\.0\.0\.1:\d+"):
             out.close()
         assert out.close() is None

@@ -470,7 +470,7 @@ def test_a_failed_close_may_recover_the_lease(store: HdfsStore, path: str, asks:
     """dfs.client.write.recover.lease.on.close.exception: the NameNode is asked to, or is not."""
     key = "dfs.client.write.recover.lease.on.close.exception"
     fs = store.hdfs.file_system({key: asks})
-    out = fs.create(path)
+    out = fs.create(path, replication=1)
     out.write(b"flushed")
     out.hflush()
     before = store.hdfs.calls("recoverLease")

@@ -167,8 +167,7 @@ def test_sync_block_marks_the_end_of_each_block(store: HdfsStore, path: str) -> 
     assert not any(packet.syncs for packet in packets if not packet.is_last)
 
 
-@pytest.mark.rule("BUILDER-17")
-@pytest.mark.rule("HDFS-16", today="hdfs")
+@pytest.mark.rule("BUILDER-17", "HDFS-16")
 @pytest.mark.parametrize(
     ("kind", "bytes_per_checksum"), [("CRC32C", 512), ("CRC32", 512), ("CRC32C", 4096)]
 )
@@ -195,10 +194,9 @@ def sums_in(meta: Path) -> bytes:
     return meta.read_bytes()[META_HEADER:]
 
 
-@pytest.mark.rule("HDFS-16", "HDFS-9", today="hdfs")
-@pytest.mark.rule("FAIL-2")
+@pytest.mark.rule("HDFS-16", "HDFS-9", "FAIL-2")
 def test_bytes_that_change_on_the_way(hdfs_new: NewHdfs) -> None:
-    """The DataNode finds it: the stream fails, and what was changed is never read."""
+    """The only DataNode finds it: the stream fails, and what was changed is never read."""
     host = {"dfs.datanode.hostname": "127.0.0.2", "dfs.replication": 1}
     hdfs = hdfs_new(1, host, checkDataNodeHostConfig=True)
     fs = hdfs.file_system({"dfs.client.use.datanode.hostname": True, "dfs.replication": 1})

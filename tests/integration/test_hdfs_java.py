@@ -255,8 +255,7 @@ def test_any_mixture(
 KINDS = [("CRC32C", 512), ("CRC32", 512), ("CRC32", 128), ("CRC32C", 4096)]
 
 
-@pytest.mark.rule("READ-16", "BUILDER-17")
-@pytest.mark.rule("HDFS-16", today="hdfs")
+@pytest.mark.rule("READ-16", "BUILDER-17", "HDFS-16")
 @pytest.mark.parametrize(("kind", "chunk"), KINDS)
 def test_kinds_of_checksums(
     hdfs_cluster: Hdfs, fs: hflush.FileSystem, java: JavaHdfs, path: str, kind: str, chunk: int

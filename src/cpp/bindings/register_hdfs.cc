@@ -309,6 +309,12 @@ constexpr Named<crc::Kind> kChecksums[] = {
     {"NULL", crc::Kind::kNone},
 };
 
+constexpr Named<hdfs::ReplacementPolicy> kReplacementPolicies[] = {
+    {"NEVER", hdfs::ReplacementPolicy::kNever},
+    {"DEFAULT", hdfs::ReplacementPolicy::kDefault},
+    {"ALWAYS", hdfs::ReplacementPolicy::kAlways},
+};
+
 std::string_view name_of(crc::Kind kind) noexcept {
   return std::ranges::find(kChecksums, kind, &Named<crc::Kind>::value)->name;
 }
@@ -509,6 +515,13 @@ void register_write_settings(py::module_& module) {
   add("excluded_nodes_expiry", &WriteSettings::excluded_nodes_expiry);
   add("congestion_backoff_mean", &WriteSettings::congestion_backoff_mean);
   add("congestion_backoff_max", &WriteSettings::congestion_backoff_max);
+  add("pipeline_recovery_retries", &WriteSettings::pipeline_recovery_retries);
+  add("datanode_restart_timeout", &WriteSettings::datanode_restart_timeout);
+  add("slow_node_threshold", &WriteSettings::slow_node_threshold);
+  add("replace_datanode", &WriteSettings::replace_datanode);
+  choice(type, "replacement_policy", &WriteSettings::replacement_policy, kReplacementPolicies);
+  add("replacement_best_effort", &WriteSettings::replacement_best_effort);
+  add("replacement_min_replication", &WriteSettings::replacement_min_replication);
   add("drop_behind", &WriteSettings::drop_behind);
   add("recover_lease_on_close_failure", &WriteSettings::recover_lease_on_close_failure);
 }

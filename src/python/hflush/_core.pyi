@@ -291,6 +291,13 @@ class HdfsWriteSettings:
     excluded_nodes_expiry: float
     congestion_backoff_mean: float
     congestion_backoff_max: float
+    pipeline_recovery_retries: int
+    datanode_restart_timeout: float
+    slow_node_threshold: int
+    replace_datanode: bool
+    replacement_policy: str  # "NEVER", "DEFAULT", "ALWAYS"
+    replacement_best_effort: bool
+    replacement_min_replication: int
     drop_behind: bool | None
     recover_lease_on_close_failure: bool
 

@@ -27,6 +27,7 @@ inline Replica replica(int number) {
   replica.node.uuid = "uuid-" + std::to_string(number);
   replica.node.transfer_port = 9866;
   replica.storage_id = "DS-" + std::to_string(number);
+  replica.node.encoded = replica.node.encoded_id = replica.node.ip;  // a server keeps it as it is
   return replica;
 }
 
@@ -42,6 +43,7 @@ inline WriteTarget small_target() {
   target.path = "/f";
   target.file_id = 7;
   target.client_name = "C1";
+  target.replication = 3;
   target.block_size = 4096;
   target.bytes_per_checksum = 512;
   return target;
@@ -236,6 +238,7 @@ inline const std::vector<std::string> kStates = {"idle",
                                                  "streaming",
                                                  "draining",
                                                  "ending",
+                                                 "recovering",
                                                  "abandoning",
                                                  "completing",
                                                  "complete delay",
@@ -247,7 +250,9 @@ inline const std::vector<std::string> kStates = {"idle",
 inline std::unique_ptr<Harness> in_state(const std::string& state) {
   const bool append = state.ends_with("append") || state.ends_with("again") ||
                       state == "reserving" || state == "registering";
-  auto h = std::make_unique<Harness>(append ? append_target() : small_target());
+  WriteSettings settings;
+  if (state == "recovering") settings.replacement_policy = ReplacementPolicy::kAlways;
+  auto h = std::make_unique<Harness>(append ? append_target() : small_target(), settings);
   const auto set_up_until = [&](std::string_view last) {
     if (last.starts_with("connecting")) return;
     h->machine.connected(h->pipeline(), h->now);
@@ -276,7 +281,11 @@ inline std::unique_ptr<Harness> in_state(const std::string& state) {
     h->machine.allocated(located(1, 10, 3), h->now, h->actions);
     set_up_until(state);
     if (state == "draining" || state == "ending") h->machine.finish(h->now, h->actions);
-    if (state == "ending") h->ack(0);
+    if (state == "ending" || state == "recovering") h->ack(0);
+    if (state == "recovering") {  // getAdditionalDatanode asked
+      h->write(24);
+      h->machine.connection_lost(h->pipeline(), kRefused, h->now, h->actions);
+    }
   }
   h->actions.clear();
   const BlockWriter* const block = h->machine.block();

@@ -9,6 +9,7 @@
 
 #include "hflush/base/ascii.h"
 #include "hflush/env/answer.h"
+#include "hflush/env/local_addresses.h"
 #include "hflush/env/process.h"
 #include "hflush/hdfs/read/block_locations.h"
 #include "hflush/hdfs/read/datanode_connections.h"
@@ -201,6 +202,7 @@ Result<ServerDefaults> Client::server_defaults(env::Interrupt& interrupt) {
 
 std::unique_ptr<stream::OutputStream> Client::stream_of(WriteTarget target,
                                                         std::string name_space) {
+  target.is_local = &env::is_local_address;
   std::string path = target.path;
   auto sink = std::make_unique<HdfsSink>(WriteContext{.owner = shared_from_this(),
                                                       .loop = host_.loop,
@@ -265,6 +267,7 @@ Result<std::unique_ptr<stream::OutputStream>> Client::create(const std::string& 
   }
   target.file_id = created.file_id;
   target.block_size = created.block_size;
+  target.replication = created.replication;
   target.lazy_persist = created.storage_policy == FileStatus::kLazyPersistPolicy;
   return stream_of(std::move(target), std::move(created.name_space));
 }
@@ -416,6 +419,7 @@ Status Client::describe(Append::Response appended, const AppendOptions& options,
   }
   target.file_id = status.file_id;
   target.block_size = status.block_size;
+  target.replication = status.replication;
   target.start = status.length;
   target.lazy_persist = status.storage_policy == FileStatus::kLazyPersistPolicy;
   file.name_space = status.name_space;

@@ -46,6 +46,9 @@ struct RpcSettings {
                                                           {std::chrono::seconds(60), 10}};
 };
 
+// When a pipeline that has lost a DataNode gets another one in its place.
+enum class ReplacementPolicy : std::uint8_t { kNever, kDefault, kAlways };
+
 struct WriteSettings {
   std::uint64_t block_size = 128U << 20U;      // dfs.blocksize
   std::uint32_t replication = 3;               // dfs.replication
@@ -76,7 +79,15 @@ struct WriteSettings {
   env::Duration congestion_backoff_mean =
       std::chrono::seconds(5);  // dfs.client.congestion.backoff.mean.time
   env::Duration congestion_backoff_max =
-      std::chrono::seconds(50);                 // dfs.client.congestion.backoff.max.time
+      std::chrono::seconds(50);       // dfs.client.congestion.backoff.max.time
+  int pipeline_recovery_retries = 5;  // dfs.client.pipeline.recovery.max-retries
+  env::Duration datanode_restart_timeout =
+      std::chrono::seconds(30);  // dfs.client.datanode-restart.timeout
+  int slow_node_threshold = 10;  // dfs.client.mark.slownode.as.badnode.threshold
+  bool replace_datanode = true;  // dfs.client.block.write.replace-datanode-on-failure.enable
+  ReplacementPolicy replacement_policy = ReplacementPolicy::kDefault;  // ….policy
+  bool replacement_best_effort = false;                                // ….best-effort
+  int replacement_min_replication = 0;                                 // ….min-replication
   std::optional<bool> drop_behind;              // dfs.client.cache.drop.behind.writes
   bool recover_lease_on_close_failure = false;  // dfs.client.write.recover.lease.on.close.exception
 };

@@ -45,6 +45,7 @@ _COUNT = number(0)
 _TIME = time()
 _TIMEOUT = time(zero=LONGEST_S)  # 0: none
 _CHECKSUM = mapped({"CRC32C": "CRC32C", "CRC32": "CRC32"})
+_REPLACEMENT = mapped({"DEFAULT": "DEFAULT", "NEVER": "NEVER", "ALWAYS": "ALWAYS"})
 _PAUSES = Kind(
     "time,number,…", "pairs of a time and attempts, such as 10000,6", _pauses, _pauses_text
 )
@@ -180,6 +181,27 @@ KEYS = (
         native="write.congestion_backoff_mean"),
     Key(_WRITING, "dfs.client.congestion.backoff.max.time", _TIME,
         "how long they are held back at most", native="write.congestion_backoff_max"),
+    Key(_WRITING, "dfs.client.pipeline.recovery.max-retries", _COUNT,
+        "recoveries of a pipeline without an acknowledgement between them; restarts that are "
+        "waited for do not count", native="write.pipeline_recovery_retries"),
+    Key(_WRITING, "dfs.client.datanode-restart.timeout", _TIME,
+        "how long a DataNode that restarts is waited for, if it is on this machine or the only one",
+        native="write.datanode_restart_timeout"),
+    Key(_WRITING, "dfs.client.mark.slownode.as.badnode.threshold", _COUNT,
+        "after so many acknowledgements running in which a DataNode says that it is slow, it "
+        "leaves the pipeline", native="write.slow_node_threshold"),
+    Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.enable", BOOL,
+        "whether another DataNode takes the place of one that failed",
+        native="write.replace_datanode"),
+    Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.policy", _REPLACEMENT,
+        "when: DEFAULT with three replicas or more, if half of them or fewer are left, and always "
+        "after an hflush or in an append", native="write.replacement_policy"),
+    Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.best-effort", BOOL,
+        "whether the stream goes on with the others where no DataNode can be had; it fails "
+        "otherwise", native="write.replacement_best_effort"),
+    Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.min-replication", _COUNT,
+        "with so many left the stream goes on where the NameNode has no other; 0: it fails",
+        native="write.replacement_min_replication"),
     Key(_WRITING, "dfs.client.cache.drop.behind.writes", BOOL,
         "whether DataNodes drop written data from their page cache", native="write.drop_behind"),
     Key(_WRITING, "dfs.client.write.recover.lease.on.close.exception", BOOL,

@@ -267,6 +267,28 @@ void check_ack(const PipelineAck& ack, std::int64_t sequence_number, const NodeR
 constexpr Reply kOk = Reply::kSuccess;
 constexpr std::int64_t kUnknownPacket = -2;  // of an ack about the pipeline, not a packet
 
+TEST_CASE("nodes that are slow say so in bits 7 and 8 of their flags") {
+  // 0x100, 0x80 and 0x101: slow; not; slow, with an error.
+  const PipelineAck one = ack("10 0800 1000 1000 1001 2206 8002 8001 8102");
+  check_ack(one, 0, {kOk, kOk, Reply::kError});
+  CHECK(one.slow == 5);
+  CHECK(ack("0f 080a 1000 1000 1000 1800 2203 006000").slow == 0);
+}
+
+TEST_CASE("a node is asked to copy a block to another one") {
+  Replica target;
+  target.node.encoded = "N";
+  target.storage_id = "DS";
+  TransferBlockOperation transfer;
+  transfer.block = {"P", 7, 50, 100};
+  transfer.token.encoded = "T";
+  transfer.client_name = "C";
+  transfer.targets = std::span<const Replica>(&target, 1);
+  CHECK(transfer.encode() ==
+        bytes("001c 56 1e 0a13 0a0e 0a09 0a0150 1007 1832 2064 1201 54 1201 43 1201 4e 1801 2202 "
+              "4453"));
+}
+
 TEST_CASE("acks of one node, as recorded") {
   check_ack(ack("09 0800 1000 1800 2201 00"), 0, {kOk});
   check_ack(ack("09 0801 1000 1800 2201 00"), PipelineAck::kHeartbeat, {kOk});

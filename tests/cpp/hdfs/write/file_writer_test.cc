@@ -251,8 +251,43 @@ const Events& file_events() {
          h.actions.clear();
          h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
        }},
-      {"it is broken",
+      {"it is broken: the others go on",
        [](Harness& h) { h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions); }},
+      {"it is broken: another DataNode is wanted",
+       [](Harness& h) {
+         if (h.machine.block() != nullptr) {
+           h.flush(Level::kVisible, 24);
+           static_cast<void>(h.send_all());
+           for (std::int64_t n = h.machine.counters().acks;
+                n < h.machine.counters().packets_sent;) {
+             h.ack(n++);
+           }
+           h.machine.fsynced({}, h.now, h.actions);
+           h.actions.clear();
+         }
+         h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+       }},
+      {"it is broken: none is left",
+       [](Harness& h) {
+         const bool is_writing = h.machine.block() != nullptr;
+         h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+         for (int i = 0; i < 5 && is_writing && h.machine.block() != nullptr; ++i) {
+           h.machine.reserved(located(1, 60, 0), h.now, h.actions);
+           h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+         }
+       }},
+      {"its recovery is ready",
+       [](Harness& h) {
+         LocatedBlock found = located(1, 10, 4);
+         found.replicas.erase(found.replicas.begin());
+         h.machine.found(found, h.now, h.actions);
+         if (h.machine.recovery() == nullptr) return;
+         const ConnectionNumber copying = h.machine.recovery()->connection().value();
+         h.machine.connected(copying, h.now);
+         CHECK_FALSE(h.send_all(copying).empty());
+         h.machine.replied(copying, {}, h.now, h.actions);
+       }},
+      {"its recovery has failed", [](Harness& h) { h.machine.found(kRefused, h.now, h.actions); }},
       {"it is refused",
        [](Harness& h) {
          h.machine.reserved(kRefused, h.now, h.actions);
@@ -289,7 +324,7 @@ TEST_CASE("every event in every state of a file: as the page's table says") {
     }
   }
   CHECK(rows == file_events().size());
-  CHECK(table.columns.size() == 8);
+  CHECK(table.columns.size() == 9);
 }
 
 TEST_CASE("after the end of a file every event is ignored, and nothing is left open") {
@@ -318,6 +353,13 @@ Events all_events() {
   constexpr auto kGood = TransferStatus::kSuccess;
   events["stamp"] = [](Harness& h) { h.machine.reserved(located(5, 51, 0), h.now, h.actions); };
   events["registered"] = [](Harness& h) { h.machine.registered({}, h.now, h.actions); };
+  events["another node"] = [](Harness& h) { h.machine.found(located(1, 10, 4), h.now, h.actions); };
+  events["the copy is lost"] = [](Harness& h) {
+    if (h.machine.recovery() == nullptr) return;
+    h.machine.connection_lost(h.machine.recovery()->connection().value_or(0), kRefused, h.now,
+                              h.actions);
+  };
+  events["a restart"] = acked(-2, {TransferStatus::kOobRestart});
   events["fsynced"] = [](Harness& h) { h.machine.fsynced({}, h.now, h.actions); };
   events["not fsynced"] = [](Harness& h) { h.machine.fsynced(kRefused, h.now, h.actions); };
   events["located"] = [](Harness& h) { h.locate(located(1, 10, 2)); };

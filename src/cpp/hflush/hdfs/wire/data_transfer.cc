@@ -21,6 +21,7 @@ constexpr std::string_view kVersion{"\x00\x1c", 2};  // 28
 constexpr char kWriteBlock = 80;
 constexpr char kReadBlock = 81;
 constexpr char kBlockChecksum = 85;
+constexpr char kTransferBlock = 86;
 
 // Packets start with two lengths of their own, big-endian, in front of the message.
 constexpr std::size_t kLengthsSize = 6;
@@ -156,6 +157,8 @@ OperationReply read_operation_reply(Reader from) {
 constexpr std::uint64_t kFlagStatus = 0x0F;
 constexpr std::uint64_t kFlagEcn = 0x60;
 constexpr std::uint64_t kFlagCongested = 0x60;
+constexpr std::uint64_t kFlagSlowness = 0x180;
+constexpr std::uint64_t kFlagSlow = 0x100;
 
 void add_reply(Reader& from, NodeReplies& replies, std::uint64_t status) {
   if (status > static_cast<std::uint64_t>(TransferStatus::kErrorBlockPinned)) {
@@ -178,8 +181,10 @@ PipelineAck read_pipeline_ack(Reader from) {
         break;
       case 4:
         from.each_number([&](std::uint64_t flag) {
+          const std::size_t node = flags.size();
           add_reply(from, flags, flag & kFlagStatus);
           ack.congested = ack.congested || (flag & kFlagEcn) == kFlagCongested;
+          if ((flag & kFlagSlowness) == kFlagSlow && node < 64) ack.slow |= 1ULL << node;
         });
         break;
       default:
@@ -387,6 +392,18 @@ std::string WriteBlockOperation::encode() const {
   to.add_string(16, pipeline[0].storage_id);
   for (const Replica& target : targets) to.add_string(17, target.storage_id);
   return operation(kWriteBlock, body);
+}
+
+std::string TransferBlockOperation::encode() const {
+  std::string body;
+  Writer to(body);
+  add_client_header(to, block, token, client_name);
+  for (const Replica& target : targets) to.add_message(2, target.node.encoded);
+  for (const Replica& target : targets) {
+    to.add_enum(3, static_cast<std::int32_t>(target.storage_type));
+  }
+  for (const Replica& target : targets) to.add_string(4, target.storage_id);
+  return operation(kTransferBlock, body);
 }
 
 std::string ReadBlockOperation::encode() const {

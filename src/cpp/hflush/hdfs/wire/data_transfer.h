@@ -81,6 +81,16 @@ struct ReadBlockOperation {
   std::string encode() const;
 };
 
+// Asks the node that has a replica to copy it to another one.
+struct TransferBlockOperation {
+  ExtendedBlock block;
+  Token token;  // of getAdditionalDatanode: one that allows copying
+  std::string client_name;
+  std::span<const Replica> targets;
+
+  std::string encode() const;
+};
+
 enum class BlockChecksumType : std::uint8_t { kMd5Crc = 1, kCompositeCrc = 2 };
 
 struct BlockChecksumOperation {
@@ -135,6 +145,7 @@ struct PipelineAck {
   std::int64_t sequence_number = 0;
   NodeReplies replies;
   bool congested = false;  // some node is
+  std::uint64_t slow = 0;  // bit i: node i is, among the first 64
 };
 
 // A delimited message at the front of `bytes`: how many bytes it takes with its length, 0 if it has

@@ -22,7 +22,7 @@ std::string BlockWriter::Block::describe() const {
 BlockWriter::BlockWriter(WriteStream& stream, ConnectionNumber number, Block block,
                          Actions& actions)
     : stream_(stream), number_(number), block_(std::move(block)) {
-  stream_.packets.rewind();
+  stream_.counters.bytes_sent_again += static_cast<std::int64_t>(stream_.packets.rewind());
   if (block_.stage == WriteStage::kSetupCreate) {
     connect(std::nullopt, actions);
   } else {
@@ -46,7 +46,8 @@ const TransferChannel* BlockWriter::channel() const noexcept {
   if (const Pipeline* const open = pipeline()) return &open->channel;
   if (const auto* const setting_up = std::get_if<SettingUp>(&state_)) return &setting_up->channel;
   const auto* const registering = std::get_if<Registering>(&state_);
-  return registering == nullptr ? nullptr : &registering->channel;
+  const bool is_open = registering != nullptr && registering->channel;
+  return is_open ? &*registering->channel : nullptr;
 }
 
 TransferChannel* BlockWriter::channel() noexcept {
@@ -144,15 +145,24 @@ BlockWriter::Outcome BlockWriter::replied(const OperationReply& reply, env::Time
   auto* const setting_up = std::get_if<SettingUp>(&state_);
   if (setting_up == nullptr) return Continues{};
   if (reply.status != TransferStatus::kSuccess) {
-    return node_failed(node_of(reply.first_bad_link), bad_answer(reply), actions);
+    const bool restarts = reply.status == TransferStatus::kOobRestart;
+    return node_failed({node_of(reply.first_bad_link), bad_answer(reply), restarts}, actions);
   }
   setting_up->channel.heard(now);
+  Recoveries& recoveries = stream_.recoveries;
+  if (recoveries.has_replacement()) ++stream_.counters.replacements;
+  recoveries.pipeline_is_set_up();
   if (!setting_up->stamp) {
     begin_streaming(std::move(setting_up->channel), now);
     return Continues{};
   }
   const Stamp stamp = *setting_up->stamp;
-  state_ = Registering{stamp, std::move(setting_up->channel)};
+  std::optional<TransferChannel> channel = std::move(setting_up->channel);
+  if (block_.stage == WriteStage::kCloseRecovery) {  // the DataNode closes it, too
+    close(actions);
+    channel.reset();
+  }
+  state_ = Registering{stamp, std::move(channel)};
   ExtendedBlock registered = block_.located.block;
   registered.generation_stamp = stamp;
   actions.emplace_back(
@@ -169,13 +179,23 @@ BlockWriter::Outcome BlockWriter::registered(const Status& answer, env::TimePoin
     return Refused{as_lost_lease(answer)};
   }
   block_.located.block.generation_stamp = registering->stamp;
-  begin_streaming(std::move(registering->channel), now);
+  if (registering->fault) return node_failed(*std::move(registering->fault), actions);
+  if (!registering->channel) return ended_without_last_packet();
+  begin_streaming(*std::move(registering->channel), now);
   return Continues{};
+}
+
+BlockWriter::Outcome BlockWriter::ended_without_last_packet() {
+  const bool lacks_sync = stream_.packets.oldest().sync;
+  stream_.packets.drop_oldest();
+  stream_.recoveries.since_ack = 0;
+  ++stream_.counters.pipelines;
+  return Ended{std::move(block_), false, lacks_sync};
 }
 
 void BlockWriter::begin_streaming(TransferChannel channel, env::TimePoint now) {
   channel.restart(now);
-  state_ = Streaming{{std::move(channel), now, std::nullopt}};
+  state_ = Streaming{{.channel = std::move(channel), .acked_at = now}};
   ++stream_.counters.pipelines;
 }
 
@@ -234,19 +254,52 @@ void BlockWriter::sent(std::size_t bytes, env::TimePoint now) noexcept {
 
 BlockWriter::Outcome BlockWriter::acked(const PipelineAck& ack, env::TimePoint now,
                                         Actions& actions) {
+  TransferChannel* const connection = channel();
+  if (connection == nullptr || std::holds_alternative<SettingUp>(state_)) return Continues{};
+  connection->heard(now);
+  if (std::optional<Fault> fault = fault_of(ack)) return node_failed(*std::move(fault), actions);
   Pipeline* const open = pipeline();
   if (open == nullptr) return Continues{};
-  open->channel.heard(now);
-  if (const std::optional<std::size_t> node = node_to_blame(ack)) {
-    const PacketQueue& packets = stream_.packets;
-    const std::string expected =
-        packets.empty()
-            ? std::string()
-            : " where " + std::to_string(packets.oldest().sequence_number) + " is the oldest";
-    return node_failed(*node, bad_answer(ack, expected), actions);
+  if (ack.sequence_number != PipelineAck::kHeartbeat) {
+    Outcome outcome = acknowledged(*open, ack, now, actions);
+    if (!std::holds_alternative<Continues>(outcome)) return outcome;
   }
-  if (ack.sequence_number == PipelineAck::kHeartbeat) return Continues{};
-  return acknowledged(*open, ack, now, actions);
+  if (std::optional<Fault> slow = slow_node(*open, ack)) {
+    return node_failed(*std::move(slow), actions);
+  }
+  return Continues{};
+}
+
+std::optional<BlockWriter::Fault> BlockWriter::fault_of(const PipelineAck& ack) const {
+  const std::optional<std::size_t> node = node_to_blame(ack);
+  if (!node) return std::nullopt;
+  const PacketQueue& packets = stream_.packets;
+  const std::string expected =
+      packets.empty()
+          ? std::string()
+          : " where " + std::to_string(packets.oldest().sequence_number) + " is the oldest";
+  const bool restarts =
+      *node < ack.replies.size() && ack.replies[*node] == TransferStatus::kOobRestart;
+  return Fault{*node, bad_answer(ack, expected), restarts};
+}
+
+// The node that says in ack after ack that it is slow. The last one that is left may be.
+std::optional<BlockWriter::Fault> BlockWriter::slow_node(Pipeline& pipeline,
+                                                         const PipelineAck& ack) const {
+  std::vector<int>& acks = pipeline.slow_acks;
+  if (ack.slow == 0) {
+    acks.clear();
+    return std::nullopt;
+  }
+  acks.resize(std::min<std::size_t>(nodes(), 64));
+  std::optional<Fault> fault;
+  for (std::size_t i = 0; i < acks.size(); ++i) {
+    acks[i] = (ack.slow >> i & 1U) != 0 ? acks[i] + 1 : 0;
+    if (acks[i] > 0 && acks[i] >= stream_.settings.slow_node_threshold && nodes() > 1) {
+      fault = Fault{i, slow(acks[i])};
+    }
+  }
+  return fault;
 }
 
 // The node furthest down that complains is the one that failed.
@@ -274,6 +327,8 @@ BlockWriter::Outcome BlockWriter::acknowledged(Pipeline& pipeline, const Pipelin
   block.length = std::max(block.length, oldest.end_in_block());
   const bool is_last = oldest.kind == PacketQueue::Kind::kLast;
   const bool synced = oldest.sync;
+  if (synced) block_.has_new_replica = false;
+  stream_.recoveries.since_ack = 0;
   stream_.packets.acknowledge();
   if (!is_last) return Continues{};
   close(actions);
@@ -286,12 +341,12 @@ BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
   Pipeline* const open = pipeline();
   const bool awaits_bytes = open != nullptr || std::holds_alternative<SettingUp>(state_);
   if (awaits_bytes && now >= silent_until(*channel())) {
-    return node_failed(0, no_answer("did not answer", now - channel()->last_heard()), actions);
+    return node_failed({0, no_answer("did not answer", now - channel()->last_heard())}, actions);
   }
   if (open == nullptr) return Continues{};
   if (stream_.packets.has_unacknowledged() && now >= patient_until(*open)) {
     const env::Duration waited = now - unacknowledged_since(*open);
-    return node_failed(0, no_answer("acknowledged nothing", waited), actions);
+    return node_failed({0, no_answer("acknowledged nothing", waited)}, actions);
   }
   if (const auto due = heartbeat_at(*open); due && now >= *due) {
     ++stream_.counters.heartbeats;
@@ -308,17 +363,25 @@ BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
 // --- the end
 
 BlockWriter::Outcome BlockWriter::connection_lost(const Status& failure, Actions& actions) {
-  if (std::holds_alternative<Reserving>(state_)) return Continues{};
-  return node_failed(0, lost(failure), actions);
+  const bool has_connection = channel() != nullptr || std::holds_alternative<Connecting>(state_);
+  if (!has_connection) return Continues{};
+  return node_failed({0, lost(failure)}, actions);
 }
 
-BlockWriter::Outcome BlockWriter::node_failed(std::size_t node, Status fault, Actions& actions) {
+BlockWriter::Outcome BlockWriter::node_failed(Fault fault, Actions& actions) {
   close(actions);
-  if (block_.stage == WriteStage::kSetupCreate && !has_pipeline()) {
-    return NotBuilt{std::move(block_), node, std::move(fault)};
+  auto* const registering = std::get_if<Registering>(&state_);
+  if (registering != nullptr && registering->channel) {  // updatePipeline cannot be taken back
+    registering->channel.reset();
+    registering->fault = std::move(fault);
+    return Continues{};
   }
+  if (block_.stage == WriteStage::kSetupCreate && !has_pipeline()) {
+    return NotBuilt{std::move(block_), fault.node, std::move(fault.why)};
+  }
+  const bool stood = registering != nullptr || has_pipeline();
   block_.stage = recovery_stage();
-  return Broken{std::move(block_), node, std::move(fault)};
+  return Broken{std::move(block_), fault.node, std::move(fault.why), fault.restarts, stood};
 }
 
 // How the pipeline of this block is set up again.
@@ -330,7 +393,7 @@ WriteStage BlockWriter::recovery_stage() const noexcept {
 }
 
 void BlockWriter::close(Actions& actions) const {
-  if (!std::holds_alternative<Reserving>(state_)) {
+  if (channel() != nullptr || std::holds_alternative<Connecting>(state_)) {
     actions.emplace_back(action::Disconnect{number_});
   }
 }

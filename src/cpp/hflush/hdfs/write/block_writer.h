@@ -4,7 +4,7 @@
 //   kReserving    a block that exists is set up again: updateBlockForPipeline asked
 //   kConnecting   to the first DataNode
 //   kSettingUp    WRITE_BLOCK sent
-//   kRegistering  a block that exists: updatePipeline asked
+//   kRegistering  a block that exists: updatePipeline asked; a node that fails meanwhile is noted
 //   kStreaming    packets are sent, acks received
 //   kDraining     the block's last packet waits for the acks of all others
 //   kEnding       the last packet is sent
@@ -12,8 +12,9 @@
 // docs/hdfs-client.md has the table of states and events. Each event returns what it means to the
 // file: mostly that the block writer continues. With any other outcome the block writer has ended,
 // its connection is closed, and it is not used any more. The packets that are not acknowledged are
-// then in the stream's queue, in order: a node that fails is a value, Broken, from which another
-// block writer can begin, with the same packets.
+// then in the stream's queue, in order: a node that fails is a value, Broken, from which
+// BlockRecovery makes the block of another block writer, with the same packets. A block whose stage
+// is kCloseRecovery takes none: its DataNodes end it when they accept the pipeline.
 //
 // Thread-compatible.
 #pragma once
@@ -25,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/result.h"
@@ -56,16 +58,19 @@ class BlockWriter {
     LocatedBlock located;
     std::uint64_t released_length = 0;  // what a node may have of it
     WriteStage stage = WriteStage::kSetupCreate;
+    bool has_new_replica = false;  // a copy, of which nothing is synced
 
     std::string describe() const;  // for messages
   };
 
   // What an event means to the file. The block writer goes on;
   struct Continues {};
-  // every node has acknowledged the last packet, which carried a sync or not;
+  // every node has acknowledged the last packet, which carried a sync or not, or has ended the
+  // block without it, although it would have carried one;
   struct Ended {
     Block block;
     bool synced = false;
+    bool lacks_sync = false;
   };
   // a node failed before a new block had a pipeline, so that the block is empty;
   struct NotBuilt {
@@ -79,6 +84,8 @@ class BlockWriter {
     Block block;
     std::size_t node = 0;
     Status fault;
+    bool restarts = false;  // so it said
+    bool stood = false;     // every node had accepted the pipeline
   };
   // or the block cannot be written, for a reason that is not a node's.
   struct Refused {
@@ -124,8 +131,14 @@ class BlockWriter {
   using Stamp = std::uint64_t;
   struct Pipeline {
     TransferChannel channel;
-    env::TimePoint acked_at;                   // the newest ack, or when the pipeline was set up
-    std::optional<env::TimePoint> held_until;  // by congestion: no packet is released before
+    env::TimePoint acked_at;  // the newest ack, or when the pipeline was set up
+    std::optional<env::TimePoint> held_until = {};  // by congestion: no packet is released before
+    std::vector<int> slow_acks = {};  // by node, how many in a row said so; may be shorter
+  };
+  struct Fault {
+    std::size_t node = 0;
+    Status why;
+    bool restarts = false;
   };
 
   // In the order of State.
@@ -139,7 +152,8 @@ class BlockWriter {
   };
   struct Registering {
     Stamp stamp;
-    TransferChannel channel;
+    std::optional<TransferChannel> channel;  // none once the connection is closed
+    std::optional<Fault> fault = std::nullopt;
   };
   struct Streaming : Pipeline {};
   struct Draining : Pipeline {};
@@ -153,6 +167,8 @@ class BlockWriter {
   std::size_t nodes() const noexcept { return block_.located.replicas.size(); }
   std::size_t node_of(std::string_view address) const;
   std::optional<std::size_t> node_to_blame(const PipelineAck& ack) const;
+  std::optional<Fault> fault_of(const PipelineAck& ack) const;
+  std::optional<Fault> slow_node(Pipeline& pipeline, const PipelineAck& ack) const;
   env::TimePoint silent_until(const TransferChannel& channel) const noexcept;
   env::TimePoint unacknowledged_since(const Pipeline& pipeline) const noexcept;
   env::TimePoint patient_until(const Pipeline& pipeline) const noexcept;
@@ -164,7 +180,8 @@ class BlockWriter {
   bool holds_back(Pipeline& pipeline, env::TimePoint now);
   Outcome acknowledged(Pipeline& pipeline, const PipelineAck& ack, env::TimePoint now,
                        Actions& actions);
-  Outcome node_failed(std::size_t node, Status fault, Actions& actions);
+  Outcome node_failed(Fault fault, Actions& actions);
+  Outcome ended_without_last_packet();
   WriteStage recovery_stage() const noexcept;
 
   WriteStream& stream_;

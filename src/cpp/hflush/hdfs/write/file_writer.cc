@@ -47,6 +47,24 @@ BlockWriter* FileWriter::writer_on(ConnectionNumber connection) noexcept {
   return const_cast<BlockWriter*>(std::as_const(*this).writer_on(connection));
 }
 
+const BlockRecovery* FileWriter::recovery() const noexcept {
+  const auto* const recovering = std::get_if<Recovering>(&state_);
+  return recovering == nullptr ? nullptr : &recovering->recovery;
+}
+
+BlockRecovery* FileWriter::recovering() noexcept {
+  return const_cast<BlockRecovery*>(std::as_const(*this).recovery());
+}
+
+const BlockRecovery* FileWriter::recovery_on(ConnectionNumber connection) const noexcept {
+  const BlockRecovery* const current = recovery();
+  return current != nullptr && current->connection() == connection ? current : nullptr;
+}
+
+BlockRecovery* FileWriter::recovery_on(ConnectionNumber connection) noexcept {
+  return const_cast<BlockRecovery*>(std::as_const(*this).recovery_on(connection));
+}
+
 bool FileWriter::promises_use(ConnectionNumber connection) const noexcept {
   return promises_.connection() == connection;
 }
@@ -70,6 +88,7 @@ RetryDelays FileWriter::delays() const noexcept {
 std::optional<env::TimePoint> FileWriter::deadline() const noexcept {
   std::optional<env::TimePoint> own;
   if (const BlockWriter* const writing = block()) own = writing->deadline();
+  if (const BlockRecovery* const current = recovery()) own = current->deadline();
   if (const auto* const allocate = std::get_if<AllocateDelay>(&state_)) own = allocate->until;
   if (const auto* const complete = std::get_if<CompleteDelay>(&state_)) own = complete->until;
   const std::optional<env::TimePoint> theirs = promises_.deadline();
@@ -158,7 +177,11 @@ void FileWriter::advance(env::TimePoint now, Actions& actions) {
   if (is_over()) return;
   if (BlockWriter* const writing = writer()) writing->release(now);
   promises_.advance(recordable_length(), actions);
-  if (state() == State::kIdle) leave_idle(now, actions);
+  if (state() == State::kIdle) return leave_idle(now, actions);
+  BlockRecovery* const held = recovering();
+  if (held == nullptr || held->state() != BlockRecovery::State::kHeld) return;
+  if (promises_.is_recording()) return;
+  take(held->begin(promises_.has_flushed(), now, actions), now, actions);
 }
 
 // There is no block under construction: the next one, or the end.
@@ -198,6 +221,7 @@ void FileWriter::allocated(Result<LocatedBlock> answer, env::TimePoint now, Acti
          actions);
   } else {
     ++stream_.counters.blocks;
+    stream_.recoveries.faults.clear();
     BlockWriter::Block block;
     block.located = *std::move(answer);
     block.located.offset = stream_.packets.next_waiting().block_start;
@@ -252,6 +276,12 @@ void FileWriter::registered(const Status& answer, env::TimePoint now, Actions& a
   }
 }
 
+void FileWriter::found(Result<LocatedBlock> answer, env::TimePoint now, Actions& actions) {
+  if (BlockRecovery* const finding = recovering()) {
+    take(finding->found(std::move(answer), actions), now, actions);
+  }
+}
+
 // --- what an event meant to the block
 
 void FileWriter::take(BlockWriter::Outcome outcome, env::TimePoint now, Actions& actions) {
@@ -265,6 +295,7 @@ void FileWriter::on(BlockWriter::Continues&& /*continues*/, env::TimePoint now, 
 void FileWriter::on(BlockWriter::Ended&& ended, env::TimePoint now, Actions& actions) {
   previous_ = ended.block.located.block;
   if (!ended.synced) promises_.block_ended(std::move(ended.block.located));
+  if (ended.lacks_sync) promises_.sync_before_end();
   state_ = Idle{};
   advance(now, actions);
 }
@@ -285,22 +316,53 @@ void FileWriter::on(BlockWriter::NotBuilt&& not_built, env::TimePoint now, Actio
 }
 
 // The packets that are not acknowledged are in the queue, and `broken` has all else that a recovery
-// needs. There is none yet.
-void FileWriter::on(BlockWriter::Broken&& broken, env::TimePoint /*now*/, Actions& actions) {
-  const std::vector<Replica>& nodes = broken.block.located.replicas;
-  const Status& fault = broken.fault;
-  const Status failure(fault.code(),
-                       "write: DataNode " + nodes[broken.node].node.transfer_address() + " (" +
-                           std::to_string(broken.node + 1) + " of " + std::to_string(nodes.size()) +
-                           ") " + fault.message() + "; " + broken.block.describe(),
-                       target().path, fault.error_number());
-  state_ = Idle{};
-  fail(fault.cause() == nullptr ? failure : failure.with_cause(*fault.cause()), actions);
+// needs.
+void FileWriter::on(BlockWriter::Broken&& broken, env::TimePoint now, Actions& actions) {
+  note_acknowledged(broken.block.located.end(), actions);
+  Search search = std::move(std::get<Writing>(state_).search);
+  BlockRecovery recovery(stream_, std::move(broken));
+  state_.emplace<Recovering>(std::move(search), std::move(recovery));
+  advance(now, actions);
 }
 
 void FileWriter::on(BlockWriter::Refused&& refused, env::TimePoint /*now*/, Actions& actions) {
   state_ = Idle{};
   fail(std::move(refused.why), actions);
+}
+
+// --- what an event meant to its recovery
+
+void FileWriter::take(BlockRecovery::Outcome outcome, env::TimePoint now, Actions& actions) {
+  std::visit([&](auto& what) { on(std::move(what), now, actions); }, outcome);
+}
+
+void FileWriter::on(BlockRecovery::Continues&& /*continues*/, env::TimePoint now,
+                    Actions& actions) {
+  advance(now, actions);
+}
+
+void FileWriter::on(BlockRecovery::Ready&& ready, env::TimePoint now, Actions& actions) {
+  const bool sync = ready.block.has_new_replica && promises_.ends_blocks_with_sync();
+  Search search = std::move(std::get<Recovering>(state_).search);
+  write_block(std::move(search), std::move(ready.block), actions);
+  if (sync) sync_new_replica();
+  advance(now, actions);
+}
+
+// What hsync has promised holds on the new DataNode too before anything else is acknowledged.
+void FileWriter::sync_new_replica() {
+  PacketQueue& packets = stream_.packets;
+  if (packets.empty()) {
+    packets.push_empty(PacketQueue::Kind::kSync, true, newest_block_start_, put_);
+  } else {
+    packets.mark_oldest_for_sync();
+  }
+  promises_.hold_until(packets.oldest().sequence_number);
+}
+
+void FileWriter::on(BlockRecovery::GivenUp&& given_up, env::TimePoint /*now*/, Actions& actions) {
+  state_ = Idle{};
+  fail(std::move(given_up.why), actions);
 }
 
 // --- the NameNode's other answers
@@ -371,6 +433,8 @@ void FileWriter::lease_lost(const Status& failure, Actions& actions) {
 void FileWriter::connected(ConnectionNumber connection, env::TimePoint now) {
   if (BlockWriter* const block = writer_on(connection)) {
     block->connected(now);
+  } else if (BlockRecovery* const copying = recovery_on(connection)) {
+    copying->connected(now);
   } else if (promises_use(connection)) {
     promises_.connected(now);
   }
@@ -380,6 +444,8 @@ void FileWriter::replied(ConnectionNumber connection, const OperationReply& repl
                          env::TimePoint now, Actions& actions) {
   if (BlockWriter* const block = writer_on(connection)) {
     take(block->replied(reply, now, actions), now, actions);
+  } else if (BlockRecovery* const copying = recovery_on(connection)) {
+    take(copying->replied(reply, actions), now, actions);
   } else if (promises_use(connection)) {
     promises_.replied(reply, now, actions);
     advance(now, actions);
@@ -417,6 +483,8 @@ void FileWriter::connection_lost(ConnectionNumber connection, const Status& fail
                                  env::TimePoint now, Actions& actions) {
   if (BlockWriter* const block = writer_on(connection)) {
     take(block->connection_lost(failure, actions), now, actions);
+  } else if (BlockRecovery* const copying = recovery_on(connection)) {
+    take(copying->connection_lost(failure, actions), now, actions);
   } else if (promises_use(connection)) {
     promises_.connection_lost(failure, actions);
     advance(now, actions);
@@ -427,6 +495,7 @@ std::size_t FileWriter::output(ConnectionNumber connection,
                                std::span<ByteView> pieces) const noexcept {
   if (pieces.empty()) return 0;
   if (const BlockWriter* const block = writer_on(connection)) return block->output(pieces);
+  if (const BlockRecovery* const copying = recovery_on(connection)) return copying->output(pieces);
   return promises_use(connection) ? promises_.output(pieces) : 0;
 }
 
@@ -434,6 +503,8 @@ void FileWriter::sent(ConnectionNumber connection, std::size_t bytes, env::TimeP
   if (bytes == 0) return;
   if (BlockWriter* const block = writer_on(connection)) {
     block->sent(bytes, now);
+  } else if (BlockRecovery* const copying = recovery_on(connection)) {
+    copying->sent(bytes, now);
   } else if (promises_use(connection)) {
     promises_.sent(bytes, now);
   } else {
@@ -459,6 +530,8 @@ void FileWriter::tick(env::TimePoint now, Actions& actions) {
     }
   } else if (BlockWriter* const writing = writer()) {
     take(writing->tick(now, actions), now, actions);
+  } else if (BlockRecovery* const waiting_for = recovering()) {
+    take(waiting_for->tick(now, actions), now, actions);
   }
   promises_.tick(now, actions);
   advance(now, actions);
@@ -479,13 +552,14 @@ void FileWriter::fail(Status failure, Actions& actions) {
 
 void FileWriter::drop_everything(Actions& actions) {
   if (const BlockWriter* const writing = block()) writing->close(actions);
+  if (const BlockRecovery* const current = recovery()) current->close(actions);
   promises_.drop(actions);
   stream_.packets.clear();
 }
 
 std::string_view to_string(FileWriter::State state) noexcept {
   constexpr auto kNames = std::to_array<std::string_view>(
-      {"idle", "allocating", "allocate delay", "writing", "abandoning", "completing",
+      {"idle", "allocating", "allocate delay", "writing", "recovering", "abandoning", "completing",
        "complete delay", "done", "failed", "abandoned"});
   return kNames[static_cast<std::size_t>(state)];
 }

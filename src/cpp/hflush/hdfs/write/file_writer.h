@@ -10,6 +10,8 @@
 //   kAllocating     addBlock asked
 //   kAllocateDelay  the block before the previous one is not replicated yet; addBlock again later
 //   kWriting        a block, by its BlockWriter (block_writer.h)
+//   kRecovering     a DataNode of its pipeline has failed: BlockRecovery (block_recovery.h) makes
+//                   the block of the next BlockWriter
 //   kAbandoning     its pipeline could not be built; abandonBlock asked, then kAllocating again
 //   kCompleting     complete asked
 //   kCompleteDelay  complete said "not yet"
@@ -21,8 +23,9 @@
 // by Promises (promises.h).
 //
 // A DataNode that fails while a block's first pipeline is built is excluded, and another block is
-// allocated (HDFS-17299 is left out). One that fails later ends the stream with a Status that names
-// node, block and numbers.
+// allocated (HDFS-17299 is left out). One that fails later is left out of the pipeline, waited for
+// or replaced; where that is not possible the stream fails with a Status that names the nodes, the
+// block and the numbers.
 //
 // Thread-compatible: the shell serialises.
 #pragma once
@@ -45,6 +48,7 @@
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/data_transfer.h"
 #include "hflush/hdfs/wire/types.h"
+#include "hflush/hdfs/write/block_recovery.h"
 #include "hflush/hdfs/write/block_writer.h"
 #include "hflush/hdfs/write/promises.h"
 #include "hflush/hdfs/write/write_actions.h"
@@ -61,6 +65,7 @@ class FileWriter {
     kAllocating,
     kAllocateDelay,
     kWriting,
+    kRecovering,
     kAbandoning,
     kCompleting,
     kCompleteDelay,
@@ -76,6 +81,8 @@ class FileWriter {
   State state() const noexcept { return static_cast<State>(state_.index()); }
   // None but in kWriting.
   const BlockWriter* block() const noexcept;
+  // None but in kRecovering.
+  const BlockRecovery* recovery() const noexcept;
   const Promises& promises() const noexcept { return promises_; }
   const WriteTarget& target() const noexcept { return stream_.target; }
   const WriteCounters& counters() const noexcept { return stream_.counters; }
@@ -101,6 +108,8 @@ class FileWriter {
   void block_abandoned(const Status& answer, env::TimePoint now, Actions& actions);
   void reserved(Result<LocatedBlock> answer, env::TimePoint now, Actions& actions);
   void registered(const Status& answer, env::TimePoint now, Actions& actions);
+  // Of getAdditionalDatanode.
+  void found(Result<LocatedBlock> answer, env::TimePoint now, Actions& actions);
   void fsynced(const Status& answer, env::TimePoint now, Actions& actions);
   void completed(const Result<bool>& answer, env::TimePoint now, Actions& actions);
   void located(const Result<LocatedBlocks>& answer, env::TimePoint now, Actions& actions);
@@ -156,6 +165,12 @@ class FileWriter {
     Search search;
     BlockWriter block;
   };
+  struct Recovering {
+    Recovering(Search its_search, BlockRecovery its_recovery)
+        : search(std::move(its_search)), recovery(std::move(its_recovery)) {}
+    Search search;
+    BlockRecovery recovery;
+  };
   struct Abandoning {
     Search search;
   };
@@ -174,6 +189,9 @@ class FileWriter {
   BlockWriter* writer() noexcept;
   BlockWriter* writer_on(ConnectionNumber connection) noexcept;
   const BlockWriter* writer_on(ConnectionNumber connection) const noexcept;
+  BlockRecovery* recovering() noexcept;
+  BlockRecovery* recovery_on(ConnectionNumber connection) noexcept;
+  const BlockRecovery* recovery_on(ConnectionNumber connection) const noexcept;
   bool promises_use(ConnectionNumber connection) const noexcept;
   std::optional<std::uint64_t> recordable_length() const noexcept;
   RetryDelays delays() const noexcept;
@@ -198,6 +216,13 @@ class FileWriter {
   void on(BlockWriter::Broken&& broken, env::TimePoint now, Actions& actions);
   void on(BlockWriter::Refused&& refused, env::TimePoint now, Actions& actions);
 
+  // And to its recovery.
+  void take(BlockRecovery::Outcome outcome, env::TimePoint now, Actions& actions);
+  void on(BlockRecovery::Continues&& continues, env::TimePoint now, Actions& actions);
+  void on(BlockRecovery::Ready&& ready, env::TimePoint now, Actions& actions);
+  void on(BlockRecovery::GivenUp&& given_up, env::TimePoint now, Actions& actions);
+  void sync_new_replica();
+
   void complete(Closing closing, Actions& actions);
   void closed(const Closing& closing, Actions& actions);
   void not_closed(const Closing& closing, Status why, Actions& actions);
@@ -216,8 +241,8 @@ class FileWriter {
   std::optional<LocatedBlock> to_reopen_;  // an append's partial block, untouched
   std::optional<ExtendedBlock> previous_;  // the last block that was ended
   std::vector<ExcludedNode> excluded_;
-  std::variant<Idle, Allocating, AllocateDelay, Writing, Abandoning, Completing, CompleteDelay,
-               Done, Failed, Abandoned>
+  std::variant<Idle, Allocating, AllocateDelay, Writing, Recovering, Abandoning, Completing,
+               CompleteDelay, Done, Failed, Abandoned>
       state_;
 };
 

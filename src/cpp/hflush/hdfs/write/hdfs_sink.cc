@@ -88,6 +88,11 @@ void HdfsSink::add_statistics(Statistics& statistics) const {
   statistics["hdfs_replicas_synced_afterwards"] = counters.synced_afterwards;
   statistics["hdfs_replicas_left_unsynced"] = counters.left_unsynced;
   statistics["hdfs_congestion_delays"] = counters.congestion_delays;
+  statistics["hdfs_pipeline_recoveries"] = counters.recoveries;
+  statistics["hdfs_datanode_replacements"] = counters.replacements;
+  statistics["hdfs_block_transfers"] = counters.transfers;
+  statistics["hdfs_bytes_sent_again"] = counters.bytes_sent_again;
+  statistics["hdfs_datanode_restarts_awaited"] = counters.restarts_waited_for;
   counters.ack_latency.add_to(statistics, "hdfs_ack_latency");
 }
 

@@ -32,6 +32,11 @@ Status no_answer(std::string_view what, env::Duration duration) {
                 ETIMEDOUT);
 }
 
+Status slow(int acks) {
+  return Status(StatusCode::kIo, "is slow, as it said in " + std::to_string(acks) + " acks running",
+                {}, EIO);
+}
+
 Status lost(const Status& failure) {
   return Status(StatusCode::kIo, "is lost", {}, failure.error_number()).with_cause(failure);
 }

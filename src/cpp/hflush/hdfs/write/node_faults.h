@@ -16,6 +16,8 @@ Status bad_answer(const OperationReply& reply);
 Status bad_answer(const PipelineAck& ack, std::string_view context = {});
 // or not at all;
 Status no_answer(std::string_view what, env::Duration duration);
+// or says that it is slow;
+Status slow(int acks);
 // or its connection is lost.
 Status lost(const Status& failure);
 

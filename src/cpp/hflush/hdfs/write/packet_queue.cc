@@ -80,9 +80,21 @@ void PacketQueue::acknowledge() noexcept {
   --sent_;
 }
 
+std::size_t PacketQueue::rewind() noexcept {
+  std::size_t bytes = sent_part_;
+  for (std::size_t i = 0; i < sent_; ++i) bytes += entries_[i].wire.size();
+  released_ = sent_ = sent_part_ = 0;
+  return bytes;
+}
+
+void PacketQueue::drop_oldest() noexcept {
+  HFLUSH_DCHECK(has_waiting() && !has_unacknowledged());
+  entries_.pop_front();
+}
+
 void PacketQueue::clear() noexcept {
-  entries_.clear();
   rewind();
+  entries_.clear();
 }
 
 }  // namespace hflush::hdfs

@@ -84,10 +84,16 @@ class PacketQueue {
   }
   // So will the last packets of blocks, as far as they wait.
   void mark_last_packets_for_sync() noexcept;
+  // The oldest packet will carry a sync. Requires: it waits.
+  void mark_oldest_for_sync() noexcept {
+    HFLUSH_DCHECK(has_waiting() && !has_unacknowledged());
+    entries_.front().sync = true;
+  }
   // The next waiting packet may be sent. Requires: has_waiting().
   const Entry& release(env::TimePoint now) noexcept;
-  // Every packet waits again, to be sent on another pipeline.
-  void rewind() noexcept { released_ = sent_ = sent_part_ = 0; }
+  // Every packet waits again, to be sent on another pipeline. Returns how many bytes of them had
+  // been sent.
+  std::size_t rewind() noexcept;
 
   // What is released and not sent: fills `pieces`, one for each packet, and returns how many.
   std::size_t output(std::span<ByteView> pieces) const noexcept;
@@ -98,6 +104,8 @@ class PacketQueue {
   bool oldest_is_sent() const noexcept { return sent_ > 0; }
   // Takes the oldest packet out. Requires: oldest_is_sent().
   void acknowledge() noexcept;
+  // Takes the oldest packet out: its block was ended without it. Requires: it waits.
+  void drop_oldest() noexcept;
 
   // Nothing is written any more.
   void clear() noexcept;

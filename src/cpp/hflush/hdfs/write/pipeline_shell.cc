@@ -130,6 +130,20 @@ void PipelineDriver::perform(const action::UpdatePipeline& update) {
                });
 }
 
+void PipelineDriver::perform(const action::GetAdditionalDatanode& find) {
+  const WriteTarget& target = machine.target();
+  GetAdditionalDatanode request;
+  request.path = target.path;
+  request.block = find.block;
+  request.existing = find.replicas;
+  request.excluded = find.excluded;
+  request.client_name = target.client_name;
+  request.file_id = target.file_id;
+  call_ = call(request, [](PipelineDriver& driver, Result<LocatedBlock> answer) {
+    driver.machine.found(std::move(answer), driver.now(), driver.actions);
+  });
+}
+
 void PipelineDriver::perform(const action::Fsync& fsync) {
   const WriteTarget& target = machine.target();
   call_ = call(Fsync{target.path, target.client_name, static_cast<std::int64_t>(fsync.block_length),

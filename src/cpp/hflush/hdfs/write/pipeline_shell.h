@@ -56,6 +56,7 @@ class PipelineDriver {
   void perform(const action::AbandonBlock& abandon);
   void perform(const action::UpdateBlockForPipeline& update);
   void perform(const action::UpdatePipeline& update);
+  void perform(const action::GetAdditionalDatanode& find);
   void perform(const action::Fsync& fsync);
   void perform(const action::Complete& complete);
   void perform(const action::GetBlockLocations& locate);

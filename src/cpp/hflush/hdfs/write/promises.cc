@@ -22,9 +22,8 @@ bool Promises::is_recorded(const Waiter& waiter) const noexcept {
 
 // Whether an hsync waits for more than the current block.
 bool Promises::awaits_finished_blocks() const noexcept {
-  return !unsynced_.empty() && std::ranges::any_of(waiters_, [](const Waiter& waiter) {
-    return waiter.level == Level::kDurable;
-  });
+  const auto is_hsync = [](const Waiter& waiter) { return waiter.level == Level::kDurable; };
+  return !unsynced_.empty() && (sync_is_due_ || std::ranges::any_of(waiters_, is_hsync));
 }
 
 env::TimePoint Promises::silent_until(const Syncing& syncing) const noexcept {
@@ -60,14 +59,22 @@ void Promises::block_begins(std::uint64_t start) noexcept {
   recorded_.reset();
 }
 
+void Promises::hold_until(std::int64_t sequence_number) noexcept {
+  for (Waiter& waiter : waiters_) {
+    waiter.sequence_number = std::max(waiter.sequence_number, sequence_number);
+  }
+}
+
 void Promises::drop(Actions& actions) {
   waiters_.clear();
   unsynced_.clear();
+  sync_is_due_ = false;
   rest(actions);
 }
 
 void Promises::advance(std::optional<std::uint64_t> recordable, Actions& actions) {
   sync_finished_blocks(actions);
+  if (unsynced_.empty()) sync_is_due_ = false;
   resolve_waiters(recordable, actions);
 }
 
@@ -91,7 +98,9 @@ void Promises::resolve_waiters(std::optional<std::uint64_t> recordable, Actions&
   });
   for (const Level level : {Level::kVisible, Level::kDurable}) {
     const std::optional<std::uint64_t> offset = reached[static_cast<std::size_t>(level)];
-    if (offset) actions.emplace_back(action::Reached{level, *offset});
+    if (!offset) continue;
+    has_flushed_ = true;
+    actions.emplace_back(action::Reached{level, *offset});
   }
   if (length_is_wanted && recordable && !is_recording()) {
     recording_ = recordable;
@@ -125,12 +134,13 @@ void Promises::sync_finished_blocks(Actions& actions) {
 // Every hsync under way has failed; the stream continues.
 void Promises::refuse_durability(const Status& why, Actions& actions) {
   std::uint64_t offset = 0;
-  std::erase_if(waiters_, [&offset](const Waiter& waiter) {
+  const auto failed = std::erase_if(waiters_, [&offset](const Waiter& waiter) {
     if (waiter.level != Level::kDurable) return false;
     offset = std::max(offset, waiter.offset);
     return true;
   });
-  actions.emplace_back(action::NotReached{Level::kDurable, offset, why});
+  sync_is_due_ = false;
+  if (failed > 0) actions.emplace_back(action::NotReached{Level::kDurable, offset, why});
 }
 
 void Promises::located(const Result<LocatedBlocks>& answer) {

@@ -56,8 +56,10 @@ class Promises {
   State state() const noexcept { return static_cast<State>(syncing_.index()); }
   // Whether fsync() is asked.
   bool is_recording() const noexcept { return recording_.has_value(); }
-  // Whether an hflush or hsync waits.
-  bool has_waiters() const noexcept { return !waiters_.empty(); }
+  // Whether an hflush or hsync waits, or finished blocks are to be synced before the file ends.
+  bool has_waiters() const noexcept { return !waiters_.empty() || sync_is_due_; }
+  // Whether an hflush or hsync has succeeded.
+  bool has_flushed() const noexcept { return has_flushed_; }
   // Whether the last packet of a block carries a sync.
   bool ends_blocks_with_sync() const noexcept {
     return hsync_was_asked_ || stream_.target.sync_every_block;
@@ -70,6 +72,10 @@ class Promises {
   void block_begins(std::uint64_t start) noexcept;
   // A block ended without a sync.
   void block_ended(LocatedBlock block) { unsynced_.add(std::move(block)); }
+  // One of them should have: it is synced whether or not an hsync waits.
+  void sync_before_end() noexcept { sync_is_due_ = true; }
+  // No caller that waits is answered before that packet is acknowledged.
+  void hold_until(std::int64_t sequence_number) noexcept;
   // Reports what is reached and asks for what is due. `recordable`: how much of the current block
   // is acknowledged, if the NameNode may learn it now.
   void advance(std::optional<std::uint64_t> recordable, Actions& actions);
@@ -122,6 +128,8 @@ class Promises {
   std::vector<Waiter> waiters_;
   std::optional<std::uint64_t> handed_over_;  // a flush() waits for the queue to shrink
   bool hsync_was_asked_ = false;
+  bool has_flushed_ = false;
+  bool sync_is_due_ = false;  // of finished blocks, although no hsync may wait
 
   std::uint64_t block_start_;              // of the current block, or else of the last one
   std::optional<std::uint64_t> recorded_;  // its length, by fsync() since its pipeline was set up

@@ -33,6 +33,11 @@ struct UpdatePipeline {
   ExtendedBlock new_block;
   std::vector<Replica> replicas;
 };
+struct GetAdditionalDatanode {
+  ExtendedBlock block;
+  std::vector<Replica> replicas;
+  std::vector<DatanodeInfo> excluded;
+};
 struct Fsync {
   std::uint64_t block_length;  // acknowledged bytes of the block under construction
 };
@@ -78,11 +83,11 @@ struct Failed {
 
 }  // namespace action
 
-using Action =
-    std::variant<action::AddBlock, action::AbandonBlock, action::UpdateBlockForPipeline,
-                 action::UpdatePipeline, action::Fsync, action::Complete, action::GetBlockLocations,
-                 action::RecoverLease, action::Connect, action::Disconnect, action::Acknowledged,
-                 action::Reached, action::NotReached, action::Finished, action::Failed>;
+using Action = std::variant<action::AddBlock, action::AbandonBlock, action::UpdateBlockForPipeline,
+                            action::UpdatePipeline, action::GetAdditionalDatanode, action::Fsync,
+                            action::Complete, action::GetBlockLocations, action::RecoverLease,
+                            action::Connect, action::Disconnect, action::Acknowledged,
+                            action::Reached, action::NotReached, action::Finished, action::Failed>;
 using Actions = std::vector<Action>;
 
 }  // namespace hflush::hdfs

@@ -16,6 +16,7 @@
 #include "hflush/hdfs/wire/types.h"
 #include "hflush/hdfs/write/congestion_backoff.h"
 #include "hflush/hdfs/write/packet_queue.h"
+#include "hflush/hdfs/write/recoveries.h"
 #include "hflush/stream/duration_statistic.h"
 
 namespace hflush::hdfs {
@@ -26,6 +27,7 @@ struct WriteTarget {
   std::uint64_t file_id = 0;
   std::string client_name;
   std::uint64_t block_size = 0;
+  std::uint32_t replication = 0;
   crc::Kind checksum = crc::Kind::kCrc32c;
   std::uint32_t bytes_per_checksum = 512;
   bool sync_every_block = false;  // CreateFlag SYNC_BLOCK
@@ -34,6 +36,8 @@ struct WriteTarget {
   bool no_local_write = false;
   bool ignore_client_locality = false;
   std::vector<std::string> favored_nodes;
+  // Whether an IP address is this machine's; asked when a DataNode restarts. None: none is.
+  bool (*is_local)(const std::string& ip) = nullptr;
   // An append: the file's length, and its partial last block if there is one; or else the last
   // block, which the first addBlock, or complete, names so that it can be repeated.
   std::uint64_t start = 0;
@@ -56,6 +60,11 @@ struct WriteCounters {
   std::int64_t synced_afterwards = 0;  // replicas of finished blocks
   std::int64_t left_unsynced = 0;      // other replicas of these, whose node is gone or refused
   std::int64_t congestion_delays = 0;  // packets held back because DataNodes were congested
+  std::int64_t recoveries = 0;         // pipelines that stood and broke
+  std::int64_t replacements = 0;       // DataNodes that came in for one that failed
+  std::int64_t transfers = 0;          // copies of a block made for them, as their sources say
+  std::int64_t bytes_sent_again = 0;   // of packets, on another pipeline
+  std::int64_t restarts_waited_for = 0;
   stream::DurationStatistic ack_latency;
 };
 
@@ -80,6 +89,7 @@ struct WriteStream {
   WriteCounters counters;
   PacketQueue packets;  // not acknowledged; those of the block that is being written are in front
   CongestionBackoff backoff;
+  Recoveries recoveries;
   ConnectionNumber last_connection = 0;
 };
 

@@ -1,0 +1,79 @@
+// Recoveries: what a stream remembers of its DataNodes that failed, from one recovery of a pipeline
+// to the next. Values; BlockRecovery (block_recovery.h) decides by them. Pure; thread-compatible.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hflush/env/clock.h"
+#include "hflush/hdfs/settings.h"
+#include "hflush/hdfs/wire/types.h"
+
+namespace hflush::hdfs {
+
+// Whether a pipeline of `nodes` that are left gets another one, as Hadoop's
+// ReplaceDatanodeOnFailure decides. `is_append`: the stream goes on with a partial block;
+// `is_hflushed`: an hflush or hsync of it has succeeded.
+constexpr bool wants_replacement(const WriteSettings& settings, std::size_t replication,
+                                 std::size_t nodes, bool is_append, bool is_hflushed) noexcept {
+  if (!settings.replace_datanode || nodes == 0 || nodes >= replication) return false;
+  switch (settings.replacement_policy) {
+    case ReplacementPolicy::kNever:
+      return false;
+    case ReplacementPolicy::kAlways:
+      return true;
+    case ReplacementPolicy::kDefault:
+      return replication >= 3 && (nodes <= replication / 2 || is_append || is_hflushed);
+  }
+  return false;
+}
+
+struct Recoveries {
+  struct FailedNode {
+    DatanodeInfo node;
+    bool may_return = false;  // it restarts: it is left out until the next pipeline stands
+  };
+  // A DataNode of the pipeline that restarts.
+  struct Awaited {
+    std::string address;
+    env::TimePoint until;
+    env::Duration pause;  // the next one
+  };
+  // The search for another DataNode. It has succeeded when a pipeline with that node is set up.
+  struct Replacement {
+    int failed_tries = 0;
+    std::vector<DatanodeInfo> excluded;
+    std::string target;  // the address of the one that is in the pipeline; empty: none
+  };
+
+  // A node is left out of replacements for the life of the stream, once.
+  void add_failed(const DatanodeInfo& node, bool may_return) {
+    const std::string address = node.transfer_address();
+    const auto known = std::ranges::find_if(
+        failed, [&](const FailedNode& one) { return one.node.transfer_address() == address; });
+    if (known == failed.end()) {
+      failed.push_back({node, may_return});
+    } else {
+      known->may_return = may_return;
+    }
+  }
+  // Whether a DataNode that came in for another one is not proven yet.
+  bool has_replacement() const noexcept { return replacement && !replacement->target.empty(); }
+  // Every DataNode of a pipeline has accepted it.
+  void pipeline_is_set_up() {
+    std::erase_if(failed, [](const FailedNode& node) { return node.may_return; });
+    awaited.reset();
+    replacement.reset();
+  }
+
+  int since_ack = 0;  // recoveries without an acknowledgement between them
+  std::vector<FailedNode> failed;
+  std::optional<Awaited> awaited;
+  std::optional<Replacement> replacement;
+  std::string faults;  // of the current block, for messages
+};
+
+}  // namespace hflush::hdfs

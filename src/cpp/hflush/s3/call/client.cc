@@ -27,25 +27,21 @@ using Actions = CallTable::Actions;
 // Of an error document that answers a download.
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10U;
 
-// A call that may have been executed.
-CallResult interrupted_result(const Status& interrupted, const std::string& path) {
+// Of a call that ends for a reason of our own. `ambiguous`: it may have been executed.
+CallResult failed_with(const Status& why, const std::string& path, bool ambiguous) {
   CallResult result;
   result.failure.emplace();
-  result.failure->message = interrupted.message();
-  result.failure->transport = interrupted;
-  result.ambiguous = true;
-  result.status = interrupted.with_path(path);
+  result.failure->message = why.message();
+  result.failure->transport = why;
+  result.ambiguous = ambiguous;
+  result.status = why.with_path(path);
   return result;
 }
 
 // Ends a call that cannot be begun.
 Client::CallId refuse(const Call& call, const Status& why, const Client::Done& done,
                       Download* download) {
-  CallResult result;
-  result.failure.emplace();
-  result.failure->message = why.message();
-  result.failure->transport = why;
-  result.status = why.with_path(path_of(call));
+  CallResult result = failed_with(why, path_of(call), false);
   if (download != nullptr) {
     download->on_end(std::move(result));
   } else {
@@ -459,7 +455,7 @@ std::vector<CallResult> Client::call_and_wait(std::vector<Call> calls, env::Inte
     // An interruption may be reported already (a Python error is set): what has arrived meanwhile
     // is dropped.
     results.push_back(interrupted.ok() ? answers[i]->take()
-                                       : interrupted_result(interrupted, paths[i]));
+                                       : failed_with(interrupted, paths[i], true));
   }
   return results;
 }

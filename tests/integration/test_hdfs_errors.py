@@ -7,6 +7,8 @@ path, host and port, and within the timeouts that are configured.
 from __future__ import annotations
 
 import errno
+import pickle
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -377,6 +379,58 @@ def test_recover_lease_waits_for_nodes_that_are_away(hdfs_new: NewHdfs) -> None:
     with pytest.raises(OSError, match="/file"):
         out.close()
     fs.close()
+
+
+@pytest.mark.rule("FAIL-3", "HFLUSH-13")
+def test_a_pipeline_error_tells_the_story(hdfs_new: NewHdfs) -> None:
+    """Which node failed when and why, of which block, what is safe, and what happened before."""
+    hdfs = hdfs_new(1)
+    fs = hdfs.file_system()
+    out = fs.create("/file")
+    began = time.time()
+    out.write(dataset(5000))
+    out.hflush()
+    (port,) = hdfs.ports
+    stamp = int(hdfs.block("/file").getGenerationStamp())
+    assert any(event.what == f"connecting to DataNode 127.0.0.1:{port}" for event in out.history())
+    stopped = hdfs.cluster.stop_data_node(port)
+    with pytest.raises(hflush.PipelineError, match=f"127.0.0.1:{port}") as caught:
+        write_and_flush(out)
+    error = caught.value
+    assert error.filename == "/file"
+    assert error.errno
+    assert {node.address for node in error.failed_nodes} == {f"127.0.0.1:{port}"}
+    failed = error.failed_nodes[0]
+    assert (failed.place, failed.offset, error.acknowledged) == (0, 5000, 5000)
+    assert "lost" in failed.reason or "answered" in failed.reason
+    assert began <= failed.when <= time.time()
+    assert error.generation_stamps[0] == stamp
+    assert re.fullmatch(rf"blk_\d+_{error.generation_stamps[-1]}", error.block)
+    history = out.history()
+    assert [event.what for event in error.history] == [event.what for event in history]
+    assert len(history) <= 64
+    assert sum(len(event.what) for event in history) <= 4096
+    assert [event.when for event in history] == sorted(event.when for event in history)
+    assert history[-1].what in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.failed_nodes, again.block) == (error.failed_nodes, error.block)
+    with pytest.raises(hflush.PipelineError):
+        out.close()
+    assert [event.what for event in out.history()] == [event.what for event in history]
+    hdfs.cluster.restart_data_node(stopped)
+
+    other = fs.create("/other")
+    fs.delete("/other")
+    with pytest.raises(hflush.LeaseLostError) as lost:
+        other.close()
+    assert any("complete" in event.what for event in lost.value.history)
+    fs.close()
+
+
+def write_and_flush(out: hflush.FSDataOutputStream) -> None:
+    while True:
+        out.write(b"more")
+        out.hflush()
 
 
 @pytest.mark.rule("HDFS-15", "HDFS-22")

@@ -9,6 +9,7 @@ import pickle
 import hflush
 import pytest
 from hflush import LeaseHeldError, errors
+from hflush.status import FailedNode, StreamEvent
 
 BASES = {
     "ChecksumError": (OSError,),
@@ -23,6 +24,7 @@ BASES = {
     "NotAFileError": (IsADirectoryError, FileNotFoundError),
     "ParentNotDirectoryError": (NotADirectoryError, FileExistsError),
     "PathIsDirectoryError": (IsADirectoryError, FileExistsError),
+    "PipelineError": (OSError,),
     "PreconditionFailedError": (OSError,),
     "SeekError": (OSError, ValueError, EOFError),
     "StreamClosedError": (OSError, ValueError),
@@ -61,6 +63,19 @@ def test_a_checksum_error_says_where_and_what():
     error.position, error.expected, error.actual = 512, 1, 2
     copied = pickle.loads(pickle.dumps(error))
     assert (copied.path, copied.position, copied.expected, copied.actual) == ("/a/b", 512, 1, 2)
+
+
+def test_a_pipeline_error_tells_the_story():
+    """PipelineError has nodes, block, stamps and history, also after pickling; none by itself."""
+    error = hflush.PipelineError(errno.EIO, "all failed", "/a/b")
+    assert (error.failed_nodes, error.block, error.generation_stamps) == ((), "", ())
+    assert (error.acknowledged, error.history) == (0, ())
+    node = FailedNode("10.0.0.1:9866", 1, "is lost", 512, 1e9)
+    error.failed_nodes, error.history = (node,), [StreamEvent(1e9, "complete", 2)]
+    error.block, error.generation_stamps, error.acknowledged = "blk_1_1002", (1001, 1002), 512
+    copied = pickle.loads(pickle.dumps(error))
+    assert vars(copied) == vars(error)
+    assert copied.failed_nodes[0].address == "10.0.0.1:9866"
 
 
 def test_a_closed_stream_is_no_unsupported_operation():

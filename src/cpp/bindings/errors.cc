@@ -1,8 +1,13 @@
 #include "errors.h"
 
+#include <pybind11/stl.h>
+
 #include <cerrno>
 #include <string>
 #include <string_view>
+
+#include "hflush/hdfs/write/write_failure.h"
+#include "history.h"
 
 namespace py = pybind11;
 
@@ -58,6 +63,8 @@ Exception exception_of(StatusCode code) noexcept {
       return {kErrors, "FileLeaseHeldError", EBUSY};
     case StatusCode::kLeaseLost:
       return {kErrors, "LeaseLostError", ESTALE};
+    case StatusCode::kPipeline:
+      return {kErrors, "PipelineError", EIO};
     case StatusCode::kPreconditionFailed:
       return {kErrors, "PreconditionFailedError", ESTALE};
     case StatusCode::kTimedOut:
@@ -87,6 +94,21 @@ py::object construct(const py::object& type, const Exception& exception, const S
   return type(error_number, message, text_of(status.path()));
 }
 
+void add_story(const py::object& made, StatusCode code, const hdfs::WriteFailure& failure) {
+  made.attr("history") = to_list(failure.history);
+  if (code != StatusCode::kPipeline) return;
+  const py::object failed_node = py::module_::import("hflush.status").attr("FailedNode");
+  py::list nodes;
+  for (const hdfs::FailedNode& node : failure.failed_nodes) {
+    nodes.append(failed_node(text_of(node.address), node.place, text_of(node.reason), node.offset,
+                             seconds_since_epoch(node.when)));
+  }
+  made.attr("failed_nodes") = py::tuple(nodes);
+  made.attr("block") = text_of(failure.block);
+  made.attr("generation_stamps") = py::tuple(py::cast(failure.generation_stamps));
+  made.attr("acknowledged") = failure.acknowledged;
+}
+
 }  // namespace
 
 py::str text_of(std::string_view bytes) {
@@ -102,6 +124,9 @@ py::object make_exception(const Status& status) {
     made.attr("position") = mismatch->position;
     made.attr("expected") = mismatch->expected;
     made.attr("actual") = mismatch->actual;
+  }
+  if (const auto* failure = status.detail<hdfs::WriteFailure>()) {
+    add_story(made, status.code(), *failure);
   }
   if (!status.remote_class().empty()) made.attr("remote_class") = text_of(status.remote_class());
   if (const Status* cause = status.cause()) made.attr("__cause__") = make_exception(*cause);

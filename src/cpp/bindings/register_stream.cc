@@ -16,6 +16,7 @@
 #include "buffers.h"
 #include "errors.h"
 #include "hflush/stream/statistics_sum.h"
+#include "history.h"
 #include "opened_stream.h"
 #include "register.h"
 #include "signals.h"
@@ -279,6 +280,7 @@ Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
           },
           py::arg("name"), py::pos_only())
       .def("set_drop_behind", &set_drop_behind, py::arg("value"), py::pos_only())
+      .def("_history", [](const OutputStream& stream) { return to_list(stream.history()); })
       .def("_statistics", [](const OutputStream& stream) { return to_dict(stream.statistics()); })
       .def_property_readonly("closed",
                              [](const OutputStream& stream) {

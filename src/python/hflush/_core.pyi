@@ -6,6 +6,8 @@ from typing import Any, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer
 
+from .status import StreamEvent
+
 _Self = TypeVar("_Self", bound=OutputStream)
 
 # --- checksums (register_crc.cc) -------------------------------------------------------------------
@@ -51,6 +53,7 @@ class OutputStream:
     def get_pos(self) -> int: ...
     def has_capability(self, name: str, /) -> bool: ...
     def set_drop_behind(self, value: bool | None, /) -> None: ...
+    def _history(self) -> list[StreamEvent]: ...  # oldest first
     def _statistics(
         self,
     ) -> dict[str, int]: ...  # a flat snapshot: name -> value, see hflush.statistics

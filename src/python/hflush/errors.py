@@ -16,7 +16,9 @@ import io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from .status import FailedNode, StreamEvent
 
 __all__ = [
     "ChecksumError",
@@ -33,6 +35,7 @@ __all__ = [
     "NotPublishedWarning",
     "ParentNotDirectoryError",
     "PathIsDirectoryError",
+    "PipelineError",
     "PreconditionFailedError",
     "SeekError",
     "StreamClosedError",
@@ -112,6 +115,33 @@ class FileLeaseHeldError(LeaseHeldError, FileExistsError):
 
 class LeaseLostError(OSError):
     """The file is no longer this client's to write (``ESTALE``)."""
+
+
+class PipelineError(OSError):
+    """The servers that were to hold the bytes failed, one after another (``EIO``, ``ETIMEDOUT``).
+
+    What was acknowledged (by ``hflush`` or ``hsync``) is kept; the message names the last failure.
+
+    Attributes
+    ----------
+    failed_nodes : tuple of hflush.status.FailedNode
+        All of this stream's, oldest first; the last 64 of more.
+    block : str
+        The block that was being written, ``blk_<id>_<generation stamp>``; empty if there was none.
+    generation_stamps : tuple of int
+        All that the block had, oldest first: one more for each pipeline.
+    acknowledged : int
+        Bytes of the file that every server of the pipeline had acknowledged.
+    history : list of hflush.status.StreamEvent
+        What happened last, oldest first: at most 64 lines. Other failures of a stream on HDFS have
+        it, too.
+    """
+
+    failed_nodes: tuple[FailedNode, ...] = ()
+    block: str = ""
+    generation_stamps: tuple[int, ...] = ()
+    acknowledged: int = 0
+    history: Sequence[StreamEvent] = ()
 
 
 class PreconditionFailedError(OSError):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from .handling import Marks
+    from .status import StreamEvent
     from .write_only import Owner
 
 __all__ = ["FSDataOutputStream"]
@@ -249,6 +250,14 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     def io_statistics(self) -> IOStatistics:
         """Return what this stream did, also after close: see :mod:`hflush.statistics`."""
         return live(self._flat_statistics)
+
+    def history(self) -> list[StreamEvent]:
+        """Return what happened to this stream last, oldest first, also after close.
+
+        On HDFS at most 64 lines, which blocks it wrote where, which DataNodes failed and what the
+        NameNode said; elsewhere none. For people: a failure has it, too, as its ``history``.
+        """
+        return self._history()
 
     def _flat_statistics(self) -> dict[str, int]:
         flat = self._statistics()

@@ -7,11 +7,13 @@ TYPE_CHECKING = False
 __all__ = [
     "BlockLocation",
     "ContentSummary",
+    "FailedNode",
     "FileChecksum",
     "FileStatus",
     "FsServerDefaults",
     "FsStatus",
     "LeaseRecovery",
+    "StreamEvent",
 ]
 
 
@@ -379,3 +381,51 @@ class LeaseRecovery(_Record):
     def __str__(self) -> str:
         times = "once" if self.asked == 1 else f"{self.asked} times"
         return f"{self.path}: waiting for {self.waits_for} ({self.waited:.0f} s, asked {times})"
+
+
+class StreamEvent(_Record):
+    """What happened to a stream: :meth:`hflush.FSDataOutputStream.history`.
+
+    Attributes
+    ----------
+    when : float
+        Seconds since the epoch; of the last time.
+    what : str
+        For people: another version may word it otherwise.
+    times : int
+        How often in a row.
+    """
+
+    __slots__ = ("times", "what", "when")
+
+    def __init__(self, when: float, what: str, times: int) -> None:
+        self.when = when
+        self.what = what
+        self.times = times
+
+
+class FailedNode(_Record):
+    """A server that failed while it was to take bytes: see :class:`hflush.PipelineError`.
+
+    Attributes
+    ----------
+    address : str
+        Host and port, as messages name it.
+    place : int
+        In the pipeline of that time, from 0.
+    reason : str
+        What it said or did.
+    offset : int
+        In the file: every byte below was acknowledged by then.
+    when : float
+        Seconds since the epoch.
+    """
+
+    __slots__ = ("address", "offset", "place", "reason", "when")
+
+    def __init__(self, address: str, place: int, reason: str, offset: int, when: float) -> None:
+        self.address = address
+        self.place = place
+        self.reason = reason
+        self.offset = offset
+        self.when = when

@@ -58,5 +58,21 @@ TEST_CASE("a result is a value or a failure, never neither") {
   CHECK(Result<int>(Status()).status().code() == StatusCode::kInternal);
 }
 
+TEST_CASE("a detail is found by its type, and stays when more is added") {
+  struct Story {
+    int chapters = 0;
+  };
+  const Status plain(StatusCode::kPipeline, "all nodes failed", "/f");
+  CHECK(plain.detail<Story>() == nullptr);
+  const Status told =
+      plain.with_detail(Story{3}).with_path("/g").with_other(Status(StatusCode::kIo, "too"));
+  REQUIRE(told.detail<Story>() != nullptr);
+  CHECK(told.detail<Story>()->chapters == 3);
+  CHECK(told.detail<int>() == nullptr);
+  CHECK(told.checksum_mismatch() == nullptr);
+  CHECK(told.to_string() == "pipeline failed: all nodes failed: '/g'");
+  CHECK(Status().with_detail(Story{1}).ok());
+}
+
 }  // namespace
 }  // namespace hflush

@@ -76,6 +76,8 @@ std::string_view to_string(StatusCode code) noexcept {
       return "already exists and lease held";
     case StatusCode::kLeaseLost:
       return "lease lost";
+    case StatusCode::kPipeline:
+      return "pipeline failed";
     case StatusCode::kPreconditionFailed:
       return "precondition failed";
     case StatusCode::kTimedOut:
@@ -109,10 +111,6 @@ const std::string& Status::message() const noexcept {
 
 const std::string& Status::path() const noexcept { return failure_ ? failure_->path : kEmpty; }
 
-const ChecksumMismatch* Status::checksum_mismatch() const noexcept {
-  return failure_ ? failure_->mismatch.get() : nullptr;
-}
-
 const std::string& Status::remote_class() const noexcept {
   return failure_ ? failure_->remote_class : kEmpty;
 }
@@ -144,10 +142,10 @@ Status Status::with_other(Status other) const {
   return Status(std::make_shared<const Failure>(std::move(changed)));
 }
 
-Status Status::with_mismatch(ChecksumMismatch mismatch) const {
+Status Status::with_any(std::shared_ptr<const std::any> detail) const {
   if (ok()) return *this;
   Failure changed = *failure_;
-  changed.mismatch = std::make_shared<const ChecksumMismatch>(mismatch);
+  changed.detail = std::move(detail);
   return Status(std::make_shared<const Failure>(std::move(changed)));
 }
 

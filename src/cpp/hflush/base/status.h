@@ -8,10 +8,12 @@
 // else does.
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hflush {
@@ -37,6 +39,7 @@ enum class StatusCode : std::uint8_t {
   kLeaseHeld,           // another client is writing the file: EBUSY
   kLeaseHeldExists,     // a file to be created anew exists, and is being written
   kLeaseLost,           // this client does not hold the file open any more: ESTALE
+  kPipeline,            // the servers that were to hold the bytes have failed
   kPreconditionFailed,  // the file is not the one that the caller meant: ESTALE
   kTimedOut,            // a deadline passed
   kInterrupted,         // the wait was interrupted; nothing is broken
@@ -68,7 +71,12 @@ class [[nodiscard]] Status {
   int error_number() const noexcept { return failure_ ? failure_->error_number : 0; }
   const std::string& message() const noexcept;
   const std::string& path() const noexcept;
-  const ChecksumMismatch* checksum_mismatch() const noexcept;
+  // What the layer that failed knows beyond the message, for programs; null if it is not a T.
+  template <typename T>
+  const T* detail() const noexcept {
+    return failure_ && failure_->detail ? std::any_cast<T>(failure_->detail.get()) : nullptr;
+  }
+  const ChecksumMismatch* checksum_mismatch() const noexcept { return detail<ChecksumMismatch>(); }
   // The class of the exception that a Hadoop server answered with; empty if none did.
   const std::string& remote_class() const noexcept;
   // The failure that caused this one, if any (FAIL-13).
@@ -79,7 +87,13 @@ class [[nodiscard]] Status {
   [[nodiscard]] Status with_path(std::string path) const;
   [[nodiscard]] Status with_cause(Status cause) const;
   [[nodiscard]] Status with_other(Status other) const;
-  [[nodiscard]] Status with_mismatch(ChecksumMismatch mismatch) const;
+  template <typename T>
+  [[nodiscard]] Status with_detail(T detail) const {
+    return with_any(std::make_shared<const std::any>(std::move(detail)));
+  }
+  [[nodiscard]] Status with_mismatch(ChecksumMismatch mismatch) const {
+    return with_detail(mismatch);
+  }
   [[nodiscard]] Status with_remote_class(std::string name) const;
 
   std::string to_string() const;
@@ -87,6 +101,7 @@ class [[nodiscard]] Status {
  private:
   struct Failure;
   explicit Status(std::shared_ptr<const Failure> failure) noexcept : failure_(std::move(failure)) {}
+  Status with_any(std::shared_ptr<const std::any> detail) const;
 
   struct Failure {
     StatusCode code;
@@ -94,7 +109,7 @@ class [[nodiscard]] Status {
     std::string message;
     std::string path;
     std::string remote_class;
-    std::shared_ptr<const ChecksumMismatch> mismatch;
+    std::shared_ptr<const std::any> detail;
     std::shared_ptr<const Status> cause;
     std::vector<Status> others;
   };

@@ -490,4 +490,6 @@ Statistics OutputStream::statistics() const {
   return statistics;
 }
 
+PastEvents OutputStream::history() const { return is_foreign() ? PastEvents() : sink_->history(); }
+
 }  // namespace hflush::stream

@@ -83,6 +83,7 @@ class OutputStream final : private SinkEvents {
   State state() const;
   const std::string& path() const noexcept { return path_; }
   Statistics statistics() const;
+  PastEvents history() const;
   // Made by a process that this one was forked from.
   bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
 

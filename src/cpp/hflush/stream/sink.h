@@ -15,12 +15,14 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "hflush/base/bytes.h"
 #include "hflush/base/statistics.h"
 #include "hflush/base/status.h"
+#include "hflush/env/clock.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/stream/geometry.h"
 #include "hflush/stream/packet.h"
@@ -33,6 +35,14 @@ enum class Level : std::uint8_t {
   kVisible,     // hflush(): every new reader sees them
   kDurable,     // hsync(): on the disk device
 };
+
+// What a sink remembers of its past, for people.
+struct PastEvent {
+  env::TimePoint when;  // of the last time
+  std::string what;
+  std::uint32_t times = 1;  // in a row
+};
+using PastEvents = std::vector<PastEvent>;
 
 // Implemented by the stream. Thread-safe; a sink calls it without holding a lock that put(),
 // finish() or abandon() take.
@@ -103,6 +113,8 @@ class Sink {
 
   // Adds the sink's own counters. Thread-safe; never waits for I/O.
   virtual void add_statistics(Statistics& statistics) const = 0;
+  // What has happened last, oldest first; bounded. Thread-safe; never waits for I/O.
+  virtual PastEvents history() const { return {}; }
 };
 
 }  // namespace hflush::stream

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..filesystem import FileSystem
     from ..output import FSDataOutputStream
     from ..statistics import IOStatistics
+    from ..status import StreamEvent
     from ..write_only import Owner
 
 __all__ = ["CancellableFSDataOutputStream", "InPlace", "RenamedFile"]
@@ -184,6 +185,10 @@ class CancellableFSDataOutputStream(WriteOnly):
     def io_statistics(self) -> IOStatistics:
         """Return the statistics of the stream below."""
         return self._stream.io_statistics()
+
+    def history(self) -> list[StreamEvent]:
+        """Return what happened last to the stream below."""
+        return self._stream.history()
 
     @property
     def closed(self) -> bool:

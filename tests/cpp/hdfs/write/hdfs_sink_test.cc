@@ -241,10 +241,29 @@ TEST_CASE("a pipeline that dies ends the stream with the node, the block and the
   REQUIRE(stream->hflush(none).ok());
   Status failed = stream->write(pattern(100'000), none);
   if (failed.ok()) failed = stream->hflush(none);
-  CHECK(failed.code() == StatusCode::kIo);
+  CHECK(failed.code() == StatusCode::kPipeline);
   CHECK(failed.path() == "/f");
   CAPTURE(failed.to_string());
   CHECK(failed.message().find(what) != std::string::npos);
+  const auto* const story = failed.detail<WriteFailure>();
+  REQUIRE(story != nullptr);
+  REQUIRE(story->failed_nodes.size() == 1);
+  CHECK(story->failed_nodes[0].address == cluster.datanode.node().transfer_address());
+  CHECK(story->failed_nodes[0].reason.find(what) != std::string::npos);
+  CHECK(story->failed_nodes[0].offset >= 180'000);
+  CHECK(story->failed_nodes[0].offset == story->acknowledged);
+  CHECK(story->block == "blk_100_1100");
+  CHECK(story->generation_stamps == std::vector<std::uint64_t>{1100});
+  const auto says = [&](std::string_view text) {
+    return std::ranges::any_of(story->history, [&](const stream::PastEvent& event) {
+      return event.what.find(text) != std::string::npos;
+    });
+  };
+  CHECK(says("allocating; 0 bytes acknowledged"));
+  CHECK(says("connecting to DataNode " + story->failed_nodes[0].address));
+  CHECK(says("writing blk_100_1100: streaming"));
+  CHECK(failed.message().starts_with(story->history.back().what));
+  CHECK(stream->history().size() >= story->history.size());
   CHECK(failed.message().find("blk_100_1100, ") != std::string::npos);
   CHECK(failed.message().find("bytes acknowledged") != std::string::npos);
   CHECK(stream->write(pattern(1), none).code() == StatusCode::kClosed);

@@ -279,7 +279,7 @@ void BlockRecovery::note(const DatanodeInfo& node, std::string_view place, const
 }
 
 Status BlockRecovery::failure(std::string_view what, const Status& fault) const {
-  const Status failed(fault.code(),
+  const Status failed(StatusCode::kPipeline,
                       "write: " + std::string(what) + ": " + stream_.recoveries.faults + "; " +
                           broken_.block.describe(),
                       stream_.target.path, fault.error_number());

@@ -175,7 +175,13 @@ void FileWriter::abandon(Actions& actions) {
 // After every event: all that can be done now is asked for.
 void FileWriter::advance(env::TimePoint now, Actions& actions) {
   if (is_over()) return;
-  if (BlockWriter* const writing = writer()) writing->release(now);
+  if (const auto stall = stall_watch_.note(now, acknowledged_, put_ > acknowledged_)) {
+    stream_.counters.stalls.add(*stall);
+  }
+  if (BlockWriter* const writing = writer()) {
+    stream_.failures.writes(writing->located().block);
+    writing->release(now);
+  }
   promises_.advance(recordable_length(), actions);
   if (state() == State::kIdle) return leave_idle(now, actions);
   BlockRecovery* const held = recovering();
@@ -256,7 +262,7 @@ void FileWriter::block_abandoned(const Status& answer, env::TimePoint now, Actio
   if (!answer.ok()) return fail(as_lost_lease(answer), actions);
   Search& search = abandoning->search;
   if (search.attempts_left-- > 0) return allocate(std::move(search), now, actions);
-  fail(Status(StatusCode::kIo,
+  fail(Status(StatusCode::kPipeline,
               "write: unable to create new block after " +
                   std::to_string(stream_.settings.block_write_retries + 1) +
                   " attempts: " + search.failures,
@@ -300,9 +306,19 @@ void FileWriter::on(BlockWriter::Ended&& ended, env::TimePoint now, Actions& act
   advance(now, actions);
 }
 
+void FileWriter::note_failed(const BlockWriter::Block& block, std::size_t node, const Status& fault,
+                             env::TimePoint now) {
+  std::string reason = fault.message();
+  if (fault.cause() != nullptr) reason += ": " + fault.cause()->message();
+  stream_.failures.writes(block.located.block);
+  stream_.failures.node_failed({block.located.replicas[node].node.transfer_address(), node,
+                                std::move(reason), acknowledged_, now});
+}
+
 // The block is given up, and another one is asked for without that node.
 void FileWriter::on(BlockWriter::NotBuilt&& not_built, env::TimePoint now, Actions& actions) {
   ++stream_.counters.block_retries;
+  note_failed(not_built.block, not_built.node, not_built.fault, now);
   Search search = std::move(std::get<Writing>(state_).search);
   const DatanodeInfo& bad = not_built.block.located.replicas[not_built.node].node;
   const Status& fault = not_built.fault;
@@ -319,6 +335,7 @@ void FileWriter::on(BlockWriter::NotBuilt&& not_built, env::TimePoint now, Actio
 // needs.
 void FileWriter::on(BlockWriter::Broken&& broken, env::TimePoint now, Actions& actions) {
   note_acknowledged(broken.block.located.end(), actions);
+  note_failed(broken.block, broken.node, broken.fault, now);
   Search search = std::move(std::get<Writing>(state_).search);
   BlockRecovery recovery(stream_, std::move(broken));
   state_.emplace<Recovering>(std::move(search), std::move(recovery));

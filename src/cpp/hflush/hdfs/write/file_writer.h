@@ -51,6 +51,7 @@
 #include "hflush/hdfs/write/block_recovery.h"
 #include "hflush/hdfs/write/block_writer.h"
 #include "hflush/hdfs/write/promises.h"
+#include "hflush/hdfs/write/stall_watch.h"
 #include "hflush/hdfs/write/write_actions.h"
 #include "hflush/hdfs/write/write_stream.h"
 #include "hflush/stream/packet.h"
@@ -86,6 +87,7 @@ class FileWriter {
   const Promises& promises() const noexcept { return promises_; }
   const WriteTarget& target() const noexcept { return stream_.target; }
   const WriteCounters& counters() const noexcept { return stream_.counters; }
+  const FailureRecord& failures() const noexcept { return stream_.failures; }
   // Every byte below this is acknowledged by every DataNode.
   std::uint64_t acknowledged_offset() const noexcept { return acknowledged_; }
   // When tick() has something to do, unless an event comes before.
@@ -207,6 +209,8 @@ class FileWriter {
                          Actions& actions);
   void write_block(Search search, BlockWriter::Block block, Actions& actions);
   void note_acknowledged(std::uint64_t offset, Actions& actions);
+  void note_failed(const BlockWriter::Block& block, std::size_t node, const Status& fault,
+                   env::TimePoint now);
 
   // What an event meant to the block; no outcome but Continues leaves it in state_.
   void take(BlockWriter::Outcome outcome, env::TimePoint now, Actions& actions);
@@ -237,7 +241,8 @@ class FileWriter {
   std::uint64_t newest_block_start_;  // of the block of the newest byte, in the file
   bool finishing_ = false;
 
-  std::uint64_t acknowledged_;             // in the file
+  std::uint64_t acknowledged_;  // in the file
+  StallWatch stall_watch_;
   std::optional<LocatedBlock> to_reopen_;  // an append's partial block, untouched
   std::optional<ExtendedBlock> previous_;  // the last block that was ended
   std::vector<ExcludedNode> excluded_;

@@ -94,6 +94,9 @@ void HdfsSink::add_statistics(Statistics& statistics) const {
   statistics["hdfs_bytes_sent_again"] = counters.bytes_sent_again;
   statistics["hdfs_datanode_restarts_awaited"] = counters.restarts_waited_for;
   counters.ack_latency.add_to(statistics, "hdfs_ack_latency");
+  counters.stalls.add_to(statistics, "hdfs_stall");
 }
+
+stream::PastEvents HdfsSink::history() const { return shell_.here()->history(); }
 
 }  // namespace hflush::hdfs

@@ -39,6 +39,7 @@ class HdfsSink final : public stream::Sink {
   Status abandon() noexcept override;
   void advise(std::optional<bool> drop_behind) override;
   void add_statistics(Statistics& statistics) const override;
+  stream::PastEvents history() const override;
 
  private:
   const stream::Geometry geometry_;

@@ -5,8 +5,20 @@
 
 #include "hflush/env/tcp_connection.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
+#include "hflush/hdfs/write/node_faults.h"
 
 namespace hflush::hdfs {
+namespace {
+
+bool complains(const PipelineAck& ack) noexcept {
+  bool is_fine = true;
+  for (std::size_t i = 0; i < ack.replies.size(); ++i) {
+    is_fine = is_fine && ack.replies[i] == TransferStatus::kSuccess;
+  }
+  return !is_fine;
+}
+
+}  // namespace
 
 PipelineDriver::PipelineDriver(stream::Reports& reports, PipelineShell& shell,
                                const WriteContext& context, WriteTarget target,
@@ -25,6 +37,7 @@ void PipelineDriver::settled() {
     if (open.link) send_output(open);
   }
   shell_.publish(machine.counters());
+  note_state();
   if (acknowledged_) reports_.acknowledged(*std::exchange(acknowledged_, std::nullopt));
   arm_timer();
 }
@@ -84,6 +97,7 @@ RpcClient::CallId PipelineDriver::call(const T& request, Feed feed) {
   return context_.name_node.start(
       request, machine.target().path,
       [shell = shell_.shared_from_this(), feed](Result<typename T::Response> answer) {
+        if (!answer.ok()) shell->note(answer.status().message());
         shell->drive([feed, answer = std::move(answer)](PipelineDriver& driver) mutable {
           feed(driver, std::move(answer));
         });
@@ -196,11 +210,13 @@ void PipelineDriver::perform(const action::Reached& reached) {
 
 void PipelineDriver::perform(const action::NotReached& not_reached) {
   shell_.publish(machine.counters());
+  shell_.note(not_reached.why.message());
   reports_.not_reached(not_reached.level, not_reached.offset, not_reached.why);
 }
 
 void PipelineDriver::perform(const action::Finished& /*finished*/) {
   shell_.publish(machine.counters());
+  note_state();
   end_lease();
   reports_.finished();
 }
@@ -212,7 +228,10 @@ void PipelineDriver::perform(const action::Failed& failed) {
   } else {
     give_up_lease(LeaseRenewer::GiveBack::kAfterSoftLimit);
   }
-  reports_.failed(failed.failure);
+  note_state();
+  shell_.note(failed.failure.message());
+  reports_.failed(failed.failure.with_detail(
+      machine.failures().failure(machine.acknowledged_offset(), shell_.history())));
 }
 
 // --- connections
@@ -223,6 +242,7 @@ void PipelineDriver::perform(const action::Connect& connect) {
   options.connect_timeout = connect.timeout;
   options.send_buffer_bytes = settings.send_buffer_bytes;
   options.no_delay = settings.tcp_no_delay;
+  shell_.note("connecting to DataNode " + connect.node.transfer_address());
   const auto free = std::ranges::find(links_, nullptr, &Open::link);
   *free = {
       std::make_shared<DataNodeLink>(connect.connection, context_.loop, shell_.shared_from_this())};
@@ -237,6 +257,22 @@ void PipelineDriver::perform(const action::Disconnect& disconnect) {
   open->link->close();
   *open = {};
   publish_links();
+}
+
+// --- the history
+
+// What the machine does now, if that is not what it did.
+void PipelineDriver::note_state() {
+  const FileWriter::State state = machine.state();
+  std::string_view step;
+  if (const BlockWriter* const block = machine.block()) step = to_string(block->state());
+  if (const BlockRecovery* const held = machine.recovery()) step = to_string(held->state());
+  if (noted_state_ == state && noted_step_ == step) return;
+  noted_state_ = state;
+  noted_step_ = step;
+  std::string what(to_string(state));
+  if (!step.empty()) what += " " + machine.failures().block() + ": " + std::string(step);
+  shell_.note(what + "; " + std::to_string(machine.acknowledged_offset()) + " bytes acknowledged");
 }
 
 PipelineDriver::Open* PipelineDriver::link_of(ConnectionNumber connection) {
@@ -323,6 +359,12 @@ void PipelineShell::writable(ConnectionNumber connection) {
 }
 
 void PipelineShell::received(ConnectionNumber connection, DataNodeLink::Received received) {
+  if (received.reply && received.reply->status != TransferStatus::kSuccess) {
+    note("DataNode " + bad_answer(*received.reply).message());
+  }
+  const auto bad = std::ranges::find_if(received.acks, complains);  // many may follow
+  if (bad != received.acks.end()) note("DataNodes " + bad_answer(*bad).message());
+  if (!received.lost.ok()) note("connection to DataNode: " + received.lost.message());
   drive([connection, received = std::move(received)](PipelineDriver& driver) {
     FileWriter& machine = driver.machine;
     const env::TimePoint now = driver.now();
@@ -348,6 +390,17 @@ void PipelineShell::publish(Links links) {  // those before are destroyed withou
 WriteCounters PipelineShell::counters() const {
   MutexLock lock(mutex_);
   return counters_;
+}
+
+void PipelineShell::note(std::string_view what) noexcept {
+  const env::TimePoint now = loop().clock().now();
+  MutexLock lock(mutex_);
+  history_.note(now, what);
+}
+
+stream::PastEvents PipelineShell::history() const {
+  MutexLock lock(mutex_);
+  return history_.events();
 }
 
 }  // namespace hflush::hdfs

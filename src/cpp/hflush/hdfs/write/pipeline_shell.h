@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "hflush/base/mutex.h"
@@ -25,6 +26,7 @@
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/write/datanode_link.h"
 #include "hflush/hdfs/write/file_writer.h"
+#include "hflush/hdfs/write/history.h"
 #include "hflush/stream/driven.h"
 
 namespace hflush::hdfs {
@@ -83,6 +85,7 @@ class PipelineDriver {
   template <Request T, typename Feed>
   RpcClient::CallId call(const T& request, Feed feed);
   void located(Result<std::optional<LocatedBlocks>> answer);
+  void note_state();
   Open* link_of(ConnectionNumber connection);
   void publish_links();
   void send_output(Open& open);
@@ -106,6 +109,8 @@ class PipelineDriver {
   env::EventLoop::TimerId timer_ = 0;
   env::TimePoint timer_at_;
   bool has_lease_ = true;
+  std::optional<FileWriter::State> noted_state_;
+  std::string_view noted_step_;  // of a block or its recovery
 };
 
 class PipelineShell final : public LeaseHolder,
@@ -144,6 +149,8 @@ class PipelineShell final : public LeaseHolder,
   void publish(Links links) HFLUSH_EXCLUDES(mutex_);
   // As the stream last heard, or later.
   WriteCounters counters() const HFLUSH_EXCLUDES(mutex_);
+  void note(std::string_view what) noexcept HFLUSH_EXCLUDES(mutex_);
+  stream::PastEvents history() const HFLUSH_EXCLUDES(mutex_);
 
  private:
   const WriteContext context_;
@@ -152,6 +159,7 @@ class PipelineShell final : public LeaseHolder,
   mutable Mutex mutex_;
   Links links_ HFLUSH_GUARDED_BY(mutex_);  // for the loop thread
   WriteCounters counters_ HFLUSH_GUARDED_BY(mutex_);
+  History history_ HFLUSH_GUARDED_BY(mutex_);
 
   stream::Driven<PipelineDriver> driven_;  // last: its driver uses the others
 };

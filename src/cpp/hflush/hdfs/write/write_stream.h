@@ -17,6 +17,7 @@
 #include "hflush/hdfs/write/congestion_backoff.h"
 #include "hflush/hdfs/write/packet_queue.h"
 #include "hflush/hdfs/write/recoveries.h"
+#include "hflush/hdfs/write/write_failure.h"
 #include "hflush/stream/duration_statistic.h"
 
 namespace hflush::hdfs {
@@ -66,6 +67,7 @@ struct WriteCounters {
   std::int64_t bytes_sent_again = 0;   // of packets, on another pipeline
   std::int64_t restarts_waited_for = 0;
   stream::DurationStatistic ack_latency;
+  stream::DurationStatistic stalls;  // StallWatch's
 };
 
 // Numbers a connection of one stream, from 1 on.
@@ -90,6 +92,7 @@ struct WriteStream {
   PacketQueue packets;  // not acknowledged; those of the block that is being written are in front
   CongestionBackoff backoff;
   Recoveries recoveries;
+  FailureRecord failures;
   ConnectionNumber last_connection = 0;
 };
 

@@ -118,7 +118,7 @@ def test_a_node_dies_with_many_packets_on_the_way(
 def test_a_node_dies_before_the_last_acknowledgement(
     hdfs_cluster: Hdfs, path: str, place: int
 ) -> None:
-    """All nodes have ended the block, one has not said so: the file is closed all the same."""
+    """One node has ended the block, others have not: the file is closed all the same."""
     with opened(hdfs_cluster, NEVER) as fs:
         for attempt in range(10):  # until the node dies in time: how late an ack is, is chance
             file = f"{path}{attempt}"
@@ -128,12 +128,12 @@ def test_a_node_dies_before_the_last_acknowledgement(
             with hdfs_cluster.acks_delayed(2000):
                 closing = Task(out.close)
                 block = hdfs_cluster.block(file)
-                wait_until(
-                    lambda block=block: all(
+                wait_until(  # the last of the pipeline is the first
+                    lambda block=block: any(
                         "finalized" in str(hdfs_cluster.block_file(port, block))
                         for port in hdfs_cluster.ports
                     ),
-                    "every node has ended its replica",
+                    "a node has ended its replica",
                 )
                 with hdfs_cluster.stopped(hdfs_cluster.ports[place]):
                     closing.result()

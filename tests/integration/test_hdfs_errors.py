@@ -339,6 +339,7 @@ def test_open_streams_outlive_a_restart_and_start_up_safe_mode(hdfs_new: NewHdfs
     assert closing.is_alive()
     hdfs.cluster.restart_data_node(stopped)
     closing.result(60)
+    hdfs.java.reconnect()
     assert hdfs.java.read("/closed") == b"old "
     with hdfs.lease_limits(3000):
         before = fs.io_statistics().counters["lease_renewals"]
@@ -458,4 +459,5 @@ def test_a_writer_goes_on_while_the_name_node_restarts(hdfs_new: NewHdfs) -> Non
             hdfs.cluster.restart_name_node(wait=False)
         writing.result(120)
         assert fs.io_statistics().counters["rpc_retries"] > 0
+    hdfs.java.reconnect()
     assert hdfs.java.read("/file") == piece * count

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -99,6 +99,11 @@ class JavaHdfs:
 
     def touch(self, path: str) -> None:
         self.fs.createNewFile(self.path(path))
+
+    def reconnect(self) -> None:
+        """Drop the connection to a NameNode that was restarted: the first call fails on it."""
+        with suppress(Py4JJavaError):
+            self.fs.exists(self.path("/"))
 
     def read(self, path: str) -> bytes:
         """A whole file through a new reader, its checksums verified."""

@@ -57,6 +57,8 @@ def test_a_step_that_takes_long_is_followed_by_a_pause():
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "", True),
         (ConnectionResetError(errno.ECONNRESET, "x"), "", True),
         (TimeoutError(errno.ETIMEDOUT, "x"), "", True),
+        (OSError(errno.EHOSTUNREACH, "x"), "", True),
+        (OSError(errno.EIO, "x"), "", False),
         (OSError(errno.EROFS, "x"), "a.b.SafeModeException", True),
         (OSError(errno.EIO, "x"), "a.StandbyException", True),
         (OSError(errno.EIO, "x"), "a.RetriableException", True),

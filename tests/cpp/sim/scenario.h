@@ -1,9 +1,9 @@
 // One run: a cluster, clients that write files to it through the production code, faults, and what
 // must hold at each point. Everything follows from the seed.
 //
-// Until pipelines are recovered a stream may fail once a fault has hit: nothing that it has
-// acknowledged is lost, and nothing is published that differs. Without a fault every stream ends
-// well.
+// A stream may fail once a DataNode has failed (that it goes on while a good one is left is not
+// checked): nothing that it has acknowledged is lost, and nothing is published that differs. Without
+// a fault every stream ends well.
 #pragma once
 
 #include <cstdint>

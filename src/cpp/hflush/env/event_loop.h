@@ -1,6 +1,6 @@
 // EventLoop: one thread at a time that runs tasks, timers and the events of connections, for all
-// streams of a process. The core reaches time, threads and the network through it and nowhere else
-// where it writes to HDFS: EpollLoop (epoll_loop.h) is the machine's, and a simulation has its own
+// streams of a process. Where the core writes to HDFS it reaches time, threads and connections
+// through it alone: EpollLoop (epoll_loop.h) is the machine's, and a simulation has its own
 // (docs/architecture.md).
 //
 // Thread-safe: every function may be called from any thread, also from the loop's own. Tasks,

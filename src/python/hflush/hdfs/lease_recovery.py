@@ -6,6 +6,7 @@ length: usually one heartbeat later, or as long as it takes until a DataNode wit
 
 from __future__ import annotations
 
+import errno
 import time
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ __all__ = ["Schedule", "Step", "passes", "recover"]
 POLL_S = 1.0
 FIRST_REPEAT_S = 10.0
 LONGEST_REPEAT_S = 60.0
+_AWAY = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EAGAIN)  # the last: a name's lookup
 _PASSING = ("StandbyException", "RetriableException", "SafeModeException")
 
 
@@ -60,7 +62,8 @@ def passes(failure: OSError) -> bool:
     remote = getattr(failure, "remote_class", "")
     if remote.endswith(_PASSING) or isinstance(failure, LeaseHeldError):
         return True
-    return not remote and isinstance(failure, (ConnectionError, TimeoutError))
+    away = isinstance(failure, (ConnectionError, TimeoutError)) or failure.errno in _AWAY
+    return not remote and away
 
 
 def recover(

@@ -269,16 +269,45 @@ TEST_CASE("three tries, each with another target and source; what a source says 
   const auto ask = h.take<action::GetAdditionalDatanode>();
   REQUIRE(ask);
   CHECK(ask->replicas.size() == 2);
-  CHECK(ask->excluded.size() == 3);
+  CHECK(ask->excluded.size() == 2);  // not the one whose source was not reached
   CHECK(h.shared.recoveries.failed.size() == 1);
   h.existing = ask->replicas;
   static_cast<void>(h.finds(6));
   CHECK(h.take<action::Connect>()->node.ip == "10.0.0.1");
   outcome = h.recovery->connection_lost(kRefused, h.actions);
   CHECK(why(outcome).find("no other DataNode could get a copy of the block") != std::string::npos);
-  CHECK(why(outcome).find("10.0.0.6:9866 (in place of one that failed) is lost: refused") !=
+  CHECK(why(outcome).find("10.0.0.1:9866 (source of a copy) is lost: refused") !=
         std::string::npos);
   CHECK(why(outcome).find("blk_5_50, 100 bytes acknowledged and 300 sent") != std::string::npos);
+}
+
+TEST_CASE("a node of the old pipeline that fails in the new one: three tries again") {
+  RecoveryHarness h;
+  h.wants_another();
+  static_cast<void>(h.finds(4));
+  static_cast<void>(h.recovery->connection_lost(kRefused, h.actions));
+  static_cast<void>(h.finds(5));
+  h.recovery->connected(h.now);
+  BlockRecovery::Outcome outcome = h.recovery->replied({}, h.actions);
+  h.actions.clear();
+
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0);
+  broken.block = std::get<BlockRecovery::Ready>(outcome).block;
+  broken.node = 1;  // of 10.0.0.5, .1 and .3
+  broken.stood = false;
+  static_cast<void>(h.begin(broken, true));
+  const auto ask = h.take<action::GetAdditionalDatanode>();
+  REQUIRE(ask);
+  CHECK(ask->excluded.size() == 2);  // those that failed, and no target
+  h.existing = ask->replicas;
+  for (int node = 6; node < 8; ++node) {
+    static_cast<void>(h.finds(node));
+    h.recovery->connected(h.now);
+    outcome = h.recovery->connection_lost(kRefused, h.actions);
+    REQUIRE(std::holds_alternative<BlockRecovery::Continues>(outcome));
+  }
+  static_cast<void>(h.finds(8));
+  CHECK_FALSE(why(h.recovery->connection_lost(kRefused, h.actions)).empty());
 }
 
 TEST_CASE("without another node the stream fails, unless the configuration lets it go on") {
@@ -359,6 +388,13 @@ TEST_CASE("another node leaves while one is waited for; one that restarts elsewh
   CHECK(h.recovery->state() == State::kPausing);
   REQUIRE(h.shared.recoveries.failed.size() == 1);
   CHECK(h.shared.recoveries.failed[0].node.ip == "10.0.0.2");
+  h.now = *h.recovery->deadline();
+  CHECK(addresses(h.recovery->tick(h.now, h.actions)).size() == 2);  // it was never hflushed
+  broken.stood = true;
+  static_cast<void>(h.begin(broken, true));
+  h.now = *h.recovery->deadline();
+  CHECK(std::holds_alternative<BlockRecovery::Continues>(h.recovery->tick(h.now, h.actions)));
+  CHECK(h.take<action::GetAdditionalDatanode>());
   h.shared.recoveries.pipeline_is_set_up();
   CHECK_FALSE(h.shared.recoveries.awaited);
   CHECK(h.shared.recoveries.failed.size() == 1);

@@ -491,6 +491,32 @@ TEST_CASE("HDFS-18: heartbeats keep an idle pipeline, and their acks count as li
   CHECK(failed->failure.error_number() == ETIMEDOUT);
 }
 
+TEST_CASE("heartbeats keep a pipeline while the NameNode is asked to register it") {
+  const auto h = block_in("registering");
+  for (int i = 0; i < 4; ++i) {
+    REQUIRE(h->writer->deadline());
+    CHECK(*h->writer->deadline() == h->now + 30s);
+    h->now += 30s;
+    static_cast<void>(h->writer->tick(h->now, h->actions));
+    CHECK(h->send_all().size() == 31);
+    static_cast<void>(h->ack(PipelineAck::kHeartbeat, {kGood, kGood, kGood}));
+    CHECK(h->writer->state() == BlockWriter::State::kRegistering);
+  }
+  static_cast<void>(h->writer->registered({}, h->now, h->actions));
+  CHECK(h->writer->state() == BlockWriter::State::kStreaming);
+}
+
+TEST_CASE("recoveries are counted from the last sign that an idle pipeline stands") {
+  const auto h = block_in("streaming");
+  h->shared.recoveries.since_ack = 5;
+  static_cast<void>(h->ack(PipelineAck::kHeartbeat, {kGood, kGood, kGood}));
+  CHECK(h->shared.recoveries.since_ack == 5);  // a packet is not acknowledged
+  static_cast<void>(h->ack(h->shared.packets.oldest().sequence_number, {kGood, kGood, kGood}));
+  h->shared.recoveries.since_ack = 5;
+  static_cast<void>(h->ack(PipelineAck::kHeartbeat, {kGood, kGood, kGood}));
+  CHECK(h->shared.recoveries.since_ack == 0);
+}
+
 TEST_CASE("HDFS-23: a congested ack holds the next packets back, and heartbeats go on") {
   WriteSettings settings;
   settings.congestion_backoff_mean = 60s;

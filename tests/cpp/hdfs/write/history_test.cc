@@ -55,6 +55,14 @@ TEST_CASE("history: a line that is too long is cut, and is still counted") {
   CHECK(history.events()[0].times == 2);
 }
 
+TEST_CASE("history: a line is not cut inside a character") {
+  History history;
+  history.note(kStart, std::string(History::kMaxLine - 1, 'x') + "\xC3\xA4");
+  history.note(kStart, std::string(History::kMaxLine - 2, 'y') + "\xC3\xA4z");
+  CHECK(history.events()[0].what == std::string(History::kMaxLine - 1, 'x'));
+  CHECK(history.events()[1].what == std::string(History::kMaxLine - 2, 'y') + "\xC3\xA4");
+}
+
 TEST_CASE("history: 64 lines, and no more text than fits; the newest stay") {
   std::mt19937 random(7);
   for (const std::size_t longest : {0UL, 1UL, 40UL, 60UL, 255UL, 400UL}) {

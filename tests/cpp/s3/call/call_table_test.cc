@@ -407,6 +407,23 @@ TEST_CASE("calls: no attempt begins after a call's end, and no wait outlives it"
   CHECK(t.did() == "answer 2 after 1");
 }
 
+TEST_CASE("calls: an answer may cancel a call whose time has come, too") {
+  Table t;
+  for (CallId id = 1; id <= 2; ++id) {
+    const CallRef waiting = call();
+    waiting->ends = t.now + milliseconds(500);
+    t.start(waiting);
+    t.fail(id, failure(FailureKind::kCredentials));
+    CHECK(t.did() == "want " + std::to_string(id) + ".1");
+  }
+  t.wait();
+  CHECK(t.did() == "answer 1 after 1");
+  CHECK(t.table.due() == t.now);
+  CHECK(t.table.cancel(2, t.next()) != nullptr);
+  t.wait();
+  CHECK(t.did().empty());
+}
+
 TEST_CASE("calls: newer credentials that are there before the store has noted the wish") {
   Table t;
   t.start(call());

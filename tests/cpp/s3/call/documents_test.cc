@@ -203,6 +203,9 @@ TEST_CASE("deletions") {
   CHECK(left->at(0).code == "AccessDenied");
   CHECK(left->at(0).message == "no");
   check_refused(parse_delete_result(listing("")), "root");
+  check_refused(
+      parse_delete_result(listing("<Error><Code>SlowDown</Code></Error>", "DeleteResult")),
+      "without <Key>");
 
   const std::vector<std::string> keys = {"a", "b&<>\"'c", "tab\tline\nreturn\r", "  blanks  "};
   const auto asked = parse_xml(delete_document(keys));

@@ -67,8 +67,9 @@ TEST_CASE("elements are known by their local name") {
 
 TEST_CASE("what stands around the root element is read over") {
   for (const std::string& before :
-       {""s, " \n\t\r  "s, "<?xml version='1.0'?>"s, "  <?xml version='1.0'?>   \n"s,
-        "\xEF\xBB\xBF<?xml version='1.0'?>"s, "<!-- c -->"s, "<?xml version='1.0'?><!----> "s}) {
+       {""s, " \n\t\r  "s, "<?xml version='1.0' encoding='utf-8'?>"s,
+        "  <?xml version='1.0'?>   \n"s, "\xEF\xBB\xBF<?xml version='1.0'?>"s, "<!-- c -->"s,
+        "<?xml version='1.0'?><!----> "s}) {
     for (const std::string& after : {""s, "\n"s, "  <!-- c -->\n"s}) {
       CAPTURE(before);
       CHECK(parsed(before + "<r>x</r>" + after).text == "x");
@@ -124,6 +125,7 @@ TEST_CASE("what is not a document is refused, and why") {
       {"hello", "text outside of the root element"},
       {"{\"error\": 1}", "text outside of the root element"},
       {"<?xml version='1.0'", "the declaration is cut off"},
+      {"<?xml version='1.0' encoding='ISO-8859-1'?><r/>", "not in UTF-8"},
       {"<!DOCTYPE html><html></html>", "no name of an element"},
       {"<!DOCTYPE r [<!ENTITY a \"b\">]><r>&a;</r>", "no name of an element"},
       {"<?php x?><r/>", "no name of an element"},

@@ -30,6 +30,11 @@ std::size_t BlockRecovery::node_of(std::string_view address) const noexcept {
   return static_cast<std::size_t>(named - nodes().begin());
 }
 
+const DatanodeInfo& BlockRecovery::source() const noexcept {
+  const auto tries = static_cast<std::size_t>(stream_.recoveries.replacement->failed_tries);
+  return nodes()[tries % nodes().size()].node;
+}
+
 const BlockRecovery::Extended* BlockRecovery::extended() const noexcept {
   if (const auto* const connecting = std::get_if<Connecting>(&state_)) return &connecting->extended;
   const auto* const transferring = std::get_if<Transferring>(&state_);
@@ -120,6 +125,7 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node) {
   replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(node));
   if (!known.replacement || known.replacement->target != left.transfer_address()) {
     known.add_failed(left, broken_.restarts);
+    known.replacement.reset();  // with one node fewer the search begins anew
     return std::nullopt;
   }
   // The copy had not arrived, whatever its source said.
@@ -173,11 +179,9 @@ BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, Actions
                 "dfs.client.block.write.replace-datanode-on-failure.policy and .best-effort",
                 broken_.fault));
   }
-  const auto tries = static_cast<std::size_t>(stream_.recoveries.replacement->failed_tries);
-  const DatanodeInfo& source = nodes()[tries % nodes().size()].node;
   const auto index = static_cast<std::size_t>(target - listed.begin());
   Extended extended{++stream_.last_connection, *std::move(answer), index};
-  actions.emplace_back(action::Connect{extended.number, source, stream_.settings.socket_timeout});
+  actions.emplace_back(action::Connect{extended.number, source(), stream_.settings.socket_timeout});
   state_ = Connecting{std::move(extended)};
   return Continues{};
 }
@@ -214,13 +218,19 @@ BlockRecovery::Outcome BlockRecovery::replied(const OperationReply& reply, Actio
 BlockRecovery::Outcome BlockRecovery::connection_lost(const Status& failure, Actions& actions) {
   const Extended* const open = extended();
   if (open == nullptr) return Continues{};
-  return try_failed(open->located.replicas[open->target].node, lost(failure), actions);
+  if (state() == State::kTransferring) {
+    return try_failed(open->located.replicas[open->target].node, lost(failure), actions);
+  }
+  close(actions);
+  note(source(), "source of a copy", lost(failure));
+  return try_again(lost(failure), actions);
 }
 
 BlockRecovery::Outcome BlockRecovery::tick(env::TimePoint now, Actions& actions) {
   if (const auto* const pausing = std::get_if<Pausing>(&state_)) {
     if (now < pausing->until) return Continues{};
-    return ready();  // no other comes in for one that is waited for
+    // The one that is waited for counts as there. Alone it has nobody who could copy its replica.
+    return nodes().size() > 1 ? replace_or_go_on(actions) : ready();
   }
   const auto* const transferring = std::get_if<Transferring>(&state_);
   if (transferring == nullptr || now < silent_until(transferring->channel)) return Continues{};
@@ -232,14 +242,17 @@ BlockRecovery::Outcome BlockRecovery::tick(env::TimePoint now, Actions& actions)
 
 // --- the end
 
-// With another target, and another source if there is one.
 BlockRecovery::Outcome BlockRecovery::try_failed(const DatanodeInfo& target, const Status& fault,
                                                  Actions& actions) {
   close(actions);
   note(target, "in place of one that failed", fault);
-  Recoveries::Replacement& replacement = *stream_.recoveries.replacement;
-  replacement.excluded.push_back(target);
-  if (++replacement.failed_tries < kReplacementTries) return find(actions);
+  stream_.recoveries.replacement->excluded.push_back(target);
+  return try_again(fault, actions);
+}
+
+// With another target that is not excluded, and another source if there is one.
+BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, Actions& actions) {
+  if (++stream_.recoveries.replacement->failed_tries < kReplacementTries) return find(actions);
   return not_replaced(failure("no other DataNode could get a copy of the block", fault));
 }
 
@@ -272,7 +285,10 @@ void BlockRecovery::sent(std::size_t bytes, env::TimePoint now) noexcept {
 
 void BlockRecovery::note(const DatanodeInfo& node, std::string_view place, const Status& fault) {
   std::string& faults = stream_.recoveries.faults;
-  if (faults.size() > kMaxFaults) return;
+  for (std::size_t oldest = 0; faults.size() > kMaxFaults; faults.erase(0, oldest + 2)) {
+    oldest = faults.find("; DataNode ");
+    if (oldest == std::string::npos) break;
+  }
   faults += (faults.empty() ? "DataNode " : "; DataNode ") + node.transfer_address();
   faults += " (" + std::string(place) + ") " + fault.message();
   if (fault.cause() != nullptr) faults += ": " + fault.cause()->message();

@@ -101,6 +101,8 @@ class BlockRecovery {
 
   const std::vector<Replica>& nodes() const noexcept { return broken_.block.located.replicas; }
   std::size_t node_of(std::string_view address) const noexcept;
+  // Of the copy that is tried now.
+  const DatanodeInfo& source() const noexcept;
   const Extended* extended() const noexcept;
   env::TimePoint silent_until(const TransferChannel& channel) const noexcept;
   bool is_worth_waiting_for(const Replica& node) const;
@@ -110,6 +112,7 @@ class BlockRecovery {
   Outcome replace_or_go_on(Actions& actions);
   Outcome find(Actions& actions);
   Outcome try_failed(const DatanodeInfo& target, const Status& fault, Actions& actions);
+  Outcome try_again(const Status& fault, Actions& actions);
   Outcome not_replaced(Status why);
   Outcome ready();
   void note(const DatanodeInfo& node, std::string_view place, const Status& fault);

@@ -69,11 +69,14 @@ env::TimePoint BlockWriter::patient_until(const Pipeline& pipeline) const noexce
       TransferChannel::for_nodes(stream_.settings.socket_write_timeout, nodes()));
 }
 
+// From when all DataNodes have accepted the block, also while the NameNode is asked to register it.
 // None while there is something else to send.
-std::optional<env::TimePoint> BlockWriter::heartbeat_at(const Pipeline& pipeline) const noexcept {
-  if (pipeline.channel.has_control() || stream_.packets.has_output()) return std::nullopt;
-  return pipeline.channel.last_sent() +
-         std::min(stream_.settings.socket_timeout / 2, kLongestSilence);
+std::optional<env::TimePoint> BlockWriter::heartbeat_at() const noexcept {
+  const TransferChannel* const open = channel();
+  if (open == nullptr || std::holds_alternative<SettingUp>(state_)) return std::nullopt;
+  const bool sends_packets = has_pipeline() && stream_.packets.has_output();
+  if (open->has_control() || sends_packets) return std::nullopt;
+  return open->last_sent() + std::min(stream_.settings.socket_timeout / 2, kLongestSilence);
 }
 
 std::optional<env::TimePoint> BlockWriter::deadline() const noexcept {
@@ -85,10 +88,10 @@ std::optional<env::TimePoint> BlockWriter::deadline() const noexcept {
     consider(silent_until(setting_up->channel));
   } else if (const Pipeline* const open = pipeline()) {
     consider(silent_until(open->channel));
-    consider(heartbeat_at(*open));
     if (stream_.packets.has_unacknowledged()) consider(patient_until(*open));
     consider(open->held_until);
   }
+  consider(heartbeat_at());
   return earliest;
 }
 
@@ -260,7 +263,9 @@ BlockWriter::Outcome BlockWriter::acked(const PipelineAck& ack, env::TimePoint n
   if (std::optional<Fault> fault = fault_of(ack)) return node_failed(*std::move(fault), actions);
   Pipeline* const open = pipeline();
   if (open == nullptr) return Continues{};
-  if (ack.sequence_number != PipelineAck::kHeartbeat) {
+  if (ack.sequence_number == PipelineAck::kHeartbeat) {
+    if (stream_.packets.empty()) stream_.recoveries.since_ack = 0;  // it is idle, and stands
+  } else {
     Outcome outcome = acknowledged(*open, ack, now, actions);
     if (!std::holds_alternative<Continues>(outcome)) return outcome;
   }
@@ -343,19 +348,18 @@ BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
   if (awaits_bytes && now >= silent_until(*channel())) {
     return node_failed({0, no_answer("did not answer", now - channel()->last_heard())}, actions);
   }
-  if (open == nullptr) return Continues{};
-  if (stream_.packets.has_unacknowledged() && now >= patient_until(*open)) {
+  if (open != nullptr && stream_.packets.has_unacknowledged() && now >= patient_until(*open)) {
     const env::Duration waited = now - unacknowledged_since(*open);
     return node_failed({0, no_answer("acknowledged nothing", waited)}, actions);
   }
-  if (const auto due = heartbeat_at(*open); due && now >= *due) {
+  if (const auto due = heartbeat_at(); due && now >= *due) {
     ++stream_.counters.heartbeats;
     PacketHeader heartbeat;
     heartbeat.sequence_number = PipelineAck::kHeartbeat;
     std::array<std::byte, PacketHeader::kMaxSize> header;
     const MutableByteView bytes = MutableByteView(header).first(heartbeat.encoded_size());
     heartbeat.encode_to(bytes);
-    open->channel.send(std::string(as_text(bytes)));
+    channel()->send(std::string(as_text(bytes)));
   }
   return Continues{};
 }

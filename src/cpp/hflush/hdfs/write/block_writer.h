@@ -172,7 +172,7 @@ class BlockWriter {
   env::TimePoint silent_until(const TransferChannel& channel) const noexcept;
   env::TimePoint unacknowledged_since(const Pipeline& pipeline) const noexcept;
   env::TimePoint patient_until(const Pipeline& pipeline) const noexcept;
-  std::optional<env::TimePoint> heartbeat_at(const Pipeline& pipeline) const noexcept;
+  std::optional<env::TimePoint> heartbeat_at() const noexcept;
 
   void connect(std::optional<Stamp> stamp, Actions& actions);
   std::string write_operation(std::optional<Stamp> stamp) const;

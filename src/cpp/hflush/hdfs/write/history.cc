@@ -1,52 +1,62 @@
 #include "hflush/hdfs/write/history.h"
 
-#include <string>
+#include <algorithm>
+#include <new>
 
 namespace hflush::hdfs {
 
+namespace {
+
+// Not inside a character of UTF-8.
+std::size_t end_of_line(std::string_view text) noexcept {
+  std::size_t end = std::min(text.size(), History::kMaxLine);
+  const auto continues = [&] { return (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U; };
+  while (end > 0 && end < text.size() && continues()) --end;
+  return end;
+}
+
+// Twice as much as before at least, and `most` at most.
+template <typename Values>
+void reserve(Values& values, std::size_t needed, std::size_t most) {
+  if (needed <= values.capacity()) return;
+  values.reserve(std::min(std::max(needed, 2 * values.capacity()), most));
+}
+
+}  // namespace
+
 void History::note(env::TimePoint when, std::string_view text) noexcept {
-  text = text.substr(0, kMaxLine);
+  constexpr std::size_t kTextBytes = kMaxBytes - sizeof(History) - kMaxEvents * sizeof(Line);
+  text = text.substr(0, end_of_line(text));
   if (repeats(text)) {
-    Line& newest = lines_[(oldest_ + count_ - 1U) % kMaxEvents];
-    newest.when = when;
-    ++newest.times;
+    lines_.back().when = when;
+    ++lines_.back().times;
     return;
   }
-  while (count_ == kMaxEvents || text_size_ + text.size() > kTextBytes) {
-    text_size_ = static_cast<std::uint16_t>(text_size_ - line(0).size);
-    oldest_ = static_cast<std::uint16_t>((oldest_ + 1U) % kMaxEvents);
-    --count_;
+  while (lines_.size() == kMaxEvents || text_.size() + text.size() >= kTextBytes) {
+    text_.erase(0, lines_.front().size);
+    lines_.erase(lines_.begin());
   }
-  lines_[(oldest_ + count_) % kMaxEvents] = {when, 1, text_end_,
-                                             static_cast<std::uint16_t>(text.size())};
-  ++count_;
-  for (const char character : text) {
-    text_[text_end_] = character;
-    text_end_ = static_cast<std::uint16_t>((text_end_ + 1U) % kTextBytes);
+  try {
+    reserve(lines_, lines_.size() + 1, kMaxEvents);
+    reserve(text_, text_.size() + text.size(), kTextBytes - 1);  // its terminator is allocated, too
+  } catch (const std::bad_alloc&) {
+    return;
   }
-  text_size_ = static_cast<std::uint16_t>(text_size_ + text.size());
+  lines_.push_back({when, 1, static_cast<std::uint32_t>(text.size())});
+  text_.append(text);
 }
 
 bool History::repeats(std::string_view text) const noexcept {
-  if (count_ == 0) return false;
-  const Line& newest = line(count_ - 1U);
-  if (newest.size != text.size()) return false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text_[(newest.begin + i) % kTextBytes] != text[i]) return false;
-  }
-  return true;
+  return !lines_.empty() && lines_.back().size == text.size() && text_.ends_with(text);
 }
 
 stream::PastEvents History::events() const {
   stream::PastEvents events;
-  events.reserve(count_);
-  for (std::size_t index = 0; index < count_; ++index) {
-    const Line& one = line(index);
-    stream::PastEvent& event =
-        events.emplace_back(stream::PastEvent{one.when, std::string(one.size, '\0'), one.times});
-    for (std::size_t i = 0; i < one.size; ++i) {
-      event.what[i] = text_[(one.begin + i) % kTextBytes];
-    }
+  events.reserve(lines_.size());
+  std::size_t begin = 0;
+  for (const Line& line : lines_) {
+    events.push_back({line.when, text_.substr(begin, line.size), line.times});
+    begin += line.size;
   }
   return events;
 }

@@ -1,14 +1,16 @@
 // History: what happened to one stream last, for people who look for the reason of a failure.
 //
-// A ring of lines, each with its time: at most 64 lines and, with everything, 4 KiB; a line that is
-// longer than 255 bytes is cut, and the oldest lines make room. A line that says what the newest
-// one says is counted there. Nothing is allocated by note(). Pure; thread-compatible.
+// Lines, each with its time: at most 64 and, with everything, 4 KiB; a line that is longer than 255
+// bytes is cut, and the oldest lines make room. A line that says what the newest one says is
+// counted there. Memory grows with the lines that there are; without memory for it a line is left
+// out. Pure; thread-compatible.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "hflush/env/clock.h"
 #include "hflush/stream/sink.h"
@@ -28,26 +30,15 @@ class History {
  private:
   struct Line {
     env::TimePoint when;
-    std::uint32_t times = 0;
-    std::uint16_t begin = 0;  // in text_
-    std::uint16_t size = 0;
+    std::uint32_t times;
+    std::uint32_t size;
   };
-  static constexpr std::size_t kTextBytes =
-      kMaxBytes - kMaxEvents * sizeof(Line) - 4 * sizeof(std::uint16_t);
 
-  const Line& line(std::size_t index) const noexcept {
-    return lines_[(oldest_ + index) % kMaxEvents];
-  }
   bool repeats(std::string_view text) const noexcept;
 
-  std::array<Line, kMaxEvents> lines_{};
-  std::array<char, kTextBytes> text_{};
-  std::uint16_t oldest_ = 0;  // of lines_
-  std::uint16_t count_ = 0;
-  std::uint16_t text_end_ = 0;   // where the next line begins
-  std::uint16_t text_size_ = 0;  // of all lines
+  // Oldest first; the text of all lines, one after the other.
+  std::vector<Line> lines_;
+  std::string text_;
 };
-
-static_assert(sizeof(History) <= History::kMaxBytes);
 
 }  // namespace hflush::hdfs

@@ -299,18 +299,20 @@ env::TimePoint CallTable::due() const noexcept {
 void CallTable::time_passed(env::TimePoint now, Actions& actions) {
   start_retries(now, actions);
   while (!waits_.empty() && waits_.begin()->first <= now) {
-    waited(waits_.extract(waits_.begin()).value().second, now, actions);
+    if (waited(waits_.extract(waits_.begin()).value().second, now, actions)) return;
   }
 }
 
-void CallTable::waited(CallId id, env::TimePoint now, Actions& actions) {
+bool CallTable::waited(CallId id, env::TimePoint now, Actions& actions) {
   const auto found = calls_.find(id);
   Entry& entry = found->second;
   if (const auto* pausing = std::get_if<Pausing>(&entry.state)) {
-    return pay(id, entry, pausing->cost, now, actions);
+    pay(id, entry, pausing->cost, now, actions);
+    return false;
   }
   leave_line(id, entry, actions);
   answer(found, actions);
+  return true;
 }
 
 // --- what is known -------------------------------------------------------------------------------

@@ -144,6 +144,7 @@ class CallTable {
 
   // When time_passed() is to be called; TimePoint::max(): no need.
   env::TimePoint due() const noexcept;
+  // Answers one call at most, which may cancel others; due() says that there is more.
   void time_passed(env::TimePoint now, Actions& actions);
 
   std::optional<Stage> stage(CallId id) const;
@@ -204,7 +205,8 @@ class CallTable {
   Decision decide(Entry& entry, const FailedAttempt& attempt, env::TimePoint now);
   template <typename State>
   void wait(CallId id, Entry& entry, State state);
-  void waited(CallId id, env::TimePoint now, Actions& actions);
+  // Whether it was answered.
+  bool waited(CallId id, env::TimePoint now, Actions& actions);
   // Out of the line, or of the wait, that it is in.
   void leave_line(CallId id, const Entry& entry, Actions& actions);
   // Ends a call that was cancelled; none: it is kStopping.

@@ -209,10 +209,10 @@ Result<double> time_of(const XmlElement& element, std::string_view name) {
 
 }  // namespace
 
-std::string bare_etag(std::string_view text) {
+std::string_view bare_etag(std::string_view text) noexcept {
   text = trimmed(text, kBlanks);
   if (text.starts_with("W/")) text.remove_prefix(2);
-  return std::string(trimmed(text, "\""));
+  return trimmed(text, "\"");
 }
 
 Result<ObjectPage> parse_object_page(std::string_view document) {
@@ -264,8 +264,9 @@ Result<std::vector<NotDeleted>> parse_delete_result(std::string_view document) {
   std::vector<NotDeleted> left;
   for (const XmlElement& entry : root.children) {
     if (entry.name != "Error") continue;
-    left.push_back({std::string(entry.value("Key")), std::string(entry.value("Code")),
-                    std::string(entry.value("Message"))});
+    HFLUSH_ASSIGN_OR_RETURN(const std::string_view key, text_of(entry, "Key"));
+    left.push_back(
+        {std::string(key), std::string(entry.value("Code")), std::string(entry.value("Message"))});
   }
   return left;
 }
@@ -281,7 +282,7 @@ Result<std::string> parse_upload_id(std::string_view document) {
 
 Result<std::string> parse_etag(std::string_view document, std::string_view root) {
   HFLUSH_ASSIGN_OR_RETURN(const XmlElement found, rooted(document, {root}));
-  return bare_etag(found.value("ETag"));
+  return std::string(bare_etag(found.value("ETag")));
 }
 
 std::string delete_document(const std::vector<std::string>& keys) {

@@ -60,8 +60,9 @@ Result<std::string> parse_upload_id(std::string_view document);
 // The bare etag in a document with that root; empty where there is none.
 Result<std::string> parse_etag(std::string_view document, std::string_view root);
 
-// An etag without quotes and without the mark of a weak one.
-std::string bare_etag(std::string_view text);
+// An etag without quotes and without the mark of a weak one: stores differ in quoting, and a proxy
+// may make an etag weak.
+std::string_view bare_etag(std::string_view text) noexcept;
 
 // What DeleteObjects is sent: the answer names only what was not removed.
 std::string delete_document(const std::vector<std::string>& keys);

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "hflush/base/ascii.h"
+
 namespace hflush::s3 {
 namespace {
 
@@ -88,6 +90,16 @@ std::optional<std::uint32_t> referenced(std::string_view name) noexcept {
   return static_cast<std::uint32_t>(found->second);
 }
 
+// Whether a declaration names no encoding, or one that UTF-8 includes.
+bool is_utf8(std::string_view declaration) noexcept {
+  const std::size_t named = declaration.find("encoding");
+  if (named == std::string_view::npos) return true;
+  std::string_view value = declaration.substr(named);
+  value.remove_prefix(std::min(value.find_first_of("\"'"), value.size() - 1) + 1);
+  value = value.substr(0, value.find_first_of("\"'"));
+  return equals_ignoring_case(value, "utf-8") || equals_ignoring_case(value, "us-ascii");
+}
+
 // One pass over a document. Each step takes something off the front and says whether it was there
 // as it should be; the first that was not says why.
 class Parser {
@@ -153,7 +165,9 @@ class Parser {
     take(kByteOrderMark);
     take_blanks();
     if (next_is("<?xml") && at_ + 5 < document_.size() && is_blank(document_[at_ + 5])) {
+      const std::size_t begin = at_;
       if (!take_until("?>")) return refuse("the declaration is cut off");
+      if (!is_utf8(document_.substr(begin, at_ - begin))) return refuse("not in UTF-8");
     }
     return blanks_and_comments();
   }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "hflush/s3/call/documents.h"
 #include "hflush/s3/call/encoding.h"
 
 namespace hflush::s3 {
@@ -68,14 +69,6 @@ std::optional<ContentRange> parse_content_range(std::string_view text) noexcept 
   if (text == "*") return parsed;
   if (!take_number(text, parsed.total.emplace()) || !text.empty()) return std::nullopt;
   return parsed;
-}
-
-std::string_view bare_etag(std::string_view etag) noexcept {
-  if (etag.starts_with("W/")) etag.remove_prefix(2);
-  if (etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"')) {
-    etag = etag.substr(1, etag.size() - 2);
-  }
-  return etag;
 }
 
 Status replaced(const ReadOptions& options, const ByteRange& asked, const std::string& what) {

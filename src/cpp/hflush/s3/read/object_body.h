@@ -45,9 +45,6 @@ struct ContentRange {
 
 std::optional<ContentRange> parse_content_range(std::string_view text) noexcept;
 
-// Stores differ in quoting, and a proxy may make an ETag weak.
-std::string_view bare_etag(std::string_view etag) noexcept;
-
 // kPreconditionFailed: the object is not the one that was opened; `what` says why.
 Status replaced(const ReadOptions& options, const ByteRange& asked, const std::string& what);
 

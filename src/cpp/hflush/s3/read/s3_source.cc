@@ -9,6 +9,7 @@
 
 #include "hflush/base/mutex.h"
 #include "hflush/env/answer.h"
+#include "hflush/s3/call/documents.h"
 #include "hflush/s3/read/object_response.h"
 #include "hflush/stream/ordered_reads.h"
 

@@ -596,9 +596,12 @@ def test_a_damaged_replica_is_masked_and_reported(store: HdfsStore, path: str) -
     block = store.hdfs.block(path)
     for port in store.hdfs.ports[:2]:
         store.hdfs.corrupt(port, block)
-    for _ in range(3):
+
+    def read_until_it_is_met() -> bool:
         assert store.read(path) == data
-    wait_until(lambda: store.hdfs.corrupt_replicas(block) > 0, "it is reported")
+        return store.hdfs.corrupt_replicas(block) > 0
+
+    wait_until(read_until_it_is_met, "it is reported")
 
 
 @pytest.mark.rule("READ-16", "EXTRA-12", "FAIL-3")

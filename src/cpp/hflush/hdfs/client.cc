@@ -85,9 +85,9 @@ Status not_appended(const Status& usable, const Result<bool>& closed, const std:
       *closed ? "; the file is as it was, but for its modification time"
               : "; the file is as it was, but open still: its last block has not enough replicas "
                 "yet, recover_lease closes it";
-  const Status told(usable.code(), usable.message() + std::string(what), path,
-                    usable.error_number());
-  return usable.cause() == nullptr ? told : told.with_cause(*usable.cause());
+  const Status reported(usable.code(), usable.message() + std::string(what), path,
+                        usable.error_number());
+  return usable.cause() == nullptr ? reported : reported.with_cause(*usable.cause());
 }
 
 // The failure of a call that opens a file, with what it may leave behind: without an answer that
@@ -98,13 +98,13 @@ Status maybe_open(const Status& failure) {
       (failure.error_number() == ETIMEDOUT || failure.error_number() == ECONNRESET ||
        failure.error_number() == EPIPE);
   if (!is_unanswered) return failure;
-  Status told(
+  Status reported(
       failure.code(),
       failure.message() + "; the file may be open under this client's name: recover_lease frees it",
       failure.path(), failure.error_number());
-  if (failure.cause() != nullptr) told = told.with_cause(*failure.cause());
-  for (const Status& other : failure.others()) told = told.with_other(other);
-  return told;
+  if (failure.cause() != nullptr) reported = reported.with_cause(*failure.cause());
+  for (const Status& other : failure.others()) reported = reported.with_other(other);
+  return reported;
 }
 
 constexpr std::string_view kInodes = "/.reserved/.inodes/";
@@ -386,7 +386,7 @@ Result<std::unique_ptr<stream::OutputStream>> Client::append(const std::string& 
 Result<Append::Response> Client::call_append(const Append& request, env::Interrupt& interrupt) {
   const env::TimePoint give_up = host_.loop.clock().now() + kAppendPatience;
   Append question = request;
-  question.path = inode_path(0);  // nobody's
+  question.path = inode_path(0);  // not the path of any file
   while (true) {
     Result<Append::Response> appended = rpc_->call<Append>(
         request, request.path, interrupt, question,

@@ -8,7 +8,7 @@
 // lease is lost, every open file learns it; any other failure is tried again.
 //
 // A file whose stream has failed or was dropped is open at the NameNode, under the one lease that
-// the other files keep fresh: nobody else could have it for as long as one of those is written. So
+// the other files keep fresh: no other client could get it while one of those is written. So
 // it is given back: a soft limit later, when another is opened or the lease of others was renewed,
 // the NameNode is asked whether it still is this client's (fsync, which only the holder may), and
 // then to recover it for a holder whose lease is not renewed (recoverLease). By its id, for what is

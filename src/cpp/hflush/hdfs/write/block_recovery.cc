@@ -229,7 +229,7 @@ BlockRecovery::Outcome BlockRecovery::connection_lost(const Status& failure, Act
 BlockRecovery::Outcome BlockRecovery::tick(env::TimePoint now, Actions& actions) {
   if (const auto* const pausing = std::get_if<Pausing>(&state_)) {
     if (now < pausing->until) return Continues{};
-    // The one that is waited for counts as there. Alone it has nobody who could copy its replica.
+    // The one that is waited for counts as there. Alone, it leaves no source for a copy.
     return nodes().size() > 1 ? replace_or_go_on(actions) : ready();
   }
   const auto* const transferring = std::get_if<Transferring>(&state_);

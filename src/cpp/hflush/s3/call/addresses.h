@@ -28,7 +28,7 @@ struct Target {
   std::string authority;  // "host:port" as the Host header has it
   std::string region;
   bool names_bucket = true;                           // in the path
-  std::chrono::system_clock::duration clock_ahead{};  // the store's clock, of ours
+  std::chrono::system_clock::duration clock_ahead{};  // by which the store's clock is
 };
 
 // What answers have said of a bucket; empty: nothing.

@@ -40,7 +40,14 @@ _FLAGS = (
     "-Wconversion",
     "-Wshadow",
 )
-_PROJECT = ("-Isrc/cpp", "-Itests/cpp", "-Ibench/cpp", "-Itests", '-DHFLUSH_DOCS="docs"')
+_PROJECT = (
+    "-Isrc/cpp",
+    "-Itests/cpp",
+    "-Itests/stores/mem/cpp",
+    "-Ibench/cpp",
+    "-Itests",
+    '-DHFLUSH_DOCS="docs"',
+)
 
 
 def check(row: Row) -> None:

@@ -151,7 +151,7 @@ BlockRecovery::Outcome BlockRecovery::replace_or_go_on(Actions& actions) {
 
 BlockRecovery::Outcome BlockRecovery::find(Actions& actions) {
   Recoveries& known = stream_.recoveries;
-  if (!known.replacement) known.replacement.emplace();
+  if (!known.replacement) known.replacement = Recoveries::Replacement{};
   action::GetAdditionalDatanode ask{broken_.block.located.block, nodes(), {}};
   for (const Recoveries::FailedNode& failed : known.failed) ask.excluded.push_back(failed.node);
   const std::vector<DatanodeInfo>& excluded = known.replacement->excluded;

@@ -28,7 +28,7 @@ _HEADERS = (
     "pybind11-dev",
     "python3-dev",
 )
-_PLACES = ("src/cpp", "tests/cpp", "bench/cpp")
+_PLACES = ("src/cpp", "tests/cpp", "tests/stores", "bench/cpp")
 _FOREIGN = ("libfuzzer.cc",)  # is compiled once for each fuzzer, with its name
 _INSIDE = Path("hflush")  # the sources, as the root has them
 _FLAGS = (
@@ -42,6 +42,7 @@ _FLAGS = (
 )
 _PROJECT = (
     "-Isrc/cpp",
+    "-Isrc/cpp/bindings",
     "-Itests/cpp",
     "-Itests/stores/mem/cpp",
     "-Ibench/cpp",

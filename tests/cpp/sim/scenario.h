@@ -2,8 +2,8 @@
 // must hold at each point. Everything follows from the seed.
 //
 // A stream may fail once a DataNode has failed (that it goes on while a good one is left is not
-// checked): nothing that it has acknowledged is lost, and nothing is published that differs. Without
-// a fault every stream ends well.
+// checked): nothing that it has acknowledged is lost, and nothing is published that differs.
+// Without a fault every stream ends well.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 """Shared by all Python tests: the contract's markers and the fixture `store`.
 
-support/conformance.py explains the markers `rule` and `stores`, support/stores.py what `store`
-offers, support/peer.py second clients, support/minidfs.py clusters of HDFS, support/s3.py an S3
-server. A test directory needs nothing else to take part.
+support/conformance.py explains the markers `rule` and `stores`, support/marks.py those by which
+parts of the suite are chosen, support/leftovers.py what becomes of what a failed test leaves open,
+support/stores.py what `store` offers, support/peer.py second clients, support/minidfs.py clusters
+of HDFS, support/s3.py an S3 server. A test directory needs nothing else to take part.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import pytest
 
 pytest_plugins = [
     "support.conformance",
+    "support.marks",
+    "support.leftovers",
     "support.below_shim",
     "support.minidfs",
     "support.s3",

@@ -3,14 +3,17 @@
 
     tools/conformance.py import-rules CONTRACT   make tests/contract/rules.json from its tables
     tools/conformance.py begin PART              forget a part's outcomes; name what it will run on
-    tools/conformance.py check                   exit 1 unless every promise of a store is proven,
-                                                 and docs/conformance.md says what the tests proved
-    tools/conformance.py render                  write docs/conformance.md
+    tools/conformance.py claims FILE             exit 1 unless every promise of a store has a test
+                                                 that claims it, and no test claims anything else:
+                                                 FILE is of pytest --collect-only --claims=FILE
+    tools/conformance.py check                   exit 1 unless a full run proved every promise
+    tools/conformance.py render                  write docs/conformance.md from a full run
     tools/conformance.py sources [COMMIT]        the digest of the sources, as the page names it
 
-`./dev test` begins each part that it runs whole, and the pytest plugin tests/support/conformance.py
-adds what each test claims, and its outcome. All parts together, whole and on the sources that are
-here now, are a full run: nothing else is checked or rendered.
+`./dev test full` begins each part, and the pytest plugin tests/support/conformance.py adds what
+each test claims, and its outcome. All parts together, on the sources that are here now, are a full
+run: nothing else is checked or rendered. The page names its commit, and may be older than the
+sources: what is held without a run is the claims.
 
 A promise is kept on a store if a test that passed shows what the matrix declares there (Y: it
 holds, N: it is refused, D: the declared divergence), none failed, and none claims anything else.
@@ -20,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import difflib
 import json
 import re
 import sys
@@ -31,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from devkit import sources
-from devkit.testing import PYTHON_PARTS
+from devkit.parts import OF_FULL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RULES = REPOSITORY / "tests" / "contract" / "rules.json"
@@ -125,10 +127,10 @@ class Run:
     def load(cls) -> Run:
         """Return the last run. Raises Refused if it is not whole, or not of these sources."""
         now = sources.digest()
-        parts = {part: _part(part) for part in PYTHON_PARTS}
+        parts = {part: _part(part) for part in OF_FULL}
         wrong = [f"{part} {why}" for part, found in parts.items() if (why := _wrong(found, now))]
         if wrong:
-            raise Refused(f"no full run of these sources: {'; '.join(wrong)}. Run ./dev test")
+            raise Refused(f"no full run of these sources: {'; '.join(wrong)}. Run ./dev test full")
         last = max(parts.values(), key=lambda part: str(part["date"]))
         tests = {name: test for part in parts.values() for name, test in part["tests"].items()}
         return cls(now, last["commit"], last["date"], tests)
@@ -270,8 +272,18 @@ def begin(part: str) -> None:
 
 
 def check() -> int:
-    run = Run.load()
-    conformance = Conformance.of(run)
+    return tell_unproven(Conformance.of(Run.load()))
+
+
+def check_claims(path: Path) -> int:
+    """Return 1 unless every promise would be proven if every test passed."""
+    claims = json.loads(path.read_text("utf-8"))
+    tests = {test: {"claims": said, "outcome": "passed"} for test, said in claims.items()}
+    return tell_unproven(Conformance(json.loads(RULES.read_text("utf-8")), tests))
+
+
+def tell_unproven(conformance: Conformance) -> int:
+    """Print which promises are not proven, and how many are; return 1 if there are such."""
     unproven = list(conformance.unproven())
     for rule, store, cell in unproven:
         evidence = f" ({shown(cell.tests)})" if cell.tests else ""
@@ -283,27 +295,7 @@ def check() -> int:
     promises = sum(rule["stores"][store] != "-" for rule in conformance.rules for store in STORES)
     where = " and ".join(STORES)
     print(f"conformance: {promises - len(unproven)} of {promises} promises proven on {where}")
-    if unproven:
-        return 1
-    return compare(conformance, run)
-
-
-def compare(conformance: Conformance, run: Run) -> int:
-    """Return 1 if the page says anything else than the run, but for which run it was."""
-    here = PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []
-    due = list(page(conformance, run))
-    if lasting(here) == lasting(due):
-        return 0
-    name = PAGE.relative_to(REPOSITORY)
-    print(f"{name} is not what this run yields: ./dev docs writes it")
-    difference = difflib.unified_diff(lasting(here), lasting(due), str(name), "this run", "", "", 0)
-    print("\n".join(list(difference)[:40]))
-    return 1
-
-
-def lasting(lines: list[str]) -> list[str]:
-    """Return the lines of a page that do not depend on which run it was made from."""
-    return [line for line in lines if not line.startswith(PROVENANCE)]
+    return 1 if unproven else 0
 
 
 def shown(tests: tuple[str, ...], most: int = 3) -> str:
@@ -318,22 +310,19 @@ def render() -> None:
     print(f"wrote {PAGE.relative_to(REPOSITORY)}")
 
 
-PROVENANCE = "Made from the run of "
-
-
 def page(conformance: Conformance, run: Run) -> Iterator[str]:
     yield "# Conformance"
     yield ""
-    yield "Generated by `./dev docs` from a full run of `./dev test`; do not edit."
-    yield f"{PROVENANCE}{run.date} on the sources `{run.sources}`."
+    yield "Generated by `./dev docs` from a run of `./dev test full`; do not edit."
+    yield f"Made from the run of {run.date} on commit `{run.commit}`, sources `{run.sources}`."
     yield "(`tools/conformance.py sources COMMIT` prints the digest of a commit.)"
     yield ""
     yield "Every rule of the contract, and what the tests showed of it on each store: it *holds*,"
     yield "the operation is *refused as declared* (probe and exception agree), or the store does"
     yield "what its *declared divergence* says. Each test says which of these it shows. A promise"
-    yield "without a passing test, a test that shows something else than is declared, and a page"
-    yield "that differs from the run all fail `./dev test`. What is *not yet* kept has a test of"
-    yield "what happens until then."
+    yield "that no test claims, and a test that claims anything else than is declared, fail"
+    yield "`./dev test`, later than this page or not. What is *not yet* kept has a test of what"
+    yield "happens until then."
     yield ""
     yield from summary(conformance)
     if NOT_YET:
@@ -408,7 +397,8 @@ def main() -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("import-rules").add_argument("contract", type=Path)
-    commands.add_parser("begin").add_argument("part", choices=PYTHON_PARTS)
+    commands.add_parser("begin").add_argument("part", choices=OF_FULL)
+    commands.add_parser("claims").add_argument("file", type=Path)
     commands.add_parser("sources").add_argument("commit", nargs="?")
     for name in ("check", "render"):
         commands.add_parser(name)
@@ -427,6 +417,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         begin(arguments.part)
     elif arguments.command == "sources":
         print(sources.digest(arguments.commit))
+    elif arguments.command == "claims":
+        return check_claims(arguments.file)
     elif arguments.command == "render":
         render()
     else:

@@ -25,6 +25,9 @@ KINDS = [
 ]
 
 
+pytestmark = pytest.mark.doors
+
+
 def fits(door: Door, store: Store, kind: str) -> bool:
     """Whether a door leads to such files: a name alone makes no atomic ones but on S3."""
     return kind == "plain" or store.name == "s3" or not door.by_name

@@ -13,6 +13,8 @@ import pytest
 from integration.hadoop import CHECKSUM_EXCEPTION, Hadoop, JavaFileSystem, raises_java
 from support.data import dataset
 
+pytestmark = pytest.mark.spark
+
 CHUNKS = (512, 128)
 SIZES = (0, 1, 127, 128, 511, 512, 513, 1024, 100_000, (3 << 20) + 7)
 HEADER_BYTES = 8

@@ -28,7 +28,7 @@ JOURNAL_EVERY = 50
 JOURNAL_WRITERS = 4
 VICTIM = PARTITIONS // 2
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * TIMEOUT_S)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2 * TIMEOUT_S)]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def killed_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return demo(out, *size_options(), "--failure", "kill", scheme="file+crc")
 
 
+@pytest.mark.smoke
 def test_the_job_succeeds(run: Run) -> None:
     """What Spark reads back equals what was to be written: exit code 0, and no noise."""
     assert run.code == 0, run.text
@@ -96,6 +97,7 @@ def test_the_job_succeeds(run: Run) -> None:
     assert "ERROR" not in run.text
 
 
+@pytest.mark.smoke
 def test_the_table_counts_what_the_streams_did(run: Run) -> None:
     """Rows, bytes and the numbers of calls in the table are those of the job."""
     for encoding in ("parquet", "csv", "journal"):
@@ -109,6 +111,7 @@ def test_the_table_counts_what_the_streams_did(run: Run) -> None:
     assert int(run.row("journal")[6]) == PARTITIONS * (JOURNAL_WRITERS * syncs_of_a_writer + 1)
 
 
+@pytest.mark.smoke
 def test_every_file_is_what_its_task_reported(run: Run) -> None:
     """A reader that knows neither hflush nor Spark finds every row, and the reported CRC32C."""
     reported = {file["name"]: file["crc32c"] for file in run.manifest["files"]}
@@ -122,6 +125,7 @@ def test_every_file_is_what_its_task_reported(run: Run) -> None:
     assert rows == ROWS
 
 
+@pytest.mark.smoke
 def test_the_failed_task_was_repeated(run: Run) -> None:
     """The task that raised half-way ran again, and nothing of its first attempt is left."""
     assert re.search(

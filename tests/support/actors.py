@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a peer imports this module by itself
     from support.stores import Store
 
 NOBODY = 65534
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 SPINS = 1000
 
 # The first lines import what the user may not be able to read: the interpreter can be anywhere.

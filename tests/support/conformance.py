@@ -19,7 +19,9 @@ fixture counts for the stores that `stores` names, and must name them.
 
 With --conformance=FILE, which only ./dev gives, the outcomes of a run of one part of the suite go
 to FILE as its "tests": {"<test id>": {"claims": {"<rule>": {"<store>": "holds|refused|divergence|
-today"}}, "outcome": "passed|failed|skipped"}}. tools/conformance.py began that file, and checks it.
+today"}}, "outcome": "passed|failed|skipped"}}. tools/conformance.py began that file, and checks it;
+a second run, of those that failed, replaces their outcomes.
+With --claims=FILE the "claims" of each collected test go to FILE: {"<test id>": {…}}.
 """
 
 from __future__ import annotations
@@ -43,16 +45,15 @@ Claims = dict[str, dict[str, str]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--conformance", type=Path, help="the file that ./dev collects outcomes in")
-    parser.addoption("--stores", help="run only what speaks for one of these, as in raw,crc")
+    parser.addoption("--claims", type=Path, help="the file for what the collected tests claim")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     what = "rule(*ids, refused=, divergence=, today=, on=): the contract rules that the test proves"
     config.addinivalue_line("markers", what)
     config.addinivalue_line("markers", "stores(*names): the stores a test runs on or speaks for")
-    is_controller = not hasattr(config, "workerinput")  # under pytest-xdist only that one records
     path = config.getoption("--conformance")
-    if path is not None and is_controller:
+    if path is not None:
         config.pluginmanager.register(Recorder(path))
 
 
@@ -71,11 +72,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if _parameters_fit(item)]
-    if chosen := config.getoption("--stores"):
-        wanted = set(chosen.split(","))
-        others = [item for item in items if wanted.isdisjoint(stores_of(item))]
-        items[:] = [item for item in items if not wanted.isdisjoint(stores_of(item))]
-        config.hook.pytest_deselected(items=others)
     known = {rule["id"] for rule in json.loads(RULES.read_text(encoding="utf-8"))}
     for item in items:
         claims = claims_of(item)
@@ -84,6 +80,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid}: no such rule: {', '.join(unknown)}")
         if claims:
             item.user_properties.append((PROPERTY, claims))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    path = session.config.getoption("--claims")
+    if path is not None:
+        claimed = {item.nodeid: claims for item in session.items if (claims := claims_of(item))}
+        path.write_text(json.dumps(claimed, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def _parameters_fit(item: pytest.Item) -> bool:
@@ -131,26 +134,28 @@ def _names(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def stores_of(item: pytest.Item) -> list[str]:
-    """Return the stores that a marked test speaks for."""
+    """Return the stores that a test speaks for. Raises UsageError where it does not say."""
+    found = named_stores(item)
+    if found is None:
+        raise pytest.UsageError(f"{item.nodeid}: a rule needs the fixture or the marker of stores")
+    return found
+
+
+def named_stores(item: pytest.Item) -> list[str] | None:
+    """Return the stores that a test names by its fixture or marker; None if it names none."""
     callspec = getattr(item, "callspec", None)
     if callspec is not None and "store" in callspec.params:
         return [callspec.params["store"]]
     named = item.get_closest_marker("stores")
-    if named is None:
-        raise pytest.UsageError(f"{item.nodeid}: a rule needs the fixture or the marker of stores")
-    return list(named.args)
+    return None if named is None else list(named.args)
 
 
 class Recorder:
-    """Collects the outcomes of marked tests, and adds them to the file of a run that was whole."""
+    """Collects the outcomes of marked tests, and adds them to the file of a run that ended."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._deselected = 0
         self._tests: dict[str, dict[str, Any]] = {}
-
-    def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self._deselected += len(items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         properties: dict[str, Any] = dict(report.user_properties)
@@ -162,10 +167,11 @@ class Recorder:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        if not ended or session.shouldstop or session.shouldfail or self._deselected:
+        if not ended or session.shouldstop or session.shouldfail:
             return
         begun = json.loads(self._path.read_text(encoding="utf-8"))
-        text = json.dumps({**begun, "tests": self._tests}, indent=1, sort_keys=True)
+        tests = {**(begun["tests"] or {}), **self._tests}
+        text = json.dumps({**begun, "tests": tests}, indent=1, sort_keys=True)
         self._path.write_text(text, encoding="utf-8")
 
 

@@ -10,6 +10,7 @@ what a test may. What one snippet assigns, the next one sees. An exception there
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import signal
@@ -20,6 +21,8 @@ from typing import IO, Any
 
 Request = tuple[str, dict[str, Any]]
 Reply = tuple[bool, Any]
+
+JOIN_S = 60.0
 
 
 class Peer:
@@ -118,26 +121,40 @@ def client_names() -> dict[str, Any]:
 
 
 class ThreadPeer(Peer):
-    """A second client in a thread of this process, for a store that no other one sees."""
+    """A second client in a thread of this process, for a store that no other one sees.
+
+    While it runs a snippet the interpreter switches threads often: parties of a barrier take turns.
+    """
 
     alive = True
+    SWITCH_S = 1e-5
 
     def __init__(self, url: str, conf: dict[str, Any]) -> None:
         self._names = client_names()
+        self._usual_switch_s = sys.getswitchinterval()
         self.run("connect(url, conf)", url=url, conf=conf)
 
     def begin(self, snippet: str, **values: Any) -> None:
         from support.waiting import Task
 
         self._names.update(values)
+        sys.setswitchinterval(self.SWITCH_S)
         self._task = Task(evaluate, snippet, self._names)
 
     def finish(self) -> Any:
-        return self._task.result()
+        try:
+            return self._task.result()
+        finally:
+            sys.setswitchinterval(self._usual_switch_s)
 
     def kill(self, signal_number: int = signal.SIGKILL) -> int:
-        """Leave the thread, which is a daemon, to itself."""
-        return 0
+        """End the snippet by an exception: it would go on beside all tests that follow."""
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(self._task.ident or 0), ctypes.py_object(SystemExit)
+        )
+        self._task.join(JOIN_S)
+        sys.setswitchinterval(self._usual_switch_s)
+        return -signal_number
 
     def close(self) -> int:
         return 0

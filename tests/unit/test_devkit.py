@@ -1,7 +1,8 @@
-"""The development command: what it leaves running, where its tests run, what a build asks for."""
+"""The development command: what it leaves running, what its runs have, what a build asks for."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from devkit import parts, testing
+from devkit.outcome import FLAKY_MOST, Row, summarize
 from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +57,56 @@ def test_an_end_by_a_signal_is_the_end_of_what_was_started(
         process.wait()
     lasting = Path("/proc", told.read_text().strip())
     wait_until(lambda: not lasting.exists(), "what the step started has ended")
+
+
+def test_every_test_is_in_a_part_of_the_full_run():
+    """Those of tests/integration by their marks, without which they are refused (support/marks)."""
+    tests = ROOT / "tests"
+    places = {file.relative_to(tests).parts[0] for file in tests.rglob("test_*.py")}
+    in_parts = {place for name in parts.OF_FULL for place in parts.PYTEST[name].places}
+    assert places - in_parts == {"radosgw"}  # by hand
+    assert set(testing.OF_GATE) < set(testing.OF_FULL)
+
+
+class TestFlaky:
+    @pytest.fixture(autouse=True)
+    def kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        kept = tmp_path / "flaky.json"
+        monkeypatch.setattr("devkit.outcome.FLAKY", kept)
+        return kept
+
+    def row(self, *names: str) -> Row:
+        row = Row("unit", passed=10)
+        for name in names:
+            row.fail(name)
+        return row
+
+    def test_what_passes_alone_passes(self, kept: Path, capsys: pytest.CaptureFixture[str]):
+        """Its name is told, and kept beside those of earlier runs."""
+        for name in ("test_a", "test_b"):
+            row = self.row(name)
+            row.run_again(Row("unit", passed=1))
+            assert summarize([row]) == 0
+            out = capsys.readouterr().out
+            assert "flaky: 1" in out
+            assert f"  unit: {name}\n" in out
+            assert out.endswith("11 passed, 0 failed, 0 skipped\n")
+        assert [each["test"] for each in json.loads(kept.read_text())] == [
+            "unit: test_a",
+            "unit: test_b",
+        ]
+
+    def test_what_fails_twice_fails(self, kept: Path, capsys: pytest.CaptureFixture[str]):
+        row = self.row("test_a", "test_b")
+        row.run_again(self.row("test_b"))
+        assert summarize([row]) == 1
+        assert capsys.readouterr().out.endswith("11 passed, 1 failed, 0 skipped\n")
+
+    def test_many_flaky_tests_are_a_failure(self, kept: Path, capsys: pytest.CaptureFixture[str]):
+        row = self.row(*(f"test_{number}" for number in range(FLAKY_MOST + 1)))
+        row.run_again(Row("unit"))
+        assert summarize([row]) == 1
+        assert f"more than {FLAKY_MOST} flaky tests" in capsys.readouterr().out
 
 
 def test_tests_that_interrupt_pass_where_the_shell_ignores_interrupts():

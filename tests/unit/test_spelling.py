@@ -15,6 +15,7 @@ from hflush.hdfs import keys as hdfs_keys
 from hflush.local import keys as local_keys
 from hflush.options import CREATE_KEYWORDS, OPEN_KEYWORDS
 from hflush.s3 import keys as s3_keys
+from minidfs.jars import jars
 from support.stores import Store
 
 ROOT = Path(__file__).parents[2]
@@ -136,10 +137,8 @@ def test_keys_that_hadoop_may_know():
 
 def test_no_key_of_hadoop_is_taken_for_another():
     """Every key of Hadoop's own default files: none warns."""
-    jars = [*ROOT.glob("build/minidfs/*/hadoop-client-api-*.jar")]
-    if not jars:
-        pytest.skip("the jars of the test cluster have not been fetched")
-    with zipfile.ZipFile(jars[0]) as jar:
+    path = next(path for path in jars() if path.name.startswith("hadoop-client-api-"))
+    with zipfile.ZipFile(path) as jar:
         texts = [
             jar.read(name).decode() for name in jar.namelist() if name.endswith("-default.xml")
         ]

@@ -1,4 +1,4 @@
-"""CMake presets."""
+"""CMake presets. What was compiled once on this machine, in whichever checkout, is not again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devkit import environment
 from devkit.console import step
-from devkit.paths import BUILD, PYTHON, ROOT
+from devkit.paths import BUILD, CACHE, PYTHON, ROOT
 
 # What a preset is for, where that is not everything.
 _TARGETS = {"tidy": ("checkheaders",)}
@@ -25,9 +25,20 @@ def build(preset: str, *targets: str) -> Path:
         f"building {' '.join(targets) or 'everything'} ({preset})",
         ["cmake", "--build", directory, *names],
         log=f"build-{preset}",
-        env=environment.variables(),
+        env={**environment.variables(), **_of_ccache()},
     )
     return directory
+
+
+def _of_ccache() -> dict[str, str]:
+    """Settings by which files of another checkout are the same files."""
+    return {
+        "CCACHE_DIR": str(CACHE / "ccache"),
+        "CCACHE_BASEDIR": str(ROOT),
+        "CCACHE_NOHASHDIR": "true",
+        "CCACHE_MAXSIZE": "5G",
+        "CCACHE_SLOPPINESS": "pch_defines,time_macros",  # as precompiled headers need it
+    }
 
 
 def _configured(directory: Path) -> bool:
@@ -49,6 +60,7 @@ def _configure(preset: str, directory: Path) -> None:
             preset,
             f"-DPython_EXECUTABLE={PYTHON}",
             f"-Dpybind11_DIR={pybind11.stdout.strip()}",
+            "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache",
         ],
         log=f"configure-{preset}",
         env=environment.variables(),

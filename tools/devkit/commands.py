@@ -76,14 +76,15 @@ def _parser() -> argparse.ArgumentParser:
     command(
         "demo", _demo, "run a Spark job whose executors write through hflush; takes its options"
     )
-    slow = ", ".join(testing.SLOW_PARTS)
     test = command(
         "test",
         _test,
-        f"run every test but {slow}, or some parts; behind --, arguments for pytest",
+        "run the gate, everything (full), or some parts; behind --, arguments for pytest",
     )
-    daily = ", ".join(testing.DAILY_PARTS)
-    parts = f"{', '.join(testing.PARTS)}; {daily} (contract on local files alone); {slow}"
+    gate = f"the gate, if none is named: {', '.join(testing.OF_GATE)}"
+    full = f"full: all of {', '.join(testing.OF_FULL)}"
+    slow = f"only where they are named: {', '.join(testing.SLOW)}"
+    parts = f"{gate}; {full}; {slow}; local: contract-local"
     test.add_argument("parts", nargs="*", metavar="part", help=parts)
     build = command("build", _build, "build the extension and the C++ tests, incrementally")
     build.add_argument(
@@ -151,13 +152,13 @@ def _demo(_options: argparse.Namespace, extra: Sequence[str]) -> int:
 
 
 def _test(options: argparse.Namespace, extra: Sequence[str]) -> int:
-    _refuse_unknown("part", options.parts, (*testing.PARTS, *testing.NAMED_PARTS))
+    _refuse_unknown("part", options.parts, (testing.FULL, *testing.NAMED))
     if options.parts and set(options.parts) <= set(testing.ELSEWHERE):
         return testing.elsewhere(options.parts)
     environment.begin_store()
     if "radosgw" in options.parts:
         machine.require(machine.FOR_RADOSGW)
-    _prepare("test")
+    _prepare("test", "lint", "bench")
     return testing.test(options.parts, extra)
 
 
@@ -188,7 +189,7 @@ def _reliability(_options: argparse.Namespace, extra: Sequence[str]) -> int:
 
 def _lint(options: argparse.Namespace, _extra: Sequence[str]) -> int:
     _refuse_unknown("check", options.checks, linting.CHECKS)
-    _prepare("lint")
+    _prepare("lint", "test", "bench")
     if options.fix:
         linting.fix()
         return 0

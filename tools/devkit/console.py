@@ -24,6 +24,7 @@ TAIL_LINES = 40
 TICK_S = 0.2
 QUIET_TICK_S = 30.0  # between lines, without a terminal to redraw
 GRACE_S = 10.0
+OUT_OF_TIME = 124  # an exit code
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -83,13 +84,8 @@ def step(
 
     Raises StepFailed.
     """
-    path = LOGS / f"{log}.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    started = time.monotonic()
-    with path.open("wb") as sink:
-        process = _start(command, env, stdout=sink)
-        code = _wait_with_ticks(process, title, path, started, timeout_s)
-    text = path.read_text(errors="replace")
+    path, started = LOGS / f"{log}.log", time.monotonic()
+    code, text = _logged(title, command, path, env, timeout_s)
     if code:
         say(f"   {title}: FAILED after {elapsed(started)}; the whole log is {_shown(path)}")
         say(_indented(text.splitlines()[-TAIL_LINES:]))
@@ -99,16 +95,14 @@ def step(
 
 
 def beside(command: Sequence[object], *, log: str) -> subprocess.Popen[bytes]:
-    """Start a command that runs beside the steps, when they leave it time; it ends with us.
+    """Start a command that runs beside the steps; it ends with us.
 
     The step that needs its result finds out whether it succeeded.
     """
     path = LOGS / f"{log}.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as sink:
-        process = _start(["nice", "-n", "19", *command], None, stdout=sink)
-    with contextlib.suppress(OSError):  # where sessions compete, and not processes
-        Path(f"/proc/{process.pid}/autogroup").write_text("19")
+        process = _start(command, None, stdout=sink)
     atexit.register(_end, process)
     return process
 
@@ -120,10 +114,15 @@ def join(title: str, process: subprocess.Popen[bytes], *, log: str) -> None:
     say(f"   {title}: {elapsed(started)}")
 
 
-def side_by_side(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Do work that consists of steps for each item, some at a time; an interruption ends it all."""
+def side_by_side(
+    work: Callable[[T], R], items: Iterable[T], *, at_a_time: int | None = None
+) -> list[R]:
+    """Do work that consists of steps for each item, in this order, some at a time.
+
+    As many as there are processors, unless `at_a_time` says. An interruption ends it all.
+    """
     try:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(at_a_time or os.cpu_count()) as pool:
             try:
                 return list(pool.map(work, items))
             except BaseException:
@@ -140,17 +139,49 @@ def stream(
     env: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
 ) -> int:
-    """Run a command that shows its own progress, and return its exit code (124: out of time)."""
+    """Run a command that shows its own progress, and return its exit code (or OUT_OF_TIME)."""
     process = _start(command, env)
     try:
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         say(f"   out of time after {timeout_s:.0f} s")
         _end(process)
-        return 124
+        return OUT_OF_TIME
     except KeyboardInterrupt:
         _end(process)
         raise
+
+
+def transcript(
+    title: str,
+    command: Sequence[object],
+    *,
+    log: str,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+) -> int:
+    """Run a command beside others, show all that it printed when it has ended; as stream() else."""
+    code, text = _logged(title, command, LOGS / f"{log}.log", env, timeout_s)
+    say(text)
+    if code == OUT_OF_TIME:
+        say(f"   {title}: out of time after {timeout_s:.0f} s")
+    return code
+
+
+def _logged(
+    title: str,
+    command: Sequence[object],
+    path: Path,
+    env: Mapping[str, str] | None,
+    timeout_s: float | None,
+) -> tuple[int, str]:
+    """Run a command whose output goes to a log; return its exit code and what it printed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with path.open("wb") as sink:
+        process = _start(command, env, stdout=sink)
+        code = _wait_with_ticks(process, title, path, started, timeout_s)
+    return code, path.read_text(errors="replace")
 
 
 def elapsed(started: float) -> str:
@@ -162,7 +193,7 @@ def _start(
     command: Sequence[object], env: Mapping[str, str] | None, stdout: IO[bytes] | None = None
 ) -> subprocess.Popen[bytes]:
     # A session of its own, so that the end of a step is the end of all it started.
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [str(word) for word in command],
         cwd=ROOT,
         env={**os.environ, **(env or {})},
@@ -171,6 +202,14 @@ def _start(
         stderr=subprocess.STDOUT if stdout else None,
         start_new_session=True,
     )
+    _be_nice(process, os.nice(0))
+    return process
+
+
+def _be_nice(process: subprocess.Popen[bytes], niceness: int) -> None:
+    """Where sessions compete, and not processes, a new one does not inherit the niceness."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{process.pid}/autogroup").write_text(str(niceness))
 
 
 def _wait_with_ticks(
@@ -198,7 +237,7 @@ def _wait_with_ticks(
                 return 130
             if timeout_s is not None and now - started > timeout_s:
                 _end(process)
-                return 124
+                return OUT_OF_TIME
     except KeyboardInterrupt:
         _end(process)
         raise

@@ -19,7 +19,9 @@ from devkit.paths import CACHE
 
 KEPT_S = 30 * 24 * 3600  # after that a release that moves is fetched anew
 _SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
+# What this machine trusts; and what its administrator has added, which Java lists once more.
 _CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")
+_ADDED_CERTIFICATES = Path("usr/local/share/ca-certificates")
 
 
 def root(suite: str, packages: Sequence[str], *, name: str) -> Path:
@@ -69,6 +71,15 @@ def _debootstrap(suite: str, directory: Path) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         raise
     (directory / "etc/apt/apt.conf.d/hflush").write_text(_apt_settings())
+    added = Path("/", _ADDED_CERTIFICATES)
+    if added.is_dir():
+        shutil.copytree(added, directory / _ADDED_CERTIFICATES, dirs_exist_ok=True)
+    title = f"certificates of {directory.name}"
+    step(
+        title,
+        inside(directory, ["/usr/sbin/update-ca-certificates"]),
+        log=f"{directory.name}-certificates",
+    )
     shutil.copy(Path("/", _CERTIFICATES), directory / _CERTIFICATES)
 
 

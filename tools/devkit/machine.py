@@ -82,6 +82,7 @@ PYTHON = Need("Python's venv module", _python_venv, _python_package("venv"))
 HEADERS = Need("Python's C headers", _python_headers, _python_package("dev"))
 COMPILER = Need("a C++20 compiler", _program("g++"), ("g++",))
 CMAKE = Need("CMake", _program("cmake"), ("cmake",))
+CCACHE = Need("ccache", _program("ccache"), ("ccache",))
 NINJA = Need("Ninja", _program("ninja"), ("ninja-build",))
 DOCTEST = Need("doctest", _header("doctest/doctest.h"), ("doctest-dev",))
 PROTOZERO = Need("protozero", _header("protozero/pbf_reader.hpp"), ("libprotozero-dev",))
@@ -113,6 +114,7 @@ FOR_BUILD = (
     COMPILER,
     CMAKE,
     NINJA,
+    CCACHE,
     DOCTEST,
     PROTOZERO,
     CURL_HEADERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sysconfig
 from pathlib import Path
 
@@ -64,6 +65,8 @@ def debian13(row: Row) -> None:
     They run on the last commit.
     """
     root = debian.root("trixie", ["python3"], name="newcomer")
+    # As an installed Debian has it: Spark looks the machine's own name up.
+    (root / "etc" / "hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
     inside = root / _INSIDE
     shutil.rmtree(inside, ignore_errors=True)
     step(

@@ -22,9 +22,14 @@ _TIMEOUT_S = 3600
 
 def mutants(names: list[str]) -> int:
     """Run these mutants, or all of them."""
+    return summarize([row(names)])
+
+
+def row(names: list[str] | None = None) -> Row:
+    """Run these mutants, or all of them, into a row."""
     directory = build("dev", PROGRAM)
     chosen = [path for path in sorted(PATCHES.glob("*.patch")) if not names or path.stem in names]
-    return summarize([timed("mutants", partial(_all, directory=directory, patches=chosen))])
+    return timed("mutants", partial(_all, directory=directory, patches=chosen))
 
 
 def _all(row: Row, directory: Path, patches: list[Path]) -> None:

@@ -1,7 +1,13 @@
-"""Rows of counts, skip reasons, and the closing line."""
+"""Rows of counts, skip reasons, and the closing line.
+
+A test that failed and, run once more by itself, passed is flaky: it counts as passed, its name is
+told and kept in FLAKY, and more than FLAKY_MOST of them fail the run.
+"""
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 import time
 from collections import Counter
@@ -11,6 +17,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from devkit.console import StepFailed, heading, say
+from devkit.paths import CACHE
+
+FLAKY = CACHE / "flaky.json"
+FLAKY_MOST = 2
+SLOWEST = 20
 
 
 @dataclass
@@ -23,11 +34,21 @@ class Row:
     skips: list[str] = field(default_factory=list)
     seconds: float = 0.0
     failures: list[str] = field(default_factory=list)
+    flaky: list[str] = field(default_factory=list)
+    tests: list[tuple[float, str]] = field(default_factory=list)  # seconds and name of each
 
     def fail(self, why: str) -> Row:
         self.failed += 1
         self.failures.append(why)
         return self
+
+    def run_again(self, again: Row) -> None:
+        """Take into account how the failed tests fared when they were run once more."""
+        self.flaky = [name for name in self.failures if name not in again.failures]
+        self.failures = again.failures
+        self.failed = again.failed
+        self.passed += len(self.flaky)
+        self.seconds += again.seconds
 
 
 def timed(part: str, work: Callable[[Row], object]) -> Row:
@@ -75,6 +96,7 @@ def _add_case(row: Row, case: ElementTree.Element) -> None:
         row.skips.append(skipped.get("message") or "no reason given")
     else:
         row.passed += 1
+    row.tests.append((float(case.get("time") or 0), name))
 
 
 def _meaning(exit_code: int) -> str:
@@ -105,6 +127,7 @@ def add_doctest(row: Row, output: str) -> None:
 
 def summarize(rows: Sequence[Row]) -> int:
     """Print the table, every skip reason and the closing line; return the exit code."""
+    _tell_slowest([test for row in rows for test in row.tests])
     heading("summary")
     width = max(len("part"), *(len(row.part) for row in rows))
     say(f"{'part':<{width}}  passed  failed  skipped  seconds")
@@ -113,6 +136,7 @@ def summarize(rows: Sequence[Row]) -> int:
             f"{row.part:<{width}}  {row.passed:>6}  {row.failed:>6}  {len(row.skips):>7}"
             f"  {row.seconds:>7.1f}"
         )
+    flaky = [f"{row.part}: {name}" for row in rows for name in row.flaky]
     for title, of_row in (("failed", _failures), ("skipped", _skips)):
         lines = [line for row in rows for line in of_row(row)]
         if lines:
@@ -120,8 +144,34 @@ def summarize(rows: Sequence[Row]) -> int:
             say("\n".join(lines))
     passed, failed = sum(row.passed for row in rows), sum(row.failed for row in rows)
     skipped = sum(len(row.skips) for row in rows)
+    if flaky:
+        say(f"\nflaky: {len(flaky)}, failed once and passed alone (all that there were: {FLAKY})")
+        say("\n".join(f"  {name}" for name in flaky))
+        _keep_flaky(flaky)
+    if len(flaky) > FLAKY_MOST:
+        say(f"more than {FLAKY_MOST} flaky tests are a failure")
+        failed += 1
     say(f"\n{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
+
+
+def _tell_slowest(tests: list[tuple[float, str]]) -> None:
+    if len(tests) > SLOWEST:
+        heading(f"the {SLOWEST} slowest tests")
+        for seconds, name in sorted(tests, reverse=True)[:SLOWEST]:
+            say(f"{seconds:>6.1f} s  {name}")
+
+
+def _keep_flaky(names: Sequence[str]) -> None:
+    """Add the names to those of earlier runs on this machine."""
+    try:
+        kept = json.loads(FLAKY.read_text())
+    except (OSError, ValueError):
+        kept = []
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    kept += [{"at": now, "test": name} for name in names]
+    FLAKY.parent.mkdir(parents=True, exist_ok=True)
+    FLAKY.write_text(json.dumps(kept, indent=1))
 
 
 def _failures(row: Row) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from devkit import environment, fuzzing, machine, testing
+from devkit import environment, fuzzing, machine, native
 from devkit.building import build
 from devkit.console import say, side_by_side, stream
 from devkit.outcome import Row, add_junit, checked, summarize, timed
@@ -92,7 +92,7 @@ def _threads_row(sanitizer: Sanitizer, bounded: bool) -> Row:
 def _cpp(row: Row, sanitizer: Sanitizer) -> None:
     directory = BUILD / sanitizer.preset
     env = {"UBSAN_OPTIONS": "print_stacktrace=1"}
-    testing.cpp_tests(row, directory, env, _fixed_addresses(), sanitizer.cpp_tests)
+    native.cpp_tests(row, directory, env, _fixed_addresses(), extra=sanitizer.cpp_tests)
 
 
 def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
@@ -107,7 +107,7 @@ def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
     command += [f"--junitxml={junit}", "-o", "timeout=300", "-o", "faulthandler_timeout=280"]
     if bounded:
         # The streams are the same on every store, and other sinks have C++ tests of their own.
-        command += ["-m", "not slow", "-k", "not hdfs and not s3"]
+        command += ["-m", "not slow and not hdfs and not s3"]
     env = {
         **environment.variables(),
         sanitizer.variable: f"{sanitizer.options}:log_path={reports}/report",

@@ -14,6 +14,8 @@ from devkit.outcome import Row, summarize, timed
 
 PROGRAM = "hflush_sim"
 FRESH_SEEDS = 5_000
+# In the gate: the same each time, and a few that no run had before.
+GATE_SEEDS, GATE_FRESH_SEEDS = 1_000, 500
 _NEVER_TYPED = range(10**9, 10**12)
 _TIMEOUT_S = 3600
 
@@ -27,16 +29,16 @@ def sim(seeds: str | None, replay: int | None) -> int:
     return summarize([timed("sim", partial(run, directory=directory, first=first, last=last))])
 
 
-def fresh_runs(row: Row, directory: Path) -> None:
-    """Run seeds that no run had before into a row."""
-    first, last = _fresh()
-    run(row, directory, first, last)
+def fixed_and_fresh_runs(row: Row, directory: Path) -> None:
+    """Run the seeds of the gate into a row."""
+    run(row, directory, 1, GATE_SEEDS)
+    run(row, directory, *_fresh(GATE_FRESH_SEEDS))
 
 
-def _fresh() -> tuple[int, int]:
+def _fresh(count: int = FRESH_SEEDS) -> tuple[int, int]:
     """Draw the first and the last of some seeds."""
     first = random.choice(_NEVER_TYPED)
-    return first, first + FRESH_SEEDS - 1
+    return first, first + count - 1
 
 
 def run(row: Row, directory: Path, first: int, last: int) -> None:

@@ -1,138 +1,174 @@
-"""./dev test: C++ tests, Python tests, tests on HDFS, S3 and Spark, and the conformance gate."""
+"""./dev test: the gate, everything, or some parts.
+
+Some parts run at a time: tests wait for servers more than for a processor. What they need is built
+before, so that nothing is compiled while tests run. A test that fails is run once more at the end,
+alone (outcome.py says what that counts).
+"""
 
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from devkit import environment, linting, machine, machines, sanitizing, simulating
+from devkit import (
+    environment,
+    linting,
+    machines,
+    mutating,
+    native,
+    parts,
+    sanitizing,
+    simulating,
+)
 from devkit.building import build
-from devkit.console import StepFailed, beside, join, step, stream
-from devkit.outcome import Row, add_doctest, add_junit, checked, summarize, timed
+from devkit.console import heading, side_by_side, step, stream, transcript
+from devkit.outcome import Row, add_junit, checked, summarize, timed
+from devkit.parts import PytestPart
 from devkit.paths import BUILD, PYTHON, ROOT
+from devkit.patience import PATIENCE
 
-# Each part is a directory of tests, or some files of one, run in a process of its own, and the time
-# it may take.
-PYTHON_PARTS = {
-    "unit": 600,
-    "contract": 1200,
-    "threads": 600,
-    "faults": 600,
-    "hdfs": 900,
-    "s3": 600,
-    "ecosystem": 600,
-    "spark": 900,
-}
-# Run when they are named: some tests of another part, for daily work; slow ones with pytest; and
-# those on another machine than this.
-DAILY_PARTS = {"local": 300}
-SLOW_PYTHON_PARTS = {"radosgw": 3600}
+FULL = "full"
 ELSEWHERE = {"aarch64": machines.aarch64, "debian13": machines.debian13}
-SLOW_PARTS = (*SLOW_PYTHON_PARTS, *ELSEWHERE)
-FILES = {
-    "local": ("contract",),
-    "hdfs": ("integration/test_hdfs_*.py",),
-    "s3": ("integration/test_s3_*.py",),
-    "spark": ("integration/test_[js][ap]*.py",),
-    "radosgw": ("contract", "integration/test_s3_*.py", "radosgw"),
-}
-ARGUMENTS = {"local": ("--stores=raw,crc",), "radosgw": ("--s3-server=radosgw",)}
-PARTS = ("cpp", "sim", *PYTHON_PARTS, "conformance")
-NAMED_PARTS = (*DAILY_PARTS, *SLOW_PARTS)
-CPP_TIMEOUT_S = 600
-_BUILDS = "build-beside"
+OF_GATE = (
+    *parts.OF_GATE,
+    "cpp",
+    "sim",
+    "mypy",
+    "claims",
+    "clang-format",
+    "ruff",
+    "ruff-format",
+    "codespell",
+)
+# Each has all processors to itself, and compiles.
+_AFTER_TESTS = ("headers", "stubtest", "clang-tidy", "newest-compilers", "sanitizers", "mutants")
+OF_FULL = (*parts.OF_FULL, *OF_GATE[len(parts.OF_GATE) :], "conformance", *_AFTER_TESTS)
+SLOW = ("radosgw", *ELSEWHERE)
+NAMED = tuple(dict.fromkeys([*OF_FULL, *parts.GROUPS, *SLOW]))
+TEST_TIMEOUT_S = 300
+# Two keep a processor busy, and one waits.
+_AT_A_TIME = (os.cpu_count() or 1) + 1
+# Beyond that many failures it is no matter of chance.
+_RUN_AGAIN_MOST = 10
 
 
-def test(parts: Sequence[str], pytest_args: Sequence[str]) -> int:
-    """Run these parts, or all but the slow ones; return the exit code.
+def test(names: Sequence[str], pytest_args: Sequence[str]) -> int:
+    """Run the gate, everything ("full") or these parts; return the exit code.
 
-    Arguments for pytest choose among the tests, of which the gate wants all: it is left out then.
-    Where the environment says CI, a full run includes the linters and bounded sanitizers.
+    Arguments for pytest choose among the tests: nothing is recorded for the page of conformance
+    then.
     """
-    checks_too = bool(os.environ.get("CI")) and not parts
+    chosen = _resolved(names)
     directory = build("dev")
-    environment.require_cluster()
-    chosen = list(parts) or [part for part in PARTS if part != "conformance" or not pytest_args]
-    native = ("cpp", "sim")
-    rows = [_part(name, directory, pytest_args) for name in chosen if name in native]
-    if len(chosen) > len(rows):
-        environment.require_store()  # what began it beside had all the time until here
-    builds = _begin_builds() if checks_too else None
-    rows += [_part(name, directory, pytest_args) for name in chosen if name not in native]
-    if builds is not None:
-        join("what the checks need built", builds, log=_BUILDS)
-        rows += linting.rows()
-        rows += sanitizing.rows(sanitizing.SANITIZERS, bounded=True)
+    if set(chosen) & {*parts.PYTEST, "conformance"}:
+        environment.require_cluster()
+        environment.require_store()
+    run = _Run(directory, pytest_args, shows_itself=len(chosen) == 1, records=names == [FULL])
+    together = [name for name in chosen if name not in (*_AFTER_TESTS, "conformance", *ELSEWHERE)]
+    rows = side_by_side(run.part, together, at_a_time=_AT_A_TIME)
+    failed = [row for row in rows if row.failed]
+    if sum(row.failed for row in failed) <= _RUN_AGAIN_MOST:
+        for row in failed:
+            run.once_more(row)
+    for name in chosen:
+        if name not in together:
+            rows += run.alone(name)
     return summarize(rows)
 
 
-def elsewhere(parts: Sequence[str]) -> int:
+def elsewhere(names: Sequence[str]) -> int:
     """Run parts that need nothing built for this machine; return the exit code."""
-    return summarize([timed(name, ELSEWHERE[name]) for name in parts])
+    return summarize([timed(name, ELSEWHERE[name]) for name in names])
 
 
-def _begin_builds() -> subprocess.Popen[bytes]:
-    """Begin what linters and sanitizers build: the Python tests leave processors idle."""
-    machine.require(machine.FOR_CHECKS)
-    dev = shlex.quote(str(ROOT / "dev"))
-    both = f"{dev} build tidy asan tsan && {dev} lint newest-compilers"
-    return beside(["sh", "-c", both], log=_BUILDS)
+def _resolved(names: Sequence[str]) -> list[str]:
+    """The parts that these names stand for."""
+    if not names:
+        return list(OF_GATE)
+    found: list[str] = []
+    for name in names:
+        found += OF_FULL if name == FULL else parts.GROUPS.get(name, (name,))
+    return list(dict.fromkeys(found))
 
 
-def _part(name: str, directory: Path, pytest_args: Sequence[str]) -> Row:
-    if name in ELSEWHERE:
-        return timed(name, ELSEWHERE[name])
-    if name == "cpp":
-        return timed("cpp", partial(cpp_tests, directory=directory))
-    if name == "sim":
-        return timed("sim", partial(simulating.fresh_runs, directory=directory))
-    if name == "conformance":
-        return checked(
-            "conformance", partial(_conformance, "check", title="every rule has its proof")
+class _Run:
+    """One run of parts, each of which comes to a row."""
+
+    def __init__(
+        self, directory: Path, pytest_args: Sequence[str], *, shows_itself: bool, records: bool
+    ) -> None:
+        self._directory = directory
+        self._pytest_args = pytest_args
+        self._shows_itself = shows_itself
+        self._records = records and not pytest_args
+
+    def part(self, name: str) -> Row:
+        """Run a part beside others."""
+        return timed(name, self._work(name))
+
+    def _work(self, name: str) -> Callable[[Row], None]:
+        if name in parts.PYTEST:
+            return partial(self._pytest, part=parts.PYTEST[name])
+        if name == "cpp":
+            return partial(native.cpp_tests, directory=self._directory)
+        if name == "sim":
+            return partial(simulating.fixed_and_fresh_runs, directory=self._directory)
+        return linting.CHECKS[name]
+
+    def once_more(self, row: Row) -> None:
+        """Run those tests of a row again that failed, and nothing beside them."""
+        if row.part in parts.PYTEST:
+            work = partial(self._pytest, part=parts.PYTEST[row.part], only_failed=True)
+        elif row.part == "cpp":
+            work = partial(native.cpp_tests, directory=self._directory, names=row.failures)
+        else:
+            return  # it gives the same answer each time
+        heading(f"{row.part}: what failed, once more and alone")
+        row.run_again(timed(row.part, work))
+
+    def alone(self, name: str) -> list[Row]:
+        """Run what compiles, or looks at what the others came to."""
+        if name == "conformance":
+            return [checked(name, partial(_conformance, "check", title="each promise is kept"))]
+        if name == "sanitizers":
+            return sanitizing.rows(sanitizing.SANITIZERS, bounded=True)
+        if name == "mutants":
+            return [mutating.row()]
+        if name in ELSEWHERE:
+            return [timed(name, ELSEWHERE[name])]
+        return [timed(name, linting.CHECKS[name])]
+
+    def _pytest(self, row: Row, part: PytestPart, *, only_failed: bool = False) -> None:
+        title = f"{part.name}-again" if only_failed else part.name
+        report = BUILD / "test" / f"{title}.xml"
+        report.unlink(missing_ok=True)
+        kept = BUILD / "test" / f"{part.name}-cache"
+        command: list[object] = [PYTHON, "-m", "pytest", f"--junitxml={report}"]
+        command += ["-o", f"cache_dir={kept}", "-o", f"timeout={TEST_TIMEOUT_S * PATIENCE}"]
+        command += part.arguments
+        if part.marks:
+            command += ["-m", part.marks]
+        if only_failed:
+            command += ["--last-failed", "--last-failed-no-failures=none"]
+        else:
+            shutil.rmtree(kept, ignore_errors=True)
+        if self._records:
+            if not only_failed:
+                _conformance("begin", part.name, title=f"proofs of {part.name}")
+            command.append(f"--conformance={BUILD / 'conformance' / f'{part.name}.json'}")
+        command += [ROOT / "tests" / place for place in part.places]
+        run = stream if self._shows_itself else partial(transcript, title, log=f"test-{title}")
+        code = run(
+            [*command, *self._pytest_args],
+            env=environment.variables(),
+            timeout_s=part.limit_s * PATIENCE,
         )
-    return timed(name, partial(_python_tests, name=name, extra=pytest_args))
-
-
-def cpp_tests(
-    row: Row,
-    directory: Path,
-    env: Mapping[str, str] | None = None,
-    prefix: Sequence[str] = (),
-    arguments: Sequence[str] = (),
-) -> None:
-    """Run the C++ tests of a build directory into a row."""
-    command = [*prefix, directory / "hflush_cpp_tests", *arguments]
-    log = f"cpp-{directory.name}"
-    title = f"hflush_cpp_tests ({directory.name})"
-    try:
-        output = step(title, command, log=log, env=env, timeout_s=CPP_TIMEOUT_S)
-    except StepFailed as failure:
-        add_doctest(row, failure.output)
-        if not row.failed:
-            raise
-    else:
-        add_doctest(row, output)
-
-
-def _python_tests(row: Row, name: str, extra: Sequence[str]) -> None:
-    report = BUILD / "test" / f"{name}.xml"
-    report.unlink(missing_ok=True)
-    patterns = FILES.get(name, (name,))
-    where = sorted(found for each in patterns for found in (ROOT / "tests").glob(each))
-    own = [f"--junitxml={report}", *ARGUMENTS.get(name, ())]
-    if name in PYTHON_PARTS and not extra:
-        _conformance("begin", name, title=f"proofs of {name}")
-        own.append(f"--conformance={BUILD / 'conformance' / f'{name}.json'}")
-    command = [PYTHON, "-m", "pytest", *where, *own, *extra]
-    limit = {**PYTHON_PARTS, **DAILY_PARTS, **SLOW_PYTHON_PARTS}[name]
-    code = stream(command, env=environment.variables(), timeout_s=limit)
-    if code == 5 and extra:
-        code = 0  # the caller's own selection took nothing from this part
-    add_junit(row, report, code)
+        if code == 5 and self._pytest_args:
+            code = 0  # the caller's own selection took nothing from this part
+        add_junit(row, report, code)
 
 
 def _conformance(*words: str, title: str) -> None:

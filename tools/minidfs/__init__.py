@@ -5,7 +5,7 @@
 
     PYTHONPATH=tools python -m minidfs --datanodes 3     # one by hand, until stdin closes
 
-jars      Maven's part: the jars of pom.xml, copied once into build/minidfs
+jars      Maven's part: the jars of pom.xml, copied once per machine
 jvm       a JVM with those jars, reached through py4j; it ends with the Python process
 cluster   NameNodes and DataNodes in it, and how single ones are stopped and started again
 

@@ -126,13 +126,15 @@ class MiniCluster:
 
     def restart_data_node(self, stopped: Any) -> None:
         """Start one again on its port, and wait until it has registered with the NameNode."""
+        # For an upgrade it has only begun to stop, and locks its storage until it has.
+        node = stopped.getDatanode()
+        _wait_until(lambda: not node.isDatanodeUp(), "a DataNode has not stopped")
         _while_binding(lambda: self.java.restartDataNode(stopped, True))
         # Not waitActive(): it counts the nodes that are still stopped, too.
-        end = time.monotonic() + START_S
-        while not all(node.isDatanodeFullyStarted() for node in self.data_nodes()):
-            if time.monotonic() > end:
-                raise TimeoutError(f"a DataNode has not registered within {START_S:.0f} s")
-            time.sleep(0.01)
+        _wait_until(
+            lambda: all(node.isDatanodeFullyStarted() for node in self.data_nodes()),
+            "a DataNode has not registered",
+        )
 
     # --- NameNodes ---
 
@@ -186,6 +188,14 @@ def _build(
     if name_nodes > 1:
         cluster.transitionToActive(0)
     return cluster
+
+
+def _wait_until(predicate: Callable[[], bool], otherwise: str) -> None:
+    end = time.monotonic() + START_S
+    while not predicate():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{otherwise} within {START_S:.0f} s")
+        time.sleep(0.01)
 
 
 def _while_binding(start: Callable[[], T]) -> T:

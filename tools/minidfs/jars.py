@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 POM = Path(__file__).with_name("pom.xml")
-CACHE = Path(__file__).resolve().parents[2] / "build" / "minidfs"
+_HOME = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+CACHE = _HOME / "hflush" / "minidfs"  # of all checkouts
 TIMEOUT_S = 600
 
 

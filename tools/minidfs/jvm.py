@@ -62,6 +62,7 @@ class Jvm:
         self._gateway = JavaGateway(gateway_parameters=self._parameters)
         self.java: Any = self._gateway.jvm
         self._unused: list[str] = []  # objects to be reported to it later
+        self._clients = [self._gateway._gateway_client]
 
     @contextmanager
     def one_thread(self) -> Iterator[Any]:
@@ -71,6 +72,7 @@ class Jvm:
         connection that another one used a moment ago.
         """
         gateway = JavaGateway(gateway_parameters=self._parameters)
+        self._clients.append(gateway._gateway_client)
         try:
             yield gateway.jvm
         finally:
@@ -145,8 +147,16 @@ class Jvm:
             client.garbage_collect_object(self._unused.pop())
 
     def stop(self) -> None:
-        """End it and remove its files."""
-        self._gateway.shutdown()
+        """End it and remove its files.
+
+        Python may release objects of it later. py4j would log a traceback of each report that
+        fails, and CPython 3.11 cannot format one in the middle of a compilation.
+        """
+        try:
+            self._gateway.shutdown()
+        finally:
+            for client in self._clients:
+                client.is_connected = False
         self.process.stdin.close()  # what the JVM waits for
         try:
             self.process.wait(STOP_TIMEOUT_S)

@@ -1,0 +1,58 @@
+"""The parts of the suite that pytest runs: data alone.
+
+A part is the tests of some directories of tests/, or those among them that bear certain marks:
+`hdfs`, `s3` and `spark` say what a test needs beside it (tests/support/marks.py). The gate,
+./dev test, has those that show what users are promised; ./dev test full has all but the slow ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PytestPart:
+    """Directories of tests/, which of their tests (pytest's -m), and how long they may take."""
+
+    name: str
+    places: tuple[str, ...]
+    marks: str = ""
+    limit_s: int = 1200
+    arguments: tuple[str, ...] = ()
+
+
+# The slowest come first: some run at a time, and what is left at the end should be short.
+_GATE = (
+    PytestPart("contract-hdfs", ("contract",), "hdfs"),
+    PytestPart("contract-local", ("contract",), "not hdfs and not s3"),
+    PytestPart("unit", ("unit",)),
+    PytestPart("contract-s3", ("contract",), "s3 and not hdfs"),
+    PytestPart("demo", ("integration",), "smoke"),
+)
+_FULL = (
+    PytestPart("faults", ("faults",), limit_s=1800),
+    PytestPart("hdfs", ("integration",), "hdfs and not doors and not spark", limit_s=1800),
+    PytestPart("spark", ("integration",), "spark and not smoke", limit_s=1800),
+    PytestPart("ecosystem", ("ecosystem",)),
+    PytestPart("doors", ("integration",), "doors"),
+    PytestPart("s3", ("integration",), "s3 and not hdfs and not doors and not spark"),
+    PytestPart("threads", ("threads",)),
+)
+_BY_HAND = (
+    PytestPart(
+        "radosgw",
+        ("contract", "integration", "radosgw"),
+        "not doors",
+        limit_s=3600,
+        arguments=("--s3-server=radosgw",),
+    ),
+)
+
+PYTEST = {part.name: part for part in (*_GATE, *_FULL, *_BY_HAND)}
+OF_GATE = tuple(part.name for part in _GATE)
+OF_FULL = (*OF_GATE, *(part.name for part in _FULL))
+# Several parts by one name.
+GROUPS = {
+    "contract": ("contract-hdfs", "contract-local", "contract-s3"),
+    "local": ("contract-local",),
+}

@@ -329,7 +329,7 @@ def test_observers_see_whole_files(store: Store, crew: Crew, path: str):
 
     It is replaced so often, and until each of them has seen two of them.
     """
-    rounds, size = (20, 300_000) if store.name == "s3" else (300, 300_000)
+    rounds, size = (300 if store.local else 20), 300_000
     store.write(path, b"\0" * size)
     crew.begin(
         store,

@@ -34,7 +34,11 @@ def test_what_a_failed_test_leaves_is_in_its_own_report(tmp_path: Path):
     ended = subprocess.run(
         [*command, "-p", "support.leftovers"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={
+            **os.environ,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+        },
         capture_output=True,
         text=True,
         timeout=60,

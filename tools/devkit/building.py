@@ -37,7 +37,6 @@ def _of_ccache() -> dict[str, str]:
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_NOHASHDIR": "true",
         "CCACHE_MAXSIZE": "5G",
-        "CCACHE_SLOPPINESS": "pch_defines,time_macros",  # as precompiled headers need it
     }
 
 

@@ -61,6 +61,16 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments, []
 
 
+def _add_test_arguments(test: argparse.ArgumentParser) -> None:
+    gate = f"the gate, if none is named: {', '.join(testing.OF_GATE)}"
+    full = f"full: all of {', '.join(testing.OF_FULL)}"
+    slow = f"only where they are named: {', '.join(testing.SLOW)}"
+    parts = f"{gate}; {full}; {slow}; local: contract-local"
+    test.add_argument("parts", nargs="*", metavar="part", help=parts)
+    unchanged = "leave out what was green on the same sources"
+    test.add_argument("--changed", action="store_true", help=unchanged)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev", description="Everything this project can do.")
     parser.set_defaults(run=None)
@@ -81,11 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         _test,
         "run the gate, everything (full), or some parts; behind --, arguments for pytest",
     )
-    gate = f"the gate, if none is named: {', '.join(testing.OF_GATE)}"
-    full = f"full: all of {', '.join(testing.OF_FULL)}"
-    slow = f"only where they are named: {', '.join(testing.SLOW)}"
-    parts = f"{gate}; {full}; {slow}; local: contract-local"
-    test.add_argument("parts", nargs="*", metavar="part", help=parts)
+    _add_test_arguments(test)
     build = command("build", _build, "build the extension and the C++ tests, incrementally")
     build.add_argument(
         "presets", nargs="*", metavar="preset", default=["dev"], help="of CMakePresets.json"
@@ -159,7 +165,7 @@ def _test(options: argparse.Namespace, extra: Sequence[str]) -> int:
     if "radosgw" in options.parts:
         machine.require(machine.FOR_RADOSGW)
     _prepare("test", "lint", "bench")
-    return testing.test(options.parts, extra)
+    return testing.test(options.parts, extra, only_changed=options.changed)
 
 
 def _build(options: argparse.Namespace, _extra: Sequence[str]) -> None:

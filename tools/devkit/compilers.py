@@ -48,6 +48,7 @@ _PROJECT = (
     "-Ibench/cpp",
     "-Itests",
     '-DHFLUSH_DOCS="docs"',
+    '-DHFLUSH_CORPUS="corpus"',
 )
 
 

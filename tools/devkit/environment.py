@@ -16,8 +16,8 @@ from devkit.paths import PYTHON, ROOT, VENV
 _STORE = ROOT / "tools" / "minio" / "binary.py"
 _STAMP = VENV / "hflush-stamp.json"
 # The extension is built by ./dev build, beside its Python sources: pip only links them in.
-_EDITABLE = ["--no-build-isolation", "-C", "editable.mode=inplace", "-C", "wheel.cmake=false"]
-UV = "uv>=0.5"
+_SETTINGS = ("editable.mode=inplace", "wheel.cmake=false")
+UV = "uv>=0.9"  # settings of one package
 
 
 def require(extras: Iterable[str] = ()) -> None:
@@ -98,11 +98,14 @@ def _install(extras: list[str]) -> None:
     title = "installing hflush in place" + (f" with {', '.join(extras)}" if extras else "")
     # uv takes what another checkout has from its cache by links; it does not know pip's settings.
     uv = [VENV / "bin" / "uv", "pip", "install", "--python", PYTHON]
+    uv += ["--no-build-isolation-package=hflush"]
+    uv += [f"--config-settings-package=hflush:{setting}" for setting in _SETTINGS]
     try:
-        step(title, [*uv, *_EDITABLE, "-e", target], log="uv")
+        step(title, [*uv, "-e", target], log="uv")
     except StepFailed:
         say("   without uv:")
-        step(title, [*pip, *_EDITABLE, "-e", target], log="pip")
+        settings = [f"--config-settings={setting}" for setting in _SETTINGS]
+        step(title, [*pip, "--no-build-isolation", *settings, "-e", target], log="pip")
     _leave_only_the_path()
 
 

@@ -23,10 +23,11 @@ class PytestPart:
 
 # The slowest come first: some run at a time, and what is left at the end should be short.
 _GATE = (
-    PytestPart("contract-hdfs", ("contract",), "hdfs"),
+    # With the few unit tests that take a store: one cluster and one server are enough.
+    PytestPart("contract-hdfs", ("contract", "unit"), "hdfs"),
     PytestPart("contract-local", ("contract",), "not hdfs and not s3"),
-    PytestPart("unit", ("unit",)),
-    PytestPart("contract-s3", ("contract",), "s3 and not hdfs"),
+    PytestPart("unit", ("unit",), "not hdfs and not s3"),
+    PytestPart("contract-s3", ("contract", "unit"), "s3 and not hdfs"),
     PytestPart("demo", ("integration",), "smoke"),
 )
 _FULL = (

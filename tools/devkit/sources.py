@@ -19,8 +19,8 @@ class NoRepository(Exception):
 
 def digest(commit: str | None = None) -> str:
     """Return the digest of a commit, or of the files as they are now."""
-    files = _of_commit(commit) if commit else _of_work_tree()
-    lines = sorted(f"{blob} {path}\n" for path, blob in files if not _is_prose(path))
+    chosen = _of_commit(commit) if commit else files()
+    lines = sorted(f"{blob} {path}\n" for path, blob in chosen if not _is_prose(path))
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 
@@ -35,7 +35,8 @@ def _of_commit(commit: str) -> Iterable[tuple[str, str]]:
         yield path, description.split()[2]
 
 
-def _of_work_tree() -> Iterable[tuple[str, str]]:
+def files() -> Iterable[tuple[str, str]]:
+    """Return the path of each file of the work tree, and git's name of its content."""
     tracked = _git("ls-files", "-z")
     added = _git("ls-files", "-z", "--others", "--exclude-standard", "--", ":(glob)*/**")
     paths = sorted({path for path in (tracked + added).split("\0") if (ROOT / path).is_file()})

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from devkit import (
+    changes,
     environment,
     linting,
     machines,
@@ -55,13 +56,15 @@ _AT_A_TIME = (os.cpu_count() or 1) + 1
 _RUN_AGAIN_MOST = 10
 
 
-def test(names: Sequence[str], pytest_args: Sequence[str]) -> int:
+def test(names: Sequence[str], pytest_args: Sequence[str], *, only_changed: bool) -> int:
     """Run the gate, everything ("full") or these parts; return the exit code.
 
     Arguments for pytest choose among the tests: nothing is recorded for the page of conformance
-    then.
+    then. With `only_changed`, parts are left out that were green on what they look at.
     """
     chosen = _resolved(names)
+    if only_changed:
+        chosen = [name for name in chosen if not changes.is_green(name)]
     directory = build("dev")
     if set(chosen) & {*parts.PYTEST, "conformance"}:
         environment.require_cluster()
@@ -73,10 +76,14 @@ def test(names: Sequence[str], pytest_args: Sequence[str]) -> int:
     if sum(row.failed for row in failed) <= _RUN_AGAIN_MOST:
         for row in failed:
             run.once_more(row)
+    came_to = {row.part: [row] for row in rows}
     for name in chosen:
         if name not in together:
-            rows += run.alone(name)
-    return summarize(rows)
+            came_to[name] = run.alone(name)
+    if not pytest_args:
+        green = (name for name, rows in came_to.items() if not any(row.failed for row in rows))
+        changes.keep_green(green)
+    return summarize([row for name in chosen for row in came_to[name]])
 
 
 def elsewhere(names: Sequence[str]) -> int:

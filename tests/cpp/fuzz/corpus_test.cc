@@ -19,7 +19,7 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-fs::path corpus() { return fs::path(__FILE__).parent_path() / "corpus"; }
+fs::path corpus() { return HFLUSH_CORPUS; }
 
 TEST_CASE("every target keeps its promises on its corpus, and on each file of it cut off") {
   for (const Target& target : kTargets) {

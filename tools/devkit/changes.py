@@ -1,0 +1,82 @@
+"""Which parts were green on these very sources: ./dev test full --changed leaves them out.
+
+A file counts for all parts, unless it is below a directory that only some parts look at. What was
+green is kept per machine, by content: it holds in every checkout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from devkit import sources
+from devkit.paths import CACHE
+
+GREEN = CACHE / "green.json"
+
+_OF_EVERYTHING = {
+    "unit",
+    "claims",
+    "conformance",
+    "mypy",
+    "stubtest",
+    "clang-format",
+    "ruff",
+    "ruff-format",
+    "codespell",
+}
+_CONTRACT = {"contract-hdfs", "contract-local", "contract-s3", "radosgw"}
+_INTEGRATION = {"demo", "hdfs", "s3", "spark", "doors", "radosgw"}
+_NATIVE = {"cpp", "sim", "mutants", "headers", "clang-tidy", "newest-compilers"}
+_PYTHON = {*_CONTRACT, *_INTEGRATION, "faults", "threads", "ecosystem", "sanitizers"}
+# The parts that look at a directory, beside those that look at everything; the first that fits.
+_LOOK_AT = (
+    ("tests/contract/", _CONTRACT),
+    ("tests/integration/", _INTEGRATION),
+    ("tests/faults/", {"faults", "clang-tidy"}),
+    ("tests/threads/", {"threads", "sanitizers"}),
+    ("tests/ecosystem/", {"ecosystem"}),
+    ("tests/unit/", {"contract-hdfs", "contract-s3"}),
+    ("tests/radosgw/", {"radosgw"}),
+    ("tests/cpp/", {*_NATIVE, "sanitizers"}),
+    ("src/python/", _PYTHON),
+    ("demo/", {"demo", "spark"}),
+    ("bench/", {"newest-compilers"}),
+    ("docs/", {"cpp", "sanitizers", "sim"}),  # tables that C++ tests and the simulator read
+    ("README.md", set[str]()),
+    ("CHANGELOG.md", set[str]()),
+    ("CONTRIBUTING.md", set[str]()),
+)
+
+
+def is_green(part: str) -> bool:
+    """Whether the last green run of a part was on these sources."""
+    return _kept().get(part) == _digest(part)
+
+
+def keep_green(parts: Iterable[str]) -> None:
+    """Note that these parts are green on these sources."""
+    GREEN.parent.mkdir(parents=True, exist_ok=True)
+    GREEN.write_text(json.dumps({**_kept(), **{part: _digest(part) for part in parts}}, indent=1))
+
+
+def concerns(part: str, path: str) -> bool:
+    """Whether a part may come out otherwise when this file changes."""
+    if part in _OF_EVERYTHING:
+        return True
+    looking = (parts for place, parts in _LOOK_AT if path.startswith(place))
+    return part in next(looking, {part})
+
+
+def _digest(part: str) -> str:
+    lines = sorted(f"{blob} {path}\n" for path, blob in sources.files() if concerns(part, path))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
+
+
+def _kept() -> dict[str, str]:
+    try:
+        kept = json.loads(GREEN.read_text())
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}

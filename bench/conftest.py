@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import hflush
 import pytest
 from hdfs_cluster import hdfs, hdfs_on_disk, quick, wire_speed  # noqa: F401 - fixtures
+from hdfs_faults import data_nodes, ha_pair  # noqa: F401 - fixtures
 from interleaved import (
     Contender,
     Quantity,
@@ -19,10 +22,18 @@ from interleaved import (
     Trials,
     calls_for,
     comparison,
+    percentile_spread,
     spread,
 )
 from pytest_benchmark.fixture import BenchmarkFixture
 from s3_servers import minio, null_s3  # noqa: F401 - fixtures
+from spark_session import (  # noqa: F401 - fixtures
+    spark,
+    spark_hdfs,
+    spark_local,
+    spark_on_disk,
+    spark_s3,
+)
 
 OURS = "hflush"
 QUICK_ROUNDS = 3
@@ -34,6 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--hflush-quick", action="store_true", help="few rounds: to try, not to publish"
     )
+    parser.addoption(
+        "--hflush-before", type=Path, help="a built tree of an earlier commit: a peer of HDFS's"
+    )
 
 
 def pytest_benchmark_update_machine_info(
@@ -43,6 +57,7 @@ def pytest_benchmark_update_machine_info(
     machine_info["compiler"] = version.stdout.partition("\n")[0]
     machine_info["kernel"] = platform.release()
     machine_info["crc_kernel"] = hflush.crc.kernel()
+    machine_info["load"] = round(os.getloadavg()[2])  # others' work is in it, too
 
 
 @pytest.fixture
@@ -104,15 +119,20 @@ def ratios(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Calla
 
 
 def _entry(quantity: Quantity, values: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    mine = values[OURS]
+    mine, rank = values[OURS], quantity.rank
     return {
         "work": quantity.work,
         "unit": quantity.unit,
         "nbytes": quantity.nbytes,
         "operations": quantity.operations,
-        "seconds": {name: spread(each) for name, each in values.items()},
+        "seconds": {
+            name: spread(each) if rank is None else percentile_spread(each, rank)
+            for name, each in values.items()
+        },
         "peers": {
-            name: comparison(mine, each, _target(name, quantity.targets), unit=quantity.unit)
+            name: comparison(
+                mine, each, _target(name, quantity.targets), unit=quantity.unit, rank=rank
+            )
             for name, each in values.items()
             if name != OURS
         },
@@ -123,24 +143,32 @@ def _entry(quantity: Quantity, values: Mapping[str, Sequence[float]]) -> dict[st
 def figure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Record a number that is not a time: bytes, counts; `at_most` is its target.
 
-    Beside `ratio` it adds to that entry; alone it makes one, and `work` names it.
+    None is for a peer that failed.
+
+    After `ratio` or `ratios` it adds to the (last) entry; alone it makes one, and `work` names it.
     """
 
     def record(
-        name: str, value: float, unit: str, *, at_most: float | None = None, work: str | None = None
+        name: str,
+        value: float | None,
+        unit: str,
+        *,
+        at_most: float | None = None,
+        work: str | None = None,
     ) -> None:
         if work is not None:
             benchmark.group = _group(request)
             benchmark.extra_info["work"] = work
             benchmark.pedantic(lambda: None)
         entry = {"name": name, "value": value, "unit": unit, "target": at_most}
-        benchmark.extra_info.setdefault("figures", []).append(entry)
+        works = benchmark.extra_info.get("works", [benchmark.extra_info])
+        works[-1].setdefault("figures", []).append(entry)
 
     return record
 
 
 def _group(request: pytest.FixtureRequest) -> str:
-    return request.path.stem.removeprefix("test_")
+    return request.path.stem.removeprefix("test_").replace("_", "-")
 
 
 def _contender(work: Work) -> Contender:

@@ -49,12 +49,19 @@ JAVA_SETTINGS = {"dfs.client.block.write.locateFollowingBlock.initial.delay.ms":
 
 Answer = dict[str, float]
 
+_names = count()  # of files, whichever cluster they are on
+
+
+class ContenderError(RuntimeError):
+    """A contender answered that it failed."""
+
 
 class Child:
     """A contender in a process of its own; ended by `stop` or a `with` block."""
 
     def __init__(self, name: str, command: Sequence[str | Path]) -> None:
         self.name = name
+        self._order = ""
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             list(map(str, command)),
@@ -72,12 +79,21 @@ class Child:
 
     def order(self, name: str, *arguments: object) -> Answer:
         """Have it do something; return what it measured."""
+        self.begin(name, *arguments)
+        return self.answer()
+
+    def begin(self, name: str, *arguments: object) -> None:
+        """Have it begin something; `answer` waits for the end."""
         assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(map(str, (name, *arguments))) + "\n")
+        self._order = " ".join(map(str, (name, *arguments)))
+        self._process.stdin.write(self._order + "\n")
         self._process.stdin.flush()
+
+    def answer(self) -> Answer:
+        """Wait until it has done what it began; return what it measured."""
         answer = self._answer()
         if answer.startswith("error"):
-            raise RuntimeError(f"{self.name}: {name} {arguments}: {answer}")
+            raise ContenderError(f"{self.name}: {self._order}: {answer}")
         pairs = (pair.split("=", 1) for pair in answer.split())
         return {key: float(value) for key, value in pairs}
 
@@ -110,28 +126,51 @@ class Child:
 
 
 class HdfsBench:
-    """A cluster and the contenders on it."""
+    """A cluster and the contenders on it; one of them may be a tree of an earlier commit, built.
 
-    def __init__(self, cluster: MiniCluster) -> None:
+    settings   of each contender, beside JAVA_SETTINGS of Java's
+    earlier    the name of the contender that is the earlier tree, or none
+    """
+
+    def __init__(
+        self,
+        cluster: MiniCluster,
+        settings: Mapping[str, str] | None = None,
+        earlier: Path | None = None,
+    ) -> None:
         self._cluster = cluster
+        self._settings = dict(settings or {})
         self._java = cluster.file_system()
-        self._names = count()
         self._children: dict[str, Child] = {}
+        self._programs = {name: _program(name) for name in (OURS, JAVA, NATIVE)}
+        self.earlier: list[str] = []
+        if earlier is not None:
+            name = f"{OURS} {_commit(earlier)}"
+            self._programs[name] = _program(OURS, earlier)
+            self.earlier.append(name)
 
     def child(self, name: str, settings: Mapping[str, str] | None = None) -> Child:
         """Start one more process of a contender."""
-        given = {**(JAVA_SETTINGS if name == JAVA else {}), **(settings or {})}
+        given = {
+            **(JAVA_SETTINGS if name == JAVA else {}),
+            **self._settings,
+            **(settings or {}),
+        }
         pairs = [f"{key}={value}" for key, value in given.items()]
-        return Child(name, [*_program(name), self._cluster.url, *pairs])
+        return Child(name, [*self._programs[name], self._cluster.url, *pairs])
+
+    def long_lived(self, name: str) -> Child:
+        """The process of a contender that lives as long as the cluster."""
+        if name not in self._children:
+            self._children[name] = self.child(name)
+        return self._children[name]
 
     def new_path(self) -> str:
-        return f"/bench/{next(self._names)}"
+        return f"/bench/{next(_names)}"
 
     def order_at(self, path: str, child: str, name: str, *arguments: object) -> Answer:
         """An order to the process that lives as long as the cluster."""
-        if child not in self._children:
-            self._children[child] = self.child(child)
-        return self._children[child].order(name, path, *arguments)
+        return self.long_lived(child).order(name, path, *arguments)
 
     def order(self, child: str, name: str, *arguments: object) -> Answer:
         """An order about one new file or directory, which stays."""
@@ -189,7 +228,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _program(name: str) -> list[str | Path]:
+def _program(name: str, tree: Path | None = None) -> list[str | Path]:
+    if tree is not None:
+        return [tree / ".venv/bin/python", tree / "bench/hdfs_contender.py", name]
     if name != JAVA:
         return [sys.executable, HERE / "hdfs_contender.py", name]
     home = os.environ.get("JAVA_HOME")
@@ -198,10 +239,21 @@ def _program(name: str) -> list[str | Path]:
     return [java, "-cp", classpath, HERE / "java" / "HdfsPeer.java"]
 
 
+def _commit(tree: Path) -> str:
+    command = ["git", "-C", str(tree), "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def in_memory() -> Path | None:
+    """Where a cluster has its data if not on the disk; None where memory is short."""
+    large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
+    return MEMORY if large else None
+
+
 @contextmanager
-def running(place: Path | None) -> Iterator[HdfsBench]:
+def running(place: Path | None, earlier: Path | None = None) -> Iterator[HdfsBench]:
     with Jvm(SERVER_OPTIONS, place=place) as jvm, MiniCluster.start(3, jvm=jvm) as cluster:
-        bench = HdfsBench(cluster)
+        bench = HdfsBench(cluster, earlier=earlier)
         try:
             yield bench
         finally:
@@ -255,6 +307,8 @@ def warm_up(bench: HdfsBench, quick: bool) -> None:
     for replication in (1, 3) * (2 if quick else 5):
         for name in (JAVA, NATIVE):
             bench.order_and_remove(name, "write", replication, 256 * MIB, MIB)
+    for name in bench.earlier:
+        bench.order(name, "files", 3, 10, 1)  # what the process needs once
     for _ in range(2):
         bench.order(JAVA, "sync", 3, 2000, 1024, "hflush")
         bench.order(JAVA, "files", 3, 200, 4)
@@ -266,11 +320,11 @@ def quick(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def hdfs(quick: bool) -> Iterator[HdfsBench]:
+def hdfs(quick: bool, request: pytest.FixtureRequest) -> Iterator[HdfsBench]:
     """A warm cluster whose data is in memory."""
     pytest.importorskip("hdfs_native")
-    large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
-    with running(MEMORY if large else None) as bench:
+    earlier = request.config.getoption("--hflush-before")
+    with running(in_memory(), earlier) as bench:
         warm_up(bench, quick)
         yield bench
 

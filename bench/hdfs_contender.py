@@ -11,10 +11,17 @@ are part of it; closing a stream is timed by `files` only. Paths are absolute, s
     group PATH REPLICATION THREADS RECORDS SIZE  threads on one stream: write, hsync
     files DIRECTORY REPLICATION COUNT THREADS    each: create, 1 KiB, close
     read PATH SIZE                               from start to end, SIZE at most at a time
-    hold DIRECTORY COUNT SIZE                    streams that stay open, SIZE bytes synced on each
+    hold DIRECTORY COUNT SIZE REPLICATION        streams that stay open, SIZE bytes flushed on each
+    put SIZE                                     so much more on each of them, sent (`flush`)
+    flush                                        hflush of each of them
+    release                                      close each of them
+    log PATH REPLICATION THREADS SIZE LEVEL      threads on one stream that sync records until `end`
+    more RECORDS                                 wait until they have synced so many more
+    end                                          stop them, close
 
 The answer is `name=number ...`: seconds, cpu (seconds of the whole process), p50 and p99 (seconds
-of a record), bytes, threads; or `error` and what went wrong.
+of a record), stall (the longest time between two records' acknowledgements), at (when it was done,
+on the machine's monotonic clock), records, bytes, threads; or `error` and what went wrong.
 """
 
 from __future__ import annotations
@@ -26,11 +33,14 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from time import perf_counter, process_time
+from time import monotonic, perf_counter, process_time, sleep
 from typing import Any, Protocol
 
 MEBIBYTE = random.Random(4).randbytes(1 << 20)
+PATIENCE_S = 120.0
+POLL_S = 0.002
 
 Answer = dict[str, float]
 
@@ -124,12 +134,61 @@ def thread_count() -> int:
     return sum(1 for _ in Path("/proc/self/task").iterdir())
 
 
+class Log:
+    """Threads that write records to one stream and sync each, until they are stopped."""
+
+    def __init__(self, stream: Any, threads: int, size: int, level: str) -> None:
+        self._stream = stream
+        self._sync = getattr(stream, level)
+        self._record = MEBIBYTE[:size]
+        self._acknowledged: list[float] = []
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._failures: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._stream.write(self._record)
+                self._sync()
+                with self._lock:
+                    self._acknowledged.append(monotonic())
+        except BaseException as failure:  # reported to the sender of the order
+            self._failures.append(failure)
+
+    def wait_for(self, records: int) -> None:
+        """Return when so many more are acknowledged."""
+        wanted = len(self._acknowledged) + records
+        end = monotonic() + PATIENCE_S
+        while len(self._acknowledged) < wanted:
+            if self._failures:
+                raise self._failures[0]
+            if monotonic() > end:
+                raise TimeoutError(f"not acknowledged within {PATIENCE_S:.0f} s")
+            sleep(POLL_S)
+
+    def end(self) -> Answer:
+        self._stopping = True
+        for thread in self._threads:
+            thread.join()
+        if self._failures:
+            raise self._failures[0]
+        self._stream.close()
+        at = self._acknowledged
+        stall = max(later - earlier for earlier, later in pairwise(at))
+        return {"records": len(at), "seconds": at[-1] - at[0], "stall": stall}
+
+
 class Contender:
     """Carries out orders with one library."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self._held: list[Any] = []
+        self._log: Log | None = None
 
     def write(self, path: str, replication: str, total: str, size: str) -> Answer:
         pieces, record = int(total) // int(size), MEBIBYTE[: int(size)]
@@ -202,18 +261,51 @@ class Contender:
 
         return measured(work) | {"bytes": length}
 
-    def hold(self, directory: str, count: str, size: str) -> Answer:
+    def hold(self, directory: str, count: str, size: str, replication: str) -> Answer:
         record = MEBIBYTE[: int(size)]
         gc.collect()
         before = resident_bytes()
         for number in range(int(count)):
-            stream = self._files.create(f"{directory}/{number}", 1)
+            stream = self._files.create(f"{directory}/{number}", int(replication))
             self._held.append(stream)
             if record:
                 stream.write(record)
-                stream.hsync()
+                getattr(stream, "hflush", stream.hsync)()  # hdfs-native has one of the two
         gc.collect()
         return {"threads": thread_count(), "bytes": resident_bytes() - before}
+
+    def put(self, size: str) -> Answer:
+        for stream in self._held:
+            stream.write(MEBIBYTE[: int(size)])
+            stream.flush()
+        return {"at": monotonic()}
+
+    def flush(self) -> Answer:
+        threads = thread_count()
+        for stream in self._held:
+            stream.hflush()
+        return {"at": monotonic(), "threads": max(threads, thread_count())}
+
+    def release(self) -> Answer:
+        for stream in self._held:
+            stream.close()
+        self._held.clear()
+        return {"at": monotonic()}
+
+    def log(self, path: str, replication: str, threads: str, size: str, level: str) -> Answer:
+        stream = self._files.create(path, int(replication))
+        self._log = Log(stream, int(threads), int(size), level)
+        return self.more(threads)
+
+    def more(self, records: str) -> Answer:
+        assert self._log is not None
+        self._log.wait_for(int(records))
+        return {"at": monotonic()}
+
+    def end(self) -> Answer:
+        assert self._log is not None
+        log, self._log = self._log, None
+        return log.end()
 
 
 def answer_with(line: str) -> None:

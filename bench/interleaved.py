@@ -19,6 +19,7 @@ from typing import Any
 LEAST_SECONDS = 0.002  # what one timing should take at least, where calls may be repeated
 MOST_CALLS = 100_000
 MEMORY_UNITS = ("B", "KiB", "MiB")
+RESAMPLES = 1000
 
 
 def _nothing(_state: object = None) -> None:
@@ -101,6 +102,8 @@ class Quantity:
     work       the line
     unit       what the number counts, where that is not the seconds that the work took
     nbytes     moved by the work, operations: done by it, as for `ratio`
+    rank       0.9: each round is one event, and the 90th percentiles of all rounds are compared;
+               without one, the rounds' ratios are
     """
 
     key: str
@@ -109,6 +112,7 @@ class Quantity:
     unit: str = ""
     nbytes: int | None = None
     operations: int = 1
+    rank: float | None = None
 
 
 # One contender's way to do the work once; the answer has every quantity that is asked for.
@@ -156,18 +160,25 @@ def calls_for(contender: Contender) -> int:
 
 
 def comparison(
-    ours: Sequence[float], peer: Sequence[float], target: Target | None, *, unit: str = ""
+    ours: Sequence[float],
+    peer: Sequence[float],
+    target: Target | None,
+    *,
+    unit: str = "",
+    rank: float | None = None,
 ) -> dict[str, Any]:
     """Summarize the ratios of two contenders' rounds, in the sense the target speaks of.
 
-    Without a target: as speed, or, if the quantity has a unit, as consumption.
+    Without a target: as speed, or, if the quantity has a unit, as consumption. With a rank, the
+    ratio is that of the contenders' percentiles, and its spread that of resampled rounds.
     """
     used = unit != "" if target is None else target.time_at_most is not None
     above, below = (ours, peer) if used else (peer, ours)
     ratios = [a / b for a, b in zip(above, below, strict=True)]
+    summary = spread(ratios) if rank is None else _ratio_of_percentiles(above, below, rank)
     return {
         "kind": ("memory" if unit in MEMORY_UNITS else "time") if used else "speed",
-        **spread(ratios),
+        **summary,
         "of_bests": min(above) / min(below),
         "target": None if target is None else target.time_at_most or target.speed_at_least,
         "rounds": ratios,
@@ -180,3 +191,34 @@ def spread(values: Sequence[float]) -> dict[str, float]:
         return dict.fromkeys(("median", "p10", "p90"), values[0])
     tenths = statistics.quantiles(values, n=10, method="inclusive")
     return {"median": statistics.median(values), "p10": tenths[0], "p90": tenths[-1]}
+
+
+def percentile(values: Sequence[float], rank: float) -> float:
+    """The value at a rank from 0 to 1, interpolated."""
+    ordered = sorted(values)
+    place = rank * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def percentile_spread(values: Sequence[float], rank: float) -> dict[str, float]:
+    """The percentile in the place of the median, and where it lies if rounds are drawn again."""
+    draws = random.Random(len(values))
+    again = [
+        percentile(draws.choices(values, k=len(values)), rank) for _ in repeat(None, RESAMPLES)
+    ]
+    return {**spread(again), "median": percentile(values, rank)}
+
+
+def _ratio_of_percentiles(
+    above: Sequence[float], below: Sequence[float], rank: float
+) -> dict[str, float]:
+    rounds = list(zip(above, below, strict=True))
+    draws = random.Random(len(rounds))
+
+    def ratio(drawn: Sequence[tuple[float, float]]) -> float:
+        return percentile([a for a, _ in drawn], rank) / percentile([b for _, b in drawn], rank)
+
+    again = [ratio(draws.choices(rounds, k=len(rounds))) for _ in repeat(None, RESAMPLES)]
+    return {**spread(again), "median": ratio(rounds)}

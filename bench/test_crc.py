@@ -7,13 +7,13 @@ with fewer answers, and so the easier work.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hflush
 import pytest
 from interleaved import Target
+from support.line_program import answering
 
 ROOT = Path(__file__).resolve().parents[1]
 RING = ROOT / "build" / "dev" / "hflush_ring_bench"
@@ -91,17 +91,7 @@ def ring() -> Iterator[Callable[[str], str]]:
     """A process that copies packets into a ring on request (bench/cpp/ring.cc)."""
     if not RING.exists():
         pytest.skip(f"{RING.relative_to(ROOT)} is not built")
-    with subprocess.Popen(
-        [RING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as worker:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        orders, answers = worker.stdin, worker.stdout
-
-        def order(what: str) -> str:
-            orders.write(what + "\n")
-            return answers.readline().strip()
-
+    with answering(RING) as order:
         yield order
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import zipfile
 from importlib.metadata import distribution
 from typing import TYPE_CHECKING
+
+import hflush
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,3 +50,36 @@ def slices(rows: int, partitions: int) -> list[int]:
     """Return how many rows each partition has: all alike, but for the last."""
     size = -(-rows // partitions)
     return [min(size, rows - start) for start in range(0, rows, size)]
+
+
+def by_day(days: int) -> pa.Table:
+    """Return the flights of the first days, with their date, and a number that only they have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = flights()
+    date = pc.cast(pc.strptime(_dates(table), format="%Y-%m-%d", unit="s"), pa.date32())
+    first = pc.min(date).as_py()
+    dated = table.append_column("date", date)
+    dated = dated.filter(pc.less(date, pa.scalar(first + datetime.timedelta(days), pa.date32())))
+    dated = dated.sort_by([("date", "ascending"), ("time_hour", "ascending")])
+    return dated.append_column("row", pa.array(range(dated.num_rows), pa.int64()))
+
+
+def lay_out(table: pa.Table, directory: str) -> None:
+    """Write a Parquet file for each day, in their order: a query reads the oldest file first."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    for date in table["date"].unique().to_pylist():
+        rows = table.filter(pc.equal(table["date"], date))
+        with hflush.open(f"{directory}/{date}.parquet", "wb") as file:
+            pq.write_table(rows, file, coerce_timestamps="us")
+
+
+def _dates(table: pa.Table) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = (table[name].cast(pa.string()) for name in ("year", "month", "day"))
+    return pc.binary_join_element_wise(*parts, "-")

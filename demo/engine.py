@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import encoders
-import sink
+import journal
+import tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,11 +24,9 @@ QUIET = Path(__file__).with_name("log4j2.properties").as_uri()
 @contextmanager
 def session(master: str) -> Iterator[SparkSession]:
     """Start Spark and stop it at the end. Executors need hflush and pyarrow, not this directory."""
-    from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    for module in (encoders, sink):
-        cloudpickle.register_pickle_by_value(module)
+    ship()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run PATH's python3
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     settings = {
@@ -48,6 +46,14 @@ def session(master: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def ship() -> None:
+    """Send the demo's own modules along with the functions of its tasks."""
+    from pyspark import cloudpickle
+
+    for module in (journal, tasks):
+        cloudpickle.register_pickle_by_value(module)
 
 
 def with_retries(master: str) -> str:

@@ -1,13 +1,16 @@
-"""A Spark job whose executors write through hflush, and proof that what they wrote is right.
+"""A Spark job that writes through hflush, and proof that what it wrote is right.
 
-    python demo/flights.py [--fs hdfs|s3] [--out URL] [--master MASTER] [--rows N] …
+    python demo/flights.py [--stream] [--fs hdfs|s3] [--out URL] [--master MASTER] [--rows N] …
 
-The flights that left New York City in 2013 (336,776 of them) are spread over Spark tasks. Each
-task, in a Python worker without a JVM gateway, writes its partition through an hflush stream: as
-Parquet, as CSV, and as a journal that several threads append to and sync at once. One task is made
-to fail half-way, and Spark repeats it. Then Spark's own JVM readers read everything back; row
-counts, sums, a fingerprint of all values and the CRC32C of every file are compared: exit code 1 on
-any difference.
+The flights that left New York City in 2013 (336,776 of them) are spread over Spark tasks, which
+run in Python workers without a JVM gateway. They are written as tables, in Parquet and in CSV, by
+df.write.format("hflush"), in one commit each; and as a journal that several threads append to and
+sync at once. A task of the first and of the last fails half-way, and Spark repeats it. Then Spark's
+own JVM readers read everything back; row counts, sums, a fingerprint of all values and the CRC32C
+of every file are compared: exit code 1 on any difference.
+
+With --stream the flights come day by day, as batches of a streaming query that is killed in the
+middle and started again: each row is there once.
 """
 
 from __future__ import annotations
@@ -28,19 +31,24 @@ import engine
 import hflush
 import readback
 import report
+import streaming
+from hflush.spark import last_commit
+from hflush.spark.commit import vacuum
+from hflush.statistics import aggregate
 from manifest import Manifest
-from sink import PUBLISHED_SCHEMA, Failure, Job, Published
+from readback import Written
+from tasks import PUBLISHED_SCHEMA, Failure, JournalTask, Published, stored_crc32c
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ENCODINGS = ("parquet", "csv", "journal")
-FAILING_ENCODING = "journal"
+TABLES = ("parquet", "csv")
+ENCODINGS = (*TABLES, "journal")
 STARTED = {"hdfs": (cluster.hdfs, "an HDFS of 3 DataNodes"), "s3": (cluster.s3, "a MinIO")}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; return the exit code."""
+def main(arguments: Sequence[str] | None = None, spark: SparkSession | None = None) -> int:
+    """Run the demo, in a session of its own unless one is given; return the exit code."""
     options = parse(arguments)
     started = time.perf_counter()
     with ExitStack() as stack:
@@ -50,11 +58,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"{name} is up after {time.perf_counter() - started:.1f} s")
         out = absolute(options.out or stack.enter_context(scratch_directory(options.fs)))
         say(f"hflush {hflush.__version__} under Spark, {options.master}, to {out}")
-        spark = stack.enter_context(engine.session(options.master))
+        torn = None
+        if options.stream:
+            torn = stack.enter_context(streaming.begun(out, options))
+        spark = spark or stack.enter_context(engine.session(options.master))
         say(f"Spark {spark.version} is up after {time.perf_counter() - started:.1f} s")
-        if not options.verify_only:
-            write_all(spark, out, options)
-        correct = verify_all(spark, out)
+        if torn is not None:
+            correct = streaming.finish(spark, torn)
+        else:
+            if not options.verify_only:
+                write_all(spark, out, options)
+            correct = verify_all(spark, out)
     say(f"\n{'OK' if correct else 'DIFFERENT'} after {time.perf_counter() - started:.1f} s")
     return 0 if correct else 1
 
@@ -75,7 +89,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--master", default="local[*]", help="Spark master (default: %(default)s)")
     add("--rows", type=positive, help="flights to write (default: all)")
-    add("--partitions", type=positive, default=8, help="tasks per encoding (default: %(default)s)")
+    add("--partitions", type=positive, default=8, help="tasks of a job (default: %(default)s)")
+    add("--stream", action="store_true", help="write day by day, in a query that is killed")
+    add(
+        "--days",
+        type=positive,
+        default=14,
+        help="with --stream: days, each a batch (default: %(default)s)",
+    )
     add(
         "--journal-every",
         type=positive,
@@ -93,6 +114,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.verify_only and not options.out:
         parser.error("--verify-only needs --out")
+    if options.stream and (options.verify_only or options.rows):
+        parser.error("--stream takes --days, and neither --rows nor --verify-only")
+    if options.stream and options.days < streaming.LEAST_DAYS:
+        parser.error(f"--days {options.days}: there is no middle to kill the query in")
+    if options.stream and (options.out or options.fs).startswith("file+crc"):
+        parser.error("--stream: Spark, which reads its log, knows no file+crc")
     return options
 
 
@@ -104,50 +131,91 @@ def write_all(spark: SparkSession, out: str, options: argparse.Namespace) -> Non
     slices = dataset.slices(table.num_rows, options.partitions)
     say(f"{table.num_rows:,} flights, {table.num_columns} columns, {len(slices)} partitions\n")
     say(report.HEADER)
-    fs = hflush.FileSystem.get(out)
     victim = len(slices) // 2
-    files: list[Published] = []
+    failure = Failure(victim, slices[victim] // 2, options.failure)
+    fs = hflush.FileSystem.get(out)
     for encoding in ENCODINGS:
-        fails = encoding == FAILING_ENCODING
-        failure = Failure(victim, slices[victim] // 2, options.failure) if fails else None
-        job = Job(fs, f"{out}/flights.{encoding}", encoding, options.journal_every, failure)
-        files += write(spark, frame, job)
+        fs.delete(f"{out}/flights.{encoding}", recursive=True)
+    write_table(spark, frame, out, "parquet", failure)
+    write_table(spark, frame, out, "csv")
+    journal = JournalTask(fs, f"{out}/flights.journal", options.journal_every, failure)
+    write_journal(spark, frame, journal)
+    files = (file for encoding in ENCODINGS for file in written(fs, out, encoding))
     Manifest(expected, tuple(files)).save(out)
 
 
-def write(spark: SparkSession, frame: DataFrame, job: Job) -> list[Published]:
-    """Run one Spark job, a task per partition; print its line of the table; return its files."""
-    job.fs.delete(job.directory, recursive=True)
-    job.fs.mkdirs(job.directory)
-    spark.sparkContext.setJobGroup(job.encoding, f"write {job.directory}")
-    rows = frame.mapInArrow(job, PUBLISHED_SCHEMA).collect()
-    files = [Published(**row.asDict()) for row in rows]
-    say(report.line(job.encoding, files))
-    if job.failure:
-        report_retry(spark, job, job.failure, files)
-    return files
+def write_table(
+    spark: SparkSession,
+    frame: DataFrame,
+    out: str,
+    encoding: str,
+    failure: Failure | None = None,
+) -> None:
+    """Write a table in one commit; print its line, from what the commit remembers."""
+    directory = f"{out}/flights.{encoding}"
+    spark.sparkContext.setJobGroup(encoding, f"write {directory}")
+    rows = frame.mapInArrow(failure, frame.schema) if failure else frame
+    options = {"encoding": encoding, "durability": "hsync"}
+    if encoding == "csv":
+        options["header"] = "true"
+    began = time.perf_counter()
+    rows.write.format("hflush").options(**options).mode("append").save(directory)
+    seconds = time.perf_counter() - began
+    done = last_commit(directory)
+    assert done is not None, "save() has returned"
+    streams = done.report.io_statistics()
+    say(report.line(encoding, done.files, done.rows, done.length, seconds, streams))
+    if failure:
+        ran_again = next(t for t in done.report.tasks if t.partition == failure.partition)
+        say_retry(spark, encoding, failure, f"its {ran_again.rows:,} rows were committed once")
+        left = vacuum(directory, older_than=0).swept
+        say(
+            f"{'':9} nothing of the first attempt was ever visible; vacuum removed {left} leftovers"
+        )
 
 
-def report_retry(spark: SparkSession, job: Job, failure: Failure, files: list[Published]) -> None:
+def write_journal(spark: SparkSession, frame: DataFrame, task: JournalTask) -> None:
+    """Write the journal, a task per partition; print its line of the table."""
+    task.fs.mkdirs(task.directory)
+    spark.sparkContext.setJobGroup("journal", f"write {task.directory}")
+    rows = frame.mapInArrow(task, PUBLISHED_SCHEMA).collect()
+    done = [Published(**row.asDict()) for row in rows]
+    seconds = max(one.ended for one in done) - min(one.started for one in done)
+    streams = aggregate(hflush.IOStatistics.from_json(one.statistics) for one in done)
+    counts = len(done), sum(one.rows for one in done), sum(one.bytes for one in done)
+    say(report.line("journal", *counts, seconds, streams))
+    again = next(one for one in done if one.partition == task.failure.partition)
+    if again.attempt == 0:
+        raise RuntimeError("the injected failure did not happen")
+    say_retry(spark, "journal", task.failure, f"attempt {again.attempt} published {again.rows:,}")
+    for attempt in sweep(task):
+        say(f"{'':9} swept {attempt}, which no reader ever saw")
+
+
+def say_retry(spark: SparkSession, group: str, failure: Failure, outcome: str) -> None:
     """Say how the injected failure went; it is an error if it did not happen."""
-    failed = engine.failed_tasks(spark, job.encoding)
-    repeated = next(file for file in files if file.partition == failure.partition)
-    if failed == 0 or repeated.attempt == 0:
+    if engine.failed_tasks(spark, group) == 0:
         raise RuntimeError("the injected failure did not happen")
     ended = "was killed" if failure.kind == "kill" else "raised"
     say(
         f"{'':9} partition {failure.partition} {ended} after {failure.after_rows:,} rows, as asked;"
-        f" Spark repeated it: attempt {repeated.attempt} published {repeated.rows:,}"
+        f" Spark repeated it: {outcome}"
     )
-    for attempt in sweep(job):
-        say(f"{'':9} swept {attempt}, which no reader ever saw")
 
 
-def sweep(job: Job) -> Iterator[str]:
+def written(fs: hflush.FileSystem, out: str, encoding: str) -> Iterator[Written]:
+    """Return the files that readers see, as hflush has them."""
+    for status in fs.list_status(f"{out}/flights.{encoding}"):
+        name = status.path.rpartition("/")[2]
+        if not name.startswith(("_", ".")):
+            yield Written(encoding, name, status.length, stored_crc32c(fs, status.path))
+
+
+def sweep(task: JournalTask) -> Iterator[str]:
     """Delete what failed attempts left behind; yield what it was."""
-    for status in job.fs.list_status(job.directory):
+    for status in task.fs.list_status(task.directory):
         if status.path.endswith(".attempt"):
-            job.fs.delete(status.path)
+            task.fs.delete(status.path)
             yield f"{status.path.rpartition('/')[2]} ({status.length:,} bytes)"
 
 

@@ -6,18 +6,17 @@ import json
 from dataclasses import asdict, dataclass
 
 import hflush
-from readback import Expected
-from sink import Published
+from readback import Expected, Written
 
 NAME = "_flights.json"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The facts expected of the rows, and the files as their tasks reported them."""
+    """The facts expected of the rows, and the files as hflush has them."""
 
     expected: Expected
-    files: tuple[Published, ...]
+    files: tuple[Written, ...]
 
     def save(self, out: str) -> None:
         """Write it below `out`, durably where the store can."""
@@ -29,5 +28,5 @@ class Manifest:
         """Read what `save` wrote."""
         with hflush.open(f"{out}/{NAME}", "r", encoding="utf-8") as text:
             content = json.load(text)
-        files = tuple(Published(**file) for file in content["files"])
+        files = tuple(Written(**file) for file in content["files"])
         return cls(Expected(**content["expected"]), files)

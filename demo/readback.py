@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sink import Published
-
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -65,6 +63,16 @@ def expected_facts(table: pa.Table, frame: DataFrame) -> Expected:
     return Expected(facts, journal, ddl)
 
 
+@dataclass(frozen=True)
+class Written:
+    """A file in its final place, as hflush has it."""
+
+    encoding: str
+    name: str
+    bytes: int
+    crc32c: int
+
+
 @contextmanager
 def readable(out: str) -> Iterator[tuple[str, str]]:
     """Yield a directory that Spark's JVM can read and that has what is below `out`, and how.
@@ -102,7 +110,7 @@ class Checked:
 
 
 def check(
-    spark: SparkSession, directory: str, encoding: str, expected: Expected, files: list[Published]
+    spark: SparkSession, directory: str, encoding: str, expected: Expected, files: list[Written]
 ) -> Checked:
     """Read one encoding's directory with Spark and compare rows and files with what is expected."""
     found = list(file_differences(spark, directory, files))
@@ -124,7 +132,7 @@ def facts_of(spark: SparkSession, directory: str, encoding: str, ddl: str) -> di
     if encoding == "parquet":
         return table_facts(spark.read.parquet(directory))
     if encoding == "csv":
-        return table_facts(spark.read.csv(directory, ddl, header=True))
+        return table_facts(spark.read.csv(directory, ddl, header=True, escape='"'))
     return journal_facts(spark.read.text(directory))
 
 
@@ -160,14 +168,18 @@ def journal_facts(lines: DataFrame) -> dict[str, int]:
     return first_row(lines.sparkSession.sql(JOURNAL_FACTS, records=records))
 
 
-def file_differences(spark: SparkSession, path: str, files: list[Published]) -> Iterator[str]:
+def file_differences(spark: SparkSession, path: str, files: list[Written]) -> Iterator[str]:
     """Compare names, lengths and CRC32C of a directory's files, as the JVM sees them."""
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm
     directory = jvm.org.apache.hadoop.fs.Path(path)
     fs = directory.getFileSystem(spark._jsc.hadoopConfiguration())
-    lengths = {status.getPath().getName(): status.getLen() for status in fs.listStatus(directory)}
+    lengths = {
+        status.getPath().getName(): status.getLen()
+        for status in fs.listStatus(directory)
+        if not status.getPath().getName().startswith("_")  # as readers do
+    }
     for name in sorted(lengths.keys() ^ {file.name for file in files}):
         yield f"{name}: {'not a file of this job' if name in lengths else 'missing'}"
     for file in files:

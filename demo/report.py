@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import hflush
-from hflush.statistics import aggregate
-from sink import Published
 
 COLUMNS = (
     *("files", "rows", "bytes", "MB/s"),
@@ -15,16 +11,15 @@ COLUMNS = (
 WIDTHS = (5, 8, 11, 6, 7, 8, 6, 8, 8, 7)
 
 
-def line(encoding: str, files: Sequence[Published]) -> str:
+def line(
+    encoding: str, files: int, rows: int, size: int, seconds: float, streams: hflush.IOStatistics
+) -> str:
     """Return what was written and how long the streams took, by their own statistics."""
-    size = sum(file.bytes for file in files)
-    seconds = max(file.ended for file in files) - min(file.started for file in files)
-    streams = aggregate(hflush.IOStatistics.from_json(file.statistics) for file in files)
     syncs = streams.counters.get("file_syncs")  # of this machine's disks
     return aligned(
         encoding,
-        f"{len(files)}",
-        f"{sum(file.rows for file in files):,}",
+        f"{files}",
+        f"{rows:,}",
         f"{size:,}",
         f"{size / 1e6 / seconds:.1f}",
         *calls("op_hflush", streams)[:2],

@@ -31,10 +31,23 @@ for _name in [name for name in os.environ if name == "HADOOP_CONF_DIR" or name.s
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
-# Shells start what runs in the background with SIGINT ignored, which every child inherits: tests
-# that interrupt themselves or a child would wait for ever.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Shells start what runs in the background with SIGINT ignored, nohup with SIGHUP, and every child
+# inherits that: tests that interrupt themselves or a child would wait for ever.
+for _number, _handler in {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
+}.items():
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--exhaustive", action="store_true", help="run what is marked so, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--exhaustive"):
+        items[:] = [item for item in items if item.get_closest_marker("exhaustive") is None]
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 
 tools/bench_report.py publish RAW.json    condense a run into docs/performance.json; with --into
                                           some sections of it: the others stay
-A page speaks of one commit: a run on sources with local changes, and sections beside those of
-another commit, are refused.
+A page speaks of one machine: a run on sources with local changes, and sections beside those of
+another machine, are refused. A section that was measured at another commit than the page says so.
 
 tools/bench_report.py render              docs/performance.md, docs/performance-*.svg, README.md
 """
@@ -28,7 +28,9 @@ START, END = "<!-- bench:start -->", "<!-- bench:end -->"
 SECTIONS = {
     "crc": "Checksums",
     "hdfs": "HDFS",
+    "hdfs-recovery": "HDFS under faults",
     "s3": "S3",
+    "spark": "Spark",
     "sync": "`hsync` on local files",
     "write": "`write` on local files",
 }
@@ -38,6 +40,7 @@ STANDINGS = {
     "Behind": "from the 10th to the 90th percentile",
 }
 IN_README = 3  # comparisons named in a line
+OWN = ("commit", "date", "load")  # what a section may have of its own
 
 Entry = dict[str, Any]
 
@@ -57,22 +60,32 @@ def publish(raw: Path, *, into: bool) -> None:
         "system": f"{machine['system']} {machine['kernel']}",
         "python": f"{machine['python_implementation']} {machine['python_version']}",
         "compiler": machine["compiler"],
+        "load": machine["load"],
     }
     works = [_rounded(work) for one in run["benchmarks"] for work in _works(one)]
+    page: Entry = {"conditions": conditions, "sections": {}, "works": works}
     if into:
-        works = _others(conditions, {work["group"] for work in works}) + works
-    works.sort(key=lambda work: str(work["group"]))
-    PUBLISHED.write_text(json.dumps({"conditions": conditions, "works": works}, indent=1) + "\n")
+        page = _beside_others(page)
+    page["works"].sort(key=lambda work: str(work["group"]))
+    PUBLISHED.write_text(json.dumps(page, indent=1) + "\n")
 
 
-def _others(conditions: Entry, measured: set[str]) -> list[Entry]:
-    """What is published of other sections, if that is of this commit and such a machine."""
-    published = json.loads(PUBLISHED.read_text())
-    before = published["conditions"]
-    changed = [key for key in conditions if conditions[key] != before.get(key) and key != "date"]
+def _beside_others(run: Entry) -> Entry:
+    """Put the sections of a run in their places on the page, if that is of such a machine.
+
+    The commit of the page stays that of its full run; a section of another one has its own.
+    """
+    page, conditions = json.loads(PUBLISHED.read_text()), run["conditions"]
+    before = page["conditions"]
+    changed = [key for key in conditions if conditions[key] != before.get(key) and key not in OWN]
     if changed:
         raise SystemExit(f"the other sections have another {', '.join(changed)}: run all")
-    return [work for work in published["works"] if work["group"] not in measured]
+    measured = {work["group"] for work in run["works"]}
+    kept = [work for work in page["works"] if work["group"] not in measured]
+    sections = {name: own for name, own in page.get("sections", {}).items() if name not in measured}
+    if conditions["commit"] != before["commit"]:
+        sections |= {name: {key: conditions[key] for key in OWN} for name in sorted(measured)}
+    return {"conditions": before, "sections": sections, "works": kept + run["works"]}
 
 
 def _works(benchmark: Entry) -> list[Entry]:
@@ -102,7 +115,8 @@ def render() -> None:
     for work in run["works"]:
         groups[work["group"]].append(work)
     _write_plots(run["works"], groups)
-    sections = [_section(name, works) for name, works in groups.items()]
+    own = run.get("sections", {})
+    sections = [_section(name, works, own.get(name)) for name, works in groups.items()]
     overview = _overview(run["works"])
     parts = [_introduction(run["conditions"]), overview, *sections]
     PAGE.write_text("\n\n".join(parts) + "\n")
@@ -124,7 +138,13 @@ stays here, with its distance; where hflush is behind a peer without a target, t
 | CPU | {c["cpu"]}, {c["cores"]} cores; checksum kernel {c["crc_kernel"]} |
 | System | {c["system"]} |
 | Python, compiler | {c["python"]}; {c["compiler"]}, -O3 |
-| Commit, date | {c["commit"]}, {c["date"]} |"""
+| Commit, date | {_measured(c)}, unless a section has its own |"""
+
+
+def _measured(c: Entry) -> str:
+    """Of which commit, when, and how busy the machine was."""
+    busy = f", at a load of {c['load']}" if "load" in c else ""
+    return f"{c['commit']}, {c['date']}{busy}"
 
 
 def _overview(works: list[Entry]) -> str:
@@ -140,11 +160,12 @@ def _overview(works: list[Entry]) -> str:
 ![each ratio against its target](performance-targets.svg)"""
 
 
-def _section(name: str, works: list[Entry]) -> str:
+def _section(name: str, works: list[Entry], own: Entry | None) -> str:
     rows = [row for work in works for row in _rows(work)]
     lines = [
         f"## {name}",
         "",
+        *([f"`./dev bench {name}` of commit {_measured(own)}.", ""] if own else []),
         "| Work | Peer | | Ratio | of bests | Target | |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -161,7 +182,8 @@ def _rows(work: Entry) -> list[list[str]]:
         target, verdict = _verdict(peer)
         rows.append([name, peer["kind"], ratio, _number(peer["of_bests"]), target, verdict])
     for figure in work.get("figures", []):
-        value = f"{figure['value']:,.4g} {figure['unit']}"
+        measured = figure["value"] is not None
+        value = f"{figure['value']:,.4g} {figure['unit']}" if measured else "failed"
         limit = "" if figure["target"] is None else f"≤ {figure['target']:g} {figure['unit']}"
         verdict = _limit_verdict(figure["value"], figure["target"])
         rows.append(["", figure["name"], value, "", limit, verdict])

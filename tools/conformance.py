@@ -52,9 +52,7 @@ TODAY = "today"
 
 # Promises that are not kept yet: (rule, store), what they wait for, and what is missing. A test
 # shows what happens until then, rule(…, today=…).
-NOT_YET: dict[tuple[str, str], tuple[str, str]] = {
-    ("HSYNC-17", "hdfs"): ("END_BLOCK", "nobody can ask for it; NEW_BLOCK of append ends a block"),
-}
+NOT_YET: dict[tuple[str, str], tuple[str, str]] = {}
 
 # Where a store does something else than the matrix declares: (rule, store), what its tests show
 # (a key of PROVEN), and why.

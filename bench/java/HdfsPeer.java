@@ -31,6 +31,7 @@ public final class HdfsPeer {
 
   private final FileSystem fs;
   private final List<FSDataOutputStream> held = new ArrayList<>();
+  private Log log;
 
   private HdfsPeer(FileSystem fs) {
     this.fs = fs;
@@ -64,7 +65,7 @@ public final class HdfsPeer {
   }
 
   private String carryOut(String[] order) throws Exception {
-    String path = order[1];
+    String path = order.length > 1 ? order[1] : "";
     switch (order[0]) {
       case "write":
         return write(path, number(order[2]), Long.parseLong(order[3]), number(order[4]));
@@ -77,7 +78,21 @@ public final class HdfsPeer {
       case "read":
         return read(path, number(order[2]));
       case "hold":
-        return hold(path, number(order[2]), number(order[3]));
+        return hold(path, number(order[2]), number(order[3]), number(order[4]));
+      case "put":
+        return put(number(order[1]));
+      case "flush":
+        return flush();
+      case "release":
+        return release();
+      case "log":
+        log = new Log(create(path, number(order[2])), number(order[4]), order[5]);
+        log.start(number(order[3]));
+        return more(number(order[3]));
+      case "more":
+        return more(number(order[1]));
+      case "end":
+        return end();
       default:
         throw new IllegalArgumentException("no such order: " + order[0]);
     }
@@ -188,17 +203,140 @@ public final class HdfsPeer {
   }
 
   /** Opens streams that then wait; with `size` > 0 each has written and hflushed so much. */
-  private String hold(String directory, int count, int size) throws IOException {
+  private String hold(String directory, int count, int size, int replication)
+      throws IOException {
     long before = residentBytes();
     for (int i = 0; i < count; i++) {
-      FSDataOutputStream out = create(directory + "/" + i, 1);
+      FSDataOutputStream out = create(directory + "/" + i, replication);
       held.add(out);
       if (size > 0) {
         syncRecord(out, size, false);
       }
     }
-    int threads = ManagementFactory.getThreadMXBean().getThreadCount();
-    return "threads=" + threads + " bytes=" + (residentBytes() - before);
+    return "threads=" + threadCount() + " bytes=" + (residentBytes() - before);
+  }
+
+  /** So much more on each stream that is held, sent and not waited for. */
+  private String put(int size) throws IOException {
+    for (FSDataOutputStream out : held) {
+      out.write(MEBIBYTE, 0, size);
+      out.flush();
+    }
+    return at();
+  }
+
+  private String flush() throws IOException {
+    int threads = threadCount();
+    for (FSDataOutputStream out : held) {
+      out.hflush();
+    }
+    return at() + " threads=" + Math.max(threads, threadCount());
+  }
+
+  private String release() throws IOException {
+    for (FSDataOutputStream out : held) {
+      out.close();
+    }
+    held.clear();
+    return at();
+  }
+
+  private String more(int records) throws Exception {
+    log.waitFor(records);
+    return at();
+  }
+
+  private String end() throws Exception {
+    Log ended = log;
+    log = null;
+    return ended.end();
+  }
+
+  /** Now, on the machine's monotonic clock, which System.nanoTime reads. */
+  private static String at() {
+    return "at=" + System.nanoTime() / 1e9;
+  }
+
+  private static int threadCount() {
+    return ManagementFactory.getThreadMXBean().getThreadCount();
+  }
+
+  /** Threads that write records to one stream and sync each, until they are stopped. */
+  private static final class Log {
+    private static final long PATIENCE_NANOS = 120_000_000_000L;
+    private static final int POLL_MILLIS = 2;
+
+    private final FSDataOutputStream out;
+    private final int size;
+    private final boolean durable;
+    private final List<Thread> threads = new ArrayList<>();
+    private final List<Long> acknowledged = new ArrayList<>(); // guarded by itself
+    private volatile boolean stopping;
+    private volatile Exception failure;
+
+    Log(FSDataOutputStream out, int size, String level) {
+      this.out = out;
+      this.size = size;
+      this.durable = level.equals("hsync");
+    }
+
+    void start(int count) {
+      for (int i = 0; i < count; i++) {
+        threads.add(new Thread(this::run));
+        threads.get(i).start();
+      }
+    }
+
+    private void run() {
+      try {
+        while (!stopping) {
+          syncRecord(out, size, durable);
+          synchronized (acknowledged) {
+            acknowledged.add(System.nanoTime());
+          }
+        }
+      } catch (Exception caught) { // reported to the sender of the order
+        failure = caught;
+      }
+    }
+
+    private int records() {
+      synchronized (acknowledged) {
+        return acknowledged.size();
+      }
+    }
+
+    void waitFor(int more) throws Exception {
+      int wanted = records() + more;
+      long end = System.nanoTime() + PATIENCE_NANOS;
+      while (records() < wanted) {
+        if (failure != null) {
+          throw failure;
+        }
+        if (System.nanoTime() > end) {
+          throw new IOException("not acknowledged in time");
+        }
+        Thread.sleep(POLL_MILLIS);
+      }
+    }
+
+    String end() throws Exception {
+      stopping = true;
+      for (Thread thread : threads) {
+        thread.join();
+      }
+      if (failure != null) {
+        throw failure;
+      }
+      out.close();
+      int records = acknowledged.size();
+      long stall = 0;
+      for (int i = 1; i < records; i++) {
+        stall = Math.max(stall, acknowledged.get(i) - acknowledged.get(i - 1));
+      }
+      long nanos = acknowledged.get(records - 1) - acknowledged.get(0);
+      return "records=" + records + " seconds=" + nanos / 1e9 + " stall=" + stall / 1e9;
+    }
   }
 
   private static long residentBytes() throws IOException {

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import locale
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 
 import hflush
@@ -23,7 +25,7 @@ Stream = hflush.FSDataOutputStream
 TRUE_OF_STREAMS = {
     "raw": {"hsync", "hflush", "iostatistics"},
     "crc": {"iostatistics"},
-    "hdfs": {"hsync", "hflush", "iostatistics"},
+    "hdfs": {"hsync", "hflush", "iostatistics", capabilities.END_BLOCK},
     "s3": {capabilities.ABORTABLE, "iostatistics"},
     "mem": {"iostatistics"},
 }
@@ -55,17 +57,22 @@ OPTIONAL_OF_PATHS = {
     capabilities.PATH_HANDLES,
     capabilities.SYMLINKS,
     capabilities.CHECKSUMS,
+    capabilities.PERSIST,  # not Hadoop's
 }
 ALL_NAMES = sorted(
     value for name, value in vars(capabilities).items() if name.isupper() and isinstance(value, str)
 )
-STREAM_NAMES = ("hsync", "hflush", "dropbehind", "iostatistics", capabilities.ABORTABLE)
+STREAM_NAMES = (
+    *("hsync", "hflush", "dropbehind", "iostatistics"),
+    *(capabilities.ABORTABLE, capabilities.END_BLOCK),
+)
 
 OPERATIONS: dict[str, Callable[[Stream], object]] = {
     "hsync": lambda out: out.hsync(),
     "hflush": lambda out: out.hflush(),
     "dropbehind": lambda out: out.set_drop_behind(True),
     capabilities.ABORTABLE: lambda out: out.abort(),
+    capabilities.END_BLOCK: lambda out: out.hsync(end_block=True),
     "iostatistics": lambda out: out.io_statistics(),
 }
 
@@ -94,9 +101,12 @@ def turkish(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if shutil.which("localedef") is not None:
         command = ["localedef", "--no-archive", "-i", "tr_TR", "-f", "UTF-8", str(compiled)]
         subprocess.run(command, check=False, capture_output=True)
-    if not compiled.exists():
-        pytest.skip("no Turkish locale, and nothing to compile one from")
-    return {"LC_ALL": "tr_TR.UTF-8", "LOCPATH": str(directory)}
+    chosen = {"LC_ALL": "tr_TR.UTF-8", "LOCPATH": str(directory)}
+    choose = [sys.executable, "-c", "import locale; locale.setlocale(locale.LC_ALL, '')"]
+    tried = subprocess.run(choose, env={**os.environ, **chosen}, check=False, capture_output=True)
+    if tried.returncode == 0:
+        return chosen
+    pytest.skip("no Turkish locale, and nothing to compile one from")
 
 
 @pytest.mark.rule("CAP-1")

@@ -664,6 +664,7 @@ def test_a_collected_wrapper(either: Whole, wrapper: str, in_a_cycle: bool) -> N
 
 
 @pytest.mark.rule("CLOSE-21", "CLOSE-25")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the wrappers
 @pytest.mark.parametrize("wrapper", ["TextIOWrapper", "BufferedWriter"])
 def test_a_collected_wrapper_of_a_file(store: Store, path: str, wrapper: str) -> None:
     """Streams that cannot be aborted are abandoned: what was flushed is there, the rest is not."""

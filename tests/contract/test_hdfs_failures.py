@@ -123,6 +123,29 @@ def test_repeated_calls_of_an_append(
 
 
 @pytest.mark.rule("HDFS-25", "FAIL-10")
+@pytest.mark.parametrize("answer_lost", [True, False])
+def test_an_empty_file_is_closed_once(store: HdfsStore, path: str, answer_lost: bool) -> None:
+    """The NameNode does not know the repeat of a file without a block: the client looks."""
+    with losing(store, "complete", {}, answer_lost=answer_lost) as fs:
+        fs.create(path).close()
+    assert store.hdfs.lease_holder(path) is None
+    with losing(store, "complete", {}, answer_lost=answer_lost) as fs:
+        fs.append(path).close()
+    assert store.hdfs.lease_holder(path) is None
+    assert store.read(path) == b""
+
+
+@pytest.mark.rule("HDFS-25", "FAIL-10", "APPEND-7")
+def test_an_append_of_nothing_is_closed_once(store: HdfsStore, path: str) -> None:
+    """The last block, which is not full, is in the request: the NameNode knows the repeat."""
+    store.write(path, b"old")
+    with losing(store, "complete", {}) as fs:
+        fs.append(path).close()
+    assert store.hdfs.lease_holder(path) is None
+    assert store.read(path) == b"old"
+
+
+@pytest.mark.rule("HDFS-25", "FAIL-10")
 def test_a_repeated_concat_is_the_first_one(store: HdfsStore, path: str) -> None:
     """The repeat is not refused for sources that are gone."""
     for name in ("file", "other"):
@@ -384,7 +407,7 @@ def test_no_pipeline_can_be_built(store: HdfsStore, path: str) -> None:
             out.close()
     finally:
         for node in stopped:
-            store.hdfs.cluster.restart_data_node(node)
+            store.hdfs.restart(node)
     store.hdfs.recover_lease(path)
     assert store.content(path) == b""
 
@@ -415,10 +438,16 @@ def test_a_data_node_that_dies_is_a_clean_error(store: HdfsStore, path: str) -> 
         assert content.startswith(dataset(5000))
         assert (dataset(5000) + b"more").startswith(content)
     finally:
-        store.hdfs.cluster.restart_data_node(stopped)
+        store.hdfs.restart(stopped)
 
 
 # --- earlier blocks, when hsync is called for the first time ---
+
+
+def wait_ended(out: hflush.FSDataOutputStream, length: int) -> None:
+    """Return when the block that ends there is: its last packet comes after all of its data."""
+    ended = f"idle; {length} bytes acknowledged"
+    wait_until(lambda: any(event.what == ended for event in out.history()), "the block has ended")
 
 
 def fsyncs(store: HdfsStore, out: hflush.FSDataOutputStream) -> dict[int, int]:
@@ -436,6 +465,8 @@ def test_hsync_goes_on_without_a_node_of_an_earlier_block(store: HdfsStore, path
     out = store.fs.create(path, block_size=MIB)
     out.write(dataset(2 * MIB))
     out.hflush()
+    wait_ended(out, 2 * MIB)
+    store.hdfs.wait_replicated(path)
     with store.hdfs.stopped(store.hdfs.java.hosts(path)[0][0]):
         assert list(fsyncs(store, out).values()) == [2, 2]
         counters = out.io_statistics().counters
@@ -457,8 +488,8 @@ def test_hsync_finds_replicas_where_they_are_now(store: HdfsStore, path: str) ->
     while hosts[0] == hosts[-1]:  # until the first block is on a node that is not in the pipeline
         out.write(bytes(MIB))
         out.hflush()
+        store.hdfs.wait_replicated(path, 2)
         hosts = store.hdfs.java.hosts(path)
-    store.hdfs.wait_replicated(path, 2)
     (victim,) = set(hosts[0]) - set(hosts[-1])
     stopped = store.hdfs.declare_dead(victim)
     try:
@@ -473,7 +504,7 @@ def test_hsync_finds_replicas_where_they_are_now(store: HdfsStore, path: str) ->
         assert counters["hdfs_replicas_left_unsynced"] == 0
         out.close()
     finally:
-        store.hdfs.cluster.restart_data_node(stopped)
+        store.hdfs.restart(stopped)
     assert store.read(path) == b"x" + bytes(MIB) * earlier
 
 
@@ -483,6 +514,7 @@ def test_hsync_that_no_node_can_serve_fails_alone(store: HdfsStore, path: str) -
     out = store.fs.create(path, block_size=MIB, replication=1)
     out.write(dataset(MIB))
     out.hflush()
+    wait_ended(out, MIB)
     ((port,),) = store.hdfs.java.hosts(path)
     with store.hdfs.stopped(port):
         for _ in range(2):
@@ -582,7 +614,7 @@ def test_no_replica_is_left(store: HdfsStore, path: str) -> None:
         assert caught.value.filename == path
     finally:
         for node in stopped:
-            store.hdfs.cluster.restart_data_node(node)
+            store.hdfs.restart(node)
     assert fs.open(path).read() == dataset(1000)
     fs.close()
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import hflush
 import pytest
 from support import rude_servers
+from support.data import dataset
 from support.interrupts import interrupted
 from support.stores import HdfsStore
 from support.waiting import wait_until
+
+MIB = 1 << 20
 
 # A lost call is repeated after some two seconds: the interrupt comes in the pause.
 PAUSING = {
@@ -45,12 +49,40 @@ def test_ctrl_c_leaves_no_open_file(
     assert store.read(path) == old + b"new"
 
 
+READS: dict[str, Callable[[hflush.FSDataInputStream], object]] = {
+    "read": lambda reader: reader.read(6 * MIB),
+    "readall": lambda reader: reader.read(),
+    "readinto": lambda reader: reader.readinto(bytearray(6 * MIB)),
+    "readline": lambda reader: reader.readline(),
+}
+
+
+@pytest.mark.rule("READ-4", "FAIL-8")
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_ctrl_c_in_a_read_loses_no_byte(
+    store: HdfsStore, path: str, read: Callable[[hflush.FSDataInputStream], object]
+) -> None:
+    """What was buffered, or read before the interrupt, is what the next read returns."""
+    data = b"x" * 8 * MIB + b"\n" + dataset(100)  # one line, longer than what sockets hold
+    store.write(path, data)
+    with store.fs.open(path, buffer_size=4096) as reader:
+        assert reader.read(1000) == data[:1000]
+        with store.hdfs.paused(), pytest.raises(KeyboardInterrupt):
+            interrupted(lambda: read(reader))
+        assert reader.tell() == 1000
+        assert reader.readline() == data[1000 : 8 * MIB + 1]
+        assert reader.read() == dataset(100)
+
+
 def is_written_by_another(store: HdfsStore, path: str) -> bool:
     """Write, unless the file is still open: the call may be carried out only now."""
     try:
         out = store.fs.append(path) if store.fs.exists(path) else store.fs.create(path)
     except hflush.LeaseHeldError:
         return False
-    with out:
-        out.write(b"new")
-    return True
+    try:
+        with out:
+            out.write(b"new")
+    except (hflush.LeaseLostError, FileNotFoundError):
+        return False  # another file is there now: the call was carried out only now
+    return store.read(path).endswith(b"new")

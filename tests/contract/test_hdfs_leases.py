@@ -13,7 +13,7 @@ import pytest
 from hflush.status import LeaseRecovery
 from support import rude_servers
 from support.data import dataset
-from support.minidfs import Hdfs
+from support.minidfs import Hdfs, NewHdfs
 from support.stores import HdfsStore
 from support.waiting import Task, wait_until
 
@@ -236,7 +236,7 @@ def test_a_busy_interpreter_does_not_lose_the_lease(store: HdfsStore, path: str)
     """A thread that keeps the GIL for longer than the soft limit does not keep renewal from it."""
     writer = store.spawn()
     writer.run("connect(url, conf)", url=store.url(), conf={**store.conf, **RENEWING})
-    limit_s = 2.0
+    limit_s = 4.0
     with store.hdfs.lease_limits(int(1000 * limit_s)):
         writer.begin(BUSY, path=path, busy_s=2.5 * limit_s)
         wait_until(lambda: store.fs.exists(path) and store.size(path) == 7, "the file is begun")
@@ -244,6 +244,7 @@ def test_a_busy_interpreter_does_not_lose_the_lease(store: HdfsStore, path: str)
         while time.monotonic() < end:
             with pytest.raises(hflush.LeaseHeldError):
                 store.fs.append(path)
+            time.sleep(0.01)
         writer.finish()
     writer.run("out.close()")
     assert store.read(path) == b"before after"
@@ -464,6 +465,141 @@ def test_lease_calls_need_a_file(store: HdfsStore, call: str) -> None:
     assert function(store.write(store.path("file"))) is True
 
 
+@pytest.mark.rule("HDFS-5")
+def test_recover_lease_of_an_empty_file(store: HdfsStore, path: str) -> None:
+    """It has no block to recover: closed at once, and another writer may have it."""
+    with store.new_client() as writer:
+        out = writer.create(path)
+        out.hsync()
+        with pytest.raises(hflush.LeaseHeldError):
+            store.fs.append(path)
+        assert store.fs.recover_lease(path) is True
+        with store.fs.append(path) as other:
+            other.write(b"taken")
+        with pytest.raises(hflush.LeaseLostError):
+            write_and_sync(out)
+        with contextlib.suppress(hflush.LeaseLostError):
+            out.close()
+    assert store.read(path) == b"taken"
+
+
+@pytest.mark.rule("HDFS-5", "HDFS-4")
+def test_recover_lease_of_ones_own_file(store: HdfsStore, path: str) -> None:
+    """Its stream has lost it; another stream of the same client goes on."""
+    lost, kept = store.fs.create(path), store.fs.create(store.path("kept"))
+    for out in (lost, kept):
+        out.write(dataset(777))
+        out.hflush()
+    assert store.fs.recover_lease(path, wait=30) is True
+    with pytest.raises(OSError, match=path):
+        write_and_sync(lost)
+    with contextlib.suppress(OSError):
+        lost.close()
+    kept.write(b"more")
+    kept.close()
+    assert store.read(path) == dataset(777)
+    assert store.read(store.path("kept")) == dataset(777) + b"more"
+
+
+@pytest.mark.rule("HDFS-4", "APPEND-11")
+def test_after_the_soft_limit_another_client_may_begin_a_block(store: HdfsStore, path: str) -> None:
+    """NEW_BLOCK recovers the file as any append does: what was never flushed has no block."""
+    out = store.fs.create(path)
+    out.write(b"never flushed")
+    with store.new_client() as other, store.hdfs.lease_limits(1):
+        flags = [hflush.CreateFlag.APPEND, hflush.CreateFlag.NEW_BLOCK]
+        opened: list[hflush.FSDataOutputStream] = []
+
+        def may_append() -> bool:
+            with contextlib.suppress(hflush.LeaseHeldError):
+                opened.append(other.append(path, flags=flags))
+            return bool(opened)
+
+        wait_until(may_append, "the other client may append")
+        opened[0].write(dataset(32))
+        opened[0].close()
+    assert store.hdfs.java.block_lengths(path) == [32]
+    assert store.read(path) == dataset(32)
+    with pytest.raises(OSError, match=path):
+        out.close()
+
+
+@pytest.mark.rule("HDFS-4")
+def test_the_name_node_restarts_while_it_recovers_leases(hdfs_new: NewHdfs) -> None:
+    """Of a file and of one that was renamed: they are recovered later, and their writers fail."""
+    hdfs = hdfs_new(1)
+    fs = hdfs.file_system({"hflush.hdfs.namenode.patience": 0})
+    streams = [fs.create(path, block_size=1024) for path in ("/file", "/old")]
+    for out in streams:
+        out.write(dataset(1535))
+        out.hflush()
+    writer = hdfs.lease_holder("/file")
+    assert fs.rename("/old", "/renamed") is True
+    with hdfs.heartbeats_withheld():
+        with hdfs.lease_limits(3_600_000, 1):
+            for path in ("/file", "/renamed"):
+                wait_until(
+                    lambda path=path: hdfs.lease_holder(path) != writer, "the NameNode has it"
+                )
+        hdfs.cluster.restart_name_node(wait=False)
+        for path in ("/file", "/renamed"):
+            assert hdfs.lease_holder(path) not in {writer, None}
+    hdfs.java.reconnect()
+    with hdfs.file_system() as other:
+        for path in ("/file", "/renamed"):
+            assert other.recover_lease(path, wait=90) is True
+            assert hdfs.java.read(path) == dataset(1535)
+    for out in streams:
+        with pytest.raises(OSError, match=r"/file|/old"):
+            write_and_sync(out)
+        with contextlib.suppress(OSError):
+            out.close()
+    for path in ("/file", "/renamed"):
+        assert hdfs.java.read(path) == dataset(1535)
+    fs.close()
+
+
+@pytest.mark.rule("HDFS-5", "HDFS-4")
+def test_close_while_the_lease_is_recovered(store: HdfsStore, path: str) -> None:
+    """It fails, and so does not disturb the recovery: the block is there afterwards."""
+    out = store.fs.create(path)
+    out.write(dataset(777))
+    out.hflush()
+    with store.new_client() as other:
+        with store.hdfs.heartbeats_withheld(), store.hdfs.blocks_unreported():
+            assert other.recover_lease(path) is False
+            with pytest.raises(hflush.LeaseLostError):
+                out.close()
+        assert other.recover_lease(path, wait=30) is True
+    assert store.read(path) == store.content(path) == dataset(777)
+
+
+@pytest.mark.rule("HDFS-3", "HDFS-4")
+@pytest.mark.parametrize("appended", [b"", b"more"], ids=["recovered", "appended to"])
+def test_a_file_is_taken_before_it_is_completed(
+    store: HdfsStore, path: str, appended: bytes
+) -> None:
+    """Its blocks are finished, `complete` is on its way: the file is another's by then."""
+    with (
+        rude_servers.name_node_proxy(
+            ("127.0.0.1", store.hdfs.cluster.name_node_port()), "complete", times=1 << 20
+        ) as proxy,
+        hflush.FileSystem.new_instance(proxy.server.url, RENEWING) as fs,
+    ):
+        out = fs.create(path)
+        out.write(dataset(4096))
+        closing = Task(out.close)
+        wait_until(lambda: proxy.losses_left < 1 << 20, "the file is to be completed")
+        assert store.fs.recover_lease(path, wait=30) is True
+        with contextlib.ExitStack() as streams:
+            if appended:
+                streams.enter_context(store.fs.append(path)).write(appended)
+            proxy.lose_no_more()
+            with pytest.raises(hflush.LeaseLostError):
+                closing.result()
+    assert store.read(path) == dataset(4096) + appended
+
+
 @pytest.mark.rule("HDFS-3")
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_failed_close_may_recover_the_lease(store: HdfsStore, path: str, asks: bool) -> None:
@@ -502,7 +638,7 @@ def test_a_replica_that_missed_an_append_is_not_used(store: HdfsStore, path: str
         expected = dataset(100_000) + dataset(1000) + dataset(1000, 1)
         assert store.read(path) == expected
     finally:
-        hdfs.cluster.restart_data_node(stopped)
+        hdfs.restart(stopped)
     for _ in range(10):
         assert store.read(path) == store.content(path) == expected
     for port in hdfs.java.hosts(path)[0]:  # the one that was away, if it has been replaced

@@ -415,15 +415,33 @@ def test_favored_nodes_get_the_replicas(store: HdfsStore, path: str) -> None:
     assert store.content(path) == b"anywhere"
 
 
-@pytest.mark.rule("HSYNC-17", today="hdfs")
-def test_a_sync_does_not_end_a_block(store: HdfsStore, path: str) -> None:
-    """There is no END_BLOCK to ask for; the block goes on where it was synced."""
-    assert not hasattr(hflush.CreateFlag, "END_BLOCK")
-    with store.fs.create(path) as out:
-        for _ in range(3):
-            out.write(b"data")
-            out.hsync()
-    assert store.hdfs.java.block_lengths(path) == [12]
+@pytest.mark.rule("HSYNC-17", "HDFS-12", "HDFS-14")
+def test_a_block_that_hsync_ends(store: HdfsStore, path: str) -> None:
+    """Its last packet is empty and carries the sync; the next block's chunks begin with it."""
+    with store.hdfs.packets() as packets, store.fs.create(path, replication=1) as out:
+        out.write(dataset(700))
+        out.hflush()
+        out.hsync(end_block=True)  # no byte is new
+        out.hsync(end_block=True)
+        out.write(dataset(10))
+        out.hflush()
+        out.write(dataset(600))
+        out.hsync(end_block=True)
+        out.write(dataset(5))
+    assert spans(packets) == [
+        *[(0, 700), (700, 0)],
+        *[(0, 10), (0, 610), (610, 0)],
+        *[(0, 5), (5, 0)],
+    ]
+    lasts = [packet for packet in packets if packet.is_last]
+    assert [(packet.offset, packet.syncs) for packet in lasts] == [
+        (700, True),
+        (610, True),
+        (5, True),
+    ]
+    assert len({packet.block for packet in packets}) == 3
+    assert store.hdfs.java.block_lengths(path) == [700, 610, 5]
+    assert store.content(path) == dataset(700) + dataset(10) + dataset(600) + dataset(5)
 
 
 @pytest.mark.rule("BUILDER-12", "APPEND-8")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import time
 from collections.abc import Callable
+from functools import partial
 
 import hflush
 import pytest
-from support.data import dataset
+from support.data import dataset, frame, parse_frames
 from support.documentation import docstring
 from support.interrupts import interrupt_main_thread, interrupted, waits_in_kernel
 from support.stores import HdfsStore
-from support.waiting import DEADLINE_S, Task, wait_until
+from support.waiting import DEADLINE_S, Task, together, wait_until
 
 Stream = hflush.FSDataOutputStream
 
@@ -235,12 +237,31 @@ def test_every_hsync_of_new_bytes_syncs_every_replica(
     assert out.io_statistics().counters["op_hsync"] == 3
 
 
+@pytest.mark.rule("HSYNC-9", "HDFS-14", "HFLUSH-5")
+def test_every_hsync_of_an_append_syncs_every_replica(store: HdfsStore, path: str) -> None:
+    """With SYNC_BLOCK: an hflush or an hsync of nothing syncs nothing, an hsync does, and close."""
+    store.write(path)
+    before = store.hdfs.fsync_counts()
+    flags = {hflush.CreateFlag.APPEND, hflush.CreateFlag.SYNC_BLOCK}
+    with store.fs.append(path, flags=flags) as out:
+        out.hflush()
+        out.hsync()
+        out.write(b"x")
+        assert synced_since(store, before) == {0}
+        out.hsync()
+        assert synced_since(store, before) == {1}
+        out.hflush()
+        assert synced_since(store, before) == {1}
+    assert synced_since(store, before) == {2}
+
+
 @pytest.mark.rule("HSYNC-7", divergence="hdfs")
 @pytest.mark.rule("HSYNC-8")
 def test_hsync_covers_the_blocks_before(store: HdfsStore, path: str) -> None:
     """Declared divergence, for the better: the first hsync syncs each earlier block, too.
 
-    Later ones do not sync them again: a block that ends from then on is synced at its end.
+    On every DataNode, whether or not it has reported its replica by then. Later ones do not sync
+    them again: a block that ends from then on is synced at its end.
     """
     assert store.options["hsync-covers-all-blocks"] is True
     before = store.hdfs.fsync_counts()
@@ -333,6 +354,208 @@ def test_a_file_of_whole_blocks_has_no_empty_one(
             getattr(out, operation)()
     assert store.hdfs.java.block_lengths(path) == [MIB, MIB]
     assert store.content(path) == dataset(MIB) * 2
+
+
+# --- the end of a block ---
+
+
+def lengths(store: HdfsStore, path: str) -> list[int]:
+    """The lengths of a file's blocks, as Java's client and ours see them."""
+    ours = store.fs.get_file_block_locations(path, 0, 1 << 40)
+    assert [block.offset for block in ours] == list(
+        itertools.accumulate((block.length for block in ours[:-1]), initial=0)
+    )[: len(ours)]
+    assert store.hdfs.java.block_lengths(path) == [block.length for block in ours]
+    return [block.length for block in ours]
+
+
+@pytest.mark.rule("HSYNC-17", "HSYNC-13", "HFLUSH-9")
+def test_end_block(store: HdfsStore, path: str) -> None:
+    """The block ends at the sync; one that is full or empty is not ended again."""
+    out = store.fs.create(path, block_size=MIB)
+    assert out.has_capability(hflush.capabilities.END_BLOCK)
+    out.hsync(end_block=True)
+    assert store.hdfs.java.block_lengths(path) == []
+    written = b""
+    for size, expected in [
+        (1000, [1000]),
+        (0, [1000]),
+        (511, [1000, 511]),
+        (MIB, [1000, 511, MIB]),
+        (MIB + 5, [1000, 511, MIB, MIB, 5]),
+    ]:
+        written += dataset(size, size % 7)
+        out.write(dataset(size, size % 7))
+        if size == 511:
+            out.hsync()  # of part of a chunk, which then ends where it is
+        out.hsync(True)
+        assert lengths(store, path) == expected
+        assert store.content(path) == written
+    out.write(b"the rest")
+    out.close()
+    assert lengths(store, path) == [1000, 511, MIB, MIB, 5, 8]
+    assert store.content(path) == store.read(path) == written + b"the rest"
+    assert out.io_statistics().counters["op_hsync"] == 7
+    assert out.io_statistics().counters["hdfs_blocks"] == 6
+    assert fsck(store, path).count("Status: HEALTHY") == 1
+    store.fs.append(path).close()
+    assert store.fs.recover_lease(path) is True
+
+
+def fsck(store: HdfsStore, path: str) -> str:
+    """What `hdfs fsck` prints of a file."""
+    java = store.hdfs.jvm.java
+    printed = java.java.io.ByteArrayOutputStream()
+    configuration = store.hdfs.cluster.java.getConfiguration(0)
+    check = java.org.apache.hadoop.hdfs.tools.DFSck(
+        configuration, java.java.io.PrintStream(printed)
+    )
+    assert check.run(store.hdfs.jvm.strings(path, "-files", "-blocks")) == 0
+    return str(printed.toString())
+
+
+@pytest.mark.rule("HSYNC-17", "APPEND-8")
+@pytest.mark.parametrize("existing", [1, 1000, 1024, MIB])
+def test_end_block_in_an_append(store: HdfsStore, path: str, existing: int) -> None:
+    """In the first chunk too, flushed before or not; another append goes on in the last block."""
+    store.fs.create(path, block_size=MIB).close()
+    written = dataset(existing)
+    with store.fs.append(path) as out:
+        out.write(written)
+    blocks = [MIB, 7] if existing == MIB else [existing + 7]
+    with store.fs.append(path) as out:
+        out.write(b"12345")
+        out.hflush()
+        out.write(b"67")
+        out.hflush()
+        out.hsync(end_block=True)
+        out.write(dataset(2000))
+        out.hflush()
+        assert lengths(store, path) == [*blocks, 2000]
+        assert store.content(path) == written + b"1234567" + dataset(2000)
+        out.write(dataset(PACKET))
+    written += b"1234567" + dataset(2000) + dataset(PACKET)
+    assert lengths(store, path) == [*blocks, 2000 + PACKET]
+    assert store.content(path) == written
+    with store.fs.append(path) as out:
+        out.hsync(end_block=True)  # of the block that it found
+        out.write(b"x")
+        out.hsync(end_block=True)
+    assert lengths(store, path) == [*blocks, 2000 + PACKET, 1]
+    with store.hdfs.java.append(path) as java:
+        java.write(b"Java")
+    assert lengths(store, path) == [*blocks, 2000 + PACKET, 5]
+    assert store.content(path) == store.read(path) == written + b"xJava"
+
+
+@pytest.mark.rule("HSYNC-17", "HSYNC-3")
+def test_end_block_syncs_once(store: HdfsStore, path: str, out: Stream) -> None:
+    """Every DataNode syncs the block at its end; a later hsync or close does not open it again."""
+    before = store.hdfs.fsync_counts()
+    out.write(dataset(100_000))
+    out.hsync(end_block=True)
+    assert synced_since(store, before) == {1}
+    out.hsync()
+    out.hsync(end_block=True)
+    assert synced_since(store, before) == {1}
+    out.write(b"x")
+    out.hsync()
+    assert synced_since(store, before) == {2}
+    assert out.io_statistics().counters["hdfs_replicas_synced_afterwards"] == 0
+
+
+@pytest.mark.rule("HSYNC-17", "HSYNC-11")
+def test_end_block_and_update_length(store: HdfsStore, path: str) -> None:
+    """With UPDATE_LENGTH the NameNode's length is exact behind each block's end."""
+    with store.fs.create(path, update_length=True) as out:
+        for section in range(1, 6):
+            out.write(dataset(1234))
+            out.hsync(end_block=section % 2 == 0)
+            assert store.fs.get_file_status(path).length == section * 1234
+    assert lengths(store, path) == [2468, 2468, 1234]
+
+
+@pytest.mark.rule("HSYNC-17", "CONC-1", "CONC-2", "HSYNC-2")
+def test_end_block_by_many_threads(store: HdfsStore, path: str) -> None:
+    """Sixteen threads write and end blocks: each record whole, and none in two blocks."""
+    out = store.fs.create(path, block_size=MIB)
+
+    def write(thread: int) -> None:
+        for index in range(25):
+            out.write(frame(thread, index, thread * 37 % 300))
+            turn = (index * 7 + thread) % 10
+            if turn == 0:
+                out.hsync(end_block=True)
+            elif turn in (3, 6):
+                out.hsync()
+            elif turn == 8:
+                out.hflush()
+
+    together(*[partial(write, thread) for thread in range(16)])
+    out.hsync(end_block=True)
+    content = store.content(path)
+    assert sorted((thread, index) for thread, index, _ in parse_frames(content)) == [
+        (thread, index) for thread in range(16) for index in range(25)
+    ]
+    blocks = lengths(store, path)
+    assert len(blocks) > 1
+    for start, length in zip(itertools.accumulate(blocks, initial=0), blocks, strict=False):
+        parse_frames(content[start : start + length])
+    out.close()
+    assert store.content(path) == content
+
+
+@pytest.mark.rule("HSYNC-17", "HFLUSH-12")
+def test_interrupted_end_of_a_block(store: HdfsStore, path: str) -> None:
+    """Ctrl-C gets through; the stream goes on, in another block."""
+    out = created(store, path)
+    with store.hdfs.paused():
+        out.write(b"two")
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(lambda: out.hsync(end_block=True))
+        assert not out.closed
+        out.write(b"three")
+    out.hsync(end_block=True)
+    assert lengths(store, path) == [6, 5]
+    out.close()
+    assert store.content(path) == b"onetwothree"
+
+
+@pytest.mark.rule("HSYNC-17", "HDFS-10", "HSYNC-12")
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_node_dies_while_hsync_ends_a_block(store: HdfsStore, path: str, place: int) -> None:
+    """Before the last acknowledgement: the block ends without that node, synced on the others."""
+    policy = "dfs.client.block.write.replace-datanode-on-failure.policy"
+    fs = store.hdfs.file_system({policy: "NEVER"})
+    for attempt in range(10):  # until the node dies in time: how late an ack is, is chance
+        file = f"{path}{attempt}"
+        out = fs.create(file)
+        out.write(dataset(70_000))
+        out.hsync()
+        with store.hdfs.acks_delayed(2000):
+            ending = Task(out.hsync, True)
+            block = store.hdfs.block(file)
+            wait_until(
+                lambda block=block: any(
+                    "finalized" in str(store.hdfs.block_file(port, block))
+                    for port in store.hdfs.ports
+                ),
+                "a node has ended its replica",
+            )
+            stopped = store.hdfs.cluster.stop_data_node(store.hdfs.ports[place])
+        try:
+            ending.result()
+            out.write(b"behind it")
+            out.hsync()
+            assert store.content(file) == dataset(70_000) + b"behind it"
+            out.close()
+            assert store.hdfs.java.block_lengths(file) == [70_000, 9]
+        finally:
+            store.hdfs.restart(stopped)
+            fs.delete(file)  # it is not replicated again while later tests look at packets
+        if out.io_statistics().counters["hdfs_pipeline_recoveries"] >= 1:
+            return
+    pytest.fail("no node died in time")
 
 
 @pytest.mark.rule("HSYNC-10", divergence="hdfs")

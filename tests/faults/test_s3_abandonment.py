@@ -21,6 +21,7 @@ from typing import Any
 
 import hflush
 import pytest
+from support.forks import in_child
 from support.s3_front import hold
 from support.s3_writers import (
     ABORT,
@@ -233,18 +234,12 @@ def test_a_child_has_connections_of_its_own(s3: ScriptedS3, s3_fs: hflush.FileSy
     """The same file system works in both after a fork."""
     with s3_fs.create("/before") as out:
         out.write(SMALL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            with s3_fs.create("/child") as out:
-                out.write(SMALL)
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def write_one() -> None:
+        with s3_fs.create("/child") as out:
+            out.write(SMALL)
+
+    in_child(write_one)
     with s3_fs.create("/parent") as out:
         out.write(SMALL)
     assert sorted(s3.objects) == ["before", "child", "parent"]

@@ -241,7 +241,7 @@ def test_a_complete_that_is_never_answered(s3: ScriptedS3, carried_out: bool) ->
         never_answer(exchange)
 
     s3.fail(COMPLETE, named(silence, "silence"))
-    with file_system(s3, {"hflush.s3.complete.timeout": "300ms"}) as fs:
+    with file_system(s3, {"hflush.s3.complete.timeout": "2s"}) as fs:
         write(fs)
         published(s3)
     assert s3.count(COMPLETE) == (1 if carried_out else 2)

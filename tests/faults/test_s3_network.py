@@ -260,7 +260,7 @@ def test_a_store_that_assembles_for_long(s3: ScriptedS3) -> None:
     def assemble(exchange: Exchange) -> None:
         full = exchange.execute()
         declaration, _, rest = full.body.partition(b"\n")
-        blanks = 10
+        blanks = 20
         length = str(len(declaration) + blanks + len(rest))
         exchange.send(make_answer(200, content_length=length, content_type="application/xml"))
         exchange.send_bytes(declaration)
@@ -270,7 +270,7 @@ def test_a_store_that_assembles_for_long(s3: ScriptedS3) -> None:
         exchange.send_bytes(rest)
 
     s3.fail(COMPLETE, assemble)
-    with file_system(s3, {"hflush.s3.complete.timeout": "400ms"}) as fs:
+    with file_system(s3, {"hflush.s3.complete.timeout": "1500ms"}) as fs:
         write(fs)
         published(s3)
     assert s3.count(COMPLETE) == 1
@@ -457,11 +457,20 @@ def test_a_redirect_to_another_scheme_is_refused(s3: ScriptedS3, s3_fs: hflush.F
 # --- proxies
 
 
+def until_blank_line(connection: socket.socket) -> bytes:
+    """What comes until the end of a head; ConnectionError if that does not come."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = connection.recv(65536)
+        if not piece:
+            raise ConnectionError("it ended within a head")
+        got += piece
+    return got
+
+
 def through(s3: ScriptedS3, connection: socket.socket, passed: list[str]) -> None:
     """What a proxy of HTTP does with one request: it gets the whole URL."""
-    head = b""
-    while b"\r\n\r\n" not in head:
-        head += connection.recv(65536)
+    head = until_blank_line(connection)
     line, _, rest = head.partition(b"\r\n")
     method, url, version = line.split(b" ")
     passed.append(url.decode())
@@ -470,13 +479,10 @@ def through(s3: ScriptedS3, connection: socket.socket, passed: list[str]) -> Non
         store.sendall(b" ".join([method, path, version]) + b"\r\n" + rest)
         length = int(rest.lower().partition(b"content-length: ")[2].split(b"\r\n")[0] or b"0")
         body = rest.partition(b"\r\n\r\n")[2]
-        while len(body) < length:
-            piece = connection.recv(65536)
+        while len(body) < length and (piece := connection.recv(65536)):
             store.sendall(piece)
             body += piece
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            answer += store.recv(65536)
+        answer = until_blank_line(store)
         connection.sendall(answer.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
 
 
@@ -536,28 +542,7 @@ def test_through_a_proxy(s3: ScriptedS3) -> None:
     """A proxy of HTTP gets the whole URL; the store answers through it."""
     passed: list[str] = []
 
-    def handle(connection: socket.socket) -> None:
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += connection.recv(65536)
-        line, _, rest = head.partition(b"\r\n")
-        method, url, version = line.split(b" ")
-        passed.append(url.decode())
-        path = url.removeprefix(s3.endpoint.encode())
-        with socket.create_connection(("127.0.0.1", s3.port)) as store:
-            store.sendall(b" ".join([method, path, version]) + b"\r\n" + rest)
-            length = int(rest.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-            body = rest.partition(b"\r\n\r\n")[2]
-            while len(body) < length:
-                piece = connection.recv(65536)
-                store.sendall(piece)
-                body += piece
-            answer = b""
-            while b"\r\n\r\n" not in answer:
-                answer += store.recv(65536)
-            connection.sendall(answer.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
-
-    with rude_servers.serving(handle) as proxy:
+    with rude_servers.serving(lambda connection: through(s3, connection, passed)) as proxy:
         conf = {"fs.s3a.proxy.host": "127.0.0.1", "fs.s3a.proxy.port": str(proxy.port)}
         with file_system(s3, conf) as fs:
             write(fs, SMALL)

@@ -158,8 +158,8 @@ def test_an_answer_that_stalls(stored: ScriptedS3, fault: Fault) -> None:
 
 @pytest.mark.rule("FAIL-8")
 def test_a_slow_answer_is_waited_for(stored: ScriptedS3) -> None:
-    stored.fail(GET, slow_answer(100, 0.05))
-    conf = {"fs.s3a.connection.timeout": "300ms"}
+    stored.fail(GET, slow_answer(50, 0.1))
+    conf = {"fs.s3a.connection.timeout": "1500ms"}
     with file_system(stored, conf) as fs, fs.open("/small") as reader:
         assert reader.read() == DATA[:1000]
     assert stored.count(GET) == 1

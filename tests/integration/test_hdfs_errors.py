@@ -34,6 +34,8 @@ IMPATIENT = {
 AT_ONCE_S = 5.0
 MIB = 1 << 20
 ALWAYS = 1000
+# A call that is lost ends with its connection; others have time.
+LOSING = {**IMPATIENT, "ipc.client.rpc-timeout.ms": 4000}
 
 pytestmark = pytest.mark.stores("hdfs")
 
@@ -209,7 +211,7 @@ def test_the_name_node_goes_during_a_call(hdfs_cluster: Hdfs, path: str, method:
         hdfs_cluster.java.write(f"{root}/{name}", dataset(1000))
     target = ("127.0.0.1", hdfs_cluster.cluster.name_node_port())
     with rude_servers.name_node_proxy(target, method, times=ALWAYS) as proxy, soon():
-        fs = hflush.FileSystem.new_instance(proxy.server.url, IMPATIENT)
+        fs = hflush.FileSystem.new_instance(proxy.server.url, LOSING)
         with pytest.raises(OSError, match=method) as caught:
             eval(LOST_CALLS[method], {"fs": fs, "root": root, "hflush": hflush})
         assert proxy.losses_left < ALWAYS
@@ -233,7 +235,7 @@ def test_the_name_node_goes_during_a_call_of_a_stream(
     """OSError from the stream, which says what was asked of whom; what was flushed is kept."""
     target = ("127.0.0.1", hdfs_cluster.cluster.name_node_port())
     with rude_servers.name_node_proxy(target, method, times=ALWAYS) as proxy, soon():
-        fs = hflush.FileSystem.new_instance(proxy.server.url, IMPATIENT)
+        fs = hflush.FileSystem.new_instance(proxy.server.url, LOSING)
         out = fs.create(path)
         out.write(b"data")
         with pytest.raises(OSError, match=method) as caught:
@@ -257,6 +259,7 @@ def test_a_name_node_that_hangs(hdfs_cluster: Hdfs, path: str) -> None:
         with pytest.raises(TimeoutError, match=str(TIMEOUT_MS)) as caught:
             fs.get_file_status(path)
         assert caught.value.filename == path
+    assert hdfs_cluster.java.exists(path)  # Java's client waits until it answers again
     assert fs.get_file_status(path).is_directory
     fs.close()
 
@@ -354,6 +357,39 @@ def test_open_streams_outlive_a_restart_and_start_up_safe_mode(hdfs_new: NewHdfs
     fs.close()
 
 
+@pytest.mark.rule("HDFS-24", "READ-17")
+def test_open_readers_outlive_a_restart(hdfs_new: NewHdfs) -> None:
+    """A read that has to ask where the next block is waits for the only NameNode."""
+    hdfs = hdfs_new(1)
+    block = MIB // 8
+    data = dataset(5 * block)
+    at_once = {"ipc.client.connect.max.retries": 0}  # as Hadoop's client fails
+    one_block = {"dfs.client.read.prefetch.size": 1, "dfs.replication": 1, **at_once}
+    fs = hdfs.file_system(one_block)
+    hasty = hdfs.file_system({**one_block, "hflush.hdfs.namenode.patience": 0})
+    with fs.create("/file", block_size=block) as out:
+        out.write(data)
+
+    def retries() -> int:
+        return fs.io_statistics().counters.get("rpc_retries", 0)
+
+    with fs.open("/file") as reader, hasty.open("/file") as other:
+        assert reader.read(1000) == data[:1000]
+        assert other.read(1000) == data[:1000]
+        before = retries()
+        hdfs.cluster.stop_name_node()
+        with pytest.raises(ConnectionRefusedError):
+            other.pread(block, 10)
+        reading = Task(reader.read)
+        wait_until(lambda: retries() >= before + 3, "the NameNode is asked again")
+        assert reading.is_alive()
+        hdfs.cluster.restart_name_node(wait=False)
+        assert reading.result(100) == data[1000:]
+        assert other.read() == data[1000:]  # from where it was
+    fs.close()
+    hasty.close()
+
+
 @pytest.mark.rule("HDFS-5")
 def test_recover_lease_waits_for_nodes_that_are_away(hdfs_new: NewHdfs) -> None:
     """The only DataNode, and then the NameNode: it says which, and ends when both are back."""
@@ -406,7 +442,7 @@ def test_a_pipeline_error_tells_the_story(hdfs_new: NewHdfs) -> None:
     assert "lost" in failed.reason or "answered" in failed.reason
     assert began <= failed.when <= time.time()
     assert error.generation_stamps[0] == stamp
-    assert re.fullmatch(rf"blk_\d+_{error.generation_stamps[-1]}", error.block)
+    assert re.fullmatch(rf"blk_\d+_{stamp}", error.block)  # none was set up with a later one
     history = out.history()
     assert [event.what for event in error.history] == [event.what for event in history]
     assert len(history) <= 64

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import hflush
 import pytest
+from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs
 from support.waiting import Task, wait_until
@@ -121,21 +124,157 @@ def test_the_active_name_node_dies(hdfs_ha: Hdfs, path: str) -> None:
     out = fs.create(path, block_size=MIB)
     out.write(dataset(MIB // 2))
     out.hflush()
+    whole = fs.create(f"{path}-whole")  # whose next call is the one that completes it
+    whole.write(b"whole")
+    whole.hflush()
     hdfs_ha.cluster.stop_name_node(0)
     try:
         out.write(dataset(2 * MIB))
         closing = Task(out.close)
+        completing = Task(whole.close)
         asking = Task(fs.get_content_summary, path.rpartition("/")[0])
         wait_until(
             lambda: fs.io_statistics().counters.get("rpc_retries", 0) >= 2, "both are asked in turn"
         )
         hdfs_ha.cluster.java.transitionToActive(1)
         closing.result(30)
-        assert asking.result(30).file_count == 1
+        completing.result(30)
+        assert asking.result(30).file_count == 2
+        assert hdfs_ha.java.read(f"{path}-whole") == b"whole"
         assert hdfs_ha.java.read(path) == dataset(MIB // 2) + dataset(2 * MIB)
     finally:
         hdfs_ha.cluster.restart_name_node(0, wait=False)
     fs.close()
+
+
+@pytest.mark.rule("HDFS-26")
+@pytest.mark.parametrize("crashes", [False, True], ids=["gracefully", "after a crash"])
+def test_data_nodes_go_between_failovers(hdfs_ha: Hdfs, path: str, crashes: bool) -> None:
+    """The pipeline is registered with another NameNode than it was made by, there and back."""
+    cluster, piece = hdfs_ha.cluster, dataset(6144)
+    settings = {**QUICK, "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER"}
+    with hdfs_ha.file_system(settings) as fs, ExitStack() as stopped:
+        out = fs.create(path, block_size=4096)
+        out.write(piece)
+        out.hflush()
+        if crashes:
+            cluster.restart_name_node(0, wait=False)
+            cluster.java.transitionToActive(1)
+            hdfs_ha.wait_whole()
+        else:
+            cluster.fail_over(0, 1)
+        stopped.enter_context(hdfs_ha.stopped(hdfs_ha.ports[0]))
+        out.write(piece)
+        out.hflush()
+        cluster.fail_over(1, 0)
+        stopped.enter_context(hdfs_ha.stopped(hdfs_ha.ports[1]))
+        out.write(piece)
+        out.hflush()
+        out.close()
+        assert hdfs_ha.java.read(path) == 3 * piece
+
+
+@pytest.mark.rule("HDFS-26")
+def test_a_lease_is_recovered_by_another_name_node(
+    hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str
+) -> None:
+    """The one that began it is no longer active when the DataNodes hear of it."""
+    writer = hdfs_ha.file_system(QUICK)
+    out = writer.create(path, block_size=4096)
+    out.write(dataset(6144))
+    out.hflush()
+    with hdfs_ha.heartbeats_withheld():
+        assert fs.recover_lease(path) is False
+        hdfs_ha.cluster.fail_over(0, 1)
+    assert fs.recover_lease(path, wait=60) is True
+    assert hdfs_ha.java.read(path) == dataset(6144)
+    hdfs_ha.cluster.fail_over(1, 0)
+    assert fs.open(path).read() == dataset(6144)
+    with pytest.raises(hflush.LeaseLostError, match=path):
+        write_and_flush(out)
+    with suppress(hflush.LeaseLostError):
+        out.close()
+    writer.close()
+
+
+def write_and_flush(out: hflush.FSDataOutputStream) -> None:
+    out.write(b"too late")
+    out.hflush()
+
+
+@pytest.mark.rule("HDFS-26")
+@pytest.mark.timeout(300)
+def test_leases_are_recovered_while_name_nodes_change(
+    hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str
+) -> None:
+    """Five files, again and again written by one client and taken by another: no byte is lost."""
+    over, rounds = threading.Event(), [0] * 5
+
+    def live(number: int) -> None:
+        with hdfs_ha.file_system(QUICK) as writer:
+            while not over.is_set():
+                out = writer.create(f"{path}-{number}")
+                out.write(dataset(100, number))
+                out.hflush()
+                assert fs.recover_lease(f"{path}-{number}", wait=60) is True
+                assert fs.open(f"{path}-{number}").read() == dataset(100, number)
+                with pytest.raises(OSError, match=path):
+                    out.close()
+                rounds[number] += 1
+
+    tasks = [Task(live, number) for number in range(5)]
+    for turn in (1, 2):
+        hdfs_ha.cluster.fail_over((turn + 1) % 2, turn % 2)
+        wait_until(
+            lambda turn=turn: min(rounds) >= turn or not all(task.is_alive() for task in tasks),
+            "each file was recovered once more",
+            60,
+        )
+    over.set()
+    for task in tasks:
+        task.result(60)
+
+
+ANSWERS = [
+    "create",
+    "addBlock",
+    "complete",
+    "append",
+    "updateBlockForPipeline",
+    "updatePipeline",
+    "fsync",
+    "rename",
+    "rename2",
+    "concat",
+    "delete",
+]
+
+
+@pytest.mark.rule("HDFS-26", "HDFS-25", "FAIL-10")
+@pytest.mark.parametrize("method", ANSWERS)
+def test_an_answer_is_lost_in_a_failover(hdfs_ha: Hdfs, path: str, method: str) -> None:
+    """The other NameNode knows the repeat for what it is: each call has had one effect."""
+    hdfs_ha.java.write(f"{path}-other", b" other")
+    first, _ = hdfs_ha.cluster.name_node_ports()
+    with rude_servers.name_node_proxy(("127.0.0.1", first), method, answer_lost=True) as proxy:
+        proxy.when_lost = lambda: hdfs_ha.cluster.fail_over(0, 1)
+        service = hdfs_ha.url.removeprefix("hdfs://")
+        front = {f"dfs.namenode.rpc-address.{service}.nn0": proxy.server.authority}
+        ordered = {"dfs.client.failover.random.order": False}
+        with hdfs_ha.file_system({**QUICK, **ordered, **front}) as fs:
+            with fs.create(path, overwrite=False) as out:
+                out.write(b"new")
+            with fs.append(path) as out:
+                out.write(b" more")
+                out.hflush()
+            assert fs.rename(path, f"{path}-2") is True
+            assert fs.rename(f"{path}-2", f"{path}-3", hflush.Rename.NONE) is None
+            fs.concat(f"{path}-3", [f"{path}-other"])
+            assert fs.open(f"{path}-3").read() == b"new more other"
+            assert fs.delete(f"{path}-3") is True
+        assert proxy.losses_left == 0
+    assert hdfs_ha.cluster.java.getNameNode(1).isActiveState()
+    assert hdfs_ha.java.names(path.rpartition("/")[0]) == []
 
 
 @pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-8")

@@ -13,6 +13,7 @@ import hflush
 import pytest
 from support.data import dataset
 from support.minidfs import Hdfs
+from support.peer import Peer
 from support.waiting import wait_until
 
 fsspec = pytest.importorskip("fsspec")
@@ -134,6 +135,24 @@ class TestCommand:
         hdfs_cluster.wait_closed(path)
         assert self.run("recover-lease", f"{url}/log") == "closed\n"
         assert self.run("cat", f"{url}/log") == "first\nlast\n"
+
+    def test_recover_lease_says_what_it_waits_for(self, hdfs_cluster: Hdfs, url: str) -> None:
+        """The last block and its DataNodes, while none of these gets to know of it."""
+        path = url.removeprefix(hdfs_cluster.url) + "/log"
+        writer = Peer(hdfs_cluster.url, hdfs_cluster.conf)
+        writer.run("out = fs.create(path); out.write(b'x'); out.hflush()", path=path)
+        writer.kill()
+        command = [sys.executable, "-m", "hflush.cli", "recover-lease", f"{url}/log"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as recovering:
+            assert recovering.stderr is not None
+            with hdfs_cluster.heartbeats_withheld():
+                line = recovering.stderr.readline()
+            said, _ = recovering.communicate(timeout=100)
+        assert line.startswith("hflush: recover-lease: ")
+        assert "waiting for the recovery of its last block blk_" in line
+        assert all(f":{port}" in line for port in hdfs_cluster.ports), line
+        assert said == "closed\n"
 
     def test_tail_follows(self, hdfs_cluster: Hdfs, url: str) -> None:
         """tail -f shows each flush of a writer that goes on."""

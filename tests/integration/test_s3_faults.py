@@ -220,7 +220,6 @@ def test_a_server_that_stands_still(s3_server: S3, s3_proxy: FaultProxy) -> None
         **IMPATIENT,
         "fs.s3a.endpoint": s3_proxy.endpoint,
         "fs.s3a.connection.timeout": "500ms",
-        "hflush.s3.complete.timeout": "500ms",
         "fs.s3a.retry.interval": "100ms",
     }
     with hflush.FileSystem.new_instance(s3_server.url, conf) as fs, fs.create(place.path) as stream:

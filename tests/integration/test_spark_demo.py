@@ -1,8 +1,13 @@
-"""The demo, run as a user runs it: a Spark job whose executors write through hflush."""
+"""The demo: Spark jobs, and a query that is killed, whose executors write through hflush.
+
+As a user runs it, in a process with a Spark of its own; where that shows nothing new, in this
+process with the session of all tests.
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -10,25 +15,35 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import google_crc32c
 import pyarrow.parquet as pq
 import pytest
 from integration.hadoop import CHECKSUM_EXCEPTION, Hadoop, raises_java
+from integration.spark import Spark
 from support.minidfs import Hdfs
 
-DEMO = Path(__file__).resolve().parents[2] / "demo" / "flights.py"
+DEMO = Path(__file__).resolve().parents[2] / "demo"
 TIMEOUT_S = 240
-ROWS = 20_000
+ROWS = 4_000
 PARTITIONS = 4
 JOURNAL_EVERY = 50
 JOURNAL_WRITERS = 4
 VICTIM = PARTITIONS // 2
+DAYS = 4
+ENCODINGS = ("parquet", "csv", "journal")
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2 * TIMEOUT_S)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(2 * TIMEOUT_S),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 
 
 @dataclass(frozen=True)
@@ -50,16 +65,13 @@ class Run:
         return next(cells[1:] for cells in lines if cells[:1] == [encoding] and len(cells) == 11)
 
     def files(self, encoding: str) -> list[Path]:
-        return sorted((self.out / f"flights.{encoding}").iterdir())
+        found = (self.out / f"flights.{encoding}").iterdir()
+        return sorted(path for path in found if not path.name.startswith("_"))
 
 
-def demo(out: Path, *arguments: str, scheme: str = "file") -> Run:
-    finished = run_demo("--out", f"{scheme}://{out}", *arguments)
-    return Run(out, finished.returncode, finished.stdout)
-
-
-def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+def run_demo(*arguments: str) -> Run:
+    """Run it as a user does."""
+    finished = subprocess.run(
         [sys.executable, str(DEMO), "--master", "local[2]", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -68,6 +80,42 @@ def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         check=False,
     )
+    return Run(Path(), finished.returncode, finished.stdout)
+
+
+class InSession:
+    """Runs it in the session of the tests."""
+
+    def __init__(self, spark: Spark, flights: ModuleType) -> None:
+        self._spark = spark
+        self._flights = flights
+
+    def __call__(self, out: Path | str, *arguments: str, scheme: str = "file") -> Run:
+        url = out if isinstance(out, str) else f"{scheme}://{out}"
+        said = io.StringIO()
+        options = ["--out", url, "--master", "local[2]", *arguments]
+        # distribute() sets the last two for good.
+        settings = {
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.execution.arrow.localRelationThreshold": "0",
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        }
+        with self._spark.settings(settings), redirect_stdout(said):
+            code = self._flights.main(options, self._spark.session)
+        return Run(out if isinstance(out, Path) else Path(), code, said.getvalue())
+
+
+@pytest.fixture(scope="module")
+def demo(spark: Spark) -> Iterator[InSession]:
+    sys.path.insert(0, str(DEMO))
+    try:
+        import engine
+        import flights
+
+        engine.ship()
+        yield InSession(spark, flights)
+    finally:
+        sys.path.remove(str(DEMO))
 
 
 def size_options() -> Iterator[str]:
@@ -76,46 +124,38 @@ def size_options() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(demo: InSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One whole run, whose task raises half-way."""
     return demo(tmp_path_factory.mktemp("demo") / "out", *size_options())
 
 
 @pytest.fixture(scope="module")
-def killed_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def killed_run(demo: InSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One onto checksummed files, whose worker is killed half-way."""
     out = tmp_path_factory.mktemp("demo") / "out"
     return demo(out, *size_options(), "--failure", "kill", scheme="file+crc")
 
 
 @pytest.mark.smoke
-def test_the_job_succeeds(run: Run) -> None:
-    """What Spark reads back equals what was to be written: exit code 0, and no noise."""
-    assert run.code == 0, run.text
-    assert "OK after" in run.text
-    assert "Traceback" not in run.text
-    assert "ERROR" not in run.text
-
-
-@pytest.mark.smoke
 def test_the_table_counts_what_the_streams_did(run: Run) -> None:
     """Rows, bytes and the numbers of calls in the table are those of the job."""
-    for encoding in ("parquet", "csv", "journal"):
+    assert_all_equal(run)
+    for encoding in ENCODINGS:
         files, rows, size, *_ = run.row(encoding)
         assert int(files) == PARTITIONS == len(run.files(encoding)), run.text
         assert int(rows.replace(",", "")) == ROWS
         assert int(size.replace(",", "")) == sum(f.stat().st_size for f in run.files(encoding))
     syncs_of_a_writer = ROWS // PARTITIONS // JOURNAL_WRITERS // JOURNAL_EVERY
-    assert run.row("parquet")[4:7:2] == ["0", str(PARTITIONS)]
-    assert run.row("csv")[4:7:2] == [str(PARTITIONS), str(PARTITIONS)]
+    for encoding in ("parquet", "csv"):
+        assert run.row(encoding)[4:7:2] == ["0", str(PARTITIONS)]
     assert int(run.row("journal")[6]) == PARTITIONS * (JOURNAL_WRITERS * syncs_of_a_writer + 1)
 
 
 @pytest.mark.smoke
-def test_every_file_is_what_its_task_reported(run: Run) -> None:
+def test_every_file_is_what_was_reported(run: Run) -> None:
     """A reader that knows neither hflush nor Spark finds every row, and the reported CRC32C."""
     reported = {file["name"]: file["crc32c"] for file in run.manifest["files"]}
-    stored = [file for encoding in ("parquet", "csv", "journal") for file in run.files(encoding)]
+    stored = [file for encoding in ENCODINGS for file in run.files(encoding)]
     assert {file.name: google_crc32c.value(file.read_bytes()) for file in stored} == reported
     assert sum(pq.read_metadata(file).num_rows for file in run.files("parquet")) == ROWS
     rows = 0
@@ -126,27 +166,22 @@ def test_every_file_is_what_its_task_reported(run: Run) -> None:
 
 
 @pytest.mark.smoke
-def test_the_failed_task_was_repeated(run: Run) -> None:
-    """The task that raised half-way ran again, and nothing of its first attempt is left."""
-    assert re.search(
-        rf"partition {VICTIM} raised after 2,500 rows.*attempt 1 published 5,000", run.text
-    )
-    assert re.search(rf"swept \.part-0000{VICTIM}\.journal\.0-\w+\.attempt \([1-9]", run.text)
-    attempts = {
-        (file["encoding"], file["partition"]): file["attempt"] for file in run.manifest["files"]
-    }
-    assert [key for key, attempt in attempts.items() if attempt] == [("journal", VICTIM)]
+def test_the_failed_tasks_were_repeated(run: Run) -> None:
+    """Those that raised half-way ran again, and nothing of their first attempts is left."""
+    raised = rf"partition {VICTIM} raised after 500 rows, as asked; Spark repeated it: "
+    assert re.search(raised + "its 1,000 rows were committed once", run.text), run.text
+    assert "nothing of the first attempt was ever visible; vacuum removed 0 leftovers" in run.text
+    assert re.search(raised + "attempt 1 published 1,000", run.text)
+    assert re.search(rf"swept \.part-0000{VICTIM}\.journal\.0-\w+\.attempt \(\d", run.text)
     assert not list(run.out.rglob(".*"))
+    assert not list(run.out.glob("flights.*/_hflush/staging/*"))
 
 
-def test_damage_is_found(run: Run, tmp_path: Path) -> None:
+def test_damage_is_found(demo: InSession, run: Run, tmp_path: Path) -> None:
     """The read-back finds a changed byte, a lost line, a wrong sum, a lost file, a foreign one."""
     damaged = tmp_path / "out"
     shutil.copytree(run.out, damaged)
-    parquet, comma, journal = (
-        sorted((damaged / f"flights.{encoding}").iterdir())
-        for encoding in ("parquet", "csv", "journal")
-    )
+    parquet, comma, journal = (Run(damaged, 0, "").files(encoding) for encoding in ENCODINGS)
     content = comma[0].read_bytes()
     at = content.index(b",1400,")  # a distance
     comma[0].write_bytes(content[:at] + b",1401," + content[at + 6 :])
@@ -158,27 +193,29 @@ def test_damage_is_found(run: Run, tmp_path: Path) -> None:
 
     found = demo(damaged, "--verify-only")
     assert found.code == 1, found.text
-    assert "csv       DIFFERENT: part-00000.csv: CRC32C is" in found.text
-    assert "csv       DIFFERENT: sum(distance) is" in found.text
-    assert "csv       DIFFERENT: fingerprint is" in found.text
+    for difference in (
+        f"csv       DIFFERENT: {comma[0].name}: CRC32C is",
+        "csv       DIFFERENT: sum(distance) is",
+        "csv       DIFFERENT: fingerprint is",
+        "journal   DIFFERENT: rows is 3,999 instead of 4,000",
+        "journal   DIFFERENT: records out of order is",
+        f"parquet   DIFFERENT: {parquet[2].name}: Checksum error",
+        "parquet   DIFFERENT: Spark cannot read it",
+        f"parquet   DIFFERENT: {parquet[3].name}: missing",
+        "parquet   DIFFERENT: part-99999.parquet: not a file of this job",
+    ):
+        assert difference in found.text
     assert re.search(
         r"journal   DIFFERENT: part-00001.journal: [\d,]+ bytes instead of", found.text
     )
-    assert "journal   DIFFERENT: rows is 19,999 instead of 20,000" in found.text
-    assert "journal   DIFFERENT: records out of order is" in found.text
-    assert "parquet   DIFFERENT: part-00002.parquet: Checksum error" in found.text
-    assert "parquet   DIFFERENT: Spark cannot read it" in found.text
-    assert "parquet   DIFFERENT: part-00003.parquet: missing" in found.text
-    assert "parquet   DIFFERENT: part-99999.parquet: not a file of this job" in found.text
 
 
-def test_a_killed_task_publishes_nothing(killed_run: Run) -> None:
-    """A worker that died half-way leaves no file that shows; the task runs again."""
-    assert killed_run.code == 0, killed_run.text
-    assert re.search(
-        rf"partition {VICTIM} was killed after 2,500 rows.*attempt 1 published 5,000",
-        killed_run.text,
-    )
+def test_killed_tasks_publish_nothing(killed_run: Run) -> None:
+    """Workers that died half-way leave no file that shows; their tasks run again."""
+    assert_all_equal(killed_run)
+    killed = rf"partition {VICTIM} was killed after 500 rows, as asked; Spark repeated it: "
+    assert re.search(killed + "its 1,000 rows were committed once", killed_run.text)
+    assert re.search(killed + "attempt 1 published 1,000", killed_run.text)
     left = [path for path in killed_run.out.rglob(".*") if not path.name.endswith(".crc")]
     assert left == []
 
@@ -186,14 +223,15 @@ def test_a_killed_task_publishes_nothing(killed_run: Run) -> None:
 def test_sidecars_are_there_to_be_verified(killed_run: Run, hadoop: Hadoop, tmp_path: Path) -> None:
     """What Spark read back was verified against our sidecars, which no changed byte gets past."""
     java = hadoop.checksummed()
-    for encoding in ("parquet", "csv", "journal"):
+    for encoding in ENCODINGS:
         names = published(killed_run, encoding)
         sidecars = [f".{name}.crc" for name in names]
-        assert {file.name for file in killed_run.files(encoding)} == {*names, *sidecars}
+        found = {file.name for file in killed_run.files(encoding)} - {"._SUCCESS.crc"}
+        assert found == {*names, *sidecars}
     assert killed_run.row("journal")[4:7:2] == ["0", "0"]  # crc has no hsync, and pretends none
     damaged = tmp_path / "flights.csv"
     shutil.copytree(killed_run.out / "flights.csv", damaged)
-    file = damaged / "part-00001.csv"
+    file = damaged / published(killed_run, "csv")[0]
     assert java.read(str(file)) == file.read_bytes()
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -212,35 +250,64 @@ def published(run: Run, encoding: str) -> list[str]:
     return [file["name"] for file in run.manifest["files"] if file["encoding"] == encoding]
 
 
-def test_on_a_cluster_of_its_own() -> None:
-    """--fs hdfs starts an HDFS, writes there, and Spark's JVM finds everything equal."""
-    finished = run_demo("--fs", "hdfs", "--failure", "kill", *size_options())
-    assert_all_equal(finished)
-    assert f"partition {VICTIM} was killed after 2,500 rows" in finished.stdout
-    assert re.search(rf"swept \.part-0000{VICTIM}\.journal\.0-\w+\.attempt", finished.stdout)
-
-
-def test_on_another_cluster(hdfs_cluster: Hdfs) -> None:
+def test_on_a_cluster(demo: InSession, hdfs_cluster: Hdfs) -> None:
     """--out hdfs://… writes to a cluster that is there; what it leaves can be verified later."""
     out = f"{hdfs_cluster.url}{hdfs_cluster.root()}/out"
-    assert_all_equal(run_demo("--out", out, *size_options()))
-    assert_all_equal(run_demo("--out", out, "--verify-only"))
+    assert_all_equal(demo(out, *size_options()))
+    assert_all_equal(demo(out, "--verify-only"))
 
 
 def test_on_an_object_store_of_its_own() -> None:
-    """--fs s3 starts a MinIO; tasks publish by closing, so that a killed one leaves nothing."""
+    """--fs s3 starts a MinIO; a user's own run, without noise."""
     finished = run_demo("--fs", "s3", "--failure", "kill", *size_options())
     assert_all_equal(finished)
-    assert f"partition {VICTIM} was killed after 2,500 rows" in finished.stdout
-    assert "swept" not in finished.stdout
-    assert "from copies by Arrow's S3 client" in finished.stdout
+    assert f"partition {VICTIM} was killed after 500 rows" in finished.text
+    assert "swept" not in finished.text
+    assert "from copies by Arrow's S3 client" in finished.text
 
 
-def assert_all_equal(finished: subprocess.CompletedProcess[str]) -> None:
-    assert finished.returncode == 0, finished.stdout
-    for encoding in ("parquet", "csv", "journal"):
+def assert_all_equal(finished: Run) -> None:
+    assert finished.code == 0, finished.text
+    assert "OK after" in finished.text
+    assert not re.search("Traceback|ERROR", finished.text), finished.text
+    for encoding in ENCODINGS:
         assert re.search(
-            rf"^{encoding} +20,000 rows, \d+ facts and {PARTITIONS} files: all equal$",
-            finished.stdout,
+            rf"^{encoding} +4,000 rows, \d+ facts and {PARTITIONS} files: all equal$",
+            finished.text,
             re.M,
-        ), finished.stdout
+        ), finished.text
+
+
+# --- the stream ---
+
+
+def test_a_query_that_is_killed_writes_each_row_once(demo: InSession, hdfs_cluster: Hdfs) -> None:
+    """Killed in a batch, started again; another one is refused."""
+    out = f"{hdfs_cluster.url}{hdfs_cluster.root()}/stream"
+    assert_drawn(demo(out, "--stream", "--days", str(DAYS)))
+
+
+def test_a_query_to_an_object_store_of_its_own() -> None:
+    """And a Spark of its own, as a user has."""
+    assert_drawn(run_demo("--stream", "--fs", "s3", "--days", str(DAYS)))
+
+
+def assert_drawn(finished: Run) -> None:
+    """The picture has each day once, and the kill between the runs."""
+    assert finished.code == 0, finished.text
+    assert not re.search("Traceback|ERROR|DIFFERENT", finished.text), finished.text
+    lines = finished.text.splitlines()
+    drawn = lines[next(i for i, line in enumerate(lines) if line.startswith("batch")) + 1 :]
+    marks = [re.match(r" +(\d+) .* (x|#+)(  | *$)(.*)", line) for line in drawn[: DAYS + 1]]
+    assert [int(mark[1]) for mark in marks if mark] == [0, 1, 2, 2, 3]
+    killed, again = marks[2], marks[3]
+    assert killed is not None
+    assert again is not None
+    assert (killed[2], killed[4].strip()) == (
+        "x",
+        "kill -9: 1 file of it written, none in the log",
+    )
+    assert again[4].strip() == "<- again, as it was in no log"
+    assert re.search(r"a second query on the path: hflush\.spark\.ForeignQueryError", finished.text)
+    assert "no reader saw: 1; vacuum removed 1\n" in finished.text
+    assert "read back by Spark: 3,614 rows, each once, all facts equal" in finished.text

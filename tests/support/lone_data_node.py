@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from minidfs import Jvm
@@ -19,10 +19,13 @@ START_S = 60.0
 class LoneDataNode:
     """A DataNode of a cluster's NameNode, on ports that a restart does not change."""
 
-    def __init__(self, hdfs: Hdfs, directory: Path) -> None:
+    def __init__(
+        self, hdfs: Hdfs, directory: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._hdfs = hdfs
         self._directory = directory
-        self.port, self._rpc_port = _free_port(), _free_port()
+        self._settings = dict(settings or {})
+        self.port, self._rpc_port = _free_ports(2)
         self._jvm = self._started()
 
     def _started(self) -> Jvm:
@@ -34,6 +37,7 @@ class LoneDataNode:
             "dfs.datanode.ipc.address": f"127.0.0.1:{self._rpc_port}",
             "dfs.datanode.http.address": "127.0.0.1:0",
             "dfs.heartbeat.interval": "1",
+            **self._settings,
         }
         node = jvm.java.org.apache.hadoop.hdfs.server.datanode.DataNode
         self.node = node.createDataNode(jvm.strings(), jvm.configuration(settings))
@@ -73,9 +77,10 @@ class LoneDataNode:
         return bool(connections([self.port]))
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        return [int(held.enter_context(server).getsockname()[1]) for server in servers]
 
 
 @contextmanager

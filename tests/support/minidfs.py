@@ -10,8 +10,10 @@ calls DataNodes by the port of their data transfer, which a restart does not cha
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,7 +31,15 @@ from support.waiting import wait_until
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-SETTINGS: dict[str, object] = {"dfs.namenode.lease-recheck-interval-ms": 200}
+SETTINGS: dict[str, object] = {
+    "dfs.namenode.lease-recheck-interval-ms": 200,
+    # A copy of a replica that was sent to a node which has just stopped is sent anew, soon.
+    "dfs.namenode.reconstruction.pending.timeout-sec": 5,
+    "dfs.namenode.replication.work.multiplier.per.iteration": 100,
+    "dfs.namenode.replication.max-streams": 100,
+    "dfs.namenode.replication.max-streams-hard-limit": 200,
+}
+BLOCK_RECOVERY_MS = 3000  # after which a recovery without an end begins anew; 30 s else
 DEFAULT_SOFT_LIMIT_MS = 60_000
 DEFAULT_HARD_LIMIT_MS = 1_200_000
 UNCHANGED = (1 << 63) - 1  # of a quota
@@ -257,7 +267,12 @@ class Hdfs:
         try:
             yield
         finally:
-            self.cluster.restart_data_node(stopped)
+            self.restart(stopped)
+
+    def restart(self, stopped: Any) -> None:
+        """Start a DataNode again; return when the NameNodes write to it."""
+        self.cluster.restart_data_node(stopped)
+        self.wait_whole()
 
     def declare_dead(self, port: int) -> Any:
         """Stop a DataNode and let the NameNode know at once; return what a restart needs."""
@@ -274,10 +289,13 @@ class Hdfs:
         }
 
     @contextmanager
-    def blocks_unreported(self) -> Iterator[None]:
-        """Let no DataNode report that a block is finished: complete() answers "not yet"."""
+    def blocks_unreported(self, *ports: int) -> Iterator[None]:
+        """Let these DataNodes, or all, not report that a block is finished.
+
+        Without any report complete() answers "not yet".
+        """
         utilities = self._hadoop.hdfs.server.datanode.DataNodeTestUtils
-        nodes = self.cluster.data_nodes()
+        nodes = [self.node(port) for port in ports or self.ports]
         for node in nodes:
             utilities.pauseIBR(node)
         try:
@@ -287,22 +305,33 @@ class Hdfs:
                 utilities.resumeIBR(node)
 
     @contextmanager
-    def acks_delayed(self, milliseconds: int) -> Iterator[None]:
-        """Have every DataNode of the JVM wait before it sends an ack."""
-        with self.jvm.one_thread() as java:  # on which Mockito knows what is being stubbed
-            hadoop = java.org.apache.hadoop
-            mockito = hadoop.shaded.org.mockito.Mockito
-            injector = hadoop.hdfs.server.datanode.DataNodeFaultInjector
+    def injected(self, stub: Callable[[Any, Any], None]) -> Iterator[None]:
+        """Have every DataNode of the JVM ask a mock where it can be made to fail.
+
+        `stub(hadoop, mock)` says what it answers, with the packages of one thread: by that Mockito
+        knows what is being stubbed. What is not stubbed does nothing, as without a mock.
+        """
+        with self.jvm.one_thread() as java:
+            injector = java.org.apache.hadoop.hdfs.server.datanode.DataNodeFaultInjector
             real = injector.get()
-            mock = mockito.mock(real.getClass())
-            delay = mockito.doAnswer(hadoop.test.GenericTestUtils.SleepAnswer(milliseconds))
-            anything = hadoop.shaded.org.mockito.ArgumentMatchers.anyString
-            delay.when(mock).delaySendingAckToUpstream(anything())
+            mock = java.org.apache.hadoop.shaded.org.mockito.Mockito.mock(real.getClass())
+            stub(java.org.apache.hadoop, mock)
             injector.set(mock)  # once it is stubbed: DataNodes call it at any time
             try:
                 yield
             finally:
                 injector.set(real)
+
+    def acks_delayed(self, milliseconds: int) -> AbstractContextManager[None]:
+        """Have every DataNode of the JVM wait, for up to so long, before it sends an ack."""
+
+        def stub(hadoop: Any, mock: Any) -> None:
+            delay = hadoop.test.GenericTestUtils.SleepAnswer(milliseconds)
+            anything = hadoop.shaded.org.mockito.ArgumentMatchers.anyString
+            stubbed = hadoop.shaded.org.mockito.Mockito.doAnswer(delay).when(mock)
+            stubbed.delaySendingAckToUpstream(anything())
+
+        return self.injected(stub)
 
     @contextmanager
     def logging(self, logger: str) -> Iterator[LogExcerpt]:
@@ -343,6 +372,31 @@ class Hdfs:
         utilities = self._hadoop.hdfs.DFSTestUtil
         return utilities.getAllBlocks(self.java.fs, self.java.path(path)).get(index).getBlock()
 
+    def pipeline(self, path: str) -> list[int]:
+        """The transfer ports of the DataNodes that an open file's last block is written to.
+
+        They are those that the NameNode knows, in the order of the pipeline.
+        """
+        utilities = self._hadoop.hdfs.DFSTestUtil
+        blocks = utilities.getAllBlocks(self.java.fs, self.java.path(path))
+        last = blocks.get(blocks.size() - 1).getBlock().getLocalBlock()
+        stored = self.name_node.getNamesystem().getBlockManager().getStoredBlock(last)
+        storages = stored.getUnderConstructionFeature().getExpectedStorageLocations()
+        return [int(storage.getDatanodeDescriptor().getXferPort()) for storage in storages]
+
+    @contextmanager
+    def heartbeats_withheld(self) -> Iterator[None]:
+        """Let no DataNode send heartbeats: none gets a command, such as to recover a block."""
+        utilities = self._hadoop.hdfs.server.datanode.DataNodeTestUtils
+        nodes = self.cluster.data_nodes()
+        for node in nodes:
+            utilities.setHeartbeatsDisabledForTests(node, True)
+        try:
+            yield
+        finally:
+            for node in nodes:
+                utilities.setHeartbeatsDisabledForTests(node, False)
+
     def block_file(self, port: int, block: Any) -> Path:
         """Where a DataNode has its replica."""
         utilities = self._hadoop.hdfs.server.datanode.DataNodeTestUtils
@@ -377,11 +431,38 @@ class Hdfs:
             f"{wanted} replicas of {path}",
         )
 
+    def quicken_recoveries(self) -> None:
+        """Have the NameNodes repeat a recovery of a block that got lost soon."""
+        for index in range(len(self.cluster.name_node_ports())):
+            name_node = self.cluster.java.getNameNode(index)
+            if name_node is not None:
+                manager = name_node.getNamesystem().getBlockManager()
+                manager.setBlockRecoveryTimeout(BLOCK_RECOVERY_MS)
+
     # --- the NameNode ---
 
     @property
     def name_node(self) -> Any:
         return self.cluster.java.getNameNode(0)
+
+    def wait_whole(self) -> None:
+        """Return when every NameNode has left its safe mode and may write to every DataNode.
+
+        One that has restarted hears of the DataNodes one by one, then of their storages. Until
+        then it makes blocks with fewer replicas, which end with the only node that has them.
+        """
+        ports = set(self.ports)
+
+        def has_heard(names: Any) -> bool:
+            return known_ports(names) >= ports and not names.isInSafeMode()
+
+        for index in range(len(self.cluster.name_node_ports())):
+            names = self.cluster.java.getNamesystem(index)
+            wait_until(
+                lambda names=names: has_heard(names),
+                f"NameNode {index} knows the storages of {sorted(ports)}, and is not in safe mode",
+                60,
+            )
 
     def lease_holder(self, path: str) -> str | None:
         adapter = self._hadoop.hdfs.server.namenode.NameNodeAdapter
@@ -447,8 +528,16 @@ class Hdfs:
 
     def recover_lease(self, path: str) -> None:
         """Have the NameNode take a file from its writer; return when it is closed."""
-        self.java.fs.recoverLease(self.java.path(path))
-        self.wait_closed(path)
+        asked = -math.inf
+
+        def is_closed() -> bool:  # asks again when a recovery may have got lost
+            nonlocal asked
+            if time.monotonic() - asked < BLOCK_RECOVERY_MS / 1000:
+                return self.is_closed(path)
+            asked = time.monotonic()
+            return bool(self.java.fs.recoverLease(self.java.path(path)))
+
+        wait_until(is_closed, f"{path} is closed", RECOVERY_S)
 
     def wait_closed(self, path: str) -> None:
         wait_until(lambda: self.is_closed(path), f"{path} is closed", RECOVERY_S)
@@ -465,6 +554,12 @@ class Hdfs:
     def close(self) -> None:
         self.java.close()
         self.cluster.stop()
+
+
+def known_ports(names: Any) -> set[int]:
+    """Return the ports of the DataNodes that a NameNode may write to: it knows their disks."""
+    nodes = names.getBlockManager().getDatanodeManager().getDatanodes()
+    return {int(n.getXferPort()) for n in nodes if n.isAlive() and n.getCapacity()}
 
 
 def _packets_in(log: str) -> list[Packet]:
@@ -509,21 +604,23 @@ def hdfs_jvm() -> Iterator[Jvm]:
 
 @pytest.fixture(scope="session")
 def hdfs_cluster(hdfs_jvm: Jvm) -> Iterator[Hdfs]:
-    with _running(hdfs_jvm) as hdfs:
+    with running(hdfs_jvm) as hdfs:
         yield hdfs
 
 
 @pytest.fixture(scope="session")
 def _hdfs_pair(hdfs_jvm: Jvm) -> Iterator[Hdfs]:
-    with _running(hdfs_jvm, name_nodes=2) as hdfs:
+    with running(hdfs_jvm, name_nodes=2) as hdfs:
         yield hdfs
 
 
 @pytest.fixture
 def hdfs_ha(_hdfs_pair: Hdfs) -> Iterator[Hdfs]:
+    _hdfs_pair.quicken_recoveries()
     yield _hdfs_pair
     if not _hdfs_pair.cluster.java.getNameNode(0).isActiveState():
         _hdfs_pair.cluster.fail_over(1, 0)
+    _hdfs_pair.wait_whole()
 
 
 @pytest.fixture
@@ -537,17 +634,17 @@ def hdfs_new(hdfs_jvm: Jvm) -> Iterator[NewHdfs]:
         name_nodes: int = 1,
         **builder: object,
     ) -> Hdfs:
-        running = _running(hdfs_jvm, datanodes, name_nodes=name_nodes, settings=settings, **builder)
-        made.append(running)
-        return running.__enter__()
+        starting = running(hdfs_jvm, datanodes, name_nodes=name_nodes, settings=settings, **builder)
+        made.append(starting)
+        return starting.__enter__()
 
     yield start
-    for running in reversed(made):
-        running.__exit__(None, None, None)
+    for starting in reversed(made):
+        starting.__exit__(None, None, None)
 
 
 @contextmanager
-def _running(
+def running(
     jvm: Jvm,
     datanodes: int = 3,
     *,
@@ -555,11 +652,13 @@ def _running(
     settings: Mapping[str, object] | None = None,
     **builder: object,
 ) -> Iterator[Hdfs]:
+    """A cluster that ends with the block: the fixtures share theirs."""
     all_settings = {**SETTINGS, **(settings or {})}
     cluster = MiniCluster.start(
         datanodes, name_nodes=name_nodes, settings=all_settings, jvm=jvm, **builder
     )
     hdfs = Hdfs(cluster)
+    hdfs.quicken_recoveries()
     try:
         yield hdfs
     finally:

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from support.rude_servers import shut_down
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -29,9 +31,10 @@ class Relay:
         self._lock = threading.Lock()
         self._sent = bytearray()
         self._listener = socket.create_server((host, port))
-        self._ends: list[socket.socket] = [self._listener]
+        self._ends: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
-        self._begin(self._accept)
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     @property
     def port(self) -> int:
@@ -73,9 +76,11 @@ class Relay:
             target.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        for end in self._ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+        shut_down(self._listener)
+        self._acceptor.join()
+        self._listener.close()
+        for end in self._ends:  # no more of them come
+            shut_down(end)
         for thread in self._threads:
             thread.join()
         for end in self._ends:

@@ -26,9 +26,9 @@ PREAMBLE_SIZE = 7  # "hrpc", version, service class, authentication
 class RudeServer:
     """A listening port whose connections all go to one handler."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, address: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._handler = handler
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(address, backlog=64)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -60,7 +60,7 @@ class RudeServer:
         """Let close() end this connection, too, for as long as a handler uses it."""
         with self._lock:
             if self._closing:
-                _shut_down(connection)
+                shut_down(connection)
             self._open.add(connection)
 
     def disown(self, connection: socket.socket) -> None:
@@ -73,8 +73,8 @@ class RudeServer:
         with self._lock:
             self._closing = True
             for connection in self._open:
-                _shut_down(connection)
-        _shut_down(self._listener)  # wakes accept()
+                shut_down(connection)
+        shut_down(self._listener)  # wakes accept()
         self._acceptor.join()
         self._listener.close()
         for thread in self._threads:
@@ -104,7 +104,7 @@ class RudeServer:
             connection.close()
 
 
-def _shut_down(endpoint: socket.socket) -> None:
+def shut_down(endpoint: socket.socket) -> None:
     with contextlib.suppress(OSError):
         endpoint.shutdown(socket.SHUT_RDWR)
 
@@ -134,7 +134,7 @@ def answering(data: bytes, *, after: int = 1) -> AbstractContextManager[RudeServ
     """Answers with `data` as soon as `after` bytes have come, then reads on until the end."""
 
     def handle(connection: socket.socket) -> None:
-        _read_exactly(connection, after)
+        read_exactly(connection, after)
         connection.sendall(data)
         _read_all(connection)
 
@@ -191,7 +191,7 @@ def version_mismatch() -> AbstractContextManager[RudeServer]:
         + _field(7, b"")
         + _field(8, 1)  # retry count: -1
     )
-    return _answer_and_close(_frame(_delimited(header)))
+    return _answer_and_close(framed(_delimited(header)))
 
 
 def legacy_version_mismatch() -> AbstractContextManager[RudeServer]:
@@ -217,7 +217,7 @@ def _answer_and_close(data: bytes) -> AbstractContextManager[RudeServer]:
     """Answers the first bytes, and ends the stream in a way that lets the answer arrive."""
 
     def handle(connection: socket.socket) -> None:
-        _read_exactly(connection, 1)
+        read_exactly(connection, 1)
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         _read_all(connection)  # closing with bytes unread would send a reset instead
@@ -261,6 +261,7 @@ class NameNodeProxy:
         self._answer_lost = answer_lost
         self._left = times
         self._lock = threading.Lock()
+        self.when_lost: Callable[[], None] = lambda: None  # before the client hears of it
         self.server = RudeServer(self._handle)
 
     @property
@@ -276,7 +277,7 @@ class NameNodeProxy:
         with socket.create_connection(self._target) as name_node:
             self.server.adopt(name_node)
             lost: list[int] = []  # the id of the call whose answer is lost
-            answers = threading.Thread(target=_pass_answers, args=(name_node, client, lost))
+            answers = threading.Thread(target=pass_answers, args=(name_node, client, lost))
             answers.start()
             try:
                 name_node.sendall(read_preamble(client))
@@ -286,11 +287,12 @@ class NameNodeProxy:
                         if not self._answer_lost:
                             return
                         lost.append(call_id(frame))
-                    name_node.sendall(_frame(frame))
+                    name_node.sendall(framed(frame))
                 answers.join()
+                self.when_lost()
             finally:
-                _shut_down(client)
-                _shut_down(name_node)
+                shut_down(client)
+                shut_down(name_node)
                 answers.join()
                 self.server.disown(name_node)
 
@@ -304,13 +306,14 @@ class NameNodeProxy:
             return True
 
 
-def _pass_answers(name_node: socket.socket, client: socket.socket, lost: list[int]) -> None:
+def pass_answers(name_node: socket.socket, client: socket.socket, lost: list[int]) -> None:
+    """Until the end of the stream, or the answer to a call that is lost."""
     with contextlib.suppress(OSError):
         while True:
             frame = read_frame(name_node)
-            if _fields(_messages(frame)[0])[1] in lost:
+            if fields(_messages(frame)[0])[1] in lost:
                 return
-            client.sendall(_frame(frame))
+            client.sendall(framed(frame))
 
 
 # As much of Hadoop RPC as the above and their tests need.
@@ -321,19 +324,19 @@ def call_frame(call: int, method: str = "") -> bytes:
     zigzag = call << 1 if call >= 0 else (-call << 1) - 1
     header = _field(1, 2) + _field(2, 0) + _field(3, zigzag) + _field(4, bytes(16)) + _field(5, 0)
     request = _field(1, method.encode()) + _field(2, b"ClientProtocol") + _field(3, 1)
-    return _frame(b"".join(_delimited(message) for message in (header, request, b"")))
+    return framed(b"".join(_delimited(message) for message in (header, request, b"")))
 
 
 def success_frame(call: int) -> bytes:
     """The answer to a call, a message without fields."""
-    return _frame(_delimited(_field(1, call) + _field(2, 0)) + _delimited(b""))
+    return framed(_delimited(_field(1, call) + _field(2, 0)) + _delimited(b""))
 
 
 def read_preamble(connection: socket.socket) -> bytes:
-    return _read_exactly(connection, PREAMBLE_SIZE)
+    return read_exactly(connection, PREAMBLE_SIZE)
 
 
-def _read_exactly(connection: socket.socket, size: int) -> bytes:
+def read_exactly(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
         piece = connection.recv(size - len(data))
@@ -350,11 +353,11 @@ def _read_all(connection: socket.socket) -> None:
 
 def read_frame(connection: socket.socket) -> bytes:
     """The next frame, without its length; ConnectionResetError at the end of the stream."""
-    (size,) = struct.unpack(">I", _read_exactly(connection, 4))
-    return _read_exactly(connection, size)
+    (size,) = struct.unpack(">I", read_exactly(connection, 4))
+    return read_exactly(connection, size)
 
 
-def _frame(body: bytes) -> bytes:
+def framed(body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + body
 
 
@@ -377,7 +380,7 @@ def _field(number: int, value: int | bytes) -> bytes:
     return _varint(number << 3) + _varint(value)
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     shift = 0
     while True:
@@ -389,13 +392,13 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _fields(message: bytes) -> dict[int, int | bytes]:
+def fields(message: bytes) -> dict[int, int | bytes]:
     """Fields of a message that has numbers and byte strings only; the last of each number."""
     found: dict[int, int | bytes] = {}
     at = 0
     while at < len(message):
-        key, at = _read_varint(message, at)
-        value, at = _read_varint(message, at)
+        key, at = read_varint(message, at)
+        value, at = read_varint(message, at)
         if key & 7 == 2:
             found[key >> 3] = message[at : at + value]
             at += value
@@ -409,7 +412,7 @@ def _messages(frame: bytes) -> list[bytes]:
     messages = []
     at = 0
     while at < len(frame):
-        size, at = _read_varint(frame, at)
+        size, at = read_varint(frame, at)
         messages.append(frame[at : at + size])
         at += size
     return messages
@@ -417,13 +420,13 @@ def _messages(frame: bytes) -> list[bytes]:
 
 def call_id(frame: bytes) -> int:
     """The call id of a request frame: negative for context and ping."""
-    zigzag = _fields(_messages(frame)[0])[3]
+    zigzag = fields(_messages(frame)[0])[3]
     assert isinstance(zigzag, int)
     return zigzag >> 1 ^ -(zigzag & 1)
 
 
 def method(frame: bytes) -> str:
     """The method that a call's frame names."""
-    name = _fields(_messages(frame)[1])[1]
+    name = fields(_messages(frame)[1])[1]
     assert isinstance(name, bytes)
     return name.decode()

@@ -626,12 +626,12 @@ class S3Front(ABC):
             thread.join()
 
     def _stop_listening(self) -> None:
-        with self._lock:
-            for connection in self._open:
-                _shut_down(connection)
         _shut_down(self._listener)
         self._acceptor.join()
         self._listener.close()
+        with self._lock:  # no more of them come
+            for connection in self._open:
+                _shut_down(connection)
 
     def __enter__(self) -> Self:
         return self

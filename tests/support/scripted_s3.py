@@ -102,7 +102,6 @@ class Rules:
     region: str = REGION
     encrypts: bool = False  # and says so; else it ignores what asks for that
     tells_at_create: bool = True  # that it encrypts; else it says so with each part
-    copies_markers: bool = False  # else CopyObject onto "directory/" is refused, as by some
 
 
 class ScriptedS3(S3Front):
@@ -225,7 +224,7 @@ class ScriptedS3(S3Front):
 
     def _copy_object(self, request: Request) -> Answer:
         source = unquote(request.head.get("x-amz-copy-source")).lstrip("/").partition("/")[2]
-        if request.key.endswith("/") and not self.rules.copies_markers:
+        if request.key.endswith("/"):  # as some stores do
             raise Refused(400, "InvalidRequest", "a directory is not copied")
         stored = self.objects.get(source)
         if stored is None:
@@ -244,13 +243,6 @@ class ScriptedS3(S3Front):
         shown = ("", "-aws-kms-key-id", "-customer-algorithm", "-customer-key-md5")
         names = {prefix + end for end in shown} if self.rules.encrypts else set()
         return {name: value for name, value in asked if name in names}
-
-    def _copy_object(self, request: Request) -> Answer:
-        source = unquote(request.head.get("x-amz-copy-source")).split("/", 2)[2]
-        if source not in self.objects:
-            raise Refused(404, "NoSuchKey")
-        stored = self.objects[request.key] = self.objects[source]
-        return xml("CopyObjectResult", f"<ETag>{escape(stored.etag)}</ETag>")
 
     def _echo(self, stored: Stored) -> dict[str, str]:
         return {"x_amz_checksum_crc32c": encoded(stored.crc32c)} if self.rules.checksums else {}

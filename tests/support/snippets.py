@@ -1,7 +1,8 @@
 """The code in the documentation.
 
-Snippets, of docs/questions: a fence of Python, and below it one of what that prints. Excerpts, of
-docs/new-store.md: a link to a file, and below it a fence of lines of it; "…" stands for others.
+Snippets, of docs/questions and docs/checkpoints.md: a fence of Python, below it one of what that
+prints. Excerpts, of docs/new-store.md: a link to a file, and below it a fence of lines of it; "…"
+stands for others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 QUESTIONS = ROOT / "docs" / "questions"
+CHECKPOINTS = ROOT / "docs" / "checkpoints.md"
 _SNIPPET = re.compile(r"^```python\n(.*?)^```\n\n^```text\n(.*?)^```$", re.M | re.S)
 _FENCE = re.compile(r"^```python$", re.M)
 _EXCERPT = re.compile(r"\]\((\.\./[^)\s]+)\):\n\n```\w+\n(.*?)^```$", re.M | re.S)
@@ -62,7 +64,7 @@ class Snippet(NamedTuple):
 def snippets() -> list[Snippet]:
     """Every snippet of every page; AssertionError for one that does not say what it prints."""
     found = []
-    for page in sorted(QUESTIONS.glob("*.md")):
+    for page in [*sorted(QUESTIONS.glob("*.md")), CHECKPOINTS]:
         text = page.read_text(encoding="utf-8")
         of_page = _SNIPPET.findall(text)
         assert len(of_page) == len(_FENCE.findall(text)), f"{page.name}: what does it print?"

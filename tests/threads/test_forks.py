@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
-import traceback
 import warnings
-from collections.abc import Callable
 
 import pytest
 from support.data import dataset, frame, parse_frames
+from support.forks import in_child
 from support.stores import Store
 from support.waiting import Task
 from threads.rounds import rounds
-
-
-def in_child(work: Callable[[], None]) -> None:
-    """Do the work in a forked child; AssertionError unless it ends well there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # PySpark's daemon forks; so do these tests
-        child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, "the child failed; its traceback is on stderr"
 
 
 @pytest.mark.rule("CONC-12")

@@ -48,6 +48,7 @@ def run(path: Path, group: str, commit: str, peers: dict[str, Any], *, dirty: bo
             "python_implementation",
             "python_version",
             "compiler",
+            "load",
         ],
         "known",
     )
@@ -82,11 +83,27 @@ def test_sections_of_one_commit_stand_on_one_page(report: ModuleType, tmp_path: 
     assert COMMIT[:12] in page
 
 
-def test_sections_of_another_commit_are_refused(report: ModuleType, tmp_path: Path):
+def test_a_section_of_another_commit_says_so(report: ModuleType, tmp_path: Path):
+    report.publish(run(tmp_path / "first", "crc", COMMIT, {}), into=False)
+    report.publish(run(tmp_path / "second", "s3", OTHER, {}), into=True)
+    report.render()
+    head, _, first, second = report.PAGE.read_text().split("\n## ")
+    assert COMMIT[:12] in head
+    assert "./dev bench" not in first
+    measured = f"{OTHER[:12]}, 2026-01-02, at a load of known"
+    assert f"`./dev bench s3` of commit {measured}." in second
+    report.publish(run(tmp_path / "third", "s3", COMMIT, {}), into=True)
+    report.render()
+    assert "`./dev bench s3`" not in report.PAGE.read_text()
+
+
+def test_sections_of_another_machine_are_refused(report: ModuleType, tmp_path: Path):
     report.publish(run(tmp_path / "first", "crc", COMMIT, {}), into=False)
     published = report.PUBLISHED.read_text()
-    with pytest.raises(SystemExit, match="another commit"):
-        report.publish(run(tmp_path / "second", "s3", OTHER, {}), into=True)
+    second = run(tmp_path / "second", "s3", COMMIT, {})
+    second.write_text(second.read_text().replace('"count": 2', '"count": 4'))
+    with pytest.raises(SystemExit, match="another cores"):
+        report.publish(second, into=True)
     assert report.PUBLISHED.read_text() == published
 
 

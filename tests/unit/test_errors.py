@@ -14,6 +14,7 @@ from hflush.status import FailedNode, StreamEvent
 BASES = {
     "ChecksumError": (OSError,),
     "ConcurrentWriterError": (FileExistsError,),
+    "CorruptLogError": (OSError,),
     "EndOfFileError": (EOFError, OSError),
     "FileLeaseHeldError": (LeaseHeldError, FileExistsError),
     "InvalidPathError": (OSError, ValueError),

@@ -423,6 +423,31 @@ def test_the_checksum_of_a_file_is_that_of_its_content(store: Store):
     assert int.from_bytes(checksum.value, "big") == hflush.crc.crc32(data)
 
 
+@pytest.mark.stores("raw", "crc")
+def test_files_that_are_published_later_are_refused(store: Store):
+    """They are what stores have whose streams close without publishing."""
+    with store.fs.create(store.path("a")) as out:
+        pass
+    for use in (
+        lambda: store.fs._create_delayed(store.path("b")),
+        lambda: store.fs._delayed_handle(out),
+        lambda: store.fs._publish_delayed("handle"),
+        lambda: store.fs._drop_delayed("handle"),
+    ):
+        with pytest.raises(io.UnsupportedOperation, match="delayed completion"):
+            use()
+
+
+@pytest.mark.stores("raw", "crc", "s3")
+def test_a_checksum_of_the_front_of_a_file_is_refused(store: Store):
+    """HDFS alone has one; a length that no file has is an error everywhere."""
+    store.write(store.path("a"))
+    with pytest.raises(io.UnsupportedOperation, match="get_file_checksum with a length"):
+        store.fs.get_file_checksum(store.path("a"), 1)
+    with pytest.raises(ValueError, match="length=-1 is negative"):
+        store.fs.get_file_checksum(store.path("a"), -1)
+
+
 def test_the_options_are_complete_and_read_only(store: Store):
     """Every option of contract §3 is published, except those that mean nothing here."""
     options = store.fs.contract_options

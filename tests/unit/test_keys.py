@@ -55,7 +55,7 @@ def attributes(native: Any, keys: tuple[Key, ...]) -> dict[str, Any]:
 def another(key: Key, usual: Any) -> str:
     """A value that is good, and not that which holds unless one is set."""
     candidates = ("true", "false", "77k", "77M", "77s", "77", "5,7", "crc32", "none", "never",
-                  "disk", "/x")  # fmt: skip
+                  "disk", "/x", "privacy")  # fmt: skip
     for candidate in candidates:
         with contextlib.suppress(ValueError):
             if key.kind.read(candidate) != usual:
@@ -281,7 +281,7 @@ def test_every_key_that_is_read_is_in_a_table():
     known = {key.name.rstrip(".") for keys in tables for key in keys}
     reading = re.compile(
         r"(?:\.(?:flag|number|seconds|text|names|given|read)\(|get_\w+\(|keys\[|conf\.get\()\s*"
-        r'f?"([a-z0-9-]+(?:\.[A-Za-z0-9-]+)+)'
+        r'f?"([a-z0-9-]+(?:\.[A-Za-z0-9_-]+)+)'
     )
     sources = Path(hflush.__file__).parent.rglob("*.py")
     read = {key for source in sources for key in reading.findall(source.read_text())}

@@ -10,7 +10,8 @@ import sys
 
 import hflush
 import pytest
-import stores.mem  # noqa: F401 -- registers itself
+import stores.mem.keys  # the store registers itself
+from hflush import registry
 
 
 @pytest.fixture
@@ -81,3 +82,8 @@ def test_a_child_begins_with_none_of_its_parents_files(fs: hflush.FileSystem):
     assert os.waitpid(child, 0)[1] == 0
     assert reader.read() == b"parent"
     reader.close()
+
+
+def test_its_keys_are_known():
+    """To Spark's data source, for one, which asks the registry."""
+    assert {key.name for key in stores.mem.keys.KEYS} <= registry.known_keys()

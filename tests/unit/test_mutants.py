@@ -6,20 +6,40 @@ import re
 from pathlib import Path
 
 import pytest
+from devkit import covering, mutating
 
 ROOT = Path(__file__).resolve().parents[2]
-PATCHES = sorted((ROOT / "tests" / "cpp" / "sim" / "mutants").glob("*.patch"))
+PATCHES = sorted(mutating.PATCHES.glob("*.patch"))
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_the_lines_that_it_changes_are_there(patch: Path) -> None:
     """Otherwise `./dev sim --mutants` could not build it."""
-    head, *hunks = re.split(r"^@@ .*\n", patch.read_text(), flags=re.M)
-    changed = re.search(r"^\+\+\+ b/(\S+)", head, re.M)
-    assert changed is not None
-    assert hunks
-    source = (ROOT / changed[1]).read_text()
-    for hunk in hunks:
-        lines = hunk.splitlines(keepends=True)
-        before = "".join(line[1:] for line in lines if not line.startswith("+"))
-        assert source.count(before) == 1, f"{changed[1]} has no such lines:\n{before}"
+    _, *files = re.split(r"^--- .*\n\+\+\+ b/", patch.read_text(), flags=re.M)
+    assert files
+    for changed in files:
+        head, *hunks = re.split(r"^@@ .*\n", changed, flags=re.M)
+        assert hunks
+        name = head.split()[0]
+        source = (ROOT / name).read_text()
+        for hunk in hunks:
+            lines = [line for line in hunk.splitlines(keepends=True) if line[:1] in " +-"]
+            before = "".join(line[1:] for line in lines if not line.startswith("+"))
+            assert source.count(before) == 1, f"{name} has no such lines:\n{before}"
+
+
+def test_each_was_found() -> None:
+    """The table beside the patches says by which seed."""
+    found = mutating.found_so_far()
+    assert sorted(found) == [patch.stem for patch in PATCHES]
+    assert len(found) >= 20
+    first_seeds = [int(row.seed.partition("-")[0]) for row in found.values()]
+    assert max(first_seeds) <= mutating.CAUGHT_WITHIN
+
+
+def test_the_transitions_that_are_listed_are_of_the_page() -> None:
+    """A run sees all the others: `./dev sim`."""
+    cells = covering.tables()
+    for transition, kind in covering.listed().items():
+        assert kind in ("rare", "unseen")
+        assert cells[transition.cause] == transition.after != covering.NOTHING

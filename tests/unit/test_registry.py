@@ -7,8 +7,12 @@ from pathlib import Path
 import hflush
 import pytest
 from hflush import options, paths, registry, spelling
+from hflush.keys import Key, number
 from hflush.local import LocalFileSystem
 from hflush.registry import Store, register
+from hflush.spark.settings import WriteSettings
+
+KEYS = (Key("Shelves", "fs.shelf.maxDepth", number(1), "how deep they are", default="3"),)
 
 
 class ShelfFileSystem(LocalFileSystem):
@@ -37,6 +41,7 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> Store:
         aliases={"rack": "shelf"},
         create_keywords={"colour": "fs.shelf.create.colour"},
         key_families=("hflush.shelf.",),
+        keys=f"{__name__}:KEYS",
     )
     register(store)
     return store
@@ -95,6 +100,22 @@ def test_keys_of_a_store_are_its_business(shelf: Store, tmp_path: Path):
     assert hflush.FileSystem.new_instance(tmp_path, {"hflush.shelf.depth": "3"})
     with pytest.raises(ValueError, match=r"unknown configuration key 'hflush\.shelve\.depth'"):
         hflush.FileSystem.new_instance(tmp_path, {"hflush.shelve.depth": "3"})
+
+
+def test_the_keys_of_every_store_are_known(shelf: Store):
+    """The general ones, and the tables of the stores; another factory takes none away."""
+    assert {"fs.defaultFS", "dfs.blocksize", "fs.s3a.endpoint", "fs.local.block.size"} <= (
+        registry.known_keys()
+    )
+    hflush.FileSystem.register("shelf", ShelfFileSystem)
+    assert "fs.shelf.maxDepth" in registry.known_keys()
+
+
+def test_spark_writes_the_keys_of_a_store_exactly(shelf: Store):
+    """Its options come in lower case, and what no table has stays as it is."""
+    options = {"path": "shelf:///a", "fs.shelf.maxdepth": "5", "fs.other.depth": "6"}
+    conf = WriteSettings.of(options, overwrite=False).conf
+    assert conf == {"fs.shelf.maxDepth": "5", "fs.other.depth": "6"}
 
 
 def test_a_factory_by_name(shelf: Store):

@@ -687,6 +687,22 @@ class TestPending:
             fs.complete_pending(commit)
         assert server.objects == {}
 
+    def test_what_the_commit_of_a_job_knows_of_it(self, server: ScriptedS3, fs: S3FileSystem):
+        """Handles, which are text; a name of its own is not looked at beforehand."""
+        handles = []
+        for name in ("kept", "dropped"):
+            out = fs._create_delayed(f"/d/{name}")
+            out.write(DATA)
+            out.close()
+            handles.append(fs._delayed_handle(out))
+        assert "HeadObject" not in asked(server)
+        fs._publish_delayed(handles[0])
+        fs._drop_delayed(handles[1])
+        assert server.objects.keys() == {"d/kept"}
+        assert not server.uploads
+        with pytest.raises(FileNotFoundError):
+            fs._publish_delayed(handles[1])
+
     def test_nobody_else_ends_it(self, server: ScriptedS3):
         """Neither its stream's end nor its file system's."""
         fs = connect(server)

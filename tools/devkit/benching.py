@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from devkit import environment
 from devkit.console import say, step, stream
@@ -15,19 +16,24 @@ PUBLISHED = ROOT / "docs" / "performance.json"
 
 def sections() -> list[str]:
     """The sections of the report: one for each file of cases."""
-    return sorted(path.stem.removeprefix("test_") for path in BENCH.glob("test_*.py"))
+    names = (path.stem.removeprefix("test_") for path in BENCH.glob("test_*.py"))
+    return sorted(name.replace("_", "-") for name in names)
 
 
-def bench(chosen: Sequence[str], *, quick: bool, pytest_args: Sequence[str]) -> int:
+def bench(
+    chosen: Sequence[str], *, quick: bool, before: Path | None, pytest_args: Sequence[str]
+) -> int:
     """Run the benchmarks; a full, successful run also becomes docs/performance.json.
 
-    Of some sections, it takes their place there and leaves the others as they are.
+    Of some sections, it takes their place there and leaves the others as they are. `before` is a
+    built tree of an earlier commit, which is one more peer.
     """
     RAW.parent.mkdir(parents=True, exist_ok=True)
-    files = [BENCH / f"test_{name}.py" for name in chosen] or [BENCH]
+    files = [BENCH / f"test_{name.replace('-', '_')}.py" for name in chosen] or [BENCH]
     command = [PYTHON, "-m", "pytest", *files, f"--benchmark-json={RAW}", "-o", "timeout=1800"]
     command += ["-o", "faulthandler_timeout=1790"]
     command += ["--hflush-quick"] if quick else []
+    command += [f"--hflush-before={before.resolve()}"] if before else []
     code = stream([*command, *pytest_args], env=environment.variables())
     if code or quick or pytest_args:
         say(f"measured into {RAW.relative_to(ROOT)}; docs/performance.json is left as it is")

@@ -28,7 +28,15 @@ _OF_EVERYTHING = {
 }
 _CONTRACT = {"contract-hdfs", "contract-local", "contract-s3", "radosgw"}
 _INTEGRATION = {"demo", "hdfs", "s3", "spark", "doors", "radosgw"}
-_NATIVE = {"cpp", "sim", "mutants", "headers", "clang-tidy", "newest-compilers"}
+_NATIVE = {
+    "cpp",
+    "sim",
+    "sim-transitions",
+    "mutants",
+    "headers",
+    "clang-tidy",
+    "newest-compilers",
+}
 _PYTHON = {*_CONTRACT, *_INTEGRATION, "faults", "threads", "ecosystem", "sanitizers"}
 # The parts that look at a directory, beside those that look at everything; the first that fits.
 _LOOK_AT = (
@@ -43,7 +51,7 @@ _LOOK_AT = (
     ("src/python/", _PYTHON),
     ("demo/", {"demo", "spark"}),
     ("bench/", {"newest-compilers"}),
-    ("docs/", {"cpp", "sanitizers", "sim"}),  # tables that C++ tests and the simulator read
+    ("docs/", {"cpp", "sanitizers", "sim", "sim-transitions"}),  # they read its tables
     ("README.md", set[str]()),
     ("CHANGELOG.md", set[str]()),
     ("CONTRIBUTING.md", set[str]()),

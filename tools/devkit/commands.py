@@ -6,6 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from devkit import (
     benching,
@@ -61,6 +63,22 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments, []
 
 
+def _add_bench_arguments(bench: argparse.ArgumentParser) -> None:
+    bench.add_argument("--quick", action="store_true", help="few rounds: to try it, not to publish")
+    earlier = "a built tree of an earlier commit: one more peer of HDFS's cases without faults"
+    bench.add_argument("--before", type=Path, metavar="DIR", help=earlier)
+    names = ", ".join(benching.sections())
+    bench.add_argument("sections", nargs="*", metavar="section", help=names)
+
+
+class _Command(Protocol):
+    """Adds a command."""
+
+    def __call__(
+        self, name: str, run: Callable[..., object] | None, about: str
+    ) -> argparse.ArgumentParser: ...
+
+
 def _add_test_arguments(test: argparse.ArgumentParser) -> None:
     gate = f"the gate, if none is named: {', '.join(testing.OF_GATE)}"
     full = f"full: all of {', '.join(testing.OF_FULL)}"
@@ -83,6 +101,15 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
+    _add_daily(command)
+    _add_measuring(command)
+    _add_checking(command)
+    command("docs", _docs, "write what is generated: figures, conformance, keys, locks, requests")
+    command("help", None, "this text")
+    return parser
+
+
+def _add_daily(command: _Command) -> None:
     command(
         "demo", _demo, "run a Spark job whose executors write through hflush; takes its options"
     )
@@ -96,18 +123,28 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument(
         "presets", nargs="*", metavar="preset", default=["dev"], help="of CMakePresets.json"
     )
+
+
+def _add_measuring(command: _Command) -> None:
     bench = command(
         "bench", _bench, "measure against the peers, all or some sections; behind --, for pytest"
     )
-    bench.add_argument("--quick", action="store_true", help="few rounds: to try it, not to publish")
-    bench.add_argument(
-        "sections", nargs="*", metavar="section", help=", ".join(benching.sections())
-    )
-    command(
+    _add_bench_arguments(bench)
+    reliability = command(
         "reliability",
         _reliability,
-        "measure what clients of S3 do under faults, into docs/reliability.md; behind --, for it",
+        "measure what clients do under faults, into docs/reliability.md; behind --, for it",
     )
+    reliability.add_argument(
+        "what",
+        nargs="?",
+        choices=["s3", "hdfs", "spark"],
+        default="s3",
+        help="s3, hdfs under load, or drivers of Spark that are killed",
+    )
+
+
+def _add_checking(command: _Command) -> None:
     lint = command(
         "lint",
         _lint,
@@ -135,9 +172,6 @@ def _parser() -> argparse.ArgumentParser:
         help="the bugs in tests/cpp/sim/mutants, all or some: each has to be found",
     )
     simulate.add_argument("--replay", metavar="SEED", type=int, help="one seed, with its trace")
-    command("docs", _docs, "write docs/performance.md, docs/conformance.md and README's figures")
-    command("help", None, "this text")
-    return parser
 
 
 def _prepare(*extras: str) -> None:
@@ -181,16 +215,22 @@ def _bench(options: argparse.Namespace, extra: Sequence[str]) -> int:
     environment.require_cluster()
     environment.require_store()
     building.build("dev", "_core", "hflush_ring_bench", "hflush_scripted_cluster", "hflush_null_s3")
-    return benching.bench(options.sections, quick=options.quick, pytest_args=extra)
+    return benching.bench(
+        options.sections, quick=options.quick, before=options.before, pytest_args=extra
+    )
 
 
-def _reliability(_options: argparse.Namespace, extra: Sequence[str]) -> int:
+def _reliability(options: argparse.Namespace, extra: Sequence[str]) -> int:
     _prepare("bench", "test")
-    environment.require_store()
+    if options.what == "hdfs":
+        environment.require_cluster()
+    elif options.what == "s3":
+        environment.require_store()
     building.build("dev", "_core")
     path = os.pathsep.join(str(ROOT / part) for part in ("tools", "tests"))
     variables = {**environment.variables(), "PYTHONPATH": path}
-    return stream([PYTHON, "-m", "reliability", "run", *extra], env=variables)
+    command = "run" if options.what == "s3" else options.what
+    return stream([PYTHON, "-m", "reliability", command, *extra], env=variables)
 
 
 def _lint(options: argparse.Namespace, _extra: Sequence[str]) -> int:

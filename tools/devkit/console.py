@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TypeVar
@@ -32,6 +32,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _called_off = threading.Event()  # steps that threads wait for are to end
+_starting = threading.Event()  # the main thread starts something: signals wait until it is known
+_waiting: list[int] = []  # such signals
 
 
 class Ended(KeyboardInterrupt):
@@ -46,9 +48,12 @@ def end_on_signals() -> None:
     """Have the signals that end a program raise Ended, once, so that nothing is left running."""
 
     def end(number: int, _frame: object) -> None:
+        # The way out is not disturbed. SIG_IGN would be inherited by a step that starts even now.
         for each in _ENDING:
-            signal.signal(each, signal.SIG_IGN)  # the way out is not disturbed
-        raise Ended(number)
+            signal.signal(each, lambda *_: None)
+        if not _starting.is_set():
+            raise Ended(number)
+        _waiting.append(number)
 
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells want it
@@ -102,9 +107,7 @@ def beside(command: Sequence[object], *, log: str) -> subprocess.Popen[bytes]:
     path = LOGS / f"{log}.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as sink:
-        process = _start(command, None, stdout=sink)
-    atexit.register(_end, process)
-    return process
+        return _start(command, None, stdout=sink)
 
 
 def join(title: str, process: subprocess.Popen[bytes], *, log: str) -> None:
@@ -124,7 +127,9 @@ def side_by_side(
     try:
         with ThreadPoolExecutor(at_a_time or os.cpu_count()) as pool:
             try:
-                return list(pool.map(work, items))
+                with _signals_wait():
+                    results = pool.map(work, items)
+                return list(results)
             except BaseException:
                 _called_off.set()
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -192,18 +197,35 @@ def elapsed(started: float) -> str:
 def _start(
     command: Sequence[object], env: Mapping[str, str] | None, stdout: IO[bytes] | None = None
 ) -> subprocess.Popen[bytes]:
-    # A session of its own, so that the end of a step is the end of all it started.
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=ROOT,
-        env={**os.environ, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.STDOUT if stdout else None,
-        start_new_session=True,
-    )
+    with _signals_wait():
+        # A session of its own, so that the end of a step is the end of all it started.
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.STDOUT if stdout else None,
+            start_new_session=True,
+        )
+        atexit.register(_end, process)  # what nothing waits for ends with us, too
     _be_nice(process, os.nice(0))
     return process
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Have a signal raise Ended at the end of the block, when what was started is known."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals raise nothing here
+        return
+    _starting.set()
+    try:
+        yield
+    finally:
+        _starting.clear()
+        if _waiting:
+            raise Ended(_waiting[0])
 
 
 def _be_nice(process: subprocess.Popen[bytes], niceness: int) -> None:
@@ -247,7 +269,9 @@ def _wait_with_ticks(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a step and what it started: politely, then not."""
+    """End a step and what it started, unless it has ended: politely, then not."""
+    if process.returncode is not None:
+        return  # its number may be another's by now
     for sign, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
         try:
             os.killpg(process.pid, sign)

@@ -11,7 +11,7 @@ from devkit.building import build
 from devkit.console import StepFailed, side_by_side, step
 from devkit.outcome import Row, as_one, summarize, timed
 from devkit.parts import OF_FULL, PYTEST
-from devkit.paths import BUILD, CPP, PYTHON, ROOT
+from devkit.paths import BUILD, CACHE, CPP, PYTHON, ROOT
 
 TIDY_TIMEOUT_S = 300
 _PYTHON_PLACES = ("dev", "src/python", "tests", "bench", "demo", "tools")
@@ -92,7 +92,7 @@ def _clang_tidy(row: Row) -> None:
     """
     machine.require([machine.CLANG])
     build("tidy")
-    cache = BUILD / "lint" / "clang-tidy"
+    cache = CACHE / "clang-tidy"
     cache.mkdir(parents=True, exist_ok=True)
     settings = (".clang-tidy", "CMakeLists.txt", "CMakePresets.json", "pyproject.toml")
     shared = _digest([*(ROOT / name for name in settings), *_headers_of_core()])
@@ -127,7 +127,7 @@ def _tidy(source: Path, shared: str, cache: Path) -> bool:
 def _digest(paths: Sequence[Path]) -> str:
     whole = hashlib.sha256()
     for path in paths:
-        whole.update(str(path).encode() + path.read_bytes())
+        whole.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return whole.hexdigest()
 
 

@@ -18,10 +18,9 @@ def cpp_tests(
     env: Mapping[str, str] | None = None,
     prefix: Sequence[str] = (),
     names: Sequence[str] = (),
-    extra: Sequence[str] = (),
 ) -> None:
     """Run the C++ tests, or those of these names, into a row."""
-    command = [*prefix, directory / "hflush_cpp_tests", *extra]
+    command = [*prefix, directory / "hflush_cpp_tests"]
     if names:
         command.append("--test-case=" + ",".join(name.replace(",", "\\,") for name in names))
     title = f"hflush_cpp_tests ({directory.name})"

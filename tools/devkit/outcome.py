@@ -1,7 +1,7 @@
 """Rows of counts, skip reasons, and the closing line.
 
 A test that failed and, run once more by itself, passed is flaky: it counts as passed, its name is
-told and kept in FLAKY, and more than FLAKY_MOST of them fail the run.
+printed and kept in FLAKY, and more than FLAKY_MOST of them fail the run.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ class PytestPart:
     arguments: tuple[str, ...] = ()
 
 
+_EXHAUSTIVE = ("--exhaustive",)
 # The slowest come first: some run at a time, and what is left at the end should be short.
 _GATE = (
     # With the few unit tests that take a store: one cluster and one server are enough.
@@ -47,11 +48,23 @@ _BY_HAND = (
         limit_s=3600,
         arguments=("--s3-server=radosgw",),
     ),
+    # All places and kills, of which the full run has some.
+    PytestPart("hdfs-places", ("faults",), "places", limit_s=1800, arguments=_EXHAUSTIVE),
+    PytestPart("resume-kills", ("faults",), "resume_kills", limit_s=7200, arguments=_EXHAUSTIVE),
+    PytestPart(
+        "spark-kills",
+        ("faults", "integration"),
+        "spark_kills",
+        limit_s=7200,
+        arguments=_EXHAUSTIVE,
+    ),
+    PytestPart("spark-installed", ("installed",), limit_s=3600),
 )
 
 PYTEST = {part.name: part for part in (*_GATE, *_FULL, *_BY_HAND)}
 OF_GATE = tuple(part.name for part in _GATE)
 OF_FULL = (*OF_GATE, *(part.name for part in _FULL))
+BY_HAND = tuple(part.name for part in _BY_HAND)
 # Several parts by one name.
 GROUPS = {
     "contract": ("contract-hdfs", "contract-local", "contract-s3"),

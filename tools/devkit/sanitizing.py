@@ -12,24 +12,24 @@ from pathlib import Path
 
 from devkit import environment, fuzzing, machine, native
 from devkit.building import build
-from devkit.console import say, side_by_side, stream
+from devkit.console import StepFailed, say, side_by_side, step
 from devkit.outcome import Row, add_junit, checked, summarize, timed
 from devkit.paths import BUILD, PACKAGE, PYTHON, ROOT
 
 FULL_TIMEOUT_S = 1800
 BOUNDED_TIMEOUT_S = 360
+BOUNDED_SEEDS = "100"  # of each simulation among the C++ tests, which have some hundreds
 
 
 @dataclass(frozen=True)
 class Sanitizer:
-    """A preset, the runtime a plain interpreter must load first, its options, and what it skips."""
+    """A preset, the runtime that a plain interpreter must load first, and its options."""
 
     preset: str
     compiler: str
     runtime: str
     variable: str
     options: str
-    cpp_tests: tuple[str, ...] = ()
 
 
 FUZZ = "fuzz"
@@ -51,8 +51,6 @@ _KINDS = {
         # The interpreter is not instrumented: only what our code does counts. A child of a
         # process with threads may start threads of its own: hflush promises that.
         "ignore_noninstrumented_modules=1:second_deadlock_stack=1:die_after_fork=0",
-        # Machines without I/O, on one thread.
-        cpp_tests=("--test-case-exclude=simulation*",),
     ),
 }
 _KINDS["undefined"] = _KINDS["address"]
@@ -70,8 +68,9 @@ def rows(kinds: Iterable[str], *, bounded: bool) -> list[Row]:
     builds = {sanitizer: _build_row(sanitizer) for sanitizer in chosen}
     built = [sanitizer for sanitizer, row in builds.items() if not row.failed]
     rows = [*builds.values()]
-    rows += side_by_side(_cpp_row, built)  # a C++ test keeps one processor busy, or none
-    rows += [_threads_row(sanitizer, bounded) for sanitizer in built]
+    # A C++ test keeps one processor busy, or none.
+    rows += side_by_side(partial(_cpp_row, bounded=bounded), built)
+    rows += side_by_side(partial(_threads_row, bounded=bounded), built)
     return rows + ([fuzzing.row(bounded=bounded)] if FUZZ in wanted else [])
 
 
@@ -80,8 +79,9 @@ def _build_row(sanitizer: Sanitizer) -> Row:
     return checked(f"{sanitizer.preset} build", work)
 
 
-def _cpp_row(sanitizer: Sanitizer) -> Row:
-    return timed(f"{sanitizer.preset} cpp", partial(_cpp, sanitizer=sanitizer))
+def _cpp_row(sanitizer: Sanitizer, bounded: bool) -> Row:
+    work = partial(_cpp, sanitizer=sanitizer, bounded=bounded)
+    return timed(f"{sanitizer.preset} cpp", work)
 
 
 def _threads_row(sanitizer: Sanitizer, bounded: bool) -> Row:
@@ -89,10 +89,12 @@ def _threads_row(sanitizer: Sanitizer, bounded: bool) -> Row:
     return timed(f"{sanitizer.preset} threads", work)
 
 
-def _cpp(row: Row, sanitizer: Sanitizer) -> None:
+def _cpp(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
     directory = BUILD / sanitizer.preset
     env = {"UBSAN_OPTIONS": "print_stacktrace=1"}
-    native.cpp_tests(row, directory, env, _fixed_addresses(), extra=sanitizer.cpp_tests)
+    if bounded:
+        env["HFLUSH_SIMULATION_SEEDS"] = BOUNDED_SEEDS
+    native.cpp_tests(row, directory, env, _fixed_addresses())
 
 
 def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
@@ -117,7 +119,12 @@ def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
         "PYTHONPATH": str(_site(directory)),
     }
     limit_s = BOUNDED_TIMEOUT_S if bounded else FULL_TIMEOUT_S
-    code = stream([*_fixed_addresses(), *command], env=env, timeout_s=limit_s)
+    title, log = f"tests/threads ({sanitizer.preset})", f"threads-{sanitizer.preset}"
+    code = 0
+    try:
+        step(title, [*_fixed_addresses(), *command], log=log, env=env, timeout_s=limit_s)
+    except StepFailed as failure:
+        code = failure.code
     add_junit(row, junit, code)
     for report in sorted(reports.iterdir()):
         say(report.read_text(errors="replace"))

@@ -45,9 +45,17 @@ OF_GATE = (
     "codespell",
 )
 # Each has all processors to itself, and compiles.
-_AFTER_TESTS = ("headers", "stubtest", "clang-tidy", "newest-compilers", "sanitizers", "mutants")
+_AFTER_TESTS = (
+    "sim-transitions",
+    "headers",
+    "stubtest",
+    "clang-tidy",
+    "newest-compilers",
+    "sanitizers",
+    "mutants",
+)
 OF_FULL = (*parts.OF_FULL, *OF_GATE[len(parts.OF_GATE) :], "conformance", *_AFTER_TESTS)
-SLOW = ("radosgw", *ELSEWHERE)
+SLOW = (*parts.BY_HAND, *ELSEWHERE)
 NAMED = tuple(dict.fromkeys([*OF_FULL, *parts.GROUPS, *SLOW]))
 TEST_TIMEOUT_S = 300
 # Two keep a processor busy, and one waits.
@@ -144,6 +152,8 @@ class _Run:
             return sanitizing.rows(sanitizing.SANITIZERS, bounded=True)
         if name == "mutants":
             return [mutating.row()]
+        if name == "sim-transitions":
+            return [timed(name, partial(simulating.fresh_runs, directory=self._directory))]
         if name in ELSEWHERE:
             return [timed(name, ELSEWHERE[name])]
         return [timed(name, linting.CHECKS[name])]

@@ -13,7 +13,14 @@ from s3_clients import CLIENTS  # noqa: E402
 
 from reliability import doors, report  # noqa: E402
 from reliability.cases import CASES  # noqa: E402
+from reliability.load import measuring as load  # noqa: E402
+from reliability.load.running import CLIENTS as CLIENTS_OF_HDFS  # noqa: E402
 from reliability.measuring import measure  # noqa: E402
+from reliability.spark import measuring as spark_kills  # noqa: E402
+
+ROUNDS = range(12)  # each load with each replication
+EVENTS = 44  # in each: 528
+KILLS = 16
 
 
 def main() -> None:
@@ -24,6 +31,13 @@ def main() -> None:
     run.add_argument("--client", action="append", choices=CLIENTS, help="this one only")
     run.add_argument("--case", action="append", choices=[case.id for case in CASES])
     run.add_argument("--doors", action="store_true", help="the doors only")
+    hdfs = commands.add_parser("hdfs", help="clusters under load, into docs/reliability-hdfs.json")
+    hdfs.add_argument("--client", action="append", choices=CLIENTS_OF_HDFS, help="this one only")
+    hdfs.add_argument("--seed", action="append", type=int, help="its round only")
+    hdfs.add_argument("--events", type=int, default=EVENTS, help="in each round")
+    spark = commands.add_parser("spark", help="killed drivers, into docs/reliability-spark.json")
+    spark.add_argument("--kills", type=int, default=KILLS, help="in each case, of each sink")
+    spark.add_argument("--seed", type=int, default=1)
     commands.add_parser("render", help="docs/reliability.md from docs/reliability.json")
     options = parser.parse_args()
     if options.command == "run" and not options.client and not options.case:
@@ -33,7 +47,14 @@ def main() -> None:
         cases = [case for case in CASES if not options.case or case.id in options.case]
         for measured in measure(clients, cases):
             report.publish(measured)
+    is_right = True
+    if options.command == "hdfs":
+        clients = options.client or list(CLIENTS_OF_HDFS)
+        is_right = load.measure(options.seed or ROUNDS, clients, options.events)
+    if options.command == "spark":
+        is_right = spark_kills.measure(options.kills, options.seed)
     report.render()
+    sys.exit(not is_right)
 
 
 if __name__ == "__main__":

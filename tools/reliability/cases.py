@@ -235,9 +235,9 @@ def _around() -> list[Case]:
              server="ahead"),
         Case("name", section, "the host name does not resolve", "write", NOTHING,
              server="nowhere", limit_s=75.0),
-        Case("refused", section, "nobody listens", "write", NOTHING, server="deaf",
+        Case("refused", section, "no server listens", "write", NOTHING, server="deaf",
              limit_s=75.0),
-        Case("certificate", section, "a certificate nobody vouches for", "write", NOTHING,
+        Case("certificate", section, "a certificate of an unknown authority", "write", NOTHING,
              server="untrusted", limit_s=75.0),
     ]  # fmt: skip
 

@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 
 namespace hflush::bindings {
 
@@ -35,6 +36,7 @@ class BufferView {
   }
   // Requires: Access::kWrite.
   MutableByteView writable_bytes() const noexcept {
+    HFLUSH_DCHECK(view_.readonly == 0);
     return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "hflush/base/check.h"
 #include "hflush/hdfs/write/write_failure.h"
 #include "history.h"
 
@@ -117,6 +118,7 @@ py::str text_of(std::string_view bytes) {
 }
 
 py::object make_exception(const Status& status) {
+  HFLUSH_DCHECK(!status.ok());
   const Exception exception = exception_of(status.code());
   const py::object type = py::module_::import(exception.module).attr(exception.name);
   py::object made = construct(type, exception, status);

@@ -2,7 +2,9 @@
 //
 // pybind11 has the same, but a daemon thread that asks for the GIL while the interpreter ends is
 // unwound by CPython (before 3.14), and unwinding through a destructor ends the process with
-// SIGABRT. Here such a thread sleeps instead, until the process is gone.
+// SIGABRT. Here such a thread sleeps instead, until the process is gone. And PyGILState_Ensure()
+// needs an interpreter, which may be gone some time before the process is: a thread that asks for
+// it then would end the process with SIGSEGV.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -20,6 +22,17 @@ decltype(auto) take_gil(Take take) noexcept {
   }
 }
 
+// Whether the interpreter is ending, or has ended, on another thread than this one: Python ends it
+// on the main thread. Needs no GIL.
+inline bool has_no_interpreter() noexcept {
+#if PY_VERSION_HEX >= 0x030d0000
+  const bool is_ending = Py_IsFinalizing() != 0;
+#else
+  const bool is_ending = _Py_IsFinalizing() != 0;
+#endif
+  return is_ending && gettid() != getpid();
+}
+
 class ReleasedGil {
  public:
   ReleasedGil() noexcept : state_(PyEval_SaveThread()) {}
@@ -35,7 +48,11 @@ class ReleasedGil {
 
 class HeldGil {
  public:
-  HeldGil() noexcept : state_(take_gil([] { return PyGILState_Ensure(); })) {}
+  HeldGil() noexcept
+      : state_(take_gil([] {
+          while (has_no_interpreter()) pause();
+          return PyGILState_Ensure();
+        })) {}
   ~HeldGil() { PyGILState_Release(state_); }
   HeldGil(const HeldGil&) = delete;
   HeldGil& operator=(const HeldGil&) = delete;

@@ -28,6 +28,7 @@
 #include "signals.h"
 #include "statistics.h"
 #include "text.h"
+#include "tokens.h"
 
 namespace py = pybind11;
 
@@ -281,6 +282,13 @@ py::object last_block(HdfsClient& self, const py::str& path) {
                         located->last_block_complete);
 }
 
+// Of the last block; empty: the file has no block.
+std::string block_pool(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  const auto located = ask(self, hdfs::GetBlockLocations{at, 0, 1}, at);
+  return located && located->last_block ? located->last_block->block.pool : std::string();
+}
+
 // (files, cookie of the next page)
 py::tuple corrupt_files(HdfsClient& self, const py::str& path, const std::string& cookie) {
   const std::string at = to_utf8(path);
@@ -371,6 +379,23 @@ bool recover_lease(HdfsClient& self, const py::str& path) {
 bool is_file_closed(HdfsClient& self, const py::str& path) {
   const std::string at = to_utf8(path);
   return ask(self, hdfs::IsFileClosed{at}, at);
+}
+
+// --- delegation tokens
+
+// Without a service: who asks knows by which name it reaches the NameNode. None: there is none.
+py::object delegation_token(HdfsClient& self, const std::string& renewer) {
+  const std::optional<hdfs::Token> given = ask(self, hdfs::GetDelegationToken{renewer}, "");
+  if (!given) return py::none();
+  return to_tuple(value(hdfs::sasl::from_wire(*given)));
+}
+
+std::int64_t renew_delegation_token(HdfsClient& self, const py::tuple& token) {
+  return ask(self, hdfs::RenewDelegationToken{hdfs::sasl::to_wire(to_token(token))}, "");
+}
+
+void cancel_delegation_token(HdfsClient& self, const py::tuple& token) {
+  ask(self, hdfs::CancelDelegationToken{hdfs::sasl::to_wire(to_token(token))}, "");
 }
 
 // --- files
@@ -464,6 +489,40 @@ void set_name_nodes(hdfs::Settings& self, const std::vector<Address>& addresses)
   for (const auto& [host, port] : addresses) self.name_nodes.push_back({host, port});
 }
 
+py::list tokens_of(const hdfs::Settings& self) {
+  py::list tokens;
+  for (const hdfs::sasl::Token& token : self.tokens) tokens.append(to_tuple(token));
+  return tokens;
+}
+
+void set_tokens(hdfs::Settings& self, const std::vector<py::tuple>& tokens) {
+  self.tokens.clear();
+  for (const py::tuple& token : tokens) self.tokens.push_back(to_token(token));
+}
+
+constexpr hdfs::sasl::Protection kProtections[] = {hdfs::sasl::Protection::kAuth,
+                                                   hdfs::sasl::Protection::kAuthInt,
+                                                   hdfs::sasl::Protection::kAuthConf};
+
+std::vector<std::string> protections_of(const hdfs::RpcSettings& self) {
+  std::vector<std::string> words;
+  words.reserve(self.protections.size());
+  for (const auto protection : self.protections) words.emplace_back(hadoop_name(protection));
+  return words;
+}
+
+void set_protections(hdfs::RpcSettings& self, const std::vector<std::string>& words) {
+  std::vector<hdfs::sasl::Protection> wanted;
+  for (const std::string& word : words) {
+    const auto found = std::ranges::find_if(
+        kProtections, [&](auto protection) { return hadoop_name(protection) == word; });
+    if (found == std::end(kProtections)) throw py::value_error("no such protection: " + word);
+    wanted.push_back(*found);
+  }
+  if (wanted.empty()) throw py::value_error("at least one protection is needed");
+  self.protections = std::move(wanted);
+}
+
 void register_rpc_settings(py::module_& module) {
   using hdfs::RpcSettings;
   py::class_<RpcSettings> type(module, "HdfsRpcSettings", py::is_final());
@@ -479,6 +538,9 @@ void register_rpc_settings(py::module_& module) {
   add("max_response_bytes", &RpcSettings::max_response_bytes);
   add("max_request_bytes", &RpcSettings::max_request_bytes);
   add("tcp_no_delay", &RpcSettings::tcp_no_delay);
+  add("requires_authentication", &RpcSettings::requires_authentication);
+  add("fallback_to_simple", &RpcSettings::fallback_to_simple);
+  type.def_property("protections", &protections_of, &set_protections);
   add("max_failovers", &RpcSettings::max_failovers);
   add("max_retries", &RpcSettings::max_retries);
   add("failover_base", &RpcSettings::failover_base);
@@ -554,6 +616,8 @@ void register_settings(py::module_& module) {
   const auto add = [&type](const char* name, auto of) { attribute(type, name, of); };
   add("user", &Settings::user);
   add("real_user", &Settings::real_user);
+  type.def_property("tokens", &tokens_of, &set_tokens);
+  add("token_file", &Settings::token_file);
   add("task_attempt", &Settings::task_attempt);
   add("service", &Settings::service);
   type.def_property("name_nodes", &name_nodes_of, &set_name_nodes);
@@ -619,6 +683,7 @@ void add_name_space(py::class_<HdfsClient>& type) {
       .def("block_locations", &block_locations, py::arg("path"), py::arg("start"),
            py::arg("length"))
       .def("last_block", &last_block, py::arg("path"))
+      .def("block_pool", &block_pool, py::arg("path"))
       .def("corrupt_files", &corrupt_files, py::arg("path"), py::arg("cookie"))
       .def("enclosing_root", &enclosing_root, py::arg("path"))
       .def("recover_lease", &recover_lease, py::arg("path"))
@@ -640,6 +705,9 @@ void register_hdfs(py::module_& module) {
       .def("set_safe_mode", &set_safe_mode, py::arg("action"))
       .def("msync", &msync)
       .def("statistics", &statistics)
+      .def("delegation_token", &delegation_token, py::arg("renewer"))
+      .def("renew_delegation_token", &renew_delegation_token, py::arg("token"))
+      .def("cancel_delegation_token", &cancel_delegation_token, py::arg("token"))
       .def("create", &create, py::arg("stream_type"), py::arg("path"), py::arg("options"))
       .def("append", &append, py::arg("stream_type"), py::arg("path"), py::kw_only(),
            py::arg("new_block"), py::arg("sync_block"), py::arg("update_length"))

@@ -175,6 +175,7 @@ void register_local(py::module_& module) {
             return on_path(&Namespace::open)(names, path);
           },
           py::arg("path"), py::arg("verify"))
+      .def("birth", on_path(&Namespace::birth), py::arg("path"))
       .def("truncate", on_path(&Namespace::truncate), py::arg("path"), py::arg("length"))
       .def("create", &create_raw, py::arg("stream_type"), py::arg("path"), py::kw_only(),
            py::arg("overwrite"), py::arg("create_parent"), py::arg("permission"),

@@ -2,14 +2,19 @@
 #include <pybind11/pybind11.h>
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "attributes.h"
+#include "errors.h"
 #include "hflush/s3/call/client.h"
 #include "hflush/s3/read/read_options.h"
 #include "hflush/s3/upload/part_sizes.h"
 #include "hflush/s3/upload/upload_calls.h"
+#include "hflush/s3/upload/upload_target.h"
 #include "s3_client.h"
 #include "s3_headers.h"
+#include "s3_parts.h"
 #include "text.h"
 
 namespace py = pybind11;
@@ -80,6 +85,15 @@ void register_settings(py::module_& module) {
   choice(type, "payload_signing", &Settings::payload_signing, kPayloadSignings);
 }
 
+// The upload goes on that was begun before.
+void go_on(ObjectOptions& self, const py::str& upload_id, const std::vector<Part>& parts,
+           const py::str& token, bool checksums, bool full_object_checksum) {
+  s3::BegunObject begun{
+      {to_utf8(upload_id), receipts_of(parts)}, to_utf8(token), {checksums, full_object_checksum}};
+  check(s3::check_begun(begun.upload, s3::part_sizes(self)));
+  self.begun = std::move(begun);
+}
+
 void register_object_options(py::module_& module) {
   py::class_<ObjectOptions> type(module, "S3ObjectOptions", py::is_final());
   type.def(py::init<>()).def("copy", [](const ObjectOptions& self) { return self; });
@@ -98,6 +112,8 @@ void register_object_options(py::module_& module) {
   add("if_absent", [](ObjectOptions& self) -> auto& { return self.condition.if_absent; });
   add("if_match", [](ObjectOptions& self) -> auto& { return self.condition.if_match; });
   add("delayed", &ObjectOptions::delayed);
+  type.def("go_on", &go_on, py::arg("upload_id"), py::arg("parts"), py::kw_only(), py::arg("token"),
+           py::arg("checksums"), py::arg("full_object_checksum"));
   choice(type, "buffering", &ObjectOptions::buffering, kBufferings);
 }
 

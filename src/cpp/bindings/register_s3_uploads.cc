@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,6 +26,7 @@
 #include "opened_stream.h"
 #include "s3_client.h"
 #include "s3_headers.h"
+#include "s3_parts.h"
 #include "signals.h"
 #include "text.h"
 
@@ -53,18 +56,6 @@ constexpr Named<s3::Holders> kHolders[] = {
     {"equal", s3::Holders::kEqual},
     {"first", s3::Holders::kFirst},
 };
-
-// Number, etag, size, CRC32C.
-using Part = std::tuple<std::uint32_t, py::str, std::uint64_t, std::uint32_t>;
-
-std::vector<s3::PartReceipt> receipts_of(const std::vector<Part>& parts) {
-  std::vector<s3::PartReceipt> receipts;
-  receipts.reserve(parts.size());
-  for (const auto& [number, etag, size, crc32c] : parts) {
-    receipts.push_back({number, to_utf8(etag), size, crc32c});
-  }
-  return receipts;
-}
 
 struct S3Completed {
   std::string_view outcome;
@@ -155,7 +146,8 @@ class UploadCaller {
 
 class UploadHandle {
  public:
-  explicit UploadHandle(std::shared_ptr<s3::S3Upload> upload) : upload_(std::move(upload)) {}
+  UploadHandle(std::shared_ptr<s3::S3Upload> upload, std::weak_ptr<s3::KeepableUpload> keepable)
+      : upload_(std::move(upload)), keepable_(std::move(keepable)) {}
 
   bool is_foreign() const noexcept { return upload_.here() == nullptr; }
 
@@ -167,16 +159,27 @@ class UploadHandle {
     return *upload_.here();
   }
 
+  // Null once the stream is gone.
+  std::shared_ptr<s3::KeepableUpload> keepable() const {
+    return is_foreign() ? nullptr : keepable_.lock();
+  }
+
  private:
   env::OwnProcess<s3::S3Upload> upload_;
+  std::weak_ptr<s3::KeepableUpload> keepable_;
 };
+
+py::list tuples_of(const std::vector<s3::PartReceipt>& receipts) {
+  py::list parts;
+  for (const s3::PartReceipt& part : receipts) {
+    parts.append(py::make_tuple(part.number, from_utf8(part.etag), part.size, part.crc32c));
+  }
+  return parts;
+}
 
 py::dict outcome(const UploadHandle& self) {
   const s3::UploadOutcome outcome = self.upload().outcome();
-  py::list parts;
-  for (const s3::PartReceipt& part : outcome.parts) {
-    parts.append(py::make_tuple(part.number, from_utf8(part.etag), part.size, part.crc32c));
-  }
+  const py::list parts = tuples_of(outcome.parts);
   py::list others;
   for (const Status& other : outcome.others) others.append(make_exception(other));
   py::dict values;
@@ -194,6 +197,32 @@ py::dict outcome(const UploadHandle& self) {
   values["cleanup"] = error_of(outcome.cleanup);
   values["cleaned_up"] = outcome.cleaned_up;
   return values;
+}
+
+// (upload id, parts, token, whether the store keeps checksums of parts, and of the whole, bytes
+// behind the parts); None: some of these bytes have gone to the store since, ask with a newer
+// offset.
+py::object keep(const UploadHandle& self, std::uint64_t offset) {
+  const std::shared_ptr<s3::KeepableUpload> upload = self.keepable();
+  if (!upload) check(Status(StatusCode::kClosed, "persist: the stream is gone"));
+  const Result<s3::KeptUpload> kept =
+      waiting([&](SignalCheck& signals) { return upload->keep(offset, signals); });
+  if (kept.status().code() == StatusCode::kNotFound) return py::none();
+  check(kept.status());
+  std::string tail(kept->tail.size, '\0');
+  std::ptrdiff_t count = 0;
+  if (!tail.empty()) {
+    const ReleasedGil released;
+    count = kept->tail.bytes->read_at(0, {reinterpret_cast<std::byte*>(tail.data()), tail.size()});
+  }
+  if (std::cmp_not_equal(count, tail.size())) {
+    check(
+        Status::from_errno(count < 0 ? static_cast<int>(-count) : EIO, "persist: read a part", {}));
+  }
+  const s3::BegunObject& object = kept->object;
+  return py::make_tuple(from_utf8(object.upload.upload_id), tuples_of(object.upload.parts),
+                        object.token, object.checksums.of_parts, object.checksums.of_full_object,
+                        py::bytes(tail));
 }
 
 bool wait_cleaned_up(const UploadHandle& self, double timeout) {
@@ -250,6 +279,7 @@ void register_upload(py::module_& module) {
       .def_property_readonly(
           "cleanup",
           [](const UploadHandle& self) { return error_of(self.upload().outcome().cleanup); })
+      .def("keep", &keep, py::arg("offset"))
       .def("wait_cleaned_up", &wait_cleaned_up, py::arg("timeout"));
 }
 
@@ -258,7 +288,8 @@ void register_upload(py::module_& module) {
 py::tuple create_object(S3Client& self, const py::type& stream_type, const py::str& path,
                         const ObjectOptions& options) {
   s3::OpenedObject opened = s3::open_for_write(self.client(), to_utf8(path), options);
-  auto upload = std::make_unique<UploadHandle>(std::move(opened.upload));
+  auto upload =
+      std::make_unique<UploadHandle>(std::move(opened.upload), std::move(opened.keepable));
   py::object made = make_stream(stream_type, std::move(opened.stream));
   return py::make_tuple(std::move(made), py::cast(std::move(upload)));
 }

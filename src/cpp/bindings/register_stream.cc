@@ -220,6 +220,11 @@ void waiting(const py::object& self) {
   pending.raise();
 }
 
+void hsync(const py::object& self, bool end_block) {
+  if (end_block) return waiting<&OutputStream::hsync_and_end_block>(self);
+  waiting<&OutputStream::hsync>(self);
+}
+
 py::tuple abort(OutputStream& stream) {
   stream::AbortResult result;
   Status done;
@@ -237,6 +242,14 @@ bool abandon(OutputStream& stream) {
   if (stream::is_final(stream.state())) return false;  // each time a stream is released
   const ReleasedGil unlocked;
   return stream.abandon();
+}
+
+// (offset, bytes behind it)
+py::tuple hand_over(OutputStream& stream) {
+  OutputStream::Rest rest;
+  check(bindings::waiting([&](SignalCheck& signals) { return stream.hand_over(rest, signals); }));
+  return py::make_tuple(
+      rest.offset, py::bytes(reinterpret_cast<const char*>(rest.bytes.data()), rest.bytes.size()));
 }
 
 void set_drop_behind(OutputStream& stream, std::optional<bool> value) {
@@ -267,7 +280,7 @@ void register_stream(py::module_& module) {
 It is never a sync, and a no-op on a closed stream.
 Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
       .def("hflush", &waiting<&OutputStream::hflush>)
-      .def("hsync", &waiting<&OutputStream::hsync>)
+      .def("hsync", &hsync, py::arg("end_block") = false)
       .def("close", &waiting<&OutputStream::close>)
       .def("_abort", &abort)
       .def("_abandon", &abandon)
@@ -280,6 +293,8 @@ Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
           },
           py::arg("name"), py::pos_only())
       .def("set_drop_behind", &set_drop_behind, py::arg("value"), py::pos_only())
+      .def("_hand_over", &hand_over)
+      .def_property_readonly("_file_id", &OutputStream::file_id)
       .def("_history", [](const OutputStream& stream) { return to_list(stream.history()); })
       .def("_statistics", [](const OutputStream& stream) { return to_dict(stream.statistics()); })
       .def_property_readonly("closed",

@@ -41,6 +41,7 @@ from .configuration import Configuration
 from .errors import (
     ChecksumError,
     ConcurrentWriterError,
+    CorruptLogError,
     EndOfFileError,
     FileLeaseHeldError,
     InternalError,
@@ -56,12 +57,13 @@ from .errors import (
     PipelineError,
     PreconditionFailedError,
     SeekError,
+    StaleTokenError,
     StreamClosedError,
     UnsupportedFileSystemError,
 )
 from .filesystem import FileSystem
 from .local import ChecksumFileSystem, LocalFileSystem
-from .opening import append, create
+from .opening import append, commit, create, resume
 from .opening import open as open
 from .options import CreateFlag, Rename
 from .statistics import IOStatistics, MeanStatistic
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from . import fsspec as fsspec
     from . import multipart as multipart
     from . import trash as trash
+    from .credentials import Credentials
     from .hdfs import DistributedFileSystem
 
 __all__ = [
@@ -96,7 +99,9 @@ __all__ = [
     "ConcurrentWriterError",
     "Configuration",
     "ContentSummary",
+    "CorruptLogError",
     "CreateFlag",
+    "Credentials",
     "DistributedFileSystem",
     "EndOfFileError",
     "FSDataInputStream",
@@ -126,14 +131,17 @@ __all__ = [
     "Rename",
     "SeekError",
     "Seekable",
+    "StaleTokenError",
     "StreamCapabilities",
     "StreamClosedError",
     "Syncable",
     "UnsupportedFileSystemError",
     "append",
     "capabilities",
+    "commit",
     "crc",
     "create",
+    "resume",
 ]  # and open, which `from hflush import *` must not put in the place of the built-in one
 
 # Imported at the first use, so that `import hflush` stays small.
@@ -141,6 +149,7 @@ _ON_DEMAND = {
     name: f"{__name__}.{name}"
     for name in ("checkpoint", "cli", "crc", "fsspec", "multipart", "trash")
 }
+_ON_DEMAND["Credentials"] = "hflush.credentials:Credentials"
 _ON_DEMAND["DistributedFileSystem"] = "hflush.hdfs.filesystem:DistributedFileSystem"
 
 

@@ -1,7 +1,7 @@
 # The native core, as the Python layer sees it. Users import hflush, never this module.
 # Paths are absolute, normalised strings (no trailing slash, no "//", "." or ".."), surrogateescape-encoded.
 # Every function raises the classes of hflush.errors; the mapping lives in src/cpp/bindings/errors.cc.
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer
@@ -43,7 +43,7 @@ class OutputStream:
     def write_byte(self, value: int, /) -> None: ...
     def flush(self) -> None: ...
     def hflush(self) -> None: ...
-    def hsync(self) -> None: ...
+    def hsync(self, end_block: bool = False) -> None: ...
     def close(self) -> None: ...
     def _abort(self) -> tuple[bool, OSError | None]: ...  # (already_closed, cleanup_exception)
     def _abandon(
@@ -53,6 +53,10 @@ class OutputStream:
     def get_pos(self) -> int: ...
     def has_capability(self, name: str, /) -> bool: ...
     def set_drop_behind(self, value: bool | None, /) -> None: ...
+    # All but the bytes of the second value is handed over; these follow it. Nothing is written meanwhile.
+    def _hand_over(self) -> tuple[int, bytes]: ...
+    @property
+    def _file_id(self) -> int: ...  # the store's own name of the file; 0: none
     def _history(self) -> list[StreamEvent]: ...  # oldest first
     def _statistics(
         self,
@@ -143,6 +147,7 @@ class _Namespace:
 @final
 class RawNamespace(_Namespace):
     def __init__(self) -> None: ...
+    def birth(self, path: str) -> int: ...  # nanoseconds since the epoch; 0: not kept
     def truncate(self, path: str, length: int) -> None: ...
     # stream_type: the OutputStream subclass to make (register_stream.cc)
     def create(
@@ -177,6 +182,16 @@ class ChecksumNamespace(_Namespace):
 
 # --- HDFS (register_hdfs.cc) ---------------------------------------------------------------------
 # Paths hold no surrogates: a server would not give them back.
+
+# Of Hadoop: identifier, password, kind, service.
+_Token: TypeAlias = tuple[bytes, bytes, str, str]
+
+def decode_credentials(file: bytes) -> tuple[dict[str, _Token], dict[str, bytes]]: ...
+def encode_credentials(
+    tokens: Mapping[str, _Token], secrets: Mapping[str, bytes], protobuf: bool
+) -> bytes: ...
+def encode_token(token: _Token) -> bytes: ...
+def decode_token(bytes: bytes) -> _Token: ...
 
 # (offset, length, hosts, names, topology paths, cached hosts, storage types, is corrupt)
 _Location: TypeAlias = tuple[
@@ -259,6 +274,9 @@ class HdfsRpcSettings:
     max_response_bytes: int
     max_request_bytes: int
     tcp_no_delay: bool
+    requires_authentication: bool
+    fallback_to_simple: bool
+    protections: list[str]  # "authentication", "integrity", "privacy"
     max_failovers: int
     max_retries: int
     failover_base: float
@@ -328,6 +346,8 @@ class HdfsSettings:
     def __init__(self) -> None: ...
     user: str
     real_user: str  # who acts as the user; empty: the user itself
+    tokens: list[_Token]  # until the file was read
+    token_file: str  # HADOOP_TOKEN_FILE_LOCATION, or empty
     task_attempt: str  # part of the lease holder's name
     service: str
     name_nodes: list[tuple[str, int]]
@@ -348,6 +368,10 @@ class HdfsClient:
     def __init__(self, settings: HdfsSettings) -> None: ...
     def close(self) -> None: ...  # later calls connect again
     def statistics(self) -> dict[str, int]: ...
+    # Without a service; None: the NameNode gives none.
+    def delegation_token(self, renewer: str) -> _Token | None: ...
+    def renew_delegation_token(self, token: _Token) -> int: ...  # milliseconds since the epoch
+    def cancel_delegation_token(self, token: _Token) -> None: ...
     def status(self, path: str) -> HdfsFileStatus | None: ...
     # One page: the entries, and how many remain after them. start_after: the last name before.
     def list_page(
@@ -374,6 +398,7 @@ class HdfsClient:
     # Pages of paths with corrupt blocks: the paths, and the cookie of the next page.
     def corrupt_files(self, path: str, cookie: str) -> tuple[list[str], str]: ...
     def last_block(self, path: str) -> tuple[str, list[str], bool] | None: ...
+    def block_pool(self, path: str) -> str: ...  # of its last block; empty: it has no block
     def recover_lease(self, path: str) -> bool: ...
     def is_file_closed(self, path: str) -> bool: ...
     def fs_status(self) -> tuple[int, int, int]: ...  # capacity, used, remaining (bytes)
@@ -511,10 +536,20 @@ class S3ObjectOptions:
     if_absent: bool
     if_match: str
     delayed: bool
+    # An upload that was begun before goes on. ValueError unless the parts are whole ones of these sizes.
+    def go_on(
+        self,
+        upload_id: str,
+        parts: Sequence[tuple[int, str, int, int]],
+        *,
+        token: str,
+        checksums: bool,
+        full_object_checksum: bool,
+    ) -> None: ...
 
 @final
 class S3Upload:
-    """What came of an upload: stays after its stream. Not usable in a forked child."""
+    """How an upload ended: stays after its stream. Not usable in a forked child."""
 
     @property
     def is_foreign(self) -> bool: ...  # begun by a process that this one was forked from
@@ -524,6 +559,12 @@ class S3Upload:
     def outcome(self) -> dict[str, Any]: ...
     @property
     def cleanup(self) -> OSError | None: ...  # of outcome()
+    # What goes on at `offset`, up to which all was handed over: (upload_id, parts, token, has_checksums,
+    # full_object_checksum, the bytes behind the parts). Waits for the parts. None: some of these bytes are not here
+    # any more, ask with a newer offset.
+    def keep(
+        self, offset: int
+    ) -> tuple[str, list[tuple[int, str, int, int]], str, bool, bool, bytes] | None: ...
     # False after `timeout` seconds.
     def wait_cleaned_up(self, timeout: float) -> bool: ...
 
@@ -565,7 +606,7 @@ class S3Client:
 
 @final
 class S3Completed:
-    """What came of a publication."""
+    """How a publication ended."""
 
     @property
     def outcome(self) -> str: ...  # "published", "not published", "unknown"

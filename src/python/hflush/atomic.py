@@ -45,7 +45,9 @@ _MAX_NAME_BYTES = 180  # of NAME: the hidden name, and its sidecar's, stay withi
 _SWEEP_EVERY_S = 600.0
 _ATTEMPTS = 10
 
-_NOT_BEFORE_CLOSE = frozenset((capabilities.HFLUSH, capabilities.HSYNC))
+_NOT_BEFORE_CLOSE = frozenset(
+    (capabilities.HFLUSH, capabilities.HSYNC, capabilities.END_BLOCK, capabilities.PERSIST)
+)
 _OF_PUBLICATION = frozenset((capabilities.ABORTABLE, capabilities.CREATE_IN_CLOSE))
 
 
@@ -286,9 +288,13 @@ class AtomicOutputStream(FSDataOutputStream):
         """Refuse: nothing can be visible at the path before close."""
         raise self._refusal("hflush")
 
-    def hsync(self) -> None:
+    def hsync(self, end_block: bool = False) -> None:  # noqa: ARG002
         """Refuse: nothing can be visible at the path before close."""
         raise self._refusal("hsync")
+
+    def persist(self) -> bytes:
+        """Refuse: what a killed writer leaves of an atomic file is removed."""
+        raise self._refusal("persist")
 
     def _refusal(self, operation: str) -> OSError:
         return unsupported(operation, "an atomic file (it appears when it is closed)", self.path)

@@ -28,6 +28,7 @@ __all__ = [
     "CREATE_IN_CLOSE",
     "DELAYED_COMPLETION",
     "DROPBEHIND",
+    "END_BLOCK",
     "ETAGS_AVAILABLE",
     "ETAGS_PRESERVED_IN_RENAME",
     "HFLUSH",
@@ -37,6 +38,7 @@ __all__ = [
     "MULTIPART_UPLOADER",
     "PATH_HANDLES",
     "PERMISSIONS",
+    "PERSIST",
     "PREADBYTEBUFFER",
     "READAHEAD",
     "READBYTEBUFFER",
@@ -59,6 +61,7 @@ HFLUSH = (
     "hflush"  # deprecated by Hadoop: always the same answer as HSYNC, which is the one to ask for
 )
 DROPBEHIND = "dropbehind"
+END_BLOCK = "fs.hdfs.capability.end.block"  # hsync can end the block that holds the newest byte
 IOSTATISTICS = "iostatistics"
 UNBUFFER = "in:unbuffer"
 READ_VECTORED = "in:readvectored"
@@ -67,6 +70,7 @@ READBYTEBUFFER = "in:readbytebuffer"  # readinto
 PREADBYTEBUFFER = "in:preadbytebuffer"  # pread_into
 
 # Of streams and of paths.
+PERSIST = "fs.capability.outputstream.persist"  # persist(), hflush.resume, hflush.commit
 ABORTABLE = "fs.capability.outputstream.abortable"
 CREATE_IN_CLOSE = "fs.option.create.in.close"  # nothing is at the path before close
 DELAYED_COMPLETION = "fs.s3a.capability.magic.output.stream"  # close can hand publication over

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ChecksumError",
     "ConcurrentWriterError",
+    "CorruptLogError",
     "EndOfFileError",
     "FileLeaseHeldError",
     "InternalError",
@@ -68,6 +69,10 @@ class InvalidPathError(OSError, ValueError):
 
 class InvalidPathHandleError(OSError):
     """What a path handle stood for is gone or has changed (``ESTALE``)."""
+
+
+class StaleTokenError(OSError):
+    """The file that a token of ``persist()`` stands for is gone or has changed (``ESTALE``)."""
 
 
 class SeekError(OSError, ValueError, EOFError):
@@ -129,7 +134,7 @@ class PipelineError(OSError):
     block : str
         The block that was being written, ``blk_<id>_<generation stamp>``; empty if there was none.
     generation_stamps : tuple of int
-        All that the block had, oldest first: one more for each pipeline.
+        Of all its pipelines, oldest first: also of those that were not built.
     acknowledged : int
         Bytes of the file that every server of the pipeline had acknowledged.
     history : list of hflush.status.StreamEvent
@@ -150,6 +155,13 @@ class PreconditionFailedError(OSError):
 
 class ConcurrentWriterError(FileExistsError):
     """Another writer stored the same batch first (``EEXIST``)."""
+
+
+class CorruptLogError(OSError):
+    """A file of a log of batches is damaged, cut off, or of a newer version (``EIO``).
+
+    Names the file, and the line with what is wrong on it.
+    """
 
 
 class NotDurableError(OSError):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .registry import Factory
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
+    from .tokens import Token
 
 __all__ = ["FileSystem"]
 
@@ -388,6 +389,28 @@ class FileSystem(OptionalOperations):
             if tracked in self._streams:
                 self._streams.remove(tracked)
                 self._finished.add(stream, stream._own_statistics())
+        if stream._held is not None:
+            stream._held.release()
+
+    def resume(self, token: bytes) -> FSDataOutputStream:
+        """Go on with a stream at the byte where it was persisted: see :func:`hflush.resume`."""
+        found, path = self._own_token(token)
+        stream, held = self._resume(found, path)
+        self._track(stream, path, "ab", CreateOptions({}, True))
+        stream._held = held
+        return stream
+
+    def commit(self, token: bytes) -> None:
+        """Publish what was persisted: see :func:`hflush.commit`."""
+        self._commit(*self._own_token(token))
+
+    def _own_token(self, token: bytes) -> tuple[Token, str]:
+        from .tokens import Token
+
+        found = Token.unpack(token)
+        if found.store != self.store_name:
+            raise ValueError(f"{found!r} does not belong to {self.store_name}, {self.uri}")
+        return found, self._resolve_to_change(found.url)
 
     # --- reading ---
 

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from .configuration import DEFAULTS
-from .keys import BOOL, Key, choice, number_of, size, text, time
+from .keys import BOOL, Key, choice, number, number_of, size, text, time
 
 __all__ = ["KEYS"]
 
 _ALL = "All stores"
 _CHECKPOINTS = "Checkpoints"
+_SPARK = "spark.sql.streaming"
+
+
+def _of_file_log(which: str, what: str) -> tuple[Key, ...]:
+    """Return the keys of one of Spark's two kinds of file logs."""
+    return (
+        Key(_CHECKPOINTS, f"{_SPARK}.{which}.log.deletion", BOOL,
+            f"{what}: remove files that a compact file has replaced", default="true"),
+        Key(_CHECKPOINTS, f"{_SPARK}.{which}.log.compactInterval", number(1),
+            f"{what}: the compact interval, in batches, of a log without compact files",
+            default="10"),
+        Key(_CHECKPOINTS, f"{_SPARK}.{which}.log.cleanupDelay", time(),
+            f"{what}: the age from which they are removed", default="10m"),
+    )  # fmt: skip
+
 
 KEYS = (
     Key(_ALL, "fs.defaultFS", text("URL"),
@@ -39,4 +54,9 @@ KEYS = (
     Key(_CHECKPOINTS, "hflush.checkpoint.keep-existing", BOOL,
         "a checkpoint that exists and may not be overwritten is kept, and close succeeds",
         default="false"),
+    Key(_CHECKPOINTS, f"{_SPARK}.minBatchesToRetain", number(1),
+        "so many batches of a file log can be read one by one: what they need is not removed",
+        default="100"),
+    *_of_file_log("fileSink", "log of a file sink"),
+    *_of_file_log("fileSource", "log of a file source"),
 )  # fmt: skip

@@ -40,23 +40,25 @@ __all__ = ["FSDataInputStream"]
 
 
 class _Counters:
-    """Counts that several threads add to."""
+    """Counts that several threads add to, and the place where the next read begins."""
 
-    __slots__ = ("_counts", "_lock")
+    __slots__ = ("_counts", "_lock", "place")
 
     def __init__(self, *names: str) -> None:
         self._counts = dict.fromkeys(names, 0)
         self._lock = threading.Lock()
+        self.place = 0
 
     def add(self, **counts: int) -> None:
         with self._lock:
             for name, count in counts.items():
                 self._counts[name] += count
 
-    def returned(self, count: int) -> None:
+    def returned(self, count: int, moved: int = 0) -> None:
         """Count bytes returned to a caller; quick, as every line is counted."""
         with self._lock:
             self._counts["stream_read_bytes"] += count
+            self.place += moved
 
     def snapshot(self) -> dict[str, int]:
         with self._lock:
@@ -171,7 +173,8 @@ class FSDataInputStream(io.BufferedReader):
     Notes
     -----
     Bytes that do not match their checksum raise :class:`hflush.ChecksumError`. A closed stream
-    raises :class:`hflush.StreamClosedError` from every read; seeking it is harmless.
+    raises :class:`hflush.StreamClosedError` from every read; seeking it is harmless. A read that
+    fails or is interrupted leaves the position where it was.
     Source: Hadoop's input stream specification; contract READ-1 to READ-21.
     """
 
@@ -203,16 +206,22 @@ class FSDataInputStream(io.BufferedReader):
     def read(self, size: int | None = -1, /) -> bytes:
         """Return up to `size` bytes, all that is left for -1 or None, ``b""`` at the end."""
         try:
-            return self._got_bytes(super().read(size))
+            return self._took_bytes(super().read(size))
         except ValueError as error:
             raise self._translated(error) from None
+        except BaseException:
+            self._go_back()
+            raise
 
     def read1(self, size: int = -1, /) -> bytes:
         """Return up to `size` bytes with at most one read of the store."""
         try:
-            return self._got_bytes(super().read1(size))
+            return self._took_bytes(super().read1(size))
         except ValueError as error:
             raise self._translated(error) from None
+        except BaseException:
+            self._go_back()
+            raise
 
     def readinto(self, buffer: Buffer, off: int = 0, len: int | None = None, /) -> int:
         """Fill ``buffer[off:off + len]``, counted in bytes, and return how many were read.
@@ -225,23 +234,32 @@ class FSDataInputStream(io.BufferedReader):
             `off` or `len` is negative, or the range is outside the buffer.
         """
         try:
-            return self._got(super().readinto(_window(buffer, off, len)))
+            return self._took(super().readinto(_window(buffer, off, len)))
         except ValueError as error:
             raise self._translated(error) from None
+        except BaseException:
+            self._go_back()
+            raise
 
     def readinto1(self, buffer: Buffer, /) -> int:
         """Fill `buffer` with at most one read of the store, and return how many bytes were read."""
         try:
-            return self._got(super().readinto1(buffer))
+            return self._took(super().readinto1(buffer))
         except ValueError as error:
             raise self._translated(error) from None
+        except BaseException:
+            self._go_back()
+            raise
 
     def readline(self, size: int | None = -1, /) -> bytes:
         """Return the next line with its end, at most `size` bytes of it."""
         try:
-            return self._got_bytes(super().readline(size))
+            return self._took_bytes(super().readline(size))
         except ValueError as error:
             raise self._translated(error) from None
+        except BaseException:
+            self._go_back()
+            raise
 
     def peek(self, size: int = 0, /) -> bytes:
         """Return buffered bytes without moving the position."""
@@ -281,7 +299,9 @@ class FSDataInputStream(io.BufferedReader):
                 return target
             raise self._closed_error("seek")
         position = super().tell() if whence == os.SEEK_CUR else 0
-        return super().seek(self.raw.target(target, whence, position))
+        place = super().seek(self.raw.target(target, whence, position))
+        self.raw.counters.place = place
+        return place
 
     def flush(self) -> None:
         """Do nothing, also on a closed stream: there is nothing to hand on."""
@@ -488,6 +508,26 @@ class FSDataInputStream(io.BufferedReader):
     def _got_bytes(self, data: bytes) -> bytes:
         self.raw.counters.returned(len(data))
         return data
+
+    def _took(self, count: int) -> int:
+        """Note how many bytes a read returns from the stream's position on."""
+        self.raw.counters.returned(count, count)
+        return count
+
+    def _took_bytes(self, data: bytes) -> bytes:
+        count = len(data)
+        self.raw.counters.returned(count, count)
+        return data
+
+    def _go_back(self) -> None:
+        """After a read that failed: what io had of it by then is not lost."""
+        place = self.raw.counters.place
+        if self.closed or super().tell() == place:
+            return
+        try:
+            super().seek(place)
+        except RuntimeError:  # a signal handler reads: the call that it came into goes on
+            return
 
     def _flat_statistics(self) -> dict[str, int]:
         return {**self.raw.file.statistics(), **self.raw.counters.snapshot()}

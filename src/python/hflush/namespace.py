@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from . import capabilities, options, paths
 from .claims import Claim
 from .configuration import DEFAULTS, Configuration, user_name
+from .errors import unsupported
 from .spelling import check_keys
 from .status import BlockLocation
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .paths import Location, StrPath
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
+    from .tokens import Token
 
     Conf: TypeAlias = "Mapping[str, Value] | None"
 
@@ -222,6 +224,42 @@ class NameSpace(ABC):
     def _resolve_to_change(self, path: StrPath) -> str:
         """Return the same for an operation that changes what is there: names may be reserved."""
         return self._resolve(path)
+
+    # --- streams that can be resumed: see hflush.tokens ---
+
+    def _persists(self, stream: FSDataOutputStream) -> bool:
+        """Whether a stream of this file system has persist()."""
+        return False
+
+    def _persist(self, stream: FSDataOutputStream) -> bytes:
+        """Make what was written to a stream recoverable; one thread at a time for each stream."""
+        raise unsupported("persist", self.store_name, stream._error_path)
+
+    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
+        """Open a stream that goes on where a token ends; and what keeps others from its file."""
+        raise unsupported("resume", self.store_name, self._named(path))
+
+    def _commit(self, token: Token, path: str) -> None:
+        """Publish what a token of this file system stands for, unless that has been done."""
+        raise unsupported("commit", self.store_name, self._named(path))
+
+    # --- files that are published later, in any process: capabilities.DELAYED_COMPLETION ---
+
+    def _create_delayed(self, path: str) -> FSDataOutputStream:
+        """Create a file with a name of its own, which close() does not publish."""
+        raise unsupported("delayed completion", self.store_name, self._named(path))
+
+    def _delayed_handle(self, stream: FSDataOutputStream) -> str:
+        """Return what stands for the file of such a stream, which is closed."""
+        raise unsupported("delayed completion", self.store_name, stream._error_path)
+
+    def _publish_delayed(self, handle: str) -> None:
+        """Publish the file, or see that it was; FileNotFoundError if it is lost."""
+        raise unsupported("delayed completion", self.store_name)
+
+    def _drop_delayed(self, handle: str) -> None:
+        """Drop the file; one that was published stays."""
+        raise unsupported("delayed completion", self.store_name)
 
     # --- side files ---
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         "r", "rt", "tr", "w", "wt", "tw", "a", "at", "ta", "x", "xt", "tx"
     ]
 
-__all__ = ["append", "create", "open"]
+__all__ = ["append", "commit", "create", "open", "resume"]
 
 
 def create(
@@ -84,6 +84,92 @@ def append(
         The store cannot append.
     """
     return FileSystem.get(url, conf).append(url, **options)
+
+
+def resume(token: bytes, *, conf: Conf = None) -> FSDataOutputStream:
+    """Go on with a stream at exactly the byte where it was persisted.
+
+    Nothing before it is lost or doubled; what was written after it is dropped. The writer that made
+    the token may be dead, or still alive: on HDFS its lease is taken, and its next call fails; on
+    local files it is left alone, and this call fails; on S3 the one that publishes first wins, and
+    the other one's ``close`` fails.
+
+    Parameters
+    ----------
+    token : bytes
+        What :meth:`FSDataOutputStream.persist` returned, here or in another process.
+    conf : mapping, optional
+        Hadoop keys, as for :func:`create`.
+
+    Returns
+    -------
+    FSDataOutputStream
+        Its ``tell()`` is the length that the token stands for. It can be persisted again, and the
+        token can be used again.
+
+    Raises
+    ------
+    ValueError
+        It is not a token, or is one of another store, bucket or cluster.
+    StaleTokenError
+        The file is gone, was replaced, or has lost bytes; on S3 the upload has ended.
+    LeaseHeldError
+        On local files: the writer is alive.
+    TimeoutError
+        On HDFS: the servers did not let go of the dead writer's last block in five minutes.
+    OSError
+        As :func:`append`.
+
+    Notes
+    -----
+    Source: Flink's RecoverableWriter.recover; docs/semantics.md.
+
+    Examples
+    --------
+    >>> import hflush, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "log")
+    >>> out = hflush.create(path)
+    >>> _ = out.write(b"kept ")
+    >>> token = out.persist()
+    >>> _ = out.write(b"dropped")
+    >>> out.close()
+    >>> with hflush.resume(token) as out:
+    ...     _ = out.write(b"and new")
+    >>> hflush.open(path).read()
+    'kept and new'
+    """
+    from .tokens import Token
+
+    return FileSystem.get(Token.unpack(token).url, conf).resume(token)
+
+
+def commit(token: bytes, *, conf: Conf = None) -> None:
+    """Publish what a token stands for: exactly the bytes up to where the stream was persisted.
+
+    It may be called any number of times, also after a crash, and when it was done before.
+
+    Parameters
+    ----------
+    token : bytes
+        What :meth:`FSDataOutputStream.persist` returned. The stream is done with: close it before,
+        or it fails (HDFS, S3), or this call does (local files).
+    conf : mapping, optional
+        Hadoop keys, as for :func:`create`.
+
+    Raises
+    ------
+    ValueError, StaleTokenError, LeaseHeldError, TimeoutError, OSError
+        As :func:`resume`. On S3 an upload that ended by publishing these bytes is no error.
+    FileExistsError, PreconditionFailedError
+        On S3: the condition that the stream was created with does not hold.
+
+    Notes
+    -----
+    Source: Flink's RecoverableFsDataOutputStream.Committer; docs/semantics.md.
+    """
+    from .tokens import Token
+
+    FileSystem.get(Token.unpack(token).url, conf).commit(token)
 
 
 if TYPE_CHECKING:

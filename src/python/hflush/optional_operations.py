@@ -89,25 +89,44 @@ class OptionalOperations(Listing):
 
     # --- attributes of files ---
 
-    def get_file_checksum(self, path: StrPath) -> FileChecksum:
-        """Return a checksum of the whole content of a file.
+    def get_file_checksum(self, path: StrPath, length: int | None = None) -> FileChecksum:
+        """Return a checksum of the content of a file.
 
         Its ``algorithm`` says which: the CRC-32 of the content, verified as it is read (local files
-        with sidecars); Java's, from the sums that DataNodes keep (HDFS); on S3
-        ``COMPOSITE-CRC32C`` where the store keeps one of the whole object, else ``ETAG``, which
-        only tells whether an object has been replaced.
+        with sidecars); Java's, from the sums that DataNodes keep, by ``dfs.checksum.combine.mode``
+        (HDFS): ``MD5MD5CRC`` depends on the sizes of blocks and chunks, ``COMPOSITE_CRC`` on the
+        content only; on S3 ``COMPOSITE-CRC32C`` where the store keeps one of the whole object, else
+        ``ETAG``, which only tells whether an object has been replaced.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file; on HDFS one that no client is writing.
+        length : int, optional
+            Of so many bytes at its front (HDFS alone); of all unless given.
 
         Raises
         ------
-        FileNotFoundError, NotAFileError
-            It is missing; it is a directory.
+        FileNotFoundError, NotAFileError, ValueError
+            It is missing; it is a directory; `length` is negative.
         ChecksumError
             The content does not match its sidecar.
+        OSError
+            On HDFS: it is being written, or its blocks are summed in different ways.
         """
-        return self._file_checksum(self._resolve(path))
+        resolved = self._resolve(path)
+        if length is None:
+            return self._file_checksum(resolved)
+        front = options.whole("length", length)
+        if front < 0:
+            raise ValueError(f"length={front} is negative")
+        return self._front_checksum(resolved, front)
 
     def _file_checksum(self, path: str) -> FileChecksum:
         raise self._unsupported("get_file_checksum", path)
+
+    def _front_checksum(self, path: str, length: int) -> FileChecksum:
+        raise self._unsupported("get_file_checksum with a length", path)
 
     def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:
         """Set times, in milliseconds since the epoch; -1 leaves one as it is.

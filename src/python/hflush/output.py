@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import threading
 
 from . import _core
 from ._core import take_pending
-from .capabilities import canonical
+from .capabilities import PERSIST, canonical
+from .errors import unsupported
 from .statistics import IOStatistics, live
 from .write_only import AbortResult, WriteOnly, end, report
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from .claims import Claim
     from .handling import Marks
     from .status import StreamEvent
     from .write_only import Owner
@@ -58,7 +61,7 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     """
 
     __module__ = "hflush.streams"
-    __slots__ = ("_mode", "_name", "_older", "_opened_as", "_owner")
+    __slots__ = ("_held", "_mode", "_name", "_older", "_opened_as", "_owner", "_persisting")
 
     # The core makes the object without __init__; the file system that asked for it binds it.
     _owner: Owner
@@ -66,12 +69,16 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     _name: str
     _opened_as: object  # for fsspec, which has its own names of files
     _older: Marks | None
+    _persisting: threading.Lock  # one thread at a time is inside persist()
+    _held: Claim | None  # what keeps others from the file, from the first persist() on
 
     def _bind(self, owner: Owner, name: str, mode: str, older: Marks | None) -> None:
         self._owner = owner
         self._name = name
         self._mode = mode
         self._older = older
+        self._persisting = threading.Lock()
+        self._held = None
 
     # --- writing: write() itself is the core's, a call in between would cost more than it ---
 
@@ -104,24 +111,73 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         """
         super().hflush()
 
-    def hsync(self) -> None:
+    def hsync(self, end_block: bool = False) -> None:
         """Make every byte whose write has returned visible, and put it on disk: all of them.
 
         Concurrent calls share one sync. Do not call it for every line or record, unless in a
         write-ahead log: each call waits for a disk, and ``op_hsync`` of :meth:`io_statistics`
         shows how often.
 
+        Parameters
+        ----------
+        end_block : bool, optional
+            Whether the block that holds these bytes ends here, shorter than the block size: the
+            next write begins another one. A block without bytes is not made. HDFS only.
+
         Raises
         ------
         io.UnsupportedOperation, StreamClosedError, OSError
             As :meth:`hflush`. After a failed sync nothing reports the same bytes as durable. On
-            HDFS a stream stays open if no DataNode can sync an earlier block now; call again.
+            HDFS a stream stays open if no DataNode can sync an earlier block now; call again. With
+            `end_block` it is unsupported also on raw files, which have no blocks
+            (``has_capability("fs.hdfs.capability.end.block")`` is False): nothing is synced then.
+        TypeError
+            `end_block` is not a bool.
 
         Notes
         -----
-        Source: Hadoop's Syncable; contract HSYNC-1 to HSYNC-17.
+        Source: Hadoop's Syncable, and HdfsDataOutputStream's ``SyncFlag.END_BLOCK``; contract
+        HSYNC-1 to HSYNC-17.
         """
-        super().hsync()
+        if not isinstance(end_block, bool):
+            raise TypeError(f"end_block must be bool, not {type(end_block).__name__}")
+        super().hsync(end_block)
+
+    def persist(self) -> bytes:
+        """Make every byte whose write has returned recoverable, and return a token for them.
+
+        The stream goes on. Whatever becomes of it and of its process, :func:`hflush.resume` with
+        the token goes on at exactly this byte, and :func:`hflush.commit` publishes exactly these
+        bytes.
+        On raw local files and HDFS this is an :meth:`hsync`; on S3 it waits for the parts that are
+        full, and stores what follows them, less than a part, as an object beside.
+
+        Returns
+        -------
+        bytes
+            The token: versioned, without secrets. It stays valid until the file is replaced,
+            removed or, on S3, published or aborted. Older tokens of the stream stay valid, too.
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            The store cannot (``has_capability(capabilities.PERSIST)`` is False); the stream stays
+            open.
+        StreamClosedError, OSError
+            As :meth:`hsync`.
+        LeaseHeldError
+            On local files: another stream that can be resumed is writing the file.
+        StaleTokenError
+            The path does not name the stream's file any more.
+
+        Notes
+        -----
+        Source: Flink's RecoverableFsDataOutputStream; docs/semantics.md.
+        """
+        if not self._owner._persists(self):
+            raise unsupported("persist", self._owner.store_name, self._error_path)
+        with self._persisting:
+            return self._owner._persist(self)
 
     def set_drop_behind(self, value: bool | None, /) -> None:
         """Drop cached pages behind the writer (True), keep them (False), or do the default (None).
@@ -225,7 +281,10 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         TypeError
             `name` is not a str.
         """
-        return super().has_capability(canonical(name))
+        wanted = canonical(name)
+        if wanted == PERSIST:
+            return self._owner._persists(self)
+        return super().has_capability(wanted)
 
     @property
     def closed(self) -> bool:

@@ -88,9 +88,9 @@ class ReportingOutputStream(FSDataOutputStream):
         super().hflush()
         self._report()
 
-    def hsync(self) -> None:
+    def hsync(self, end_block: bool = False) -> None:
         """Make durable and report."""
-        super().hsync()
+        super().hsync(end_block)
         self._report()
 
 
@@ -118,10 +118,10 @@ class DowngradedOutputStream(FSDataOutputStream):
         else:
             self._downgrade("hflush")
 
-    def hsync(self) -> None:
-        """Flush and count, where the store cannot hsync."""
-        if self.has_capability(HSYNC):
-            super().hsync()
+    def hsync(self, end_block: bool = False) -> None:
+        """Flush and count, where the store cannot hsync; the end of a block is refused there."""
+        if end_block or self.has_capability(HSYNC):
+            super().hsync(end_block)
         else:
             self._downgrade("hsync")
 

@@ -15,6 +15,7 @@ import threading
 from . import options, paths, spelling
 from .configuration import DEFAULTS, user_name
 from .errors import InternalError, UnsupportedFileSystemError
+from .general_keys import KEYS as GENERAL_KEYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     # Takes scheme, authority and configuration; returns a FileSystem, a class above this module.
     Factory: TypeAlias = "Callable[[str, str, Configuration], Any]"
 
-__all__ = ["Store", "load", "register", "replace", "stores"]
+__all__ = ["Store", "known_keys", "load", "register", "replace", "stores"]
 
 
 class Store:
@@ -46,11 +47,15 @@ class Store:
         Keyword arguments of create and append that are short for keys of this store alone.
     key_families : iterable of str, optional
         Prefixes of configuration keys that this store checks itself.
+    keys : str, optional
+        ``"module:name"``: its table of configuration keys, a tuple of :class:`hflush.keys.Key`.
     fsspec : str, optional
         ``"module:Class"``: the subclass of :class:`hflush.fsspec.HflushFileSystem` for its URLs.
     """
 
-    __slots__ = ("aliases", "create_keywords", "factory", "fsspec", "key_families", "schemes")
+    __slots__ = (
+        "aliases", "create_keywords", "factory", "fsspec", "key_families", "keys", "schemes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -60,6 +65,7 @@ class Store:
         aliases: Mapping[str, str] | None = None,
         create_keywords: Mapping[str, str] | None = None,
         key_families: Iterable[str] = (),
+        keys: str = "",
         fsspec: str = "",
     ) -> None:
         self.schemes = tuple(schemes)
@@ -67,6 +73,7 @@ class Store:
         self.aliases = dict(aliases or {})
         self.create_keywords = dict(create_keywords or {})
         self.key_families = tuple(key_families)
+        self.keys = keys
         self.fsspec = fsspec
 
     def __repr__(self) -> str:
@@ -89,12 +96,19 @@ def register(store: Store) -> None:
 def replace(scheme: str, factory: Factory) -> None:
     """Let `factory` make the file systems of a scheme; the rest of its registration stays."""
     known = _stores.get(scheme)
-    register(Store((scheme,), factory, fsspec=known.fsspec if known else ""))
+    keys, fsspec = (known.keys, known.fsspec) if known else ("", "")
+    register(Store((scheme,), factory, keys=keys, fsspec=fsspec))
 
 
 def stores() -> list[Store]:
     """Return the stores that are registered, each once, in the order of their registration."""
     return list(dict.fromkeys(_stores.values()))
+
+
+def known_keys() -> set[str]:
+    """Return the names of all configuration keys: the general ones and those of each store."""
+    tables = [load(store.keys) for store in stores() if store.keys]
+    return {key.name for table in (GENERAL_KEYS, *tables) for key in table}
 
 
 def load(place: str) -> Any:

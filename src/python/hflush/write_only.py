@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         _discards_dropped: bool
 
         def _release(self, stream: Any) -> None: ...
+        def _persists(self, stream: Any) -> bool: ...
+        def _persist(self, stream: Any) -> bytes: ...
 
 
 __all__ = ["AbortResult", "WriteOnly", "end", "leave_block", "report"]
@@ -130,7 +132,7 @@ def end(
 def _withdraw(out: WriteOnly, error: BaseException) -> bool:
     """Abort `out` because of `error`; return whether there was anything to abort."""
     try:
-        result = out.abort()
+        result = out._withdraw()
     except Exception as failure:  # `error` stays the primary exception
         attach(error, failure)
         return True
@@ -190,6 +192,10 @@ class WriteOnly(FileObject):
         def abort(self) -> AbortResult: ...  # noqa: D102
         def has_capability(self, name: str, /) -> bool: ...  # noqa: D102
         def _abandon(self) -> bool: ...
+
+    def _withdraw(self) -> AbortResult:
+        """Abort because of an exception. What was persisted stays, where there is a difference."""
+        return self.abort()
 
     # --- ending ---
 

@@ -179,7 +179,8 @@ class DeafPort {
 // A port where no attempt to connect ends: Linux drops what does not fit into a full backlog.
 class FullListener {
  public:
-  explicit FullListener(const char* address = "127.0.0.1") : listener_(0, address) {
+  explicit FullListener(const char* address = "127.0.0.1", std::uint16_t port = 0)
+      : listener_(0, address, port) {
     for (int i = 0; i < 64; ++i) {
       const auto target = numeric_address(listener_.endpoint());
       REQUIRE(target.has_value());

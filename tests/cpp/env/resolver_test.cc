@@ -48,7 +48,7 @@ class Hanging {
 };
 
 struct Failure final : TcpConnection::Events {
-  void on_connected() override {}
+  void on_connected(TcpConnection& /*connection*/) override {}
   void on_readable() override {}
   void on_writable() override {}
   void on_connect_failed(Status failure) override {

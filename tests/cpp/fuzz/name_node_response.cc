@@ -51,6 +51,12 @@ constexpr Decode kDecoders[] = {
     decode<GetFsStats>,
     decode<GetEnclosingRoot>,
     decode<GetReplicaVisibleLength>,
+    decode<GetAdditionalDatanode>,
+    decode<UpdatePipeline>,
+    decode<AbandonBlock>,
+    decode<RecoverLease>,
+    decode<IsFileClosed>,
+    decode<RenewLease>,
 };
 
 }  // namespace

@@ -35,9 +35,16 @@ void pipeline_ack(ByteView input);
 void packet_header(ByteView input);
 // What a NameNode sends on one connection: one byte says how the bytes are cut.
 void rpc_channel(ByteView input);
+// A token file.
+void credentials(ByteView input);
+// What a server sends of DIGEST-MD5: its challenge, and what it says next.
+void digest_md5_challenge(ByteView input);
 // What a DataNode sends in answer to READ_BLOCK: offset, length and how the bytes are cut come
 // first.
 void block_reader(ByteView input);
+// The writer of a file, driven by its stream, the NameNode, DataNodes and the clock: one byte says
+// which file and settings; then steps, each a byte that chooses it and what it takes.
+void file_writer(ByteView input);
 
 // The head of an HTTP response: one byte says when it is taken, then its lines.
 void http_head(ByteView input);
@@ -63,7 +70,10 @@ inline constexpr Target kTargets[] = {
     {"pipeline_ack", pipeline_ack},
     {"packet_header", packet_header},
     {"rpc_channel", rpc_channel},
+    {"credentials", credentials},
+    {"digest_md5_challenge", digest_md5_challenge},
     {"block_reader", block_reader},
+    {"file_writer", file_writer},
     {"http_head", http_head},
     {"s3_xml", s3_xml},
     {"s3_error_document", s3_error_document},

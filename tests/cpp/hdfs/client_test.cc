@@ -29,11 +29,12 @@ using hflush::testing::length_delimited;
 using hflush::testing::number;
 using hflush::testing::ReceivedCall;
 
-// An answer: a response, or an exception's class.
+// An answer: a response, or an exception's class and message.
 struct Told {
   std::string method;
   std::string response;
   std::string exception;
+  std::string why = "refused";
 };
 
 // Answers the calls of one connection in order, on a thread of its own.
@@ -49,7 +50,7 @@ class NameNode {
         if (told.exception.empty()) {
           connection.answer(call, told.response);
         } else {
-          connection.refuse(call, told.exception, "refused");
+          connection.refuse(call, told.exception, told.why);
         }
         calls_.push_back(std::move(call));
       }
@@ -113,8 +114,8 @@ Told created(const StatusFields& fields = {}) {
   return {"create", length_delimited(1, file_status(fields)), {}};
 }
 Told completed() { return {"complete", number(1, 1), {}}; }
-Told refused(std::string method, std::string exception) {
-  return {std::move(method), {}, std::move(exception)};
+Told refused(std::string method, std::string exception, std::string why = "refused") {
+  return {std::move(method), {}, std::move(exception), std::move(why)};
 }
 
 // A block of 1000 bytes from `offset` on, at `node`.
@@ -754,7 +755,12 @@ TEST_CASE(
 }
 
 TEST_CASE("append waits for a block that is not reported yet") {
-  const Told not_yet = refused("append", "org.apache.hadoop.ipc.RetriableException");
+  Told not_yet = refused("append", "org.apache.hadoop.ipc.RetriableException");
+  SUBCASE("the block is not complete") {}
+  SUBCASE("it is, and the NameNode has restarted since") {
+    not_yet = refused("append", "java.io.IOException",
+                      "append: lastBlock=blk_1_1001 of src=/f is not sufficiently replicated yet.");
+  }
   StatusFields empty;
   NameNode node({not_yet, appended(std::nullopt, empty), completed()});
   const auto start = std::chrono::steady_clock::now();

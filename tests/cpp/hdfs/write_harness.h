@@ -67,8 +67,14 @@ inline Status remote(std::string class_name, StatusCode code = StatusCode::kIo) 
 }
 
 inline const Status kRefused = remote("java.io.IOException");
+inline const Status kLeaseGone =
+    remote("org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException", StatusCode::kLeaseLost);
 inline const Status kNotReplicated =
     remote("org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException");
+inline const Status kNoNode =
+    Status(StatusCode::kIo, "File /f could only be written to 0 of the 1 minReplication nodes.",
+           "/f")
+        .with_remote_class("java.io.IOException");
 inline const Status kOverQuota = remote("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException");
 
 inline WriteTarget append_target() {
@@ -101,6 +107,27 @@ inline std::string unhex(std::string_view text) {
   return bytes;
 }
 
+// The first action of this kind, taken out of the list.
+template <typename T>
+std::optional<T> take_from(Actions& actions) {
+  for (auto at = actions.begin(); at != actions.end(); ++at) {
+    if (T* found = std::get_if<T>(&*at)) {
+      T taken = std::move(*found);
+      actions.erase(at);
+      return taken;
+    }
+  }
+  return std::nullopt;
+}
+
+// Of the packet that these bytes begin with.
+inline PacketHeader first_header(std::string_view bytes) {
+  const auto decoded = decode_packet_header(as_bytes(bytes));
+  REQUIRE(decoded.ok());
+  REQUIRE(*decoded);
+  return (*decoded)->header;
+}
+
 class Harness {
  public:
   explicit Harness(WriteTarget target = small_target(), WriteSettings settings = {})
@@ -123,7 +150,9 @@ class Harness {
     if (written < total) write(total - written);
   }
   void flush(stream::Level level, std::size_t bytes = 0) {
-    std::vector<stream::Packet> sealed = packets(bytes, stream::Cut::kEverything);
+    const bool ends_block = level == stream::Level::kBlockEnded;
+    std::vector<stream::Packet> sealed =
+        packets(bytes, ends_block ? stream::Cut::kBlock : stream::Cut::kEverything);
     machine.sync(level, sealed, now, actions);
   }
 
@@ -141,17 +170,9 @@ class Harness {
     return block != nullptr && block->state() == state;
   }
 
-  // The first action of this kind, taken out of the list.
   template <typename T>
   std::optional<T> take() {
-    for (auto at = actions.begin(); at != actions.end(); ++at) {
-      if (T* found = std::get_if<T>(&*at)) {
-        T taken = std::move(*found);
-        actions.erase(at);
-        return taken;
-      }
-    }
-    return std::nullopt;
+    return take_from<T>(actions);
   }
   template <typename T>
   bool has() const {
@@ -180,10 +201,34 @@ class Harness {
   // From kAllocating to a standing pipeline whose packets are sent.
   void build(LocatedBlock block) {
     machine.allocated(std::move(block), now, actions);
+    static_cast<void>(set_up());
+  }
+  // A pipeline that connects and replies well; what it is sent then.
+  std::string set_up() {
     machine.connected(pipeline(), now);
     static_cast<void>(send_all());
     machine.replied(pipeline(), {}, now, actions);
-    static_cast<void>(send_all());
+    return send_all();
+  }
+  // The same of an append's block, which its nodes sync; and that the NameNode knows then.
+  std::string set_up_append(int nodes = 3) {
+    const PacketHeader sync = first_header(set_up());
+    CHECK(sync.sync_block);
+    CHECK(sync.data_size == 0);
+    CHECK_FALSE(take<action::UpdatePipeline>());
+    ack(0, nodes);
+    CHECK(send_all().empty());  // not before the NameNode knows
+    CHECK(take<action::UpdatePipeline>());
+    machine.registered({}, now, actions);
+    return send_all();
+  }
+  // A block is open, so many bytes of it are visible to all, and nothing is under way.
+  void open_block(std::size_t bytes, LocatedBlock block) {
+    flush(stream::Level::kVisible, bytes);
+    build(std::move(block));
+    ack(0);
+    machine.fsynced({}, now, actions);
+    actions.clear();
   }
   void ack(std::int64_t sequence_number, int replicas = 3) {
     PipelineAck ack;
@@ -234,6 +279,7 @@ inline const std::vector<std::string> kStates = {"idle",
                                                  "connecting, again",
                                                  "setting up, new",
                                                  "setting up, again",
+                                                 "syncing",
                                                  "registering",
                                                  "streaming",
                                                  "draining",
@@ -242,6 +288,7 @@ inline const std::vector<std::string> kStates = {"idle",
                                                  "abandoning",
                                                  "completing",
                                                  "complete delay",
+                                                 "checking",
                                                  "done",
                                                  "failed",
                                                  "abandoned"};
@@ -249,7 +296,7 @@ inline const std::vector<std::string> kStates = {"idle",
 // A file on its way, with 1,000 bytes in one packet where a block is written, brought to `state`.
 inline std::unique_ptr<Harness> in_state(const std::string& state) {
   const bool append = state.ends_with("append") || state.ends_with("again") ||
-                      state == "reserving" || state == "registering";
+                      state == "reserving" || state == "syncing" || state == "registering";
   WriteSettings settings;
   if (state == "recovering") settings.replacement_policy = ReplacementPolicy::kAlways;
   auto h = std::make_unique<Harness>(append ? append_target() : small_target(), settings);
@@ -260,10 +307,16 @@ inline std::unique_ptr<Harness> in_state(const std::string& state) {
     if (last.starts_with("setting up")) return;
     h->machine.replied(h->pipeline(), {}, h->now, h->actions);
     static_cast<void>(h->send_all());
+    if (append && last != "syncing") h->ack(0);
   };
-  if (state == "completing" || state == "complete delay" || state == "done") {
+  if (state == "completing" || state == "complete delay" || state == "checking" ||
+      state == "done") {
     h->machine.finish(h->now, h->actions);
-    if (state != "completing") h->machine.completed(state == "done", h->now, h->actions);
+    if (state == "checking") {
+      h->machine.completed(kLeaseGone, h->now, h->actions);
+    } else if (state != "completing") {
+      h->machine.completed(state == "done", h->now, h->actions);
+    }
   } else if (!state.starts_with("idle")) {
     h->write(1000);
   }
@@ -273,7 +326,7 @@ inline std::unique_ptr<Harness> in_state(const std::string& state) {
   } else if (state == "allocate delay" || state == "failed") {
     h->machine.allocated(state == "failed" ? kRefused : kNotReplicated, h->now, h->actions);
   } else if (state == "abandoned") {
-    h->machine.abandon(h->actions);
+    h->machine.abandon(h->now, h->actions);
   } else if (state == "abandoning") {
     h->machine.allocated(located(1, 10, 3), h->now, h->actions);
     h->machine.connection_lost(h->pipeline(), kRefused, h->now, h->actions);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,8 @@
 
 #include "env/http_server.h"
 #include "env/loopback.h"
+#include "hflush/base/status.h"
+#include "hflush/env/interrupt.h"
 
 namespace hflush::s3::testing {
 
@@ -198,6 +201,21 @@ class Gate {
     int waiting = 0;
   };
   env::testing::Shared<State> state_;
+};
+
+// Interrupts as soon as the server has got so many requests.
+class AfterRequests final : public env::Interrupt {
+ public:
+  AfterRequests(ScriptedS3& server, std::size_t count) : server_(server), count_(count) {}
+
+ private:
+  Status check() override {
+    return server_.request_count() >= count_ ? Status(StatusCode::kInterrupted, "by the test")
+                                             : Status();
+  }
+
+  ScriptedS3& server_;
+  const std::size_t count_;
 };
 
 }  // namespace hflush::s3::testing

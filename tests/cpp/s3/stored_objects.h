@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "hflush/base/binary_text.h"
 #include "hflush/crc/checksum.h"
-#include "hflush/s3/call/digest.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/call/xml.h"
 #include "s3/scripted_s3.h"
@@ -35,7 +36,7 @@ class StoredObjects {
   enum class Knows : std::uint8_t { kNoChecksums, kPartChecksums, kFullChecksums };
 
   explicit StoredObjects(Knows knows = Knows::kFullChecksums) : knows_(knows) {
-    REQUIRE(load_digests().ok());
+    REQUIRE(crypto::load_digests().ok());
   }
 
   void set_instead(Instead instead) {
@@ -100,7 +101,7 @@ class StoredObjects {
   };
 
   static std::string etag_of(const std::string& body) {
-    return '"' + to_hex(md5(as_bytes(body))) + '"';
+    return '"' + to_hex(crypto::md5(as_bytes(body))) + '"';
   }
 
   static std::optional<Answer> check_body(const Request& request) {
@@ -111,9 +112,10 @@ class StoredObjects {
       return Answer::error(400, "BadDigest");
     }
     const std::string digest = request.header("content-md5");
-    if (!digest.empty() && digest != to_base64(md5(body))) return Answer::error(400, "BadDigest");
+    if (!digest.empty() && digest != to_base64(crypto::md5(body)))
+      return Answer::error(400, "BadDigest");
     const std::string sha = request.header("x-amz-content-sha256");
-    if (sha != "UNSIGNED-PAYLOAD" && sha != to_hex(sha256(body))) {
+    if (sha != "UNSIGNED-PAYLOAD" && sha != to_hex(crypto::sha256(body))) {
       return Answer::error(400, "XAmzContentSHA256Mismatch");
     }
     return std::nullopt;
@@ -201,7 +203,8 @@ class StoredObjects {
         size != std::to_string(object.body.size())) {
       return Answer::error(400, "BadDigest");
     }
-    object.etag = "\"" + to_hex(md5(as_bytes(object.body))) + "-" + std::to_string(number) + "\"";
+    object.etag =
+        "\"" + to_hex(crypto::md5(as_bytes(object.body))) + "-" + std::to_string(number) + "\"";
     Answer answer{.headers = {{"x-amz-version-id", "v2"}},
                   .body = "<CompleteMultipartUploadResult><ETag>" + escape_xml(object.etag) +
                           "</ETag></CompleteMultipartUploadResult>"};

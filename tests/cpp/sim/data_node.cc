@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "hdfs/loopback_node.h"
+#include "hdfs/read_answers.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/hdfs/wire/shared_messages.h"
 #include "hflush/hdfs/wire/wire.h"
+#include "sim/request_fields.h"
+#include "sim/rpc_server.h"
 
 namespace hflush::sim {
 namespace {
@@ -22,6 +26,7 @@ using State = StoredReplica::State;
 
 constexpr std::size_t kOperationHead = 3;
 constexpr char kWriteBlock = 80;
+constexpr char kReadBlock = 81;
 constexpr char kTransferBlock = 86;
 constexpr std::int64_t kNoPacket = -2;  // of an ack that answers none
 
@@ -59,11 +64,19 @@ bool is_success(const PipelineAck& ack) {
   return true;
 }
 
+bool says_restart(const PipelineAck& ack) {
+  for (std::size_t i = 0; i < ack.replies.size(); ++i) {
+    if (ack.replies[i] == TransferStatus::kOobRestart) return true;
+  }
+  return false;
+}
+
 hdfs::DatanodeInfo node_info(int number) {
   hdfs::DatanodeInfo node = hdfs::loopback_node(9866);
   node.ip = "10.0.0." + std::to_string(number);
   node.host = "dn" + std::to_string(number);
   node.uuid = "uuid-" + std::to_string(number);
+  node.rpc_port = 9867;
   node.encoded_id.clear();
   wire::Writer id(node.encoded_id);
   id.add_string(1, node.ip);
@@ -93,9 +106,10 @@ std::string ip_of(wire::Reader node) {
 
 }  // namespace
 
-// OpWriteBlock; of OpTransferBlock, header and targets.
+// OpWriteBlock; of OpTransferBlock, header and targets; of OpReadBlock, header and range.
 struct DataNode::Operation {
   hdfs::ExtendedBlock block;
+  std::string token;
   std::string client_name;
   std::vector<std::string> targets;
   WriteStage stage = WriteStage::kSetupCreate;
@@ -104,14 +118,36 @@ struct DataNode::Operation {
   std::uint64_t max_bytes = 0;
   std::uint64_t latest_stamp = 0;
   hdfs::ChecksumParameters checksum;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  bool send_checksums = true;
 
   static Result<Operation> decode(char code, ByteView message) {
     return wire::read_whole<Operation>("operation", "Op", message, [code](wire::Reader from) {
+      if (code == kReadBlock) return read_range(from);
       return code == kWriteBlock ? read(from) : read_transfer(from);
     });
   }
 
  private:
+  static Operation read_range(wire::Reader from) {
+    Operation operation;
+    while (from.next()) {
+      if (from.field() == 1) {
+        operation.read_header(from.message("header"));
+      } else if (from.field() == 2) {
+        operation.offset = from.uint64();
+      } else if (from.field() == 3) {
+        operation.length = from.uint64();
+      } else if (from.field() == 4) {
+        operation.send_checksums = from.boolean();
+      } else {
+        from.skip();
+      }
+    }
+    from.require({{1, "header"}, {2, "offset"}, {3, "len"}});
+    return operation;
+  }
   static Operation read_transfer(wire::Reader from) {
     Operation operation;
     while (from.next()) {
@@ -174,6 +210,8 @@ struct DataNode::Operation {
         while (base.next()) {
           if (base.field() == 1) {
             block = wire::read_block(base.message("block"));
+          } else if (base.field() == 2) {
+            token = base.text();
           } else {
             base.skip();
           }
@@ -212,11 +250,25 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     if (std::exchange(phase_, Phase::kEnded) == Phase::kEnded) return;
     upstream_->close();
     if (mirror_) mirror_->close();
+    world_.cancel(std::exchange(mirror_timer_, 0));
     pending_.clear();
+  }
+  // Before its DataNode restarts for an upgrade.
+  void announce_restart() {
+    if (phase_ != Phase::kStreaming) return;
+    upstream_->send_all(encoded({kNoPacket, {TransferStatus::kOobRestart}}));
   }
 
  private:
-  enum class Phase : std::uint8_t { kOperation, kMirror, kStreaming, kBroken, kEnded };
+  enum class Phase : std::uint8_t {
+    kOperation,
+    kMirror,
+    kStreaming,
+    kBroken,
+    kReading,  // a range is being sent
+    kRead,     // the reader's word is waited for
+    kEnded
+  };
 
   struct Pending {
     std::int64_t sequence_number;
@@ -234,6 +286,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     if (upstream_->error() != 0 || (upstream_->is_at_end() && upstream_->inbox().empty())) {
       return stop();
     }
+    if (phase_ == Phase::kRead && !take_status()) return;
     if (phase_ == Phase::kOperation && !begin()) return;
     while (phase_ == Phase::kStreaming && take_packet()) {
     }
@@ -248,8 +301,8 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     if (bytes.size() <= kOperationHead) return false;
     const char code = bytes[2];
     world_.require(bytes.starts_with(std::string("\x00\x1c", 2)) &&
-                       (code == kWriteBlock || code == kTransferBlock),
-                   name(), ": not a WRITE_BLOCK or TRANSFER_BLOCK of version 28");
+                       (code == kWriteBlock || code == kTransferBlock || code == kReadBlock),
+                   name(), ": an unknown operation, or not of version 28");
     const auto size = hdfs::delimited_size(as_bytes(bytes).subspan(kOperationHead), 1U << 20U);
     world_.require(size.ok(), name(), ": the operation is malformed");
     if (!size.ok() || *size == 0) return false;
@@ -261,6 +314,13 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     operation_ = *decoded;
     upstream_->taken(kOperationHead + *size);
     world_.require(!operation_.client_name.empty(), name(), ": the client has no name");
+    if (code == kReadBlock) {
+      read_range();
+      return false;
+    }
+    const bool may_copy = operation_.token == kCopyToken;
+    world_.require(may_copy == (code == kTransferBlock), name(),
+                   ": the token is for another operation");
     if (code == kTransferBlock) {
       transfer();
       return false;
@@ -281,19 +341,74 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     return false;
   }
 
+  // --- reading
+
+  void read_range() {
+    const StoredReplica* const own = node_.replica(operation_.block.id);
+    const std::uint64_t visible = own == nullptr ? 0 : own->visible_length().value_or(0);
+    const bool can = own != nullptr && own->stamp >= operation_.block.generation_stamp &&
+                     operation_.length > 0 && operation_.offset + operation_.length <= visible;
+    world_.note(name(), " READ_BLOCK ", operation_.block.to_string(), " at ", operation_.offset,
+                " of ", operation_.length, can ? "" : " refused");
+    if (!can) {
+      upstream_->send_all(
+          hdfs::testing::refusing_reply(TransferStatus::kError, "the replica cannot be read"));
+      return stop();
+    }
+    const ByteView bytes = as_bytes(own->bytes).first(visible);
+    const std::size_t packet =
+        own->checksum.bytes_per_checksum * node_.chance_.between(1, kMostChunksOfRead);
+    const hdfs::testing::StoredReplica shown({bytes.begin(), bytes.end()}, own->checksum, packet);
+    unsent_ = hdfs::testing::answer_to_read(shown, operation_.offset, operation_.length,
+                                            operation_.send_checksums);
+    phase_ = Phase::kReading;
+    send_on();
+  }
+
+  void send_on() {
+    if (phase_ != Phase::kReading) return;
+    const std::size_t size = node_.chance_.between(1, unsent_.size());
+    upstream_->send_all(std::string_view(unsent_).substr(0, size));
+    unsent_.erase(0, size);
+    if (unsent_.empty()) {
+      phase_ = Phase::kRead;
+      return arrived();
+    }
+    world_.after(node_.chance_.up_to(node_.longest_store_),
+                 [self = shared_from_this()] { self->send_on(); });
+  }
+
+  // The connection may be used again, or not.
+  bool take_status() {
+    const auto size = hdfs::delimited_size(as_bytes(upstream_->inbox()), 1U << 20U);
+    if (!size.ok() || *size == 0) return false;
+    upstream_->taken(*size);
+    if (node_.chance_.one_in(3)) {
+      stop();
+      return false;
+    }
+    phase_ = Phase::kOperation;
+    return true;
+  }
+
   // SUCCESS says no more than that it was tried.
   void transfer() {
     const StoredReplica* const own = node_.replica(operation_.block.id);
     const bool can = own != nullptr && own->stamp >= operation_.block.generation_stamp &&
                      own->state != State::kWaiting && operation_.targets.size() == 1;
     world_.note(name(), " TRANSFER_BLOCK ", operation_.block.to_string(), can ? "" : " refused");
+    for (const std::string& target : operation_.targets) {
+      node_.cluster_.is_to_copy(operation_.block.id, target);
+    }
     if (!can) return stop();
     phase_ = Phase::kMirror;
     const auto self = shared_from_this();
     world_.after(std::chrono::microseconds(1) + node_.chance_.up_to(node_.longest_store_), [self] {
       if (self->phase_ != Phase::kMirror) return;
       DataNode* const target = self->node_.cluster_.node_at(self->operation_.targets.front());
-      if (target != nullptr) target->take_copy(self->operation_.block.id, self->replica());
+      const StoredReplica* const source = self->node_.replica(self->operation_.block.id);
+      if (!self->node_.is_up_ || source == nullptr) return self->stop();
+      if (target != nullptr) target->take_copy(self->operation_.block.id, *source);
       self->upstream_->send_all(reply(TransferStatus::kSuccess, {}));
       self->stop();
     });
@@ -305,8 +420,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     if (next == nullptr) return;
     const env::Endpoint at = next->info_.transfer_endpoint(false);
     const auto self = shared_from_this();
-    // A DataNode gives its mirror 60 s, and 5 s for each node behind it.
-    mirror_timer_ = world_.after(std::chrono::seconds(60), [self] { self->mirror_failed(); });
+    mirror_timer_ = world_.after(patience(), [self] { self->mirror_failed(); });
     node_.network_.connect(node_.ip(), at, [self](const std::shared_ptr<End>& end, int /*error*/) {
       if (self->phase_ != Phase::kMirror) {
         if (end) end->close();
@@ -346,8 +460,10 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     if (phase_ == Phase::kStreaming) {
       // To no packet, or to the one that it waited with.
       const bool answers = !pending_.empty() && node_.chance_.one_in(2);
-      complain({answers ? pending_.front().sequence_number : kNoPacket,
-                {TransferStatus::kSuccess, TransferStatus::kError}});
+      const TransferStatus own =
+          node_.complains_of_itself_ ? TransferStatus::kError : TransferStatus::kSuccess;
+      complain(
+          {answers ? pending_.front().sequence_number : kNoPacket, {own, TransferStatus::kError}});
     }
   }
 
@@ -355,6 +471,10 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     world_.cancel(std::exchange(mirror_timer_, 0));
     world_.note(name(), " replies ", hdfs::to_string(status), " ", first_bad_link);
     upstream_->send_all(reply(status, first_bad_link));
+    const bool is_first = node_.cluster_.node_at(upstream_->peer_host()) == nullptr;
+    if (status == TransferStatus::kSuccess && is_first) {
+      node_.cluster_.is_set_up(operation_.block.id);
+    }
     const bool ends = operation_.stage == WriteStage::kCloseRecovery;
     if (status == TransferStatus::kSuccess && ends) node_.finalize(operation_.block.id);
     if (status != TransferStatus::kSuccess || ends) {
@@ -387,26 +507,65 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
                 header.last_in_block ? " last" : "");
     if (header.sequence_number != PipelineAck::kHeartbeat) {
       check(header, sums, data);
+      if (node_.is_full_) {
+        stop();
+        return false;
+      }
+      // The last node is the one that looks at the sums.
+      if (!mirror_ && node_.damage_one_in_ != 0 && node_.chance_.one_in(node_.damage_one_in_)) {
+        complain({header.sequence_number, {TransferStatus::kErrorChecksum}});
+        return false;
+      }
       keep(header, data);
+      const StoredReplica& own = replica();
+      const bool is_partial = own.stored % own.checksum.bytes_per_checksum != 0;
+      if (node_.restarts_in_a_chunk_ && is_partial && own.bytes.size() > own.stored) {
+        node_.is_stuck_ = true;
+        node_.restart_for_upgrade(*std::exchange(node_.restarts_in_a_chunk_, std::nullopt));
+      }
     }
-    if (mirror_) mirror_->send_all(packet);
+    if (mirror_) {
+      mirror_->send_all(packet);
+      if (mirror_timer_ == 0) watch_mirror();
+    }
+    world_.require(pending_.size() < kMostInFlight, name(), ": ", pending_.size() + 1,
+                   " packets are under way");
     pending_.push_back({header.sequence_number, header.offset_in_block + header.data_size,
                         header.last_in_block, false, std::nullopt});
     store(header.sync_block);
     return true;
   }
 
+  // What comes from behind is waited for, for less long than the one in front waits for this node.
+  void watch_mirror() {
+    world_.cancel(std::exchange(mirror_timer_, 0));
+    const auto self = shared_from_this();
+    mirror_timer_ = world_.after(patience(), [self] {
+      self->mirror_timer_ = 0;
+      self->world_.note(self->name(), " hears nothing from the node behind it");
+      self->mirror_failed();
+    });
+  }
+  Duration patience() const {
+    return std::chrono::seconds(60) +
+           std::chrono::seconds(5) * static_cast<int>(operation_.targets.size());
+  }
+
   void check(const PacketHeader& header, std::string_view sums, std::string_view data) {
     const std::uint64_t offset = header.offset_in_block;
     const std::size_t chunk = operation_.checksum.bytes_per_checksum;
-    world_.require(header.sequence_number > last_sequence_number_, name(), ": packet ",
-                   header.sequence_number, " comes after ", last_sequence_number_);
-    last_sequence_number_ = header.sequence_number;
+    world_.require(header.sequence_number >= next_sequence_number_, name(), ": packet ",
+                   header.sequence_number, " comes where ", next_sequence_number_, " is expected");
+    // Before an append's first packet there may be an empty one that syncs, with the same number.
+    const bool is_extra = next_sequence_number_ < 0 && header.sync_block && data.empty() &&
+                          header.sequence_number == 0 && operation_.min_bytes > 0;
+    next_sequence_number_ = header.sequence_number + (is_extra ? 0 : 1);
     world_.require(!is_last_received_, name(), ": a packet after the last one");
     world_.require(offset <= received_, name(), ": a packet at ", offset, " leaves a hole behind ",
                    received_);
     world_.require(offset % chunk == 0 || data.size() <= chunk - offset % chunk, name(),
                    ": a packet at ", offset, " crosses the end of a partial chunk");
+    if (node_.cluster_.block_size(operation_.block.id) == 0) return;  // it was abandoned since
     world_.require(offset + data.size() <= node_.cluster_.block_size(operation_.block.id), name(),
                    ": a packet at ", offset, " of ", data.size(), " ends beyond its block");
     const std::size_t count = crc::checksum_count(data.size(), chunk);
@@ -416,8 +575,8 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
                          !crc::first_mismatch(operation_.checksum.kind, as_bytes(data), chunk,
                                               as_bytes(sums).data());
     world_.require(matches, name(), ": a wrong sum at ", offset);
-    world_.require(node_.cluster_.expected(operation_.block.id, offset, data.size()) == data,
-                   name(), ": wrong bytes at ", offset, " of ", operation_.block.to_string());
+    world_.require(node_.cluster_.accepts(operation_.block.id, offset, data), name(),
+                   ": wrong bytes at ", offset, " of ", operation_.block.to_string());
     if (!header.last_in_block) return;
     is_last_received_ = true;
     world_.require(data.empty(), name(), ": the last packet has data");
@@ -446,13 +605,17 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     const std::uint64_t end = received_;
     const auto self = shared_from_this();
     world_.at(stored_at_, [self, number, end, sync] {
-      if (self->phase_ != Phase::kStreaming) return;
+      if (self->phase_ != Phase::kStreaming || self->node_.is_stuck_) return;
       const auto found = std::ranges::find_if(self->pending_, [number](const Pending& one) {
         return one.sequence_number == number && !one.is_stored;
       });
       if (found == self->pending_.end()) return;
       found->is_stored = true;
-      if (sync) self->replica().synced = std::max(self->replica().synced, end);
+      self->replica().stored = std::max(self->replica().stored, end);
+      if (sync) {
+        self->replica().synced = std::max(self->replica().synced, end);
+        self->replica().synced_stamp = self->replica().stamp;
+      }
       self->acknowledge();
     });
   }
@@ -469,6 +632,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
       }
       const bool is_last = first.is_last;
       pending_.pop_front();
+      if (pending_.empty()) world_.cancel(std::exchange(mirror_timer_, 0));
       if (is_last) node_.finalize(operation_.block.id);
       world_.note(name(), " acks ", ack.sequence_number);
       upstream_->send_all(encoded(ack));
@@ -480,6 +644,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
 
   void mirror_arrived() {
     const auto self = shared_from_this();
+    if (phase_ == Phase::kStreaming && mirror_timer_ != 0) watch_mirror();
     if (phase_ == Phase::kMirror && !take_mirror_reply()) return;
     while (phase_ == Phase::kStreaming && take_mirror_ack()) {
     }
@@ -507,8 +672,12 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     const auto ack = hdfs::decode_pipeline_ack(as_bytes(mirror_->inbox()).first(*size));
     mirror_->taken(*size);
     if (!ack.ok()) return false;
+    if (ack->replies.size() > 0 && ack->replies[0] == TransferStatus::kErrorChecksum) {
+      stop();  // as if the damage were its own
+      return false;
+    }
     if (!is_success(*ack)) {
-      complain(behind(*ack));
+      complain(behind(*ack), says_restart(*ack) ? 1 : kMaxComplaints);
       return false;
     }
     const auto waiting =
@@ -523,19 +692,24 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
   }
 
   // Again and again, until the client closes.
-  void complain(const PipelineAck& ack) {
-    if (phase_ == Phase::kEnded || complaints_ == kMaxComplaints) return;
+  void complain(const PipelineAck& ack, int at_most = kMaxComplaints) {
+    if (phase_ == Phase::kEnded || complaints_ >= at_most) return;
     phase_ = Phase::kBroken;
     pending_.clear();
     if (mirror_) mirror_->close();
     if (complaints_++ == 0) world_.note(name(), " complains about ", ack.sequence_number);
     upstream_->send_all(encoded(ack));
-    world_.after(std::chrono::milliseconds(1), [self = shared_from_this(), ack] {
-      if (self->phase_ == Phase::kBroken) self->complain(ack);
+    world_.cancel(std::exchange(mirror_timer_, 0));
+    world_.after(std::chrono::milliseconds(1), [self = shared_from_this(), ack, at_most] {
+      if (self->phase_ == Phase::kBroken) self->complain(ack, at_most);
     });
   }
 
   static constexpr int kMaxComplaints = 20;
+  static constexpr std::uint64_t kMostChunksOfRead = 16;
+  // What the settings of a run allow (dfs.client.write.max-packets-in-flight), and what ends a
+  // block.
+  static constexpr std::size_t kMostInFlight = 24;
 
   DataNode& node_;
   World& world_;
@@ -546,11 +720,12 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
   World::EventId mirror_timer_ = 0;
   std::deque<Pending> pending_;
   std::uint64_t received_ = 0;
-  std::int64_t last_sequence_number_ = -1;
+  std::int64_t next_sequence_number_ = -1;  // -1: before the first packet
   bool is_last_received_ = false;
   bool is_mirror_done_ = false;  // it has acknowledged the last packet, and may close
   TimePoint stored_at_{};
   int complaints_ = 0;
+  std::string unsent_;  // of a range
 };
 
 DataNode::DataNode(World& world, Network& network, Cluster& cluster, int number)
@@ -559,6 +734,8 @@ DataNode::DataNode(World& world, Network& network, Cluster& cluster, int number)
       cluster_(cluster),
       chance_(world.seed(), "datanode " + std::to_string(number)),
       info_(node_info(number)),
+      complains_of_itself_(
+          Chance(world.seed(), "habit of datanode " + std::to_string(number)).one_in(4)),
       longest_store_(std::chrono::microseconds(10) * (1 << chance_.below(8))) {
   listen();
 }
@@ -567,6 +744,12 @@ void DataNode::listen() {
   network_.listen(info_.transfer_endpoint(false), [this](std::shared_ptr<End> end) {
     std::make_shared<Receiver>(*this, std::move(end))->start();
   });
+  network_.listen(info_.rpc_endpoint(false), [this](std::shared_ptr<End> end) {
+    RpcConnection::accept(world_, std::move(end), info_.host,
+                          [this](const auto& from, const RpcCall& call) {
+                            from->answer(call, visible_length(call));
+                          });
+  });
 }
 
 const StoredReplica* DataNode::replica(std::uint64_t block) const {
@@ -574,33 +757,182 @@ const StoredReplica* DataNode::replica(std::uint64_t block) const {
   return found == replicas_.end() ? nullptr : &found->second;
 }
 
-void DataNode::crash() {
-  if (!std::exchange(is_up_, false)) return;
-  world_.note(info_.host, " crashes");
+// getReplicaVisibleLength.
+RpcAnswer DataNode::visible_length(const RpcCall& call) const {
+  world_.require(call.method == "getReplicaVisibleLength", info_.host, ": a call of ", call.method);
+  const Fields fields = read_fields(as_bytes(call.request), "m");
+  const auto block = block_in(fields, 1);
+  const StoredReplica* const stored = block ? replica(block->id) : nullptr;
+  if (stored == nullptr) {
+    return RpcException{"org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException",
+                        "no such replica"};
+  }
+  if (stored->stamp < block->generation_stamp) {
+    return RpcException{"java.io.IOException", "the replica is older"};
+  }
+  const auto length = stored->visible_length();
+  world_.note(info_.host, " shows ", length.value_or(0), " bytes of ", block->to_string());
+  std::string body;
+  wire::Writer(body).add_uint64(1, length.value_or(std::numeric_limits<std::uint64_t>::max()));
+  return body;
+}
+
+std::optional<std::uint64_t> StoredReplica::visible_length() const {
+  if (state == State::kFinalized) return bytes.size();
+  if (state == State::kBeingWritten) return acknowledged;
+  return std::nullopt;
+}
+
+void StoredReplica::cut_to(std::uint64_t length) {
+  bytes.resize(std::min<std::uint64_t>(bytes.size(), length));
+  const std::uint64_t size = bytes.size();
+  stored = std::min(stored, size);
+  acknowledged = std::min(acknowledged, size);
+  synced = std::min(synced, size);
+}
+
+void StoredReplica::lose_partial_chunk() {
+  const std::uint64_t whole = stored - stored % checksum.bytes_per_checksum;
+  has_lost_chunk = has_lost_chunk || whole < acknowledged;
+  cut_to(whole);
+}
+
+std::optional<std::uint64_t> DataNode::cut(std::uint64_t block) const {
+  const auto found = cuts_.find(block);
+  return found == cuts_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void DataNode::go_down() {
+  is_up_ = false;
   network_.crash(ip());
   for (const auto& [block, writer] : writers_) {
     if (const auto receiver = writer.lock()) receiver->stop();
   }
   writers_.clear();
+  const bool loses_chunks = std::exchange(is_stuck_, false) || chance_.one_in(3);
+  for (auto& [block, replica] : replicas_) {
+    const bool has_more_to_store = replica.bytes.size() > replica.stored;
+    if (loses_chunks && has_more_to_store) replica.lose_partial_chunk();
+    replica.cut_to(replica.stored);
+    if (!replica.has_lost_chunk) continue;
+    const auto cut = cuts_.try_emplace(block, replica.stored).first;
+    cut->second = std::min(cut->second, replica.stored);
+    world_.note(info_.host, " has ", replica.stored, " bytes left of ", block);
+  }
+}
+
+void DataNode::crash() {
+  if (is_up_) {
+    world_.note(info_.host, " crashes");
+    go_down();
+  }
   for (auto& [block, replica] : replicas_) {
     if (replica.state == State::kBeingWritten) replica.state = State::kWaiting;
   }
+}
+
+void DataNode::cut_power() {
+  crash();
+  world_.note(info_.host, " has no power");
+  has_lost_power_ = true;
+  for (auto& [block, replica] : replicas_) {
+    const std::uint64_t size = replica.bytes.size();
+    const std::uint64_t left = chance_.between(replica.synced, size);
+    if (left < size && replica.state == State::kFinalized) replica.state = State::kDamaged;
+    replica.cut_to(left);
+    const bool is_old_stamp_left = replica.synced > 0 && replica.synced_stamp < replica.stamp;
+    if (is_old_stamp_left && chance_.one_in(2)) replica.stamp = replica.synced_stamp;
+  }
+  // A file that was never synced may have no name; what has lost a chunk may have been.
+  std::erase_if(replicas_, [&](const auto& one) {
+    return one.second.synced == 0 && !one.second.has_lost_chunk && chance_.one_in(2);
+  });
+}
+
+void DataNode::restart_for_upgrade(Duration absence) {
+  if (!is_up_) return;
+  world_.note(info_.host, " restarts for an upgrade");
+  may_return_ = true;
+  for (const auto& [block, writer] : writers_) {
+    if (const auto receiver = writer.lock()) receiver->announce_restart();
+  }
+  // What was said is on its way.
+  world_.after(std::chrono::milliseconds(100), [this, absence] {
+    if (!is_up_) return;
+    go_down();
+    for (auto& [block, replica] : replicas_) {
+      if (replica.state == State::kBeingWritten) replica.acknowledged = replica.stored;
+    }
+    world_.after(absence, [this] { restart(); });
+  });
 }
 
 void DataNode::restart() {
   if (std::exchange(is_up_, true)) return;
   world_.note(info_.host, " is back");
   listen();
+  for (const auto& [block, replica] : replicas_) {
+    if (replica.state == State::kFinalized) {
+      report(block, chance_.up_to(std::chrono::seconds(1)));
+    }
+  }
 }
 
-void DataNode::take_copy(std::uint64_t block, const StoredReplica& original) {
-  if (!is_up_ || replicas_.contains(block)) return;
+const StoredReplica* DataNode::begin_recovery(std::uint64_t block, std::uint64_t recovery) {
+  const auto found = replicas_.find(block);
+  if (found == replicas_.end()) return nullptr;
+  StoredReplica& replica = found->second;
+  if (replica.recovery >= recovery || replica.state == State::kDamaged) return nullptr;
+  if (const auto writer = writers_[block].lock()) writer->stop();
+  writers_.erase(block);
+  replica.recovery = recovery;
+  replica.cut_to(replica.stored);
+  world_.require(replica.stored >= replica.acknowledged, info_.host, " has acknowledged ",
+                 replica.acknowledged, " bytes of ", block, ", and stored ", replica.stored);
+  return &replica;
+}
+
+void DataNode::finish_recovery(std::uint64_t block, std::uint64_t recovery, std::uint64_t length) {
+  StoredReplica& replica = replicas_.at(block);
+  replica.cut_to(length);
+  replica.acknowledged = length;
+  replica.stamp = replica.synced_stamp = recovery;  // as if it were synced: no client could do that
+  replica.state = State::kFinalized;
+  replica.has_lost_chunk = false;
+}
+
+void DataNode::check() const {
+  for (const auto& [block, replica] : replicas_) {
+    const bool holds = replica.synced <= replica.stored && replica.acknowledged <= replica.stored &&
+                       replica.stored <= replica.bytes.size();
+    world_.require(holds, info_.host, ": of ", block, " are ", replica.bytes.size(),
+                   " bytes received, ", replica.stored, " stored, ", replica.acknowledged,
+                   " acknowledged, ", replica.synced, " synced");
+  }
+}
+
+bool DataNode::take_copy(std::uint64_t block, const StoredReplica& original) {
+  const StoredReplica* const known = replica(block);
+  if (!is_up_ || is_full_ || (known != nullptr && known->stamp >= original.stamp)) return false;
   StoredReplica copy;
   copy.state = original.state;
   copy.stamp = original.stamp;
+  copy.checksum = original.checksum;
   copy.bytes = original.bytes.substr(0, original.acknowledged);
   copy.acknowledged = copy.bytes.size();
+  copy.stored = copy.bytes.size();
+  copy.synced_elsewhere = std::max(original.synced, original.synced_elsewhere);
   replicas_[block] = copy;
+  return true;
+}
+
+void DataNode::invalidate(std::uint64_t block, std::uint64_t stamp) {
+  const auto found = replicas_.find(block);
+  if (found == replicas_.end() || found->second.stamp != stamp) return;
+  world_.note(info_.host, " deletes ", block);
+  if (const auto writer = writers_[block].lock()) writer->stop();
+  writers_.erase(block);
+  replicas_.erase(found);
 }
 
 // The table of OpWriteBlock's stages.
@@ -608,11 +940,13 @@ std::string DataNode::open_replica(const Operation& operation) {
   const std::uint64_t id = operation.block.id;
   const auto found = replicas_.find(id);
   if (operation.stage == WriteStage::kSetupCreate) {
-    if (found != replicas_.end() && operation.latest_stamp == 0) return "the replica exists";
-    const std::uint64_t stamp =
-        operation.latest_stamp == 0 ? operation.block.generation_stamp : operation.latest_stamp;
+    if (is_full_) return "the disk is full";
+    // A DataNode takes one, and then refuses packets.
+    world_.require(operation.latest_stamp == 0, info_.host, ": a new replica with a later stamp");
+    if (found != replicas_.end()) return "the replica exists";
     replicas_[id] = {};
-    replicas_[id].stamp = stamp;
+    replicas_[id].stamp = operation.block.generation_stamp;
+    replicas_[id].checksum = operation.checksum;
     return {};
   }
   if (found == replicas_.end()) return "no such replica";
@@ -621,10 +955,16 @@ std::string DataNode::open_replica(const Operation& operation) {
     return "another stamp";
   }
   if (replica.state == State::kWaiting) return "the replica waits to be recovered";
+  if (replica.state == State::kDamaged) return "the replica is damaged";
+  if (replica.recovery > operation.latest_stamp) return "a recovery is newer";
+  if (replica.checksum.bytes_per_checksum != operation.checksum.bytes_per_checksum) {
+    return "another chunk size";
+  }
   const bool is_finalized = replica.state == State::kFinalized;
   const std::uint64_t length = replica.bytes.size();
   switch (operation.stage) {
     case WriteStage::kSetupAppend:
+      if (replica.stamp != operation.block.generation_stamp) return "another stamp";
       if (!is_finalized || length != operation.min_bytes) return "not as long, or being written";
       break;
     case WriteStage::kSetupStreamingRecovery:
@@ -632,7 +972,7 @@ std::string DataNode::open_replica(const Operation& operation) {
       if (replica.acknowledged < operation.min_bytes || length > operation.max_bytes) {
         return "not as long";
       }
-      replica.bytes.resize(replica.acknowledged);
+      replica.cut_to(replica.acknowledged);
       break;
     default:
       if (length != operation.min_bytes) return "not as long";
@@ -641,8 +981,8 @@ std::string DataNode::open_replica(const Operation& operation) {
   if (const auto writer = writers_[id].lock()) writer->stop();
   replica.stamp = operation.latest_stamp;
   replica.state = State::kBeingWritten;
-  replica.synced = std::min(replica.synced, static_cast<std::uint64_t>(replica.bytes.size()));
   replica.acknowledged = replica.bytes.size();
+  replica.has_lost_chunk = false;
   return {};
 }
 
@@ -652,10 +992,22 @@ void DataNode::finalize(std::uint64_t block) {
   writers_.erase(block);
   world_.note(info_.host, " finalizes ", block, " of ", replica.bytes.size());
   const bool lags = chance_.one_in(20);
-  const Duration delay = chance_.up_to(lags ? Duration(std::chrono::seconds(2))
-                                            : Duration(std::chrono::milliseconds(3)));
-  world_.after(delay, [this, block, stamp = replica.stamp, length = replica.bytes.size()] {
-    if (is_up_) cluster_.finalized(*this, block, stamp, length);
+  report(block, chance_.up_to(lags ? Duration(std::chrono::seconds(2))
+                                   : Duration(std::chrono::milliseconds(3))));
+}
+
+// What was finalized is reported also if it was opened again meanwhile, under the same stamp.
+void DataNode::report(std::uint64_t block, Duration delay) {
+  const StoredReplica* const finalized = replica(block);
+  const std::uint64_t stamp = finalized == nullptr ? 0 : finalized->stamp;
+  const TimePoint when = std::max(world_.now() + delay, network_.silent_until(ip()));
+  world_.at(when, [this, block, stamp] {
+    const StoredReplica* const stored = replica(block);
+    if (!is_up_ || stored == nullptr) return;
+    const bool is_open = stored->state == State::kBeingWritten && stored->stamp == stamp;
+    if (stored->state != State::kFinalized && !is_open) return;
+    if (network_.is_silent(ip())) return report(block, {});
+    cluster_.finalized(*this, block, stored->stamp, stored->bytes.size());
   });
 }
 

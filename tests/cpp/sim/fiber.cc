@@ -1,5 +1,8 @@
 #include "sim/fiber.h"
 
+#include <pthread.h>
+
+#include <bit>
 #include <utility>
 
 #if defined(__has_feature)
@@ -36,7 +39,18 @@ constexpr std::size_t kStackBytes = 1U << 20U;  // sanitizers need more than pro
 // For enter(), which has no arguments: makecontext(3) takes none of a pointer's size.
 Fiber* entering = nullptr;
 
+// The one that runs on a thread.
+thread_local const Fiber* running = nullptr;
+
 }  // namespace
+
+pthread_t own_identity() noexcept asm("__real_pthread_self");
+
+// What the C++ library asks instead of pthread_self(3).
+pthread_t identity() noexcept asm("__wrap_pthread_self");
+pthread_t identity() noexcept {
+  return running == nullptr ? own_identity() : std::bit_cast<pthread_t>(running);
+}
 
 Fiber::Fiber(std::function<void()> body)
     : body_(std::move(body)), stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)) {
@@ -62,10 +76,12 @@ void Fiber::resume() {
 #ifdef HFLUSH_SIM_TSAN
   callers_.thread = __tsan_get_current_fiber();
 #endif
+  const Fiber* const before = std::exchange(running, this);
   leave(callers_, own_, false);
   HFLUSH_SIM_SWITCH_TO(own_);
   ::swapcontext(&callers_.context, &own_.context);
   arrive(callers_, nullptr);
+  running = before;
 }
 
 void Fiber::yield() {

@@ -1,5 +1,8 @@
 // Fiber: a function with a stack of its own, which runs when it is resumed and until it yields. On
-// one thread.
+// one thread; but what it runs takes itself for a thread (std::this_thread::get_id()), so that
+// several of them are the callers of one stream.
+//
+// In programs that are linked with --wrap=pthread_self.
 #pragma once
 
 #include <ucontext.h>

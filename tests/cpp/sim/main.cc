@@ -1,4 +1,6 @@
-// hflush_sim: runs of the simulator, by their seeds. See ./dev sim.
+// hflush_sim: runs of the simulator, by their seeds, and what the machines of the product did in
+// them (see ./dev sim); or conversations with its models, or with servers of Hadoop: with a
+// DataNode, or with a NameNode and its DataNodes.
 #include <unistd.h>
 
 #include <charconv>
@@ -7,16 +9,21 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/cluster_conversation.h"
+#include "sim/conversation.h"
 #include "sim/real_world.h"
 #include "sim/scenario.h"
+#include "sim/transitions.h"
 
 namespace hflush::sim {
 namespace {
 
 constexpr int kUsage = 2;
+constexpr std::string_view kModels = "model";  // pool and user
 constexpr std::uint64_t kMaxBreaches = 10;
 // One run in so many is made twice: it has to be the same.
 constexpr std::uint64_t kRepeatOneIn = 50;
@@ -85,7 +92,22 @@ int run_all(std::uint64_t first, std::uint64_t last) {
       show(first), show(last), show(breaches), show(sum.streams), show(sum.published),
       show(sum.failed), show(sum.abandoned), show(sum.blocks), show(sum.acknowledged_bytes),
       show(sum.faults), show(sum.steps));
-  return breaches == 0 ? 0 : 1;
+  if (breaches > 0) return 1;
+  std::fputs(Transitions::seen().text().c_str(), stdout);
+  return 0;
+}
+
+// At port 0 is the model.
+int converse_with_data_node(std::uint16_t port, const std::string& pool) {
+  const auto peer = port == 0 ? model_peer() : hadoop_peer(port);
+  Conversation conversation(*peer, pool);
+  return converse([&](std::string_view step) { return conversation.answer(step); });
+}
+
+int converse_with_cluster(std::uint16_t port, const std::string& user) {
+  const auto cluster = port == 0 ? model_cluster() : hadoop_cluster(port);
+  ClusterConversation conversation(*cluster, user);
+  return converse([&](std::string_view step) { return conversation.answer(step); });
 }
 
 int main_of(const std::vector<std::string_view>& arguments) {
@@ -100,7 +122,19 @@ int main_of(const std::vector<std::string_view>& arguments) {
         dash == std::string_view::npos ? first : number(arguments[1].substr(dash + 1));
     if (first && last && *first <= *last) return run_all(*first, *last);
   }
-  std::fputs("usage: hflush_sim --seeds FIRST-LAST | --replay SEED\n", stderr);
+  if (!arguments.empty() && arguments.size() != 2 && arguments.size() <= 3) {
+    const auto port = arguments.size() == 3 ? number(arguments[1]) : 0;
+    const std::string whose(arguments.size() == 3 ? arguments[2] : kModels);
+    if (port && *port <= UINT16_MAX) {
+      const auto at = static_cast<std::uint16_t>(*port);
+      if (arguments[0] == "--converse") return converse_with_data_node(at, whose);
+      if (arguments[0] == "--converse-cluster") return converse_with_cluster(at, whose);
+    }
+  }
+  std::fputs(
+      "usage: hflush_sim --seeds FIRST-LAST | --replay SEED\n"
+      "                  | --converse [PORT BLOCK-POOL] | --converse-cluster [PORT USER]\n",
+      stderr);
   return kUsage;
 }
 

@@ -1,135 +1,101 @@
-// NameNode: a model of one: Hadoop RPC over simulated connections, the calls that writing makes,
-// leases by holder, blocks from their allocation to the reports that complete them, and the retry
-// cache.
+// NameNode: a model of one server: Hadoop RPC over simulated connections. It is active, standby, in
+// safe mode or gone; what it knows is in the journal (name_space.h), which it shares with the other
+// one of a nameservice.
 //
-// Stricter than a real one where that trusts its clients: a length that is committed, or recorded,
-// beyond what the replicas hold is a breach of the world.
+// NameNodes: one alone, or the two of a nameservice, and who of them is active.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
 
-#include "hflush/base/bytes.h"
-#include "hflush/hdfs/wire/types.h"
-#include "sim/data_node.h"
+#include "hflush/env/socket.h"
+#include "sim/name_space.h"
 #include "sim/network.h"
+#include "sim/rpc_server.h"
 #include "sim/world.h"
 
 namespace hflush::sim {
 
 class NameNode {
  public:
-  struct Block {
-    enum class State : std::uint8_t { kBeingWritten, kCommitted, kComplete };
-    std::uint64_t id = 0;
-    std::uint64_t stamp = 0;
-    std::uint64_t length = 0;  // recorded, and from its commit on final
-    State state = State::kBeingWritten;
-    std::vector<DataNode*> pipeline;
-    std::vector<DataNode*> reported;  // finalized, with this stamp
-  };
-  struct File {
-    std::uint64_t id = 0;
-    std::string path;
-    std::string holder;  // empty: closed
-    std::uint32_t replication = 0;
-    std::uint64_t block_size = 0;
-    std::vector<Block> blocks;
-
-    std::uint64_t length() const noexcept;
-    // Where the block begins.
-    std::uint64_t start_of(std::uint64_t block) const noexcept;
-  };
   // How calls fare, one in so many; 0: all of them well.
   struct Faults {
     std::uint64_t lost_calls = 0;    // the connection is reset before the call is carried out
     std::uint64_t lost_answers = 0;  // or after it
     std::uint64_t late_answers = 0;
+    std::uint64_t late_calls = 0;  // the connection is reset, and the call carried out long after
   };
+  enum class Role : std::uint8_t { kActive, kStandby, kGone };
 
-  NameNode(World& world, Network& network, std::vector<std::unique_ptr<DataNode>>& nodes);
+  NameNode(World& world, Network& network, NameSpace& space, int number, bool has_other);
 
-  env::Endpoint endpoint() const { return {kIp, kPort}; }
+  env::Endpoint endpoint() const { return {ip_, kPort}; }
+  Role role() const noexcept { return role_; }
   void suffer(Faults faults) { faults_ = faults; }
-  // Gone for so long: its connections are reset, and it takes none.
-  void restart(Duration absence);
   // Calls that a fault has hit.
   std::uint64_t hits() const noexcept { return hits_; }
+  // The most for one call.
+  std::uint64_t bad_luck() const noexcept { return bad_luck_; }
 
-  const File* find(const std::string& path) const;
-  const File* file_of_block(std::uint64_t block) const;
-  bool has_lease(const std::string& holder) const;
-  // From a DataNode.
-  void finalized(DataNode& node, std::uint64_t block, std::uint64_t stamp, std::uint64_t length);
-
-  static constexpr const char* kIp = "10.0.1.1";
+  // Its connections are reset, and it takes none; what it has not carried out is forgotten.
+  void stop();
+  void start(Role role);
+  void become(Role role);
+  void stay_in_safe_mode(Duration length) { safe_until_ = world_.now() + length; }
 
  private:
   static constexpr std::uint16_t kPort = 8020;
 
-  class Connection;
-  struct Exception {
-    std::string class_name;
-    std::string message;
-  };
-  // The response's message, or what was thrown.
-  using Answer = std::variant<std::string, Exception>;
-  using CallKey = std::pair<std::string, std::int32_t>;
-
-  struct BlockAt {
-    File* file;
-    Block* block;
-  };
-
-  void listen();
-  Answer carry_out(const std::string& method, ByteView request);
-  Answer carry_out_once(const CallKey& key, const std::string& method, ByteView request);
-
-  Answer create(ByteView request);
-  Answer add_block(ByteView request);
-  Answer abandon_block(ByteView request);
-  Answer complete(ByteView request);
-  Answer fsync(ByteView request);
-  Answer renew_lease(ByteView request);
-  Answer recover_lease(ByteView request);
-  Answer update_block_for_pipeline(ByteView request);
-  Answer update_pipeline(ByteView request);
-  Answer get_additional_datanode(ByteView request);
-  Answer get_block_locations(ByteView request);
-
-  std::variant<File*, Exception> open_file(std::uint64_t id, const std::string& path,
-                                           const std::string& holder);
-  std::variant<BlockAt, Exception> open_block(const hdfs::ExtendedBlock& block,
-                                              const std::string& holder);
-  // Empty if it could be.
-  std::optional<Exception> commit(File& file, const hdfs::ExtendedBlock& last);
-  void settle(Block& block);
-  std::vector<DataNode*> choose(std::size_t count, const std::set<std::string>& not_these);
-  hdfs::LocatedBlock located(const Block& block, std::uint64_t start,
-                             const std::vector<DataNode*>& nodes) const;
-  std::string status(const File& file) const;
+  void serve(const std::shared_ptr<RpcConnection>& from, RpcCall call);
+  RpcAnswer carry_out(const RpcCall& call);
 
   World& world_;
   Network& network_;
-  std::vector<std::unique_ptr<DataNode>>& nodes_;
+  NameSpace& space_;
+  const std::string name_;
+  const std::string ip_;
+  const bool has_other_;
   Chance chance_;
+  Role role_ = Role::kGone;
+  TimePoint safe_until_{};
+  std::uint64_t life_ = 0;  // each start begins another one
   Faults faults_;
   std::uint64_t hits_ = 0;
-  std::map<std::string, File> files_;
-  std::map<CallKey, std::string> retry_cache_;
-  std::uint64_t last_file_ = 16385;
-  std::uint64_t last_block_ = 1073741824;
-  std::uint64_t last_stamp_ = 1000;
+  std::map<decltype(RpcCall::key), std::uint64_t> hits_of_;
+  std::uint64_t bad_luck_ = 0;
+};
+
+class NameNodes {
+ public:
+  NameNodes(World& world, Network& network, NameSpace& space, int count);
+
+  std::vector<env::Endpoint> endpoints() const;
+  void suffer(NameNode::Faults faults);
+  // Gone, all of them, and then in safe mode.
+  void restart(Duration absence, Duration safe_mode);
+  // The other one becomes active after a while, and this one a standby: at once, or when it is
+  // back. Requires: two.
+  void fail_over(Duration gap, bool dies, Duration absence);
+  bool are_two() const noexcept { return nodes_.size() == 2; }
+
+  std::uint64_t hits() const noexcept;
+  std::uint64_t bad_luck() const noexcept;
+  // For how long there was none to carry out a call, in all.
+  Duration outage() const noexcept { return outage_; }
+
+ private:
+  NameNode& active() noexcept { return *nodes_[active_]; }
+  void serve_after(Duration gap);
+
+  World& world_;
+  NameSpace& space_;
+  std::vector<std::unique_ptr<NameNode>> nodes_;
+  std::size_t active_ = 0;
+  std::uint64_t changes_ = 0;
+  Duration outage_{};
 };
 
 }  // namespace hflush::sim

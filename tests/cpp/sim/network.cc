@@ -120,6 +120,15 @@ void End::deliver() {
 
 // --- all of them ---------------------------------------------------------------------------------
 
+Network::~Network() {
+  for (const std::weak_ptr<End>& weak : ends_) {
+    const std::shared_ptr<End> end = weak.lock();
+    if (!end) continue;
+    const auto arrival = std::exchange(end->on_arrival, nullptr);
+    const auto room = std::exchange(end->on_room, nullptr);
+  }
+}
+
 void Network::listen(const env::Endpoint& at, Accept accept) {
   listeners_.insert_or_assign(std::pair(at.host, at.port), std::move(accept));
 }

@@ -28,6 +28,11 @@ class End : public std::enable_shared_from_this<End> {
   End(Network& network, std::string host) : network_(network), host_(std::move(host)) {}
 
   const std::string& host() const noexcept { return host_; }
+  // Empty if nobody has the other end any more.
+  std::string peer_host() const {
+    const std::shared_ptr<End> peer = peer_.lock();
+    return peer ? peer->host_ : std::string();
+  }
   // How many of these bytes it takes, -errno after the peer's reset or one's own close().
   std::ptrdiff_t send(std::string_view bytes);
   // For servers, whose windows are not simulated.
@@ -84,12 +89,18 @@ class Network {
   using Connected = std::function<void(std::shared_ptr<End>, int)>;
 
   explicit Network(World& world) : world_(world), chance_(world.seed(), "network") {}
+  // Nothing arrives any more: an end and its user do not keep one another.
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
 
   void listen(const env::Endpoint& at, Accept accept);
   // The process there is gone: nothing listens, and its connections are reset.
   void crash(const std::string& host);
   void reset_connections(const std::string& host);
   void cut_off(const std::string& host, TimePoint until);
+  TimePoint silent_until(const std::string& host) const;
+  bool is_silent(const std::string& host) const { return silent_until(host) > world_.now(); }
   // `connected` is called later, unless the target is cut off for ever.
   void connect(const std::string& from, const env::Endpoint& to, Connected connected);
 
@@ -102,7 +113,6 @@ class Network {
 
   Duration latency() { return std::chrono::microseconds(20) + chance_.up_to(longest_latency_); }
   std::vector<std::shared_ptr<End>> ends_of(const std::string& host) const;
-  TimePoint silent_until(const std::string& host) const;
 
   World& world_;
   Chance chance_;

@@ -1,25 +1,47 @@
 #include "sim/scenario.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "hflush/env/host.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/client.h"
+#include "hflush/stream/source.h"
+#include "sim/balancer.h"
+#include "sim/callers.h"
 #include "sim/content.h"
 #include "sim/data_node.h"
+#include "sim/faults.h"
+#include "sim/journal.h"
 #include "sim/name_node.h"
+#include "sim/name_space.h"
 #include "sim/network.h"
+#include "sim/promises.h"
+#include "sim/sim_connector.h"
 #include "sim/sim_loop.h"
+#include "sim/texts.h"
 
 namespace hflush::sim {
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using stream::OutputStream;
+
+// What must hold at any time is looked at so often.
+constexpr std::uint64_t kStepsBetweenLooks = 61;
+
+// A run with more blocks takes long, and shows nothing new.
+constexpr std::uint64_t kBlocksOfAWrite = 40;
+
+// Numbers of processes beside the writers.
+constexpr std::uint64_t kRival = 50;
+constexpr std::uint64_t kReader = 51;
+constexpr std::uint64_t kHeir = 60;
 
 // Nothing of a simulated process runs on a thread of its own.
 class NoThreads final : public env::Executor {
@@ -34,47 +56,61 @@ class NoThreads final : public env::Executor {
   World& world_;
 };
 
-// What a writer was promised.
-struct Journal {
-  std::uint64_t number = 0;
-  std::string path;
-  std::uint64_t block_size = 0;
-  std::uint64_t written = 0;       // accepted
-  std::uint64_t acknowledged = 0;  // by hflush
-  std::uint64_t durable = 0;       // by hsync
-  enum class End : std::uint8_t { kOpen, kPublished, kFailed, kAbandoned } end = End::kOpen;
-};
-
 class Run final : public DataNode::Cluster {
  public:
   Run(std::uint64_t seed, World::Trace trace)
       : world_(seed, trace),
         network_(world_),
         chance_(seed, "run"),
-        name_node_(world_, network_, nodes_) {
-    const int count = static_cast<int>(chance_.between(1, 5));
-    for (int i = 1; i <= count; ++i) {
-      nodes_.push_back(std::make_unique<DataNode>(world_, network_, *this, i));
-    }
-  }
+        nodes_(make_nodes()),
+        hard_limit_(chance_.one_in(2) ? Duration(20min) : Duration(3min)),
+        space_(world_, network_, nodes_, hard_limit_),
+        name_nodes_(world_, network_, space_, chance_.one_in(2) ? 2 : 1),
+        faults_(world_, network_, nodes_, name_nodes_),
+        balancer_(world_, network_, nodes_, space_),
+        promises_(world_, space_, faults_, texts_) {}
 
   Outcome play() {
     const std::uint64_t clients = chance_.between(1, 3);
-    for (std::uint64_t i = 1; i <= clients; ++i) start_client(i);
-    if (!chance_.one_in(3)) plan_faults();
+    std::vector<std::string> hosts;
+    for (std::uint64_t i = 1; i <= clients; ++i) hosts.push_back(start_client(i));
+    if (chance_.one_in(3)) start_rival();
+    if (chance_.one_in(2)) start_reader();
+    faults_.on_death = [this](const std::string& host) { start_heir(host); };
+    if (!chance_.one_in(3)) faults_.plan(hosts);
+    balancer_.plan();
+    world_.watch([this] {
+      if (world_.steps() % kStepsBetweenLooks != 0) return;
+      promises_.look(journals_);
+      for (const auto& node : nodes_) node->check();
+    });
     world_.run([this] { return world_.is_idle(); });
     if (world_.breached().empty()) check_end();
+    if (world_.breached().empty() && chance_.one_in(2)) lose_power();
     return outcome();
   }
 
  private:
   // One process that writes.
   struct Process {
-    Process(World& world, Network& network, const std::string& host)
-        : loop(world, network, host), threads(world), chance(world.seed(), host) {}
+    Process(World& world, Network& network, std::uint64_t number, const std::string& at)
+        : host(at),
+          name("client-" + std::to_string(number)),
+          loop(world, network, host),
+          threads(world),
+          connector(world, network, host),
+          chance(world.seed(), host) {}
+    const std::string host;
+    const std::string name;
     SimLoop loop;
     NoThreads threads;
+    SimConnector connector;
     Chance chance;
+    std::shared_ptr<hdfs::Client> client;
+    bool goes_on_with_fewer = false;  // than the file's replicas
+    int recovery_retries = 0;
+    std::uint64_t programs = 0;
+    std::uint64_t files = 0;
   };
 
   // --- the cluster
@@ -84,91 +120,74 @@ class Run final : public DataNode::Cluster {
         std::ranges::find_if(nodes_, [&](const auto& node) { return node->ip() == ip; });
     return found == nodes_.end() ? nullptr : found->get();
   }
-  std::string expected(std::uint64_t block, std::uint64_t place, std::size_t size) override {
-    const NameNode::File* const file = name_node_.file_of_block(block);
-    if (file == nullptr) return {};
-    return content(journal_of(file->path).number, file->start_of(block) + place, size);
+  bool accepts(std::uint64_t block, std::uint64_t place, std::string_view bytes) override {
+    const NameSpace::File* const file = space_.file_of_block(block);
+    return file != nullptr &&
+           texts_.accept(file_number(file->path), file->start_of(block) + place, bytes);
   }
   std::uint64_t block_size(std::uint64_t block) override {
-    const NameNode::File* const file = name_node_.file_of_block(block);
+    const NameSpace::File* const file = space_.file_of_block(block);
     return file == nullptr ? 0 : file->block_size;
   }
   void finalized(DataNode& node, std::uint64_t block, std::uint64_t stamp,
                  std::uint64_t length) override {
-    name_node_.finalized(node, block, stamp, length);
+    space_.finalized(node, block, stamp, length);
   }
-
-  Journal& journal_of(const std::string& path) {
-    return **std::ranges::find_if(journals_, [&](const auto& one) { return one->path == path; });
+  void is_to_copy(std::uint64_t block, const std::string& target_ip) override {
+    space_.is_to_copy(block, node_at(target_ip));
   }
+  void is_set_up(std::uint64_t block) override { space_.is_set_up(block); }
 
-  // --- faults
-
-  void plan_faults() {
-    if (chance_.one_in(3)) {
-      NameNode::Faults faults;
-      if (chance_.one_in(2)) faults.lost_calls = chance_.between(5, 50);
-      if (chance_.one_in(2)) faults.lost_answers = chance_.between(5, 50);
-      if (chance_.one_in(2)) faults.late_answers = chance_.between(5, 50);
-      name_node_.suffer(faults);
+  std::vector<std::unique_ptr<DataNode>> make_nodes() {
+    std::vector<std::unique_ptr<DataNode>> nodes;
+    const int count = static_cast<int>(chance_.between(1, 5));
+    for (int i = 1; i <= count; ++i) {
+      nodes.push_back(std::make_unique<DataNode>(world_, network_, *this, i));
     }
-    const std::uint64_t count = chance_.between(0, 3);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      world_.after(chance_.up_to(chance_.one_in(2) ? 20ms : 3s), [this] { fault(); });
-    }
+    return nodes;
   }
 
-  void fault() {
-    if (chance_.one_in(5)) return name_node_.restart(chance_.up_to(chance_.one_in(2) ? 1s : 60s));
-    DataNode& node = **(nodes_.begin() + static_cast<std::ptrdiff_t>(chance_.below(nodes_.size())));
-    ++faults_;
-    switch (chance_.below(4)) {
-      case 0:
-        node.crash();
-        if (chance_.one_in(2)) world_.after(chance_.up_to(100s), [&node] { node.restart(); });
-        break;
-      case 1: {
-        const Duration length = chance_.up_to(chance_.one_in(2) ? 1s : 200s);
-        world_.note(node.info().host, " is cut off for ", length.count() / 1'000'000, " ms");
-        network_.cut_off(node.ip(), world_.now() + length);
-        break;
-      }
-      case 2:
-        world_.note(node.info().host, " becomes slow");
-        node.slow_down(chance_.up_to(2s));
-        break;
-      default:
-        world_.note("the connections of ", node.info().host, " are reset");
-        network_.reset_connections(node.ip());
-        break;
-    }
+  static std::string path_of(std::uint64_t number) { return "/file-" + std::to_string(number); }
+  static std::uint64_t file_number(const std::string& path) {
+    return std::stoull(path.substr(path.rfind('-') + 1));
   }
-  bool has_fault() const noexcept { return has_node_fault() || name_node_.hits() > 0; }
-  bool has_node_fault() const noexcept { return faults_ > 0; }
 
-  // --- writers
+  // --- processes
 
-  void start_client(std::uint64_t number) {
+  Process& make_process(std::uint64_t number) {
     const std::string host = "10.0.2." + std::to_string(number);
-    Process& process = *processes_.emplace_back(std::make_unique<Process>(world_, network_, host));
-    world_.start([this, &process, number] {
-      const std::uint64_t files = process.chance.between(1, 3);
-      const auto client = hdfs::Client::make(
-          settings(process.chance, number),
-          {.loop = process.loop, .resolver = process.threads, .randomness = process.chance});
-      world_.require(client.ok(), "no client: ", client.status().message());
-      for (std::uint64_t i = 1; i <= files && client.ok(); ++i) {
-        write_file(process, **client, number * 100 + i);
+    return *processes_.emplace_back(std::make_unique<Process>(world_, network_, number, host));
+  }
+
+  // Runs `body` in the process, which has a client while one of these runs.
+  void start_program(Process& process, std::function<void(hdfs::Client&)> body) {
+    ++process.programs;
+    world_.start([this, &process, body = std::move(body)] {
+      if (!process.client) {
+        auto made = hdfs::Client::make(settings(process), {.loop = process.loop,
+                                                           .resolver = process.threads,
+                                                           .randomness = process.chance,
+                                                           .connector = process.connector,
+                                                           .is_local = [](const std::string& ip) {
+                                                             return ip == "10.0.0.1";
+                                                           }});
+        world_.require(made.ok(), "no client: ", made.status().message());
+        if (!made.ok()) return;
+        process.client = *std::move(made);
       }
+      body(*process.client);
+      if (--process.programs == 0) process.client.reset();
     });
   }
 
-  hdfs::Settings settings(Chance& chance, std::uint64_t number) const {
+  hdfs::Settings settings(Process& process) const {
+    Chance& chance = process.chance;
     hdfs::Settings settings;
     settings.user = "alice";
-    settings.client_name = "client-" + std::to_string(number);
-    settings.service = name_node_.endpoint().to_string();
-    settings.name_nodes = {name_node_.endpoint()};
+    settings.client_name = process.name;
+    settings.name_nodes = name_nodes_.endpoints();
+    settings.service = settings.name_nodes.front().to_string();
+    settings.lease_hard_limit = hard_limit_;
     hdfs::WriteSettings& write = settings.write;
     write.bytes_per_checksum = static_cast<std::uint32_t>(1) << chance.between(4, 9);
     write.packet_size = static_cast<std::uint32_t>(chance.between(100, 4096));
@@ -177,31 +196,267 @@ class Run final : public DataNode::Cluster {
         write.bytes_per_checksum * chance.between(1, 1 + 16384 / write.bytes_per_checksum);
     write.replication = static_cast<std::uint32_t>(chance.between(1, 3));
     write.recover_lease_on_close_failure = chance.one_in(4);
+    write.replacement_best_effort = chance.one_in(2);
+    process.goes_on_with_fewer = write.replacement_best_effort;
+    Chance limits(world_.seed(), process.host + " limits");
+    if (limits.one_in(2)) write.pipeline_recovery_retries = 1;
+    process.recovery_retries = write.pipeline_recovery_retries;
     return settings;
   }
 
-  void write_file(Process& process, hdfs::Client& client, std::uint64_t number) {
+  std::string start_client(std::uint64_t number) {
+    Process& process = make_process(number);
+    const std::uint64_t programs = process.chance.one_in(4) ? process.chance.between(2, 3) : 1;
+    for (std::uint64_t i = 0; i < programs; ++i) {
+      start_program(process, [this, &process, number](hdfs::Client& client) {
+        const std::uint64_t files = process.chance.between(1, 3);
+        for (std::uint64_t j = 0; j < files; ++j) {
+          const std::string path = path_of(number * 100 + ++process.files);
+          write_file(process, client, path);
+          while (process.chance.one_in(3)) append(process, client, path);
+        }
+      });
+    }
+    return process.host;
+  }
+
+  // Tries to write files that others write.
+  void start_rival() {
+    Process& process = make_process(kRival);
+    start_program(process, [this, &process](hdfs::Client& client) {
+      for (int i = 0; i < 3; ++i) {
+        world_.clock().sleep_until(world_.now() + process.chance.up_to(i == 0 ? 5ms : 20s));
+        if (journals_.empty()) continue;
+        const Journal& journal = *process.chance.one_of(journals_);
+        if (journal.session > 0) rival(process, client, journal);
+      }
+    });
+  }
+
+  void rival(Process& process, hdfs::Client& client, const Journal& journal) {
+    hdfs::CreateOptions options;
+    options.overwrite = false;
+    env::Uninterrupted interrupt(world_.clock());
+    const std::string path = journal.path;
+    world_.note(process.name, " wants ", path);
+    const auto created = client.create(path, options, interrupt);
+    world_.require(!created.ok(), path, " is given to a second writer");
+    if (!created.ok()) world_.note(process.name, ": ", created.status().to_string());
+  }
+
+  // Reads files that are written meanwhile.
+  void start_reader() {
+    Process& process = make_process(kReader);
+    start_program(process, [this, &process](hdfs::Client& client) {
+      for (int i = 0; i < 6; ++i) {
+        world_.clock().sleep_until(world_.now() + process.chance.up_to(i < 3 ? 20ms : 10s));
+        if (journals_.empty()) continue;
+        const Journal& journal = *process.chance.one_of(journals_);
+        if (journal.session > 0) read(process, client, journal.path);
+      }
+    });
+  }
+
+  void read(Process& process, hdfs::Client& client, const std::string& path) {
+    env::Uninterrupted interrupt(world_.clock());
+    const std::uint64_t promised = promises_.visible_length(journals_, path);
+    world_.note(process.name, " opens ", path, ", which has ", promised, " bytes at least");
+    const auto opened = client.open(path, true, interrupt);
+    if (!opened.ok()) {
+      // The length of a block that is being written is what its nodes say, while they are set up.
+      world_.note(path, " is not opened: ", opened.status().to_string());
+      world_.require(faults_.any(), path, " is not opened: ", opened.status().to_string());
+      return;
+    }
+    stream::Source& source = **opened;
+    const auto length = source.length();
+    if (!length.ok()) return not_read(path, promised, promised, length.status());
+    const std::uint64_t left = std::min(promised, promises_.visible_length(journals_, path));
+    world_.require(*length >= left, process.name, " sees ", *length, " bytes of ", path, ", ", left,
+                   " are promised");
+    std::string bytes(process.chance.between(1, 30000), '\0');
+    const bool is_careful = process.chance.one_in(2);  // no read goes beyond what was promised
+    for (std::uint64_t at = process.chance.below(*length + 1); at < *length;) {
+      const std::uint64_t end = is_careful && at < promised ? promised : *length;
+      const std::size_t wanted = std::min<std::uint64_t>(bytes.size(), end - at);
+      const auto size =
+          source.read_at(at, std::as_writable_bytes(std::span(bytes).first(wanted)), interrupt);
+      if (!size.ok()) return not_read(path, promised, at + wanted, size.status());
+      world_.require(texts_.at(file_number(path), at, *size) == bytes.substr(0, *size),
+                     process.name, " reads wrong bytes of ", path, " at ", at);
+      if (*size == 0) break;
+      at += *size;
+      // What it knows of the replicas becomes old.
+      const bool rests = process.chance.one_in(4);
+      if (rests) world_.clock().sleep_until(world_.now() + process.chance.up_to(3s));
+    }
+    world_.note(process.name, " has read ", path, " of ", *length);
+  }
+
+  // Bytes beyond those that were promised at the beginning may be gone, with their block: nobody
+  // had acknowledged them. `end` of what was asked for.
+  void not_read(const std::string& path, std::uint64_t promised, std::uint64_t end,
+                const Status& status) {
+    world_.note(path, " is not read up to ", end, ": ", status.to_string());
+    const std::uint64_t left = std::min(promised, promises_.visible_length(journals_, path));
+    world_.require(end > left || !read_excuse(path).empty(), path,
+                   " is not read: ", status.to_string());
+  }
+
+  // Why a file may not be read: each byte is as long as one good replica has it.
+  std::string_view read_excuse(const std::string& path) const {
+    if (name_nodes_.hits() > 0) return "the NameNode did not answer";
+    const NameSpace::File& file = *space_.find(path);
+    if (file.recoveries > 0) return "it was recovered, and may be shorter";
+    for (const NameSpace::Block& block : file.blocks) {
+      const bool is_complete = block.state == NameSpace::Block::State::kComplete;
+      const auto& holders = is_complete ? block.reported : block.pipeline;
+      const bool is_there = std::ranges::any_of(
+          holders, [this](const DataNode* node) { return faults_.is_good(*node); });
+      if (!is_there) return "no good DataNode has a block";
+    }
+    return {};
+  }
+
+  // Takes the files of a client that has died.
+  void start_heir(const std::string& host) {
+    const std::string holder = process_at(host).name;
+    Process& process = make_process(kHeir + processes_.size());
+    start_program(process, [this, &process, holder](hdfs::Client& client) {
+      world_.clock().sleep_until(world_.now() + process.chance.up_to(90s));
+      for (std::size_t i = 0; i < journals_.size(); ++i) {
+        const Journal& journal = *journals_[i];
+        if (journal.holder != holder || journal.end == Journal::End::kPublished) continue;
+        const std::string path = journal.path;
+        if (recover(client, journal)) append(process, client, path);
+      }
+    });
+  }
+
+  Process& process_at(const std::string& host) {
+    return **std::ranges::find_if(processes_, [&](const auto& one) { return one->host == host; });
+  }
+
+  // Whether the file is closed in the end.
+  bool recover(hdfs::Client& client, const Journal& journal) {
+    const std::string path = journal.path;
+    world_.note(client.settings().client_name, " recovers ", path);
+    env::Uninterrupted interrupt(world_.clock());
+    for (int i = 0; i < 60; ++i) {
+      const auto closed =
+          i % 10 == 0 ? client.rpc().call(hdfs::RecoverLease{path, client.settings().client_name},
+                                          path, interrupt)
+                      : client.rpc().call(hdfs::IsFileClosed{path}, path, interrupt);
+      if (closed.ok() && *closed) {
+        promises_.check_survival(journal);
+        return true;
+      }
+      world_.clock().sleep_until(world_.now() + 1s);
+    }
+    return false;
+  }
+
+  // --- writers
+
+  Journal& new_journal(const Process& process, const std::string& path) {
     Journal& journal = *journals_.emplace_back(std::make_unique<Journal>());
-    journal.number = number;
-    journal.path = "/file-" + std::to_string(number);
+    journal.file = file_number(path);
+    journal.path = path;
+    journal.holder = process.name;
+    journal.host = process.host;
+    return journal;
+  }
+
+  // Goes on where another stream has ended.
+  void append(Process& process, hdfs::Client& client, const std::string& path) {
+    const NameSpace::File* const before = space_.find(path);
+    if (before == nullptr) return;
+    const std::uint64_t seizures = before->seizures;  // another may come before the answer
+    env::Uninterrupted interrupt(world_.clock());
+    hdfs::AppendOptions options;
+    options.new_block = process.chance.one_in(4);
+    world_.note(process.name, " appends to ", path);
+    auto opened = client.append(path, options, interrupt);
+    if (!opened.ok()) {
+      world_.note(path, " is not appended to: ", opened.status().to_string());
+      const bool is_closed = space_.find(path)->holder.empty();
+      world_.require(faults_.any() || !is_closed, path,
+                     " is not appended to: ", opened.status().to_string());
+      return;
+    }
+    Journal& journal = new_journal(process, path);
+    const NameSpace::File* const file = space_.find(path);
+    journal.session = file->sessions;
+    journal.seizures = seizures;
+    journal.block_size = file->block_size;
+    journal.begin = (*opened)->position();
+    journal.written = journal.begin;
+    texts_.end_sharing(journal.file, journal.begin);
+    for (const auto& other : journals_) {
+      if (other->path != path || other.get() == &journal) continue;
+      const std::uint64_t promised = file->left_of(
+          faults_.any_power_cut() ? other->durable : other->acknowledged, other->session);
+      world_.require(promised <= journal.begin, path, ": an append begins at ", journal.begin, ", ",
+                     promised, " bytes are promised");
+    }
+    go_on(process, **opened, journal);
+  }
+
+  void write_file(Process& process, hdfs::Client& client, const std::string& path) {
+    Journal& journal = new_journal(process, path);
     journal.block_size = client.settings().write.block_size;
     env::Uninterrupted interrupt(world_.clock());
     hdfs::CreateOptions options;
     options.sync_block = process.chance.one_in(8);
     options.update_length = process.chance.one_in(8);
     auto created = client.create(journal.path, options, interrupt);
-    if (!created.ok()) return failed(journal, "create", created.status());
-    OutputStream& stream = **created;
+    if (!created.ok()) {
+      world_.require(faults_.any(), journal.path,
+                     " is not created: ", created.status().to_string());
+      return failed(journal, created.status());
+    }
+    if (const NameSpace::File* const file = space_.find(journal.path))
+      journal.session = file->sessions;
+    Chance shares(world_.seed(), "shares of " + path);
+    if (shares.one_in(6)) return share(process, **created, journal);
+    go_on(process, **created, journal);
+  }
+
+  // Several callers write to it.
+  void share(Process& process, OutputStream& stream, Journal& journal) {
+    texts_.share(journal.file);
+    Callers callers(world_, promises_, texts_, stream, journal,
+                    [&](const Status& status, TimePoint began) {
+                      may_be_refused(process, journal, status, began);
+                    });
+    const std::optional<Status> closed = callers.run();
+    if (!closed) {
+      journal.end = Journal::End::kAbandoned;
+    } else if (closed->ok()) {
+      published(journal);
+    } else {
+      end_with_failure(process, stream, journal, *closed);
+    }
+  }
+
+  void go_on(Process& process, OutputStream& stream, Journal& journal) {
     const std::uint64_t operations = process.chance.between(0, 40);
     for (std::uint64_t i = 0; i < operations; ++i) {
-      if (!operate(process, stream, journal)) return failed(journal, "close", close(stream));
+      if (!operate(process, stream, journal)) {
+        return end_with_failure(process, stream, journal, close(stream));
+      }
       if (process.chance.one_in(200)) return abandon(stream, journal);
     }
     const Status closed = close(stream);
-    if (!closed.ok()) return failed(journal, "close", closed);
+    if (!closed.ok()) return end_with_failure(process, stream, journal, closed);
+    published(journal);
+  }
+
+  void published(Journal& journal) {
     journal.end = Journal::End::kPublished;
+    journal.acknowledged = journal.written;
     world_.note(journal.path, " is published with ", journal.written);
-    check_published(journal);
+    promises_.check_published(journal);
   }
 
   Status close(OutputStream& stream) {
@@ -209,15 +464,62 @@ class Run final : public DataNode::Cluster {
     return stream.close(interrupt);
   }
 
-  void failed(Journal& journal, std::string_view operation, const Status& status) {
-    world_.note(journal.path, " fails at ", operation, ": ", status.to_string());
-    // What a stream asks the NameNode for outlives its faults; but a file without a block has none
-    // by which the NameNode knows a complete() that is repeated.
-    const bool is_known = operation != "create" && journal.written > 0;
-    const bool may_fail = is_known ? has_node_fault() : has_fault();
-    world_.require(may_fail, journal.path, " fails without a fault: ", status.to_string());
+  void failed(Journal& journal, const Status& status) {
+    world_.note(journal.path, " has failed: ", status.to_string());
     world_.require(!status.ok(), journal.path, " failed before, and its close hides it");
     journal.end = Journal::End::kFailed;
+  }
+
+  static std::int64_t recoveries(const OutputStream& stream) {
+    return stream.statistics()["hdfs_pipeline_recoveries"];
+  }
+
+  void end_with_failure(Process& process, const OutputStream& stream, Journal& journal,
+                        const Status& status) {
+    failed(journal, status);
+    if (status.message().find("broke again after") != std::string::npos) {
+      const std::int64_t without_ack = recoveries(stream) - journal.recoveries_at_ack;
+      world_.require(without_ack > process.recovery_retries, journal.path, " gives up after ",
+                     without_ack, " recoveries since the last acknowledgement, at most");
+      return;
+    }
+    const std::string_view why = excuse(process, journal);
+    world_.note(journal.path, " may fail: ", why);
+    world_.require(!why.empty(), journal.path,
+                   " fails although it could go on: ", status.to_string());
+  }
+
+  // Why a stream may fail; empty: it may not.
+  std::string_view excuse(const Process& process, const Journal& journal) const {
+    if (faults_.is_dead(process.host)) return "its client is dead";
+    if (faults_.partition(process.host) > 20s) return "its client was cut off";
+    // It waits 5 s longer for each DataNode behind the one that waits, but not for when that began.
+    if (faults_.partition(process.host) > 4s && faults_.hit_nodes() > 0) {
+      return "its client was cut off, and then blames a good DataNode for another's silence";
+    }
+    if (faults_.any_damage()) return "damage, for which others are blamed";
+    if (name_nodes_.bad_luck() > 2) return "a call was lost again and again";
+    if (name_nodes_.outage() > 90s) return "there was no NameNode for too long";
+    const NameSpace::File* const file = space_.find(journal.path);
+    if (file == nullptr || file->sessions != journal.session) return "the file is another's";
+    if (file->seizures != journal.seizures) return "another client has taken the file";
+    if (file->has_lost_block) return "no DataNode of its pipeline was good";
+    std::size_t good = 0;
+    for (const auto& node : nodes_) good += faults_.is_good(*node) ? 1U : 0U;
+    // dfs.client.block.write.retries. An addBlock that was executed late has made a block on nodes
+    // that may have failed since, and the next one is given that block.
+    const std::size_t may_fail = faults_.hit_nodes() + (name_nodes_.hits() > 0 ? 1U : 0U);
+    if (good == 0 || may_fail > 3) return "no DataNode is good";
+    for (const NameSpace::Block& block : file->blocks) {
+      std::size_t left = 0;
+      for (const DataNode* const node : block.pipeline) left += faults_.is_good(*node) ? 1U : 0U;
+      if (left == 0) return "no DataNode of its pipeline is good";
+      const bool may_want_another = file->replication >= 3 && !process.goes_on_with_fewer;
+      if (may_want_another && (good < file->replication || faults_.hit_nodes() > 2)) {
+        return "no other DataNode";
+      }
+    }
+    return {};
   }
 
   void abandon(OutputStream& stream, Journal& journal) {
@@ -230,20 +532,26 @@ class Run final : public DataNode::Cluster {
   bool operate(Process& process, OutputStream& stream, Journal& journal) {
     Chance& chance = process.chance;
     env::Uninterrupted interrupt(world_.clock());
+    const TimePoint began = world_.now();
     Status status;
     const std::uint64_t kind = chance.below(12);
     if (kind < 6) {
       static constexpr std::uint64_t kSizes[] = {1, 20, 300, 2000, 20000};
-      const std::string bytes =
-          content(journal.number, journal.written, chance.between(1, chance.one_of(kSizes)));
+      const std::uint64_t most =
+          std::min(chance.one_of(kSizes), kBlocksOfAWrite * journal.block_size);
+      const std::string bytes = content(journal.file, journal.written, chance.between(1, most));
       world_.note(journal.path, " write ", bytes.size(), " at ", journal.written);
       const ByteView data = as_bytes(bytes);
       if (!stream.try_write(data)) status = stream.write(data, interrupt);
-      if (status.ok()) journal.written += bytes.size();
+      if (status.ok()) {
+        journal.written += bytes.size();
+        journal.recoveries_at_write = recoveries(stream);
+      }
     } else if (kind < 8) {
-      status = sync(stream, journal, false, interrupt);
+      status = sync(process, stream, journal, Sync::kHflush, interrupt);
     } else if (kind < 9) {
-      status = sync(stream, journal, true, interrupt);
+      status = sync(process, stream, journal,
+                    chance.one_in(4) ? Sync::kHsyncAndEndBlock : Sync::kHsync, interrupt);
     } else if (kind < 10) {
       status = stream.flush(interrupt);
     } else {
@@ -255,99 +563,73 @@ class Run final : public DataNode::Cluster {
       return true;
     }
     world_.note(journal.path, " fails: ", status.to_string());
-    world_.require(has_node_fault(), journal.path,
-                   " fails without a fault of a DataNode: ", status.to_string());
-    // A refused hsync of earlier blocks breaks nothing.
-    return stream.state() == stream::State::kOpen;
+    if (stream.state() != stream::State::kOpen) return false;
+    may_be_refused(process, journal, status, began);
+    return true;
   }
 
-  Status sync(OutputStream& stream, Journal& journal, bool durable, env::Interrupt& interrupt) {
+  // A refused hsync of earlier blocks breaks nothing. While it was under way a balancer may have
+  // deleted each replica that the NameNode had listed for it.
+  void may_be_refused(const Process& process, const Journal& journal, const Status& status,
+                      TimePoint began) {
+    const NameSpace::File* const file = space_.find(journal.path);
+    const bool is_moved =
+        file != nullptr && std::ranges::any_of(file->blocks, [&](const auto& one) {
+          return one.last_deletion >= began;
+        });
+    const bool may_fail =
+        faults_.any_of_data_nodes() || is_moved || !excuse(process, journal).empty();
+    world_.require(may_fail, journal.path, " is not synced: ", status.to_string());
+  }
+
+  enum class Sync : std::uint8_t { kHflush, kHsync, kHsyncAndEndBlock };
+
+  Status sync(const Process& process, OutputStream& stream, Journal& journal, Sync kind,
+              env::Interrupt& interrupt) {
+    const bool durable = kind != Sync::kHflush;
     const std::string_view name = durable ? "hsync" : "hflush";
-    world_.note(journal.path, " ", name, " at ", journal.written);
-    Status status = durable ? stream.hsync(interrupt) : stream.hflush(interrupt);
+    world_.note(journal.path, " ", name, " at ", journal.written,
+                kind == Sync::kHsyncAndEndBlock ? ", and the block ends" : "");
+    if (durable) journal.hsync_begins(journal.written, world_.now());
+    Status status;
+    switch (kind) {
+      case Sync::kHflush:
+        status = stream.hflush(interrupt);
+        break;
+      case Sync::kHsync:
+        status = stream.hsync(interrupt);
+        break;
+      case Sync::kHsyncAndEndBlock:
+        journal.ends_blocks = true;
+        status = stream.hsync_and_end_block(interrupt);
+        break;
+    }
     if (!status.ok()) return status;
     world_.note(journal.path, " ", name, " of ", journal.written, " returns");
+    if (journal.written > journal.acknowledged) {
+      journal.recoveries_at_ack = journal.recoveries_at_write;
+    }
     journal.acknowledged = journal.written;
-    if (durable) journal.durable = journal.written;
-    check_promises(journal);
+    if (durable && journal.written > journal.begin) journal.durable = journal.written;
+    promises_.check_kept(journal);
+    check_lease(process, journal);
     return status;
   }
 
+  // A client renews the lease of a stream that goes on, whatever happens to its pipeline.
+  void check_lease(const Process& process, const Journal& journal) {
+    const NameSpace::File* const file = space_.find(journal.path);
+    const bool is_its_own = file != nullptr && file->holder == journal.holder;
+    const bool has_name_node = name_nodes_.hits() == 0 && name_nodes_.outage() == Duration{};
+    const bool is_there =
+        !faults_.is_dead(process.host) && faults_.partition(process.host) == Duration{};
+    if (!is_its_own || !has_name_node || !is_there) return;
+    const std::optional<TimePoint> renewed = space_.renewed(journal.holder);
+    world_.require(renewed && world_.now() - *renewed <= NameSpace::kSoftLimit, "the lease of ",
+                   journal.path, " is not renewed");
+  }
+
   // --- what must hold
-
-  // What hflush and hsync have promised, on every node that is up and that the NameNode counts on.
-  void check_promises(const Journal& journal) {
-    const NameNode::File* const file = name_node_.find(journal.path);
-    world_.require(file != nullptr, journal.path, " is not in the name space");
-    if (file == nullptr) return;
-    std::uint64_t start = 0;
-    for (const NameNode::Block& block : file->blocks) {
-      const bool is_last = &block == &file->blocks.back();
-      const std::uint64_t end = is_last ? journal.written : start + block.length;
-      check_block(journal, block, start, end);
-      start = end;
-    }
-    world_.require(start >= journal.acknowledged, journal.path, ": ", journal.acknowledged,
-                   " bytes are acknowledged, the blocks have ", start);
-  }
-
-  void check_block(const Journal& journal, const NameNode::Block& block, std::uint64_t start,
-                   std::uint64_t end) {
-    const std::uint64_t acknowledged = share(journal.acknowledged, start, end);
-    const std::uint64_t durable = share(journal.durable, start, end);
-    if (acknowledged == 0) return;
-    std::size_t holders = 0;
-    std::size_t synced = 0;
-    for (const DataNode* const node : block.pipeline) {
-      const StoredReplica* const replica = node->replica(block.id);
-      const bool holds = replica != nullptr && replica->bytes.size() >= acknowledged &&
-                         replica->acknowledged >= acknowledged;
-      if (holds) ++holders;
-      if (holds && replica->synced >= durable) ++synced;
-      world_.require(holds || !node->is_up(), node->info().host, " has not ", acknowledged,
-                     " acknowledged bytes of ", block.id);
-    }
-    world_.require(holders > 0, "no node has ", acknowledged, " acknowledged bytes of ", block.id);
-    // Of an earlier block: on the replicas that were reported by then.
-    const bool is_on_all = synced == block.pipeline.size();
-    const bool may_lack = has_fault() || block.state != NameNode::Block::State::kBeingWritten;
-    world_.require(is_on_all || (may_lack && synced > 0), "only ", synced, " of ",
-                   block.pipeline.size(), " nodes have synced ", durable, " bytes of ", block.id);
-  }
-
-  // How much of [0, total) lies in [start, end), from start on. A write that failed may have begun
-  // a block behind all that was accepted.
-  static std::uint64_t share(std::uint64_t total, std::uint64_t start, std::uint64_t end) {
-    return std::min(std::max(total, start), std::max(end, start)) - start;
-  }
-
-  void check_published(const Journal& journal) {
-    const NameNode::File* const file = name_node_.find(journal.path);
-    world_.require(file != nullptr && file->holder.empty(), journal.path, " is not closed");
-    if (file == nullptr) return;
-    world_.require(file->length() == journal.written, journal.path, ": ", file->length(),
-                   " bytes are published of ", journal.written);
-    std::uint64_t start = 0;
-    for (const NameNode::Block& block : file->blocks) {
-      world_.require(block.length > 0, journal.path, " has an empty block");
-      world_.require(start + block.length == journal.written || block.length == journal.block_size,
-                     journal.path, " has a short block in its middle");
-      check_readable(journal, block, start);
-      start += block.length;
-    }
-  }
-
-  // Some node has all of it, finalized; or about to be, if it was opened again for an hsync and a
-  // fault came in between (hdfs/write/finished_blocks.h).
-  void check_readable(const Journal& journal, const NameNode::Block& block, std::uint64_t start) {
-    const std::string wanted = content(journal.number, start, block.length);
-    const bool is_there = std::ranges::any_of(block.reported, [&](const DataNode* node) {
-      const StoredReplica* const replica = node->replica(block.id);
-      return replica != nullptr && replica->stamp == block.stamp && replica->bytes == wanted &&
-             (replica->state == StoredReplica::State::kFinalized || has_fault());
-    });
-    world_.require(is_there, "no replica of ", block.id, " is as it was published");
-  }
 
   void check_end() {
     for (const auto& process : processes_) {
@@ -357,29 +639,30 @@ class Run final : public DataNode::Cluster {
       world_.require(process->loop.timers() == 0, host, " has ", process->loop.timers(),
                      " timers at its end");
     }
+    promises_.check_rest();
     for (const auto& journal : journals_) {
       world_.require(journal->end != Journal::End::kOpen, journal->path, " has no end");
-      const bool is_published = journal->end == Journal::End::kPublished;
-      if (is_published) check_published(*journal);
-      // A failure may also be what is heard of a success: then all of it is there.
-      if (!is_published && name_node_.find(journal->path) != nullptr) check_survival(*journal);
+      if (journal->end == Journal::End::kPublished) {
+        promises_.check_published(*journal);
+      } else {
+        // A failure may also be what is heard of a success: then all of it is there.
+        promises_.check_survival(*journal);
+      }
     }
   }
 
-  // Of a stream that did not publish its file: what it was promised is on the nodes still.
-  void check_survival(const Journal& journal) {
-    const NameNode::File& file = *name_node_.find(journal.path);
-    std::uint64_t start = 0;
-    for (const NameNode::Block& block : file.blocks) {
-      const bool is_last = &block == &file.blocks.back();
-      const std::uint64_t end = is_last && block.state == NameNode::Block::State::kBeingWritten
-                                    ? journal.written
-                                    : start + block.length;
-      check_block(journal, block, start, end);
-      start = end;
+  // Every machine at once. What hsync has acknowledged is there when all are back, and all files
+  // are recovered.
+  void lose_power() {
+    promises_.remember_unsynced(journals_);
+    faults_.cut_all_power();
+    world_.run([this] { return world_.is_idle(); });
+    space_.recover_all();
+    world_.run([this] { return world_.is_idle(); });
+    if (!world_.breached().empty()) return;
+    for (const auto& journal : journals_) {
+      if (space_.find(journal->path) != nullptr) promises_.check_durable(*journal);
     }
-    world_.require(start >= journal.acknowledged, journal.path, ": ", journal.acknowledged,
-                   " bytes were acknowledged, ", start, " are left");
   }
 
   Outcome outcome() {
@@ -389,14 +672,14 @@ class Run final : public DataNode::Cluster {
     outcome.digest = world_.digest();
     outcome.trace = world_.text();
     outcome.steps = world_.steps();
-    outcome.faults = faults_ + name_node_.hits();
+    outcome.faults = faults_.count() + name_nodes_.hits();
     for (const auto& journal : journals_) {
       ++outcome.streams;
       outcome.acknowledged_bytes += journal->acknowledged;
       if (journal->end == Journal::End::kPublished) ++outcome.published;
       if (journal->end == Journal::End::kFailed) ++outcome.failed;
       if (journal->end == Journal::End::kAbandoned) ++outcome.abandoned;
-      if (const NameNode::File* const file = name_node_.find(journal->path)) {
+      if (const NameSpace::File* const file = space_.find(journal->path)) {
         outcome.blocks += file->blocks.size();
       }
     }
@@ -407,10 +690,15 @@ class Run final : public DataNode::Cluster {
   Network network_;
   Chance chance_;
   std::vector<std::unique_ptr<DataNode>> nodes_;
-  NameNode name_node_;
+  const Duration hard_limit_;
+  NameSpace space_;
+  NameNodes name_nodes_;
+  Faults faults_;
+  Balancer balancer_;
+  Texts texts_;
+  Promises promises_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::unique_ptr<Journal>> journals_;
-  std::uint64_t faults_ = 0;
 };
 
 }  // namespace

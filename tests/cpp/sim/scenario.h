@@ -1,9 +1,9 @@
 // One run: a cluster, clients that write files to it through the production code, faults, and what
 // must hold at each point. Everything follows from the seed.
 //
-// A stream may fail once a DataNode has failed (that it goes on while a good one is left is not
-// checked): nothing that it has acknowledged is lost, and nothing is published that differs.
-// Without a fault every stream ends well.
+// Nothing that a stream has acknowledged is lost, nothing is published that differs, and none fails
+// without a reason: while a good DataNode and a NameNode are there and the policy allows it, it
+// goes on.
 #pragma once
 
 #include <cstdint>

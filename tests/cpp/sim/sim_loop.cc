@@ -55,6 +55,8 @@ class SimConnection final : public TcpConnection {
     return end_->is_at_end() ? ended(0) : -EAGAIN;
   }
 
+  std::string peer_address() const override { return endpoint().host; }
+
   void want_writable() override {
     wants_writable_ = true;
     room();
@@ -87,7 +89,7 @@ class SimConnection final : public TcpConnection {
       if (const auto self = weak.lock()) self->room();
     };
     const auto events = events_;
-    events->on_connected();
+    events->on_connected(*this);
     arrived();
   }
 

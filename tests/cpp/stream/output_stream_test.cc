@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -495,6 +496,96 @@ TEST_CASE("group commit: threads that sync at the same time share requests") {
   // The first one asks for what there is; everybody who comes before the answer shares the second.
   MutexLock lock(fixture.store.mutex);
   CHECK(fixture.store.syncs.size() <= 2);
+}
+
+TEST_CASE("HSYNC-17: hsync ends a block where the store has blocks, and is an hsync of it all") {
+  Geometry geometry = tiny_window();
+  geometry.bytes_per_checksum = 16;
+  Fixture fixture(Answer::kAtOnce, geometry);
+  fixture.store.ends_blocks = true;
+  OutputStream& stream = fixture.open();
+  CHECK(stream.has_capability("FS.hdfs.capability.end.block"));
+  const auto data = pattern(100);
+  CHECK(stream.write({data.data(), 10}, fixture.patient).ok());
+  CHECK(stream.hsync_and_end_block(fixture.patient).ok());
+  CHECK(stream.hsync_and_end_block(fixture.patient).ok());  // nothing is new
+  CHECK(stream.hsync(fixture.patient).ok());
+  CHECK(stream.write({data.data() + 10, 90}, fixture.patient).ok());
+  CHECK(stream.hsync(fixture.patient).ok());
+  CHECK(stream.hsync_and_end_block(fixture.patient).ok());  // a block of which all is durable
+  CHECK(stream.statistics().at("op_hsync.samples") == 5);
+  CHECK(stream.close(fixture.patient).ok());
+  CHECK(fixture.file() == data);
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.block_ends == std::vector<std::uint64_t>{10, 100});
+  CHECK(fixture.store.syncs ==
+        std::vector<Level>{Level::kBlockEnded, Level::kDurable, Level::kBlockEnded});
+}
+
+TEST_CASE("HSYNC-17: a store without blocks is not asked, and the stream goes on") {
+  Fixture fixture(Answer::kAtOnce);
+  fixture.store.syncable = false;
+  SUBCASE("one that syncs") { fixture.store.syncable = true; }
+  SUBCASE("one that does not") {}
+  OutputStream& stream = fixture.open();
+  CHECK(stream.write(bytes_of("abc"), fixture.patient).ok());
+  const Status status = stream.hsync_and_end_block(fixture.patient);
+  CHECK(status.code() == StatusCode::kUnsupported);
+  CHECK(status.path() == "/file");
+  CHECK_FALSE(stream.has_capability(kEndBlock));
+  CHECK(stream.state() == State::kOpen);
+  CHECK(fixture.file().empty());
+  CHECK(stream.close(fixture.patient).ok());
+}
+
+TEST_CASE("HSYNC-17: threads that end blocks at the same time share ends, and divide no record") {
+  Geometry geometry = tiny_window();  // records are half of it at most
+  geometry.bytes_per_checksum = 16;
+  Fixture fixture(Answer::kAtOnce, geometry);
+  fixture.store.ends_blocks = true;
+  OutputStream& stream = fixture.open();
+  constexpr std::size_t kThreads = 8;
+  constexpr std::size_t kRecords = 200;
+  std::vector<std::thread> writers;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    writers.emplace_back([&, i] {
+      NoInterrupt patient;
+      for (std::size_t n = 0; n < kRecords; ++n) {
+        std::vector<std::byte> record(1 + (n * 37 + i) % 128, static_cast<std::byte>(i + 1));
+        record.front() = std::byte{0};
+        CHECK((stream.try_write(record) || stream.write(record, patient).ok()));
+        if (n % 5 == i % 5) CHECK(stream.hsync_and_end_block(patient).ok());
+        if (n % 7 == i % 7) CHECK(stream.hsync(patient).ok());
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  REQUIRE(stream.hsync_and_end_block(fixture.patient).ok());
+  REQUIRE(stream.close(fixture.patient).ok());
+  const auto content = fixture.file();
+  MutexLock lock(fixture.store.mutex);
+  const std::vector<std::uint64_t> ends = fixture.store.block_ends;
+  CHECK(std::ranges::is_sorted(ends));
+  REQUIRE_FALSE(ends.empty());
+  CHECK(ends.back() == content.size());
+  for (const std::uint64_t end : ends) {
+    if (end < content.size()) CHECK(content[end] == std::byte{0});  // a record begins there
+  }
+}
+
+TEST_CASE("HSYNC-17: an interrupted end of a block breaks nothing, and is shared by the next") {
+  Fixture fixture(Answer::kLater);
+  fixture.store.ends_blocks = true;
+  OutputStream& stream = fixture.open();
+  REQUIRE(stream.write(bytes_of("abc"), fixture.patient).ok());
+  InterruptAtOnce impatient;
+  CHECK(stream.hsync_and_end_block(impatient).code() == StatusCode::kInterrupted);
+  CHECK(stream.state() == State::kOpen);
+  std::thread again([&] { CHECK(stream.hsync_and_end_block(fixture.patient).ok()); });
+  fixture.report([](SinkEvents& events) { events.reached(Level::kBlockEnded, 3); });
+  again.join();
+  MutexLock lock(fixture.store.mutex);
+  CHECK(fixture.store.block_ends == std::vector<std::uint64_t>{3});
 }
 
 TEST_CASE("statistics: bytes as they are written, and the sink's own") {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -213,6 +214,115 @@ TEST_CASE("blocks and chunks are counted from where the block begins, not from t
     if (aligned) CHECK(into_chunk == 0);
     if (into_chunk != 0) CHECK(packet.data().size() <= 8 - into_chunk);
     aligned = aligned || (packet.end() - geometry.block_start) % 8 == 0;
+  }
+}
+
+TEST_CASE("HSYNC-17: a block that ends early: the next packet begins another one, and a chunk") {
+  BufferPool pool(0);
+  Geometry geometry = small_geometry(crc::Kind::kCrc32c);
+  geometry.block_bytes = 40;
+  Packetizer packetizer(geometry, pool);
+  std::vector<Packet> sealed;
+  const auto data = pattern(100);
+  packetizer.append({data.data(), 11}, sealed);
+  SUBCASE("at once") {}
+  SUBCASE("after a flush of all but a byte") {
+    packetizer.cut(Cut::kEverything, sealed);
+    packetizer.append({data.data() + 11, 1}, sealed);
+  }
+  SUBCASE("after a flush of all of it") { packetizer.cut(Cut::kEverything, sealed); }
+  const std::uint64_t end = packetizer.position();
+  CHECK(packetizer.position_after(Cut::kBlock) == end);
+  packetizer.cut(Cut::kBlock, sealed);
+  CHECK(packetizer.position() == end);
+  CHECK(packetizer.room() == 0);
+  REQUIRE_FALSE(sealed.empty());
+  CHECK(sealed.back().end() == end);
+  const std::size_t before = sealed.size();
+  packetizer.cut(Cut::kBlock, sealed);  // nothing to end
+  CHECK(sealed.size() == before);
+
+  packetizer.append({data.data() + end, 100 - end}, sealed);
+  packetizer.cut(Cut::kFinal, sealed);
+  REQUIRE(sealed.size() > before + 2);
+  CHECK(sealed[before].offset() == end);
+  CHECK(sealed[before].end() == end + 32);
+  CHECK(sealed[before + 1].end() == end + 40);  // a full block
+  CHECK(sealed[before + 2].offset() == end + 40);
+  CHECK(sealed.back().end() == 100);
+}
+
+TEST_CASE("HSYNC-17: a block that ends in the first chunk of an append, flushed or not") {
+  for (const bool flushed : {false, true}) {
+    CAPTURE(flushed);
+    BufferPool pool(1 << 20);
+    Geometry geometry = small_geometry(crc::Kind::kCrc32c);
+    geometry.start = 18;  // two bytes in the chunk
+    geometry.block_bytes = 40;
+    Packetizer packetizer(geometry, pool);
+    std::vector<Packet> sealed;
+    const auto data = pattern(50);
+    packetizer.append({data.data(), 3}, sealed);
+    if (flushed) packetizer.cut(Cut::kEverything, sealed);
+    packetizer.cut(Cut::kBlock, sealed);
+    REQUIRE(sealed.size() == 1);
+    CHECK(sealed[0].offset() == 18);
+    CHECK(sealed[0].end() == 21);
+    sealed.clear();
+    CHECK(pool.cached_bytes() > 0);  // no buffer is kept for what was sealed
+    packetizer.append({data.data() + 3, 45}, sealed);
+    packetizer.cut(Cut::kFinal, sealed);
+    REQUIRE(sealed.size() == 3);  // not cut where the old chunk or the old block would have ended
+    CHECK(sealed[0].offset() == 21);
+    CHECK(sealed[0].end() == 53);
+    CHECK(sealed[1].end() == 61);
+    CHECK(sealed[2].end() == 66);
+  }
+}
+
+TEST_CASE("HSYNC-17: any blocks, cut anywhere: no packet crosses their ends or a chunk's") {
+  BufferPool pool(1 << 20);
+  std::mt19937 random(17);  // NOLINT(cert-msc51-cpp): a fixed seed on purpose
+  const auto below = [&](std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
+  };
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    Geometry geometry = small_geometry(round % 3 == 0 ? crc::Kind::kNone : crc::Kind::kCrc32c);
+    geometry.block_bytes = 80;
+    geometry.block_start = below(5);
+    geometry.start = geometry.block_start + below(80);
+    Packetizer packetizer(geometry, pool);
+    const auto data = pattern(1 + below(900));
+    std::vector<Packet> sealed;
+    std::vector<std::uint64_t> starts{geometry.block_start};
+    std::size_t done = 0;
+    while (done < data.size()) {
+      const std::size_t count = std::min(data.size() - done, 1 + below(round % 2 == 0 ? 9 : 90));
+      packetizer.append({data.data() + done, count}, sealed);
+      done += count;
+      if (below(3) == 0) packetizer.cut(Cut::kEverything, sealed);
+      if (below(3) == 0) packetizer.cut(Cut::kWholeChunks, sealed);
+      if (below(4) == 0) {
+        packetizer.cut(Cut::kBlock, sealed);
+        starts.push_back(packetizer.position());
+      }
+    }
+    packetizer.cut(Cut::kFinal, sealed);
+    std::vector<std::byte> file;
+    for (const Packet& packet : sealed) {
+      const auto behind = std::ranges::upper_bound(starts, packet.offset());
+      if (behind != starts.end()) CHECK(packet.end() <= *behind);
+      const std::uint64_t into_block = (packet.offset() - *(behind - 1)) % 80;
+      const std::uint64_t size = packet.data().size();
+      CHECK(size > 0);
+      CHECK(into_block + size <= 80);
+      if (into_block % 8 != 0) CHECK(size <= 8 - into_block % 8);
+      REQUIRE(packet.offset() - geometry.start <= file.size());
+      file.resize(packet.offset() - geometry.start);
+      file.insert(file.end(), packet.data().begin(), packet.data().end());
+    }
+    CHECK(file == data);
   }
 }
 

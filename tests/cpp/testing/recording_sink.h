@@ -23,6 +23,7 @@ struct Store {
   const Answer answer;
   const stream::Geometry geometry;
   bool syncable = true;
+  bool ends_blocks = false;
   bool abortable = false;
   bool takes_tails = false;
 
@@ -32,6 +33,7 @@ struct Store {
   int puts HFLUSH_GUARDED_BY(mutex) = 0;
   int tails HFLUSH_GUARDED_BY(mutex) = 0;  // offered
   std::vector<stream::Level> syncs HFLUSH_GUARDED_BY(mutex);
+  std::vector<std::uint64_t> block_ends HFLUSH_GUARDED_BY(mutex);  // as they were asked for
   int finishes HFLUSH_GUARDED_BY(mutex) = 0;
   int abandons HFLUSH_GUARDED_BY(mutex) = 0;
   Status next_failure HFLUSH_GUARDED_BY(mutex);  // what the next call answers with
@@ -51,6 +53,7 @@ class RecordingSink final : public stream::Sink {
     stream::SinkTraits traits;
     traits.geometry = store_.geometry;
     if (store_.syncable) traits.capabilities.push_back("hsync");
+    if (store_.ends_blocks) traits.capabilities.push_back(stream::kEndBlock);
     if (store_.abortable) traits.capabilities.push_back("fs.capability.outputstream.abortable");
     return traits;
   }
@@ -102,6 +105,9 @@ class RecordingSink final : public stream::Sink {
     {
       MutexLock lock(store_.mutex);
       store_.syncs.push_back(level);
+      if (level == stream::Level::kBlockEnded) {
+        store_.block_ends.push_back(store_.geometry.start + store_.file.size());
+      }
     }
     if (!fail(events) && answers_now(events)) events.reached(level, store_.length());
   }

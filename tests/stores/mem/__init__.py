@@ -9,4 +9,11 @@ from .keys import FAMILIES
 
 __all__ = ["MemoryFileSystem"]
 
-register(Store(schemes=("mem",), factory=MemoryFileSystem, key_families=FAMILIES))
+register(
+    Store(
+        schemes=("mem",),
+        factory=MemoryFileSystem,
+        key_families=FAMILIES,
+        keys=f"{__name__}.keys:KEYS",
+    )
+)

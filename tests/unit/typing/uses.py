@@ -75,6 +75,8 @@ io.TextIOWrapper(out)
 with hflush.create("a") as inside:
     take(inside)
     inside.hsync()
+    inside.hsync(end_block=True)
+    inside.hsync(end_block="yes")  # error: arg-type
 out.hsink()  # error: attr-defined
 
 # Modules that come with their first use.

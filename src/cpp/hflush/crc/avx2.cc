@@ -57,6 +57,7 @@ template <Kind kKind>
 using Engine = Folding<kKind>;
 
 constexpr std::size_t kPrefetchBytes = 0;
+constexpr std::size_t kRuns = 1;
 
 #include "hflush/crc/chunks.inc"
 

@@ -6,6 +6,8 @@
 namespace hflush::crc {
 namespace {
 constexpr std::size_t kPrefetchBytes = 0;
+constexpr std::size_t kRuns = 1;
+constexpr std::size_t kAffineVectors = 4;
 }  // namespace
 }  // namespace hflush::crc
 

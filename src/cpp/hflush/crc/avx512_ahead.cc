@@ -11,6 +11,8 @@ namespace hflush::crc {
 namespace {
 // Half as far and half as far again do about as well.
 constexpr std::size_t kPrefetchBytes = 8192;
+constexpr std::size_t kRuns = 1;
+constexpr std::size_t kAffineVectors = 4;
 }  // namespace
 }  // namespace hflush::crc
 

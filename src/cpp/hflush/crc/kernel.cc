@@ -7,7 +7,7 @@ namespace {
 
 constexpr const Kernel* kKernels[] = {
 #if defined(__x86_64__)
-    &kAvx512AheadKernel, &kAvx512Kernel, &kAvx2Kernel, &kSse42Kernel,
+    &kAvx512AheadKernel, &kAvx512RunsKernel, &kAvx512Kernel, &kAvx2Kernel, &kSse42Kernel,
 #elif defined(__aarch64__) && defined(__linux__)
     &kArmv8Kernel,
 #endif

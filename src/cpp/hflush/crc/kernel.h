@@ -40,6 +40,7 @@ extern const Kernel kPortableKernel;
 extern const Kernel kSse42Kernel;
 extern const Kernel kAvx2Kernel;
 extern const Kernel kAvx512AheadKernel;
+extern const Kernel kAvx512RunsKernel;
 extern const Kernel kAvx512Kernel;
 #elif defined(__aarch64__) && defined(__linux__)
 extern const Kernel kArmv8Kernel;

@@ -51,6 +51,7 @@ struct Engine {
 };
 
 constexpr std::size_t kPrefetchBytes = 0;
+constexpr std::size_t kRuns = 1;
 
 #include "hflush/crc/chunks.inc"
 

@@ -57,13 +57,6 @@ constexpr std::size_t kBlock = 512;
 constexpr std::size_t kStream = 168;
 static_assert(3 * kStream + 8 == kBlock);
 
-// (residue constant x^33) mod P is reduce() of this product, see folding.h.
-HFLUSH_INLINE std::uint64_t multiply_words(std::uint64_t a, std::uint32_t constant) {
-  return static_cast<std::uint64_t>(
-      _mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(a)),
-                                             _mm_cvtsi32_si128(static_cast<int>(constant)), 0x00)));
-}
-
 template <bool kCopy>
 HFLUSH_INLINE std::uint64_t take_word(const std::byte* source, std::size_t offset,
                                       std::byte* destination) {
@@ -109,6 +102,7 @@ template <Kind kKind>
 using Engine = std::conditional_t<kKind == Kind::kCrc32c, ThreeStreams, Folding<kKind>>;
 
 constexpr std::size_t kPrefetchBytes = 0;
+constexpr std::size_t kRuns = 1;
 
 #include "hflush/crc/chunks.inc"
 

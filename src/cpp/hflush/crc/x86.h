@@ -1,4 +1,5 @@
-// What the x86-64 kernels share: the reduction of one word. Pure functions; thread-safe.
+// What the x86-64 kernels share: the reduction of one word and a register's way past other bytes.
+// Pure functions; thread-safe.
 // Requires: a processor with SSE4.2 and PCLMULQDQ.
 #pragma once
 
@@ -6,6 +7,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "hflush/crc/folding.h"
@@ -26,6 +28,22 @@ template <Kind kKind>
     const __m128i product = _mm_clmulepi64_si128(quotient, factors, 0x10);
     return static_cast<std::uint32_t>(_mm_extract_epi32(product, 2));
   }
+}
+
+// A register times a residue x^(n - 33), not yet reduced: (register x^n) mod P is reduce() of it,
+// see folding.h.
+[[gnu::target("sse4.2,pclmul")]] inline std::uint64_t multiply_words(std::uint64_t a,
+                                                                     std::uint32_t constant) {
+  return static_cast<std::uint64_t>(
+      _mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(a)),
+                                             _mm_cvtsi32_si128(static_cast<int>(constant)), 0x00)));
+}
+
+// The register after kBytes more bytes of zeros.
+template <Kind kKind, std::size_t kBytes>
+[[gnu::target("sse4.2,pclmul")]] inline std::uint32_t move_past(std::uint32_t state) {
+  constexpr std::uint32_t kConstant = power_of_x(kKind, 8 * kBytes - 33);
+  return reduce<kKind>(multiply_words(state, kConstant));
 }
 
 // The two words of a 16-byte lane.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/base/mutex.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
@@ -60,6 +61,7 @@ class Answer {
   // Requires: wait() has succeeded; once.
   T take() HFLUSH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
+    HFLUSH_DCHECK(value_.has_value());
     return *std::move(value_);
   }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hflush/env/answer.h"
+#include "hflush/env/own_process.h"
 #include "hflush/env/process.h"
 
 namespace hflush::env {
@@ -81,14 +82,58 @@ Result<Attempt> try_address(const SocketAddress& address, const Endpoint& endpoi
   }
 }
 
+class SocketLine final : public BlockingSocket::Line {
+ public:
+  explicit SocketLine(Socket socket) noexcept : socket_(std::move(socket)) {}
+  ~SocketLine() override {
+    if (!origin_.is_parent()) socket_.shut_down();
+  }
+  SocketLine(const SocketLine&) = delete;
+  SocketLine& operator=(const SocketLine&) = delete;
+
+  const Clock& clock() const noexcept override { return steady_clock(); }
+  std::ptrdiff_t send_some(std::span<const ByteView> pieces) noexcept override {
+    return socket_.send_some(pieces);
+  }
+  std::ptrdiff_t receive_some(std::span<const MutableByteView> pieces) noexcept override {
+    return socket_.receive_some(pieces);
+  }
+  Result<bool> wait(Ready ready, TimePoint deadline, Interrupt& interrupt) override {
+    return wait_for(socket_.descriptor(), ready == Ready::kToSend ? POLLOUT : POLLIN, deadline,
+                    interrupt);
+  }
+  void set_low_water(std::size_t bytes) noexcept override { socket_.set_low_water(bytes); }
+  bool is_stale() const noexcept override {
+    std::byte unexpected{};
+    ssize_t received = -1;
+    do {
+      received = ::recv(socket_.descriptor(), &unexpected, 1, MSG_PEEK | MSG_DONTWAIT);
+    } while (received < 0 && errno == EINTR);
+    return received >= 0 || errno != EAGAIN;
+  }
+
+ private:
+  Socket socket_;
+  Origin origin_;
+};
+
+class MachineConnector final : public BlockingConnector {
+ public:
+  Result<BlockingSocket> connect(const Endpoint& endpoint, Duration timeout,
+                                 Interrupt& interrupt) override {
+    return BlockingSocket::connect(endpoint, timeout, interrupt);
+  }
+};
+
 }  // namespace
 
-BlockingSocket::BlockingSocket(Socket socket, Endpoint endpoint) noexcept
-    : socket_(std::move(socket)), endpoint_(std::move(endpoint)) {}
-
-BlockingSocket::~BlockingSocket() {
-  if (socket_.descriptor() >= 0 && !origin_.is_parent()) socket_.shut_down();
+BlockingConnector& machine_connector() noexcept {
+  static MachineConnector connector;
+  return connector;
 }
+
+BlockingSocket::BlockingSocket(std::unique_ptr<Line> line, Endpoint endpoint) noexcept
+    : line_(std::move(line)), endpoint_(std::move(endpoint)) {}
 
 Result<BlockingSocket> BlockingSocket::connect(const Endpoint& endpoint, Duration timeout,
                                                Interrupt& interrupt) {
@@ -100,7 +145,9 @@ Result<BlockingSocket> BlockingSocket::connect(const Endpoint& endpoint, Duratio
     const TimePoint until = attempt_deadline(steady_clock().now(), deadline, addresses.size() - i);
     HFLUSH_ASSIGN_OR_RETURN(Attempt attempt,
                             try_address(addresses[i], endpoint, timeout, until, interrupt));
-    if (attempt.failure.ok()) return BlockingSocket(std::move(attempt.socket), endpoint);
+    if (attempt.failure.ok()) {
+      return BlockingSocket(std::make_unique<SocketLine>(std::move(attempt.socket)), endpoint);
+    }
     failure = first_failure(failure, std::move(attempt.failure));
   }
   return failure;
@@ -118,16 +165,16 @@ Status BlockingSocket::send_all(std::span<const ByteView> pieces, Duration timeo
            std::to_string(done) + " sent)";
   };
   while (!left.empty()) {
-    const std::ptrdiff_t sent = socket_.send_some(left);
+    const std::ptrdiff_t sent = line_->send_some(left);
     if (sent >= 0) {
       done += static_cast<std::size_t>(sent);
       left = without_front(left, static_cast<std::size_t>(sent));
       continue;
     }
     if (sent != -EAGAIN) return Status::from_errno(static_cast<int>(-sent), operation(), {});
-    const TimePoint deadline = deadline_after(steady_clock().now(), timeout);
+    const TimePoint deadline = deadline_after(line_->clock().now(), timeout);
     HFLUSH_ASSIGN_OR_RETURN(const bool ready,
-                            wait_for(socket_.descriptor(), POLLOUT, deadline, interrupt));
+                            line_->wait(Line::Ready::kToSend, deadline, interrupt));
     if (!ready) return timed_out(operation(), timeout);
   }
   return {};
@@ -137,34 +184,25 @@ Result<std::size_t> BlockingSocket::receive_some(std::span<const MutableByteView
                                                  Duration timeout, Interrupt& interrupt) {
   std::optional<TimePoint> deadline;
   while (true) {
-    const std::ptrdiff_t received = socket_.receive_some(pieces);
+    const std::ptrdiff_t received = line_->receive_some(pieces);
     if (received >= 0) return static_cast<std::size_t>(received);
     const auto operation = [&] { return "receive from " + endpoint_.to_string(); };
     if (received != -EAGAIN) {
       return Status::from_errno(static_cast<int>(-received), operation(), {});
     }
-    const TimePoint now = steady_clock().now();
+    const TimePoint now = line_->clock().now();
     if (!deadline) deadline = deadline_after(now, timeout);
     if (now >= *deadline) return timed_out(operation(), timeout);
     const TimePoint until = low_water_ > 1 ? now + kLowWaterPatience : *deadline;
     HFLUSH_RETURN_IF_ERROR(
-        wait_for(socket_.descriptor(), POLLIN, std::min(*deadline, until), interrupt).status());
+        line_->wait(Line::Ready::kToReceive, std::min(*deadline, until), interrupt).status());
   }
 }
 
 void BlockingSocket::set_low_water(std::size_t bytes) noexcept {
   if (bytes == low_water_) return;
   low_water_ = bytes;
-  socket_.set_low_water(bytes);
-}
-
-bool BlockingSocket::is_stale() const noexcept {
-  std::byte unexpected{};
-  ssize_t received = -1;
-  do {
-    received = ::recv(socket_.descriptor(), &unexpected, 1, MSG_PEEK | MSG_DONTWAIT);
-  } while (received < 0 && errno == EINTR);
-  return received >= 0 || errno != EAGAIN;
+  line_->set_low_water(bytes);
 }
 
 }  // namespace hflush::env

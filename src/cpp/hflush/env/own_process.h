@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/env/process.h"
 
 namespace hflush::env {
@@ -46,7 +47,10 @@ class OwnProcess {
   T* here() const noexcept { return origin_.is_parent() ? nullptr : held_.get(); }
   std::shared_ptr<T> shared() const noexcept { return origin_.is_parent() ? nullptr : held_; }
   // The object in any process, for what never changes. Requires: there is one.
-  const T& anywhere() const noexcept { return *held_; }
+  const T& anywhere() const noexcept {
+    HFLUSH_DCHECK(held_ != nullptr);
+    return *held_;
+  }
 
  private:
   void release() noexcept {

@@ -102,6 +102,19 @@ int Socket::connect_outcome() const noexcept {
   return is_self_connected(descriptor_, peer) ? ECONNREFUSED : 0;
 }
 
+std::string Socket::peer_address() const {
+  SocketAddress peer;
+  peer.size = sizeof peer.storage;
+  std::array<char, NI_MAXHOST> number{};
+  const auto* const address = reinterpret_cast<sockaddr*>(&peer.storage);
+  if (::getpeername(descriptor_, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) != 0 ||
+      ::getnameinfo(address, peer.size, number.data(), number.size(), nullptr, 0, NI_NUMERICHOST) !=
+          0) {
+    return {};
+  }
+  return number.data();
+}
+
 std::ptrdiff_t Socket::send_some(std::span<const ByteView> pieces) const noexcept {
   std::array<iovec, kMaxPieces> vectors;
   const std::size_t count = std::min(pieces.size(), vectors.size());

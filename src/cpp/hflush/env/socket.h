@@ -57,6 +57,8 @@ class Socket {
   // outcome() will say. A failure is returned at once where the system can.
   static Result<Socket> start_connecting(const SocketAddress& address, const SocketOptions& options,
                                          const Endpoint& endpoint);
+  // The number of the other side's address, "10.0.0.1"; empty if there is none.
+  std::string peer_address() const;
   // 0: connected. EINPROGRESS: not yet. Else why not; asked once, the answer is gone.
   int connect_outcome() const noexcept;
 

@@ -30,6 +30,7 @@ class Connection final : public TcpConnection, public EventLoop::Handler {
   std::ptrdiff_t send_some(std::span<const ByteView> pieces) noexcept override;
   std::ptrdiff_t receive_some(MutableByteView out) noexcept override;
   void want_writable() override;
+  std::string peer_address() const override;
   void close() noexcept override;
 
   void on_ready(bool readable, bool writable) override;
@@ -82,7 +83,7 @@ class Connection final : public TcpConnection, public EventLoop::Handler {
 
   // Before the loop's. Held while bytes are sent or received without waiting, never across an
   // event.
-  Mutex mutex_;
+  mutable Mutex mutex_;
   State state_ HFLUSH_GUARDED_BY(mutex_) = State::kConnecting;
   std::shared_ptr<Events> events_ HFLUSH_GUARDED_BY(mutex_);
   // Shared with the calls under way: the last one out closes the descriptor, so that its number
@@ -192,7 +193,7 @@ void Connection::opened() {
     update_interest_locked();
     events = events_;
   }
-  events->on_connected();
+  events->on_connected(*this);
 }
 
 void Connection::give_up() {
@@ -282,6 +283,12 @@ std::ptrdiff_t Connection::receive_some(MutableByteView out) noexcept {
   reading_ = Reading::kEnded;
   update_interest_locked();
   return received;
+}
+
+std::string Connection::peer_address() const {
+  if (origin_.is_parent()) return {};
+  const MutexLock lock(mutex_);
+  return state_ == State::kOpen ? socket_->peer_address() : std::string();
 }
 
 void Connection::want_writable() {

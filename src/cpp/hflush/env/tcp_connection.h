@@ -33,7 +33,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   // returned at most the call under way on the loop thread still arrives.
   class Events {
    public:
-    virtual void on_connected() = 0;
+    // Perhaps before connect() has returned on its thread: `connection` is what it returns.
+    virtual void on_connected(TcpConnection& connection) = 0;
     // receive_some() until it would block. Not called any more after the end of the stream or a
     // failure was received.
     virtual void on_readable() = 0;
@@ -65,6 +66,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   virtual std::ptrdiff_t receive_some(MutableByteView out) noexcept = 0;
   // Asks for one on_writable().
   virtual void want_writable() = 0;
+  // The server's address as a number, "10.0.0.1"; empty if there is none, or none yet.
+  virtual std::string peer_address() const = 0;
   // Ends the connection now (shutdown, so that the peer learns it even if a forked child still has
   // the descriptor). Idempotent; any thread.
   virtual void close() noexcept = 0;

@@ -9,7 +9,6 @@
 
 #include "hflush/base/ascii.h"
 #include "hflush/env/answer.h"
-#include "hflush/env/local_addresses.h"
 #include "hflush/env/process.h"
 #include "hflush/hdfs/read/block_locations.h"
 #include "hflush/hdfs/read/datanode_connections.h"
@@ -137,7 +136,7 @@ class OpenFile final : public LeaseHolder {
     const MutexLock lock(mutex_);
     loss_ = failure;
   }
-  // The NameNode has closed it, or it is no more.
+  // Ends the lease of a file that the NameNode has closed, or that no longer exists.
   void end() noexcept { leases_->end(file_id_, this); }
   // Fine while it is held.
   Status loss() const {
@@ -164,6 +163,7 @@ Client::Client(Settings settings, const env::Host& host)
   target.servers = settings_.name_nodes;
   target.name = settings_.service;
   target.real_user = settings_.real_user;
+  target.tokens = std::make_shared<sasl::TokenFile>(settings_.tokens, settings_.token_file);
   target.unknown_host_hint = settings_.unknown_host_hint;
   rpc_ = RpcClient::make(host_, target, settings_.user, settings_.rpc);
   leases_ = LeaseRenewer::make(host_.loop, rpc_, settings_.client_name, settings_.rpc.rpc_timeout,
@@ -202,7 +202,7 @@ Result<ServerDefaults> Client::server_defaults(env::Interrupt& interrupt) {
 
 std::unique_ptr<stream::OutputStream> Client::stream_of(WriteTarget target,
                                                         std::string name_space) {
-  target.is_local = &env::is_local_address;
+  target.is_local = host_.is_local;
   std::string path = target.path;
   auto sink = std::make_unique<HdfsSink>(WriteContext{.owner = shared_from_this(),
                                                       .loop = host_.loop,
@@ -396,10 +396,13 @@ Result<Append::Response> Client::call_append(const Append& request, env::Interru
           close_unclaimed(path, last, file.status ? file.status->file_id : 0,
                           file.status ? file.status->name_space : std::string());
         });
-    const bool again = !appended.ok() && host_.loop.clock().now() < give_up &&
-                       is_class(appended.status().remote_class(), "RetriableException");
     if (appended.ok()) return appended;
-    if (!again) return maybe_open(appended.status());
+    const Status& refusal = appended.status();
+    // The replicas of a block that is complete are reported one by one after a restart.
+    const bool is_not_yet =
+        is_class(refusal.remote_class(), "RetriableException") ||
+        refusal.message().find("is not sufficiently replicated yet") != std::string::npos;
+    if (!is_not_yet || host_.loop.clock().now() >= give_up) return maybe_open(refusal);
     HFLUSH_RETURN_IF_ERROR(env::pause(kAppendPause, interrupt));
   }
 }
@@ -482,7 +485,10 @@ ReadContext Client::read_context() {
           .name_node = *rpc_,
           .connections = *connections_,
           .settings = settings_,
-          .ask_visible_length = ask_datanode(settings_)};
+          .ask_visible_length = ask_datanode(settings_, host_),
+          .connector = host_.connector,
+          .clock = host_.loop.clock(),
+          .randomness = host_.randomness};
 }
 
 Result<std::unique_ptr<stream::Source>> Client::open(const std::string& path, bool verify_checksum,

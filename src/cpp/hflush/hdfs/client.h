@@ -28,9 +28,9 @@
 
 namespace hflush::hdfs {
 
-class DatanodeConnections;  // datanode_connections.h
+class DatanodeConnections;  // read/datanode_connections.h
 struct ReadContext;         // read/read_context.h
-class LeaseRenewer;         // lease_renewer.h
+class LeaseRenewer;         // rpc/lease_renewer.h
 
 // What create() may say beside the path; what is missing comes from the settings.
 struct CreateOptions {

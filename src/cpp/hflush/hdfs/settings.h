@@ -13,6 +13,8 @@
 #include "hflush/crc/checksum.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/tcp_connection.h"
+#include "hflush/hdfs/sasl/credentials.h"
+#include "hflush/hdfs/sasl/mechanism.h"
 
 namespace hflush::hdfs {
 
@@ -28,6 +30,12 @@ struct RpcSettings {
   std::uint32_t max_response_bytes = 128U << 20U;      // ipc.maximum.response.length
   std::uint32_t max_request_bytes = 128U << 20U;       // ipc.maximum.data.length
   bool tcp_no_delay = true;                            // ipc.client.tcpnodelay
+
+  // Whether servers have to ask who calls: hadoop.security.authentication is not simple.
+  bool requires_authentication = false;
+  bool fallback_to_simple = false;  // ipc.client.fallback-to-simple-auth-allowed
+  // hadoop.rpc.protection, in the order of preference.
+  std::vector<sasl::Protection> protections{sasl::Protection::kAuth};
 
   // Of a nameservice with several NameNodes.
   int max_failovers = 15;                                        // dfs.client.failover.max.attempts
@@ -111,6 +119,8 @@ struct ReadSettings {
 struct Settings {
   std::string user;                           // HADOOP_USER_NAME or the process owner
   std::string real_user;                      // who acts as the user (HADOOP_PROXY_USER), or empty
+  std::vector<sasl::Token> tokens;            // until token_file was read
+  std::string token_file;                     // HADOOP_TOKEN_FILE_LOCATION, or empty
   std::string task_attempt = "NONMAPREDUCE";  // mapreduce.task.attempt.id: part of client_name
   std::string client_name;                    // the lease holder; unique
   std::string service;                        // the URL's authority

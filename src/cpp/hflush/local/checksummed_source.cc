@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "hflush/base/check.h"
 #include "hflush/base/endian.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/local/sidecar.h"
@@ -108,6 +109,7 @@ Result<std::size_t> ChecksummedSource::read_part(std::uint64_t position, std::si
 
 Result<std::size_t> ChecksummedSource::read_chunks(std::uint64_t position, std::size_t chunk,
                                                    MutableByteView out) {
+  HFLUSH_DCHECK(position % chunk == 0 && out.size() % chunk == 0);
   HFLUSH_ASSIGN_OR_RETURN(const std::size_t got, data_->pread(position, out));
   HFLUSH_RETURN_IF_ERROR(verify(position, chunk, out.first(got)));
   return got;

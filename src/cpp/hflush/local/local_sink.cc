@@ -33,6 +33,7 @@ LocalSink::~LocalSink() { static_cast<void>(abandon()); }
 stream::SinkTraits LocalSink::traits() const {
   stream::SinkTraits traits;
   traits.geometry = options_.geometry;
+  traits.file_id = options_.inode;
   if (options_.syncable) traits.capabilities = {"hsync"};
   return traits;
 }
@@ -140,6 +141,7 @@ void LocalSink::sync(stream::Level level, stream::SinkEvents& events) {
     case stream::Level::kVisible:
       break;  // every new reader asks the operating system, which has it all
     case stream::Level::kDurable:
+    case stream::Level::kBlockEnded:  // not asked of this sink
       done = make_durable();
       break;
   }

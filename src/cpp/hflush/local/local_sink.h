@@ -37,6 +37,7 @@ struct LocalSinkOptions {
   // Directories whose entries lead to a file that was created: made durable by the first durable
   // sync (HSYNC-14), the file's own first.
   std::vector<std::string> directories_to_sync;
+  std::uint64_t inode = 0;  // of the file
 };
 
 class LocalSink final : public stream::Sink {

@@ -152,6 +152,16 @@ Result<std::unique_ptr<stream::Source>> Namespace::open(const std::string& path)
   return std::unique_ptr<stream::Source>(std::move(file));
 }
 
+Result<std::int64_t> Namespace::birth(const std::string& path) const {
+  struct statx facts{};
+  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BTIME, &facts) != 0) {
+    return failure_of(errno, "status", path);
+  }
+  if ((facts.stx_mask & STATX_BTIME) == 0) return std::int64_t{0};
+  constexpr std::int64_t kPerSecond = 1'000'000'000;
+  return facts.stx_btime.tv_sec * kPerSecond + facts.stx_btime.tv_nsec;
+}
+
 Result<Space> Namespace::fs_status(const std::string& path) const {
   struct statvfs facts;
   if (uninterrupted([&] { return ::statvfs(path.c_str(), &facts); }) != 0) {

@@ -62,6 +62,9 @@ class Namespace {
 
   // kNotAFile of a directory, kUnsupported of a pipe, socket or device.
   Result<std::unique_ptr<stream::Source>> open(const std::string& path) const;
+  // When the file was made, in nanoseconds since the epoch: with its inode it tells a file from all
+  // others. 0 where the file system keeps no such time.
+  Result<std::int64_t> birth(const std::string& path) const;
   Result<Space> fs_status(const std::string& path) const;
 };
 

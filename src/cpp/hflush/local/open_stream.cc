@@ -99,6 +99,12 @@ Status cut(int descriptor, off_t size, const std::string& path) {
   return Status::from_errno(errno, "truncate", path);
 }
 
+// 0 of what is no regular file: it cannot be cut.
+std::uint64_t inode_of(int descriptor) {
+  struct stat facts{};
+  return ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode) ? facts.st_ino : 0;
+}
+
 std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
                                                   std::unique_ptr<Destination> destination,
                                                   LocalSinkOptions sink_options) {
@@ -115,6 +121,7 @@ StreamResult make_raw_stream(const std::string& path, OpenedFile file,
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
+  sink_options.inode = inode_of(file.descriptor.get());
   auto written = env::make_posix_file(file.descriptor.release());
   return make_stream(path, make_raw_destination(std::move(written), path), std::move(sink_options));
 }
@@ -193,6 +200,7 @@ StreamResult append_raw(const std::string& path, bool sync_on_close) {
   LocalSinkOptions sink_options;
   sink_options.geometry.start = static_cast<std::uint64_t>(status.st_size);
   sink_options.sync_on_close = sync_on_close;
+  sink_options.inode = status.st_ino;
   return make_stream(path, make_raw_destination(env::make_posix_file(descriptor.release()), path),
                      std::move(sink_options));
 }

@@ -35,6 +35,7 @@ bool is_sidecar_name(std::string_view name) noexcept {
 }
 
 std::string sidecar_path(std::string_view path) {
+  HFLUSH_DCHECK(path != "/");
   std::string name(kPrefix);
   name += name_of(path);
   name += kSuffix;

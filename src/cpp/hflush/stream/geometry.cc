@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "hflush/base/check.h"
+
 namespace hflush::stream {
 
 Geometry Geometry::with_checksums(crc::Kind kind, std::size_t bytes_per_checksum) noexcept {
+  HFLUSH_DCHECK(bytes_per_checksum > 0);
   Geometry geometry;
   geometry.checksum = kind;
   geometry.bytes_per_checksum = bytes_per_checksum;

@@ -1,5 +1,7 @@
 #include "hflush/stream/lone_writer.h"
 
+#include "hflush/base/check.h"
+
 namespace hflush::stream {
 
 void LoneWriter::shut() noexcept {
@@ -35,8 +37,16 @@ std::uint64_t LoneWriter::cut(Cut cut, std::vector<Packet>& sealed) {
   return target;
 }
 
+std::vector<std::byte> LoneWriter::partial_chunk() const {
+  const SpinLockHolder holder(lock_);
+  HFLUSH_DCHECK(shut_ > 0);
+  const ByteView bytes = packetizer_.partial_chunk();
+  return {bytes.begin(), bytes.end()};
+}
+
 void LoneWriter::skip(std::uint64_t count) noexcept {
   const SpinLockHolder holder(lock_);
+  HFLUSH_DCHECK(shut_ > 0);
   packetizer_.skip(count);
 }
 

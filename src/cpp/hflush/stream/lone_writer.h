@@ -60,6 +60,8 @@ class LoneWriter {
   void append(ByteView data, std::vector<Packet>& sealed);
   // Returns the offset up to which everything is sealed.
   std::uint64_t cut(Cut cut, std::vector<Packet>& sealed);
+  // Requires: shut. A copy of Packetizer's.
+  std::vector<std::byte> partial_chunk() const;
   // Requires: shut, and nothing is being filled.
   void skip(std::uint64_t count) noexcept;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/base/check.h"
 
 namespace hflush::stream {
 namespace {
@@ -16,6 +17,19 @@ namespace {
 constexpr std::size_t kOfferAtLeast = 512U << 10U;
 
 constexpr std::string_view kAbortable = "fs.capability.outputstream.abortable";
+
+Cut cut_for(Level level) noexcept {
+  switch (level) {
+    case Level::kHandedOver:
+      return Cut::kWholeChunks;
+    case Level::kVisible:
+    case Level::kDurable:
+      break;
+    case Level::kBlockEnded:
+      return Cut::kBlock;
+  }
+  return Cut::kEverything;
+}
 
 Status closed_failure(std::string_view operation, State state, const std::string& path) {
   std::string message(operation);
@@ -49,11 +63,12 @@ OutputStream::OutputStream(std::string path, std::unique_ptr<Sink> sink, BufferP
     : path_(std::move(path)),
       traits_(sink->traits()),
       clock_(clock),
-      generation_(env::Process::generation()),
       out_of_memory_(Status::from_errno(ENOMEM, "write", path_)),
       lone_writer_(geometry_, pool),
       progress_(geometry_.start),
-      sink_(std::move(sink)) {}
+      sink_(std::move(sink)) {
+  HFLUSH_DCHECK(geometry_.valid());
+}
 
 OutputStream::~OutputStream() { abandon(); }
 
@@ -308,12 +323,36 @@ Status OutputStream::flush(Interrupt& interrupt) {
                       interrupt);
 }
 
+// Nothing is written meanwhile, so that what is kept back follows on what is handed over.
+Status OutputStream::hand_over(Rest& rest, Interrupt& interrupt) {
+  if (is_foreign()) return foreign_failure("persist");
+  const env::EventLoop::Guest guest(traits_.loop);
+  MutexLock lock(mutex_);
+  HFLUSH_RETURN_IF_ERROR(check_not_reentered_locked("persist"));
+  HFLUSH_RETURN_IF_ERROR(check_usable_locked("persist"));
+  while (writer_turn_.taken) {
+    HFLUSH_RETURN_IF_ERROR(wait_locked(interrupt));
+    HFLUSH_RETURN_IF_ERROR(check_usable_locked("persist"));
+  }
+  const TurnHolder turn(writer_turn_, changed_);
+  const LoneWriter::Shut shut(lone_writer_);
+  const std::uint64_t offset = lone_writer_.position_after(Cut::kWholeChunks);
+  HFLUSH_RETURN_IF_ERROR(reach_locked(Level::kHandedOver, offset, interrupt));
+  rest.offset = offset;
+  rest.bytes = lone_writer_.partial_chunk();
+  return {};
+}
+
 Status OutputStream::hflush(Interrupt& interrupt) {
   return sync(Level::kVisible, "hflush", interrupt);
 }
 
 Status OutputStream::hsync(Interrupt& interrupt) {
   return sync(Level::kDurable, "hsync", interrupt);
+}
+
+Status OutputStream::hsync_and_end_block(Interrupt& interrupt) {
+  return sync(Level::kBlockEnded, "hsync", interrupt);
 }
 
 Status OutputStream::sync(Level level, std::string_view operation, Interrupt& interrupt) {
@@ -323,11 +362,16 @@ Status OutputStream::sync(Level level, std::string_view operation, Interrupt& in
     return Status(StatusCode::kUnsupported,
                   std::string(operation) + " is not supported by this stream", path_);
   }
+  if (level == Level::kBlockEnded && !traits_.has(kEndBlock)) {
+    return Status(StatusCode::kUnsupported,
+                  "hsync with end_block is not supported by this stream: its store has no blocks",
+                  path_);
+  }
   const env::EventLoop::Guest guest(traits_.loop);
   MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(check_usable_locked(operation));
   HFLUSH_RETURN_IF_ERROR(reach_locked(level, lone_writer_.position(), interrupt));
-  DurationStatistic& durations = level == Level::kDurable ? calls_.hsync : calls_.hflush;
+  DurationStatistic& durations = level >= Level::kDurable ? calls_.hsync : calls_.hflush;
   durations.add(clock_.now() - start);
   return {};
 }
@@ -352,8 +396,7 @@ Status OutputStream::reach_locked(Level level, std::uint64_t target, Interrupt& 
 }
 
 void OutputStream::request_locked(Level level) {
-  const Cut cut = level == Level::kHandedOver ? Cut::kWholeChunks : Cut::kEverything;
-  const std::optional<std::uint64_t> target = cut_or_break_locked(cut);
+  const std::optional<std::uint64_t> target = cut_or_break_locked(cut_for(level));
   if (!target) return;
   progress_.requested(level, *target);
   at_sink_locked([&](std::span<Packet> batch) { sink_->put({batch}, level, *this); });

@@ -32,7 +32,7 @@
 #include "hflush/env/clock.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/env/loop_cond_var.h"
-#include "hflush/env/process.h"
+#include "hflush/env/own_process.h"
 #include "hflush/stream/call_statistics.h"
 #include "hflush/stream/lone_writer.h"
 #include "hflush/stream/progress.h"
@@ -67,8 +67,20 @@ class OutputStream final : private SinkEvents {
   Status write(ByteView data, Interrupt& interrupt);
   // Passes on what it can, promises nothing; a no-op unless the stream is open (FLUSH-2).
   Status flush(Interrupt& interrupt);
+  // flush(), and what that keeps back, less than a chunk: every byte before rest.offset is handed
+  // over, rest.bytes follow it, and end where everything ends that was written before. Fails unless
+  // the stream is open.
+  struct Rest {
+    std::uint64_t offset = 0;
+    std::vector<std::byte> bytes;
+  };
+  Status hand_over(Rest& rest, Interrupt& interrupt);
   Status hflush(Interrupt& interrupt);
   Status hsync(Interrupt& interrupt);
+  // hsync(), and the block that holds the newest byte ends: the next write begins another one.
+  // Threads that come while such a call is under way share the next one's end. No write of at most
+  // half the window is divided by it. kUnsupported unless the sink has kEndBlock.
+  Status hsync_and_end_block(Interrupt& interrupt);
   Status close(Interrupt& interrupt);
   // A no-op on a closed stream; else kUnsupported, and the stream stays as it is, unless the sink
   // has the capability.
@@ -79,13 +91,15 @@ class OutputStream final : private SinkEvents {
   bool abandon() noexcept;
 
   std::uint64_t position() const;
+  // SinkTraits::file_id.
+  std::uint64_t file_id() const noexcept { return traits_.file_id; }
   bool has_capability(std::string_view name) const;
   State state() const;
   const std::string& path() const noexcept { return path_; }
   Statistics statistics() const;
   PastEvents history() const;
   // Made by a process that this one was forked from.
-  bool is_foreign() const noexcept { return generation_ != env::Process::generation(); }
+  bool is_foreign() const noexcept { return origin_.is_parent(); }
 
  private:
   // The right of one thread at a time to do something; see above.
@@ -140,7 +154,7 @@ class OutputStream final : private SinkEvents {
   const SinkTraits traits_;
   const Geometry& geometry_ = traits_.geometry;
   const env::Clock& clock_;
-  const std::uint32_t generation_;
+  const env::Origin origin_;
   const Status out_of_memory_;  // made while there is memory
 
   LoneWriter lone_writer_;

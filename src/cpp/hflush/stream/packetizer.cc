@@ -28,6 +28,7 @@ Packetizer::Packetizer(const Geometry& geometry, BufferPool& pool)
     : geometry_(geometry),
       pool_(pool),
       data_begin_(round_up(Packet::kHeaderRoom + largest_sums(geometry), 64)),
+      block_start_(geometry.block_start),
       packet_offset_(geometry.start) {
   HFLUSH_DCHECK(geometry.valid());
 }
@@ -37,7 +38,7 @@ void Packetizer::start_packet() {
   data_ = buffer_.data() + data_begin_;
   filled_ = summed_ = replayed_ = 0;
   capacity_ = geometry_.packet_bytes;
-  std::uint64_t into_block = packet_offset_ - geometry_.block_start;
+  std::uint64_t into_block = packet_offset_ - block_start_;
   if (geometry_.block_bytes != 0) into_block %= geometry_.block_bytes;
   if (geometry_.has_chunks()) {
     // After an append inside a chunk the first packet ends that chunk, so that the next are
@@ -119,12 +120,19 @@ Packet Packetizer::seal(std::size_t data_size) {
 void Packetizer::cut(Cut cut, std::vector<Packet>& sealed) {
   const std::size_t whole = whole_chunk_bytes();
   const std::size_t size = cut == Cut::kWholeChunks ? whole : filled_;
-  if (size <= replayed_) return;
+  const bool has_new = size > replayed_;
+  if (!has_new && cut != Cut::kBlock) return;
 
-  const std::size_t kept_from = cut == Cut::kFinal ? filled_ : whole;
+  const bool keeps_partial = cut == Cut::kWholeChunks || cut == Cut::kEverything;
+  const std::size_t kept_from = keeps_partial ? whole : filled_;
   const ByteView kept{data_ + kept_from, filled_ - kept_from};  // stays valid: `sealed` owns it
-  sealed.push_back(seal(size));
+  if (has_new) {
+    sealed.push_back(seal(size));
+  } else {
+    buffer_ = {};  // what it holds of the block was sealed before
+  }
   packet_offset_ += kept_from;
+  if (cut == Cut::kBlock) block_start_ = packet_offset_;
   capacity_ = filled_ = summed_ = replayed_ = 0;
   if (!kept.empty()) {
     start_packet();

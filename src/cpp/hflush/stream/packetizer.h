@@ -3,7 +3,8 @@
 // Pure apart from taking buffers. Bytes that arrive chunk-aligned are copied and summed in one
 // pass; small ones are copied and summed when the packet seals. Every byte appended is in exactly
 // one sealed packet after cut(kEverything), except that a chunk cut short there is sealed again,
-// longer, with the bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13).
+// longer, with the bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13). cut(kBlock)
+// ends the block with that: the next byte begins another one, and its first chunk.
 // Thread-compatible: LoneWriter guards it.
 #pragma once
 
@@ -22,6 +23,7 @@ namespace hflush::stream {
 enum class Cut : std::uint8_t {
   kWholeChunks,  // what can be passed on without rewriting it later
   kEverything,   // all bytes; a partial chunk comes again with the next packet
+  kBlock,        // all bytes; the next one begins a block
   kFinal,        // all bytes; nothing follows
 };
 
@@ -34,6 +36,13 @@ class Packetizer {
   std::uint64_t position() const noexcept { return packet_offset_ + filled_; }
   // The offset up to which cut() would have sealed everything.
   std::uint64_t position_after(Cut cut) const noexcept;
+
+  // What cut(kWholeChunks) would not seal: less than a chunk, up to position(). Valid until the
+  // next call that changes anything.
+  ByteView partial_chunk() const noexcept {
+    const std::size_t whole = whole_chunk_bytes();
+    return {data_ + whole, filled_ - whole};
+  }
 
   // Bytes that the packet being filled still takes; 0 if there is none.
   std::size_t room() const noexcept { return capacity_ - filled_; }
@@ -102,6 +111,7 @@ class Packetizer {
 
   Buffer buffer_;                    // empty while no packet is being filled
   std::byte* data_ = nullptr;        // buffer_'s data region
+  std::uint64_t block_start_;        // of a block, from which on the blocks are full
   std::uint64_t packet_offset_ = 0;  // of the packet being filled, or of the next one
   std::size_t capacity_ = 0;         // data bytes the packet takes
   std::size_t filled_ = 0;           // summed_ <= filled_ <= capacity_

@@ -72,7 +72,7 @@ class Progress {
   Marks& of(Level level) noexcept { return marks_[static_cast<std::size_t>(level)]; }
   const Marks& of(Level level) const noexcept { return marks_[static_cast<std::size_t>(level)]; }
 
-  std::array<Marks, 3> marks_;  // by Level
+  std::array<Marks, kLevels> marks_;  // by Level
   std::uint64_t acknowledged_;
   std::optional<std::uint64_t> needed_;
   bool is_finished_ = false;

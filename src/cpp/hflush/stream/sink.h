@@ -34,7 +34,12 @@ enum class Level : std::uint8_t {
   kHandedOver,  // flush(): out of this process's buffers, as far as that needs no answer
   kVisible,     // hflush(): every new reader sees them
   kDurable,     // hsync(): on the disk device
+  kBlockEnded,  // hsync_and_end_block(): in blocks of the store to which nothing is added
 };
+inline constexpr std::size_t kLevels = 4;
+
+// The capability of a store whose files consist of blocks that a stream may end early.
+inline constexpr std::string_view kEndBlock = "fs.hdfs.capability.end.block";
 
 // What a sink remembers of its past, for people.
 struct PastEvent {
@@ -73,6 +78,9 @@ struct SinkTraits {
   // saves two thread switches (docs/threading.md). No decision of the stream
   // depends on it. nullptr: events need no loop.
   env::EventLoop* loop = nullptr;
+  // The store's own name of the file, which a rename does not change (inode, HDFS's file id); 0:
+  // it has none.
+  std::uint64_t file_id = 0;
 
   bool has(std::string_view capability) const noexcept {
     return std::ranges::find(capabilities, capability) != capabilities.end();
@@ -99,7 +107,8 @@ class Sink {
   //
   // With a `level`: brings everything put so far to it; reports reached() or not_reached(). A sink
   // that marks the packets it sends marks the last one of the batch. Asked for kVisible and
-  // kDurable only of a sink with "hsync".
+  // kDurable only of a sink with "hsync", for kBlockEnded only of one with kEndBlock: the next
+  // packet then begins a block.
   virtual std::size_t put(Batch batch, std::optional<Level> level, SinkEvents& events) = 0;
   // The one attempt to publish; everything was put. Reports finished() or failed().
   virtual void finish(SinkEvents& events) = 0;

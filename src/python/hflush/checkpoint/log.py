@@ -44,6 +44,10 @@ class MetadataLog(Generic[T]):
     Nothing is cached: every call asks the store. Thread-safe; any number of processes
     may use one directory. Names that are not decimal numbers, directories and temporary files are
     ignored. Source: Spark's HDFSMetadataLog; contract CKPT-15 to CKPT-19, CKPT-25.
+
+    On local files a JVM looks for a file and then renames: one that appears in between is replaced.
+    Therefore :meth:`add` looks again there once its batch is on disk, and has lost if another is
+    stored. Two JVMs can both win.
     """
 
     __module__ = "hflush.checkpoint"
@@ -95,24 +99,28 @@ class MetadataLog(Generic[T]):
         path = self._path(batch_id)
         if self.manager.filesystem.is_file(path):
             return False
-        content = self._serialize(data)
+        self._store(path, self._serialize(data))
+        return True
+
+    def _store(self, path: str, content: bytes) -> None:
+        """Write the file of a batch, which was not there; raise as :meth:`add` does."""
         self.manager.mkdirs(self.manager.path)
         for remaining in range(self._retries, -1, -1):
             try:
                 self._write(path, content)
-                return True
+                return
             except NotDurableError:  # noqa: PERF203
                 raise
             except FileExistsError as conflict:
                 if self._stored(path) is None:
                     raise  # a directory is in the way, or the obstacle is gone
                 if remaining < self._retries and self._stored(path) == content:
-                    return True  # an earlier attempt has stored it
+                    return  # an earlier attempt has stored it
                 raise _lost(path) from conflict
             except OSError as failure:
                 stored = self._stored_after(path, failure)
                 if stored == content:
-                    return True
+                    return
                 if stored is not None:
                     raise _lost(path) from failure
                 if remaining == 0:
@@ -121,8 +129,13 @@ class MetadataLog(Generic[T]):
 
     def get(self, batch_id: int) -> T | None:
         """Return a batch, or None if it is not stored."""
-        stored = self._stored(self._path(batch_id))
-        return None if stored is None else self._deserialize(stored)
+        path = self._path(batch_id)
+        stored = self._stored(path)
+        return None if stored is None else self._loaded(path, stored)
+
+    def _loaded(self, path: str, stored: bytes) -> T:  # noqa: ARG002
+        """Return the batch that the file at `path` holds."""
+        return self._deserialize(stored)
 
     def get_range(self, start: int | None = None, end: int | None = None) -> list[tuple[int, T]]:
         """Return batches with their ids, ascending, both ends included.
@@ -184,6 +197,8 @@ class MetadataLog(Generic[T]):
     def _write(self, path: str, content: bytes) -> None:
         with self.manager.create_atomic(path, overwrite_if_possible=False) as out:
             out.write(content)
+        if self.manager.is_local and self._stored(path) != content:
+            raise _lost(path)  # see the notes
 
     def _stored(self, path: str) -> bytes | None:
         try:

@@ -153,9 +153,9 @@ class CancellableFSDataOutputStream(WriteOnly):
         """Make every byte written so far visible in the temporary file."""
         self._named(self._stream.hflush)
 
-    def hsync(self) -> None:
-        """Put every byte written so far on disk, in the temporary file."""
-        self._named(self._stream.hsync)
+    def hsync(self, end_block: bool = False) -> None:
+        """Put every byte written so far on disk, in the temporary file; and end its block."""
+        self._named(self._stream.hsync, end_block)
 
     def set_drop_behind(self, value: bool | None, /) -> None:
         """Pass the advice on."""

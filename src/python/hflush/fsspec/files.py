@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -117,14 +118,36 @@ class OutputOver(WriteOnly):
 io.BufferedIOBase.register(OutputOver)  # type: ignore[type-abstract]
 
 
+class _Below:
+    """What a compressor writes to: an output stream, or nothing once that has been dropped.
+
+    The end of a compressor writes what it has left, also when it is collected.
+    """
+
+    def __init__(self, stream: FSDataOutputStream) -> None:
+        self._stream = stream
+        self.is_dropped = False
+
+    def write(self, b: Buffer, /) -> int:
+        return memoryview(b).nbytes if self.is_dropped else self._stream.write(b)
+
+    def flush(self) -> None:
+        if not self.is_dropped:
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:  # its name, for one
+        return getattr(self._stream, name)
+
+
 class CompressedOutput(OutputOver):
     """A compressor over an output stream: closing it ends both, and raises the failure of either.
 
     A compressor leaves the stream below open; closing that stream publishes the file.
     """
 
-    def __init__(self, codec: io.BufferedIOBase, stream: FSDataOutputStream) -> None:
+    def __init__(self, codec: io.BufferedIOBase, below: _Below, stream: FSDataOutputStream) -> None:
         self._codec = codec
+        self._below = below
         self._stream = stream
 
     def write(self, b: Buffer, /) -> int:
@@ -153,13 +176,16 @@ class CompressedOutput(OutputOver):
         try:
             self._codec.close()
         except BaseException as failure:
+            self._below.is_dropped = True
             leave_block(self._stream, self._stream.close, failure)
             raise
         self._stream.close()
 
     def abort(self) -> AbortResult:
         """Publish nothing, where the stream below can be aborted."""
-        return self._stream.abort()
+        result = self._stream.abort()
+        self._drop_codec()
+        return result
 
     @property
     def closed(self) -> bool:
@@ -176,7 +202,14 @@ class CompressedOutput(OutputOver):
         return self._stream._condition
 
     def _abandon(self) -> bool:
-        return self._stream._abandon()
+        was_open = self._stream._abandon()
+        self._drop_codec()
+        return was_open
+
+    def _drop_codec(self) -> None:
+        self._below.is_dropped = True
+        with contextlib.suppress(Exception):  # the stream has ended, and says what there is to say
+            self._codec.close()
 
     def _enter(self) -> None:
         """Begin a ``with`` block, of a text wrapper too."""
@@ -191,7 +224,8 @@ def compressed(
 ) -> CompressedOutput:
     """Return a compressor over a stream; if that fails, the stream is ended."""
     try:
-        return CompressedOutput(compress(stream, mode=mode), stream)
+        below = _Below(stream)
+        return CompressedOutput(compress(below, mode=mode), below, stream)
     except BaseException as failure:
         try:
             leave_block(stream, stream.close, failure)

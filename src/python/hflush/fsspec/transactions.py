@@ -201,10 +201,10 @@ class TransactionFile(FsspecFile, OutputOver):
         self._check_open("hflush")
         self._stream.hflush()
 
-    def hsync(self) -> None:
+    def hsync(self, end_block: bool = False) -> None:
         """Refuse, as :meth:`hflush`."""
         self._check_open("hsync")
-        self._stream.hsync()
+        self._stream.hsync(end_block)
 
     def tell(self) -> int:
         """Return how many bytes were written."""

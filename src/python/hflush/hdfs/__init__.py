@@ -29,6 +29,7 @@ register(
         factory="hflush.hdfs.filesystem:DistributedFileSystem",
         create_keywords=CREATE_KEYWORDS,
         key_families=("hflush.hdfs.",),
+        keys="hflush.hdfs.keys:KEYS",
         fsspec="hflush.hdfs.fsspec:HflushHdfsFileSystem",
     )
 )

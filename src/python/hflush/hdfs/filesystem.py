@@ -7,7 +7,7 @@ import errno
 import time
 from types import MappingProxyType
 
-from .. import _core, capabilities, general_keys, paths
+from .. import _core, capabilities, credentials, general_keys, paths
 from .. import options as options_of
 from ..configuration import real_user_name, user_name
 from ..errors import InvalidPathHandleError, invalid_path
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from ..claims import Claim
     from ..configuration import Configuration
     from ..multipart import MultipartUploader
     from ..options import CreateOptions
     from ..paths import StrPath
     from ..status import LeaseRecovery
+    from ..tokens import Token
     from ..trash import Trash
 
 __all__ = ["DistributedFileSystem", "HdfsFileBuilder", "HdfsInputStream"]
@@ -127,6 +129,7 @@ class DistributedFileSystem(FileSystem):
         self._combines = keys.text("dfs.checksum.combine.mode") == "composite_crc"
         self._home_prefix = paths.normalize(keys.text("dfs.user.home.dir.prefix"))
         self._verifies_checksums = True
+        self._block_pool = ""  # that of the cluster, once a block of it is known
         self._sweep_after_s = keys.seconds("hflush.atomic.sweep-after")
         self._trash_interval = keys.seconds("fs.trash.interval")
         self._settings_of_client = read_native(
@@ -144,7 +147,7 @@ class DistributedFileSystem(FileSystem):
             capabilities.TRUNCATE,
         }
         self.path_capabilities = frozenset(
-            names | ({capabilities.APPEND} if self._appends else set())
+            names | ({capabilities.APPEND, capabilities.PERSIST} if self._appends else set())
         )
 
     def close(self) -> None:
@@ -290,6 +293,81 @@ class DistributedFileSystem(FileSystem):
             update_length=bool(own.HdfsOptions(options.asked).update_length),
         )
         return self._reporting(stream, options)
+
+    # --- streams that can be resumed ---
+
+    def _persists(self, stream: FSDataOutputStream) -> bool:
+        can = self._appends and stream._file_id != 0
+        return can and stream.has_capability(capabilities.HSYNC)
+
+    def _persist(self, stream: FSDataOutputStream) -> bytes:
+        from ..tokens import Token
+
+        path, length = stream.path, stream.tell()
+        stream.hsync()
+        if length and not self._block_pool:
+            self._block_pool = self._native.block_pool(path)
+        state = {"file_id": stream._file_id, "pool": self._block_pool}
+        return Token(self.store_name, self.make_qualified(path), length, state).pack()
+
+    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
+        self._close_at(token, path)
+        stream = self._append(path, options_of.CreateOptions({}, True))
+        if (stream._file_id, stream.tell()) != (token.state["file_id"], token.length):
+            stream._abandon()
+            raise token.stale("another writer has changed the file meanwhile")
+        return stream, None
+
+    def _commit(self, token: Token, path: str) -> None:
+        self._close_at(token, path)
+
+    def _close_at(self, token: Token, path: str) -> None:
+        """Close the token's file at its point, even if another client is writing it."""
+        from . import resuming
+
+        def look() -> FileStatus:
+            try:
+                status = self._status(path)
+                resuming.check_file(token, status, self._native.block_pool(path))
+            except FileNotFoundError as missing:
+                raise token.stale("the file is gone") from missing
+            return status
+
+        token.check_state(resuming.STATE)
+        may_be_cut = self._refuse_other(token, path)
+        # Of the same client: the NameNode would take its calls for those of the new stream.
+        for stream in self._open_streams():
+            if stream._file_id == token.state["file_id"]:
+                stream._abandon()
+        resuming.closed_at(
+            token.length,
+            path=path,
+            close=lambda: self._recover_lease(path, resuming.WAIT_S, None),
+            look=look,
+            cut=lambda: self._native.truncate(path, token.length),
+            is_closed=lambda: self._native.is_file_closed(path),
+            may_be_cut=may_be_cut,
+        )
+
+    def _refuse_other(self, token: Token, path: str) -> bool:
+        """Look before anything is done: the path may name another file, which is being written.
+
+        Returns
+        -------
+        bool
+            Whether the NameNode knows of more bytes than the token has.
+        """
+        from . import resuming
+
+        try:
+            status = self._status(path)
+            pool = self._native.block_pool(path)
+        except FileNotFoundError as missing:
+            raise token.stale("the file is gone") from missing
+        known = status.length
+        status.length = max(known, token.length)  # not known while it is being written
+        resuming.check_file(token, status, pool)
+        return known > token.length
 
     @staticmethod
     def _reporting(stream: FSDataOutputStream, options: CreateOptions) -> FSDataOutputStream:
@@ -459,6 +537,73 @@ class DistributedFileSystem(FileSystem):
         """Return the defaults of the NameNode, which it is asked for at most once an hour."""
         return FsServerDefaults(**self._native.server_defaults())
 
+    # --- delegation tokens ---
+
+    def get_canonical_service_name(self) -> str:
+        """Return what the service of this file system's tokens is called, as Hadoop has it."""
+        return self._token_service()
+
+    def get_delegation_token(self, renewer: str) -> credentials.Token | None:
+        """Return a token with which others may act as this user, until it ends or is cancelled.
+
+        Parameters
+        ----------
+        renewer : str
+            The user, or the first part of the principal, that may renew it.
+
+        Returns
+        -------
+        hflush.credentials.Token or None
+            None: the NameNode gives none, as it does not ask who calls.
+
+        Raises
+        ------
+        OSError
+            The NameNode refuses: only who has authenticated by Kerberos gets one.
+        """
+        given = self._native.delegation_token(renewer)
+        return (
+            None
+            if given is None
+            else credentials.Token(*given)._replace(service=self._token_service())
+        )
+
+    def renew_delegation_token(self, token: credentials.Token) -> float:
+        """Prolong a token, as the renewer that it names.
+
+        Returns
+        -------
+        float
+            Until when it is good now, in seconds since the epoch.
+
+        Raises
+        ------
+        PermissionError
+            The token is unknown, or its renewer another.
+        """
+        return self._native.renew_delegation_token(token) / 1000
+
+    def cancel_delegation_token(self, token: credentials.Token) -> None:
+        """End a token, as its owner or renewer.
+
+        Raises
+        ------
+        PermissionError
+            The token is unknown, or this user neither of them.
+        """
+        self._native.cancel_delegation_token(token)
+
+    def _token_service(self) -> str:
+        settings = self._settings_of_client
+        if len(settings.name_nodes) > 1:
+            return f"ha-hdfs:{settings.service}"
+        host, port = settings.name_nodes[0]
+        if Reader(self._conf, KEYS).flag("hadoop.security.token.service.use_ip"):
+            import socket
+
+            host = str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
+        return f"{host.lower()}:{port}"
+
     def get_default_block_size(self, path: StrPath | None = None) -> int:  # noqa: ARG002
         """Return the block size in bytes that new files get, by ``dfs.blocksize`` of the client."""
         return self._settings_of_client.write.block_size
@@ -529,34 +674,15 @@ class DistributedFileSystem(FileSystem):
 
     # --- checksums ---
 
-    def get_file_checksum(self, path: StrPath, length: int | None = None) -> FileChecksum:
-        """Return the checksum of a file from the sums that data nodes keep; nothing is read.
+    def _file_checksum(self, path: str) -> FileChecksum:
+        return self._front_checksum(path, _INT64_MAX)
 
-        The same as Java's, by ``dfs.checksum.combine.mode``: ``MD5MD5CRC`` depends on the sizes of
-        blocks and chunks, ``COMPOSITE_CRC`` on the content only.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file, which no client is writing.
-        length : int, optional
-            Of so many bytes at its front; of all unless given.
-
-        Raises
-        ------
-        FileNotFoundError, NotAFileError, ValueError
-            It is missing; it is a directory; `length` is negative.
-        OSError
-            It is being written, or its blocks are summed in different ways.
-        """
+    def _front_checksum(self, path: str, length: int) -> FileChecksum:
+        """Ask DataNodes for their sums; nothing is read."""
         from .checksums import combined
 
-        resolved = self._resolve(path)
-        limit = _INT64_MAX if length is None else options_of.whole("length", length)
-        if limit < 0:
-            raise ValueError(f"length={limit} is negative")
-        blocks = self._native.block_checksums(resolved, min(limit, _INT64_MAX), self._combines)
-        return combined(blocks, self._combines, resolved)
+        blocks = self._native.block_checksums(path, min(length, _INT64_MAX), self._combines)
+        return combined(blocks, self._combines, path)
 
     # --- path handles and uploads ---
 

@@ -41,11 +41,21 @@ def _pauses_text(pauses: list[tuple[float, int]]) -> str:
     return ",".join(f"{time_text(pause)},{attempts}" for pause, attempts in pauses)
 
 
+def _protections(value: str) -> list[str]:
+    words: list[str] = names("").read(value.lower())
+    if not words or not set(words) <= {"authentication", "integrity", "privacy"}:
+        raise ValueError
+    return words
+
+
 _COUNT = number(0)
 _TIME = time()
 _TIMEOUT = time(zero=LONGEST_S)  # 0: none
 _CHECKSUM = mapped({"CRC32C": "CRC32C", "CRC32": "CRC32"})
 _REPLACEMENT = mapped({"DEFAULT": "DEFAULT", "NEVER": "NEVER", "ALWAYS": "ALWAYS"})
+_PROTECTIONS = Kind(
+    "names", "of authentication, integrity and privacy, by commas", _protections, ",".join
+)
 _PAUSES = Kind(
     "time,number,…", "pairs of a time and attempts, such as 10000,6", _pauses, _pauses_text
 )
@@ -70,12 +80,22 @@ KEYS = (
     Key(_SERVERS, "dfs.client.failover.random.order.", BOOL,
         "dfs.client.failover.random.order for one nameservice"),
     Key(_SERVERS, "hadoop.security.authentication", text(),
-        "how servers know us: anything but simple is refused, as kerberos is not supported",
+        "how servers know us: simple, or kerberos: then by a token of HADOOP_TOKEN_FILE_LOCATION, "
+        "as tickets are not supported yet",
         default="simple"),
+    Key(_SERVERS, "hadoop.security.token.service.use_ip", BOOL,
+        "whether tokens name a NameNode by its address rather than its host name",
+        default="true"),
+    Key(_SERVERS, "ipc.client.fallback-to-simple-auth-allowed", BOOL,
+        "whether a server may be talked to that does not ask who calls, although "
+        "hadoop.security.authentication says that servers do",
+        native="rpc.fallback_to_simple"),
+    Key(_SERVERS, "dfs.data.transfer.protection", text(),
+        "set, and not simple: refused, as it is not supported yet"),
     Key(_SERVERS, "mapreduce.task.attempt.id", text(),
         "part of the lease holder's name", native="task_attempt"),
     Key(_SERVERS, "hflush.hdfs.user", text(),
-        "who we are; see below"),
+        "who we are, where no token says it; see below"),
     Key(_RPC, "ipc.client.connect.timeout", _TIMEOUT,
         "how long one attempt to connect to a NameNode may take", native="rpc.connect_timeout"),
     Key(_RPC, "ipc.client.connect.max.retries", _COUNT,
@@ -100,6 +120,9 @@ KEYS = (
         "longest response that is accepted", native="rpc.max_response_bytes"),
     Key(_RPC, "ipc.maximum.data.length", size(0, INT32_MAX, zero=INT32_MAX),
         "longest request that is sent", native="rpc.max_request_bytes"),
+    Key(_RPC, "hadoop.rpc.protection", _PROTECTIONS,
+        "how calls are protected once it is known who calls; the first that the server wants too",
+        native="rpc.protections"),
     Key(_RPC, "ipc.client.tcpnodelay", BOOL,
         "TCP_NODELAY towards NameNodes", native="rpc.tcp_no_delay"),
     Key(_RETRIES, "dfs.client.failover.max.attempts", _COUNT,
@@ -164,7 +187,8 @@ KEYS = (
         "further attempts to set up the pipeline of a new block",
         native="write.block_write_retries"),
     Key(_WRITING, "dfs.client.block.write.locateFollowingBlock.retries", _COUNT,
-        "further addBlock and complete calls while the previous block is not replicated",
+        "further addBlock and complete calls while the previous block is not replicated, or no "
+        "DataNode can take a block",
         native="write.locate_following_block_retries"),
     Key(_WRITING, "dfs.client.block.write.locateFollowingBlock.initial.delay.ms", _TIME,
         "pause before the first of them, then doubled", native="write.locate_initial_delay"),
@@ -185,8 +209,8 @@ KEYS = (
         "recoveries of a pipeline without an acknowledgement between them; restarts that are "
         "waited for do not count", native="write.pipeline_recovery_retries"),
     Key(_WRITING, "dfs.client.datanode-restart.timeout", _TIME,
-        "how long a DataNode that restarts is waited for, if it is on this machine or the only one",
-        native="write.datanode_restart_timeout"),
+        "how long a DataNode that restarts is waited for, if it is on this machine, or the only "
+        "one, or no other can take its place", native="write.datanode_restart_timeout"),
     Key(_WRITING, "dfs.client.mark.slownode.as.badnode.threshold", _COUNT,
         "after so many acknowledgements running in which a DataNode says that it is slow, it "
         "leaves the pipeline", native="write.slow_node_threshold"),
@@ -197,8 +221,9 @@ KEYS = (
         "when: DEFAULT with three replicas or more, if half of them or fewer are left, and always "
         "after an hflush or in an append", native="write.replacement_policy"),
     Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.best-effort", BOOL,
-        "whether the stream goes on with the others where no DataNode can be had; it fails "
-        "otherwise", native="write.replacement_best_effort"),
+        "whether the stream goes on with the others where there is no other DataNode; false: it "
+        "fails, except at a block's end and at the beginning of an append",
+        native="write.replacement_best_effort"),
     Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.min-replication", _COUNT,
         "with so many left the stream goes on where the NameNode has no other; 0: it fails",
         native="write.replacement_min_replication"),

@@ -6,7 +6,9 @@ from ..options import CREATE_KEYS, as_bool, as_name, as_names, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..options import Options
+    from collections.abc import Callable
+
+    from ..options import Options, OptionValue
 
 __all__ = [
     "CREATE_KEYWORDS",
@@ -44,10 +46,22 @@ class HdfsOptions:
         A value is malformed, and not just a hint.
     """
 
-    __slots__ = ("ec_policy", "favored_nodes", "storage_policy", "update_length")
+    favored_nodes: tuple[str, ...] | None = None
+    storage_policy: str | None = None
+    ec_policy: str | None = None
+    update_length: bool | None = None
 
     def __init__(self, asked: Options) -> None:
-        self.favored_nodes = read(asked, FAVORED_NODES, as_names)
-        self.storage_policy = read(asked, STORAGE_POLICY, as_name)
-        self.ec_policy = read(asked, EC_POLICY, as_name)
-        self.update_length = read(asked, UPDATE_LENGTH, as_bool)
+        if _ATTRIBUTES.keys().isdisjoint(asked):  # most often
+            return
+        for key, (name, convert) in _ATTRIBUTES.items():
+            if key in asked:
+                setattr(self, name, read(asked, key, convert))
+
+
+_ATTRIBUTES: dict[str, tuple[str, Callable[[OptionValue], object]]] = {
+    FAVORED_NODES: ("favored_nodes", as_names),
+    STORAGE_POLICY: ("storage_policy", as_name),
+    EC_POLICY: ("ec_policy", as_name),
+    UPDATE_LENGTH: ("update_length", as_bool),
+}

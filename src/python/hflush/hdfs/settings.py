@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from io import UnsupportedOperation
 
 from .. import _core
+from ..credentials import FILE_VARIABLE, Credentials
 from ..keys import BOOL, INT64_MAX, Reader, names
 from .keys import DEFAULT_PORT, KEYS
 
@@ -20,6 +22,7 @@ _ADDRESS = re.compile(r"(?:\[([^\s/@,?#\[\]]+)\]|([^\s/@,?#\[\]:]+))(?::([0-9]*)
 _FORM = "host:port, [ipv6]:port or the name of a nameservice, with a port from 1 to 65535"
 _IDS = names("names")
 _PREFETCHED_BLOCKS = 10
+_DELEGATION_TOKEN = "HDFS_DELEGATION_TOKEN"
 _CHUNK_OVERHEAD = 4 + 33  # one sum, and the largest header of a packet
 
 
@@ -43,10 +46,14 @@ def read_native(
         A value is malformed or missing; the message names the key.
     io.UnsupportedOperation
         Servers are to authenticate us as they cannot.
+    OSError
+        The file of ``HADOOP_TOKEN_FILE_LOCATION`` cannot be read.
     """
     keys = Reader(conf, KEYS)
-    _check_authentication(keys)
     native = _core.HdfsSettings()
+    native.tokens = list(Credentials.of_process().tokens.values())
+    native.token_file = os.environ.get(FILE_VARIABLE, "")
+    _authenticate(keys, native)
     native.user, native.real_user = user, real_user
     keys.fill(native)
     _derive(keys, native)
@@ -54,14 +61,25 @@ def read_native(
     return native
 
 
-def _check_authentication(keys: Reader) -> None:
-    """Refuse all but simple: a server that would let us in without is not to be used without."""
+def _authenticate(keys: Reader, native: _core.HdfsSettings) -> None:
+    """Set what servers are to ask for; refuse what is not there yet rather than go without."""
     key = "hadoop.security.authentication"
-    if keys.text(key).lower() != "simple":
+    method = keys.text(key).lower()
+    if method == "simple":
+        return
+    native.rpc.requires_authentication = True
+    if method != "kerberos":
+        raise UnsupportedOperation(errno.ENOTSUP, f"{key} is {method}: known are simple, kerberos")
+    if not any(kind == _DELEGATION_TOKEN for _, _, kind, _ in native.tokens):
         raise UnsupportedOperation(
             errno.ENOTSUP,
-            f"{key} is {keys.text(key)}: only simple is supported yet, and it is not used in place "
-            "of another",
+            f"{key} is kerberos, and there is no token of HDFS: tickets are not supported yet, "
+            f"{FILE_VARIABLE} is to name a file with a token",
+        )
+    protection = keys.text("dfs.data.transfer.protection")
+    if protection:
+        raise UnsupportedOperation(
+            errno.ENOTSUP, f"dfs.data.transfer.protection is {protection}: not supported yet"
         )
 
 

@@ -13,6 +13,7 @@ register(
         schemes=("file", "file+crc"),
         factory=local_files,
         key_families=FAMILIES,
+        keys="hflush.local.keys:KEYS",
         fsspec="hflush.fsspec.base:HflushFileSystem",
     )
 )

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..namespace import NameSpace
     from ..options import CreateOptions, OptionValue
     from ..paths import Location, StrPath
+    from ..tokens import Token
     from ..trash import Trash
 
 __all__ = ["ChecksumFileSystem", "LocalFileSystem"]
@@ -280,7 +281,7 @@ class LocalFileSystem(_LocalFiles):
             capabilities.SYMLINKS,
         }
         self.path_capabilities = frozenset(
-            names | ({capabilities.APPEND} if self._appends else set())
+            names | ({capabilities.APPEND, capabilities.PERSIST} if self._appends else set())
         )
 
     def _own_options(self) -> dict[str, object]:
@@ -310,6 +311,50 @@ class LocalFileSystem(_LocalFiles):
         return self._namespace.append(
             self._stream_type(options), path, sync_on_close=self._syncs_on_close(options)
         )
+
+    def _persists(self, stream: FSDataOutputStream) -> bool:
+        return self._appends and stream._file_id != 0
+
+    def _persist(self, stream: FSDataOutputStream) -> bytes:
+        from ..tokens import Token
+        from . import resuming
+
+        path, length = stream.path, stream.tell()
+        stream.hsync()
+        if stream._held is None:
+            stream._held = resuming.held(path)
+        state = resuming.state_at(self._namespace, path, stream._file_id, length)
+        return Token(self.store_name, self.make_qualified(path), length, state).pack()
+
+    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
+        claim = self._cut(token, path)
+        try:
+            options = options_of.CreateOptions({}, True)
+            stream = self._append(path, options)
+            if (stream._file_id, stream.tell()) != (token.state["inode"], token.length):
+                stream._abandon()
+                raise token.stale("the path names another file")
+        except BaseException:
+            claim.release()
+            raise
+        return stream, claim
+
+    def _commit(self, token: Token, path: str) -> None:
+        self._cut(token, path).release()
+
+    def _cut(self, token: Token, path: str) -> Claim:
+        from . import resuming
+
+        try:
+            claim = resuming.held(path)
+        except FileNotFoundError as missing:
+            raise token.stale("the file is gone") from missing
+        try:
+            resuming.cut(self._namespace, token, path)
+        except BaseException:
+            claim.release()
+            raise
+        return claim
 
     def _open(self, path: str, buffer_size: int) -> FSDataInputStream:
         file = self._namespace.open(path, verify=False)

@@ -35,6 +35,7 @@ register(
         aliases={"s3a": "s3", "s3n": "s3"},
         create_keywords=CREATE_KEYWORDS,
         key_families=("fs.s3a.", "hflush.s3."),
+        keys="hflush.s3.keys:KEYS",
         fsspec="hflush.s3.fsspec:HflushS3FileSystem",
     )
 )

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any, cast
 from .. import _core, capabilities, paths
 from .. import options as options_of
 from ..errors import (
+    InternalError,
     PathIsDirectoryError,
     attach,
     unsupported,
 )
 from ..filesystem import instances
-from ..options import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE, CONTENT_TYPE, Wish
+from ..options import (
+    CONDITIONAL_ETAG,
+    CONDITIONAL_OVERWRITE,
+    CONTENT_TYPE,
+    CreateOptions,
+    Wish,
+)
 from ..output_kinds import ReportingOutputStream
 from ..status import FileStatus
 from ..write_only import report
@@ -24,6 +31,7 @@ from . import completion
 from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
+from .documents import Part
 from .keys import MAX_PART, MIN_PART
 from .names import above, exists_already
 from .options import DELAYED, HEADER, KEYS, PERFORMANCE, STORAGE_CLASS
@@ -39,9 +47,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from ..options import CreateOptions, Options
+    from ..claims import Claim
+    from ..options import Options
     from ..paths import StrPath
     from ..streams import FSDataInputStream, FSDataOutputStream
+    from ..tokens import Token
     from .documents import UploadEntry
     from .settings import Headers
     from .uploader import S3MultipartUploader
@@ -111,6 +121,7 @@ class S3FileSystem(S3Copies):
             capabilities.DELAYED_COMPLETION,
             capabilities.ETAGS_AVAILABLE,
             capabilities.MULTIPART_UPLOADER,
+            capabilities.PERSIST,
         )
     )
 
@@ -208,6 +219,22 @@ class S3FileSystem(S3Copies):
         path = self._path_of(commit)
         return self._bucket.abort_upload(commit.key, commit.upload_id, path)
 
+    def _create_delayed(self, path: str) -> FSDataOutputStream:
+        """Create it without a look whether the name is free: it has one of its own."""
+        return self.create_pending(path, **{PERFORMANCE: True})
+
+    def _delayed_handle(self, stream: FSDataOutputStream) -> str:
+        pending = cast("S3OutputStream", stream).pending_commit
+        if pending is None:
+            raise InternalError(f"a stream that hands nothing over: {stream!r}")
+        return pending.to_bytes().decode("ascii")
+
+    def _publish_delayed(self, handle: str) -> None:
+        self.complete_pending(PendingCommit.from_bytes(handle.encode("ascii")))
+
+    def _drop_delayed(self, handle: str) -> None:
+        self.abort_pending(PendingCommit.from_bytes(handle.encode("ascii")))
+
     def _path_of(self, commit: PendingCommit) -> str:
         if not isinstance(commit, PendingCommit):
             raise TypeError(f"commit must be a PendingCommit, not {type(commit).__name__}")
@@ -238,11 +265,13 @@ class S3FileSystem(S3Copies):
         self._bucket.try_encryption(path[1:], path)
         plan = StreamPlan(
             settings,
+            self._bucket,
             if_absent=if_absent,
             if_match=if_match,
             capabilities=_stream_capabilities(if_absent, bool(if_match), native.delayed),
             checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
             published=None if native.delayed else self._published,
+            sizes=(native.block_bytes, native.uniform_parts, native.max_parts),
         )
         return self._started(path, native, plan, options)
 
@@ -362,6 +391,88 @@ class S3FileSystem(S3Copies):
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, self._named(path))
+
+    # --- streams that can be resumed ---
+
+    def _persists(self, stream: FSDataOutputStream) -> bool:
+        return isinstance(stream, S3OutputStream) and stream._plan.published is not None
+
+    def _persist(self, stream: FSDataOutputStream) -> bytes:
+        from ..tokens import Token
+        from .resuming import SavedUpload, put_tail
+
+        assert isinstance(stream, S3OutputStream)
+        plan, key = stream._plan, stream.path[1:]
+        kept = None
+        while kept is None:
+            offset, rest = stream._hand_over()
+            kept = stream._upload.keep(offset)
+        upload_id, parts, upload_token, checksums, full_object_checksum, behind = kept
+        plan.saved_as = upload_token
+        tail, length = behind + rest, offset + len(rest)
+        tail_key = put_tail(self._bucket, key, upload_token, length, tail) if tail else ""
+        saved = SavedUpload(
+            upload_id=upload_id,
+            token=upload_token,
+            parts=tuple(Part(*part) for part in parts),
+            checksums=checksums,
+            full_object_checksum=full_object_checksum,
+            sizes=plan.sizes,
+            tail_key=tail_key,
+            tail_size=len(tail),
+            tail_crc32c=_core.crc32c(tail),
+            if_absent=plan.if_absent or plan.checks is not None,
+            if_match=plan.if_match,
+            customer_key=plan.settings.customer_key,
+        )
+        return Token(self.store_name, self._public_name("/" + key), length, saved.state()).pack()
+
+    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
+        from .resuming import SavedUpload
+
+        settings = self._settings_of_bucket
+        saved = SavedUpload.of(token, path[1:], settings.customer_key)
+        saved.check_upload(self._bucket, token, path[1:], path)
+        tail = saved.tail(self._bucket, token)
+        native = self._native_options(CreateOptions({}, True))
+        saved.go_on(native)
+        native.if_absent = saved.if_absent and conditions_of(self._bucket, path[1:], path).if_absent
+        if saved.if_match:
+            native.if_match = f'"{saved.if_match}"'
+        must_be_absent = saved.if_absent and not native.if_absent
+        plan = StreamPlan(
+            settings,
+            self._bucket,
+            if_absent=native.if_absent,
+            if_match=saved.if_match,
+            capabilities=_stream_capabilities(native.if_absent, bool(saved.if_match), False),
+            checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
+            published=self._published,
+            sizes=saved.sizes,
+            saved_as=saved.token,
+        )
+        stream = self._started(path, native, plan, CreateOptions({}, True))
+        try:
+            _core.OutputStream.write(stream, tail)
+        except BaseException:
+            stream._abandon()
+            raise
+        return stream, None
+
+    def _commit(self, token: Token, path: str) -> None:
+        from .resuming import SavedUpload, remove_tails
+
+        key = path[1:]
+        saved = SavedUpload.of(token, key, self._settings_of_bucket.customer_key)
+        pending = None
+        if self._bucket.upload_exists(key, saved.upload_id, path):
+            pending = saved.pending(self._bucket, token, key, path)
+        if pending is not None:
+            self.complete_pending(pending)
+        elif not saved.is_published(self._bucket, key, path):
+            why = f"its upload {saved.upload_id} has ended, and these bytes are not at the key"
+            raise token.stale(why)
+        remove_tails(self._bucket, key, saved.token)
 
     # --- opening ---
 

@@ -97,8 +97,6 @@ class HflushS3FileSystem(HflushFileSystem):
 
     __module__ = "hflush.fsspec"
 
-    __module__ = "hflush.fsspec"
-
     protocol = ("hflush+s3", "hflush+s3a", "hflushs3", "hflushs3a")
     root_marker = ""
     _written_schemes = frozenset(("s3", "s3a", "s3n", *protocol))

@@ -144,7 +144,8 @@ KEYS = (
         "key stores of Java are not read: refused where they would be needed, as is "
         "`hadoop.security.credential.provider.path`"),
     Key(_CREDENTIALS, "fs.s3a.assumed.role.arn", text(),
-        "refused: a profile with `role_arn` assumes a role"),
+        "refused, and so are the other keys of the role, `fs.s3a.assumed.role.*`: a profile with "
+        "`role_arn` assumes one"),
     Key(_CREDENTIALS, "fs.s3a.delegation.token.binding", text("class"),
         "refused"),
     Key(_CREDENTIALS, "hflush.s3.credentials.wait", _TIME,

@@ -46,8 +46,18 @@ _REFUSED = {
     "fs.s3a.s3.signing-algorithm": _SIGNER,
     "fs.s3a.signing-algorithm": _SIGNER,
 }
+# Families of such keys, each with the one of them that is named above.
+_REFUSED_FAMILIES = {
+    "fs.s3a.assumed.role.": "fs.s3a.assumed.role.arn",
+    "fs.s3a.encryption.cse.": "fs.s3a.encryption.cse.kms.region",
+}
+# Values that change nothing, in lower case: Hadoop's own defaults among them.
 _HARMLESS = {
     "fs.s3a.accesspoint.required": ("false",),
+    "fs.s3a.assumed.role.credentials.provider": (
+        "org.apache.hadoop.fs.s3a.simpleawscredentialsprovider",
+    ),
+    "fs.s3a.assumed.role.session.duration": ("30m",),
     "fs.s3a.s3.signing-algorithm": ("awss3v4signertype",),
     "fs.s3a.signing-algorithm": ("awss3v4signertype",),
 }
@@ -287,13 +297,22 @@ def refuse_unsupported(conf: Configuration, bucket: str) -> None:
         name = HADOOP_PREFIX + key[len(own) :] if key.startswith(own) else key
         if name == key and key in overridden:
             continue
-        is_cse = name.startswith("fs.s3a.encryption.cse.") and value.lower() != "false"
-        advice = _REFUSED.get("fs.s3a.encryption.cse.kms.region" if is_cse else name)
-        if advice is None or value.lower() in _HARMLESS.get(name, ()):
+        advice = _advice(name, value.lower())
+        if advice is None:
             continue
         if name == "fs.s3a.accesspoint.required" and bucket.endswith("-s3alias"):
             continue
         raise ValueError(f"{key} is not supported: {advice}")
+
+
+def _advice(name: str, value: str) -> str | None:
+    """Return what to do instead of setting a key to this; None where it is not refused."""
+    if value in _HARMLESS.get(name, ()):
+        return None
+    for family, member in _REFUSED_FAMILIES.items():
+        if name.startswith(family):
+            return None if value == "false" else _REFUSED[member]
+    return _REFUSED.get(name)
 
 
 def check_bucket(bucket: str) -> None:

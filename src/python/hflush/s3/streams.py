@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
     from .. import _core
+    from .bucket import Bucket
     from .settings import Settings
 
 __all__ = ["S3InputStream", "S3OutputStream", "StreamPlan", "s3_stream_type"]
@@ -48,26 +49,33 @@ class StreamPlan:
     """What a stream has to know of how it was created."""
 
     __slots__ = (
+        "bucket",
         "capabilities",
         "checks",
         "closed",
         "if_absent",
         "if_match",
         "published",
+        "saved_as",
         "settings",
+        "sizes",
     )
 
     def __init__(
         self,
         settings: Settings,
+        bucket: Bucket,
         *,
         if_absent: bool,
         if_match: str,
         capabilities: frozenset[str],
         checks: Callable[[], None] | None,
         published: Callable[[str], None] | None,
+        sizes: tuple[int, bool, int],
+        saved_as: str = "",
     ) -> None:
         self.settings = settings
+        self.bucket = bucket
         self.if_absent = if_absent
         self.if_match = if_match
         self.capabilities = capabilities
@@ -75,6 +83,10 @@ class StreamPlan:
         self.checks = checks
         # Called with the path once there is an object; None where closing publishes nothing.
         self.published = published
+        # Of its parts, as SavedUpload has them.
+        self.sizes = sizes
+        # The upload's token, if others can go on with it: the stream was persisted, or resumed.
+        self.saved_as = saved_as
         # When it was closed without a failure; 0 before.
         self.closed = 0
 
@@ -206,6 +218,8 @@ class S3OutputStream(FSDataOutputStream):
             plan.published(_path_of(self._path))  # `path` may be a façade's name
         if not plan.closed:
             plan.closed = int(time.time())
+            if plan.saved_as:
+                self._remove_tails()
             if (left := self._upload.cleanup) is not None:
                 _log.warning("published, but: %s", left)
 
@@ -214,13 +228,34 @@ class S3OutputStream(FSDataOutputStream):
 
         Waits a few seconds for the upload to be ended, and hardly at all for one that the store has
         not answered to yet: that is ended in the background. What is left then, or could not be
-        removed, is in the result.
+        removed, is in the result. The tokens of the stream cannot be used any more.
         """
+        result = self._withdraw()
+        if not self._plan.saved_as or self._upload.is_foreign or self.outcome == "published":
+            return result
+        return AbortResult(result.already_closed, result.cleanup_exception or self._end_saved())
+
+    def _withdraw(self) -> AbortResult:
+        """Abort; an upload that was persisted stays, for those who have its tokens."""
         already_closed, cleanup_exception = self._abort()
         self._owner._release(self)
         if already_closed:
             return AbortResult(already_closed, cleanup_exception)
         return AbortResult(already_closed, self._wait_cleaned_up() or cleanup_exception)
+
+    def _end_saved(self) -> OSError | None:
+        """End an upload that others could have gone on with; return what keeps us from that."""
+        plan, key = self._plan, _path_of(self._path)[1:]
+        try:
+            plan.bucket.abort_upload(key, str(self._upload.outcome()["upload_id"]), "/" + key)
+        except OSError as failure:
+            return failure
+        return self._remove_tails()
+
+    def _remove_tails(self) -> OSError | None:
+        from .resuming import remove_tails
+
+        return remove_tails(self._plan.bucket, _path_of(self._path)[1:], self._plan.saved_as)
 
     def _wait_cleaned_up(self) -> OSError | None:
         """Wait until nothing of the upload is under way; what is left of it, and why."""

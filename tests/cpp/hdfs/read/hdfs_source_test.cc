@@ -222,7 +222,7 @@ TEST_CASE("hdfs source: a replica that is refused, broken or silent is followed 
   };
   for (const Reply& reply : replies) {
     Cluster cluster(2, pattern(10'000), 10'000);
-    cluster.settings.read.socket_timeout = 200ms;
+    cluster.settings.read.socket_timeout = 1s;  // of good answers, too
     cluster.datanodes[0]->follow([&](const Operation&) { return reply; });
     const auto file = cluster.open();
     CHECK(read(cluster, *file, 0, 10'000) == cluster.file);
@@ -233,7 +233,7 @@ TEST_CASE("hdfs source: a replica that is refused, broken or silent is followed 
 
 TEST_CASE("hdfs source: no replica at all says what each one answered") {
   Cluster cluster(3, pattern(10'000), 5'000);
-  cluster.settings.read.socket_timeout = 100ms;
+  cluster.settings.read.socket_timeout = 500ms;
   cluster.datanodes[0]->stop();
   cluster.datanodes[1]->follow([](const Operation&) {
     return Reply{refusing_reply(TransferStatus::kError, "out of order"), Reply::Then::kClose};
@@ -873,6 +873,33 @@ TEST_CASE("hdfs source: a block that no DataNode has yet has no bytes") {
         .with_remote_class("org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException");
   };
   CHECK(*cluster.open()->length() == 1000);
+}
+
+// Seed 5032932 of the simulator: the NameNode's answer was old, and a balancer had been there
+// since.
+TEST_CASE(
+    "hdfs source: a last block with recorded bytes that nobody has any more is located anew") {
+  Cluster cluster(2, pattern(1700), 1000);
+  begin_last_block(cluster);
+  cluster.located.last_block->block.length = 607;
+  cluster.settings.read.last_block_length_interval = 1ms;
+  bool is_there = false;
+  cluster.visible_length = [&](const auto&, const auto&) -> Result<std::int64_t> {
+    if (is_there) return std::int64_t{700};
+    return Status(StatusCode::kIo, "no replica").with_remote_class("x.ReplicaNotFoundException");
+  };
+  SUBCASE("and found") {
+    cluster.locate = [&](int call) {
+      is_there = call == 2;
+      return Result<LocatedBlocks>(cluster.located);
+    };
+    CHECK(*cluster.open()->length() == 1700);
+  }
+  SUBCASE("or not: it is not taken for empty") {
+    const auto opened = HdfsSource::open(cluster.context(), "/file", true, cluster.interrupt);
+    REQUIRE_FALSE(opened.ok());
+    CHECK(has(opened.status().message(), "has 607 bytes or more and no replica on any DataNode"));
+  }
 }
 
 TEST_CASE("hdfs source: without an answer from any DataNode there is no length") {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "hdfs/sasl_server.h"
 #include "hdfs/scripted_name_node.h"
 
 namespace hflush::hdfs {
@@ -59,7 +60,9 @@ struct Table {
   CallId start(Repeat repeat = Repeat::kIdempotent, env::Duration patience = {}) {
     return table.start("getFileInfo", {repeat, patience}, "body", "/path", now, next());
   }
-  void connected(LinkId link) { table.connected(link, now, next()); }
+  void connected(LinkId link, const sasl::HeldTokens& tokens = {}) {
+    table.connected(link, "10.0.0.1", tokens, now, next());
+  }
   void refused(LinkId link) {
     const Status why(StatusCode::kIo, "connect: Connection refused", {}, ECONNREFUSED);
     table.connect_failed(link, why, now, next());
@@ -447,6 +450,192 @@ TEST_CASE("call table: a simulation answers every call once") {
   CHECK(answered_well > 1000);
   CHECK(failed > 1000);
   CHECK(failovers > 100);
+}
+
+// --- who calls
+
+sasl::HeldTokens held(std::string_view identifier, std::string_view service = "10.0.0.1:8020",
+                      std::string_view kind = sasl::kDelegationToken) {
+  const sasl::Token token{std::string(identifier), "pass", std::string(kind), std::string(service)};
+  return {{token}, "/run/tokens"};
+}
+
+const std::string kOffer = testing::sasl_message(
+    SaslState::kNegotiate, testing::token_auth(testing::challenge()) + testing::simple_auth());
+
+// What the last event sends.
+std::string sent(const Table& t) {
+  std::string bytes;
+  for (const CallTable::Action& action : t.actions) {
+    if (const auto* send = std::get_if<CallTable::Send>(&action)) bytes += send->bytes;
+  }
+  return bytes;
+}
+
+// Until the server has proven that it knows the token.
+void agree(Table& t, LinkId link, const sasl::Token& token) {
+  t.received(link, kOffer);
+  const std::string response = sent(t);
+  CHECK(response.find("username=\"" + to_base64(as_bytes(token.identifier)) + '"') !=
+        std::string::npos);
+  t.received(link, testing::sasl_token(SaslState::kSuccess, testing::proof(response, token)));
+}
+
+TEST_CASE("who calls: calls wait for both sides to agree, and no name goes beside a token") {
+  Table t;
+  const auto tokens = held("olga");
+  REQUIRE(t.start() == 0);
+  t.connected(kFirst, tokens);
+  CHECK(sent(t) == SaslHandshake::greeting());
+  CHECK(t.table.stage(0) == Stage::kConnecting);
+  REQUIRE(t.start() == 1);  // meanwhile
+  CHECK(t.did().empty());
+  agree(t, kFirst, tokens.tokens.front());
+  CHECK(t.did() == "send 0.1, send 0.1, send 0.1");  // the context, and both calls
+  CHECK(sent(t).find("alice") == std::string::npos);
+  CHECK(t.table.stage(0) == Stage::kSent);
+  CHECK(t.table.stage(1) == Stage::kSent);
+  REQUIRE(t.start() == 2);
+  CHECK(t.did() == "send 0.1");
+  t.received(kFirst, rpc_success(1, "b") + rpc_success(0, "a"));
+  CHECK(t.did() == "answer 1: b, answer 0: a");
+}
+
+TEST_CASE("who calls: answers that come with the end of the handshake are taken") {
+  Table t;
+  const auto tokens = held("olga");
+  t.start();
+  t.connected(kFirst, tokens);
+  t.received(kFirst, kOffer);
+  const std::string proof = testing::proof(sent(t), tokens.tokens.front());
+  t.received(kFirst, testing::sasl_token(SaslState::kSuccess, proof) + rpc_success(0, "a"));
+  CHECK(t.did() == "send 0.1, send 0.1, answer 0: a");
+}
+
+TEST_CASE("who calls: a token is for a kind and a service; else the connection goes without") {
+  struct Service {
+    std::size_t servers;
+    std::string_view service;
+    std::string_view kind;
+    bool is_used;
+  };
+  const Service rows[] = {
+      {1, "10.0.0.1:8020", sasl::kDelegationToken, true},
+      {1, "nn0:8020", sasl::kDelegationToken, true},
+      {1, "10.0.0.1:8021", sasl::kDelegationToken, false},
+      {1, "10.0.0.11:8020", sasl::kDelegationToken, false},
+      {1, "10.0.0.1:8020", "kms-dt", false},
+      {1, "ha-hdfs:ns1", sasl::kDelegationToken, false},
+      {1, "", sasl::kDelegationToken, false},
+      {2, "ha-hdfs:ns1", sasl::kDelegationToken, true},
+      {2, "ha-hdfs:ns11", sasl::kDelegationToken, false},
+      {2, "ha-hdfs:ns1", "HIVE_DELEGATION_TOKEN", false},
+  };
+  for (const Service& row : rows) {
+    CAPTURE(row.service);
+    CAPTURE(row.kind);
+    Table t(row.servers);
+    t.start();
+    t.connected(kFirst, held("olga", row.service, row.kind));
+    CHECK((sent(t) == SaslHandshake::greeting()) == row.is_used);
+    CHECK((t.table.stage(0) == Stage::kConnecting) == row.is_used);
+  }
+}
+
+TEST_CASE("who calls: every connection takes the tokens of its time") {
+  Table t;
+  t.start();
+  t.connected(kFirst, held("old"));
+  agree(t, kFirst, held("old").tokens.front());
+  t.received(kFirst, rpc_success(0, "a"));
+  t.wait();
+  REQUIRE(t.did() == "disconnect 0.1");  // idle
+  t.start();
+  const LinkId second{0, 2};
+  t.connected(second, held("new"));
+  agree(t, second, held("new").tokens.front());
+  t.received(second, rpc_success(1, "b"));
+  CHECK(t.did() == "answer 1: b");
+}
+
+TEST_CASE("who calls: a refusal is final for the calls, and nothing is sent after it") {
+  Table t(2);
+  t.start();
+  t.start();
+  t.connected(kFirst, held("olga", "ha-hdfs:ns1"));
+  t.received(kFirst, kOffer);
+  SUBCASE("the server's") {
+    t.received(kFirst, rpc_exception(-33, "javax.security.sasl.SaslException", "no", 2));
+  }
+  SUBCASE("this client's") {
+    t.received(kFirst, testing::sasl_token(SaslState::kSuccess, "rspauth=0") + kOffer);
+  }
+  CHECK(t.did() == "disconnect 0.1, answer 0: failed, answer 1: failed");
+  CHECK(t.failure().code() == StatusCode::kPermissionDenied);
+  CHECK(t.failure().message().find("the token for ha-hdfs:ns1, of /run/tokens") !=
+        std::string::npos);
+  CHECK(t.failure().message().find("pass") == std::string::npos);
+}
+
+TEST_CASE("who calls: a standby that knows no token sends the call to the other NameNode") {
+  Table t(2);
+  const auto tokens = held("olga", "ha-hdfs:ns1");
+  t.start();
+  t.connected(kFirst, tokens);
+  t.received(kFirst, kOffer);
+  t.received(kFirst, rpc_exception(-33, kStandby, "standby", 2));
+  CHECK(t.did() == "disconnect 0.1");
+  t.wait();
+  CHECK(t.did() == "connect 1.2");
+  t.connected(kOther, tokens);
+  agree(t, kOther, tokens.tokens.front());
+  t.received(kOther, rpc_success(0, "a"));
+  CHECK(t.did() == "answer 0: a");
+}
+
+TEST_CASE("who calls: silence in the handshake ends, with and without a limit for calls") {
+  for (const env::Duration limit :
+       {env::Duration::zero(), env::Duration(seconds(20)), env::Duration(seconds(120))}) {
+    for (const bool has_offered : {false, true}) {
+      RpcSettings with = settings();
+      with.rpc_timeout = limit;
+      Table t(1, with);
+      const env::TimePoint begin = t.now;
+      t.start();
+      t.connected(kFirst, held("olga"));
+      if (has_offered) t.received(kFirst, kOffer);
+      t.wait();
+      CHECK(t.did().starts_with("disconnect 0.1"));
+      CHECK(t.now - begin == (limit == seconds(20) ? limit : env::Duration(seconds(60))));
+    }
+  }
+}
+
+TEST_CASE("who calls: a call that nobody waits for leaves a handshake that ends all the same") {
+  Table t;
+  const auto tokens = held("olga");
+  t.start();
+  t.connected(kFirst, tokens);
+  CHECK(t.table.cancel(0, t.now));
+  agree(t, kFirst, tokens.tokens.front());
+  CHECK(t.did() == "send 0.1");
+  t.wait();
+  CHECK(t.did() == "disconnect 0.1");  // idle
+}
+
+TEST_CASE("who calls: where it has to be known, a server that does not ask is refused") {
+  for (const bool falls_back : {false, true}) {
+    RpcSettings with = settings();
+    with.requires_authentication = true;
+    with.fallback_to_simple = falls_back;
+    Table t(1, with);
+    t.start();
+    t.connected(kFirst);
+    CHECK(sent(t) == SaslHandshake::greeting());
+    t.received(kFirst, testing::sasl_message(SaslState::kNegotiate, testing::simple_auth()));
+    CHECK(t.failure().ok() == falls_back);
+    CHECK((sent(t).find("alice") != std::string::npos) == falls_back);
+  }
 }
 
 }  // namespace

@@ -282,9 +282,11 @@ TEST_CASE("one renewal serves all files, and there is none without files") {
 
 TEST_CASE("name spaces are named if every open file has one") {
   Fixture f;
-  f.renewer->begin(1, "b", f.one);
-  f.renewer->begin(2, "a", f.one);
-  f.renewer->begin(3, "a", f.two);
+  f.loop.post([&] {  // no timer fires within a task
+    f.renewer->begin(1, "b", f.one);
+    f.renewer->begin(2, "a", f.one);
+    f.renewer->begin(3, "a", f.two);
+  });
   REQUIRE(f.rpc->wait_for(1));
   CHECK(f.rpc->asked.get().body == testing::length_delimited(1, "C1") +
                                        testing::length_delimited(2, "a") +
@@ -410,8 +412,10 @@ TEST_CASE("a file that was given up and is written again is kept") {
 
 TEST_CASE("without other files the lease ends by itself; a new one brings the question up again") {
   Fixture f;
-  f.renewer->begin(7, "", f.one);
-  f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  f.loop.post([&] {  // no timer fires within a task
+    f.renewer->begin(7, "", f.one);
+    f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  });
   env::testing::drain(f.loop);
   CHECK(f.renewer->renewals() == 0);
   f.renewer->begin(8, "", f.two);
@@ -420,11 +424,14 @@ TEST_CASE("without other files the lease ends by itself; a new one brings the qu
 
 TEST_CASE("a file that was given up is given back beside files that live shortly, unrenewed") {
   Fixture f;
-  f.renewer->begin(7, "", f.one);
-  f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  f.loop.post([&] {  // no timer fires within a task
+    f.renewer->begin(7, "", f.one);
+    f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
+  });
+  env::testing::drain(f.loop);
   const env::TimePoint patience = env::steady_clock().now() + seconds(30);
   while (f.rpc->others.get().empty() && env::steady_clock().now() < patience) {
-    f.loop.post([&] {  // no timer fires within a task
+    f.loop.post([&] {
       f.renewer->begin(8, "", f.two);
       f.renewer->end(8, f.two.get());
     });
@@ -495,8 +502,10 @@ TEST_CASE("files whose lease could not be renewed are given back when there are 
 
 TEST_CASE("a file that is given up for others at once does not wait for a renewal") {
   Fixture f;
-  f.renewer->begin(7, "", f.one);
-  f.renewer->give_up(7, f.one.get(), GiveBack::kNow);
+  f.loop.post([&] {  // no timer fires within a task
+    f.renewer->begin(7, "", f.one);
+    f.renewer->give_up(7, f.one.get(), GiveBack::kNow);
+  });
   f.rpc->answer(f.loop, f.rpc->other(0), std::string());
   CHECK(f.rpc->other(1).method == "recoverLease");
   CHECK(f.renewer->renewals() == 0);

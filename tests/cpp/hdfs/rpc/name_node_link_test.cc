@@ -26,6 +26,7 @@ constexpr CallTable::LinkId kLink{0, 7};
 // What the link reports.
 struct Seen {
   bool connected = false;
+  std::string peer_address;
   std::string connect_failure;
   std::string bytes;
   std::vector<int> ends;
@@ -33,9 +34,12 @@ struct Seen {
 
 class Recorder final : public NameNodeLink::Owner {
  public:
-  void connected(CallTable::LinkId link) override {
+  void connected(CallTable::LinkId link, const std::string& peer_address) override {
     CHECK(link == kLink);
-    seen.update([](Seen& value) { value.connected = true; });
+    seen.update([&](Seen& value) {
+      value.connected = true;
+      value.peer_address = peer_address;
+    });
   }
   void connect_failed(CallTable::LinkId /*link*/, const Status& why) override {
     seen.update([&](Seen& value) { value.connect_failure = why.message(); });
@@ -114,6 +118,31 @@ TEST_CASE("link: what is queued before it connects is sent when it stands") {
   f.expect([](const Seen& seen) { return seen.connected; });
   f.send("two");
   CHECK(peer.receive(8) == "one, two");
+}
+
+// The events of a connection, without a link.
+class Connected final : public env::TcpConnection::Events {
+ public:
+  void on_connected(env::TcpConnection& /*connection*/) override {
+    is_connected.update([](bool& value) { value = true; });
+  }
+  void on_readable() override {}
+  void on_writable() override {}
+  void on_connect_failed(Status /*failure*/) override {}
+
+  Shared<bool> is_connected;
+};
+
+TEST_CASE("link: a connection that stands before connect() has returned is reported") {
+  Listener listener;
+  Fixture f;
+  const auto events = std::make_shared<Connected>();
+  const auto connection = f.loop.connect(f.workers, listener.endpoint(), {}, events);
+  REQUIRE(events->is_connected.wait_until([](bool value) { return value; }));
+  f.link->on_connected(*connection);  // as the loop thread does while connect() is under way
+  CHECK(f.recorder->seen.get().connected);
+  CHECK(f.recorder->seen.get().peer_address == "127.0.0.1");
+  connection->close();
 }
 
 TEST_CASE("link: what the server has said comes before the end, however that is noticed") {

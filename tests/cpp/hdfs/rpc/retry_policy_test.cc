@@ -25,19 +25,13 @@ struct Kind {
   std::string_view remote_class;
 };
 const std::vector<Kind> kKinds = {
-    {AttemptFailure::kConnectRefused, ""},
-    {AttemptFailure::kConnectTimedOut, ""},
-    {AttemptFailure::kUnknownHost, ""},
-    {AttemptFailure::kIdleLost, ""},
-    {AttemptFailure::kClosed, ""},
-    {AttemptFailure::kBroken, ""},
-    {AttemptFailure::kTimedOut, ""},
-    {AttemptFailure::kRemote, kStandby},
-    {AttemptFailure::kRemote, kObserver},
-    {AttemptFailure::kRemote, kRetriable},
-    {AttemptFailure::kRemote, kSafeMode},
-    {AttemptFailure::kRemote, kAccess},
-    {AttemptFailure::kRemote, "java.io.IOException"},
+    {AttemptFailure::kConnectRefused, ""}, {AttemptFailure::kConnectTimedOut, ""},
+    {AttemptFailure::kUnknownHost, ""},    {AttemptFailure::kIdleLost, ""},
+    {AttemptFailure::kClosed, ""},         {AttemptFailure::kBroken, ""},
+    {AttemptFailure::kTimedOut, ""},       {AttemptFailure::kUnauthenticated, ""},
+    {AttemptFailure::kRemote, kStandby},   {AttemptFailure::kRemote, kObserver},
+    {AttemptFailure::kRemote, kRetriable}, {AttemptFailure::kRemote, kSafeMode},
+    {AttemptFailure::kRemote, kAccess},    {AttemptFailure::kRemote, "java.io.IOException"},
 };
 
 // Settings with small numbers, so that a walk over all counters ends.
@@ -102,6 +96,8 @@ RetryDecision nameservice_rule(const Kind& kind, const Attempts& at, double rand
     case AttemptFailure::kBroken:
     case AttemptFailure::kTimedOut:
       return {Action::kFailover, expo(at.retries, random)};
+    case AttemptFailure::kUnauthenticated:
+      return {};
     case AttemptFailure::kRemote:
       break;
   }
@@ -113,6 +109,7 @@ RetryDecision nameservice_rule(const Kind& kind, const Attempts& at, double rand
 }
 
 RetryDecision policy_rule(const Kind& kind, const Attempts& at, double random) {
+  if (kind.failure == AttemptFailure::kUnauthenticated) return {};
   if (kind.failure == AttemptFailure::kRemote && kind.remote_class != kRetriable &&
       kind.remote_class != kSafeMode) {
     return {};
@@ -200,6 +197,51 @@ TEST_CASE("defaults: 10 more attempts if one NameNode refuses, none if it does n
   CHECK(attempts.failovers == 0);
 }
 
+TEST_CASE("patience: a NameNode that takes over is noticed soon") {
+  RpcSettings settings;
+  settings.failover_base = milliseconds(480);
+  const RetryPolicy policy(settings, true);
+  for (const Kind kind :
+       {Kind{AttemptFailure::kRemote, kStandby}, Kind{AttemptFailure::kConnectRefused, ""}}) {
+    CAPTURE(kind.remote_class);
+    Attempts attempts;
+    for (const int pause : {30, 60, 120, 240, 480, 960, 1920, 2000, 2000}) {
+      CAPTURE(pause);
+      for (const milliseconds expected : {milliseconds(0), milliseconds(pause)}) {
+        const RetryDecision decision = policy.decide({.failure = kind.failure,
+                                                      .remote_class = kind.remote_class,
+                                                      .repeat = Repeat::kIdempotent,
+                                                      .patience = minutes(2)},
+                                                     0.5, attempts);
+        CHECK(decision.action == Action::kFailover);
+        CHECK(decision.delay == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("patience: the end of a safe mode is noticed soon, after whatever went before") {
+  const RetryPolicy policy(RpcSettings(), true);
+  for (const AttemptFailure failure :
+       {AttemptFailure::kRemote, AttemptFailure::kBroken, AttemptFailure::kTimedOut}) {
+    Attempts attempts;
+    for (int i = 0; i < 40; ++i) {
+      const bool is_away = i < 14;  // both NameNodes refuse; then one of them is in safe mode
+      const RetryDecision decision =
+          policy.decide({.failure = is_away ? AttemptFailure::kConnectRefused : failure,
+                         .remote_class = is_away ? std::string_view() : kRetriable,
+                         .repeat = Repeat::kIdempotent,
+                         .was_sent = !is_away,
+                         .since_sent = {},
+                         .patience = minutes(2),
+                         .since_failed = seconds(i)},
+                        0.5, attempts);
+      CHECK(decision.action != Action::kFail);
+      CHECK(decision.delay <= RetryPolicy::kLongestPatientPause);
+    }
+  }
+}
+
 TEST_CASE("patience: what passes is repeated for so long, beyond Hadoop's attempts") {
   for (const bool several : {false, true}) {
     RpcSettings settings = small();
@@ -211,12 +253,14 @@ TEST_CASE("patience: what passes is repeated for so long, beyond Hadoop's attemp
     for (const Kind& kind : kKinds) {
       CAPTURE(static_cast<int>(kind.failure));
       CAPTURE(kind.remote_class);
-      const bool is_final =
-          kind.remote_class == kAccess || kind.remote_class == "java.io.IOException";
+      const bool is_final = kind.failure == AttemptFailure::kUnauthenticated ||
+                            kind.remote_class == kAccess ||
+                            kind.remote_class == "java.io.IOException";
       const bool stays = kind.remote_class == kRetriable || kind.remote_class == kSafeMode;
       const auto decide = [&](env::Duration patience, env::Duration since_failed, double random) {
         // Hadoop's policy has given up, whatever the failure.
-        Attempts attempts{.retries = 9, .failovers = 3, .connects_timed_out = 9, .idle_losses = 1};
+        Attempts attempts{
+            .retries = 19, .failovers = 15, .connects_timed_out = 9, .idle_losses = 1};
         return policy.decide({.failure = kind.failure,
                               .remote_class = kind.remote_class,
                               .repeat = Repeat::kIdempotent,

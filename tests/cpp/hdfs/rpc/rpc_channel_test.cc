@@ -87,7 +87,7 @@ RpcChannel waiting_channel() {
 
 TEST_CASE("greeting, calls and pings are what a cluster was seen to take") {
   RpcChannel channel(options(), kStart);
-  CHECK(hex(channel.greeting()) ==
+  CHECK(hex(rpc_preamble(RpcAuthentication::kNone) + channel.greeting()) ==
         hex(bytes("68727063 09 00 00 00000055 1a 0802 1000 1805 2210 [ID] 2801"
                   "39 1207 0a05 616c696365 1a2e [CPNAME]")));
   CHECK(hex(channel.call(0, 0, "getFileInfo", bytes("0a02 2f64"), kStart)) ==

@@ -21,9 +21,9 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using namespace testing;               // NOLINT(google-build-using-namespace)
+using hflush::testing::for_each_cell;
 using hflush::testing::page_table;
 using hflush::testing::PageTable;
-using hflush::testing::split;
 using stream::Level;
 
 // A block writer by itself: its packets are in the stream's queue.
@@ -42,6 +42,15 @@ struct BlockHarness {
       block.located.block.length = block.released_length = 100;
     }
     return block;
+  }
+  // One whose 100 bytes were synced by packet 0.
+  BlockWriter::Block synced_block() {
+    shared.packets.push_empty(PacketQueue::Kind::kSync, true, 0, 100);
+    shared.packets.drop_oldest();
+    BlockWriter::Block synced = block(true);
+    synced.stage = WriteStage::kSetupStreamingRecovery;
+    synced.is_synced = true;
+    return synced;
   }
 
   void put(std::size_t bytes) {
@@ -91,16 +100,18 @@ constexpr auto kGood = TransferStatus::kSuccess;
 
 std::unique_ptr<BlockHarness> block_in(const std::string& state) {
   const bool close = state.ends_with("close");
+  const bool synced = state.ends_with("synced") || state == "syncing";
   const bool again =
-      close || state.ends_with("again") || state == "reserving" || state == "registering";
+      close || synced || state.ends_with("again") || state == "reserving" || state == "registering";
   auto h = std::make_unique<BlockHarness>(again ? append_target() : small_target());
   h->written = again ? 100 : 0;
+  const BlockWriter::Block block = synced ? h->synced_block() : BlockHarness::block(again, close);
   if (close) {
     h->put_last();
   } else {
     h->put(300);
   }
-  h->begin(BlockHarness::block(again, close));
+  h->begin(block);
   const auto advance = [&] {
     if (state == "reserving") return;
     if (again) static_cast<void>(h->writer->reserved(located(5, 51, 0), h->actions));
@@ -136,6 +147,14 @@ const BlockEvents& block_events() {
       {"the block's last packet is put",
        [](BlockHarness& h) {
          h.put_last();
+         return BlockWriter::Continues{};
+       }},
+      {"the block's last packet is put: all others are acknowledged",
+       [](BlockHarness& h) -> BlockWriter::Outcome {
+         if (h.writer->state() == BlockWriter::State::kStreaming) {
+           static_cast<void>(h.ack(0, {kGood, kGood, kGood}));
+           h.put_last();
+         }
          return BlockWriter::Continues{};
        }},
       {"updateBlockForPipeline: a stamp",
@@ -178,6 +197,11 @@ const BlockEvents& block_events() {
        [](BlockHarness& h) { return h.writer->registered(kRefused, h.now, h.actions); }},
       {"ack of the oldest packet",
        [=](BlockHarness& h) { return h.ack(oldest(h), {kGood, kGood, kGood}); }},
+      {"ack of the sync",
+       [](BlockHarness& h) -> BlockWriter::Outcome {
+         if (h.writer->state() != BlockWriter::State::kSyncing) return BlockWriter::Continues{};
+         return h.ack(0, {kGood, kGood, kGood});
+       }},
       {"ack of a heartbeat",
        [](BlockHarness& h) { return h.ack(PipelineAck::kHeartbeat, {kGood, kGood, kGood}); }},
       {"ack with an error",
@@ -205,36 +229,26 @@ std::string_view what_of(const BlockWriter::Outcome& outcome, const BlockWriter&
 
 TEST_CASE("every event in every state of a block: as the page's table says") {
   const PageTable table = page_table("hdfs-client.md", "### BlockWriter");
-  std::size_t rows = 0;
-  for (const PageTable::Row& row : table.rows) {
-    for (const std::string& name : split(row.event, ", ")) {
-      REQUIRE(block_events().contains(name));
-      ++rows;
-      for (std::size_t i = 0; i < table.columns.size(); ++i) {
-        const std::string& state = table.columns[i];
-        CAPTURE(state);
-        CAPTURE(name);
-        const std::unique_ptr<BlockHarness> h = block_in(state);
-        const std::string_view before = to_string(h->writer->state());
-        const BlockWriter::Outcome outcome = block_events().at(name)(*h);
-        const std::string& cell = row.cells[i];
-        const bool closes = cell.starts_with("closed; ");
-        const std::string expected = closes ? cell.substr(cell.find(' ') + 1) : cell;
-        const bool remains = expected == "–" || expected == "stays";
-        CHECK(what_of(outcome, *h->writer) == (remains ? before : expected));
-        if (cell == "–") CHECK(h->actions.empty());
-        // Its connection is closed when it has ended.
-        const bool has_connection = state != "reserving" && state != "registering, close";
-        const bool is_closed = std::ranges::any_of(h->actions, [](const Action& action) {
-          return std::holds_alternative<action::Disconnect>(action);
-        });
-        CHECK(is_closed == (closes || (has_connection && outcome.index() != 0)));
-        if (outcome.index() != 0) CHECK(std::ssize(h->actions) == (has_connection ? 1 : 0));
-      }
-    }
-  }
-  CHECK(rows == block_events().size());
-  CHECK(table.columns.size() == 11);
+  const auto check = [](const std::string& name, const std::string& state,
+                        const std::string& cell) {
+    const std::unique_ptr<BlockHarness> h = block_in(state);
+    const std::string_view before = to_string(h->writer->state());
+    const BlockWriter::Outcome outcome = block_events().at(name)(*h);
+    const bool closes = cell.starts_with("closed; ");
+    const std::string expected = closes ? cell.substr(cell.find(' ') + 1) : cell;
+    const bool remains = expected == "–" || expected == "stays";
+    CHECK(what_of(outcome, *h->writer) == (remains ? before : expected));
+    if (cell == "–") CHECK(h->actions.empty());
+    // Its connection is closed when it has ended.
+    const bool has_connection = state != "reserving" && state != "registering, close";
+    const bool is_closed = std::ranges::any_of(h->actions, [](const Action& action) {
+      return std::holds_alternative<action::Disconnect>(action);
+    });
+    CHECK(is_closed == (closes || (has_connection && outcome.index() != 0)));
+    if (outcome.index() != 0) CHECK(std::ssize(h->actions) == (has_connection ? 1 : 0));
+  };
+  for_each_cell(table, block_events(), check);
+  CHECK(table.columns.size() == 13);
 }
 
 TEST_CASE("a block that is broken is a value, from which another block writer goes on") {
@@ -246,7 +260,9 @@ TEST_CASE("a block that is broken is a value, from which another block writer go
   };
   CHECK(breaks(*block_in("connecting, again")).block.stage == WriteStage::kSetupAppendRecovery);
   CHECK(breaks(*block_in("draining")).block.stage == WriteStage::kSetupStreamingRecovery);
+  CHECK_FALSE(breaks(*block_in("draining")).block.is_ending);
   CHECK(breaks(*block_in("ending")).block.stage == WriteStage::kCloseRecovery);
+  CHECK(breaks(*block_in("ending")).block.is_ending);
 
   const std::unique_ptr<BlockHarness> h = block_in("streaming");
   h->put(100);
@@ -295,6 +311,59 @@ TEST_CASE("a block that is broken is a value, from which another block writer go
   CHECK(h->writer->located().block.length == 550);
 }
 
+TEST_CASE("golden: the nodes of a new pipeline sync before the NameNode knows them") {
+  const std::unique_ptr<BlockHarness> h = block_in("setting up, synced");
+  CHECK(std::holds_alternative<BlockWriter::Continues>(h->writer->replied({}, h->now, h->actions)));
+  CHECK(h->actions.empty());
+  // Number 0 again, at byte 100, without data.
+  h->release();
+  CHECK(hex(h->send_all()) ==
+        hex(unhex("00000004 001b 09 6400000000000000 11 0000000000000000 1800 25 00000000 2801")));
+  CHECK(*h->writer->deadline() == h->now + 30s);
+  h->now += 30s;
+  static_cast<void>(h->writer->tick(h->now, h->actions));
+  CHECK(h->send_all().size() == 31);  // a heartbeat
+  CHECK(*h->writer->deadline() == h->now + 30s);
+  CHECK(std::holds_alternative<BlockWriter::Continues>(h->ack(0, {kGood, kGood, kGood})));
+  const auto update = take_from<action::UpdatePipeline>(h->actions);
+  REQUIRE(update);
+  CHECK(update->new_block.length == 100);
+  CHECK(h->send_all().empty());
+  static_cast<void>(h->writer->registered({}, h->now, h->actions));
+  h->release();
+  CHECK_FALSE(h->send_all().empty());
+  CHECK(std::holds_alternative<BlockWriter::Continues>(h->ack(1, {kGood, kGood, kGood})));
+  CHECK(h->writer->located().block.length == 400);
+}
+
+TEST_CASE("a sync of the set-up that fails is a pipeline that stood and broke") {
+  const auto blames = [](NodeReplies replies, std::int64_t number) {
+    const std::unique_ptr<BlockHarness> h = block_in("syncing");
+    h->shared.recoveries.since_ack = 3;
+    BlockWriter::Outcome outcome = h->writer->acked({number, replies}, h->now, h->actions);
+    auto* const broken = std::get_if<BlockWriter::Broken>(&outcome);
+    REQUIRE(broken != nullptr);
+    CHECK(broken->stood);
+    CHECK(broken->block.is_synced);
+    CHECK(broken->block.stage == WriteStage::kSetupStreamingRecovery);
+    CHECK(broken->block.located.block.generation_stamp == 50);
+    CHECK(h->shared.recoveries.since_ack == 3);
+    return broken->node;
+  };
+  CHECK(blames({kGood, TransferStatus::kError}, 0) == 1);
+  CHECK(blames({kGood, kGood}, 0) == 2);
+  CHECK(blames({kGood, kGood, kGood}, 1) == 0);
+  // Its acknowledgement is no sign that packets get through.
+  const std::unique_ptr<BlockHarness> h = block_in("syncing");
+  h->shared.recoveries.since_ack = 3;
+  static_cast<void>(h->ack(0, {kGood, kGood, kGood}));
+  CHECK(h->shared.recoveries.since_ack == 3);
+  // It cannot be acknowledged before it is sent.
+  const std::unique_ptr<BlockHarness> early = block_in("setting up, synced");
+  static_cast<void>(early->writer->replied({}, early->now, early->actions));
+  CHECK(std::holds_alternative<BlockWriter::Broken>(early->ack(0, {kGood, kGood, kGood})));
+}
+
 TEST_CASE("HDFS-9: only the acknowledgement of every node counts") {
   const auto blames = [](NodeReplies replies, std::int64_t number) {
     const std::unique_ptr<BlockHarness> h = block_in("streaming");
@@ -307,7 +376,9 @@ TEST_CASE("HDFS-9: only the acknowledgement of every node counts") {
           "10.0.0.3:9866]");
     CHECK(broken->fault.message().find("answered [") == 0);
     CHECK(broken->stood);
-    CHECK(broken->restarts == (replies[replies.size() - 1] == TransferStatus::kOobRestart));
+    const bool restarts = replies[replies.size() - 1] == TransferStatus::kOobRestart;
+    CHECK(broken->failure ==
+          (restarts ? BlockWriter::Failure::kRestart : BlockWriter::Failure::kFault));
     return broken->node;
   };
   constexpr auto kBad = TransferStatus::kError;
@@ -436,7 +507,9 @@ TEST_CASE("the last packet waits for every ack, and the next block's packets for
 }
 
 TEST_CASE("an append whose pipeline cannot be built names the node; the block is not abandoned") {
-  Harness h(append_target());
+  WriteSettings settings;
+  settings.locate_following_block_retries = 0;
+  Harness h(append_target(), settings);
   h.write(10);
   h.machine.reserved(located(5, 51, 0), h.now, h.actions);
   h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
@@ -460,12 +533,10 @@ TEST_CASE("an append to a block that no DataNode has") {
 }
 
 TEST_CASE("HDFS-18: heartbeats keep an idle pipeline, and their acks count as life") {
-  Harness h;
-  h.flush(Level::kVisible, 10);
-  h.build(located(1, 10, 3));
-  h.ack(0);
-  h.machine.fsynced({}, h.now, h.actions);
-  h.actions.clear();
+  WriteSettings settings;
+  settings.locate_following_block_retries = 0;
+  Harness h(small_target(), settings);
+  h.open_block(10, located(1, 10, 3));
   for (int i = 0; i < 10; ++i) {
     REQUIRE(h.machine.deadline());
     CHECK(*h.machine.deadline() == h.now + 30s);
@@ -476,7 +547,7 @@ TEST_CASE("HDFS-18: heartbeats keep an idle pipeline, and their acks count as li
   }
   CHECK(h.machine.counters().heartbeats == 10);
   CHECK(h.actions.empty());
-  for (int i = 0; i < 3; ++i) {  // nobody answers any more
+  for (int i = 0; i < 4; ++i) {  // nobody answers any more: the first heartbeat that is due
     h.now = *h.machine.deadline();
     h.machine.tick(h.now, h.actions);
     static_cast<void>(h.send_all());
@@ -488,7 +559,45 @@ TEST_CASE("HDFS-18: heartbeats keep an idle pipeline, and their acks count as li
   CHECK(failed->failure.message().find("did not answer for 75.0 s") != std::string::npos);
   CHECK(failed->failure.code() == StatusCode::kPipeline);
   CHECK(failed->failure.error_number() == ETIMEDOUT);
-  CHECK(failed->failure.error_number() == ETIMEDOUT);
+}
+
+TEST_CASE("silence begins with what was sent last, not with an idle time before it") {
+  Harness h;
+  h.open_block(10, located(1, 10, 3));
+  h.now += 10s;
+  h.flush(Level::kVisible, 20);
+  static_cast<void>(h.send_all());
+  // By then the first DataNode, which waits 70 s from the same packet on, has said who is silent.
+  h.now += 75s - 1ms;
+  h.machine.tick(h.now, h.actions);
+  static_cast<void>(h.send_all());  // a heartbeat
+  CHECK_FALSE(h.has<action::GetAdditionalDatanode>());
+  h.now += 1ms;
+  h.machine.tick(h.now, h.actions);
+  CHECK(h.has<action::GetAdditionalDatanode>());
+}
+
+TEST_CASE("silence of a pipeline that was repaired begins with what is sent on it") {
+  WriteSettings settings;
+  settings.replacement_policy = ReplacementPolicy::kNever;
+  Harness h(small_target(), settings);
+  h.open_block(10, located(1, 10, 3));
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.reserved(located(1, 11, 0), h.now, h.actions);
+  CHECK(h.set_up().empty());
+  h.machine.registered({}, h.now, h.actions);
+  h.actions.clear();
+  h.now += 15s;
+  h.flush(Level::kVisible, 20);
+  static_cast<void>(h.send_all());
+  h.now += 70s - 1ms;  // two nodes are left
+  h.machine.tick(h.now, h.actions);
+  static_cast<void>(h.send_all());
+  CHECK(h.block_is(BlockWriter::State::kStreaming));
+  h.now += 1ms;
+  h.machine.tick(h.now, h.actions);
+  CHECK(h.block_is(BlockWriter::State::kReserving));
+  CHECK(h.machine.failures().faults().find("did not answer for 70.0 s") != std::string::npos);
 }
 
 TEST_CASE("heartbeats keep a pipeline while the NameNode is asked to register it") {
@@ -570,7 +679,7 @@ TEST_CASE("HDFS-23: a congested ack holds the next packets back, and heartbeats 
   }
   SUBCASE("an abandoned stream does not") {
     h.write(100);
-    h.machine.abandon(h.actions);
+    h.machine.abandon(h.now, h.actions);
     CHECK_FALSE(h.machine.deadline());
   }
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,9 +17,9 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using namespace testing;               // NOLINT(google-build-using-namespace)
+using hflush::testing::for_each_cell;
 using hflush::testing::page_table;
 using hflush::testing::PageTable;
-using hflush::testing::split;
 using stream::Cut;
 using stream::Level;
 
@@ -120,11 +121,38 @@ TEST_CASE("golden: 1,025 bytes to one replica, with a heartbeat") {
   CHECK(h.machine.counters().acks == 2);
 }
 
+TEST_CASE("who failed is not excluded where there is no other, nor once it has served a block") {
+  Harness h;
+  h.write(4096 + 100);
+  h.machine.allocated(located(1, 10, 3), h.now, h.actions);
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.block_abandoned({}, h.now, h.actions);
+  h.actions.clear();
+  h.machine.allocated(kNoNode, h.now, h.actions);
+  REQUIRE(h.machine.state() == FileWriter::State::kAllocateDelay);
+  h.now = *h.machine.deadline();
+  h.machine.tick(h.now, h.actions);
+  CHECK(h.take<action::AddBlock>()->excluded.empty());
+
+  h.machine.allocated(located(2, 20, 3), h.now, h.actions);
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.block_abandoned({}, h.now, h.actions);
+  CHECK(h.take<action::AddBlock>()->excluded.size() == 1);
+  h.build(located(3, 30, 3));  // all three of them, as the NameNode sees fit
+  h.ack_block();
+  const auto add = h.take<action::AddBlock>();
+  REQUIRE(add);
+  CHECK(add->excluded.empty());
+  h.machine.allocated(kRefused, h.now, h.actions);
+  CHECK(h.machine.state() == FileWriter::State::kFailed);
+}
+
 TEST_CASE("golden: append inside a partial chunk, a flush that tells the length, close") {
   WriteTarget target = golden_target();
   target.start = 1025;
   target.update_length = true;
   target.partial_block = golden_block(1001, 1025);
+  target.replication = 1;
   Harness h(target);
   const auto flush = [&h](std::string_view text, Level level) {
     std::vector<stream::Packet> sealed;
@@ -150,6 +178,10 @@ TEST_CASE("golden: append inside a partial chunk, a flush that tells the length,
                   " 2000 2801 308108 388108 40ea07 4a05 0802 108004 5200 5801 6800 820127 " +
                   storage)));
   h.machine.replied(connect->connection, reply_of("04 0800 1200"), h.now, h.actions);
+  CHECK(hex(h.send_all()) ==  // an earlier stream may have hsynced it
+        hex(unhex("00000004 001b 09 0104000000000000 11 0000000000000000 1800 25 00000000 2801")));
+  CHECK_FALSE(h.has<action::UpdatePipeline>());
+  h.machine.acked(connect->connection, ack_of("09 0800 1000 1800 2201 00"), h.now, h.actions);
   CHECK(h.send_all().empty());  // nothing before the NameNode knows
   const auto update = h.take<action::UpdatePipeline>();
   REQUIRE(update);
@@ -198,19 +230,22 @@ const Events& file_events() {
       {"flush", [](Harness& h) { h.flush(Level::kHandedOver, 24); }},
       {"hflush", [](Harness& h) { h.flush(Level::kVisible, 24); }},
       {"hsync", [](Harness& h) { h.flush(Level::kDurable, 24); }},
+      {"hsync that ends the block", [](Harness& h) { h.flush(Level::kBlockEnded, 24); }},
       {"hflush of nothing", [](Harness& h) { h.flush(Level::kVisible); }},
       {"finish", [](Harness& h) { h.machine.finish(h.now, h.actions); }},
-      {"abandon", [](Harness& h) { h.machine.abandon(h.actions); }},
-      {"the lease is lost", [](Harness& h) { h.machine.lease_lost(kRefused, h.actions); }},
+      {"abandon", [](Harness& h) { h.machine.abandon(h.now, h.actions); }},
+      {"the lease is lost", [](Harness& h) { h.machine.lease_lost(kRefused, h.now, h.actions); }},
       {"addBlock: a block",
        [](Harness& h) { h.machine.allocated(located(2, 20, 3), h.now, h.actions); }},
-      {"addBlock: no DataNode",
+      {"addBlock: a block without DataNodes",
        [](Harness& h) { h.machine.allocated(located(2, 20, 0), h.now, h.actions); }},
       {"addBlock: NotReplicatedYet",
        [](Harness& h) { h.machine.allocated(kNotReplicated, h.now, h.actions); }},
       {"addBlock: over quota",
        [](Harness& h) { h.machine.allocated(kOverQuota, h.now, h.actions); }},
       {"addBlock: refused", [](Harness& h) { h.machine.allocated(kRefused, h.now, h.actions); }},
+      {"addBlock: no DataNode can take it",
+       [](Harness& h) { h.machine.allocated(kNoNode, h.now, h.actions); }},
       {"abandonBlock: done", [](Harness& h) { h.machine.block_abandoned({}, h.now, h.actions); }},
       {"abandonBlock: done without attempts left",
        [](Harness& h) {
@@ -227,6 +262,17 @@ const Events& file_events() {
       {"complete: true", [](Harness& h) { h.machine.completed(true, h.now, h.actions); }},
       {"complete: false", [](Harness& h) { h.machine.completed(false, h.now, h.actions); }},
       {"complete: refused", [](Harness& h) { h.machine.completed(kRefused, h.now, h.actions); }},
+      {"complete: the lease of an empty file is lost",
+       [](Harness& h) { h.machine.completed(kLeaseGone, h.now, h.actions); }},
+      {"getBlockLocations: it is closed",
+       [](Harness& h) { h.machine.located(LocatedBlocks(), h.now, h.actions); }},
+      {"getBlockLocations: it is open",
+       [](Harness& h) {
+         LocatedBlocks answer;
+         answer.under_construction = true;
+         h.machine.located(answer, h.now, h.actions);
+       }},
+      {"refused", [](Harness& h) { h.machine.located(kRefused, h.now, h.actions); }},
       {"the delay is over",
        [](Harness& h) {
          h.now += 1s;
@@ -267,22 +313,44 @@ const Events& file_events() {
          }
          h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
        }},
-      {"it is broken: none is left",
+      {"it is broken before its first acknowledgement: another DataNode is wanted",
        [](Harness& h) {
          const bool is_writing = h.machine.block() != nullptr;
          h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
-         for (int i = 0; i < 5 && is_writing && h.machine.block() != nullptr; ++i) {
-           h.machine.reserved(located(1, 60, 0), h.now, h.actions);
-           h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+         if (!is_writing) return;
+         h.machine.reserved(located(1, 60, 0), h.now, h.actions);
+         h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+       }},
+      {"it is broken: none is left",
+       [](Harness& h) {
+         if (h.machine.block() != nullptr) {  // of one node, with bytes that are acknowledged
+           h.write_up_to(4096 + 100);
+           static_cast<void>(h.send_all());
+           h.ack_block();
+           h.build(located(2, 20, 1));
+           h.ack(h.machine.counters().acks, 1);
+           h.actions.clear();
          }
+         h.machine.acked(h.pipeline(), {-2, {TransferStatus::kError}}, h.now, h.actions);
+       }},
+      {"it is broken: a DataNode restarts",
+       [](Harness& h) {
+         if (h.machine.block() == nullptr) return;
+         h.write_up_to(4096 + 100);
+         static_cast<void>(h.send_all());
+         h.ack_block();
+         h.build(located(2, 20, 1));  // the only one is waited for
+         h.actions.clear();
+         h.machine.acked(h.pipeline(), {-2, {TransferStatus::kOobRestart}}, h.now, h.actions);
        }},
       {"its recovery is ready",
        [](Harness& h) {
          LocatedBlock found = located(1, 10, 4);
          found.replicas.erase(found.replicas.begin());
          h.machine.found(found, h.now, h.actions);
-         if (h.machine.recovery() == nullptr) return;
-         const ConnectionNumber copying = h.machine.recovery()->connection().value();
+         const BlockRecovery* const recovery = h.machine.recovery();
+         if (recovery == nullptr || !recovery->connection()) return;
+         const ConnectionNumber copying = *recovery->connection();
          h.machine.connected(copying, h.now);
          CHECK_FALSE(h.send_all(copying).empty());
          h.machine.replied(copying, {}, h.now, h.actions);
@@ -299,32 +367,22 @@ const Events& file_events() {
 
 TEST_CASE("every event in every state of a file: as the page's table says") {
   const PageTable table = page_table("hdfs-client.md", "### FileWriter");
-  std::size_t rows = 0;
-  for (const PageTable::Row& row : table.rows) {
-    for (const std::string& name : split(row.event, ", ")) {
-      REQUIRE(file_events().contains(name));
-      ++rows;
-      for (std::size_t i = 0; i < table.columns.size(); ++i) {
-        const std::string& state = table.columns[i];
-        CAPTURE(state);
-        CAPTURE(name);
-        // A block is refused where it is set up again.
-        const std::string from = state != "writing"        ? state
-                                 : name == "it is refused" ? "registering"
-                                                           : "streaming";
-        const std::unique_ptr<Harness> h = in_state(from);
-        const FileWriter::State before = h->machine.state();
-        file_events().at(name)(*h);
-        const std::string& cell = row.cells[i];
-        const bool remains = cell == "–" || cell == "stays";
-        CHECK(to_string(h->machine.state()) == (remains ? to_string(before) : cell));
-        if (cell == "–") CHECK(h->actions.empty());
-        CHECK(h->has<action::Failed>() == (cell == "failed"));
-      }
-    }
-  }
-  CHECK(rows == file_events().size());
-  CHECK(table.columns.size() == 9);
+  const auto check = [](const std::string& name, const std::string& state,
+                        const std::string& cell) {
+    // A block is refused where it is set up again.
+    const std::string from = state != "writing"        ? state
+                             : name == "it is refused" ? "registering"
+                                                       : "streaming";
+    const std::unique_ptr<Harness> h = in_state(from);
+    const FileWriter::State before = h->machine.state();
+    file_events().at(name)(*h);
+    const bool remains = cell == "–" || cell == "stays";
+    CHECK(to_string(h->machine.state()) == (remains ? to_string(before) : cell));
+    if (cell == "–") CHECK(h->actions.empty());
+    CHECK(h->has<action::Failed>() == (cell == "failed"));
+  };
+  for_each_cell(table, file_events(), check);
+  CHECK(table.columns.size() == 10);
 }
 
 TEST_CASE("after the end of a file every event is ignored, and nothing is left open") {
@@ -449,9 +507,10 @@ TEST_CASE("HDFS-11: a pipeline that cannot be built: abandon, exclude the node, 
   REQUIRE(failed);
   const std::string& message = failed->failure.message();
   CHECK(message.starts_with("write: unable to create new block after 4 attempts: "));
-  CHECK(message.find("10.0.0.2:9866 answered ERROR for 10.0.0.2:9866 (no mirror)") !=
+  CHECK(message.find(
+            "DataNode 10.0.0.2:9866 (2 of 3) answered ERROR for 10.0.0.2:9866 (no mirror)") !=
         std::string::npos);
-  CHECK(message.find("10.0.0.1:9866 is lost: connect") != std::string::npos);
+  CHECK(message.find("DataNode 10.0.0.1:9866 (1 of 3) is lost: connect") != std::string::npos);
   CHECK(h.machine.counters().block_retries == 4);
 }
 
@@ -495,29 +554,60 @@ TEST_CASE("the second block names the first with what is acknowledged of it") {
   CHECK(h.machine.counters().blocks == 2);
 }
 
-TEST_CASE("NotReplicatedYet is asked again for as long as Hadoop's client would wait") {
+TEST_CASE("a block that the NameNode cannot give yet is asked for again, for 12.4 s") {
+  for (const Status& refusal : {kNotReplicated, kNoNode}) {
+    CAPTURE(refusal.message());
+    Harness h;
+    h.write(1);
+    env::Duration waited{0};
+    int retries = 0;
+    h.actions.clear();
+    while (h.machine.state() == FileWriter::State::kAllocating) {
+      h.machine.allocated(refusal, h.now, h.actions);
+      if (h.machine.state() == FileWriter::State::kFailed) break;
+      const env::Duration delay = *h.machine.deadline() - h.now;
+      waited += delay;
+      if (retries == 0) CHECK(delay == 2ms);
+      h.now += delay - 1ns;
+      h.machine.tick(h.now, h.actions);
+      CHECK(h.machine.state() == FileWriter::State::kAllocateDelay);
+      h.now += 1ns;
+      h.machine.tick(h.now, h.actions);
+      ++retries;
+    }
+    CHECK(h.machine.state() == FileWriter::State::kFailed);
+    CHECK(waited == 12400ms);  // 0.4 + 0.8 + 1.6 + 3.2 + 6.4 s
+    CHECK(h.machine.counters().allocate_retries == retries);
+    const auto failed = h.take<action::Failed>();
+    REQUIRE(failed);
+    CHECK(failed->failure.remote_class() == refusal.remote_class());
+    CHECK(failed->failure.message() == refusal.message() + ", asked again for 12.4 s");
+  }
+}
+
+TEST_CASE("a NameNode that is gone when it is asked again: the error is that one's") {
   Harness h;
   h.write(1);
-  env::Duration waited{0};
-  int retries = 0;
-  h.actions.clear();
-  while (h.machine.state() == FileWriter::State::kAllocating) {
-    h.machine.allocated(kNotReplicated, h.now, h.actions);
-    if (h.machine.state() == FileWriter::State::kFailed) break;
-    const env::Duration delay = *h.machine.deadline() - h.now;
-    waited += delay;
-    if (retries == 0) CHECK(delay == 2ms);
-    h.now += delay - 1ns;
-    h.machine.tick(h.now, h.actions);
-    CHECK(h.machine.state() == FileWriter::State::kAllocateDelay);
-    h.now += 1ns;
-    h.machine.tick(h.now, h.actions);
-    ++retries;
-  }
-  CHECK(h.machine.state() == FileWriter::State::kFailed);
-  CHECK(waited == 12400ms);  // 0.4 + 0.8 + 1.6 + 3.2 + 6.4 s
-  CHECK(h.machine.counters().allocate_retries == retries);
-  CHECK(h.take<action::Failed>()->failure.remote_class().ends_with("NotReplicatedYetException"));
+  h.machine.allocated(kNotReplicated, h.now, h.actions);
+  h.now = *h.machine.deadline();
+  h.machine.tick(h.now, h.actions);
+  const Status gone = Status::from_errno(ECONNREFUSED, "addBlock: connect", "/f");
+  h.machine.allocated(gone, h.now, h.actions);
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->failure.error_number() == ECONNREFUSED);
+  CHECK(failed->failure.message() == gone.message());
+}
+
+TEST_CASE("a block that no DataNode can take is asked for once if the configuration says so") {
+  WriteSettings settings;
+  settings.locate_following_block_retries = 0;
+  Harness h(small_target(), settings);
+  h.write(1);
+  h.machine.allocated(kNoNode, h.now, h.actions);
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->failure.message() == kNoNode.message());
 }
 
 TEST_CASE(
@@ -632,6 +722,46 @@ TEST_CASE("an append that nothing is written to touches no DataNode") {
   }
 }
 
+TEST_CASE("HDFS-25: a repeated complete of a file without a block is known by the file") {
+  const auto completes = [](WriteTarget target, std::uint64_t length, bool is_open) {
+    auto h = std::make_unique<Harness>(std::move(target));
+    h->machine.finish(h->now, h->actions);
+    REQUIRE(h->take<action::Complete>());
+    h->machine.completed(kLeaseGone, h->now, h->actions);
+    if (h->machine.state() != FileWriter::State::kChecking) return h;
+    REQUIRE(h->take<action::GetBlockLocations>());
+    LocatedBlocks answer;
+    answer.file_length = length;
+    answer.under_construction = is_open;
+    h->machine.located(answer, h->now, h->actions);
+    return h;
+  };
+  const auto why = [](Harness& h) {
+    const auto failed = h.take<action::Failed>();
+    return failed ? failed->failure.code() : StatusCode::kOk;
+  };
+  CHECK(completes(small_target(), 0, false)->take<action::Finished>());
+  CHECK(why(*completes(small_target(), 0, true)) == StatusCode::kLeaseLost);
+  CHECK(why(*completes(small_target(), 5, false)) == StatusCode::kLeaseLost);  // another writer's
+  WriteTarget at_an_end = small_target();
+  at_an_end.start = 4096;
+  CHECK(completes(at_an_end, 4096, false)->take<action::Finished>());
+  CHECK(why(*completes(at_an_end, 0, false)) == StatusCode::kLeaseLost);
+  // With a last block the NameNode knows it: its word is final.
+  CHECK(why(*completes(append_target(), 100, false)) == StatusCode::kLeaseLost);
+
+  // Quota, and the answer of the complete that followed was lost.
+  Harness h;
+  h.write(100);
+  h.machine.allocated(kOverQuota, h.now, h.actions);
+  h.machine.completed(kLeaseGone, h.now, h.actions);
+  h.machine.located(LocatedBlocks(), h.now, h.actions);
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->is_closed);
+  CHECK(failed->failure.others().empty());
+}
+
 TEST_CASE("APPEND-8: a new block behind a short one") {
   WriteTarget target = small_target();
   target.start = 100;
@@ -679,18 +809,88 @@ TEST_CASE("a lost lease shows in any call, also as a file that is not there") {
   fails("abandoning", [&](Harness& h) { h.machine.block_abandoned(gone, h.now, h.actions); });
   fails("reserving", [&](Harness& h) { h.machine.reserved(gone, h.now, h.actions); });
   fails("registering", [&](Harness& h) { h.machine.registered(gone, h.now, h.actions); });
-  fails("completing", [&](Harness& h) { h.machine.completed(gone, h.now, h.actions); });
+  fails("completing", [&](Harness& h) {
+    h.machine.completed(gone, h.now, h.actions);
+    h.machine.located(gone, h.now, h.actions);
+  });
   fails("streaming", [&](Harness& h) {
     h.flush(Level::kVisible);
     h.ack(0);
     h.machine.fsynced(gone, h.now, h.actions);
   });
   const std::unique_ptr<Harness> h = in_state("streaming");
-  h->machine.lease_lost(Status(StatusCode::kTimedOut, "renewLease: no answer"), h->actions);
+  h->machine.lease_lost(Status(StatusCode::kTimedOut, "renewLease: no answer"), h->now, h->actions);
   const auto failed = h->take<action::Failed>();
   REQUIRE(failed);
   CHECK(failed->failure.code() == StatusCode::kLeaseLost);
   CHECK(failed->failure.cause()->code() == StatusCode::kTimedOut);
+}
+
+TEST_CASE("HFLUSH-12: a stream that has failed does not raise TimeoutError, which leaves it open") {
+  const Status late =
+      Status(StatusCode::kTimedOut, "addBlock: nn:8020: no answer within 1000 ms", "/f", ETIMEDOUT)
+          .with_remote_class("java.net.SocketTimeoutException");
+  const auto ends = [&late](const std::string& state, const auto& answer) {
+    const std::unique_ptr<Harness> h = in_state(state);
+    answer(*h);
+    const auto failed = h->take<action::Failed>();
+    REQUIRE(failed);
+    CHECK(failed->failure.code() == StatusCode::kIo);
+    CHECK(failed->failure.error_number() == EIO);
+    CHECK(failed->failure.path() == "/f");
+    CHECK(failed->failure.remote_class() == late.remote_class());
+    CHECK(failed->failure.message().find(late.message()) != std::string::npos);
+    REQUIRE(failed->failure.cause() != nullptr);
+    CHECK(failed->failure.cause()->code() == StatusCode::kTimedOut);
+  };
+  ends("allocating", [&](Harness& h) { h.machine.allocated(late, h.now, h.actions); });
+  ends("abandoning", [&](Harness& h) { h.machine.block_abandoned(late, h.now, h.actions); });
+  ends("reserving", [&](Harness& h) { h.machine.reserved(late, h.now, h.actions); });
+  ends("registering", [&](Harness& h) { h.machine.registered(late, h.now, h.actions); });
+  ends("completing", [&](Harness& h) { h.machine.completed(late, h.now, h.actions); });
+  ends("streaming", [&](Harness& h) {
+    h.flush(Level::kVisible);
+    h.ack(0);
+    h.machine.fsynced(late, h.now, h.actions);
+  });
+}
+
+TEST_CASE("a stall that ends in failure is counted") {
+  const auto longest = [](const auto& end) {
+    const std::unique_ptr<Harness> h = in_state("streaming");
+    h->now += 5s;
+    end(*h);
+    REQUIRE(is_over(*h));
+    Statistics statistics;
+    h->machine.counters().stalls.add_to(statistics, "stall");
+    CHECK(statistics["stall.samples"] == 1);
+    return statistics["stall.max_ns"] / 1'000'000;
+  };
+  CHECK(longest([](Harness& h) { h.machine.lease_lost(kRefused, h.now, h.actions); }) == 5000);
+  CHECK(longest([](Harness& h) { h.machine.abandon(h.now, h.actions); }) == 5000);
+  CHECK(longest([](Harness& h) {
+          h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+          h.machine.reserved(kRefused, h.now, h.actions);
+        }) == 5000);
+}
+
+TEST_CASE("a NameNode that gives no other block: the error has the nodes that failed") {
+  Harness h;
+  h.write(100);
+  h.machine.allocated(located(1, 10, 1), h.now, h.actions);
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.block_abandoned({}, h.now, h.actions);
+  h.machine.allocated(kRefused, h.now, h.actions);
+  h.now = *h.machine.deadline();  // the same without excluded DataNodes
+  h.machine.tick(h.now, h.actions);
+  h.machine.allocated(kRefused, h.now, h.actions);
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->failure.code() == StatusCode::kPipeline);
+  CHECK(failed->failure.remote_class() == "java.io.IOException");
+  CHECK(failed->failure.message() ==
+        "write: the NameNode gives no other block, refused; before that DataNode 10.0.0.1:9866 "
+        "(1 of 1) is lost: refused");
 }
 
 TEST_CASE("HDFS-3: a failed close asks for lease recovery if the configuration says so") {
@@ -705,8 +905,8 @@ TEST_CASE("HDFS-3: a failed close asks for lease recovery if the configuration s
 
     Harness lost(small_target(), settings);
     lost.machine.finish(lost.now, lost.actions);
-    lost.machine.completed(remote("LeaseExpiredException", StatusCode::kLeaseLost), lost.now,
-                           lost.actions);
+    lost.machine.completed(kLeaseGone, lost.now, lost.actions);
+    lost.machine.located(kRefused, lost.now, lost.actions);
     CHECK_FALSE(lost.has<action::RecoverLease>());
   }
 }

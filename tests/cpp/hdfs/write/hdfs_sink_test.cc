@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -221,6 +222,7 @@ TEST_CASE("abandon: nothing more is sent, published, renewed or waited for") {
 
 TEST_CASE("a pipeline that dies ends the stream with the node, the block and the numbers") {
   Cluster cluster;
+  cluster.settings.pipeline_recovery_retries = 0;  // else it is tried again
   env::Uninterrupted none;
   const auto stream = cluster.open();
   WritableDatanode::Deed deed = WritableDatanode::Deed::kDie;
@@ -262,6 +264,8 @@ TEST_CASE("a pipeline that dies ends the stream with the node, the block and the
   CHECK(says("allocating; 0 bytes acknowledged"));
   CHECK(says("connecting to DataNode " + story->failed_nodes[0].address));
   CHECK(says("writing blk_100_1100: streaming"));
+  CHECK(says("DataNode " + story->failed_nodes[0].address + " (number 1 of its pipeline) " +
+             story->failed_nodes[0].reason));
   CHECK(failed.message().starts_with(story->history.back().what));
   CHECK(stream->history().size() >= story->history.size());
   CHECK(failed.message().find("blk_100_1100, ") != std::string::npos);
@@ -367,6 +371,46 @@ TEST_CASE("CONC-1, CONC-2: many threads on one stream: every record once, in one
   for (const int count : next) CHECK(count == kRecords);
 }
 
+TEST_CASE("HSYNC-17: many threads end blocks: no record is in two of them, none is opened again") {
+  Cluster cluster;
+  const auto stream = cluster.open();
+  CHECK(stream->has_capability(stream::kEndBlock));
+  constexpr std::size_t kThreads = 8;
+  constexpr std::size_t kRecords = 60;
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      env::Uninterrupted none;
+      for (std::size_t i = 0; i < kRecords; ++i) {
+        std::vector<std::byte> record(1 + (i * 131 + thread) % 3000,
+                                      static_cast<std::byte>(thread + 1));
+        record.front() = std::byte{0};
+        CHECK((stream->try_write(record) || stream->write(record, none).ok()));
+        if (i % 7 == thread) CHECK(stream->hsync_and_end_block(none).ok());
+        if (i % 5 == thread) CHECK(stream->hflush(none).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  env::Uninterrupted none;
+  REQUIRE(stream->hsync_and_end_block(none).ok());
+  const std::vector<std::uint64_t> blocks = cluster.name_node().blocks();
+  CHECK(blocks.size() > 3);
+  for (const std::uint64_t id : blocks) {
+    const WrittenReplica replica = cluster.datanode.replica(id);
+    CHECK(replica.finalized);
+    CHECK(replica.syncs == 1);
+    REQUIRE_FALSE(replica.bytes.empty());
+    CHECK(replica.bytes.front() == std::byte{0});  // a record begins
+  }
+  const std::vector<std::byte> content = cluster.content();
+  CHECK(content.size() == stream->position());
+  CHECK(std::ranges::count(content, std::byte{0}) == kThreads * kRecords);
+  CHECK(cluster.datanode.operations().size() == blocks.size());
+  REQUIRE(stream->close(none).ok());
+  CHECK(cluster.name_node().blocks().size() == blocks.size());
+}
+
 TEST_CASE("hsync syncs the current block, and those that ended before the first hsync") {
   Cluster cluster;
   env::Uninterrupted none;
@@ -405,6 +449,12 @@ TEST_CASE(
   REQUIRE(stream->write(pattern(2'500'000), none).ok());
   REQUIRE(stream->hflush(none).ok());
 
+  // Where they were written they are deleted.
+  cluster.datanode.follow([](const PacketHeader& header) {
+    using enum WritableDatanode::Deed;
+    const bool opens_again = header.last_in_block && header.sequence_number == 0;
+    return opens_again ? kDie : kAcknowledge;
+  });
   cluster.name_node().list({gone});
   const Status failed = stream->hsync(none);
   CHECK(failed.code() == StatusCode::kIo);

@@ -103,10 +103,13 @@ TEST_CASE("failure record: the stamps of the last block, and the nodes in their 
   record.writes({"BP-1", 1, 1001, 500});
   record.writes({"BP-1", 1, 1002, 500});
   CHECK(record.failure(500, {}).generation_stamps == std::vector<std::uint64_t>{1001, 1002});
-  record.node_failed({"a:1", 2, "is lost", 500, kStart});
+  record.node_failed({"a:1", 2, 3, "is lost", 500, kStart});
+  record.block_begins();
+  CHECK(record.faults().empty());
   record.writes({"BP-1", 2, 1003, 0});
-  record.node_failed({"b:1", 0, "is lost", 600, kStart + 1s});
+  record.node_failed({"b:1", 0, 2, "is lost", 600, kStart + 1s});
   const WriteFailure failure = record.failure(700, {{kStart, "failed", 1}});
+  CHECK(record.faults() == "DataNode b:1 (1 of 2) is lost");
   CHECK(failure.block == "blk_2_1003");
   CHECK(failure.generation_stamps == std::vector<std::uint64_t>{1003});
   CHECK(failure.acknowledged == 700);
@@ -121,13 +124,17 @@ TEST_CASE("failure record: bounded, the newest stay") {
   FailureRecord record;
   for (std::uint64_t i = 0; i < 200; ++i) {
     record.writes({"BP-1", 1, 1000 + i, 0});
-    record.node_failed({"n:" + std::to_string(i), 0, "is lost", i, kStart});
+    record.node_failed({"n:" + std::to_string(i), 0, 1, "is lost", i, kStart});
   }
   const WriteFailure failure = record.failure(0, {});
   CHECK(failure.generation_stamps.size() == FailureRecord::kMaxStamps);
   CHECK(failure.generation_stamps.back() == 1199);
   CHECK(failure.failed_nodes.size() == FailureRecord::kMaxNodes);
   CHECK(failure.failed_nodes.back().address == "n:199");
+  CHECK(record.faults().size() <= FailureRecord::kMaxText);
+  CHECK(record.faults().ends_with(
+      "; DataNode n:198 (1 of 1) is lost; DataNode n:199 (1 of 1) is lost"));
+  CHECK(record.faults().starts_with("DataNode n:1"));
 }
 
 }  // namespace

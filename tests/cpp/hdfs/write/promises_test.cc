@@ -16,9 +16,9 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using namespace testing;               // NOLINT(google-build-using-namespace)
+using hflush::testing::for_each_cell;
 using hflush::testing::page_table;
 using hflush::testing::PageTable;
-using hflush::testing::split;
 using stream::Level;
 
 bool carries_sync(std::string_view packet) { return packet[5] == 27; }
@@ -50,11 +50,7 @@ TEST_CASE("hsync of an append that has written nothing syncs the block that it w
   h.flush(Level::kDurable);
   CHECK_FALSE(h.has<action::Reached>());
   h.machine.reserved(located(5, 51, 0), h.now, h.actions);
-  h.machine.connected(h.pipeline(), h.now);
-  static_cast<void>(h.send_all());
-  h.machine.replied(h.pipeline(), {}, h.now, h.actions);
-  h.machine.registered({}, h.now, h.actions);
-  CHECK(hex(h.send_all()) ==
+  CHECK(hex(h.set_up_append()) ==
         hex(unhex("00000004 001b 09 6400000000000000 11 0000000000000000 1800 25 00000000 2801")));
   h.ack(0);
   h.machine.fsynced({}, h.now, h.actions);
@@ -133,11 +129,7 @@ TEST_CASE("UPDATE_LENGTH: every hsync tells the NameNode, an hflush only the fir
 
 TEST_CASE("HDFS-14: the packet with the data carries the sync; without data an empty one does") {
   Harness h;
-  h.flush(Level::kVisible, 100);
-  h.build(located(1, 10, 3));
-  h.ack(0);
-  h.machine.fsynced({}, h.now, h.actions);
-  h.actions.clear();
+  h.open_block(100, located(1, 10, 3));
 
   h.flush(Level::kDurable, 100);
   std::string sent = h.send_all();
@@ -280,6 +272,177 @@ std::unique_ptr<Harness> with_finished_block(bool hsync = true) {
   return h;
 }
 
+TEST_CASE("HSYNC-17: the block's last packet carries the sync; the next byte is in another one") {
+  Harness h;
+  h.flush(Level::kBlockEnded, 700);
+  h.build(located(1, 10, 1));
+  CHECK(h.block_is(BlockWriter::State::kDraining));
+  h.actions.clear();
+  h.machine.acked(h.pipeline(), {0, {TransferStatus::kSuccess}}, h.now, h.actions);
+  const std::string last = h.send_all();
+  CHECK(hex(last) ==
+        hex(unhex("00000004 001b 09 bc02000000000000 11 0100000000000000 1801 25 00000000 2801")));
+  CHECK_FALSE(h.has<action::Reached>());
+  h.ack(1, 1);
+  CHECK(h.take<action::Fsync>()->block_length == 700);
+  CHECK_FALSE(h.has<action::Reached>());
+  h.machine.fsynced({}, h.now, h.actions);
+  const auto reached = h.take<action::Reached>();
+  REQUIRE(reached);
+  CHECK(reached->level == Level::kBlockEnded);
+  CHECK(reached->offset == 700);
+  CHECK(h.machine.state() == FileWriter::State::kIdle);
+  CHECK_FALSE(h.has<action::AddBlock>());  // not before there is a byte for it
+
+  h.write(4096 + 10);
+  CHECK(*h.take<action::AddBlock>()->previous == ExtendedBlock{"BP-1", 1, 10, 700});
+  h.machine.allocated(located(2, 11, 3), h.now, h.actions);
+  const PacketHeader first = first_header(h.set_up());
+  CHECK(first.offset_in_block == 0);
+  CHECK(first.data_size == 1024);
+  for (const std::int64_t number : {2, 3, 4, 5, 6}) h.ack(number);
+  CHECK(*h.take<action::AddBlock>()->previous == ExtendedBlock{"BP-1", 2, 11, 4096});
+  h.build(located(3, 12, 3));
+  h.ack(7);
+  h.machine.finish(h.now, h.actions);
+  static_cast<void>(h.send_all());
+  h.ack(8);
+  CHECK(*h.take<action::Complete>()->last == ExtendedBlock{"BP-1", 3, 12, 10});
+}
+
+TEST_CASE("HSYNC-17: where there is nothing to end there is no packet, and no empty block") {
+  SUBCASE("a file without bytes") {
+    Harness h;
+    h.flush(Level::kBlockEnded);
+    CHECK(h.take<action::Reached>()->level == Level::kBlockEnded);
+    CHECK(h.actions.empty());
+  }
+  SUBCASE("a block that is full") {
+    Harness h;
+    h.flush(Level::kBlockEnded, 4096);
+    h.build(located(1, 10, 1));
+    for (const std::int64_t number : {0, 1, 2, 3, 4}) h.ack(number, 1);
+    CHECK(h.machine.counters().packets_sent == 5);
+    h.machine.fsynced({}, h.now, h.actions);
+    CHECK(h.has<action::Reached>());
+  }
+  SUBCASE("a block that has ended, and one that is ended twice") {
+    Harness h;
+    h.flush(Level::kBlockEnded, 100);
+    h.flush(Level::kBlockEnded);
+    h.build(located(1, 10, 1));
+    h.ack(0, 1);
+    h.ack(1, 1);
+    h.machine.fsynced({}, h.now, h.actions);
+    CHECK(h.take<action::Reached>()->offset == 100);
+    h.actions.clear();
+    h.flush(Level::kBlockEnded);
+    CHECK(h.has<action::Reached>());
+    h.flush(Level::kDurable);
+    CHECK(h.machine.state() == FileWriter::State::kIdle);
+    h.actions.clear();
+    h.machine.finish(h.now, h.actions);
+    CHECK(*h.take<action::Complete>()->last == ExtendedBlock{"BP-1", 1, 10, 100});
+    CHECK(h.machine.counters().packets_sent == 2);
+  }
+}
+
+TEST_CASE("HSYNC-17: an append ends the partial block that it found, with bytes or without") {
+  for (const std::size_t bytes : {0U, 5U}) {
+    CAPTURE(bytes);
+    WriteTarget target = append_target();
+    target.partial_block->replicas.resize(1);
+    target.replication = 1;
+    Harness h(target);
+    if (bytes > 0) h.flush(Level::kVisible, bytes);  // in the block's first chunk
+    h.flush(Level::kBlockEnded);
+    h.machine.reserved(located(5, 51, 0), h.now, h.actions);
+    std::string sent = h.set_up_append(1);
+    std::int64_t number = 0;
+    if (bytes > 0) {
+      h.machine.acked(h.pipeline(), {number++, {TransferStatus::kSuccess}}, h.now, h.actions);
+      sent = h.send_all();
+    }
+    const PacketHeader last = first_header(sent);
+    CHECK(last.last_in_block);
+    CHECK(last.sync_block);
+    CHECK(last.offset_in_block == 100 + bytes);
+    h.ack(number++, 1);
+    h.machine.fsynced({}, h.now, h.actions);
+    CHECK(h.machine.state() == FileWriter::State::kIdle);
+
+    h.write(600);  // its first packet is a whole chunk at 0, wherever the old chunk ended
+    CHECK(*h.take<action::AddBlock>()->previous == ExtendedBlock{"BP-1", 5, 51, 100 + bytes});
+    h.machine.allocated(located(6, 60, 1), h.now, h.actions);
+    const PacketHeader first = first_header(h.set_up());
+    CHECK(first.offset_in_block == 0);
+    CHECK(first.data_size == 600);
+    h.ack(number, 1);
+    CHECK(h.machine.acknowledged_offset() == 100 + bytes + 600);
+  }
+}
+
+TEST_CASE("HSYNC-17: UPDATE_LENGTH tells the NameNode where the block ended") {
+  WriteTarget target = small_target();
+  target.update_length = true;
+  Harness h(target);
+  h.flush(Level::kVisible, 100);
+  h.build(located(1, 10, 1));
+  h.ack(0, 1);
+  h.machine.fsynced({}, h.now, h.actions);
+  h.flush(Level::kBlockEnded, 20);
+  static_cast<void>(h.send_all());
+  h.ack(1, 1);
+  h.actions.clear();
+  h.ack(2, 1);
+  CHECK(h.take<action::Fsync>()->block_length == 120);
+  h.machine.fsynced({}, h.now, h.actions);
+  CHECK(h.take<action::Reached>()->offset == 120);
+}
+
+TEST_CASE("HSYNC-17: a node dies before the last packet's ack: the others end the block with it") {
+  Harness h;
+  h.flush(Level::kBlockEnded, 100);
+  h.build(located(1, 10, 3));
+  h.ack(0);
+  CHECK(h.block_is(BlockWriter::State::kEnding));
+  h.actions.clear();
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.reserved(located(1, 11, 0), h.now, h.actions);
+  CHECK(h.set_up().empty());  // not before the NameNode knows
+  h.machine.registered({}, h.now, h.actions);
+  CHECK(carries_sync(h.send_all()));
+  CHECK_FALSE(h.has<action::Reached>());
+  h.ack(1, 2);
+  h.machine.fsynced({}, h.now, h.actions);
+  const auto reached = h.take<action::Reached>();
+  REQUIRE(reached);
+  CHECK(reached->level == Level::kBlockEnded);
+  CHECK(h.machine.counters().synced_afterwards == 0);
+}
+
+TEST_CASE("HSYNC-12, HSYNC-17: earlier blocks that cannot be synced now fail each kind of hsync") {
+  Harness h;
+  h.write(4096 + 10);
+  h.build(located(1, 10, 1));
+  for (const std::int64_t number : {0, 1, 2, 3, 4}) h.ack(number, 1);
+  h.build(located(2, 11, 1));
+  h.ack(5, 1);
+  h.actions.clear();
+  h.flush(Level::kDurable);
+  h.flush(Level::kBlockEnded);
+  h.locate(located(1, 10, 0));                                                 // on no DataNode
+  h.machine.connection_lost(h.sync_connection(), kRefused, h.now, h.actions);  // of its pipeline
+  const auto first = h.take<action::NotReached>();
+  REQUIRE(first);
+  CHECK(first->level == Level::kDurable);
+  const auto second = h.take<action::NotReached>();
+  REQUIRE(second);
+  CHECK(second->level == Level::kBlockEnded);
+  CHECK(second->offset == 4096 + 10);
+  CHECK_FALSE(is_over(h));
+}
+
 TEST_CASE("HSYNC-7: replicas of a finished block are synced where HDFS has them now") {
   const std::unique_ptr<Harness> h = with_finished_block();
   bool is_last = false;
@@ -290,16 +453,33 @@ TEST_CASE("HSYNC-7: replicas of a finished block are synced where HDFS has them 
   answer.last_block = located_at(8, {9});
   (is_last ? *answer.last_block : answer.blocks.emplace_back()) = located_at(1, {2, 5, 6});
   h->machine.located(answer, h->now, h->actions);
-  for (const int node : {2, 5, 6}) {
+  for (const int node : {2, 5, 6, 1}) {
     CHECK_FALSE(h->has<action::Reached>());
     const auto connect = h->take<action::Connect>();
     REQUIRE(connect);
     CHECK(connect->node.ip == "10.0.0." + std::to_string(node));
-    h->sync_replica();
+    // Nobody misses what was deleted where it was written.
+    h->sync_replica(node == 1 ? TransferStatus::kError : TransferStatus::kSuccess);
   }
   CHECK(h->take<action::Reached>()->level == Level::kDurable);
   CHECK(h->machine.counters().synced_afterwards == 3);
   CHECK(h->machine.counters().left_unsynced == 0);
+}
+
+TEST_CASE("HSYNC-7: a replica that its node has not reported yet is synced, and is enough") {
+  for (const bool listed_fails : {false, true}) {
+    CAPTURE(listed_fails);
+    const std::unique_ptr<Harness> h = with_finished_block();
+    h->locate(located_at(1, {2}));
+    CHECK(h->take<action::Connect>()->node.ip == "10.0.0.2");
+    h->sync_replica(listed_fails ? TransferStatus::kError : TransferStatus::kSuccess);
+    CHECK_FALSE(h->has<action::Reached>());
+    CHECK(h->take<action::Connect>()->node.ip == "10.0.0.1");
+    h->sync_replica();
+    CHECK(h->take<action::Reached>()->offset == 4096);
+    CHECK(h->machine.counters().synced_afterwards == (listed_fails ? 1 : 2));
+    CHECK(h->machine.counters().left_unsynced == (listed_fails ? 1 : 0));
+  }
 }
 
 // --- every event in every state
@@ -310,7 +490,8 @@ const Events& replica_events() {
   static const Events events = {
       {"hsync", [](Harness& h) { h.flush(Level::kDurable); }},
       {"getBlockLocations: replicas", [](Harness& h) { h.locate(located_at(1, {1, 2})); }},
-      {"getBlockLocations: none", [](Harness& h) { h.locate(located_at(1, {})); }},
+      {"none", [](Harness& h) { h.locate(located_at(1, {})); }},
+      {"getBlockLocations: not this block", [](Harness& h) { h.locate(located_at(7, {1, 2})); }},
       {"refused", [](Harness& h) { h.machine.located(kRefused, h.now, h.actions); }},
       {"connected", [](Harness& h) { h.machine.connected(h.sync_connection(), h.now); }},
       {"the DataNode accepts",
@@ -337,7 +518,7 @@ const Events& replica_events() {
          h.now += 1h;
          h.machine.tick(h.now, h.actions);
        }},
-      {"the stream ends", [](Harness& h) { h.machine.abandon(h.actions); }},
+      {"the stream ends", [](Harness& h) { h.machine.abandon(h.now, h.actions); }},
   };
   return events;
 }
@@ -356,26 +537,16 @@ std::unique_ptr<Harness> promises_in(const std::string& state) {
 
 TEST_CASE("every event in every state of the promises: as the page's table says") {
   const PageTable table = page_table("hdfs-client.md", "### Promises");
-  std::size_t rows = 0;
-  for (const PageTable::Row& row : table.rows) {
-    for (const std::string& name : split(row.event, ", ")) {
-      REQUIRE(replica_events().contains(name));
-      ++rows;
-      for (std::size_t i = 0; i < table.columns.size(); ++i) {
-        const std::string& state = table.columns[i];
-        CAPTURE(state);
-        CAPTURE(name);
-        const std::unique_ptr<Harness> h = promises_in(state);
-        replica_events().at(name)(*h);
-        const std::string& cell = row.cells[i];
-        const bool remains = cell == "–" || cell == "stays";
-        CHECK(to_string(h->machine.promises().state()) == (remains ? state : cell));
-        if (cell == "–") CHECK(h->actions.empty());
-        CHECK_FALSE(h->has<action::Failed>());
-      }
-    }
-  }
-  CHECK(rows == replica_events().size());
+  const auto check = [](const std::string& name, const std::string& state,
+                        const std::string& cell) {
+    const std::unique_ptr<Harness> h = promises_in(state);
+    replica_events().at(name)(*h);
+    const bool remains = cell == "–" || cell == "stays";
+    CHECK(to_string(h->machine.promises().state()) == (remains ? state : cell));
+    if (cell == "–") CHECK(h->actions.empty());
+    CHECK_FALSE(h->has<action::Failed>());
+  };
+  for_each_cell(table, replica_events(), check);
   CHECK(table.columns.size() == 4);
 }
 
@@ -501,6 +672,10 @@ TEST_CASE("HSYNC-12: no replica can be synced: that hsync fails, the stream goes
     CHECK(h->take<action::GetBlockLocations>());
     h->locate(located_at(1, {3}));
     h->sync_replica();
+    for (int i = 0; i < 2; ++i) {  // where it was written
+      CHECK_FALSE(h->has<action::Reached>());
+      h->machine.connection_lost(h->sync_connection(), kRefused, h->now, h->actions);
+    }
     CHECK(h->take<action::Reached>()->offset == 4196);
     h->machine.finish(h->now, h->actions);
     static_cast<void>(h->send_all());
@@ -511,8 +686,8 @@ TEST_CASE("HSYNC-12: no replica can be synced: that hsync fails, the stream goes
 
 TEST_CASE("close after an hsync that failed does not wait for what it could not have") {
   const std::unique_ptr<Harness> h = with_finished_block();
-  h->locate(located_at(1, {}));
-  CHECK(h->take<action::NotReached>()->why.message().find("no replica on any live DataNode") !=
+  h->locate(located_at(7, {1, 2}));
+  CHECK(h->take<action::NotReached>()->why.message().find("is not in the file any more") !=
         std::string::npos);
   h->machine.finish(h->now, h->actions);
   CHECK(h->take<action::Complete>());
@@ -555,8 +730,9 @@ TEST_CASE("a node that is gone is not waited for at every block, unless it is th
   h.write(3 * 4096);
   std::int64_t number = 0;
   for (const std::uint64_t id : {1U, 2U, 3U}) {
-    h.build(located(id, 10, 2));
-    for (int i = 0; i < 5; ++i) h.ack(number++, 2);
+    const int nodes = id == 3 ? 1 : 2;
+    h.build(located(id, 10, nodes));
+    for (int i = 0; i < 5; ++i) h.ack(number++, nodes);
   }
   h.actions.clear();
   h.flush(Level::kDurable);
@@ -582,7 +758,7 @@ TEST_CASE("a node that is gone is not waited for at every block, unless it is th
 
 TEST_CASE("a stream that ends while it asks where its blocks are hears nothing more of it") {
   const std::unique_ptr<Harness> h = with_finished_block();
-  h->machine.abandon(h->actions);
+  h->machine.abandon(h->now, h->actions);
   h->actions.clear();
   h->locate(located_at(1, {1, 2}));
   CHECK(h->actions.empty());

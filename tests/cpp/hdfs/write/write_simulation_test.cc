@@ -30,7 +30,13 @@ struct Stored {
   std::uint64_t stamp = 0;
   std::uint64_t acked = 0;   // what a recovery cuts it to
   std::uint64_t synced = 0;  // what a power failure leaves
+  std::uint64_t synced_stamp = 0;
   bool finalized = false;
+
+  void sync() {
+    synced = content.size();
+    synced_stamp = stamp;
+  }
 };
 
 struct StoredBlock {
@@ -304,10 +310,16 @@ class Simulation {
       return;
     }
     const std::size_t count = std::min<std::size_t>(left, 1 + below(below(4) == 0 ? 4000 : 300));
-    const Cut cut = count == left   ? Cut::kFinal
+    const bool ends_block = below(10) == 0;
+    const Cut cut = ends_block      ? Cut::kBlock
+                    : count == left ? Cut::kFinal
                     : below(2) == 0 ? Cut::kEverything
                                     : Cut::kWholeChunks;
     std::vector<stream::Packet> sealed = h_.packets(count, cut);
+    if (ends_block) {
+      ends_.insert(target_.start + h_.written);
+      return h_.machine.sync(Level::kBlockEnded, sealed, h_.now, h_.actions);
+    }
     const unsigned what = cut == Cut::kWholeChunks ? below(2) : below(5);
     if (what == 0) {
       h_.machine.put(sealed, h_.now, h_.actions);
@@ -505,7 +517,7 @@ class Simulation {
       Stored copy = source;
       copy.content.resize(source.acked);
       copy.acked = source.acked;
-      copy.synced = 0;
+      copy.synced = copy.synced_stamp = 0;
       block.replicas[target] = copy;
       uncopied_.erase(target);
     } else {
@@ -545,7 +557,18 @@ class Simulation {
         reached = below(2);
       }
     }
-    if (packet.header.sequence_number != PipelineAck::kHeartbeat) {
+    const bool is_of_set_up = h_.block_is(BlockWriter::State::kSyncing);
+    if (is_of_set_up && packet.header.sequence_number != PipelineAck::kHeartbeat) {
+      CHECK(connection.next_sequence_number == acknowledged_number_ + 1);
+      CHECK(packet.header.sequence_number == std::max<std::int64_t>(0, acknowledged_number_));
+      CHECK(packet.header.sync_block);
+      CHECK(packet.data.empty());
+      for (std::size_t i = 0; i < reached; ++i) {
+        Stored& stored = connection.block->replicas.at(nodes[i]);
+        CHECK(packet.header.offset_in_block <= stored.content.size());
+        stored.sync();
+      }
+    } else if (packet.header.sequence_number != PipelineAck::kHeartbeat) {
       CHECK(packet.header.sequence_number == connection.next_sequence_number++);
       StoredBlock& block = *connection.block;
       const auto [sent, is_new] = sent_.try_emplace(packet.header.sequence_number, packet.data);
@@ -561,18 +584,18 @@ class Simulation {
           CHECK(connection.acks_under_way == 0);  // only after all earlier ones are acknowledged
           stored.finalized = true;
         }
-        if (packet.header.sync_block) stored.synced = stored.content.size();
+        if (packet.header.sync_block) stored.sync();
       }
     }
     if (connection.dead) return;
     ++connection.acks_under_way;
     for (std::size_t i = 0; i < nodes.size(); ++i) ack.replies.push_back(TransferStatus::kSuccess);
     const std::uint64_t end = packet.header.offset_in_block + packet.data.size();
-    connection.to_client.push_back([this, number, ack, end] {
+    connection.to_client.push_back([this, number, ack, end, is_of_set_up] {
       Connection& from = connections_.at(number);
       --from.acks_under_way;
       if (ack.sequence_number >= 0) {
-        acknowledged_number_ = ack.sequence_number;
+        if (!is_of_set_up) acknowledged_number_ = ack.sequence_number;
         for (const std::string& node : from.pipeline) {
           Stored& stored = from.block->replicas.at(node);
           stored.acked = std::max(stored.acked, end);
@@ -611,7 +634,7 @@ class Simulation {
     CHECK(packet.header.last_in_block);
     CHECK(packet.header.sync_block);
     CHECK(packet.header.offset_in_block == stored.content.size());
-    stored.synced = stored.content.size();
+    stored.sync();
     connection.to_client.push_back([this, number] {
       h_.machine.acked(number, {0, {TransferStatus::kSuccess}}, h_.now, h_.actions);
     });
@@ -671,7 +694,7 @@ class Simulation {
   void operator()(const action::AbandonBlock& abandon) {
     REQUIRE_FALSE(blocks_.empty());
     CHECK(abandon.block.id == blocks_.back().block.id);
-    for (const auto& [node, stored] : blocks_.back().replicas) CHECK(stored.content.empty());
+    CHECK(acknowledged_ <= blocks_.back().start);  // nothing of it
     blocks_.pop_back();
     ask([this] { h_.machine.block_abandoned({}, h_.now, h_.actions); });
   }
@@ -694,6 +717,10 @@ class Simulation {
       const Stored& stored = block.replicas.at(replica.node.ip);
       CHECK(stored.stamp == last_stamp_);
       CHECK(stored.content.size() >= update.new_block.length);
+      if (synced_ > block.start + block.first_byte) {  // under the stamp that the NameNode gets
+        CHECK(stored.synced >= std::min(synced_ - block.start, target_.block_size));
+        CHECK(stored.synced_stamp == stored.stamp);
+      }
       closes = closes && stored.finalized;
       block.pipeline.push_back(replica.node.ip);
     }
@@ -781,21 +808,23 @@ class Simulation {
     CHECK(reached.offset <= acknowledged_);
     for (const StoredBlock& block : blocks_) {
       if (block.start >= reached.offset) continue;
-      const std::uint64_t needed =
-          std::min<std::uint64_t>(reached.offset - block.start, target_.block_size);
+      const bool is_newest = &block == &blocks_.back();
+      const std::uint64_t needed = std::min<std::uint64_t>(
+          reached.offset - block.start, is_newest ? target_.block_size : block.size());
       for (const std::string& node : block.pipeline) {
         CHECK(block.replicas.at(node).acked >= needed);
       }
       const bool is_new = needed > block.first_byte;
       if (is_new) CHECK(block.block.length > block.first_byte);  // the NameNode knows something
-      if (reached.level != Level::kDurable) continue;
+      if (reached.level < Level::kDurable) continue;
       // One at least of an earlier block, if some could not be; all without faults.
-      const bool is_current = &block == &blocks_.back() && !block.is_finalized();
+      const bool is_current = is_newest && !block.is_finalized();
       const bool may_miss = !is_current && has_faults();
       CHECK(durable(block, needed) >= (may_miss ? 1 : std::ssize(block.pipeline)));
       if (is_new && target_.update_length) CHECK(block.block.length >= needed);
     }
-    if (reached.level == Level::kDurable) synced_ = std::max(synced_, reached.offset);
+    if (reached.level == Level::kBlockEnded) CHECK(ends_.contains(reached.offset));
+    if (reached.level >= Level::kDurable) synced_ = std::max(synced_, reached.offset);
   }
   static std::ptrdiff_t durable(const StoredBlock& block, std::uint64_t needed) {
     return std::ranges::count_if(block.pipeline, [&](const std::string& node) {
@@ -807,7 +836,7 @@ class Simulation {
   }
   void operator()(const action::NotReached& not_reached) {
     CHECK(has_faults());
-    CHECK(not_reached.level == Level::kDurable);
+    CHECK(not_reached.level >= Level::kDurable);
     CHECK(not_reached.why.path() == "/f");
   }
   void operator()(const action::Finished&) { over_ = true; }
@@ -838,7 +867,11 @@ class Simulation {
     for (const StoredBlock& block : blocks_) {
       CHECK(block.committed);
       const bool is_last = &block == &blocks_.back();
-      if (!is_last) CHECK(block.size() == target_.block_size);
+      const std::uint64_t end = block.start + block.size();
+      CHECK(block.size() > 0);
+      CHECK((is_last || block.size() == target_.block_size || ends_.contains(end)));
+      const auto next_end = ends_.upper_bound(block.start);
+      if (next_end != ends_.end()) CHECK(end <= *next_end);
       const Stored& one = block.replicas.at(block.pipeline.front());
       for (const std::string& node : block.pipeline) {
         CHECK(block.replicas.at(node).content == one.content);
@@ -872,7 +905,8 @@ class Simulation {
   std::int64_t acknowledged_number_ = -1;
   std::map<std::int64_t, std::string> sent_;  // packets' data
   std::uint64_t acknowledged_ = 0;
-  std::uint64_t synced_ = 0;  // an hsync has promised
+  std::uint64_t synced_ = 0;      // an hsync has promised
+  std::set<std::uint64_t> ends_;  // of blocks, that were asked for
   bool finished_asked_ = false;
   bool over_ = false;
   bool failed_ = false;

@@ -22,10 +22,10 @@
 namespace hflush::s3 {
 namespace {
 
+using hflush::testing::for_each_cell;
 using hflush::testing::page_table;
 using hflush::testing::PageTable;
 using hflush::testing::ScarceMemory;
-using hflush::testing::split;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -284,24 +284,14 @@ void check_actions(const Staged& t, const std::string& event, const std::string&
 TEST_CASE("calls: every event in every stage: as the page's table says") {
   const PageTable table = page_table("s3-client.md", "### The stages of a call");
   CHECK(table.columns == std::vector<std::string>(kStages.begin(), kStages.end()));
-  std::size_t rows = 0;
-  for (const PageTable::Row& row : table.rows) {
-    for (const std::string& event : split(row.event, ", ")) {
-      REQUIRE_MESSAGE(events().contains(event), event);
-      ++rows;
-      for (std::size_t i = 0; i < table.columns.size(); ++i) {
-        const std::string& stage = table.columns[i];
-        CAPTURE(stage);
-        CAPTURE(event);
-        Staged t(stage);
-        events().at(event)(t);
-        const std::string& cell = row.cells[i];
-        CHECK(name_of(t.table.stage(t.id)) == (cell == "–" ? stage : cell));
-        check_actions(t, event, stage, cell);
-      }
-    }
-  }
-  CHECK(rows == events().size());
+  const auto check = [](const std::string& event, const std::string& stage,
+                        const std::string& cell) {
+    Staged t(stage);
+    events().at(event)(t);
+    CHECK(name_of(t.table.stage(t.id)) == (cell == "–" ? stage : cell));
+    check_actions(t, event, stage, cell);
+  };
+  for_each_cell(table, events(), check);
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -578,6 +568,44 @@ TEST_CASE("calls: without memory a call is not started, and a cancelled one goes
       }
     }
     CHECK(thrown >= (cancels ? 1 : 4));
+  }
+}
+
+TEST_CASE("calls: without memory newer credentials change nothing, and the call has its end") {
+  for (const bool is_upload : {false, true}) {
+    CAPTURE(is_upload);
+    int thrown = 0;
+    bool is_enough = false;
+    for (int number = 0; !is_enough; ++number) {
+      Table t;
+      const CallId id = t.start(call("b", is_upload));
+      t.fail(id, failure(FailureKind::kCredentials));
+      REQUIRE(t.table.stage(id) == Stage::kExpired);
+      Actions actions;
+      bool failed = false;
+      {
+        const ScarceMemory scarce(number);
+        try {
+          t.table.credentials_newer(id, 1, actions);
+        } catch (const std::bad_alloc&) {
+          failed = true;
+        }
+        is_enough = !scarce.has_failed();
+      }
+      CHECK(failed == !is_enough);
+      CHECK(t.table.stage(id) == (failed ? Stage::kExpired : Stage::kStarting));
+      CHECK(actions.empty() == failed);
+      if (!failed) continue;
+      ++thrown;
+      if (number % 2 == 0) {
+        t.wait();
+        CHECK(t.did() == "answer 1 after 1");
+      } else {
+        t.table.credentials_newer(id, 1, t.next());
+        CHECK(t.did() == "send 1.2");
+      }
+    }
+    CHECK(thrown >= (is_upload ? 2 : 1));
   }
 }
 

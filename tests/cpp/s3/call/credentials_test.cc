@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,6 +49,20 @@ TEST_CASE("the newest are current, under a new generation") {
   CHECK(second.generation > first.generation);
   CHECK_FALSE(second.credentials.anonymous());
   CHECK(CredentialStore({}).current().credentials.anonymous());
+}
+
+TEST_CASE("a callback without memory keeps no other from running, and the credentials are set") {
+  CredentialStore store(numbered(0));
+  const std::uint64_t generation = store.current().generation;
+  std::string told;
+  store.want_newer_than(generation, [&] { told += 'a'; });
+  store.want_newer_than(generation, [] { throw std::bad_alloc(); });
+  store.want_newer_than(generation, [&] { told += 'c'; });
+  CHECK_THROWS_AS(store.set(numbered(1)), std::bad_alloc);
+  CHECK(told == "ac");
+  CHECK(store.current().credentials.access_key == "AK1");
+  store.set(numbered(2));
+  CHECK(told == "ac");
 }
 
 TEST_CASE("who waits is told once, in order; who comes late at once") {

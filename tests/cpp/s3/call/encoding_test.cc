@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "hflush/base/binary_text.h"
+
 namespace hflush::s3 {
 namespace {
 

@@ -10,7 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "hflush/s3/call/digest.h"
+#include "hflush/base/binary_text.h"
+#include "hflush/crypto/digest.h"
 
 namespace hflush::s3 {
 namespace {
@@ -56,7 +57,7 @@ std::string header(const env::HttpRequest& request, std::string_view name) {
 }
 
 TEST_CASE("requests: the address, the headers and the signature") {
-  REQUIRE(load_digests().ok());
+  REQUIRE(crypto::load_digests().ok());
   Call call = get();
   call.query = {{"uploadId", "x/y"}, {"partNumber", "1"}};
   call.headers = {{"Range", "bytes=0-9"}};
@@ -78,7 +79,7 @@ TEST_CASE("requests: the address, the headers and the signature") {
 }
 
 TEST_CASE("requests: the limits of a call, of an upload and of a download") {
-  REQUIRE(load_digests().ok());
+  REQUIRE(crypto::load_digests().ok());
   constexpr auto kUnlimited = std::numeric_limits<std::uint64_t>::max();
   Call call = get();
   const env::HttpRequest plain = make_request(settings(), call, attempt(), kCredentials);
@@ -111,7 +112,7 @@ TEST_CASE("requests: the limits of a call, of an upload and of a download") {
 }
 
 TEST_CASE("requests: a body is asked about before it is sent if it is large") {
-  REQUIRE(load_digests().ok());
+  REQUIRE(crypto::load_digests().ok());
   Call call = get();
   const auto asks = [&](std::size_t size, bool allowed = true) {
     Settings with = settings();
@@ -154,7 +155,7 @@ class BrokenBody final : public env::HttpBody {
 };
 
 TEST_CASE("requests: a body that cannot be hashed is a failure") {
-  REQUIRE(load_digests().ok());
+  REQUIRE(crypto::load_digests().ok());
   Call call = get();
   CHECK(hash_body(settings(), call).ok());  // without a body
   CHECK(call.body_sha256.empty());
@@ -164,7 +165,7 @@ TEST_CASE("requests: a body that cannot be hashed is a failure") {
   CHECK(hash_body(settings(), call).message().find("has been cut") != std::string::npos);
   call.body = text_body("hello");
   CHECK(hash_body(settings(), call).ok());
-  CHECK(call.body_sha256 == to_hex(sha256(as_bytes("hello"))));
+  CHECK(call.body_sha256 == to_hex(crypto::sha256(as_bytes("hello"))));
 }
 
 }  // namespace

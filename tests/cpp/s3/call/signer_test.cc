@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hflush/s3/call/digest.h"
+#include "hflush/base/binary_text.h"
+#include "hflush/crypto/digest.h"
 
 namespace hflush::s3 {
 namespace {
@@ -57,11 +58,11 @@ std::string signed_names(const Headers& added) {
 std::string canonical_sha256(const Request& request, Headers added) {
   REQUIRE(added.back().name == "Authorization");
   added.pop_back();
-  return to_hex(sha256(as_bytes(canonical_request(request.to_sign(), added))));
+  return to_hex(crypto::sha256(as_bytes(canonical_request(request.to_sign(), added))));
 }
 
 void require_digests() {
-  const Status status = load_digests();
+  const Status status = crypto::load_digests();
   REQUIRE_MESSAGE(status.ok(), status.message());
 }
 
@@ -87,7 +88,7 @@ TEST_CASE("AWS's published examples of S3") {
         encode_key("/test$file.text"),
         {},
         {{"Date", "Fri, 24 May 2013 00:00:00 GMT"}, {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},
-        to_hex(sha256(as_bytes("Welcome to Amazon S3.")))},
+        to_hex(crypto::sha256(as_bytes("Welcome to Amazon S3.")))},
        "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
        "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"},
       {{"GET", host, "/", {{"lifecycle", ""}}, {}, empty},

@@ -215,8 +215,8 @@ TEST_CASE("depth and number of elements are bounded") {
 }
 
 TEST_CASE("hostile documents end soon") {
-  // Each would take hours if a byte were looked at more than a few times.
-  constexpr std::size_t kTimes = std::size_t{1} << 20U;
+  // Each would take minutes if a byte were looked at more than a few times.
+  constexpr std::size_t kTimes = std::size_t{1} << 18U;
   check_refused("<r><!--" + repeated("- ", kTimes), "a comment is cut off");
   check_refused("<r>" + repeated("<!---->", kTimes), "cut off within an element");
   check_refused("<r>" + repeated("&amp;", kTimes), "cut off within an element");

@@ -28,6 +28,7 @@ using env::testing::pattern;
 using env::testing::Shared;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::AfterRequests;
 using testing::Answer;
 using testing::Gate;
 using testing::Request;
@@ -555,7 +556,7 @@ TEST_CASE("a store that always breaks off is given up") {
 TEST_CASE("no more is taken ahead than the window has room for") {
   for (const std::uint64_t window : {std::uint64_t{1}, 64 * kKiB, kMiB}) {
     CAPTURE(window);
-    World world(pattern(0, 32 * kMiB), {},
+    World world(pattern(0, 8 * kMiB), {},
                 [&](ReadOptions& options) { options.window_bytes = window; });
     CHECK(read(*world.file, 0, 10) == world.content.substr(0, 10));
     // Until it is paused, which takes as long as the bytes of a window.
@@ -677,11 +678,6 @@ TEST_CASE("reads under way end when the file is closed, and none starts") {
   CHECK(world.server.request_count() == 1);
 }
 
-class Impatient final : public env::Interrupt {
- private:
-  Status check() override { return Status(StatusCode::kInterrupted, "by the test"); }
-};
-
 TEST_CASE("an interrupted read leaves the file as it was") {
   const std::string content = pattern(0, 2 * kMiB);
   std::atomic<bool> hangs{false};
@@ -695,8 +691,8 @@ TEST_CASE("an interrupted read leaves the file as it was") {
   });
   CHECK(read(*world.file, 10, 10) == content.substr(10, 10));
   hangs = true;
-  Impatient interrupt;
   for (const std::uint64_t position : {std::uint64_t{20}, kMiB}) {
+    AfterRequests interrupt(world.server, world.server.request_count() + 1);
     const Result<std::string> text = try_read(*world.file, position, 1000, interrupt);
     REQUIRE_FALSE(text.ok());
     CHECK(text.status().code() == StatusCode::kInterrupted);

@@ -34,6 +34,7 @@ struct Faults {
   unsigned disturb = 0;   // another writes or removes the object, or purges the upload
   unsigned abandon = 0;   // in each step of the stream
   unsigned breakage = 0;  // the same
+  unsigned keep = 0;      // the same: others are to be able to go on
 };
 
 constexpr std::array kKinds{
@@ -172,6 +173,10 @@ class Simulation {
       return upload_.broke(failure_named("broken"), actions_);
     }
     if (finish_asked_ || failed_) return;
+    if (one_in(faults_.keep)) {
+      keeping_ = static_cast<std::uint32_t>(below(options_.sizes.at(written_)));
+      return upload_.keep(keeping_, actions_);
+    }
     if (written_ == total_) {
       finish_asked_ = true;
       return upload_.finish(actions_);
@@ -495,6 +500,7 @@ class Simulation {
   void perform(const upload_action::Abort& abort) {
     expect(!abort.upload_id.empty() && abort.upload_id == upload_.upload_id(), "its own upload");
     expect(calls_.empty(), "nothing is under way when it is aborted");
+    expect(!kept_, "what others may go on with is not aborted");
     if (upload_.state() == UploadState::kLooking) {
       ++fences;
     } else {
@@ -518,6 +524,17 @@ class Simulation {
     expect(!has_ended(), "no bytes are named after the end");
     expect(receipts_.contains(forget.number), "the store has what is forgotten");
     expect(forgotten_.insert(forget.number).second, "a part is forgotten once");
+  }
+
+  void perform(const upload_action::Kept& kept) {
+    expect(!has_ended(), "nothing is kept after the end");
+    expect(kept.parts == keeping_, "what was to be kept last");
+    const auto upload = store_.uploads().find(upload_.upload_id());
+    for (std::uint32_t number = 1; number <= kept.parts; ++number) {
+      expect(receipts_.contains(number), "the store has what is kept");
+    }
+    expect(purged_ || upload != store_.uploads().end(), "the upload is there");
+    kept_ = true;
   }
 
   void perform(const upload_action::Acknowledge& acknowledge) {
@@ -622,7 +639,8 @@ class Simulation {
     if (finished_) expect(state == UploadState::kPublished || state == UploadState::kPending, "so");
     if (created_) expect(store_.publications <= 1, "an upload is published once");
     for (const auto& [id, parts] : store_.uploads()) {
-      const bool is_handed_over = state == UploadState::kPending && id == upload_.upload_id();
+      const bool is_handed_over =
+          (state == UploadState::kPending || kept_) && id == upload_.upload_id();
       expect(is_handed_over || is_reported(), "an upload that is left is reported");
     }
     if (faults_.fail + faults_.lose + faults_.doubt + faults_.disturb + faults_.abandon +
@@ -664,6 +682,8 @@ class Simulation {
   std::set<std::uint32_t> forgotten_;
   bool disturbed_ = false;  // somebody else wrote
   bool purged_ = false;
+  std::uint32_t keeping_ = 0;
+  bool kept_ = false;
   bool doubtful_ = false;
 
   std::string broken_;
@@ -738,6 +758,16 @@ TEST_CASE("simulation: whatever happens, what is visible is old or whole, and to
   }
   CHECK(tally.reported > 0);
   CHECK(tally.resurrections > 0);
+}
+
+TEST_CASE("simulation: kept for others, whatever happens") {
+  Tally tally = simulate(
+      {.fail = 12, .lose = 12, .doubt = 3, .disturb = 6, .abandon = 60, .breakage = 80, .keep = 5});
+  for (const UploadState state : {UploadState::kPublished, UploadState::kFailed,
+                                  UploadState::kUnknown, UploadState::kAbandoned}) {
+    CAPTURE(to_string(state));
+    CHECK(tally.states[state] > tally.seeds / 100);
+  }
 }
 
 TEST_CASE("simulation: dropped at any moment") {

@@ -90,6 +90,9 @@ class Harness {
   static std::string word(const upload_action::Forget& forget) {
     return "forget " + std::to_string(forget.number);
   }
+  static std::string word(const upload_action::Kept& kept) {
+    return "kept " + std::to_string(kept.parts);
+  }
   static std::string word(const upload_action::Acknowledge& acknowledge) {
     return "ack " + std::to_string(acknowledge.offset);
   }
@@ -126,6 +129,7 @@ const std::vector<std::pair<std::string, Steps>>& events() {
   static const std::vector<std::pair<std::string, Steps>> all{
       {"put", [](Harness& h) { h.upload.put(h.upload.size() + 10, h.actions); }},
       {"stored", [](Harness& h) { h.upload.stored(h.upload.size(), h.actions); }},
+      {"keep", [](Harness& h) { h.upload.keep(1, h.actions); }},
       {"finish", [](Harness& h) { h.upload.finish(h.actions); }},
       {"abandon", [](Harness& h) { h.upload.abandon(h.actions); }},
       {"broke", [](Harness& h) { h.upload.broke(io("broken"), h.actions); }},
@@ -215,6 +219,7 @@ const std::vector<Row>& table() {
        options(),
        "",
        {{"put", "writing: create"},
+        {"keep", "writing: create"},
         {"finish", "finishing: put 0"},
         {"abandon", "abandoned: "},
         {"broke", "failed: failed(broken)"}}},
@@ -222,6 +227,7 @@ const std::vector<Row>& table() {
        options(),
        "put 5",
        {{"put", "writing: create"},
+        {"keep", "writing: create"},
         {"stored", "writing: ack 5"},
         {"finish", "finishing: put 5"},
         {"abandon", "abandoned: "},
@@ -1119,6 +1125,118 @@ TEST_CASE("abandoned while it is published: nothing is told, the truth is found 
                                    "upload there, aborted, key nothing");
   CHECK(gone.upload.state() == UploadState::kAbandoned);  // and cannot any more
   CHECK_FALSE(gone.upload.busy());
+}
+
+// --- uploads that others can go on with
+
+TEST_CASE("kept: told when the store has the parts, and not aborted any more") {
+  Harness h;
+  h.upload.put(25, h.actions);
+  h.upload.created("U", h.actions);
+  CHECK(h.did() == "create, part 1, part 2");
+  h.upload.keep(2, h.actions);
+  h.part_done(2);
+  CHECK(h.did() == "forget 2");  // part 1 is under way
+  h.part_done(1);
+  CHECK(h.did() == "forget 1, ack 20, kept 2");
+  h.upload.keep(2, h.actions);
+  CHECK(h.did() == "kept 2");  // at once
+
+  h.upload.abandon(h.actions);
+  CHECK(h.did().empty());
+  CHECK(h.upload.state() == UploadState::kAbandoned);
+  CHECK_FALSE(h.upload.busy());
+  CHECK(h.upload.cleanup_failure().ok());
+}
+
+TEST_CASE("kept without a full part: an upload is created, and the object ends as a part of it") {
+  Harness h;
+  h.upload.put(5, h.actions);
+  h.upload.keep(0, h.actions);
+  CHECK(h.did() == "create");
+  h.upload.created("U", h.actions);
+  CHECK(h.did() == "kept 0");
+  h.upload.finish(h.actions);
+  CHECK(h.did() == "part 1");
+  h.part_done(1);
+  CHECK(h.did() == "forget 1, ack 5, complete");
+}
+
+TEST_CASE("an upload that fails before it is kept is aborted") {
+  Harness h;
+  h.upload.put(10, h.actions);
+  h.upload.keep(1, h.actions);
+  h.upload.created("U", h.actions);
+  h.upload.part_failed(1, refused("403"), h.actions);
+  CHECK(h.did() == "create, part 1, failed(403), abort U");
+}
+
+TEST_CASE("begun before: goes on behind its parts") {
+  UploadOptions some = options();
+  some.begun = BegunUpload{"U", {{1, "\"p1\"", 10, 7}, {2, "\"p2\"", 10, 7}}};
+  Harness h(some);
+  CHECK(h.upload.size() == 20);
+  CHECK(h.upload.upload_id() == "U");
+  h.upload.put(34, h.actions);
+  CHECK(h.did() == "part 3");
+  h.upload.keep(3, h.actions);
+  h.part_done(3);
+  CHECK(h.did() == "forget 3, ack 30, kept 3");
+  h.upload.finish(h.actions);
+  h.part_done(4);
+  CHECK(h.did() == "part 4, forget 4, ack 34, complete");
+  CHECK(h.upload.parts().size() == 4);
+  h.upload.completed("\"o-4\"", h.actions);
+  CHECK(h.did() == "finished");
+  CHECK(h.upload.state() == UploadState::kPublished);
+}
+
+TEST_CASE("begun before, and nothing follows: what there is, is completed") {
+  UploadOptions some = options();
+  some.begun = BegunUpload{"U", {{1, "\"p1\"", 10, 7}}};
+  Harness h(some);
+  h.upload.finish(h.actions);
+  CHECK(h.did() == "complete");
+}
+
+TEST_CASE(
+    "a publication that others may have been faster with, or that may come late, is unknown") {
+  for (const CallFailure& failure :
+       {CallFailure{FailureKind::kGone, false, io("404")}, refused("403")}) {
+    UploadOptions some = options();
+    some.begun = BegunUpload{"U", {{1, "\"p1\"", 10, 7}}};
+    Harness h(some);
+    h.upload.finish(h.actions);
+    h.upload.complete_failed(failure, h.actions);
+    const bool is_gone = failure.kind == FailureKind::kGone;
+    CHECK(h.upload.state() == (is_gone ? UploadState::kUnknown : UploadState::kFailed));
+    CHECK_FALSE(h.upload.busy());
+  }
+  UploadOptions some = options();
+  some.begun = BegunUpload{"U", {{1, "\"p1\"", 10, 7}}};
+  some.reconcile_limit = 0;
+  Harness h(some);
+  h.upload.finish(h.actions);
+  h.upload.complete_failed(lost("reset"), h.actions);
+  h.upload.key_seen({What::kNothing, "", {}}, h.actions);
+  h.upload.upload_seen(UploadSeen::kThere, h.actions);
+  CHECK(h.did() ==
+        "complete, key?, upload?, "
+        "failed(close: outcome unknown: others may go on with the upload: reset)");
+  CHECK(h.upload.state() == UploadState::kUnknown);
+}
+
+TEST_CASE("an upload cannot have begun with parts that are not whole, or with none of its own") {
+  const PartSizes sizes(10, 3, /*uniform=*/true);
+  const auto why = [&](BegunUpload begun) { return check_begun(begun, sizes).message(); };
+  CHECK(why({"U", {}}).empty());
+  CHECK(why({"U", {{1, "e", 10, 7}, {2, "e", 10, 7}}}).empty());
+  CHECK(why({"", {}}).find("no id") != std::string::npos);
+  CHECK(why({"U", {{2, "e", 10, 7}}}).find("in the place of part 1") != std::string::npos);
+  CHECK(why({"U", {{1, "e", 9, 7}}}).find("9 bytes of 10") != std::string::npos);
+  CHECK(why({"U", {{1, "", 10, 7}}}).find("the etag ''") != std::string::npos);
+  const PartReceipt part{1, "e", 10, 7};
+  CHECK(why({"U", {part, part, part, part}}).find("4 parts of 3") != std::string::npos);
 }
 
 TEST_CASE("every state has a name of its own") {

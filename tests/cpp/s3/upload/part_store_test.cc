@@ -17,10 +17,11 @@
 #include <vector>
 
 #include "env/loopback.h"
+#include "hflush/base/binary_text.h"
 #include "hflush/base/buffer_pool.h"
 #include "hflush/crc/checksum.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/env/clock.h"
-#include "hflush/s3/call/digest.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/stream/packetizer.h"
 #include "testing/bytes.h"
@@ -204,7 +205,7 @@ TEST_CASE("a body outlives what forgets it, and stays the same") {
 TEST_CASE("part 1 of nothing is empty") {
   for (const Buffering buffering : {Buffering::kMemory, Buffering::kDisk}) {
     PartStoreOptions options = options_of(buffering);
-    REQUIRE(load_digests().ok());
+    REQUIRE(crypto::load_digests().ok());
     options.sha256 = options.md5 = true;
     PartStore store(options);
     const Result<PartBody> part = store.body(1);
@@ -219,7 +220,7 @@ TEST_CASE("part 1 of nothing is empty") {
 }
 
 TEST_CASE("digests are of each part") {
-  REQUIRE(load_digests().ok());
+  REQUIRE(crypto::load_digests().ok());
   const auto data = pattern(2 * kBlock + 5);
   for (const Buffering buffering : {Buffering::kMemory, Buffering::kDisk}) {
     PartStoreOptions options = options_of(buffering);
@@ -234,8 +235,8 @@ TEST_CASE("digests are of each part") {
       for (int time = 0; time < 2; ++time) {
         const Result<PartBody> part = writer.store.body(number);
         REQUIRE(part.ok());
-        CHECK(part->sha256 == to_hex(sha256(bytes)));
-        CHECK(part->md5 == to_base64(md5(bytes)));
+        CHECK(part->sha256 == to_hex(crypto::sha256(bytes)));
+        CHECK(part->md5 == to_base64(crypto::md5(bytes)));
       }
     }
   }

@@ -737,6 +737,26 @@ TEST_CASE("a writer never waits for itself, however small the budget and large t
   }
 }
 
+TEST_CASE("a stream that has ended keeps no memory in the pool, however long it is kept") {
+  constexpr std::size_t kLarge = std::size_t{8} << 20U;
+  constexpr std::size_t kPoolKeeps = std::size_t{8} << 20U;  // without any reservation
+  for (const bool closed : {true, false}) {
+    CAPTURE(closed);
+    Bucket bucket;
+    bucket.options.block_bytes = kLarge;
+    const Opened opened = bucket.open();
+    REQUIRE(opened.write(pattern(3 * kLarge)).ok());
+    if (closed) {
+      CHECK(opened.close().to_string() == "ok");
+    } else {
+      stream::AbortResult result;
+      CHECK(opened.stream->abort(result).ok());
+      CHECK(opened.wait_cleaned_up().ok());
+    }
+    CHECK(env::Process::current().buffers().cached_bytes() <= kPoolKeeps);
+  }
+}
+
 TEST_CASE("parts that grow are taken as they come, from memory to disk") {
   Bucket bucket;
   bucket.options.max_parts = 20;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hflush/base/ascii.h"
-#include "hflush/s3/call/digest.h"
+#include "hflush/crypto/digest.h"
 
 namespace hflush::s3 {
 namespace {
@@ -89,7 +89,7 @@ struct Calls {
 
 TEST_CASE("a part in memory is protected by what the store knows and this system has") {
   const Calls fixture;
-  const bool has_md5 = load_md5().ok();
+  const bool has_md5 = crypto::load_md5().ok();
   for (const bool checksums : {false, true}) {
     CAPTURE(checksums);
     const Call part = fixture.calls.upload_part("id", 7, std::string("bytes"), checksums);

@@ -45,8 +45,8 @@ Result<BlockChecksumAnswer> ask_datanode(const Question& question, const Located
   const env::Duration timeout = settings.socket_timeout + kTimePerReplica * replicas;
   HFLUSH_ASSIGN_OR_RETURN(
       env::BlockingSocket socket,
-      env::BlockingSocket::connect(node.transfer_endpoint(settings.use_datanode_hostname),
-                                   settings.socket_timeout, question.interrupt));
+      question.context.connector.connect(node.transfer_endpoint(settings.use_datanode_hostname),
+                                         settings.socket_timeout, question.interrupt));
   const std::string operation = BlockChecksumOperation{block.block, block.token, type}.encode();
   const std::array<ByteView, 1> pieces = {as_bytes(operation)};
   HFLUSH_RETURN_IF_ERROR(socket.send_all(pieces, timeout, question.interrupt));

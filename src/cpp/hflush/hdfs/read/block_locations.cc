@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/env/answer.h"
 #include "hflush/hdfs/read/visible_length.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
@@ -34,12 +35,13 @@ bool holds(const LocatedBlock& block, std::uint64_t position) noexcept {
 }  // namespace
 
 Result<LocatedBlocks> locate(RpcClient& name_node, const std::string& path, std::uint64_t offset,
-                             std::uint64_t length, env::Interrupt& interrupt) {
+                             std::uint64_t length, env::Interrupt& interrupt,
+                             env::Duration patience) {
   GetBlockLocations request;
   request.path = path;
   request.offset = offset;
   request.length = std::min(length, kMaxLength);
-  HFLUSH_ASSIGN_OR_RETURN(auto answer, name_node.call(request, path, interrupt));
+  HFLUSH_ASSIGN_OR_RETURN(auto answer, name_node.call(request, path, interrupt, patience));
   if (!answer) return Status(StatusCode::kNotFound, "open: no such file", path, ENOENT);
   const bool striped = std::any_of(answer->blocks.begin(), answer->blocks.end(),
                                    [](const LocatedBlock& block) { return block.is_striped; });
@@ -58,7 +60,7 @@ Result<std::unique_ptr<BlockLocations>> BlockLocations::open(const ReadContext& 
 Status BlockLocations::start(env::Interrupt& interrupt) {
   const ReadSettings& settings = context_.settings.read;
   for (int retries = 0;; ++retries) {
-    HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(0, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(0, {}, interrupt));
     length_ = answer.file_length;
     if (answer.last_block && !answer.last_block_complete) {
       HFLUSH_ASSIGN_OR_RETURN(const auto length,
@@ -92,30 +94,35 @@ Result<std::optional<std::uint64_t>> BlockLocations::length_of_unfinished(
   }
   const auto length = visible_length(context_, last, interrupt);
   if (!length.ok()) return length.status().with_path(path_);
+  // Bytes that the NameNode has recorded are somewhere: where it said they were none has them now.
+  if (*length == 0 && last.block.length > 0) return std::optional<std::uint64_t>();
   return std::optional(*length);
 }
 
-Result<LocatedBlocks> BlockLocations::ask(std::uint64_t position, env::Interrupt& interrupt) {
+Result<LocatedBlocks> BlockLocations::ask(std::uint64_t position, env::Duration patience,
+                                          env::Interrupt& interrupt) {
   {
     const MutexLock lock(mutex_);
     ++calls_;
   }
   HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer,
                           locate(context_.name_node, path_, position,
-                                 context_.settings.read.prefetch_bytes, interrupt));
+                                 context_.settings.read.prefetch_bytes, interrupt, patience));
   if (answer.encrypted) return unsupported("of an encryption zone", path_);
   return answer;
 }
 
 Result<BlockLocations::Block> BlockLocations::find(std::uint64_t position,
                                                    env::Interrupt& interrupt) {
+  HFLUSH_DCHECK(position < length());
   if (Block block = known_at(position)) return block;
   return find_anew(position, interrupt);
 }
 
 Result<BlockLocations::Block> BlockLocations::find_anew(std::uint64_t position,
                                                         env::Interrupt& interrupt) {
-  HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(position, interrupt));
+  HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer,
+                          ask(position, context_.settings.write.name_node_patience, interrupt));
   extend_unfinished(answer);
   HFLUSH_RETURN_IF_ERROR(keep(answer));
   // What was known before may be gone.

@@ -2,8 +2,8 @@
 //
 // The file's length is that at open, the visible part of a block that is being written included;
 // what is appended later belongs to later opens (READ-14, READ-18). Locations are asked again as
-// reads need them; a block that shares a byte with another one that is known is of another file,
-// and refused.
+// reads need them, with the patience of a stream's calls (hflush.hdfs.namenode.patience); a block
+// that shares a byte with another one that is known is of another file, and refused.
 // Thread-safe; no lock is held while the NameNode is asked.
 #pragma once
 
@@ -25,7 +25,8 @@ namespace hflush::hdfs {
 // What the NameNode says of `length` bytes of a file from `offset` on. kNotFound; kNotAFile of a
 // directory; kUnsupported of an erasure coded file.
 Result<LocatedBlocks> locate(RpcClient& name_node, const std::string& path, std::uint64_t offset,
-                             std::uint64_t length, env::Interrupt& interrupt);
+                             std::uint64_t length, env::Interrupt& interrupt,
+                             env::Duration patience = {});
 
 class BlockLocations {
  public:
@@ -53,10 +54,12 @@ class BlockLocations {
   BlockLocations(const ReadContext& context, std::string path)
       : context_(context), path_(std::move(path)) {}
 
-  Result<LocatedBlocks> ask(std::uint64_t position, env::Interrupt& interrupt);
+  Result<LocatedBlocks> ask(std::uint64_t position, env::Duration patience,
+                            env::Interrupt& interrupt);
   // Everything that open() decides once.
   Status start(env::Interrupt& interrupt);
-  // Bytes of a last block that is not complete; nullopt if no DataNode has it yet.
+  // Bytes of a last block that is not complete; nullopt if no DataNode has it yet, or none has it
+  // any more where it was: it may have been finished since, and moved.
   Result<std::optional<std::uint64_t>> length_of_unfinished(const LocatedBlock& last,
                                                             env::Interrupt& interrupt);
   // Gives the block that was unfinished at open the length that a replica showed, as long as it is.

@@ -46,10 +46,12 @@ Status refusal(const OperationReply& reply) {
 }
 
 BlockReader::BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums)
-    : end_(offset + length), sums_wanted_(sums), position_(offset) {}
+    : end_(offset + length), sums_wanted_(sums), position_(offset) {
+  HFLUSH_DCHECK(length > 0);
+}
 
 Status BlockReader::deliver(MutableByteView out) {
-  HFLUSH_DCHECK(out.size() <= remaining());
+  HFLUSH_DCHECK(delivered() && out.size() <= remaining());
   out_ = out;
   deliver_staged();
   return advance();
@@ -311,6 +313,7 @@ Status BlockReader::fail(Status failure) {
 }
 
 std::string BlockReader::end_of_read() const {
+  HFLUSH_DCHECK(done());
   const bool verified = checksum_.kind != crc::Kind::kNone;
   return encode_client_read_status(verified ? TransferStatus::kChecksumOk
                                             : TransferStatus::kSuccess);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/env/process.h"
 #include "hflush/hdfs/wire/data_transfer.h"
 
@@ -31,7 +32,7 @@ Result<env::BlockingSocket> connection_to(const env::Endpoint& datanode, const R
     }
   }
   ++counts.connections_opened;
-  return env::BlockingSocket::connect(datanode, context.settings.read.socket_timeout, interrupt);
+  return context.connector.connect(datanode, context.settings.read.socket_timeout, interrupt);
 }
 
 }  // namespace
@@ -112,6 +113,7 @@ Status BlockStream::skip(std::uint64_t size, ReadCounts& counts, env::Interrupt&
 
 Status BlockStream::finish(std::unique_ptr<BlockStream> stream, DatanodeConnections& connections,
                            ReadCounts& counts, env::Interrupt& interrupt) {
+  HFLUSH_DCHECK(stream->remaining() == 0);
   const Status ended = stream->end(counts, interrupt);
   if (ended.ok()) connections.give_back(std::move(stream->socket_));
   return ended.code() == StatusCode::kInterrupted ? ended : Status();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 
 namespace hflush::hdfs {
 
@@ -28,7 +29,10 @@ class ByteQueue {
     return MutableByteView(memory_).subspan(end_, size);
   }
   // Requires: size <= that of the room.
-  void filled(std::size_t size) noexcept { end_ += size; }
+  void filled(std::size_t size) noexcept {
+    HFLUSH_DCHECK(size <= memory_.size() - end_);
+    end_ += size;
+  }
   void append(ByteView bytes) {
     if (bytes.empty()) return;
     std::memcpy(room(bytes.size()).data(), bytes.data(), bytes.size());
@@ -43,7 +47,10 @@ class ByteQueue {
     return count;
   }
   // Requires: count <= size().
-  void drop(std::size_t count) noexcept { begin_ += count; }
+  void drop(std::size_t count) noexcept {
+    HFLUSH_DCHECK(count <= size());
+    begin_ += count;
+  }
   void clear() noexcept { begin_ = end_ = 0; }
 
  private:

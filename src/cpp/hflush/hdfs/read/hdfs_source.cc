@@ -10,15 +10,6 @@
 #include "hflush/hdfs/wire/name_node_requests.h"
 
 namespace hflush::hdfs {
-namespace {
-
-// Uniform in [0, 1).
-double random_part() {
-  thread_local std::minstd_rand generator{std::random_device{}()};
-  return std::uniform_real_distribution<double>(0.0, 1.0)(generator);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<HdfsSource>> HdfsSource::open(ReadContext context, const std::string& path,
                                                      bool verify, env::Interrupt& interrupt) {
@@ -28,7 +19,10 @@ Result<std::unique_ptr<HdfsSource>> HdfsSource::open(ReadContext context, const 
 }
 
 HdfsSource::HdfsSource(ReadContext context, std::string path, bool verify)
-    : context_(std::move(context)), path_(std::move(path)), verify_(verify) {
+    : context_(std::move(context)),
+      path_(std::move(path)),
+      verify_(verify),
+      random_(static_cast<std::minstd_rand::result_type>(context_.randomness.next())) {
   const ReadSettings& settings = context_.settings.read;
   options_ = {verify, settings.drop_behind, settings.readahead_bytes};
 }
@@ -117,11 +111,13 @@ Status HdfsSource::read_replicas(BlockLocations::Block& block, Rest& rest, Repli
                                  Call& call) {
   while (!rest.out.empty()) {
     DeadNodes dead;
+    double random = 0;
     {
       const MutexLock lock(mutex_);
       dead = dead_;
+      random = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
     }
-    const auto step = search.next(*block, dead, random_part());
+    const auto step = search.next(*block, dead, random);
     if (const auto* const give_up = std::get_if<ReplicaSearch::GiveUp>(&step)) {
       return give_up->failure;
     }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -133,6 +134,7 @@ class HdfsSource final : public stream::Source {
   stream::OrderedReads order_ HFLUSH_GUARDED_BY(mutex_){kSkipWindow};
   Ahead ahead_ HFLUSH_GUARDED_BY(mutex_);  // no stream while a call uses it
   ReadOptions options_ HFLUSH_GUARDED_BY(mutex_);
+  std::minstd_rand random_ HFLUSH_GUARDED_BY(mutex_);
   DeadNodes dead_ HFLUSH_GUARDED_BY(mutex_);
   std::set<std::uint64_t> unsummed_ HFLUSH_GUARDED_BY(mutex_);  // blocks written without checksums
   ReadCounts counts_ HFLUSH_GUARDED_BY(mutex_);

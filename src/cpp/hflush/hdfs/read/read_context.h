@@ -7,6 +7,9 @@
 #include <memory>
 
 #include "hflush/base/result.h"
+#include "hflush/env/blocking_socket.h"
+#include "hflush/env/clock.h"
+#include "hflush/env/randomness.h"
 #include "hflush/hdfs/read/datanode_connections.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/settings.h"
@@ -27,6 +30,9 @@ struct ReadContext {
   DatanodeConnections& connections;
   const Settings& settings;
   AskVisibleLength ask_visible_length;
+  env::BlockingConnector& connector = env::machine_connector();
+  const env::Clock& clock = env::steady_clock();
+  env::Randomness& randomness = env::system_randomness();
 };
 
 }  // namespace hflush::hdfs

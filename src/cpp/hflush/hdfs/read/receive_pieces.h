@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 
 namespace hflush::hdfs {
 
@@ -21,11 +22,15 @@ class ReceivePieces {
   std::size_t room() const noexcept { return kMax - count_; }
 
   // Requires: room() > 0.
-  void add(MutableByteView piece) noexcept { pieces_[count_++] = piece; }
+  void add(MutableByteView piece) noexcept {
+    HFLUSH_DCHECK(room() > 0);
+    pieces_[count_++] = piece;
+  }
   // Data and head of one packet after the other: the data goes to `data`, which has room for all of
   // it. Requires: room() >= 2 * packets.
   void add_packets(std::size_t packets, MutableByteView data, std::size_t data_size,
                    std::size_t head_size) {
+    HFLUSH_DCHECK(room() >= 2 * packets && data.size() >= packets * data_size);
     heads_.resize(packets * head_size);
     for (std::size_t i = 0; i < packets; ++i) {
       add(data.subspan(i * data_size, data_size));
@@ -42,6 +47,7 @@ class ReceivePieces {
   bool has_ahead() const noexcept { return ahead_ > 0; }
   // What has come in the next of these pieces. Requires: has_ahead().
   MutableByteView take_ahead() noexcept {
+    HFLUSH_DCHECK(has_ahead());
     const MutableByteView piece = pieces_[next_++];
     const std::size_t size = std::min(ahead_, piece.size());
     ahead_ -= size;

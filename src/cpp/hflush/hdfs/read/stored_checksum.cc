@@ -1,5 +1,6 @@
 #include "hflush/hdfs/read/stored_checksum.h"
 
+#include "hflush/base/check.h"
 #include "hflush/hdfs/read/ask_replicas.h"
 #include "hflush/hdfs/read/block_stream.h"
 
@@ -7,6 +8,7 @@ namespace hflush::hdfs {
 
 Result<ChecksumParameters> stored_checksum(const ReadContext& context, const std::string& path,
                                            const LocatedBlock& block, env::Interrupt& interrupt) {
+  HFLUSH_DCHECK(block.block.length > 0);
   ReadCounts counts;
   const auto ask = [&](const LocatedBlock& at, const DatanodeInfo& node,
                        Sums sums) -> Result<ChecksumParameters> {

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/base/mutex.h"
 #include "hflush/env/answer.h"
 #include "hflush/env/loop_cond_var.h"
-#include "hflush/env/process.h"
 #include "hflush/env/socket.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
@@ -54,7 +54,9 @@ class LengthAnswers {
 }  // namespace
 
 LengthSearch::LengthSearch(const LocatedBlock& block)
-    : block_(block), nodes_(block.replicas.size()) {}
+    : block_(block), nodes_(block.replicas.size()) {
+  HFLUSH_DCHECK(!block.replicas.empty());
+}
 
 void LengthSearch::answered(std::size_t replica, const Result<std::int64_t>& length) {
   Asked& node = nodes_[replica];
@@ -119,7 +121,7 @@ Status LengthSearch::failure(const Status& unanswered) const {
 Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBlock& block,
                                      env::Interrupt& interrupt) {
   const env::Duration timeout = context.settings.read.socket_timeout;
-  const env::TimePoint deadline = env::deadline_after(CondVar::Clock::now(), timeout);
+  const env::TimePoint deadline = env::deadline_after(context.clock.now(), timeout);
   const auto answers = std::make_shared<LengthAnswers>();
   std::vector<std::shared_ptr<void>> questions(block.replicas.size());
   const auto ask = [&](std::size_t replica) {
@@ -131,7 +133,7 @@ Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBl
   for (std::size_t replica = 0; replica < questions.size(); ++replica) ask(replica);
   LengthSearch search(block);
   while (!search.outcome()) {
-    const env::TimePoint pause_ends = CondVar::Clock::now() + kStartingPause;
+    const env::TimePoint pause_ends = context.clock.now() + kStartingPause;
     const auto came =
         answers->wait(search.any_is_starting() ? std::min(deadline, pause_ends) : deadline,
                       interrupt, context.name_node.loop());
@@ -139,7 +141,7 @@ Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBl
       for (const auto& [replica, length] : *came) search.answered(replica, length);
     } else if (came.status().code() != StatusCode::kTimedOut) {
       return came.status();
-    } else if (CondVar::Clock::now() >= deadline) {
+    } else if (context.clock.now() >= deadline) {
       return search.timed_out(timeout);
     } else {
       for (const std::size_t replica : search.take_starting()) ask(replica);
@@ -148,8 +150,8 @@ Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBl
   return *search.outcome();
 }
 
-AskVisibleLength ask_datanode(const Settings& settings) {
-  return [user = settings.user, rpc = settings.rpc, read = settings.read](
+AskVisibleLength ask_datanode(const Settings& settings, const env::Host& host) {
+  return [user = settings.user, rpc = settings.rpc, read = settings.read, host](
              const DatanodeInfo& node, const ExtendedBlock& block,
              std::function<void(Result<std::int64_t>)> answered) -> std::shared_ptr<void> {
     RpcSettings once = rpc;
@@ -161,8 +163,7 @@ AskVisibleLength ask_datanode(const Settings& settings) {
     RpcTarget target;
     target.protocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
     target.servers = {node.rpc_endpoint(read.use_datanode_hostname)};
-    const std::shared_ptr<RpcClient> client =
-        RpcClient::make(env::Process::current().host(), target, user, once);
+    const std::shared_ptr<RpcClient> client = RpcClient::make(host, target, user, once);
     client->start(GetReplicaVisibleLength{block}, {}, std::move(answered));
     return {client.get(), [client](void*) { client->close(); }};
   };

@@ -9,6 +9,7 @@
 #include "hflush/base/result.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/host.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/settings.h"
@@ -62,6 +63,6 @@ Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBl
                                      env::Interrupt& interrupt);
 
 // Asks over a connection that is made for the one call: no retries, the others are asked already.
-AskVisibleLength ask_datanode(const Settings& settings);
+AskVisibleLength ask_datanode(const Settings& settings, const env::Host& host);
 
 }  // namespace hflush::hdfs

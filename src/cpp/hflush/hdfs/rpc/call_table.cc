@@ -1,11 +1,25 @@
 #include "hflush/hdfs/rpc/call_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <limits>
 #include <system_error>
 
+#include "hflush/base/ascii.h"
+#include "hflush/base/binary_text.h"
+
 namespace hflush::hdfs {
+namespace {
+
+// Nothing is pinged before it is known who calls: silence is bounded always.
+env::Duration handshake_timeout(const RpcSettings& settings) {
+  if (settings.rpc_timeout <= env::Duration::zero()) return settings.ping_interval;
+  return settings.ping ? std::min(settings.rpc_timeout, settings.ping_interval)
+                       : settings.rpc_timeout;
+}
+
+}  // namespace
 
 CallTable::CallTable(RpcTarget target, std::string user, RpcSettings settings,
                      const ClientId& client_id, std::uint64_t seed)
@@ -121,8 +135,8 @@ void CallTable::send(Connection& connection, CallId call_id, Call& call, env::Ti
   RpcChannel& channel = *connection.channel;
   if (call.send_count == 0) call.first_sent = now;
   call.stage = Stage::kSent;
-  actions.emplace_back(Send{{call.server, connection.serial},
-                            channel.call(call_id, call.send_count++, call.method, call.body, now)});
+  send_bytes({call.server, connection.serial}, connection,
+             channel.call(call_id, call.send_count++, call.method, call.body, now), actions);
   connection.check_at = std::min(connection.check_at, env::deadline_after(now, channel.patience()));
 }
 
@@ -207,30 +221,103 @@ std::vector<CallTable::CallId> CallTable::calls_at(std::size_t server, bool sent
   return found;
 }
 
-void CallTable::connected(LinkId link, env::TimePoint now, Actions& actions) {
+void CallTable::connected(LinkId link, std::string_view peer_address,
+                          const sasl::HeldTokens& tokens, env::TimePoint now, Actions& actions) {
   Connection* const connection = find(link);
-  if (connection == nullptr || connection->channel) return;
-  const RpcChannel& channel = connection->channel.emplace(
-      RpcChannel::options(settings_, target_.protocol, user_, target_.real_user, client_id_), now);
-  connection->check_at = env::deadline_after(now, channel.patience());
-  actions.emplace_back(Send{link, channel.greeting()});
-  for (const CallId call_id : calls_at(link.server, false)) {
-    send(*connection, call_id, calls_.at(call_id), now, actions);
+  if (connection == nullptr || connection->handshake || connection->channel) return;
+  std::optional<sasl::Token> token =
+      token_for(servers_[link.server].endpoint, peer_address, tokens.tokens);
+  if (!token && !settings_.requires_authentication) {
+    return open(link, rpc_preamble(RpcAuthentication::kNone), user_, now, actions);
   }
+  std::array<std::byte, 16> nonce;
+  std::ranges::generate(nonce, [&] { return static_cast<std::byte>(random_()); });
+  connection->handshake.emplace(SaslHandshake::Options{
+      .token = std::move(token),
+      .token_origin = tokens.origin,
+      .allows_simple = !settings_.requires_authentication || settings_.fallback_to_simple,
+      .protections = settings_.protections,
+      .client_nonce = to_base64(nonce),
+      .max_response_bytes = settings_.max_response_bytes});
+  connection->check_at = env::deadline_after(now, handshake_timeout(settings_));
+  actions.emplace_back(Send{link, SaslHandshake::greeting()});
+}
+
+// A nameservice's is for all of its NameNodes, and another one for one address.
+std::optional<sasl::Token> CallTable::token_for(const env::Endpoint& endpoint,
+                                                std::string_view peer_address,
+                                                const std::vector<sasl::Token>& tokens) const {
+  const std::string port = ':' + std::to_string(endpoint.port);
+  std::vector<std::string> services = {to_lower(endpoint.host) + port,
+                                       std::string(peer_address) + port};
+  if (servers_.size() > 1) services.push_back("ha-hdfs:" + target_.name);
+  const auto found = std::ranges::find_if(tokens, [&](const sasl::Token& token) {
+    return token.kind == sasl::kDelegationToken &&
+           std::ranges::find(services, token.service) != services.end();
+  });
+  return found == tokens.end() ? std::nullopt : std::optional(*found);
+}
+
+void CallTable::open(LinkId link, std::string opening, const std::string& user, env::TimePoint now,
+                     Actions& actions) {
+  Connection& connection = *find(link);
+  const RpcChannel& channel = connection.channel.emplace(
+      RpcChannel::options(settings_, target_.protocol, user,
+                          user.empty() ? std::string() : target_.real_user, client_id_),
+      now);
+  connection.check_at = env::deadline_after(now, channel.patience());
+  send_bytes(link, connection, std::move(opening) + channel.greeting(), actions);
+  for (const CallId call_id : calls_at(link.server, false)) {
+    send(connection, call_id, calls_.at(call_id), now, actions);
+  }
+}
+
+void CallTable::send_bytes(LinkId link, Connection& connection, std::string bytes,
+                           Actions& actions) {
+  actions.emplace_back(
+      Send{link, connection.layer ? connection.layer->wrap(bytes) : std::move(bytes)});
+}
+
+void CallTable::negotiated(LinkId link, ByteView bytes, env::TimePoint now, Actions& actions) {
+  Connection& connection = *find(link);
+  std::string to_send;
+  SaslHandshake::Outcome outcome = connection.handshake->receive(bytes, to_send);
+  if (const auto* const refused = std::get_if<RpcFailure>(&outcome)) {
+    return lose(link.server, *refused, now, actions);
+  }
+  if (!to_send.empty()) actions.emplace_back(Send{link, std::move(to_send)});
+  auto* const agreed = std::get_if<SaslHandshake::Agreed>(&outcome);
+  if (agreed == nullptr) return;
+  connection.handshake.reset();
+  if (agreed->mechanism) {
+    connection.layer.emplace(std::move(agreed->mechanism), settings_.max_response_bytes);
+  }
+  open(link, {}, agreed->is_simple ? user_ : std::string(), now, actions);
+  received(link, as_bytes(agreed->rest), now, actions);
 }
 
 void CallTable::connect_failed(LinkId link, const Status& why, env::TimePoint now,
                                Actions& actions) {
   const Connection* const connection = find(link);
-  if (connection == nullptr || connection->channel) return;
+  if (connection == nullptr || connection->handshake || connection->channel) return;
   lose(link.server, RpcFailure::connecting(why, servers_[link.server].endpoint), now, actions);
 }
 
 void CallTable::received(LinkId link, ByteView bytes, env::TimePoint now, Actions& actions) {
   Connection* const connection = find(link);
-  if (connection == nullptr || !connection->channel) return;
+  if (connection == nullptr) return;
+  if (connection->handshake) return negotiated(link, bytes, now, actions);
+  if (!connection->channel) return;
+  if (!connection->layer) return take_frames(link, bytes, now, actions);
+  std::string frames;
+  const std::optional<RpcFailure> failure = connection->layer->unwrap(bytes, frames);
+  take_frames(link, as_bytes(frames), now, actions);
+  if (failure && find(link) != nullptr) lose(link.server, *failure, now, actions);
+}
+
+void CallTable::take_frames(LinkId link, ByteView bytes, env::TimePoint now, Actions& actions) {
   std::vector<RpcEvent> events;
-  connection->channel->receive(bytes, now, events);
+  find(link)->channel->receive(bytes, now, events);
   for (RpcEvent& event : events) {
     if (auto* response = std::get_if<rpc_event::Response>(&event)) {
       answer(response->call_id, std::move(response->body), actions);
@@ -246,10 +333,12 @@ void CallTable::received(LinkId link, ByteView bytes, env::TimePoint now, Action
 
 void CallTable::lost(LinkId link, int error_number, env::TimePoint now, Actions& actions) {
   const Connection* const connection = find(link);
-  if (connection == nullptr || !connection->channel) return;
+  if (connection == nullptr || (!connection->handshake && !connection->channel)) return;
+  const bool has_answered = connection->handshake ? connection->handshake->has_answered()
+                                                  : connection->channel->has_answered();
   const RpcFailure why =
       error_number == 0
-          ? RpcFailure::closed(connection->channel->has_answered())
+          ? RpcFailure::closed(has_answered)
           : RpcFailure::broken(error_number, std::generic_category().message(error_number));
   lose(link.server, why, now, actions);
 }
@@ -297,13 +386,16 @@ void CallTable::time_passed(env::TimePoint now, Actions& actions) {
 
 void CallTable::check(std::size_t server, env::TimePoint now, Actions& actions) {
   Connection& connection = *servers_[server].connection;
+  if (connection.handshake) {
+    return lose(server, RpcFailure::timed_out(handshake_timeout(settings_)), now, actions);
+  }
   RpcChannel& channel = *connection.channel;
   const RpcChannel::Due due = channel.check(now);
   const RpcFailure silence = RpcFailure::timed_out(channel.call_timeout());
   for (const CallId call_id : due.timed_out) attempt_failed(call_id, silence, now, actions);
   if (due.dead) return lose(server, RpcFailure::given_up(), now, actions);
   if (due.idle) return disconnect(server, actions);
-  if (due.ping) actions.emplace_back(Send{{server, connection.serial}, channel.ping(now)});
+  if (due.ping) send_bytes({server, connection.serial}, connection, channel.ping(now), actions);
   connection.check_at = std::min(due.next, env::deadline_after(now, channel.patience()));
 }
 

@@ -3,19 +3,20 @@
 //
 // Each event appends the actions that it asks for. A call is in one of these stages:
 //
-//   kConnecting     is sent when the connection to its server stands
+//   kConnecting     is sent when the connection to its server stands, and both agree who calls
 //   kSent           waits for its response
 //   kRetryPause     is sent to the same server again when the pause is over
 //   kFailoverPause  is sent to the next server then, unless another call has gone there already
 //
 //   event           kConnecting         kSent               kRetryPause, kFailoverPause
-//   connected       Send, kSent         -                   -
+//   connected       Send, kSent; or Send, if there is something to prove (sasl_handshake.h)
 //   connect_failed  Disconnect, failed  -                   -
 //   received
 //     response      -                   Answer              -
 //     error         -                   failed              -
-//     fatal, other  -                   Disconnect, failed  Disconnect
-//   lost            -                   Disconnect, failed  Disconnect
+//     fatal, other  Disconnect, failed  Disconnect, failed  Disconnect
+//     agreement     Send, kSent         -                   -
+//   lost            Disconnect, failed  Disconnect, failed  Disconnect
 //   time_passed
 //     no answer     -                   failed              -
 //     pause over    -                   -                   Send, kSent; or Connect, kConnecting
@@ -48,6 +49,9 @@
 #include "hflush/hdfs/rpc/rpc_channel.h"
 #include "hflush/hdfs/rpc/rpc_failure.h"
 #include "hflush/hdfs/rpc/rpc_target.h"
+#include "hflush/hdfs/rpc/sasl_handshake.h"
+#include "hflush/hdfs/rpc/sasl_layer.h"
+#include "hflush/hdfs/sasl/token_file.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 
@@ -112,7 +116,10 @@ class CallTable {
 
   // --- connections
 
-  void connected(LinkId link, env::TimePoint now, Actions& actions);
+  // `peer_address`: the server's, as a number; its tokens may be known by that. `tokens`: the
+  // caller's, for this server and others.
+  void connected(LinkId link, std::string_view peer_address, const sasl::HeldTokens& tokens,
+                 env::TimePoint now, Actions& actions);
   void connect_failed(LinkId link, const Status& why, env::TimePoint now, Actions& actions);
   void received(LinkId link, ByteView bytes, env::TimePoint now, Actions& actions);
   // The connection has ended: with `error_number`, or 0 if the server has closed it.
@@ -151,7 +158,11 @@ class CallTable {
     explicit Connection(std::uint64_t its_serial) : serial(its_serial) {}
 
     std::uint64_t serial;
-    std::optional<RpcChannel> channel;  // when it stands
+    // At most one of both: while client and server find out who calls, and when the connection
+    // stands.
+    std::optional<SaslHandshake> handshake;
+    std::optional<RpcChannel> channel;
+    std::optional<SaslLayer> layer;  // protects what the channel sends and receives
     env::TimePoint check_at = env::TimePoint::max();
   };
   struct Server {
@@ -161,6 +172,15 @@ class CallTable {
 
   // The connection, unless it has been given up.
   Connection* find(LinkId link);
+  std::optional<sasl::Token> token_for(const env::Endpoint& endpoint, std::string_view peer_address,
+                                       const std::vector<sasl::Token>& tokens) const;
+  // Who calls is settled, or `user` says it. `opening` goes out first.
+  void open(LinkId link, std::string opening, const std::string& user, env::TimePoint now,
+            Actions& actions);
+  void negotiated(LinkId link, ByteView bytes, env::TimePoint now, Actions& actions);
+  // The bytes of frames, without protection.
+  void take_frames(LinkId link, ByteView bytes, env::TimePoint now, Actions& actions);
+  static void send_bytes(LinkId link, Connection& connection, std::string bytes, Actions& actions);
   CallId next_call_id();
   void dispatch(CallId call_id, env::TimePoint now, Actions& actions);
   void send(Connection& connection, CallId call_id, Call& call, env::TimePoint now,

@@ -13,77 +13,11 @@
 
 namespace hflush::hdfs {
 
-LeaseRenewal::LeaseRenewal(env::Duration rpc_timeout, env::Duration hard_limit) noexcept
-    : period_(rpc_timeout > env::Duration::zero() ? std::min(kSoftLimit, rpc_timeout) / 2
-                                                  : kSoftLimit / 2),
-      hard_limit_(hard_limit) {}
-
-LeaseRenewal::Step LeaseRenewal::opened(env::TimePoint now) {
-  switch (state_) {
-    case State::kIdle:
-      last_renewed_ = now;
-      return wait_until(now + period_);
-    case State::kFinishing:
-      last_renewed_ = now;
-      state_ = State::kRenewing;
-      break;
-    case State::kWaiting:
-    case State::kRenewing:
-      break;
-  }
-  return {};
-}
-
-LeaseRenewal::Step LeaseRenewal::emptied() {
-  switch (state_) {
-    case State::kWaiting:
-      state_ = State::kIdle;
-      return {Action::kDisarm, {}};
-    case State::kRenewing:
-      state_ = State::kFinishing;
-      break;
-    case State::kIdle:
-    case State::kFinishing:
-      break;
-  }
-  return {};
-}
-
-LeaseRenewal::Step LeaseRenewal::timer_fired() {
-  if (state_ != State::kWaiting) return {};
-  state_ = State::kRenewing;
-  return {Action::kRenew, {}};
-}
-
-LeaseRenewal::Step LeaseRenewal::renewed(env::TimePoint now) {
-  if (state_ == State::kRenewing) {
-    last_renewed_ = now;
-    return wait_until(now + period_);
-  }
-  if (state_ == State::kFinishing) state_ = State::kIdle;
-  return {};
-}
-
-LeaseRenewal::Step LeaseRenewal::failed(env::TimePoint now, const Status& failure) {
-  if (state_ == State::kFinishing) state_ = State::kIdle;
-  if (state_ != State::kRenewing) return {};
-  const bool final =
-      failure.code() == StatusCode::kLeaseLost || failure.code() == StatusCode::kClosed;
-  if (!final && now - last_renewed_ <= hard_limit_) return wait_until(now + kRetryPause);
-  state_ = State::kIdle;
-  return {Action::kGiveUp, {}};
-}
-
-LeaseRenewal::Step LeaseRenewal::wait_until(env::TimePoint when) {
-  state_ = State::kWaiting;
-  return {Action::kArm, when};
-}
-
 namespace {
 
 using Action = LeaseRenewal::Action;
 
-// Whether the NameNode has not spoken its mind.
+// Returns whether the NameNode has decided nothing: it did not answer, or cannot decide now.
 bool is_transient(const Status& failure) noexcept {
   const std::string& remote = failure.remote_class();
   return remote.empty() || is_class(remote, "SafeModeException") ||
@@ -127,7 +61,8 @@ class Renewer final : public LeaseRenewer {
   };
 
   static FileKey key_of(std::uint64_t file_id) noexcept { return {file_id, nullptr}; }
-  // Nothing where it is still written, or cannot be asked about.
+  // Keeps a file until it is given back. Returns nothing if it is not kept: it is still written, or
+  // the NameNode cannot be asked about it.
   std::optional<GivenUp> keep_given_up_locked(Files::node_type file, env::TimePoint due) noexcept
       HFLUSH_REQUIRES(mutex_);
   Files::iterator find_given_up_locked(const GivenUp& file) HFLUSH_REQUIRES(mutex_);

@@ -1,6 +1,5 @@
-// LeaseRenewal: when to renew the lease that all files of one client share, and what to do if that
-// does not work. A state machine without I/O. LeaseRenewer: its shell, one timer and one RPC per
-// NameNode however many files are open.
+// LeaseRenewer: the lease that all files of one client share. One timer and one RPC per NameNode
+// however many files are open; LeaseRenewal (lease_renewal.h) says when.
 //
 // A lease is renewed every half of the soft limit (60 s; less if the rpc timeout is less) while a
 // file is open for writing, by the loop thread: neither a busy Python program nor its GIL can keep
@@ -27,64 +26,10 @@
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/event_loop.h"
+#include "hflush/hdfs/rpc/lease_renewal.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 
 namespace hflush::hdfs {
-
-// The machine: each event answers what to do next. Thread-compatible.
-//
-//   kIdle       no file is open
-//   kWaiting    for the time of the next renewal
-//   kRenewing   the call is under way
-//   kFinishing  the same, but no file is open any more
-//
-//   event        kIdle            kWaiting        kRenewing             kFinishing
-//   opened       kWaiting, arm    -               -                     kRenewing
-//   emptied      -                kIdle, disarm   kFinishing            -
-//   timer_fired  -                kRenewing       -                     -
-//   renewed      -                -               kWaiting, arm         kIdle
-//   failed       -                -               kWaiting, arm, or     kIdle
-//                                                 kIdle, give up
-class LeaseRenewal {
- public:
-  enum class State : std::uint8_t { kIdle, kWaiting, kRenewing, kFinishing };
-  enum class Action : std::uint8_t {
-    kNothing,
-    kArm,     // call timer_fired() at `when`
-    kDisarm,  // do not
-    kRenew,   // call renewed() or failed() with the outcome
-    kGiveUp,  // the lease is lost: tell every open file, and forget them
-  };
-  struct Step {
-    Action action = Action::kNothing;
-    env::TimePoint when;
-  };
-
-  static constexpr env::Duration kSoftLimit = std::chrono::seconds(60);
-  static constexpr env::Duration kRetryPause = std::chrono::seconds(1);
-
-  // `rpc_timeout` 0: there is none.
-  LeaseRenewal(env::Duration rpc_timeout, env::Duration hard_limit) noexcept;
-
-  State state() const noexcept { return state_; }
-  // How long a lease lasts that is not renewed, as far as this side knows.
-  env::Duration soft_limit() const noexcept { return 2 * period_; }
-  // A file was opened: that, too, has renewed the lease.
-  Step opened(env::TimePoint now);
-  // No file is open any more.
-  Step emptied();
-  Step timer_fired();
-  Step renewed(env::TimePoint now);
-  Step failed(env::TimePoint now, const Status& failure);
-
- private:
-  Step wait_until(env::TimePoint when);
-
-  const env::Duration period_;
-  const env::Duration hard_limit_;
-  State state_ = State::kIdle;
-  env::TimePoint last_renewed_;
-};
 
 // Implemented by a stream's sink: the lease is gone for good.
 class LeaseHolder {

@@ -123,8 +123,8 @@ void NameNodeLink::receive() {
   }
 }
 
-void NameNodeLink::on_connected() {
-  if (const auto owner = owner_.lock()) owner->connected(id_);
+void NameNodeLink::on_connected(TcpConnection& connection) {
+  if (const auto owner = owner_.lock()) owner->connected(id_, connection.peer_address());
 }
 
 void NameNodeLink::on_connect_failed(Status failure) {

@@ -27,7 +27,8 @@ class NameNodeLink final : public env::TcpConnection::Events,
   // Called on the loop thread, without any lock held.
   class Owner {
    public:
-    virtual void connected(CallTable::LinkId link) = 0;
+    // `peer_address`: the server's, as a number.
+    virtual void connected(CallTable::LinkId link, const std::string& peer_address) = 0;
     virtual void connect_failed(CallTable::LinkId link, const Status& why) = 0;
     virtual void received(CallTable::LinkId link, ByteView bytes) = 0;
     // `error_number`: 0 if the server has closed the connection.
@@ -52,7 +53,7 @@ class NameNodeLink final : public env::TcpConnection::Events,
   // Ends the connection, before or after connect(). Idempotent.
   void close() HFLUSH_EXCLUDES(mutex_);
 
-  void on_connected() override;
+  void on_connected(env::TcpConnection& connection) override;
   void on_readable() override { receive(); }
   void on_writable() override { flush(); }
   void on_connect_failed(Status failure) override;

@@ -74,6 +74,7 @@ RetryDecision RetryPolicy::decide_disowned(const FailedAttempt& failed, double r
   const RetryDecision decision = decide(failed, random, attempts);
   if (decision.action != Action::kFail) return decision;
   if (failed.failure == AttemptFailure::kRemote && !is_refused(failed)) return {};
+  if (failed.failure == AttemptFailure::kUnauthenticated) return {};
   const env::Duration delay = exponential(++attempts.retries, random, settings_.failover_cap);
   if (failed.since_sent + delay > kLongestRepeat) return {};
   return {several_ ? Action::kFailover : Action::kRetry, delay};
@@ -81,6 +82,7 @@ RetryDecision RetryPolicy::decide_disowned(const FailedAttempt& failed, double r
 
 RetryPolicy::Plan RetryPolicy::plan(const FailedAttempt& failed, double random,
                                     const Attempts& attempts) const {
+  if (failed.failure == AttemptFailure::kUnauthenticated) return {};
   const int refused = several_ ? settings_.failover_connect_retries : settings_.connect_retries;
   const int timed_out = several_ ? settings_.failover_connect_retries_on_timeouts
                                  : settings_.connect_retries_on_timeouts;
@@ -123,18 +125,32 @@ RetryDecision RetryPolicy::plan_nameservice(const FailedAttempt& failed, double 
   if (attempts.retries - attempts.failovers > settings_.max_retries) return {};
   if (failed.failure == AttemptFailure::kRemote) {
     if (is_elsewhere(failed.remote_class)) {
-      return {Action::kFailover, exponential(attempts.failovers, random, settings_.failover_cap)};
+      return {Action::kFailover, failover_pause(failed, random, attempts.failovers)};
     }
     if (is_retriable(failed.remote_class)) {
-      return {Action::kRetry, exponential(attempts.retries, random, settings_.failover_cap)};
+      return {Action::kRetry, pause(failed, random, attempts.retries)};
     }
     return {};
   }
   const bool unavailable = is_connect_failure(failed.failure) ||
                            failed.failure == AttemptFailure::kClosed ||
                            failed.failure == AttemptFailure::kIdleLost;
-  return {Action::kFailover, exponential(unavailable ? attempts.failovers : attempts.retries,
-                                         random, settings_.failover_cap)};
+  if (unavailable) return {Action::kFailover, failover_pause(failed, random, attempts.failovers)};
+  return {Action::kFailover, pause(failed, random, attempts.retries)};
+}
+
+env::Duration RetryPolicy::pause(const FailedAttempt& failed, double random, int times) const {
+  const bool is_patient = failed.patience > env::Duration::zero();
+  return is_patient ? patient(times, random) : exponential(times, random, settings_.failover_cap);
+}
+
+// Of a server that has not carried out the call: a patient caller need not save attempts. It asks
+// two servers at a time: one of them may be the next.
+env::Duration RetryPolicy::failover_pause(const FailedAttempt& failed, double random,
+                                          int failovers) const {
+  const bool is_patient = failed.patience > env::Duration::zero();
+  if (!is_patient) return exponential(failovers, random, settings_.failover_cap);
+  return failovers % 2 == 0 ? env::Duration::zero() : patient((failovers + 1) / 2, random);
 }
 
 // Beyond what Hadoop does.
@@ -144,16 +160,25 @@ RetryDecision RetryPolicy::plan_patient(const FailedAttempt& failed, double rand
   const bool is_answer = failed.failure == AttemptFailure::kRemote && !waits_there &&
                          !is_elsewhere(failed.remote_class);
   if (is_answer) return {};
-  const env::Duration cap = std::min(settings_.failover_cap, kLongestPatientPause);
-  const env::Duration delay = exponential(attempts.retries, random, cap);
+  const bool goes_on = several_ && !waits_there;
+  const env::Duration delay = goes_on ? failover_pause(failed, random, attempts.failovers)
+                                      : patient(attempts.retries, random);
   if (failed.since_failed + delay >= failed.patience) return {};
-  return {several_ && !waits_there ? Action::kFailover : Action::kRetry, delay};
+  return {goes_on ? Action::kFailover : Action::kRetry, delay};
 }
 
 env::Duration RetryPolicy::exponential(int times, double random, env::Duration cap) const {
   if (times == 0) return {};
   env::Duration delay = settings_.failover_base;
   for (int i = 0; i < times && delay < cap; ++i) delay *= 2;
+  return jittered(std::min(delay, cap), random);
+}
+
+env::Duration RetryPolicy::patient(int times, double random) const {
+  if (times == 0) return {};
+  const env::Duration cap = std::min(settings_.failover_cap, kLongestPatientPause);
+  env::Duration delay = settings_.failover_base / kFirstPatientPart;
+  for (int i = 1; i < times && delay < cap; ++i) delay *= 2;
   return jittered(std::min(delay, cap), random);
 }
 

@@ -25,11 +25,12 @@ enum class AttemptFailure : std::uint8_t {
   kConnectRefused,  // or the host is unreachable
   kConnectTimedOut,
   kUnknownHost,
-  kIdleLost,  // the connection had served calls and was idle: the server had closed it
-  kClosed,    // the server ended the connection
-  kBroken,    // any other failure of an established connection
-  kTimedOut,  // no answer within ipc.client.rpc-timeout.ms
-  kRemote,    // the server answered with an exception
+  kIdleLost,         // the connection had served calls and was idle: the server had closed it
+  kClosed,           // the server ended the connection
+  kBroken,           // any other failure of an established connection
+  kUnauthenticated,  // no agreement about who calls; asking again changes nothing
+  kTimedOut,         // no answer within ipc.client.rpc-timeout.ms
+  kRemote,           // the server answered with an exception
 };
 
 // How a call is repeated.
@@ -85,7 +86,9 @@ class RetryPolicy {
   // The NameNode's retry cache forgets after 10 minutes
   // (dfs.namenode.retrycache.expirytime.millis).
   static constexpr env::Duration kLongestRepeat = std::chrono::minutes(9);
-  // Between the attempts of a patient caller: a NameNode that is back is noticed soon.
+  // Between the attempts of a patient caller: a NameNode that is back is noticed soon, and one that
+  // takes over at once. The first pause is this part of dfs.client.failover.sleep.base.millis.
+  static constexpr int kFirstPatientPart = 16;
   static constexpr env::Duration kLongestPatientPause = std::chrono::seconds(2);
 
  private:
@@ -102,7 +105,11 @@ class RetryPolicy {
                                  const Attempts& attempts) const;
   RetryDecision plan_patient(const FailedAttempt& failed, double random,
                              const Attempts& attempts) const;
+  // Before another attempt: Hadoop's, or a shorter one for a patient caller.
+  env::Duration pause(const FailedAttempt& failed, double random, int times) const;
+  env::Duration failover_pause(const FailedAttempt& failed, double random, int failovers) const;
   env::Duration exponential(int times, double random, env::Duration cap) const;
+  env::Duration patient(int times, double random) const;
 
   const RpcSettings settings_;
   const bool several_;

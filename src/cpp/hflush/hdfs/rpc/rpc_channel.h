@@ -2,9 +2,8 @@
 //
 // The owner sends what greeting(), call() and ping() give it, in this order, hands over whatever it
 // receives, cut anywhere, and asks check() now and then, at the latest at the time that check()
-// named before. Frames are untrusted: none is longer than what has arrived, or than
-// ipc.maximum.response.length, and one that does not fit ends the channel with the reason. The
-// channel is for SIMPLE authentication: the connection context says who calls.
+// named before. A frame that does not fit (rpc_frames.h) ends the channel with the reason. Who the
+// server is and who calls has been settled before, by SASL, or the connection context says it.
 //
 //   kOpen    calls go out, responses come in
 //   kEnded   the server has refused the connection, or sent what is not RPC; nothing is read any
@@ -13,56 +12,25 @@
 // Thread-compatible: its owner locks.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <variant>
 #include <vector>
 
 #include "hflush/base/bytes.h"
 #include "hflush/env/clock.h"
+#include "hflush/hdfs/rpc/rpc_frames.h"
 #include "hflush/hdfs/settings.h"
-#include "hflush/hdfs/wire/remote_exception.h"
 
 namespace hflush::hdfs {
-
-// Tells the calls of one client object from those of all others: with a call's id, the key of the
-// NameNode's retry cache.
-using ClientId = std::array<char, 16>;
-
-namespace rpc_event {
-
-// The call has its response message.
-struct Response {
-  std::int32_t call_id;
-  std::string body;
-};
-// The call has failed at the server; the channel goes on.
-struct Error {
-  std::int32_t call_id;
-  RemoteException exception;
-};
-// The server refuses the connection: every call fails, and the connection is to be closed.
-struct Fatal {
-  RemoteException exception;
-};
-// What came is not the protocol: likewise.
-struct Garbage {
-  std::string what;  // "answers HTTP (HTTP/1.1 404 Not Found): is this a web port?"
-};
-
-}  // namespace rpc_event
-
-using RpcEvent =
-    std::variant<rpc_event::Response, rpc_event::Error, rpc_event::Fatal, rpc_event::Garbage>;
 
 class RpcChannel {
  public:
   struct Options {
     std::string protocol;
-    std::string user;         // never empty: the server would take the call for its own
+    // Empty: what SASL has proven. Never so without it: the server would take the call for its own.
+    std::string user;
     std::string real_user{};  // who acts as the user; empty: the user itself
     ClientId client_id{};
     env::Duration rpc_timeout{};  // 0: as long as pings get through
@@ -76,7 +44,7 @@ class RpcChannel {
 
   RpcChannel(Options options, env::TimePoint now);
 
-  // The first bytes of the connection: preamble and connection context.
+  // The connection context, which comes before everything else here.
   std::string greeting() const;
   // The bytes of a call, which is outstanding from now on. Requires: no call with this id is.
   std::string call(std::int32_t call_id, std::int32_t retry_count, std::string_view method,
@@ -101,9 +69,9 @@ class RpcChannel {
   // Whether the connection had served calls, fell silent when it had none, and has said nothing to
   // those that came since: if it is lost now, then most likely because the server had closed it.
   bool silent_since_idle() const noexcept {
-    return frames_ > 0 && !outstanding_.empty() && last_received_ <= busy_since_;
+    return frames_.count() > 0 && !outstanding_.empty() && last_received_ <= busy_since_;
   }
-  bool has_answered() const noexcept { return frames_ > 0; }
+  bool has_answered() const noexcept { return frames_.count() > 0; }
 
   // How long a call may take; kNoTimeout if there is no limit.
   env::Duration call_timeout() const noexcept;
@@ -116,9 +84,6 @@ class RpcChannel {
   enum class State : std::uint8_t { kOpen, kEnded };
 
   std::string header(std::int32_t call_id, std::int32_t retry_count) const;
-  // The bytes of the frame at the front of `bytes`, its length included; 0 if that has not all
-  // come, or is no frame's.
-  std::size_t frame_size(std::string_view bytes, std::vector<RpcEvent>& events);
   void take(RpcEvent event, env::TimePoint now, std::vector<RpcEvent>& events);
   void end(RpcEvent reason, std::vector<RpcEvent>& events);
   // Whether the call was outstanding.
@@ -126,8 +91,7 @@ class RpcChannel {
 
   const Options options_;
   State state_ = State::kOpen;
-  std::string received_;                                          // the start of a frame
-  std::uint64_t frames_ = 0;                                      // that were received
+  RpcFrames frames_;
   std::unordered_map<std::int32_t, env::TimePoint> outstanding_;  // when each was sent
   env::TimePoint last_received_;
   env::TimePoint last_ping_;

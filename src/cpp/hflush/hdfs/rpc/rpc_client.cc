@@ -26,6 +26,7 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
             const RpcSettings& settings)
       : loop_(host.loop),
         resolver_(host.resolver),
+        tokens_(target.tokens),
         table_(target, std::move(user), settings, make_client_id(host.randomness),
                host.randomness.next()),
         links_(target.servers.size()) {
@@ -47,7 +48,7 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
   env::EventLoop* loop() const noexcept override { return &loop_; }
   void add_statistics(Statistics& statistics) const override;
 
-  void connected(LinkId link) override;
+  void connected(LinkId link, const std::string& peer_address) override;
   void connect_failed(LinkId link, const Status& why) override;
   void received(LinkId link, ByteView bytes) override;
   void lost(LinkId link, int error_number) override;
@@ -78,6 +79,7 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
 
   env::EventLoop& loop_;
   env::Executor& resolver_;
+  const std::shared_ptr<sasl::TokenFile> tokens_;
   env::TcpConnection::Options connecting_;
   const env::Origin origin_;
 
@@ -234,9 +236,10 @@ void CallShell::on_timer() {
   });
 }
 
-void CallShell::connected(LinkId link) {
-  feed([link](CallTable& table, env::TimePoint now, CallTable::Actions& actions) {
-    table.connected(link, now, actions);
+void CallShell::connected(LinkId link, const std::string& peer_address) {
+  const sasl::HeldTokens tokens = tokens_ ? tokens_->now() : sasl::HeldTokens{};
+  feed([&](CallTable& table, env::TimePoint now, CallTable::Actions& actions) {
+    table.connected(link, peer_address, tokens, now, actions);
   });
 }
 

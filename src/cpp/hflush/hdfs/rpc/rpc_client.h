@@ -75,8 +75,9 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
   // still be carried out, if it was sent.
   template <Request T>
   Result<typename T::Response> call(const T& request, const std::string& path,
-                                    env::Interrupt& interrupt) {
-    return wait_for<T>(request, path, interrupt, [this](CallId id, BodyAnswer&) { cancel(id); });
+                                    env::Interrupt& interrupt, env::Duration patience = {}) {
+    return wait_for<T>(
+        request, path, interrupt, [this](CallId id, BodyAnswer&) { cancel(id); }, patience);
   }
 
   // The same, and the response of an interrupted call goes to `unclaimed`, on the loop thread or
@@ -111,8 +112,9 @@ class RpcClient : public std::enable_shared_from_this<RpcClient> {
  private:
   template <Request T>
   Result<typename T::Response> wait_for(const T& request, const std::string& path,
-                                        env::Interrupt& interrupt, const Leave& leave) {
-    HFLUSH_ASSIGN_OR_RETURN(const std::string body, call(T::kMethod, {T::kRepeat, {}},
+                                        env::Interrupt& interrupt, const Leave& leave,
+                                        env::Duration patience = {}) {
+    HFLUSH_ASSIGN_OR_RETURN(const std::string body, call(T::kMethod, {T::kRepeat, patience},
                                                          request.encode(), path, interrupt, leave));
     return decode<T>(body, path);
   }

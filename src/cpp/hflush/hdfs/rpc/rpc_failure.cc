@@ -61,6 +61,13 @@ RpcFailure RpcFailure::given_up() {
   return failure;
 }
 
+RpcFailure RpcFailure::unauthenticated(std::string what) {
+  RpcFailure failure = broken(EACCES, std::move(what));
+  failure.kind = AttemptFailure::kUnauthenticated;
+  failure.code = StatusCode::kPermissionDenied;
+  return failure;
+}
+
 Status RpcFailure::to_status(std::string_view method, std::string_view server,
                              const std::string& path, int attempt_count, env::Duration time) const {
   std::string effort;

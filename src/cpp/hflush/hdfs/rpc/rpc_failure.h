@@ -32,6 +32,8 @@ struct RpcFailure {
   // was lost with the connection for that reason.
   static RpcFailure timed_out(env::Duration timeout);
   static RpcFailure given_up();
+  // The server and this client do not agree about who calls, or the server did not prove who it is.
+  static RpcFailure unauthenticated(std::string what);
 
   // "getFileInfo: NameNode nn:8020: connect: Connection refused (3 attempts in 2.0 s)". A first
   // attempt that the server answered is given without its number. `server`: "NameNode nn:8020".

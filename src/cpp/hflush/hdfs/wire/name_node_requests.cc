@@ -539,6 +539,31 @@ std::string Msync::encode() const { return empty_request(); }
 
 Result<Nothing> Msync::decode(ByteView body) { return empty_response(kMethod, body); }
 
+std::string GetDelegationToken::encode() const {
+  return encoded([this](Writer& to) { to.add_string(1, renewer); });
+}
+
+Result<std::optional<Token>> GetDelegationToken::decode(ByteView body) {
+  return one_optional_field<Token>(kMethod, body, [](Reader& from) { return Token{from.text()}; });
+}
+
+std::string RenewDelegationToken::encode() const {
+  return encoded([this](Writer& to) { to.add_message(1, token.encoded); });
+}
+
+Result<std::int64_t> RenewDelegationToken::decode(ByteView body) {
+  return one_field<std::int64_t>(kMethod, body, "newExpiryTime",
+                                 [](Reader& from) { return from.int64(); });
+}
+
+std::string CancelDelegationToken::encode() const {
+  return encoded([this](Writer& to) { to.add_message(1, token.encoded); });
+}
+
+Result<Nothing> CancelDelegationToken::decode(ByteView body) {
+  return empty_response(kMethod, body);
+}
+
 std::string GetReplicaVisibleLength::encode() const {
   return encoded([this](Writer& to) { wire::add_block(to, 1, block); });
 }
@@ -559,6 +584,7 @@ static_assert(Request<Create> && Request<Append> && Request<AddBlock> && Request
               Request<SetReplication> && Request<GetContentSummary> && Request<GetFsStats> &&
               Request<SetSafeMode> && Request<SetStoragePolicy> && Request<SetQuota> &&
               Request<ListCorruptFileBlocks> && Request<GetEnclosingRoot> && Request<Msync> &&
-              Request<GetReplicaVisibleLength>);
+              Request<GetDelegationToken> && Request<RenewDelegationToken> &&
+              Request<CancelDelegationToken> && Request<GetReplicaVisibleLength>);
 
 }  // namespace hflush::hdfs

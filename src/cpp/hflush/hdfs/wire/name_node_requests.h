@@ -530,6 +530,41 @@ struct Msync {
   static Result<Response> decode(ByteView body);
 };
 
+// Without a token: the NameNode gives none, because it does not ask who calls.
+struct GetDelegationToken {
+  static constexpr std::string_view kMethod = "getDelegationToken";
+  static constexpr Repeat kRepeat = Repeat::kIdempotent;
+  using Response = std::optional<Token>;
+
+  std::string renewer;
+
+  std::string encode() const;
+  static Result<Response> decode(ByteView body);
+};
+
+// Until when the token is good now: milliseconds since the epoch.
+struct RenewDelegationToken {
+  static constexpr std::string_view kMethod = "renewDelegationToken";
+  static constexpr Repeat kRepeat = Repeat::kIdempotent;
+  using Response = std::int64_t;
+
+  Token token;
+
+  std::string encode() const;
+  static Result<Response> decode(ByteView body);
+};
+
+struct CancelDelegationToken {
+  static constexpr std::string_view kMethod = "cancelDelegationToken";
+  static constexpr Repeat kRepeat = Repeat::kIdempotent;
+  using Response = Nothing;
+
+  Token token;
+
+  std::string encode() const;
+  static Result<Response> decode(ByteView body);
+};
+
 // The one call of ClientDatanodeProtocol. Negative: this DataNode does not know.
 struct GetReplicaVisibleLength {
   static constexpr std::string_view kMethod = "getReplicaVisibleLength";

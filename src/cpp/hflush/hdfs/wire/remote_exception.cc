@@ -24,6 +24,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"java.lang.IllegalArgumentException", {StatusCode::kInvalidArgument}},
     {"java.lang.UnsupportedOperationException", {StatusCode::kUnsupported}},
     {"java.net.SocketTimeoutException", {StatusCode::kTimedOut}},
+    {"javax.security.sasl.SaslException", {StatusCode::kPermissionDenied}},
     {"org.apache.hadoop.HadoopIllegalArgumentException", {StatusCode::kInvalidArgument}},
     {"org.apache.hadoop.fs.FileAlreadyExistsException", {StatusCode::kAlreadyExists}},
     {"org.apache.hadoop.fs.InvalidPathException", {StatusCode::kInvalidPath}},

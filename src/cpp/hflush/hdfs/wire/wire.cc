@@ -158,4 +158,19 @@ std::string delimited(std::string_view message) {
   return result.append(message);
 }
 
+std::optional<std::string_view> take_delimited(std::string_view& bytes) noexcept {
+  std::uint64_t size = 0;
+  for (std::size_t i = 0; i < bytes.size() && i < 5; ++i) {
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    size |= static_cast<std::uint64_t>(byte & 0x7FU) << (7 * i);
+    if ((byte & 0x80U) != 0) continue;
+    bytes.remove_prefix(i + 1);
+    if (size > bytes.size()) return std::nullopt;
+    const std::string_view message = bytes.substr(0, size);
+    bytes.remove_prefix(size);
+    return message;
+  }
+  return std::nullopt;
+}
+
 }  // namespace hflush::hdfs::wire

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <string>
 #include <string_view>
@@ -126,5 +127,8 @@ Result<T> read_whole(std::string_view subject, std::string_view message, ByteVie
 
 // `message` with its length in front.
 std::string delimited(std::string_view message);
+// Takes such a message from the start of `bytes`; nullopt: it is cut off, or longer than 32 bits
+// can say.
+std::optional<std::string_view> take_delimited(std::string_view& bytes) noexcept;
 
 }  // namespace hflush::hdfs::wire

@@ -17,22 +17,36 @@ constexpr env::Duration kLongestPause = std::chrono::seconds(4);
 constexpr int kReplacementTries = 3;
 // Hadoop waits longer for a copy, by 5 s for each so many packets.
 constexpr std::uint64_t kPacketsOfAStep = 200;
-// What is kept of the faults of one block.
-constexpr std::size_t kMaxFaults = 2048;
+
+std::optional<Recoveries::Replacement> begun_anew(Recoveries::Replacement search) {
+  if (search.targets.empty()) return std::nullopt;
+  return Recoveries::Replacement{false, 0, {}, std::move(search.targets)};
+}
 
 }  // namespace
 
-// --- questions
-
-std::size_t BlockRecovery::node_of(std::string_view address) const noexcept {
-  const auto named = std::ranges::find(
-      nodes(), address, [](const Replica& replica) { return replica.node.transfer_address(); });
-  return static_cast<std::size_t>(named - nodes().begin());
+BlockRecovery::BlockRecovery(WriteStream& stream, BlockWriter::Broken broken, env::TimePoint now)
+    : stream_(stream), broken_(std::move(broken)), delays_(stream.delays()) {
+  note(nodes(), broken_.node, reason(broken_.fault), now);
 }
 
-const DatanodeInfo& BlockRecovery::source() const noexcept {
-  const auto tries = static_cast<std::size_t>(stream_.recoveries.replacement->failed_tries);
-  return nodes()[tries % nodes().size()].node;
+BlockRecovery::BlockRecovery(WriteStream& stream, BlockWriter::Block block)
+    : stream_(stream), delays_(stream.delays()) {
+  broken_.block = std::move(block);
+}
+
+// --- questions
+
+// The place of the node that copies: one that has the block for certain, if there is one.
+std::size_t BlockRecovery::source() const {
+  const Recoveries::Replacement& search = *stream_.recoveries.replacement;
+  const auto first = static_cast<std::size_t>(search.failed_tries);
+  for (std::size_t i = 0; i < nodes().size(); ++i) {
+    const std::size_t place = (first + i) % nodes().size();
+    const std::string address = nodes()[place].node.transfer_address();
+    if (std::ranges::find(search.targets, address) == search.targets.end()) return place;
+  }
+  return first % nodes().size();
 }
 
 const BlockRecovery::Extended* BlockRecovery::extended() const noexcept {
@@ -55,6 +69,7 @@ env::TimePoint BlockRecovery::silent_until(const TransferChannel& channel) const
 
 std::optional<env::TimePoint> BlockRecovery::deadline() const noexcept {
   if (const auto* const pausing = std::get_if<Pausing>(&state_)) return pausing->until;
+  if (const auto* const later = std::get_if<FindingLater>(&state_)) return later->at;
   const auto* const transferring = std::get_if<Transferring>(&state_);
   if (transferring == nullptr) return std::nullopt;
   const env::TimePoint due = silent_until(transferring->channel);
@@ -66,18 +81,35 @@ bool BlockRecovery::is_worth_waiting_for(const Replica& node) const {
          (stream_.target.is_local != nullptr && stream_.target.is_local(node.node.ip));
 }
 
+// The block was there before this stream.
+bool BlockRecovery::is_of_append() const noexcept {
+  const std::optional<LocatedBlock>& partial = stream_.target.partial_block;
+  return partial && partial->block.id == broken_.block.located.block.id;
+}
+
+// A new block of which nothing is acknowledged.
+bool BlockRecovery::can_be_discarded() const noexcept {
+  return may_discard_ && !is_of_append() && broken_.block.located.block.length == 0;
+}
+
+// The last node of a pipeline that stood may be there still: it alone has the block's bytes.
+bool BlockRecovery::can_be_tried_again() const noexcept {
+  return nodes().size() == 1 && broken_.stood &&
+         broken_.failure == BlockWriter::Failure::kLostConnection && !can_be_discarded();
+}
+
 // --- who leaves
 
-BlockRecovery::Outcome BlockRecovery::begin(bool is_hflushed, env::TimePoint now,
+BlockRecovery::Outcome BlockRecovery::begin(bool is_hflushed, bool may_discard, env::TimePoint now,
                                             Actions& actions) {
   HFLUSH_DCHECK(state() == State::kHeld);
   is_hflushed_ = is_hflushed;
+  may_discard_ = may_discard;
+  if (!has_fault()) return replace_or_go_on(actions);
   Recoveries& known = stream_.recoveries;
-  note(nodes()[broken_.node].node,
-       std::to_string(broken_.node + 1) + " of " + std::to_string(nodes().size()), broken_.fault);
   if (broken_.stood) {
     ++stream_.counters.recoveries;
-    if (!broken_.restarts && ++known.since_ack > stream_.settings.pipeline_recovery_retries) {
+    if (!restarts() && ++known.since_ack > stream_.settings.pipeline_recovery_retries) {
       return GivenUp{failure("the pipeline broke again after " +
                                  std::to_string(stream_.settings.pipeline_recovery_retries) +
                                  " recoveries without an acknowledgement",
@@ -85,105 +117,181 @@ BlockRecovery::Outcome BlockRecovery::begin(bool is_hflushed, env::TimePoint now
     }
   }
   if (const std::optional<std::size_t> node = node_that_leaves(now)) {
-    if (std::optional<Outcome> end = leave(*node)) return *std::move(end);
+    if (std::optional<Outcome> end = leave(*node, now)) return *std::move(end);
   }
-  if (known.awaited) {
-    Recoveries::Awaited& awaited = *known.awaited;
-    state_ = Pausing{std::min(now + awaited.pause, awaited.until)};
-    awaited.pause = std::min(2 * awaited.pause, kLongestPause);
-    return Continues{};
-  }
-  return replace_or_go_on(actions);
+  return known.awaited ? pause(now) : replace_or_go_on(actions);
 }
 
-// None while the one that failed restarts and is waited for.
+// None where the one that failed restarts and is waited for, or can be tried again.
 std::optional<std::size_t> BlockRecovery::node_that_leaves(env::TimePoint now) {
-  std::optional<Recoveries::Awaited>& awaited = stream_.recoveries.awaited;
-  const Replica& bad = nodes()[broken_.node];
-  if (broken_.restarts && !awaited && is_worth_waiting_for(bad)) {
-    ++stream_.counters.restarts_waited_for;
-    awaited = {bad.node.transfer_address(),
-               env::deadline_after(now, stream_.settings.datanode_restart_timeout), kFirstPause};
+  const std::optional<Recoveries::Awaited>& awaited = stream_.recoveries.awaited;
+  std::vector<Replica>& replicas = broken_.block.located.replicas;
+  const auto bad = replicas.begin() + static_cast<std::ptrdiff_t>(broken_.node);
+  if (restarts() && !awaited && is_worth_waiting_for(*bad)) {
+    Replica restarting = std::move(*bad);
+    replicas.erase(bad);
+    wait_for(std::move(restarting), now);
+    return std::nullopt;
   }
-  if (!awaited) return broken_.node;
-  const std::size_t restarting = node_of(awaited->address);
-  if (now < awaited->until) {
-    return broken_.node == restarting ? std::nullopt : std::optional(broken_.node);
-  }
-  awaited.reset();
-  return broken_.node;
+  if (can_be_tried_again()) return std::nullopt;
+  const bool is_awaited = awaited && awaited->address == bad->node.transfer_address();
+  return is_awaited && now < awaited->until ? std::nullopt : std::optional(broken_.node);
 }
 
 // An outcome if the recovery ends by that.
-std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node) {
+std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env::TimePoint now) {
   Recoveries& known = stream_.recoveries;
-  const DatanodeInfo left = nodes()[node].node;
-  if (nodes().size() == 1) {
+  std::vector<Replica>& replicas = broken_.block.located.replicas;
+  const DatanodeInfo left = replicas[node].node;
+  const bool was_waited_for = known.awaited && known.awaited->address == left.transfer_address();
+  const bool may_return = restarts() || was_waited_for;
+  if (known.awaited && now >= known.awaited->until) known.awaited.reset();
+  if (replicas.size() == 1) {
+    known.add_failed(left, now, may_return);
+    if (can_be_discarded()) {
+      replicas.clear();
+      return discard();
+    }
     return GivenUp{failure("no DataNode of the pipeline is left", broken_.fault)};
   }
-  std::vector<Replica>& replicas = broken_.block.located.replicas;
+  if (restarts()) restarting_ = replicas[node];
   replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(node));
-  if (!known.replacement || known.replacement->target != left.transfer_address()) {
-    known.add_failed(left, broken_.restarts);
-    known.replacement.reset();  // with one node fewer the search begins anew
+  has_lost_node_ = true;
+  if (!known.replacement || std::erase(known.replacement->targets, left.transfer_address()) == 0) {
+    known.add_failed(left, now, may_return);
+    // With one node fewer the search begins anew. Who came in by the last one is not proven yet.
+    if (known.replacement) known.replacement = begun_anew(*std::move(known.replacement));
     return std::nullopt;
   }
   // The copy had not arrived, whatever its source said.
   Recoveries::Replacement& replacement = *known.replacement;
-  replacement.target.clear();
   replacement.excluded.push_back(left);
   if (++replacement.failed_tries < kReplacementTries) return std::nullopt;
   return not_replaced(failure("no other DataNode could get a copy of the block", broken_.fault));
 }
 
-// --- who comes in
+// --- who is waited for
 
-BlockRecovery::Outcome BlockRecovery::replace_or_go_on(Actions& actions) {
-  const BlockWriter::Block& block = broken_.block;
-  // An empty replica cannot be copied; a block that is complete is left to the NameNode.
-  const bool can_be_copied =
-      block.located.block.length > 0 && block.stage != WriteStage::kCloseRecovery;
-  const bool wanted =
-      wants_replacement(stream_.settings, stream_.target.replication, nodes().size(),
-                        stream_.target.partial_block.has_value(), is_hflushed_);
-  return can_be_copied && wanted ? find(actions) : ready();
+// As the last of the pipeline: all others get each new stamp, and can copy their replicas to it if
+// its own, from before that, is refused.
+void BlockRecovery::wait_for(Replica restarting, env::TimePoint now) {
+  ++stream_.counters.restarts_waited_for;
+  Recoveries& known = stream_.recoveries;
+  const std::string address = restarting.node.transfer_address();
+  std::erase_if(known.failed, [&](const Recoveries::FailedNode& failed) {
+    return failed.node.transfer_address() == address;
+  });
+  known.awaited = {address, env::deadline_after(now, stream_.settings.datanode_restart_timeout),
+                   kFirstPause};
+  broken_.block.located.replicas.push_back(std::move(restarting));
 }
 
-BlockRecovery::Outcome BlockRecovery::find(Actions& actions) {
-  Recoveries& known = stream_.recoveries;
-  if (!known.replacement) known.replacement = Recoveries::Replacement{};
-  action::GetAdditionalDatanode ask{broken_.block.located.block, nodes(), {}};
-  for (const Recoveries::FailedNode& failed : known.failed) ask.excluded.push_back(failed.node);
-  const std::vector<DatanodeInfo>& excluded = known.replacement->excluded;
-  ask.excluded.insert(ask.excluded.end(), excluded.begin(), excluded.end());
-  actions.emplace_back(std::move(ask));
-  state_ = Finding{};
+BlockRecovery::Outcome BlockRecovery::pause(env::TimePoint now) {
+  Recoveries::Awaited& awaited = *stream_.recoveries.awaited;
+  state_ = Pausing{std::min(now + awaited.pause, awaited.until)};
+  awaited.pause = std::min(2 * awaited.pause, kLongestPause);
   return Continues{};
 }
 
-BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, Actions& actions) {
+// --- who comes in
+
+// Without another one the stream fails. Every byte of a block that ends is acknowledged: its file
+// is not lost for want of a replica.
+bool BlockRecovery::needs_another() const noexcept {
+  const std::optional<Recoveries::Replacement>& replacement = stream_.recoveries.replacement;
+  const bool is_extra = replacement && replacement->is_extra;
+  return !is_extra && !broken_.block.is_ending && !stream_.settings.replacement_best_effort;
+}
+
+bool BlockRecovery::can_take_one_back() const {
+  const Recoveries& known = stream_.recoveries;
+  return std::ranges::any_of(known.failed, [&](const Recoveries::FailedNode& failed) {
+    const auto is_it = [&](const DatanodeInfo& node) {
+      return node.transfer_address() == failed.node.transfer_address();
+    };
+    return failed.may_return && std::ranges::none_of(known.replacement->excluded, is_it);
+  });
+}
+
+BlockRecovery::Outcome BlockRecovery::replace_or_go_on(Actions& actions) {
+  const BlockWriter::Block& block = broken_.block;
+  const bool wanted =
+      wants_replacement(stream_.settings, stream_.target.replication, nodes().size(),
+                        stream_.target.partial_block.has_value(), is_hflushed_);
+  if (!wanted) return ready();
+  if (block.located.block.length > 0) return find(actions);
+  return has_lost_node_ && can_be_discarded() ? discard() : ready();
+}
+
+BlockRecovery::Outcome BlockRecovery::find(Actions& actions, Avoided avoided) {
+  Recoveries& known = stream_.recoveries;
+  if (!known.replacement) known.replacement = Recoveries::Replacement{!has_lost_node_, 0, {}, {}};
+  action::GetAdditionalDatanode ask{broken_.block.located.block, nodes(), {}};
+  for (const Recoveries::FailedNode& failed : known.failed) {
+    const bool is_avoided = avoided == Avoided::kAllFailed ||
+                            (avoided == Avoided::kFailedForGood && !failed.may_return);
+    if (is_avoided) ask.excluded.push_back(failed.node);
+  }
+  const std::vector<DatanodeInfo>& excluded = known.replacement->excluded;
+  ask.excluded.insert(ask.excluded.end(), excluded.begin(), excluded.end());
+  actions.emplace_back(std::move(ask));
+  state_ = Finding{avoided};
+  return Continues{};
+}
+
+BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, env::TimePoint now,
+                                            Actions& actions) {
   if (state() != State::kFinding) return Continues{};
   if (!answer.ok()) return not_replaced(as_lost_lease(answer.status()));
   const std::vector<Replica>& listed = answer->replicas;
   const auto target = std::ranges::find_if(listed, [this](const Replica& replica) {
-    return node_of(replica.node.transfer_address()) == nodes().size();
+    return place_of(replica.node.transfer_address(), nodes()) == nodes().size();
   });
   if (listed.size() != nodes().size() + 1 || target == listed.end()) {
     const int enough = stream_.settings.replacement_min_replication;
     if (enough > 0 && listed.size() >= static_cast<std::size_t>(enough)) {
-      stream_.recoveries.replacement.reset();
+      if (stream_.recoveries.unproven() == 0) stream_.recoveries.replacement.reset();
       return ready();
     }
-    return not_replaced(
-        failure("the NameNode has no further DataNode in place of the one that failed; see "
-                "dfs.client.block.write.replace-datanode-on-failure.policy and .best-effort",
-                broken_.fault));
+    return none_found(now, actions);
   }
   const auto index = static_cast<std::size_t>(target - listed.begin());
   Extended extended{++stream_.last_connection, *std::move(answer), index};
-  actions.emplace_back(action::Connect{extended.number, source(), stream_.settings.socket_timeout});
+  actions.emplace_back(
+      action::Connect{extended.number, nodes()[source()].node, stream_.settings.socket_timeout});
   state_ = Connecting{std::move(extended)};
   return Continues{};
+}
+
+// Where the policy insists on another one, one that restarts is waited for, wherever it is, and one
+// that was waited for and refused the pipeline gets a copy. If there is none of these either, the
+// NameNode is asked again, as for a new block: it may have just started, its DataNodes may be busy
+// for now, and one that has failed may be back.
+BlockRecovery::Outcome BlockRecovery::none_found(env::TimePoint now, Actions& actions) {
+  if (needs_another() && restarting_) {
+    wait_for(*std::exchange(restarting_, std::nullopt), now);
+    has_lost_node_ = false;
+    std::optional<Recoveries::Replacement>& replacement = stream_.recoveries.replacement;
+    replacement = begun_anew(*std::move(replacement));
+    if (replacement) replacement->is_extra = true;
+    return pause(now);
+  }
+  const bool asked_first = std::get<Finding>(state_).avoided == Avoided::kAllFailed;
+  if (needs_another() && asked_first && can_take_one_back()) {
+    return find(actions, Avoided::kFailedForGood);
+  }
+  if (needs_another()) {
+    if (const std::optional<env::Duration> delay = delays_.next()) {
+      state_ = FindingLater{now + *delay};
+      return Continues{};
+    }
+  }
+  return not_replaced(
+      failure("the NameNode has no further DataNode in place of the one that failed, for " +
+                  seconds(delays_.waited()) +
+                  "; see dfs.client.block.write.replace-datanode-on-failure.policy and "
+                  ".best-effort, and dfs.client.block.write.locateFollowingBlock.retries",
+              broken_.fault));
 }
 
 void BlockRecovery::connected(env::TimePoint now) {
@@ -199,30 +307,28 @@ void BlockRecovery::connected(env::TimePoint now) {
   state_ = Transferring{std::move(extended), TransferChannel(std::move(operation), now)};
 }
 
-BlockRecovery::Outcome BlockRecovery::replied(const OperationReply& reply, Actions& actions) {
+BlockRecovery::Outcome BlockRecovery::replied(const OperationReply& reply, env::TimePoint now,
+                                              Actions& actions) {
   auto* const transferring = std::get_if<Transferring>(&state_);
   if (transferring == nullptr) return Continues{};
-  Extended& extended = transferring->extended;
-  const DatanodeInfo target = extended.located.replicas[extended.target].node;
   if (reply.status != TransferStatus::kSuccess) {
-    return try_failed(target, bad_answer(reply), actions);
+    return try_failed(bad_answer(reply), now, actions);
   }
   close(actions);
   ++stream_.counters.transfers;
-  stream_.recoveries.replacement->target = target.transfer_address();
+  Extended& extended = transferring->extended;
+  stream_.recoveries.replacement->targets.push_back(
+      extended.located.replicas[extended.target].node.transfer_address());
   broken_.block.located.replicas = std::move(extended.located.replicas);
-  broken_.block.has_new_replica = true;
-  return ready();
+  return has_fault() ? ready() : replace_or_go_on(actions);
 }
 
-BlockRecovery::Outcome BlockRecovery::connection_lost(const Status& failure, Actions& actions) {
-  const Extended* const open = extended();
-  if (open == nullptr) return Continues{};
-  if (state() == State::kTransferring) {
-    return try_failed(open->located.replicas[open->target].node, lost(failure), actions);
-  }
+BlockRecovery::Outcome BlockRecovery::connection_lost(const Status& failure, env::TimePoint now,
+                                                      Actions& actions) {
+  if (extended() == nullptr) return Continues{};
+  if (state() == State::kTransferring) return try_failed(lost(failure), now, actions);
   close(actions);
-  note(source(), "source of a copy", lost(failure));
+  note(nodes(), source(), reason(lost(failure)), now);
   return try_again(lost(failure), actions);
 }
 
@@ -232,37 +338,51 @@ BlockRecovery::Outcome BlockRecovery::tick(env::TimePoint now, Actions& actions)
     // The one that is waited for counts as there. Alone, it leaves no source for a copy.
     return nodes().size() > 1 ? replace_or_go_on(actions) : ready();
   }
+  if (const auto* const later = std::get_if<FindingLater>(&state_)) {
+    return now < later->at ? Outcome(Continues{}) : find(actions, Avoided::kUncopied);
+  }
   const auto* const transferring = std::get_if<Transferring>(&state_);
   if (transferring == nullptr || now < silent_until(transferring->channel)) return Continues{};
-  const Extended& extended = transferring->extended;
-  return try_failed(extended.located.replicas[extended.target].node,
-                    no_answer("was not copied to", now - transferring->channel.last_heard()),
+  return try_failed(no_answer("was not copied to", now - transferring->channel.silent_since()), now,
                     actions);
 }
 
 // --- the end
 
-BlockRecovery::Outcome BlockRecovery::try_failed(const DatanodeInfo& target, const Status& fault,
+BlockRecovery::Outcome BlockRecovery::try_failed(const Status& fault, env::TimePoint now,
                                                  Actions& actions) {
   close(actions);
-  note(target, "in place of one that failed", fault);
-  stream_.recoveries.replacement->excluded.push_back(target);
+  const Extended& extended = *this->extended();
+  const std::vector<Replica>& replicas = extended.located.replicas;
+  note(replicas, extended.target,
+       "got no copy from " + nodes()[source()].node.transfer_address() + ": " + reason(fault), now);
+  stream_.recoveries.replacement->excluded.push_back(replicas[extended.target].node);
   return try_again(fault, actions);
 }
 
-// With another target that is not excluded, and another source if there is one.
+// Tries another target that is not excluded, and another source if there is one.
 BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, Actions& actions) {
   if (++stream_.recoveries.replacement->failed_tries < kReplacementTries) return find(actions);
   return not_replaced(failure("no other DataNode could get a copy of the block", fault));
 }
 
 BlockRecovery::Outcome BlockRecovery::not_replaced(Status why) {
-  stream_.recoveries.replacement.reset();
-  if (stream_.settings.replacement_best_effort) return ready();
-  return GivenUp{std::move(why)};
+  const bool gives_up = needs_another();
+  std::optional<Recoveries::Replacement>& replacement = stream_.recoveries.replacement;
+  // Those that came in before it are proven by the pipeline, or leave it.
+  if (replacement && (!replacement->is_extra || replacement->targets.empty())) replacement.reset();
+  if (gives_up) return GivenUp{std::move(why)};
+  return ready();
 }
 
 BlockRecovery::Outcome BlockRecovery::ready() { return Ready{std::move(broken_.block)}; }
+
+BlockRecovery::Outcome BlockRecovery::discard() {
+  stream_.recoveries.awaited.reset();
+  stream_.recoveries.replacement.reset();
+  return Discarded{std::move(broken_.block.located.block),
+                   std::move(broken_.block.located.replicas)};
+}
 
 void BlockRecovery::close(Actions& actions) const {
   if (const Extended* const open = extended()) {
@@ -283,28 +403,23 @@ void BlockRecovery::sent(std::size_t bytes, env::TimePoint now) noexcept {
 
 // --- messages
 
-void BlockRecovery::note(const DatanodeInfo& node, std::string_view place, const Status& fault) {
-  std::string& faults = stream_.recoveries.faults;
-  for (std::size_t oldest = 0; faults.size() > kMaxFaults; faults.erase(0, oldest + 2)) {
-    oldest = faults.find("; DataNode ");
-    if (oldest == std::string::npos) break;
-  }
-  faults += (faults.empty() ? "DataNode " : "; DataNode ") + node.transfer_address();
-  faults += " (" + std::string(place) + ") " + fault.message();
-  if (fault.cause() != nullptr) faults += ": " + fault.cause()->message();
+void BlockRecovery::note(std::span<const Replica> pipeline, std::size_t place, std::string reason,
+                         env::TimePoint now) {
+  stream_.failures.node_failed({pipeline[place].node.transfer_address(), place, pipeline.size(),
+                                std::move(reason), broken_.block.located.end(), now});
 }
 
 Status BlockRecovery::failure(std::string_view what, const Status& fault) const {
   const Status failed(StatusCode::kPipeline,
-                      "write: " + std::string(what) + ": " + stream_.recoveries.faults + "; " +
+                      "write: " + std::string(what) + ": " + stream_.failures.faults() + "; " +
                           broken_.block.describe(),
                       stream_.target.path, fault.error_number());
   return fault.cause() == nullptr ? failed : failed.with_cause(*fault.cause());
 }
 
 std::string_view to_string(BlockRecovery::State state) noexcept {
-  constexpr auto kNames =
-      std::to_array<std::string_view>({"held", "pausing", "finding", "connecting", "transferring"});
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"held", "pausing", "finding", "finding later", "connecting", "transferring"});
   return kNames[static_cast<std::size_t>(state)];
 }
 

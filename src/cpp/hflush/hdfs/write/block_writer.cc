@@ -7,6 +7,22 @@
 #include "hflush/hdfs/write/node_faults.h"
 
 namespace hflush::hdfs {
+namespace {
+
+// As it is sent, without data.
+std::string encode(const PacketHeader& header) {
+  std::array<std::byte, PacketHeader::kMaxSize> room;
+  const MutableByteView bytes = MutableByteView(room).first(header.encoded_size());
+  header.encode_to(bytes);
+  return std::string(as_text(bytes));
+}
+
+BlockWriter::Failure failure_of(TransferStatus answer) noexcept {
+  return answer == TransferStatus::kOobRestart ? BlockWriter::Failure::kRestart
+                                               : BlockWriter::Failure::kFault;
+}
+
+}  // namespace
 
 std::string BlockWriter::Block::describe() const {
   std::string text = located.block.to_string() + ", " + std::to_string(located.block.length) +
@@ -45,6 +61,7 @@ BlockWriter::Pipeline* BlockWriter::pipeline() noexcept {
 const TransferChannel* BlockWriter::channel() const noexcept {
   if (const Pipeline* const open = pipeline()) return &open->channel;
   if (const auto* const setting_up = std::get_if<SettingUp>(&state_)) return &setting_up->channel;
+  if (const auto* const syncing = std::get_if<Syncing>(&state_)) return &syncing->channel;
   const auto* const registering = std::get_if<Registering>(&state_);
   const bool is_open = registering != nullptr && registering->channel;
   return is_open ? &*registering->channel : nullptr;
@@ -69,7 +86,7 @@ env::TimePoint BlockWriter::patient_until(const Pipeline& pipeline) const noexce
       TransferChannel::for_nodes(stream_.settings.socket_write_timeout, nodes()));
 }
 
-// From when all DataNodes have accepted the block, also while the NameNode is asked to register it.
+// From when all DataNodes have accepted the block, also before the NameNode has registered it.
 // None while there is something else to send.
 std::optional<env::TimePoint> BlockWriter::heartbeat_at() const noexcept {
   const TransferChannel* const open = channel();
@@ -86,6 +103,8 @@ std::optional<env::TimePoint> BlockWriter::deadline() const noexcept {
   };
   if (const auto* const setting_up = std::get_if<SettingUp>(&state_)) {
     consider(silent_until(setting_up->channel));
+  } else if (const auto* const syncing = std::get_if<Syncing>(&state_)) {
+    consider(silent_until(syncing->channel));
   } else if (const Pipeline* const open = pipeline()) {
     consider(silent_until(open->channel));
     if (stream_.packets.has_unacknowledged()) consider(patient_until(*open));
@@ -112,6 +131,7 @@ BlockWriter::Outcome BlockWriter::reserved(Result<LocatedBlock> answer, Actions&
                "append: no DataNode has the last block, " + block_.located.block.to_string(),
                stream_.target.path)};
   }
+  stream_.failures.may_have(answer->block.generation_stamp);
   block_.located.token = std::move(answer->token);
   connect(answer->block.generation_stamp, actions);
   return Continues{};
@@ -148,29 +168,52 @@ BlockWriter::Outcome BlockWriter::replied(const OperationReply& reply, env::Time
   auto* const setting_up = std::get_if<SettingUp>(&state_);
   if (setting_up == nullptr) return Continues{};
   if (reply.status != TransferStatus::kSuccess) {
-    const bool restarts = reply.status == TransferStatus::kOobRestart;
-    return node_failed({node_of(reply.first_bad_link), bad_answer(reply), restarts}, actions);
+    return node_failed(
+        {node_named(reply.first_bad_link), bad_answer(reply), failure_of(reply.status)}, actions);
   }
   setting_up->channel.heard(now);
   Recoveries& recoveries = stream_.recoveries;
-  if (recoveries.has_replacement()) ++stream_.counters.replacements;
+  stream_.counters.replacements += static_cast<std::int64_t>(recoveries.unproven());
   recoveries.pipeline_is_set_up();
   if (!setting_up->stamp) {
     begin_streaming(std::move(setting_up->channel), now);
     return Continues{};
   }
   const Stamp stamp = *setting_up->stamp;
-  std::optional<TransferChannel> channel = std::move(setting_up->channel);
-  if (block_.stage == WriteStage::kCloseRecovery) {  // the DataNode closes it, too
-    close(actions);
-    channel.reset();
+  if (block_.stage == WriteStage::kCloseRecovery) {
+    close(actions);  // the DataNode does, too
+    register_pipeline(stamp, std::nullopt, actions);
+  } else if (block_.is_synced) {
+    sync(stamp, std::move(setting_up->channel), now);
+  } else {
+    register_pipeline(stamp, std::move(setting_up->channel), actions);
   }
+  return Continues{};
+}
+
+// Of the packet of kSyncing, which is not in the queue: that of the newest packet which was
+// acknowledged. If none was, 0; -1 is a heartbeat's.
+std::int64_t BlockWriter::sync_number() const noexcept {
+  return std::max<std::int64_t>(0, stream_.packets.acknowledged_sequence_number());
+}
+
+void BlockWriter::sync(Stamp stamp, TransferChannel channel, env::TimePoint now) {
+  PacketHeader header;
+  header.offset_in_block = block_.located.block.length;
+  header.sequence_number = sync_number();
+  header.sync_block = true;
+  channel.restart(now);
+  channel.send(encode(header));
+  state_ = Syncing{stamp, std::move(channel)};
+}
+
+void BlockWriter::register_pipeline(Stamp stamp, std::optional<TransferChannel> channel,
+                                    Actions& actions) {
   state_ = Registering{stamp, std::move(channel)};
   ExtendedBlock registered = block_.located.block;
   registered.generation_stamp = stamp;
   actions.emplace_back(
       action::UpdatePipeline{block_.located.block, std::move(registered), block_.located.replicas});
-  return Continues{};
 }
 
 BlockWriter::Outcome BlockWriter::registered(const Status& answer, env::TimePoint now,
@@ -189,11 +232,10 @@ BlockWriter::Outcome BlockWriter::registered(const Status& answer, env::TimePoin
 }
 
 BlockWriter::Outcome BlockWriter::ended_without_last_packet() {
-  const bool lacks_sync = stream_.packets.oldest().sync;
   stream_.packets.drop_oldest();
   stream_.recoveries.since_ack = 0;
   ++stream_.counters.pipelines;
-  return Ended{std::move(block_), false, lacks_sync};
+  return Ended{std::move(block_)};
 }
 
 void BlockWriter::begin_streaming(TransferChannel channel, env::TimePoint now) {
@@ -203,11 +245,9 @@ void BlockWriter::begin_streaming(TransferChannel channel, env::TimePoint now) {
 }
 
 // The node of the pipeline with that address; the first one if none is named.
-std::size_t BlockWriter::node_of(std::string_view address) const {
-  const std::vector<Replica>& replicas = block_.located.replicas;
-  const auto named = std::ranges::find(
-      replicas, address, [](const Replica& replica) { return replica.node.transfer_address(); });
-  return named == replicas.end() ? 0 : static_cast<std::size_t>(named - replicas.begin());
+std::size_t BlockWriter::node_named(std::string_view address) const {
+  const std::size_t place = place_of(address, block_.located.replicas);
+  return place < nodes() ? place : 0;
 }
 
 // --- packets
@@ -223,6 +263,7 @@ void BlockWriter::release(env::TimePoint now) {
       return;
     }
     if (holds_back(*open, now)) return;
+    if (is_last && block_.is_synced) packets.mark_next_for_sync();
     block_.released_length = std::max(block_.released_length, packets.release(now).end_in_block());
     if (is_last) state_ = Ending{std::move(*open)};
   }
@@ -261,6 +302,12 @@ BlockWriter::Outcome BlockWriter::acked(const PipelineAck& ack, env::TimePoint n
   if (connection == nullptr || std::holds_alternative<SettingUp>(state_)) return Continues{};
   connection->heard(now);
   if (std::optional<Fault> fault = fault_of(ack)) return node_failed(*std::move(fault), actions);
+  if (auto* const syncing = std::get_if<Syncing>(&state_)) {
+    if (ack.sequence_number != PipelineAck::kHeartbeat) {
+      register_pipeline(syncing->stamp, std::move(syncing->channel), actions);
+    }
+    return Continues{};
+  }
   Pipeline* const open = pipeline();
   if (open == nullptr) return Continues{};
   if (ack.sequence_number == PipelineAck::kHeartbeat) {
@@ -269,6 +316,7 @@ BlockWriter::Outcome BlockWriter::acked(const PipelineAck& ack, env::TimePoint n
     Outcome outcome = acknowledged(*open, ack, now, actions);
     if (!std::holds_alternative<Continues>(outcome)) return outcome;
   }
+  if (!stream_.packets.has_unacknowledged()) connection->rest();
   if (std::optional<Fault> slow = slow_node(*open, ack)) {
     return node_failed(*std::move(slow), actions);
   }
@@ -280,12 +328,12 @@ std::optional<BlockWriter::Fault> BlockWriter::fault_of(const PipelineAck& ack) 
   if (!node) return std::nullopt;
   const PacketQueue& packets = stream_.packets;
   const std::string expected =
-      packets.empty()
+      packets.empty() || std::holds_alternative<Syncing>(state_)
           ? std::string()
           : " where " + std::to_string(packets.oldest().sequence_number) + " is the oldest";
-  const bool restarts =
-      *node < ack.replies.size() && ack.replies[*node] == TransferStatus::kOobRestart;
-  return Fault{*node, bad_answer(ack, expected), restarts};
+  const Failure failure =
+      *node < ack.replies.size() ? failure_of(ack.replies[*node]) : Failure::kFault;
+  return Fault{*node, bad_answer(ack, expected), failure};
 }
 
 // The node that says in ack after ack that it is slow. The last one that is left may be.
@@ -313,12 +361,17 @@ std::optional<std::size_t> BlockWriter::node_to_blame(const PipelineAck& ack) co
     if (ack.replies[i] != TransferStatus::kSuccess) return std::min(i, nodes() - 1);
   }
   if (ack.sequence_number == PipelineAck::kHeartbeat) return std::nullopt;
-  const PacketQueue& packets = stream_.packets;
-  const bool is_expected =
-      packets.oldest_is_sent() && packets.oldest().sequence_number == ack.sequence_number;
-  if (!is_expected || ack.replies.size() > nodes()) return 0;
+  if (!expects(ack.sequence_number) || ack.replies.size() > nodes()) return 0;
   if (ack.replies.size() < nodes()) return ack.replies.size();
   return std::nullopt;
+}
+
+bool BlockWriter::expects(std::int64_t sequence_number) const noexcept {
+  const PacketQueue& packets = stream_.packets;
+  if (const auto* const syncing = std::get_if<Syncing>(&state_)) {
+    return !syncing->channel.has_control() && sync_number() == sequence_number;
+  }
+  return packets.oldest_is_sent() && packets.oldest().sequence_number == sequence_number;
 }
 
 BlockWriter::Outcome BlockWriter::acknowledged(Pipeline& pipeline, const PipelineAck& ack,
@@ -332,7 +385,7 @@ BlockWriter::Outcome BlockWriter::acknowledged(Pipeline& pipeline, const Pipelin
   block.length = std::max(block.length, oldest.end_in_block());
   const bool is_last = oldest.kind == PacketQueue::Kind::kLast;
   const bool synced = oldest.sync;
-  if (synced) block_.has_new_replica = false;
+  block_.is_synced = block_.is_synced || synced;
   stream_.recoveries.since_ack = 0;
   stream_.packets.acknowledge();
   if (!is_last) return Continues{};
@@ -344,9 +397,10 @@ BlockWriter::Outcome BlockWriter::acknowledged(Pipeline& pipeline, const Pipelin
 
 BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
   Pipeline* const open = pipeline();
-  const bool awaits_bytes = open != nullptr || std::holds_alternative<SettingUp>(state_);
+  const bool awaits_bytes = open != nullptr || std::holds_alternative<SettingUp>(state_) ||
+                            std::holds_alternative<Syncing>(state_);
   if (awaits_bytes && now >= silent_until(*channel())) {
-    return node_failed({0, no_answer("did not answer", now - channel()->last_heard())}, actions);
+    return node_failed({0, no_answer("did not answer", now - channel()->silent_since())}, actions);
   }
   if (open != nullptr && stream_.packets.has_unacknowledged() && now >= patient_until(*open)) {
     const env::Duration waited = now - unacknowledged_since(*open);
@@ -356,10 +410,7 @@ BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
     ++stream_.counters.heartbeats;
     PacketHeader heartbeat;
     heartbeat.sequence_number = PipelineAck::kHeartbeat;
-    std::array<std::byte, PacketHeader::kMaxSize> header;
-    const MutableByteView bytes = MutableByteView(header).first(heartbeat.encoded_size());
-    heartbeat.encode_to(bytes);
-    channel()->send(std::string(as_text(bytes)));
+    channel()->send(encode(heartbeat));
   }
   return Continues{};
 }
@@ -369,7 +420,7 @@ BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
 BlockWriter::Outcome BlockWriter::connection_lost(const Status& failure, Actions& actions) {
   const bool has_connection = channel() != nullptr || std::holds_alternative<Connecting>(state_);
   if (!has_connection) return Continues{};
-  return node_failed({0, lost(failure)}, actions);
+  return node_failed({0, lost(failure), Failure::kLostConnection}, actions);
 }
 
 BlockWriter::Outcome BlockWriter::node_failed(Fault fault, Actions& actions) {
@@ -383,14 +434,19 @@ BlockWriter::Outcome BlockWriter::node_failed(Fault fault, Actions& actions) {
   if (block_.stage == WriteStage::kSetupCreate && !has_pipeline()) {
     return NotBuilt{std::move(block_), fault.node, std::move(fault.why)};
   }
-  const bool stood = registering != nullptr || has_pipeline();
+  const bool stood =
+      has_pipeline() || registering != nullptr || std::holds_alternative<Syncing>(state_);
   block_.stage = recovery_stage();
-  return Broken{std::move(block_), fault.node, std::move(fault.why), fault.restarts, stood};
+  block_.is_ending = block_.is_ending || std::holds_alternative<Ending>(state_);
+  return Broken{std::move(block_), fault.node, std::move(fault.why), fault.failure, stood};
 }
 
 // How the pipeline of this block is set up again.
 WriteStage BlockWriter::recovery_stage() const noexcept {
-  if (std::holds_alternative<Ending>(state_)) return WriteStage::kCloseRecovery;
+  if (std::holds_alternative<Ending>(state_)) {
+    const bool ends_with_sync = stream_.packets.oldest().sync;
+    return ends_with_sync ? WriteStage::kSetupAppendRecovery : WriteStage::kCloseRecovery;
+  }
   if (has_pipeline()) return WriteStage::kSetupStreamingRecovery;
   const bool is_append = block_.stage == WriteStage::kSetupAppend;
   return is_append ? WriteStage::kSetupAppendRecovery : block_.stage;
@@ -403,8 +459,9 @@ void BlockWriter::close(Actions& actions) const {
 }
 
 std::string_view to_string(BlockWriter::State state) noexcept {
-  constexpr auto kNames = std::to_array<std::string_view>(
-      {"reserving", "connecting", "setting up", "registering", "streaming", "draining", "ending"});
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"reserving", "connecting", "setting up", "syncing",
+                                       "registering", "streaming", "draining", "ending"});
   return kNames[static_cast<std::size_t>(state)];
 }
 

@@ -4,6 +4,8 @@
 //   kReserving    a block that exists is set up again: updateBlockForPipeline asked
 //   kConnecting   to the first DataNode
 //   kSettingUp    WRITE_BLOCK sent
+//   kSyncing      hsync has promised something of the block, or it is a block of an append, of
+//                 which an earlier stream may have: an empty packet with a sync is sent
 //   kRegistering  a block that exists: updatePipeline asked; a node that fails meanwhile is noted
 //   kStreaming    packets are sent, acks received
 //   kDraining     the block's last packet waits for the acks of all others
@@ -13,8 +15,19 @@
 // file: mostly that the block writer continues. With any other outcome the block writer has ended,
 // its connection is closed, and it is not used any more. The packets that are not acknowledged are
 // then in the stream's queue, in order: a node that fails is a value, Broken, from which
-// BlockRecovery makes the block of another block writer, with the same packets. A block whose stage
-// is kCloseRecovery takes none: its DataNodes end it when they accept the pipeline.
+// BlockRecovery makes the block of another block writer, with the same packets.
+//
+// What hsync has promised survives a power cut of every DataNode, also in the middle of a recovery.
+// A DataNode takes the new generation stamp by renaming the file of sums, without a sync: a power
+// cut may undo that, and a replica with an older stamp than the NameNode's is not used any more. So
+// before the NameNode gets the new stamp, every DataNode of the new pipeline, one that has only
+// just got a copy of the block too, syncs the replica and its directory: kSyncing.
+//
+// A block that broke when its last packet was sent may be ended at some of its DataNodes and not at
+// others. Where the last packet carries a sync, the pipeline is set up as that of an append is
+// (kSetupAppendRecovery takes both kinds of replicas, under the rules of a close recovery), and the
+// last packet is sent again. Else it is set up with kCloseRecovery: the DataNodes end the block
+// when they accept the pipeline, and no packet is sent.
 //
 // Thread-compatible.
 #pragma once
@@ -46,6 +59,7 @@ class BlockWriter {
     kReserving,
     kConnecting,
     kSettingUp,
+    kSyncing,
     kRegistering,
     kStreaming,
     kDraining,
@@ -58,36 +72,43 @@ class BlockWriter {
     LocatedBlock located;
     std::uint64_t released_length = 0;  // what a node may have of it
     WriteStage stage = WriteStage::kSetupCreate;
-    bool has_new_replica = false;  // a copy, of which nothing is synced
+    // hsync has promised something of it: an acknowledged packet carried a sync; or it was there
+    // before this stream, and an earlier one may have synced it.
+    bool is_synced = false;
+    bool is_ending = false;  // its last packet was sent
 
     std::string describe() const;  // for messages
   };
 
-  // What an event means to the file. The block writer goes on;
+  // How a node failed: with an answer or with none; it says that it restarts; or its connection is
+  // lost, which a node survives.
+  enum class Failure : std::uint8_t { kFault, kRestart, kLostConnection };
+
+  // Outcome is what an event means to the file.
+  //
+  // Continues: the block writer goes on.
   struct Continues {};
-  // every node has acknowledged the last packet, which carried a sync or not, or has ended the
-  // block without it, although it would have carried one;
+  // Ended: every node has acknowledged the last packet, or has ended the block without it.
   struct Ended {
     Block block;
-    bool synced = false;
-    bool lacks_sync = false;
+    bool synced = false;  // the last packet carried a sync
   };
-  // a node failed before a new block had a pipeline, so that the block is empty;
+  // NotBuilt: a node failed before a new block had a pipeline, so the block is empty.
   struct NotBuilt {
     Block block;
     std::size_t node = 0;  // of its replicas
     Status fault;          // its message continues after the node's name
   };
-  // a node failed later. `block`, without that node, is what another block writer begins with: its
-  // stage is the one of the recovery;
+  // Broken: a node failed later. Another block writer begins with `block` without that node; its
+  // stage is the one of the recovery.
   struct Broken {
     Block block;
     std::size_t node = 0;
     Status fault;
-    bool restarts = false;  // so it said
-    bool stood = false;     // every node had accepted the pipeline
+    Failure failure = Failure::kFault;
+    bool stood = false;  // every node had accepted the pipeline
   };
-  // or the block cannot be written, for a reason that is not a node's.
+  // Refused: the block cannot be written, and no node is the reason.
   struct Refused {
     Status why;
   };
@@ -138,7 +159,7 @@ class BlockWriter {
   struct Fault {
     std::size_t node = 0;
     Status why;
-    bool restarts = false;
+    Failure failure = Failure::kFault;
   };
 
   // In the order of State.
@@ -148,6 +169,10 @@ class BlockWriter {
   };
   struct SettingUp {
     std::optional<Stamp> stamp;
+    TransferChannel channel;
+  };
+  struct Syncing {
+    Stamp stamp;
     TransferChannel channel;
   };
   struct Registering {
@@ -165,7 +190,9 @@ class BlockWriter {
   TransferChannel* channel() noexcept;
 
   std::size_t nodes() const noexcept { return block_.located.replicas.size(); }
-  std::size_t node_of(std::string_view address) const;
+  std::size_t node_named(std::string_view address) const;
+  bool expects(std::int64_t sequence_number) const noexcept;
+  std::int64_t sync_number() const noexcept;
   std::optional<std::size_t> node_to_blame(const PipelineAck& ack) const;
   std::optional<Fault> fault_of(const PipelineAck& ack) const;
   std::optional<Fault> slow_node(Pipeline& pipeline, const PipelineAck& ack) const;
@@ -176,6 +203,8 @@ class BlockWriter {
 
   void connect(std::optional<Stamp> stamp, Actions& actions);
   std::string write_operation(std::optional<Stamp> stamp) const;
+  void sync(Stamp stamp, TransferChannel channel, env::TimePoint now);
+  void register_pipeline(Stamp stamp, std::optional<TransferChannel> channel, Actions& actions);
   void begin_streaming(TransferChannel channel, env::TimePoint now);
   bool holds_back(Pipeline& pipeline, env::TimePoint now);
   Outcome acknowledged(Pipeline& pipeline, const PipelineAck& ack, env::TimePoint now,
@@ -187,7 +216,8 @@ class BlockWriter {
   WriteStream& stream_;
   ConnectionNumber number_;
   Block block_;
-  std::variant<Reserving, Connecting, SettingUp, Registering, Streaming, Draining, Ending> state_;
+  std::variant<Reserving, Connecting, SettingUp, Syncing, Registering, Streaming, Draining, Ending>
+      state_;
 };
 
 std::string_view to_string(BlockWriter::State state) noexcept;

@@ -62,7 +62,7 @@ class DataNodeLink final : public env::TcpConnection::Events,
   // failed.
   void sending_failed(int error_number);
 
-  void on_connected() override { listener_->connected(number_); }
+  void on_connected(env::TcpConnection& /*connection*/) override { listener_->connected(number_); }
   void on_writable() override { listener_->writable(number_); }
   // Receives what is there, if anything is.
   void on_readable() override;

@@ -16,6 +16,26 @@ bool is_over_quota(const Status& failure) {
          is_class(failure.remote_class(), "QuotaByStorageTypeExceededException");
 }
 
+// No DataNode can take the block now: "File /f could only be written to 0 of the 1 minReplication
+// nodes". Hadoop 2 says "replicated".
+bool is_out_of_nodes(const Status& failure) {
+  return is_class(failure.remote_class(), "IOException") &&
+         failure.message().find(" could only be ") != std::string::npos;
+}
+
+// TimeoutError is for a caller whose deadline has passed, and who may try again (HFLUSH-12). Here
+// one of a call to the NameNode has passed, and with it the stream has ended.
+Status as_end_of_stream(const Status& failure) {
+  if (failure.code() != StatusCode::kTimedOut) return failure;
+  return Status(StatusCode::kIo,
+                "write: the stream has failed, as the NameNode did not answer in time (see "
+                "hflush.hdfs.namenode.patience): " +
+                    failure.message(),
+                failure.path(), EIO)
+      .with_remote_class(failure.remote_class())
+      .with_cause(failure);
+}
+
 }  // namespace
 
 FileWriter::FileWriter(WriteTarget target, const WriteSettings& settings)
@@ -79,10 +99,9 @@ std::optional<std::uint64_t> FileWriter::recordable_length() const noexcept {
   return std::nullopt;
 }
 
-RetryDelays FileWriter::delays() const noexcept {
-  const WriteSettings& settings = stream_.settings;
-  return {settings.complete_first_delay, settings.locate_initial_delay, settings.locate_max_delay,
-          settings.locate_following_block_retries};
+// Of the file, as far as this stream knows; none if it is empty.
+std::optional<ExtendedBlock> FileWriter::last_block() const {
+  return to_reopen_ ? std::optional(to_reopen_->block) : previous_;
 }
 
 std::optional<env::TimePoint> FileWriter::deadline() const noexcept {
@@ -100,11 +119,11 @@ std::optional<env::TimePoint> FileWriter::deadline() const noexcept {
 
 void FileWriter::put(std::span<stream::Packet> packets, env::TimePoint now, Actions& actions) {
   if (is_over()) return;
-  enqueue(packets, actions);
+  enqueue(packets, now, actions);
   advance(now, actions);
 }
 
-void FileWriter::enqueue(std::span<stream::Packet> packets, Actions& actions) {
+void FileWriter::enqueue(std::span<stream::Packet> packets, env::TimePoint now, Actions& actions) {
   for (stream::Packet& packet : packets) {
     const bool follows = packet.offset() >= newest_block_start_ && packet.offset() <= put_ &&
                          packet.end() <= newest_block_start_ + target().block_size;
@@ -115,37 +134,43 @@ void FileWriter::enqueue(std::span<stream::Packet> packets, Actions& actions) {
                      std::to_string(packet.end()) + " does not follow on " + std::to_string(put_) +
                      " in the block from " + std::to_string(newest_block_start_),
                  target().path),
-          actions);
+          now, actions);
     }
     put_ = packet.end();
     const std::uint64_t end_in_block = put_ - newest_block_start_;
     stream_.packets.push_data(std::move(packet), newest_block_start_);
-    if (end_in_block == target().block_size) end_newest_block();
+    if (end_in_block == target().block_size) end_newest_block(promises_.ends_blocks_with_sync());
   }
 }
 
-void FileWriter::end_newest_block() {
-  stream_.packets.push_empty(PacketQueue::Kind::kLast, promises_.ends_blocks_with_sync(),
-                             newest_block_start_, put_);
+// Whether the newest byte is in a block that may grow. An append's partial block is the current
+// one, although nothing has been written to it yet.
+bool FileWriter::newest_block_is_open() const noexcept {
+  const bool has_block = stream_.packets.newest_sequence_number() >= 0 || to_reopen_;
+  return has_block && put_ > newest_block_start_;
+}
+
+void FileWriter::end_newest_block(bool sync) {
+  stream_.packets.push_empty(PacketQueue::Kind::kLast, sync, newest_block_start_, put_);
   newest_block_start_ = put_;
 }
 
 void FileWriter::sync(stream::Level level, std::span<stream::Packet> packets, env::TimePoint now,
                       Actions& actions) {
   if (is_over()) return;
-  enqueue(packets, actions);
-  if (level == stream::Level::kDurable) ask_for_durability();
+  enqueue(packets, now, actions);
+  if (is_over()) return;
+  if (level >= stream::Level::kDurable) stream_.packets.mark_last_packets_for_sync();
+  if (newest_block_is_open()) {
+    if (level == stream::Level::kDurable) sync_newest_block();
+    if (level == stream::Level::kBlockEnded) end_newest_block(true);
+  }
   promises_.await(level, put_);
   advance(now, actions);
 }
 
-void FileWriter::ask_for_durability() {
+void FileWriter::sync_newest_block() {
   PacketQueue& packets = stream_.packets;
-  packets.mark_last_packets_for_sync();
-  // An append's partial block is the current one, although nothing has been written to it yet.
-  const bool has_block = packets.newest_sequence_number() >= 0 || to_reopen_;
-  const bool block_is_ended = put_ == newest_block_start_;
-  if (!has_block || block_is_ended) return;
   if (packets.has_waiting()) {
     packets.mark_newest_for_sync();
   } else if (packets.empty() || !packets.newest().sync) {
@@ -157,13 +182,15 @@ void FileWriter::finish(env::TimePoint now, Actions& actions) {
   if (is_over() || finishing_) return;
   finishing_ = true;
   const bool wrote_something = stream_.packets.newest_sequence_number() >= 0;
-  if (wrote_something && put_ > newest_block_start_) end_newest_block();
+  if (wrote_something && newest_block_is_open()) {
+    end_newest_block(promises_.ends_blocks_with_sync());
+  }
   advance(now, actions);
 }
 
-void FileWriter::abandon(Actions& actions) {
+void FileWriter::abandon(env::TimePoint now, Actions& actions) {
   if (is_over()) return;
-  drop_everything(actions);
+  drop_everything(now, actions);
   state_ = Abandoned{};
   if (finishing_ && stream_.settings.recover_lease_on_close_failure) {
     actions.emplace_back(action::RecoverLease{});  // this close() fails: it was interrupted
@@ -175,9 +202,7 @@ void FileWriter::abandon(Actions& actions) {
 // After every event: all that can be done now is asked for.
 void FileWriter::advance(env::TimePoint now, Actions& actions) {
   if (is_over()) return;
-  if (const auto stall = stall_watch_.note(now, acknowledged_, put_ > acknowledged_)) {
-    stream_.counters.stalls.add(*stall);
-  }
+  note_stall(put_ > acknowledged_, now);
   if (BlockWriter* const writing = writer()) {
     stream_.failures.writes(writing->located().block);
     writing->release(now);
@@ -187,22 +212,27 @@ void FileWriter::advance(env::TimePoint now, Actions& actions) {
   BlockRecovery* const held = recovering();
   if (held == nullptr || held->state() != BlockRecovery::State::kHeld) return;
   if (promises_.is_recording()) return;
-  take(held->begin(promises_.has_flushed(), now, actions), now, actions);
+  const bool may_discard = std::get<Recovering>(state_).search.attempts_left > 0;
+  take(held->begin(promises_.has_flushed(), may_discard, now, actions), now, actions);
 }
 
 // There is no block under construction: the next one, or the end.
 void FileWriter::leave_idle(env::TimePoint now, Actions& actions) {
   if (promises_.is_recording()) return;
   if (stream_.packets.has_waiting()) {
-    Search search{stream_.settings.block_write_retries, {}, delays()};
-    if (!to_reopen_) return allocate(std::move(search), now, actions);
+    Search search{stream_.settings.block_write_retries, stream_.delays()};
+    stream_.failures.block_begins();
+    if (!to_reopen_) return allocate(search, now, actions);
     BlockWriter::Block block;
     block.located = *std::exchange(to_reopen_, std::nullopt);
     block.released_length = block.located.block.length;
     block.stage = WriteStage::kSetupAppend;
-    write_block(std::move(search), std::move(block), actions);
+    block.is_synced = true;
+    stream_.failures.writes(block.located.block);
+    state_.emplace<Recovering>(search, BlockRecovery(stream_, std::move(block)));
+    advance(now, actions);
   } else if (finishing_ && !promises_.has_waiters()) {
-    complete({delays(), std::nullopt}, actions);
+    complete({stream_.delays(), std::nullopt}, actions);
   }
 }
 
@@ -213,61 +243,81 @@ void FileWriter::allocate(Search search, env::TimePoint now, Actions& actions) {
   action::AddBlock add{previous_, {}};
   for (const ExcludedNode& excluded : excluded_) add.excluded.push_back(excluded.node);
   actions.emplace_back(std::move(add));
-  state_ = Allocating{std::move(search)};
+  state_ = Allocating{search};
 }
 
 void FileWriter::allocated(Result<LocatedBlock> answer, env::TimePoint now, Actions& actions) {
   auto* const allocating = std::get_if<Allocating>(&state_);
   if (allocating == nullptr) return;
   if (!answer.ok()) {
-    allocation_failed(std::move(allocating->search), answer.status(), now, actions);
+    allocation_failed(allocating->search, answer.status(), now, actions);
   } else if (answer->replicas.empty()) {
     fail(Status(StatusCode::kIo, "addBlock: no DataNode for " + answer->block.to_string(),
                 target().path),
-         actions);
+         now, actions);
   } else {
     ++stream_.counters.blocks;
-    stream_.recoveries.faults.clear();
     BlockWriter::Block block;
     block.located = *std::move(answer);
-    block.located.offset = stream_.packets.next_waiting().block_start;
+    block.located.offset = stream_.packets.oldest().block_start;
     block.located.block.length = 0;
-    write_block(std::move(allocating->search), std::move(block), actions);
+    write_block(allocating->search, std::move(block), actions);
   }
   advance(now, actions);
 }
 
 void FileWriter::allocation_failed(Search search, const Status& failure, env::TimePoint now,
                                    Actions& actions) {
-  if (is_class(failure.remote_class(), "NotReplicatedYetException")) {
-    if (const std::optional<env::Duration> delay = search.delays.next()) {
-      state_ = AllocateDelay{std::move(search), now + *delay};
-      return;
-    }
+  // Not every server says so in these words.
+  const bool excludes_some = is_class(failure.remote_class(), "IOException") && !excluded_.empty();
+  const bool has_no_node = excludes_some || is_out_of_nodes(failure);
+  if (has_no_node) excluded_.clear();  // one that has failed before is better than none
+  if (!has_no_node && !is_class(failure.remote_class(), "NotReplicatedYetException")) {
+    return no_block(failure, now, actions);
   }
+  if (const std::optional<env::Duration> delay = search.delays.next()) {
+    state_ = AllocateDelay{search, now + *delay};
+    return;
+  }
+  const env::Duration waited = search.delays.waited();
+  if (waited == env::Duration::zero()) return no_block(failure, now, actions);
+  const Status still(failure.code(), failure.message() + ", asked again for " + seconds(waited),
+                     failure.path(), failure.error_number());
+  no_block(still.with_remote_class(failure.remote_class()), now, actions);
+}
+
+void FileWriter::no_block(const Status& failure, env::TimePoint now, Actions& actions) {
   // What exists of the file does not stay open.
-  if (is_over_quota(failure)) return complete({delays(), failure}, actions);
-  fail(as_lost_lease(failure), actions);
+  if (is_over_quota(failure)) return complete({stream_.delays(), failure}, actions);
+  const Status why = as_lost_lease(failure);
+  const std::string faults = stream_.failures.faults();
+  if (faults.empty() || why.code() != StatusCode::kIo) return fail(why, now, actions);
+  fail(Status(
+           StatusCode::kPipeline,
+           "write: the NameNode gives no other block, " + why.message() + "; before that " + faults,
+           target().path, EIO)
+           .with_remote_class(why.remote_class()),
+       now, actions);
 }
 
 void FileWriter::write_block(Search search, BlockWriter::Block block, Actions& actions) {
   promises_.block_begins(block.located.offset);
   BlockWriter writer(stream_, ++stream_.last_connection, std::move(block), actions);
-  state_.emplace<Writing>(std::move(search), std::move(writer));
+  state_.emplace<Writing>(search, std::move(writer));
 }
 
 void FileWriter::block_abandoned(const Status& answer, env::TimePoint now, Actions& actions) {
   auto* const abandoning = std::get_if<Abandoning>(&state_);
   if (abandoning == nullptr) return;
-  if (!answer.ok()) return fail(as_lost_lease(answer), actions);
+  if (!answer.ok()) return fail(as_lost_lease(answer), now, actions);
   Search& search = abandoning->search;
-  if (search.attempts_left-- > 0) return allocate(std::move(search), now, actions);
+  if (search.attempts_left-- > 0) return allocate(search, now, actions);
   fail(Status(StatusCode::kPipeline,
               "write: unable to create new block after " +
                   std::to_string(stream_.settings.block_write_retries + 1) +
-                  " attempts: " + search.failures,
+                  " attempts: " + stream_.failures.faults(),
               target().path, EIO),
-       actions);
+       now, actions);
 }
 
 void FileWriter::reserved(Result<LocatedBlock> answer, env::TimePoint now, Actions& actions) {
@@ -284,7 +334,7 @@ void FileWriter::registered(const Status& answer, env::TimePoint now, Actions& a
 
 void FileWriter::found(Result<LocatedBlock> answer, env::TimePoint now, Actions& actions) {
   if (BlockRecovery* const finding = recovering()) {
-    take(finding->found(std::move(answer), actions), now, actions);
+    take(finding->found(std::move(answer), now, actions), now, actions);
   }
 }
 
@@ -300,51 +350,50 @@ void FileWriter::on(BlockWriter::Continues&& /*continues*/, env::TimePoint now, 
 
 void FileWriter::on(BlockWriter::Ended&& ended, env::TimePoint now, Actions& actions) {
   previous_ = ended.block.located.block;
+  std::erase_if(excluded_, [&](const ExcludedNode& node) {  // who failed once, and is good again
+    const std::vector<Replica>& good = ended.block.located.replicas;
+    return place_of(node.node.transfer_address(), good) < good.size();
+  });
   if (!ended.synced) promises_.block_ended(std::move(ended.block.located));
-  if (ended.lacks_sync) promises_.sync_before_end();
   state_ = Idle{};
   advance(now, actions);
 }
 
-void FileWriter::note_failed(const BlockWriter::Block& block, std::size_t node, const Status& fault,
-                             env::TimePoint now) {
-  std::string reason = fault.message();
-  if (fault.cause() != nullptr) reason += ": " + fault.cause()->message();
-  stream_.failures.writes(block.located.block);
-  stream_.failures.node_failed({block.located.replicas[node].node.transfer_address(), node,
-                                std::move(reason), acknowledged_, now});
-}
-
 // The block is given up, and another one is asked for without that node.
 void FileWriter::on(BlockWriter::NotBuilt&& not_built, env::TimePoint now, Actions& actions) {
-  ++stream_.counters.block_retries;
-  note_failed(not_built.block, not_built.node, not_built.fault, now);
-  Search search = std::move(std::get<Writing>(state_).search);
-  const DatanodeInfo& bad = not_built.block.located.replicas[not_built.node].node;
-  const Status& fault = not_built.fault;
-  search.failures += (search.failures.empty() ? "" : "; ") + bad.transfer_address() + " ";
-  search.failures += fault.message();
-  if (fault.cause() != nullptr) search.failures += ": " + fault.cause()->message();
-  excluded_.push_back({bad, env::deadline_after(now, stream_.settings.excluded_nodes_expiry)});
-  state_ = Abandoning{std::move(search)};
-  actions.emplace_back(action::AbandonBlock{std::move(not_built.block.located.block)});
+  Search search = std::get<Writing>(state_).search;
+  const std::vector<Replica>& pipeline = not_built.block.located.replicas;
+  const DatanodeInfo& bad = pipeline[not_built.node].node;
+  stream_.failures.node_failed({bad.transfer_address(), not_built.node, pipeline.size(),
+                                reason(not_built.fault), acknowledged_, now});
+  exclude(bad, now, stream_.settings.excluded_nodes_expiry);
+  discard_block(search, std::move(not_built.block.located.block), actions);
   advance(now, actions);
+}
+
+void FileWriter::exclude(const DatanodeInfo& node, env::TimePoint failed_at, env::Duration length) {
+  excluded_.push_back({node, env::deadline_after(failed_at, length)});
+}
+
+void FileWriter::discard_block(Search search, ExtendedBlock block, Actions& actions) {
+  ++stream_.counters.block_retries;
+  state_ = Abandoning{search};
+  actions.emplace_back(action::AbandonBlock{std::move(block)});
 }
 
 // The packets that are not acknowledged are in the queue, and `broken` has all else that a recovery
 // needs.
 void FileWriter::on(BlockWriter::Broken&& broken, env::TimePoint now, Actions& actions) {
   note_acknowledged(broken.block.located.end(), actions);
-  note_failed(broken.block, broken.node, broken.fault, now);
-  Search search = std::move(std::get<Writing>(state_).search);
-  BlockRecovery recovery(stream_, std::move(broken));
-  state_.emplace<Recovering>(std::move(search), std::move(recovery));
+  Search search = std::get<Writing>(state_).search;
+  BlockRecovery recovery(stream_, std::move(broken), now);
+  state_.emplace<Recovering>(search, std::move(recovery));
   advance(now, actions);
 }
 
-void FileWriter::on(BlockWriter::Refused&& refused, env::TimePoint /*now*/, Actions& actions) {
+void FileWriter::on(BlockWriter::Refused&& refused, env::TimePoint now, Actions& actions) {
   state_ = Idle{};
-  fail(std::move(refused.why), actions);
+  fail(refused.why, now, actions);
 }
 
 // --- what an event meant to its recovery
@@ -359,46 +408,48 @@ void FileWriter::on(BlockRecovery::Continues&& /*continues*/, env::TimePoint now
 }
 
 void FileWriter::on(BlockRecovery::Ready&& ready, env::TimePoint now, Actions& actions) {
-  const bool sync = ready.block.has_new_replica && promises_.ends_blocks_with_sync();
-  Search search = std::move(std::get<Recovering>(state_).search);
-  write_block(std::move(search), std::move(ready.block), actions);
-  if (sync) sync_new_replica();
+  Search search = std::get<Recovering>(state_).search;
+  write_block(search, std::move(ready.block), actions);
   advance(now, actions);
 }
 
-// What hsync has promised holds on the new DataNode too before anything else is acknowledged.
-void FileWriter::sync_new_replica() {
-  PacketQueue& packets = stream_.packets;
-  if (packets.empty()) {
-    packets.push_empty(PacketQueue::Kind::kSync, true, newest_block_start_, put_);
-  } else {
-    packets.mark_oldest_for_sync();
+// The nodes that have left a pipeline are excluded, as those with which one was not built.
+void FileWriter::on(BlockRecovery::Discarded&& discarded, env::TimePoint now, Actions& actions) {
+  Search search = std::get<Recovering>(state_).search;
+  const WriteSettings& settings = stream_.settings;
+  for (const Recoveries::FailedNode& failed : stream_.recoveries.failed) {
+    const std::size_t place = place_of(failed.node.transfer_address(), discarded.others);
+    if (place < discarded.others.size()) continue;  // it failed earlier, and was good since
+    exclude(failed.node, failed.failed_at,
+            failed.may_return ? settings.datanode_restart_timeout : settings.excluded_nodes_expiry);
   }
-  promises_.hold_until(packets.oldest().sequence_number);
+  discard_block(search, std::move(discarded.block), actions);
+  advance(now, actions);
 }
 
-void FileWriter::on(BlockRecovery::GivenUp&& given_up, env::TimePoint /*now*/, Actions& actions) {
+void FileWriter::on(BlockRecovery::GivenUp&& given_up, env::TimePoint now, Actions& actions) {
   state_ = Idle{};
-  fail(std::move(given_up.why), actions);
+  fail(given_up.why, now, actions);
 }
 
 // --- the NameNode's other answers
 
 void FileWriter::fsynced(const Status& answer, env::TimePoint now, Actions& actions) {
   if (is_over() || !promises_.is_recording()) return;
-  if (!answer.ok()) return fail(as_lost_lease(answer), actions);
+  if (!answer.ok()) return fail(as_lost_lease(answer), now, actions);
   promises_.recorded();
   advance(now, actions);
 }
 
 void FileWriter::located(const Result<LocatedBlocks>& answer, env::TimePoint now,
                          Actions& actions) {
+  if (state() == State::kChecking) return checked(answer, now, actions);
   promises_.located(answer);
   advance(now, actions);
 }
 
 void FileWriter::complete(Closing closing, Actions& actions) {
-  actions.emplace_back(action::Complete{to_reopen_ ? std::optional(to_reopen_->block) : previous_});
+  actions.emplace_back(action::Complete{last_block()});
   state_ = Completing{std::move(closing)};
 }
 
@@ -406,8 +457,16 @@ void FileWriter::completed(const Result<bool>& answer, env::TimePoint now, Actio
   auto* const completing = std::get_if<Completing>(&state_);
   if (completing == nullptr) return;
   Closing closing = std::move(completing->closing);
-  if (!answer.ok()) return not_closed(closing, as_lost_lease(answer.status()), actions);
-  if (*answer) return closed(closing, actions);
+  if (!answer.ok()) {
+    Status why = as_lost_lease(answer.status());
+    if (why.code() != StatusCode::kLeaseLost || last_block()) {
+      return not_closed(closing, std::move(why), now, actions);
+    }
+    state_ = Checking{std::move(closing), std::move(why)};
+    actions.emplace_back(action::GetBlockLocations{0, 1});
+    return;
+  }
+  if (*answer) return closed(closing, now, actions);
   if (const std::optional<env::Duration> delay = closing.delays.next()) {
     state_ = CompleteDelay{std::move(closing), now + *delay};
     return;
@@ -418,11 +477,23 @@ void FileWriter::completed(const Result<bool>& answer, env::TimePoint now, Actio
                         ", has not enough replicas, " + seconds(closing.delays.waited()) +
                         " after its end",
                     target().path),
-             actions);
+             now, actions);
 }
 
-void FileWriter::closed(const Closing& closing, Actions& actions) {
-  drop_everything(actions);
+// A NameNode knows a repeated complete by the last block. Of a file without one it says that the
+// lease is gone, although the first attempt has closed it and its answer was lost. No block of this
+// stream is in the file: if it is closed with the length that it had, this stream's close is done.
+void FileWriter::checked(const Result<LocatedBlocks>& answer, env::TimePoint now,
+                         Actions& actions) {
+  Checking checking = std::move(std::get<Checking>(state_));
+  const bool is_closed =
+      answer.ok() && !answer->under_construction && answer->file_length == target().start;
+  if (is_closed) return closed(checking.closing, now, actions);
+  not_closed(checking.closing, std::move(checking.why), now, actions);
+}
+
+void FileWriter::closed(const Closing& closing, env::TimePoint now, Actions& actions) {
+  drop_everything(now, actions);
   if (!closing.refusal) {
     state_ = Done{};
     actions.emplace_back(action::Finished{});
@@ -433,16 +504,18 @@ void FileWriter::closed(const Closing& closing, Actions& actions) {
 }
 
 // The file stays open at the NameNode. What made the stream end it early comes first.
-void FileWriter::not_closed(const Closing& closing, Status why, Actions& actions) {
-  fail(closing.refusal ? first_failure(*closing.refusal, std::move(why)) : std::move(why), actions);
+void FileWriter::not_closed(const Closing& closing, Status why, env::TimePoint now,
+                            Actions& actions) {
+  if (!closing.refusal) return fail(why, now, actions);
+  fail(first_failure(*closing.refusal, std::move(why)), now, actions);
 }
 
-void FileWriter::lease_lost(const Status& failure, Actions& actions) {
+void FileWriter::lease_lost(const Status& failure, env::TimePoint now, Actions& actions) {
   if (is_over()) return;
-  if (failure.code() == StatusCode::kLeaseLost) return fail(failure, actions);
+  if (failure.code() == StatusCode::kLeaseLost) return fail(failure, now, actions);
   fail(
       Status(StatusCode::kLeaseLost, "write: the lease is lost", target().path).with_cause(failure),
-      actions);
+      now, actions);
 }
 
 // --- connections
@@ -462,7 +535,7 @@ void FileWriter::replied(ConnectionNumber connection, const OperationReply& repl
   if (BlockWriter* const block = writer_on(connection)) {
     take(block->replied(reply, now, actions), now, actions);
   } else if (BlockRecovery* const copying = recovery_on(connection)) {
-    take(copying->replied(reply, actions), now, actions);
+    take(copying->replied(reply, now, actions), now, actions);
   } else if (promises_use(connection)) {
     promises_.replied(reply, now, actions);
     advance(now, actions);
@@ -501,7 +574,7 @@ void FileWriter::connection_lost(ConnectionNumber connection, const Status& fail
   if (BlockWriter* const block = writer_on(connection)) {
     take(block->connection_lost(failure, actions), now, actions);
   } else if (BlockRecovery* const copying = recovery_on(connection)) {
-    take(copying->connection_lost(failure, actions), now, actions);
+    take(copying->connection_lost(failure, now, actions), now, actions);
   } else if (promises_use(connection)) {
     promises_.connection_lost(failure, actions);
     advance(now, actions);
@@ -538,7 +611,7 @@ void FileWriter::tick(env::TimePoint now, Actions& actions) {
   if (auto* const waiting = std::get_if<AllocateDelay>(&state_)) {
     if (now >= waiting->until) {
       ++stream_.counters.allocate_retries;
-      allocate(std::move(waiting->search), now, actions);
+      allocate(waiting->search, now, actions);
     }
   } else if (auto* const asking = std::get_if<CompleteDelay>(&state_)) {
     if (now >= asking->until) {
@@ -556,18 +629,25 @@ void FileWriter::tick(env::TimePoint now, Actions& actions) {
 
 // --- the end
 
-void FileWriter::fail(Status failure, Actions& actions) {
+void FileWriter::fail(const Status& failure, env::TimePoint now, Actions& actions) {
   if (is_over()) return;
-  drop_everything(actions);
+  drop_everything(now, actions);
   state_ = Failed{};
   // Nothing more can be written, so that close() will fail as well: others need not wait for it.
   if (stream_.settings.recover_lease_on_close_failure && failure.code() != StatusCode::kLeaseLost) {
     actions.emplace_back(action::RecoverLease{});
   }
-  actions.emplace_back(action::Failed{std::move(failure)});
+  actions.emplace_back(action::Failed{as_end_of_stream(failure)});
 }
 
-void FileWriter::drop_everything(Actions& actions) {
+void FileWriter::note_stall(bool waits, env::TimePoint now) {
+  if (const auto stall = stall_watch_.note(now, acknowledged_, waits)) {
+    stream_.counters.stalls.add(*stall);
+  }
+}
+
+void FileWriter::drop_everything(env::TimePoint now, Actions& actions) {
+  note_stall(false, now);
   if (const BlockWriter* const writing = block()) writing->close(actions);
   if (const BlockRecovery* const current = recovery()) current->close(actions);
   promises_.drop(actions);
@@ -577,7 +657,7 @@ void FileWriter::drop_everything(Actions& actions) {
 std::string_view to_string(FileWriter::State state) noexcept {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"idle", "allocating", "allocate delay", "writing", "recovering", "abandoning", "completing",
-       "complete delay", "done", "failed", "abandoned"});
+       "complete delay", "checking", "done", "failed", "abandoned"});
   return kNames[static_cast<std::size_t>(state)];
 }
 

@@ -8,13 +8,16 @@
 //
 //   kIdle           no block; nothing to send
 //   kAllocating     addBlock asked
-//   kAllocateDelay  the block before the previous one is not replicated yet; addBlock again later
+//   kAllocateDelay  the block before the previous one is not replicated yet, or no DataNode can
+//                   take a block; addBlock again later, then with no DataNode excluded
 //   kWriting        a block, by its BlockWriter (block_writer.h)
-//   kRecovering     a DataNode of its pipeline has failed: BlockRecovery (block_recovery.h) makes
-//                   the block of the next BlockWriter
+//   kRecovering     a DataNode of its pipeline has failed, or an append has found its block:
+//                   BlockRecovery (block_recovery.h) makes the block of the next BlockWriter
 //   kAbandoning     its pipeline could not be built; abandonBlock asked, then kAllocating again
 //   kCompleting     complete asked
 //   kCompleteDelay  complete said "not yet"
+//   kChecking       complete said that the lease is lost, as a NameNode says of a file without a
+//                   block when it has closed it already; getBlockLocations asked: is it closed?
 //   kDone           published
 //   kFailed         reported why; nothing more happens
 //   kAbandoned      the stream was dropped
@@ -24,8 +27,9 @@
 //
 // A DataNode that fails while a block's first pipeline is built is excluded, and another block is
 // allocated (HDFS-17299 is left out). One that fails later is left out of the pipeline, waited for
-// or replaced; where that is not possible the stream fails with a Status that names the nodes, the
-// block and the numbers.
+// or replaced; before the first acknowledgement another block may take the place of this one. Where
+// nothing of that is possible the stream fails with a Status that names the nodes, the block and
+// the numbers.
 //
 // Thread-compatible: the shell serialises.
 #pragma once
@@ -70,6 +74,7 @@ class FileWriter {
     kAbandoning,
     kCompleting,
     kCompleteDelay,
+    kChecking,
     kDone,
     kFailed,
     kAbandoned,
@@ -100,7 +105,7 @@ class FileWriter {
   void sync(stream::Level level, std::span<stream::Packet> packets, env::TimePoint now,
             Actions& actions);
   void finish(env::TimePoint now, Actions& actions);
-  void abandon(Actions& actions);
+  void abandon(env::TimePoint now, Actions& actions);
   // For the pipelines that are set up from now on.
   void set_drop_behind(std::optional<bool> value) noexcept { stream_.drop_behind = value; }
 
@@ -115,7 +120,7 @@ class FileWriter {
   void fsynced(const Status& answer, env::TimePoint now, Actions& actions);
   void completed(const Result<bool>& answer, env::TimePoint now, Actions& actions);
   void located(const Result<LocatedBlocks>& answer, env::TimePoint now, Actions& actions);
-  void lease_lost(const Status& failure, Actions& actions);
+  void lease_lost(const Status& failure, env::TimePoint now, Actions& actions);
 
   // --- from the connections
 
@@ -138,7 +143,6 @@ class FileWriter {
   // The search for a new block whose pipeline can be built.
   struct Search {
     int attempts_left;
-    std::string failures;  // of the attempts so far
     RetryDelays delays;
   };
   // The end of the file.
@@ -163,13 +167,13 @@ class FileWriter {
   };
   struct Writing {
     Writing(Search its_search, BlockWriter its_block)
-        : search(std::move(its_search)), block(std::move(its_block)) {}
+        : search(its_search), block(std::move(its_block)) {}
     Search search;
     BlockWriter block;
   };
   struct Recovering {
     Recovering(Search its_search, BlockRecovery its_recovery)
-        : search(std::move(its_search)), recovery(std::move(its_recovery)) {}
+        : search(its_search), recovery(std::move(its_recovery)) {}
     Search search;
     BlockRecovery recovery;
   };
@@ -182,6 +186,10 @@ class FileWriter {
   struct CompleteDelay {
     Closing closing;
     env::TimePoint until;
+  };
+  struct Checking {
+    Closing closing;
+    Status why;  // what complete said
   };
   struct Done {};
   struct Failed {};
@@ -196,21 +204,23 @@ class FileWriter {
   const BlockRecovery* recovery_on(ConnectionNumber connection) const noexcept;
   bool promises_use(ConnectionNumber connection) const noexcept;
   std::optional<std::uint64_t> recordable_length() const noexcept;
-  RetryDelays delays() const noexcept;
+  std::optional<ExtendedBlock> last_block() const;
 
-  void enqueue(std::span<stream::Packet> packets, Actions& actions);
-  void end_newest_block();
-  void ask_for_durability();
+  void enqueue(std::span<stream::Packet> packets, env::TimePoint now, Actions& actions);
+  bool newest_block_is_open() const noexcept;
+  void end_newest_block(bool sync);
+  void sync_newest_block();
 
   void advance(env::TimePoint now, Actions& actions);
   void leave_idle(env::TimePoint now, Actions& actions);
   void allocate(Search search, env::TimePoint now, Actions& actions);
   void allocation_failed(Search search, const Status& failure, env::TimePoint now,
                          Actions& actions);
+  void no_block(const Status& failure, env::TimePoint now, Actions& actions);
   void write_block(Search search, BlockWriter::Block block, Actions& actions);
+  void exclude(const DatanodeInfo& node, env::TimePoint failed_at, env::Duration length);
+  void discard_block(Search search, ExtendedBlock block, Actions& actions);
   void note_acknowledged(std::uint64_t offset, Actions& actions);
-  void note_failed(const BlockWriter::Block& block, std::size_t node, const Status& fault,
-                   env::TimePoint now);
 
   // What an event meant to the block; no outcome but Continues leaves it in state_.
   void take(BlockWriter::Outcome outcome, env::TimePoint now, Actions& actions);
@@ -224,14 +234,16 @@ class FileWriter {
   void take(BlockRecovery::Outcome outcome, env::TimePoint now, Actions& actions);
   void on(BlockRecovery::Continues&& continues, env::TimePoint now, Actions& actions);
   void on(BlockRecovery::Ready&& ready, env::TimePoint now, Actions& actions);
+  void on(BlockRecovery::Discarded&& discarded, env::TimePoint now, Actions& actions);
   void on(BlockRecovery::GivenUp&& given_up, env::TimePoint now, Actions& actions);
-  void sync_new_replica();
 
   void complete(Closing closing, Actions& actions);
-  void closed(const Closing& closing, Actions& actions);
-  void not_closed(const Closing& closing, Status why, Actions& actions);
-  void fail(Status failure, Actions& actions);
-  void drop_everything(Actions& actions);
+  void checked(const Result<LocatedBlocks>& answer, env::TimePoint now, Actions& actions);
+  void closed(const Closing& closing, env::TimePoint now, Actions& actions);
+  void not_closed(const Closing& closing, Status why, env::TimePoint now, Actions& actions);
+  void fail(const Status& failure, env::TimePoint now, Actions& actions);
+  void note_stall(bool waits, env::TimePoint now);
+  void drop_everything(env::TimePoint now, Actions& actions);
 
   WriteStream stream_;
   Promises promises_;
@@ -247,7 +259,7 @@ class FileWriter {
   std::optional<ExtendedBlock> previous_;  // the last block that was ended
   std::vector<ExcludedNode> excluded_;
   std::variant<Idle, Allocating, AllocateDelay, Writing, Recovering, Abandoning, Completing,
-               CompleteDelay, Done, Failed, Abandoned>
+               CompleteDelay, Checking, Done, Failed, Abandoned>
       state_;
 };
 

@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "hflush/hdfs/write/node_faults.h"
+
 namespace hflush::hdfs {
 
 void FinishedBlocks::clear() noexcept {
@@ -18,8 +20,9 @@ void FinishedBlocks::clear() noexcept {
 void FinishedBlocks::forget_location() noexcept {
   is_located_ = false;
   not_located_ = {};
-  replicas_.clear();
+  candidates_.clear();
   tried_ = synced_ = 0;
+  unsynced_ = 0;
   faults_.clear();
   last_fault_ = {};
 }
@@ -27,15 +30,15 @@ void FinishedBlocks::forget_location() noexcept {
 FinishedBlocks::Step FinishedBlocks::next() {
   while (!blocks_.empty()) {
     if (!is_located_) return Locate{};
-    while (tried_ < replicas_.size() && synced_ > 0 && is_gone(replicas_[tried_])) ++tried_;
-    if (tried_ < replicas_.size()) return Open{};
+    while (tried_ < candidates_.size() && synced_ > 0 && is_gone(candidates_[tried_])) ++tried_;
+    if (tried_ < candidates_.size()) return Open{};
     if (synced_ == 0) {
       GiveUp step{failure()};
       gone_.clear();
       forget_location();
       return step;
     }
-    left_out_ += static_cast<std::int64_t>(replicas_.size() - synced_);
+    left_out_ += unsynced_;
     blocks_.pop_front();
     forget_location();
   }
@@ -44,32 +47,47 @@ FinishedBlocks::Step FinishedBlocks::next() {
 }
 
 void FinishedBlocks::located(const Result<LocatedBlocks>& answer) {
-  const LocatedBlock& due = blocks_.front();
   is_located_ = true;
-  std::vector<Replica> listed;
+  std::vector<Candidate> known;
   if (answer.ok()) {
-    const auto is_due = [&due](const LocatedBlock& block) {
-      return block.block.id == due.block.id;
-    };
-    const auto found = std::ranges::find_if(answer->blocks, is_due);
-    if (found != answer->blocks.end()) {
-      listed = found->replicas;
-    } else if (answer->last_block && is_due(*answer->last_block)) {
-      listed = answer->last_block->replicas;
-    }
+    known = candidates(*answer);
   } else if (answer.status().code() == StatusCode::kPermissionDenied) {
-    listed = due.replicas;  // of a file that its writer may not read
+    // Of a file that its writer may not read.
+    for (const Replica& written : block().replicas) known.push_back({written, true});
   } else {
     not_located_ = answer.status();
   }
+  const auto is_listed = [](const Candidate& candidate) { return candidate.is_listed; };
+  unsynced_ = std::ranges::count_if(known, is_listed);
   for (const bool last : {false, true}) {
-    std::ranges::copy_if(listed, std::back_inserter(replicas_),
-                         [&](const Replica& replica) { return is_gone(replica) == last; });
+    std::ranges::copy_if(known, std::back_inserter(candidates_),
+                         [&](const Candidate& candidate) { return is_gone(candidate) == last; });
   }
 }
 
-bool FinishedBlocks::is_gone(const Replica& replica) const noexcept {
-  return std::ranges::find(gone_, replica.node.transfer_address()) != gone_.end();
+// Those that are listed, then those where the block was written. None if it is not the file's.
+std::vector<FinishedBlocks::Candidate> FinishedBlocks::candidates(
+    const LocatedBlocks& answer) const {
+  const auto is_due = [this](const LocatedBlock& one) { return one.block.id == block().block.id; };
+  const auto found = std::ranges::find_if(answer.blocks, is_due);
+  const LocatedBlock* now = nullptr;
+  if (found != answer.blocks.end()) {
+    now = &*found;
+  } else if (answer.last_block && is_due(*answer.last_block)) {
+    now = &*answer.last_block;
+  }
+  std::vector<Candidate> candidates;
+  if (now == nullptr) return candidates;
+  for (const Replica& listed : now->replicas) candidates.push_back({listed, true});
+  for (const Replica& written : block().replicas) {
+    const std::size_t place = place_of(written.node.transfer_address(), now->replicas);
+    if (place == now->replicas.size()) candidates.push_back({written, false});
+  }
+  return candidates;
+}
+
+bool FinishedBlocks::is_gone(const Candidate& candidate) const noexcept {
+  return std::ranges::find(gone_, candidate.replica.node.transfer_address()) != gone_.end();
 }
 
 std::string FinishedBlocks::request(const std::string& client_name, std::uint64_t block_size,
@@ -102,16 +120,16 @@ bool FinishedBlocks::is_durable(const PipelineAck& ack) noexcept {
 }
 
 void FinishedBlocks::replica_is_durable() noexcept {
+  if (candidates_[tried_].is_listed) --unsynced_;
   ++synced_;
   ++tried_;
 }
 
 void FinishedBlocks::replica_failed(const Status& fault, bool node_is_gone) {
   const std::string node = replica().node.transfer_address();
-  faults_ += (faults_.empty() ? "DataNode " : "; DataNode ") + node + " " + fault.message();
-  if (fault.cause() != nullptr) faults_ += ": " + fault.cause()->message();
+  faults_ += (faults_.empty() ? "DataNode " : "; DataNode ") + node + " " + reason(fault);
   last_fault_ = fault;
-  if (node_is_gone && !is_gone(replica())) gone_.push_back(node);
+  if (node_is_gone && !is_gone(candidates_[tried_])) gone_.push_back(node);
   ++tried_;
 }
 
@@ -127,8 +145,8 @@ Status FinishedBlocks::failure() const {
                   {}, not_located_.error_number())
         .with_remote_class(not_located_.remote_class());
   }
-  if (replicas_.empty()) {
-    return Status(StatusCode::kIo, what + "has no replica on any live DataNode" + still, {}, EIO);
+  if (candidates_.empty()) {
+    return Status(StatusCode::kIo, what + "is not in the file any more" + still, {}, EIO);
   }
   return Status(StatusCode::kIo, what + "could be synced on no DataNode: " + faults_ + still, {},
                 last_fault_.error_number());

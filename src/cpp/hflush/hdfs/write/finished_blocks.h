@@ -20,13 +20,15 @@
 // writer would wait for the disks at every block's end, also one that never asks for hsync.
 //
 // For each block the NameNode is asked where its replicas are when its turn comes: since it was
-// written, nodes may have failed and HDFS may have placed replicas elsewhere. hsync then promises
-// that every replica which HDFS lists is durable, except for those whose node is gone or refuses:
-// these are left out, as the recovery of a pipeline leaves nodes out. At least one replica of each
-// block must have synced; where none could, this hsync has failed, and the stream continues. A
-// later one begins with that block, and asks again where its replicas are. (A replica whose sync
-// failed does not become durable by trying again: its DataNode keeps it as "being written", and
-// refuses to open it in this way.)
+// written, nodes may have failed and HDFS may have placed replicas elsewhere. The nodes of the
+// block's own pipeline are asked too, as one that has not reported its replica yet is not listed.
+// hsync then promises that every replica is durable, except for those whose node is gone or
+// refuses: these are left out, as the recovery of a pipeline leaves nodes out. One on a node that
+// is not listed may be missing: HDFS may have replaced it, or moved it away. At least one replica
+// of each block must have synced; where none could, this hsync has failed, and the stream
+// continues. A later one begins with that block, and asks again where its replicas are. (A replica
+// whose sync failed does not become durable by trying again: its DataNode keeps it as "being
+// written", and refuses to open it in this way.)
 //
 // It costs one call and, for each replica, one connection and one sync, once: from the first hsync
 // on every block ends with a sync.
@@ -39,6 +41,7 @@
 #include <variant>
 #include <vector>
 
+#include "hflush/base/check.h"
 #include "hflush/base/result.h"
 #include "hflush/base/status.h"
 #include "hflush/hdfs/wire/data_transfer.h"
@@ -48,13 +51,15 @@ namespace hflush::hdfs {
 
 class FinishedBlocks {
  public:
-  // What to do next: nothing, as every block is durable;
+  // Step is what to do next.
+  //
+  // Nothing: every block is durable.
   struct Nothing {};
-  // ask where block() is, located() answers;
+  // Locate: ask where block() is. located() takes the answer.
   struct Locate {};
-  // open replica() and send request(), replica_is_durable() or replica_failed() answers;
+  // Open: open replica() and send request(). replica_is_durable() or replica_failed() follows.
   struct Open {};
-  // or report to the callers that wait why block() is not durable. The stream continues.
+  // GiveUp: report to the callers that wait why block() is not durable. The stream continues.
   struct GiveUp {
     Status failure;
   };
@@ -78,8 +83,14 @@ class FinishedBlocks {
   void replica_failed(const Status& fault, bool node_is_gone);
 
   // Requires: a step with that block, or replica.
-  const LocatedBlock& block() const noexcept { return blocks_.front(); }
-  const Replica& replica() const noexcept { return replicas_[tried_]; }
+  const LocatedBlock& block() const noexcept {
+    HFLUSH_DCHECK(!blocks_.empty());
+    return blocks_.front();
+  }
+  const Replica& replica() const noexcept {
+    HFLUSH_DCHECK(tried_ < candidates_.size());
+    return candidates_[tried_].replica;
+  }
   std::string request(const std::string& client_name, std::uint64_t block_size,
                       ChecksumParameters checksum) const;
 
@@ -87,7 +98,13 @@ class FinishedBlocks {
   std::int64_t left_out() const noexcept { return left_out_; }
 
  private:
-  bool is_gone(const Replica& replica) const noexcept;
+  struct Candidate {
+    Replica replica;
+    bool is_listed;
+  };
+
+  std::vector<Candidate> candidates(const LocatedBlocks& answer) const;
+  bool is_gone(const Candidate& candidate) const noexcept;
   Status failure() const;
   void forget_location() noexcept;
 
@@ -95,10 +112,11 @@ class FinishedBlocks {
   // Of the first block, once it is located.
   bool is_located_ = false;
   Status not_located_;
-  std::vector<Replica> replicas_;
+  std::vector<Candidate> candidates_;
   std::size_t tried_ = 0;  // of them
   std::size_t synced_ = 0;
-  std::string faults_;  // of the others
+  std::string faults_;         // of the others
+  std::int64_t unsynced_ = 0;  // of those that are listed
   Status last_fault_;
 
   std::vector<std::string> gone_;  // transfer addresses

@@ -35,6 +35,7 @@ stream::Geometry write_geometry(const WriteTarget& target, const WriteSettings& 
 
 HdfsSink::HdfsSink(WriteContext context, WriteTarget target, std::string name_space)
     : geometry_(write_geometry(target, context.settings)),
+      file_id_(target.file_id),
       shell_(PipelineShell::make(std::move(context), std::move(target), std::move(name_space))) {}
 
 HdfsSink::~HdfsSink() {
@@ -42,7 +43,7 @@ HdfsSink::~HdfsSink() {
 }
 
 stream::SinkTraits HdfsSink::traits() const {
-  return {geometry_, {"hsync", "dropbehind"}, &shell_.here()->loop()};
+  return {geometry_, {"hsync", "dropbehind", stream::kEndBlock}, &shell_.here()->loop(), file_id_};
 }
 
 // A packet stays until it is acknowledged: nothing is taken from the caller's memory.

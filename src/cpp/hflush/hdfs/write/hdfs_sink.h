@@ -43,6 +43,7 @@ class HdfsSink final : public stream::Sink {
 
  private:
   const stream::Geometry geometry_;
+  const std::uint64_t file_id_;
   const env::OwnProcess<PipelineShell> shell_;  // shared with what is under way on the loop
 };
 

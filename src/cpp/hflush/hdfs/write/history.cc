@@ -1,7 +1,9 @@
 #include "hflush/hdfs/write/history.h"
 
 #include <algorithm>
+#include <charconv>
 #include <new>
+#include <system_error>
 
 namespace hflush::hdfs {
 
@@ -59,6 +61,27 @@ stream::PastEvents History::events() const {
     begin += line.size;
   }
   return events;
+}
+
+HistoryLine& HistoryLine::operator<<(std::string_view text) noexcept {
+  size_ += text.copy(text_.data() + size_, text_.size() - size_);
+  return *this;
+}
+
+template <typename Number>
+HistoryLine& HistoryLine::append(Number number) noexcept {
+  char* const begin = text_.data() + size_;
+  const auto [end, error] = std::to_chars(begin, text_.data() + text_.size(), number);
+  if (error == std::errc()) size_ += static_cast<std::size_t>(end - begin);
+  return *this;
+}
+
+HistoryLine& HistoryLine::operator<<(std::uint64_t number) noexcept { return append(number); }
+
+HistoryLine& HistoryLine::operator<<(const ExtendedBlock& block) noexcept {
+  *this << "blk_";
+  append(static_cast<std::int64_t>(block.id));  // as ExtendedBlock::to_string() has it
+  return *this << "_" << block.generation_stamp;
 }
 
 }  // namespace hflush::hdfs

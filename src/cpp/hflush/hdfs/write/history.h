@@ -6,6 +6,7 @@
 // out. Pure; thread-compatible.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "hflush/env/clock.h"
+#include "hflush/hdfs/wire/types.h"
 #include "hflush/stream/sink.h"
 
 namespace hflush::hdfs {
@@ -39,6 +41,23 @@ class History {
   // Oldest first; the text of all lines, one after the other.
   std::vector<Line> lines_;
   std::string text_;
+};
+
+// A line that is put together without memory of its own; what is beyond kMaxLine is left out.
+class HistoryLine {
+ public:
+  HistoryLine& operator<<(std::string_view text) noexcept;
+  HistoryLine& operator<<(std::uint64_t number) noexcept;
+  // "blk_1_1001"
+  HistoryLine& operator<<(const ExtendedBlock& block) noexcept;
+  std::string_view text() const noexcept { return {text_.data(), size_}; }
+
+ private:
+  template <typename Number>
+  HistoryLine& append(Number number) noexcept;
+
+  std::array<char, History::kMaxLine> text_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace hflush::hdfs

@@ -1,7 +1,7 @@
 #include "hflush/hdfs/write/node_faults.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <cstddef>
 
 namespace hflush::hdfs {
 
@@ -39,6 +39,17 @@ Status slow(int acks) {
 
 Status lost(const Status& failure) {
   return Status(StatusCode::kIo, "is lost", {}, failure.error_number()).with_cause(failure);
+}
+
+std::string reason(const Status& fault) {
+  const Status* const cause = fault.cause();
+  return cause == nullptr ? fault.message() : fault.message() + ": " + cause->message();
+}
+
+std::size_t place_of(std::string_view address, std::span<const Replica> pipeline) {
+  const auto named = std::ranges::find(
+      pipeline, address, [](const Replica& replica) { return replica.node.transfer_address(); });
+  return static_cast<std::size_t>(named - pipeline.begin());
 }
 
 Status as_lost_lease(const Status& failure) {

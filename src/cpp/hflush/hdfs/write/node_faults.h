@@ -2,12 +2,15 @@
 // words that the write machines share. Pure.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
 #include "hflush/hdfs/wire/data_transfer.h"
+#include "hflush/hdfs/wire/types.h"
 
 namespace hflush::hdfs {
 
@@ -20,6 +23,11 @@ Status no_answer(std::string_view what, env::Duration duration);
 Status slow(int acks);
 // or its connection is lost.
 Status lost(const Status& failure);
+// "is lost: connect: Connection refused": the message, and its cause's.
+std::string reason(const Status& fault);
+
+// The place of the node with that address in a pipeline; their number if it is not there.
+std::size_t place_of(std::string_view address, std::span<const Replica> pipeline);
 
 // What the NameNode says of a file that is open for writing: one that does not exist was deleted or
 // replaced.

@@ -77,18 +77,17 @@ class PacketQueue {
     HFLUSH_DCHECK(has_waiting());
     return entries_[released_];
   }
-  // The newest packet will carry a sync. Requires: has_waiting().
+  // The newest packet, or the next waiting one, will carry a sync. Requires: has_waiting().
   void mark_newest_for_sync() noexcept {
     HFLUSH_DCHECK(has_waiting());
     entries_.back().sync = true;
   }
+  void mark_next_for_sync() noexcept {
+    HFLUSH_DCHECK(has_waiting());
+    entries_[released_].sync = true;
+  }
   // So will the last packets of blocks, as far as they wait.
   void mark_last_packets_for_sync() noexcept;
-  // The oldest packet will carry a sync. Requires: it waits.
-  void mark_oldest_for_sync() noexcept {
-    HFLUSH_DCHECK(has_waiting() && !has_unacknowledged());
-    entries_.front().sync = true;
-  }
   // The next waiting packet may be sent. Requires: has_waiting().
   const Entry& release(env::TimePoint now) noexcept;
   // Every packet waits again, to be sent on another pipeline. Returns how many bytes of them had

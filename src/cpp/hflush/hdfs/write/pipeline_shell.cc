@@ -11,11 +11,10 @@ namespace hflush::hdfs {
 namespace {
 
 bool complains(const PipelineAck& ack) noexcept {
-  bool is_fine = true;
   for (std::size_t i = 0; i < ack.replies.size(); ++i) {
-    is_fine = is_fine && ack.replies[i] == TransferStatus::kSuccess;
+    if (ack.replies[i] != TransferStatus::kSuccess) return true;
   }
-  return !is_fine;
+  return false;
 }
 
 }  // namespace
@@ -43,7 +42,8 @@ void PipelineDriver::settled() {
 }
 
 void PipelineDriver::abandon() {
-  machine.abandon(actions);
+  machine.abandon(now(), actions);
+  shell_.publish(machine.counters());
   for (const Action& action : actions) {
     if (const auto* recover = std::get_if<action::RecoverLease>(&action)) perform(*recover);
   }
@@ -263,6 +263,7 @@ void PipelineDriver::perform(const action::Disconnect& disconnect) {
 
 // What the machine does now, if that is not what it did.
 void PipelineDriver::note_state() {
+  note_failed_nodes();
   const FileWriter::State state = machine.state();
   std::string_view step;
   if (const BlockWriter* const block = machine.block()) step = to_string(block->state());
@@ -270,9 +271,27 @@ void PipelineDriver::note_state() {
   if (noted_state_ == state && noted_step_ == step) return;
   noted_state_ = state;
   noted_step_ = step;
-  std::string what(to_string(state));
-  if (!step.empty()) what += " " + machine.failures().block() + ": " + std::string(step);
-  shell_.note(what + "; " + std::to_string(machine.acknowledged_offset()) + " bytes acknowledged");
+  HistoryLine line;
+  line << to_string(state);
+  if (!step.empty()) {
+    line << " ";
+    if (const ExtendedBlock* const block = machine.failures().block()) line << *block;
+    line << ": " << step;
+  }
+  line << "; " << machine.acknowledged_offset() << " bytes acknowledged";
+  shell_.note(line.text());
+}
+
+// Those that are not in the history yet.
+void PipelineDriver::note_failed_nodes() {
+  const FailureRecord& record = machine.failures();
+  const std::vector<FailedNode>& nodes = record.nodes();
+  auto left = std::min<std::uint64_t>(record.failed() - noted_failed_, nodes.size());
+  for (noted_failed_ = record.failed(); left > 0; --left) {
+    const FailedNode& node = nodes[nodes.size() - left];
+    shell_.note("DataNode " + node.address + " (number " + std::to_string(node.place + 1) +
+                " of its pipeline) " + node.reason);
+  }
 }
 
 PipelineDriver::Open* PipelineDriver::link_of(ConnectionNumber connection) {
@@ -291,6 +310,20 @@ void PipelineDriver::connected(ConnectionNumber connection) {
 
 void PipelineDriver::writable(ConnectionNumber connection) {
   if (Open* const open = link_of(connection)) open->can_send = true;
+}
+
+void PipelineDriver::received(ConnectionNumber connection, const DataNodeLink::Received& received) {
+  if (received.reply && received.reply->status != TransferStatus::kSuccess) {
+    shell_.note("DataNode " + bad_answer(*received.reply).message());
+  }
+  const auto bad = std::ranges::find_if(received.acks, complains);  // many may follow
+  if (bad != received.acks.end()) shell_.note("DataNodes " + bad_answer(*bad).message());
+  if (!received.lost.ok()) shell_.note("connection to DataNode: " + received.lost.message());
+
+  const env::TimePoint time = now();
+  if (received.reply) machine.replied(connection, *received.reply, time, actions);
+  for (const PipelineAck& ack : received.acks) machine.acked(connection, ack, time, actions);
+  if (!received.lost.ok()) machine.connection_lost(connection, received.lost, time, actions);
 }
 
 void PipelineDriver::send_output(Open& open) {
@@ -333,7 +366,9 @@ void PipelineShell::abandon() noexcept {
 }
 
 void PipelineShell::lease_lost(const Status& failure) {
-  drive([failure](PipelineDriver& driver) { driver.machine.lease_lost(failure, driver.actions); });
+  drive([failure](PipelineDriver& driver) {
+    driver.machine.lease_lost(failure, driver.now(), driver.actions);
+  });
 }
 
 // After the process was stopped for a while there may be answers that no thread has read yet: they
@@ -359,21 +394,8 @@ void PipelineShell::writable(ConnectionNumber connection) {
 }
 
 void PipelineShell::received(ConnectionNumber connection, DataNodeLink::Received received) {
-  if (received.reply && received.reply->status != TransferStatus::kSuccess) {
-    note("DataNode " + bad_answer(*received.reply).message());
-  }
-  const auto bad = std::ranges::find_if(received.acks, complains);  // many may follow
-  if (bad != received.acks.end()) note("DataNodes " + bad_answer(*bad).message());
-  if (!received.lost.ok()) note("connection to DataNode: " + received.lost.message());
   drive([connection, received = std::move(received)](PipelineDriver& driver) {
-    FileWriter& machine = driver.machine;
-    const env::TimePoint now = driver.now();
-    if (received.reply) machine.replied(connection, *received.reply, now, driver.actions);
-    for (const PipelineAck& ack : received.acks)
-      machine.acked(connection, ack, now, driver.actions);
-    if (!received.lost.ok()) {
-      machine.connection_lost(connection, received.lost, now, driver.actions);
-    }
+    driver.received(connection, received);
   });
 }
 

@@ -1,6 +1,6 @@
-// PipelineShell: the write pipeline of one stream in the world: events of the stream, the NameNode,
-// DataNodes, the lease and the clock go in, and what FileWriter decides is done. PipelineDriver:
-// what only the thread that drives may touch (stream/driven.h).
+// PipelineShell: does what the FileWriter of one stream decides. It reports to it the events of the
+// stream, the NameNode, the DataNodes, the lease and the clock. PipelineDriver: what only the
+// thread that drives may touch (stream/driven.h).
 //
 // The caller's thread sends, as much as the kernel takes; the loop thread sends what is left when
 // there is room again, reads the acknowledgements, and is where answers and timers arrive.
@@ -51,6 +51,7 @@ class PipelineDriver {
   env::TimePoint now() const { return context_.loop.clock().now(); }
   void connected(ConnectionNumber connection);
   void writable(ConnectionNumber connection);
+  void received(ConnectionNumber connection, const DataNodeLink::Received& received);
   void tick();
   void abandon();
 
@@ -86,6 +87,7 @@ class PipelineDriver {
   RpcClient::CallId call(const T& request, Feed feed);
   void located(Result<std::optional<LocatedBlocks>> answer);
   void note_state();
+  void note_failed_nodes();
   Open* link_of(ConnectionNumber connection);
   void publish_links();
   void send_output(Open& open);
@@ -110,7 +112,8 @@ class PipelineDriver {
   env::TimePoint timer_at_;
   bool has_lease_ = true;
   std::optional<FileWriter::State> noted_state_;
-  std::string_view noted_step_;  // of a block or its recovery
+  std::string_view noted_step_;     // of a block or its recovery
+  std::uint64_t noted_failed_ = 0;  // DataNodes
 };
 
 class PipelineShell final : public LeaseHolder,

@@ -4,11 +4,19 @@
 #include <array>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/hdfs/write/node_faults.h"
 
 namespace hflush::hdfs {
 
 using stream::Level;
+
+namespace {
+
+// The furthest offset of each; waiters are in the order of theirs.
+using OffsetsByLevel = std::array<std::optional<std::uint64_t>, stream::kLevels>;
+
+}  // namespace
 
 // --- questions
 
@@ -16,14 +24,14 @@ using stream::Level;
 bool Promises::is_recorded(const Waiter& waiter) const noexcept {
   if (waiter.sequence_number < 0 || waiter.offset <= block_start_) return true;
   if (!recorded_) return false;
-  const bool exactly = stream_.target.update_length && waiter.level == Level::kDurable;
+  const bool exactly = stream_.target.update_length && waiter.level >= Level::kDurable;
   return !exactly || *recorded_ >= waiter.offset - block_start_;
 }
 
 // Whether an hsync waits for more than the current block.
 bool Promises::awaits_finished_blocks() const noexcept {
-  const auto is_hsync = [](const Waiter& waiter) { return waiter.level == Level::kDurable; };
-  return !unsynced_.empty() && (sync_is_due_ || std::ranges::any_of(waiters_, is_hsync));
+  const auto is_hsync = [](const Waiter& waiter) { return waiter.level >= Level::kDurable; };
+  return !unsynced_.empty() && std::ranges::any_of(waiters_, is_hsync);
 }
 
 env::TimePoint Promises::silent_until(const Syncing& syncing) const noexcept {
@@ -50,31 +58,24 @@ void Promises::await(Level level, std::uint64_t offset) {
     handed_over_ = offset;
     return;
   }
-  if (level == Level::kDurable) hsync_was_asked_ = true;
+  if (level >= Level::kDurable) hsync_was_asked_ = true;
   waiters_.push_back({level, offset, stream_.packets.newest_sequence_number()});
 }
 
 void Promises::block_begins(std::uint64_t start) noexcept {
+  // Of a block that is set up again, updatePipeline keeps what is recorded.
+  if (start != block_start_) recorded_.reset();
   block_start_ = start;
-  recorded_.reset();
-}
-
-void Promises::hold_until(std::int64_t sequence_number) noexcept {
-  for (Waiter& waiter : waiters_) {
-    waiter.sequence_number = std::max(waiter.sequence_number, sequence_number);
-  }
 }
 
 void Promises::drop(Actions& actions) {
   waiters_.clear();
   unsynced_.clear();
-  sync_is_due_ = false;
   rest(actions);
 }
 
 void Promises::advance(std::optional<std::uint64_t> recordable, Actions& actions) {
   sync_finished_blocks(actions);
-  if (unsynced_.empty()) sync_is_due_ = false;
   resolve_waiters(recordable, actions);
 }
 
@@ -85,18 +86,18 @@ void Promises::resolve_waiters(std::optional<std::uint64_t> recordable, Actions&
     handed_over_.reset();
   }
   bool length_is_wanted = false;
-  std::array<std::optional<std::uint64_t>, 3> reached;  // by Level
+  OffsetsByLevel reached;
   std::erase_if(waiters_, [&](const Waiter& waiter) {
     if (waiter.sequence_number > packets.acknowledged_sequence_number()) return false;
     if (!is_recorded(waiter)) {
       length_is_wanted = true;
       return false;
     }
-    if (waiter.level == Level::kDurable && !unsynced_.empty()) return false;
+    if (waiter.level >= Level::kDurable && !unsynced_.empty()) return false;
     reached[static_cast<std::size_t>(waiter.level)] = waiter.offset;
     return true;
   });
-  for (const Level level : {Level::kVisible, Level::kDurable}) {
+  for (const Level level : {Level::kVisible, Level::kDurable, Level::kBlockEnded}) {
     const std::optional<std::uint64_t> offset = reached[static_cast<std::size_t>(level)];
     if (!offset) continue;
     has_flushed_ = true;
@@ -109,7 +110,10 @@ void Promises::resolve_waiters(std::optional<std::uint64_t> recordable, Actions&
   }
 }
 
-void Promises::recorded() noexcept { recorded_ = std::exchange(recording_, std::nullopt); }
+void Promises::recorded() noexcept {
+  HFLUSH_DCHECK(is_recording());
+  recorded_ = std::exchange(recording_, std::nullopt);
+}
 
 // --- finished blocks
 
@@ -133,14 +137,16 @@ void Promises::sync_finished_blocks(Actions& actions) {
 
 // Every hsync under way has failed; the stream continues.
 void Promises::refuse_durability(const Status& why, Actions& actions) {
-  std::uint64_t offset = 0;
-  const auto failed = std::erase_if(waiters_, [&offset](const Waiter& waiter) {
-    if (waiter.level != Level::kDurable) return false;
-    offset = std::max(offset, waiter.offset);
+  OffsetsByLevel refused;
+  std::erase_if(waiters_, [&refused](const Waiter& waiter) {
+    if (waiter.level < Level::kDurable) return false;
+    refused[static_cast<std::size_t>(waiter.level)] = waiter.offset;
     return true;
   });
-  sync_is_due_ = false;
-  if (failed > 0) actions.emplace_back(action::NotReached{Level::kDurable, offset, why});
+  for (const Level level : {Level::kDurable, Level::kBlockEnded}) {
+    const std::optional<std::uint64_t> offset = refused[static_cast<std::size_t>(level)];
+    if (offset) actions.emplace_back(action::NotReached{level, *offset, why});
+  }
 }
 
 void Promises::located(const Result<LocatedBlocks>& answer) {
@@ -187,7 +193,7 @@ void Promises::connection_lost(const Status& failure, Actions& actions) {
 void Promises::tick(env::TimePoint now, Actions& actions) {
   const auto* const syncing = std::get_if<Syncing>(&syncing_);
   if (syncing == nullptr || now < silent_until(*syncing)) return;
-  replica_failed(no_answer("did not answer", now - syncing->channel.last_heard()), true, actions);
+  replica_failed(no_answer("did not answer", now - syncing->channel.silent_since()), true, actions);
 }
 
 void Promises::replica_failed(const Status& fault, bool node_is_gone, Actions& actions) {

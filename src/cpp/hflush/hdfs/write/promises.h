@@ -2,14 +2,16 @@
 // without I/O, part of FileWriter.
 //
 //   visible   every packet up to the last one that was put is acknowledged by every DataNode and,
-//             the first time after a pipeline was set up, fsync() has given the NameNode the
-//             acknowledged length of the block.
+//             the first time in each block, fsync() has given the NameNode the acknowledged length
+//             of the block; updatePipeline keeps it.
 //   durable   the same, and the last packet, or an empty one, carried a sync; and every earlier
 //             block of this stream ended with a sync, or was synced afterwards (finished_blocks.h
 //             says how, on which replicas and at what cost; where that is not possible now, this
 //             hsync fails and the stream continues). From the first hsync on the last packet of
 //             every block carries a sync, also that of close(): without it a power failure could
 //             undo the replica's move to "finalized", and the NameNode would refuse what is left.
+//   ended     durable, where the last packet of the newest block, which carries the sync, ends that
+//             block: the next byte is in another one. A block without bytes is not begun.
 //
 // Two things happen beside each other: the NameNode records a length, or not; and the replicas of
 // finished blocks are synced, one at a time, while an hsync waits:
@@ -56,8 +58,8 @@ class Promises {
   State state() const noexcept { return static_cast<State>(syncing_.index()); }
   // Whether fsync() is asked.
   bool is_recording() const noexcept { return recording_.has_value(); }
-  // Whether an hflush or hsync waits, or finished blocks are to be synced before the file ends.
-  bool has_waiters() const noexcept { return !waiters_.empty() || sync_is_due_; }
+  // Whether an hflush or hsync waits.
+  bool has_waiters() const noexcept { return !waiters_.empty(); }
   // Whether an hflush or hsync has succeeded.
   bool has_flushed() const noexcept { return has_flushed_; }
   // Whether the last packet of a block carries a sync.
@@ -72,10 +74,6 @@ class Promises {
   void block_begins(std::uint64_t start) noexcept;
   // A block ended without a sync.
   void block_ended(LocatedBlock block) { unsynced_.add(std::move(block)); }
-  // One of them should have: it is synced whether or not an hsync waits.
-  void sync_before_end() noexcept { sync_is_due_ = true; }
-  // No caller that waits is answered before that packet is acknowledged.
-  void hold_until(std::int64_t sequence_number) noexcept;
   // Reports what is reached and asks for what is due. `recordable`: how much of the current block
   // is acknowledged, if the NameNode may learn it now.
   void advance(std::optional<std::uint64_t> recordable, Actions& actions);
@@ -129,14 +127,14 @@ class Promises {
   std::optional<std::uint64_t> handed_over_;  // a flush() waits for the queue to shrink
   bool hsync_was_asked_ = false;
   bool has_flushed_ = false;
-  bool sync_is_due_ = false;  // of finished blocks, although no hsync may wait
 
   std::uint64_t block_start_;              // of the current block, or else of the last one
-  std::optional<std::uint64_t> recorded_;  // its length, by fsync() since its pipeline was set up
+  std::optional<std::uint64_t> recorded_;  // its length, by fsync() since it began
   std::optional<std::uint64_t> recording_;
 
   FinishedBlocks unsynced_;
-  std::variant<Resting, Locating, Connecting, Syncing> syncing_;  // the first of them
+  // The sync of the first of the unsynced blocks.
+  std::variant<Resting, Locating, Connecting, Syncing> syncing_;
 };
 
 std::string_view to_string(Promises::State state) noexcept;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,7 +35,10 @@ constexpr bool wants_replacement(const WriteSettings& settings, std::size_t repl
 struct Recoveries {
   struct FailedNode {
     DatanodeInfo node;
-    bool may_return = false;  // it restarts: it is left out until the next pipeline stands
+    env::TimePoint failed_at;
+    // It restarts, or was waited for: it is left out until the next pipeline stands, or there is no
+    // other one.
+    bool may_return = false;
   };
   // A DataNode of the pipeline that restarts.
   struct Awaited {
@@ -42,26 +46,27 @@ struct Recoveries {
     env::TimePoint until;
     env::Duration pause;  // the next one
   };
-  // The search for another DataNode. It has succeeded when a pipeline with that node is set up.
+  // The search for other DataNodes. It has succeeded when a pipeline with them is set up.
   struct Replacement {
+    bool is_extra = false;  // no DataNode has left: the stream can go on without
     int failed_tries = 0;
     std::vector<DatanodeInfo> excluded;
-    std::string target;  // the address of the one that is in the pipeline; empty: none
+    std::vector<std::string> targets;  // the addresses of those that are in the pipeline
   };
 
   // A node is left out of replacements for the life of the stream, once.
-  void add_failed(const DatanodeInfo& node, bool may_return) {
+  void add_failed(const DatanodeInfo& node, env::TimePoint now, bool may_return) {
     const std::string address = node.transfer_address();
     const auto known = std::ranges::find_if(
         failed, [&](const FailedNode& one) { return one.node.transfer_address() == address; });
     if (known == failed.end()) {
-      failed.push_back({node, may_return});
+      failed.push_back({node, now, may_return});
     } else {
-      known->may_return = may_return;
+      *known = {node, now, may_return};
     }
   }
-  // Whether a DataNode that came in for another one is not proven yet.
-  bool has_replacement() const noexcept { return replacement && !replacement->target.empty(); }
+  // How many DataNodes came in that are not proven yet.
+  std::size_t unproven() const noexcept { return replacement ? replacement->targets.size() : 0; }
   // Every DataNode of a pipeline has accepted it.
   void pipeline_is_set_up() {
     std::erase_if(failed, [](const FailedNode& node) { return node.may_return; });
@@ -73,7 +78,6 @@ struct Recoveries {
   std::vector<FailedNode> failed;
   std::optional<Awaited> awaited;
   std::optional<Replacement> replacement;
-  std::string faults;  // of the current block, for messages
 };
 
 }  // namespace hflush::hdfs

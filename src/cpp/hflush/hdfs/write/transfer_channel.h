@@ -1,15 +1,17 @@
 // TransferChannel: one open connection to a DataNode, as a machine sees it: the operation, and
-// later the heartbeats, that are sent on it before any packet; and when bytes were last sent and
-// received. Pure; thread-compatible.
+// later the heartbeats, that are sent on it before any packet; and when bytes were last sent, and
+// since when an answer is due. Pure; thread-compatible.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "hflush/base/bytes.h"
+#include "hflush/base/check.h"
 #include "hflush/env/clock.h"
 
 namespace hflush::hdfs {
@@ -20,20 +22,26 @@ class TransferChannel {
   static constexpr env::Duration kTimeoutPerNode = std::chrono::seconds(5);
 
   TransferChannel(std::string operation, env::TimePoint now)
-      : control_(std::move(operation)), last_sent_(now), last_heard_(now) {}
+      : control_(std::move(operation)), last_sent_(now), silent_since_(now) {}
 
-  // A heartbeat. Requires: !has_control().
-  void send(std::string control) noexcept { control_ = std::move(control); }
+  // A packet without data, behind what is left of an operation or of another one.
+  void send(std::string_view control) { control_ += control; }
   bool has_control() const noexcept { return !control_.empty(); }
 
-  void heard(env::TimePoint now) noexcept { last_heard_ = now; }
-  // Both times begin anew.
-  void restart(env::TimePoint now) noexcept { last_sent_ = last_heard_ = now; }
+  void heard(env::TimePoint now) noexcept { silent_since_ = now; }
+  // All that was sent is answered: silence begins with what is sent next. A DataNode counts the
+  // silence of the next one so too, and for less long: it can say which node is silent.
+  void rest() noexcept { is_resting_ = true; }
+  // Nothing was sent yet that matters from now on: both times begin anew.
+  void restart(env::TimePoint now) noexcept {
+    last_sent_ = silent_since_ = now;
+    rest();
+  }
   env::TimePoint last_sent() const noexcept { return last_sent_; }
-  env::TimePoint last_heard() const noexcept { return last_heard_; }
+  env::TimePoint silent_since() const noexcept { return silent_since_; }
   // When a pipeline of `nodes` has been silent for too long.
   env::TimePoint silent_until(env::Duration timeout, std::size_t nodes) const noexcept {
-    return env::deadline_after(last_heard_, for_nodes(timeout, nodes));
+    return env::deadline_after(silent_since_, for_nodes(timeout, nodes));
   }
   static env::Duration for_nodes(env::Duration timeout, std::size_t nodes) noexcept {
     const env::Duration more = static_cast<int>(nodes) * kTimeoutPerNode;
@@ -43,6 +51,7 @@ class TransferChannel {
   // What is left of the operation or heartbeat: fills `pieces`, returns how many. Requires: there
   // is room for one.
   std::size_t output(std::span<ByteView> pieces) const noexcept {
+    HFLUSH_DCHECK(!pieces.empty());
     if (control_.empty()) return 0;
     pieces[0] = as_bytes(control_).subspan(control_sent_);
     return 1;
@@ -50,6 +59,7 @@ class TransferChannel {
   // `bytes` were sent; returns how many of them were packets.
   std::size_t sent(std::size_t bytes, env::TimePoint now) noexcept {
     last_sent_ = now;
+    if (std::exchange(is_resting_, false)) silent_since_ = now;
     const std::size_t control = std::min(bytes, control_.size() - control_sent_);
     control_sent_ += control;
     if (control_sent_ == control_.size()) {
@@ -63,7 +73,8 @@ class TransferChannel {
   std::string control_;
   std::size_t control_sent_ = 0;  // < control_.size(), or 0
   env::TimePoint last_sent_;
-  env::TimePoint last_heard_;
+  env::TimePoint silent_since_;
+  bool is_resting_ = false;
 };
 
 }  // namespace hflush::hdfs

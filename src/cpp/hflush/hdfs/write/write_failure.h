@@ -3,6 +3,7 @@
 // it works. Values; thread-compatible.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -18,6 +19,7 @@ namespace hflush::hdfs {
 struct FailedNode {
   std::string address;       // "10.0.0.1:9866"
   std::size_t place = 0;     // in its pipeline, from 0
+  std::size_t nodes = 0;     // of that pipeline
   std::string reason;        // continues after the address
   std::uint64_t offset = 0;  // in the file: every byte below was acknowledged
   env::TimePoint when;
@@ -27,30 +29,48 @@ struct FailedNode {
 struct WriteFailure {
   std::vector<FailedNode> failed_nodes;          // oldest first
   std::string block;                             // that was written last: "blk_1_1001"
-  std::vector<std::uint64_t> generation_stamps;  // of it, oldest first
+  std::vector<std::uint64_t> generation_stamps;  // of all its pipelines, oldest first
   std::uint64_t acknowledged = 0;                // bytes of the file
   stream::PastEvents history;
 };
 
 class FailureRecord {
  public:
-  // Beyond these the oldest are forgotten.
+  // Beyond these the oldest are forgotten, or left out of a message.
   static constexpr std::size_t kMaxNodes = 64;
   static constexpr std::size_t kMaxStamps = 64;
+  static constexpr std::size_t kMaxText = 2048;
 
   // A block is written, under the stamp that it has now. Cheap: for every event.
   void writes(const ExtendedBlock& block) {
     if (block.id == block_.id && block.generation_stamp == block_.generation_stamp) return;
     if (block.id != block_.id) stamps_.clear();
     block_ = block;
-    append(stamps_, block.generation_stamp, kMaxStamps);
+    may_have(block.generation_stamp);
   }
-  void node_failed(FailedNode node) { append(nodes_, std::move(node), kMaxNodes); }
+  // The stamp of a pipeline that is set up, whether or not that succeeds.
+  void may_have(std::uint64_t stamp) {
+    if (std::ranges::find(stamps_, stamp) == stamps_.end()) append(stamps_, stamp, kMaxStamps);
+  }
+  // The search for the first pipeline of a block begins.
+  void block_begins() noexcept { of_block_ = 0; }
+  void node_failed(FailedNode node) {
+    append(nodes_, std::move(node), kMaxNodes);
+    of_block_ = std::min(of_block_ + 1, kMaxNodes);
+    ++failed_;
+  }
+  // The DataNodes that failed, oldest first, and how many have failed so far.
+  const std::vector<FailedNode>& nodes() const noexcept { return nodes_; }
+  std::uint64_t failed() const noexcept { return failed_; }
 
-  // "blk_1_1001"; empty if none has been written.
-  std::string block() const { return stamps_.empty() ? std::string() : block_.to_string(); }
+  // The nodes that have failed since the block began, for a message: "DataNode 10.0.0.1:9866 (2 of
+  // 3) is lost; DataNode ...".
+  std::string faults() const;
+  // That is, or was, written last; none if none has been.
+  const ExtendedBlock* block() const { return stamps_.empty() ? nullptr : &block_; }
   WriteFailure failure(std::uint64_t acknowledged, stream::PastEvents history) const {
-    return {nodes_, block(), stamps_, acknowledged, std::move(history)};
+    std::string name = stamps_.empty() ? std::string() : block_.to_string();
+    return {nodes_, std::move(name), stamps_, acknowledged, std::move(history)};
   }
 
  private:
@@ -63,6 +83,8 @@ class FailureRecord {
   ExtendedBlock block_;
   std::vector<std::uint64_t> stamps_;
   std::vector<FailedNode> nodes_;
+  std::uint64_t failed_ = 0;
+  std::size_t of_block_ = 0;  // the newest of them
 };
 
 }  // namespace hflush::hdfs

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hflush/crc/checksum.h"
+#include "hflush/hdfs/rpc/retry_delays.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/data_transfer.h"
 #include "hflush/hdfs/wire/types.h"
@@ -54,15 +55,15 @@ struct WriteCounters {
   std::int64_t acks = 0;
   std::int64_t blocks = 0;
   std::int64_t pipelines = 0;
-  std::int64_t block_retries = 0;     // blocks abandoned because their pipeline could not be built
-  std::int64_t allocate_retries = 0;  // addBlock asked again after NotReplicatedYet
+  std::int64_t block_retries = 0;     // blocks abandoned, as their pipeline was not built or broke
+  std::int64_t allocate_retries = 0;  // addBlock asked again after a pause
   std::int64_t complete_retries = 0;
   std::int64_t fsyncs = 0;             // calls to the NameNode
   std::int64_t synced_afterwards = 0;  // replicas of finished blocks
   std::int64_t left_unsynced = 0;      // other replicas of these, whose node is gone or refused
   std::int64_t congestion_delays = 0;  // packets held back because DataNodes were congested
   std::int64_t recoveries = 0;         // pipelines that stood and broke
-  std::int64_t replacements = 0;       // DataNodes that came in for one that failed
+  std::int64_t replacements = 0;       // DataNodes that came in for one that failed or is missing
   std::int64_t transfers = 0;          // copies of a block made for them, as their sources say
   std::int64_t bytes_sent_again = 0;   // of packets, on another pipeline
   std::int64_t restarts_waited_for = 0;
@@ -83,6 +84,12 @@ struct WriteStream {
 
   ChecksumParameters checksum() const noexcept {
     return {target.checksum, target.bytes_per_checksum};
+  }
+
+  // Between questions about what the NameNode does not have yet.
+  RetryDelays delays() const noexcept {
+    return {settings.complete_first_delay, settings.locate_initial_delay, settings.locate_max_delay,
+            settings.locate_following_block_retries};
   }
 
   const WriteTarget target;

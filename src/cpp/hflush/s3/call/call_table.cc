@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "hflush/base/check.h"
+
 namespace hflush::s3 {
 namespace {
 
@@ -157,6 +159,7 @@ void CallTable::start_uploads(Actions& actions) {
 }
 
 Target CallTable::target(CallId id) const {
+  HFLUSH_DCHECK(calls_.contains(id));
   const Entry& entry = calls_.at(id);
   return addresses_.target(entry.call->bucket, entry.address);
 }
@@ -284,11 +287,19 @@ void CallTable::wanted(CallId id, std::uint64_t attempt, WantId want, Actions& a
 void CallTable::credentials_newer(CallId id, std::uint64_t attempt, Actions& actions) {
   const auto found = calls_.find(id);
   if (found == calls_.end() || found->second.attempt != attempt) return;
-  const auto* const expired = std::get_if<Expired>(&found->second.state);
-  if (expired == nullptr) return;
-  waits_.erase({expired->until, id});
+  Entry& entry = found->second;
+  const auto* const state = std::get_if<Expired>(&entry.state);
+  if (state == nullptr) return;
+  const Expired expired = *state;
+  try {
+    ready(id, entry, actions);
+  } catch (const std::bad_alloc&) {
+    turns_.remove(upload_of(id, entry));
+    entry.state = expired;
+    throw;
+  }
+  waits_.erase({expired.until, id});
   ++retry_count_;
-  ready(id, found->second, actions);
 }
 
 env::TimePoint CallTable::due() const noexcept {

@@ -27,8 +27,8 @@
 //
 // A new call is due, and its first attempt costs no tokens. An upload has room while fewer are
 // kStarting or kSent than SendingRate allows; UploadTurns says which is next. Events of an attempt
-// that is over mean nothing. Where start() or cancel() throws std::bad_alloc, nothing has happened.
-// Thread-compatible.
+// that is over mean nothing. Where start(), cancel() or credentials_newer() throws std::bad_alloc,
+// nothing has happened. Thread-compatible.
 #pragma once
 
 #include <array>

@@ -11,11 +11,11 @@
 #include <variant>
 
 #include "hflush/base/mutex.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/env/answer.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/call/addresses.h"
 #include "hflush/s3/call/call_table.h"
-#include "hflush/s3/call/digest.h"
 #include "hflush/s3/call/outcome.h"
 #include "hflush/s3/call/request.h"
 
@@ -114,6 +114,11 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   void on_timer() HFLUSH_EXCLUDES(mutex_);
 
   void perform(const Actions& actions) HFLUSH_EXCLUDES(mutex_);
+  // As std::visit(), which throws where a variant has no value: some callers may not.
+  template <typename... What>
+  void perform_one(const std::variant<What...>& action) HFLUSH_EXCLUDES(mutex_) {
+    (perform_if<What>(action), ...);
+  }
   template <typename What>
   void perform_if(const CallTable::Action& action) HFLUSH_EXCLUDES(mutex_) {
     if (const auto* what = std::get_if<What>(&action)) perform(*what);
@@ -238,26 +243,15 @@ void Client::Calls::arm_timer_locked() {
 }
 
 void Client::Calls::on_timer() {
-  Actions actions;
-  {
-    const MutexLock lock(mutex_);
+  feed([this](CallTable& table, env::TimePoint now, Actions& actions) HFLUSH_REQUIRES(mutex_) {
     timer_ = 0;
     timer_at_ = env::TimePoint::max();
-    table_.time_passed(loop_.clock().now(), actions);
-    arm_timer_locked();
-  }
-  perform(actions);
+    table.time_passed(now, actions);
+  });
 }
 
 void Client::Calls::perform(const Actions& actions) {
-  for (const CallTable::Action& action : actions) {
-    perform_if<CallTable::Send>(action);
-    perform_if<CallTable::Resume>(action);
-    perform_if<CallTable::WantCredentials>(action);
-    perform_if<CallTable::StopWanting>(action);
-    perform_if<CallTable::Answer>(action);
-    perform_if<CallTable::End>(action);
-  }
+  for (const CallTable::Action& action : actions) perform_one(action);
 }
 
 // The thread that begins an attempt may be that of another call, which is not to fail for it: an
@@ -394,7 +388,7 @@ void Client::Calls::attempt_over(Running& call) {
 
 Result<std::shared_ptr<Client>> Client::make(Settings settings,
                                              std::shared_ptr<CredentialStore> credentials) {
-  HFLUSH_RETURN_IF_ERROR(load_digests());
+  HFLUSH_RETURN_IF_ERROR(crypto::load_digests());
   // Loopback protects what does not leave it.
   if (settings.payload_signing == PayloadSigning::kAuto && settings.scheme == "http" &&
       env::goes_through_proxy(settings.http, settings.scheme, settings.host)) {

@@ -1,6 +1,7 @@
 #include "hflush/s3/call/credentials.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "hflush/env/answer.h"
@@ -22,7 +23,15 @@ void CredentialStore::set(Credentials credentials) {
     wanted_ = false;
   }
   // One at a time: a callback may stop another one's wait.
-  while (const std::function<void()> on_newer = take_met()) on_newer();
+  bool lacked_memory = false;
+  while (const std::function<void()> on_newer = take_met()) {
+    try {
+      on_newer();
+    } catch (const std::bad_alloc&) {  // its call waits until its time is over
+      lacked_memory = true;
+    }
+  }
+  if (lacked_memory) throw std::bad_alloc();
 }
 
 std::function<void()> CredentialStore::take_met() {

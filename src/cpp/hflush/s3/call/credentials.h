@@ -2,7 +2,7 @@
 //
 // Credentials are set from outside (by Python); every attempt of a call is signed with the newest.
 // Generations count from 1. Thread-safe; callbacks run on the thread that sets, without a lock, and
-// may call the store.
+// may call the store. A callback that throws std::bad_alloc has done nothing; the others run.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class CredentialStore {
   explicit CredentialStore(Credentials first);
 
   Current current() const;
-  // Newer ones: runs the callbacks that wait for a newer generation.
+  // Newer ones: runs the callbacks that wait for a newer generation. Throws std::bad_alloc, with
+  // the credentials set, where one of these did.
   void set(Credentials credentials);
 
   // `generation` was refused as expired: newer ones are wanted until they are set. `on_newer` runs

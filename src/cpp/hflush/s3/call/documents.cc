@@ -24,7 +24,7 @@ Status refused(std::string message) {
   return Status(StatusCode::kInvalidArgument, std::move(message));
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string shown(text.substr(0, kShown));
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
   std::ranges::replace_if(shown, is_control, '?');
@@ -36,8 +36,8 @@ Result<XmlElement> rooted(std::string_view document,
   Result<XmlElement> root = parse_xml(document);
   if (!root.ok()) return refused("not a document of S3: " + root.status().message());
   if (std::ranges::find(names, root->name) == names.end()) {
-    return refused("a document of S3 with the root " + quoted(root->name) + ", not " +
-                   quoted(*names.begin()));
+    return refused("a document of S3 with the root " + in_quotes(root->name) + ", not " +
+                   in_quotes(*names.begin()));
   }
   return root;
 }
@@ -55,7 +55,7 @@ Result<std::uint64_t> number_of(const XmlElement& element, std::string_view name
   std::string_view digits = text;
   digits.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
   if (text.empty() || digits.size() > kMaxDigits || !std::ranges::all_of(text, is_digit)) {
-    return refused("<" + std::string(name) + "> is not a number: " + quoted(text));
+    return refused("<" + std::string(name) + "> is not a number: " + in_quotes(text));
   }
   std::uint64_t number = 0;
   for (const char digit : digits) number = number * 10 + static_cast<std::uint64_t>(digit - '0');
@@ -200,7 +200,7 @@ Result<double> time_of(const XmlElement& element, std::string_view name) {
   const int behind = minutes_behind_utc(front);
   const bool is_time = hour < 24 && minute < 60 && second < 60 && std::abs(behind) < 24 * 60;
   if (!front.is_taken() || !date.ok() || date.year() < chrono::year(1) || !is_time) {
-    return refused("not a time of S3: " + quoted(text));
+    return refused("not a time of S3: " + in_quotes(text));
   }
   const chrono::seconds seconds = chrono::sys_days(date).time_since_epoch() + chrono::hours(hour) +
                                   chrono::minutes(minute + behind) + chrono::seconds(second);

@@ -4,13 +4,12 @@
 #include <array>
 #include <cstddef>
 
+#include "hflush/base/binary_text.h"
+
 namespace hflush::s3 {
 namespace {
 
 constexpr std::string_view kUpperHex = "0123456789ABCDEF";
-constexpr std::string_view kLowerHex = "0123456789abcdef";
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 constexpr std::string_view kTokenMarks = "!#$%&'*+^`|";  // beside what is unreserved
 
@@ -58,16 +57,6 @@ std::string canonical_query(const Query& query) {
   return text;
 }
 
-std::string to_hex(ByteView bytes) {
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::byte byte : bytes) {
-    text += kLowerHex[std::to_integer<unsigned>(byte) >> 4U];
-    text += kLowerHex[std::to_integer<unsigned>(byte) & 0xFU];
-  }
-  return text;
-}
-
 bool is_header_name(std::string_view text) noexcept {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     return is_unreserved(c) || kTokenMarks.find(c) != std::string_view::npos;
@@ -91,22 +80,6 @@ Status check_header(std::string_view name, std::string_view value) {
     return {};
   }
   return Status(StatusCode::kInvalidArgument, std::move(message));
-}
-
-std::string to_base64(ByteView bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-    std::uint32_t group = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      group = group << 8U | (i < count ? std::to_integer<std::uint32_t>(bytes[at + i]) : 0);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      text += i <= count ? kBase64[group >> (18U - 6U * i) & 0x3FU] : '=';
-    }
-  }
-  return text;
 }
 
 std::string crc_header(std::uint32_t crc) {

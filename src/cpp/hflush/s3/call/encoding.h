@@ -32,8 +32,6 @@ bool is_header_value(std::string_view text) noexcept;
 // kInvalidArgument unless it is both. The value is not in the message: it may be a key.
 Status check_header(std::string_view name, std::string_view value);
 
-std::string to_hex(ByteView bytes);  // lower case
-std::string to_base64(ByteView bytes);
 // A CRC as x-amz-checksum-crc32c and its kin have it: four bytes, big-endian, base64.
 std::string crc_header(std::uint32_t crc);
 

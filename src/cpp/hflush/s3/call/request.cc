@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "hflush/base/binary_text.h"
 #include "hflush/base/bytes.h"
 #include "hflush/base/result.h"
-#include "hflush/s3/call/digest.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/s3/call/encoding.h"
 
 namespace hflush::s3 {
@@ -41,7 +42,7 @@ std::string_view payload_sha256(const Call& call) noexcept {
 // In hex; or why the body cannot be read.
 Result<std::string> sha256_of(const env::HttpBody& body) {
   std::vector<std::byte> piece(std::min<std::uint64_t>(body.size(), Call::kSmallBody));
-  RunningDigest digest(RunningDigest::Kind::kSha256);
+  crypto::RunningDigest digest(crypto::RunningDigest::Kind::kSha256);
   for (std::uint64_t offset = 0; offset < body.size();) {
     const std::ptrdiff_t count = body.read_at(offset, piece);
     if (count < 0) return Status::from_errno(static_cast<int>(-count), "read of a body", {});

@@ -34,8 +34,8 @@ struct Settings {
   env::Duration connect_timeout = std::chrono::seconds(10);
   env::Duration stall_timeout = std::chrono::seconds(60);
   env::Duration complete_timeout = std::chrono::seconds(60);  // the same of Complete
-  // Of an attempt in all, however much comes meanwhile: of parts and objects that are uploaded, and
-  // of everything else but what is downloaded.
+  // Total time of one attempt, even if data keeps arriving: for uploads of parts and objects, and
+  // for everything else except downloads.
   env::Duration upload_timeout = env::kNoTimeout;
   env::Duration request_timeout = env::kNoTimeout;
   RetrySettings retry;

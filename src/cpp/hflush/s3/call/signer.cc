@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/base/binary_text.h"
 #include "hflush/base/bytes.h"
-#include "hflush/s3/call/digest.h"
+#include "hflush/crypto/digest.h"
 
 namespace hflush::s3 {
 namespace {
@@ -96,11 +97,12 @@ std::string canonical_request_of(const RequestToSign& request, const SignedHeade
   return text;
 }
 
-Sha256 signing_key(std::string_view secret_key, std::string_view day, std::string_view region) {
+crypto::Sha256 signing_key(std::string_view secret_key, std::string_view day,
+                           std::string_view region) {
   const std::string first = "AWS4" + std::string(secret_key);
-  Sha256 key = hmac_sha256(as_bytes(first), as_bytes(day));
+  crypto::Sha256 key = crypto::hmac_sha256(as_bytes(first), as_bytes(day));
   for (const std::string_view part : {region, kService, kTerminator}) {
-    key = hmac_sha256(key, as_bytes(part));
+    key = crypto::hmac_sha256(key, as_bytes(part));
   }
   return key;
 }
@@ -162,12 +164,12 @@ std::vector<env::HttpHeader> sign(const RequestToSign& request, const Credential
   scope += kTerminator;
   std::string to_sign(kAlgorithm);
   to_sign += '\n' + time + '\n' + scope + '\n';
-  to_sign += to_hex(sha256(as_bytes(canonical_request_of(request, headers))));
-  const Sha256 key = signing_key(credentials.secret_key, day, region);
+  to_sign += to_hex(crypto::sha256(as_bytes(canonical_request_of(request, headers))));
+  const crypto::Sha256 key = signing_key(credentials.secret_key, day, region);
   std::string authorization(kAlgorithm);
   authorization += " Credential=" + credentials.access_key + '/' + scope;
   authorization += ", SignedHeaders=" + names_of(headers);
-  authorization += ", Signature=" + to_hex(hmac_sha256(key, as_bytes(to_sign)));
+  authorization += ", Signature=" + to_hex(crypto::hmac_sha256(key, as_bytes(to_sign)));
   added.push_back({"Authorization", std::move(authorization)});
   return added;
 }

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "hflush/base/check.h"
 #include "hflush/env/process.h"
 #include "hflush/s3/packets.h"
 
@@ -49,6 +50,7 @@ bool ReadBuffer::append(ByteView bytes) {
 }
 
 ReadBuffer::Block ReadBuffer::pop_front() {
+  HFLUSH_DCHECK(!empty());
   Block block = std::move(blocks_.front());
   blocks_.pop_front();
   size_ -= block.size();

@@ -34,10 +34,49 @@ std::string_view to_string(UploadState state) noexcept {
   return "?";
 }
 
+std::uint64_t BegunUpload::bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const PartReceipt& part : parts) bytes += part.size;
+  return bytes;
+}
+
+Status check_begun(const BegunUpload& begun, const PartSizes& sizes) {
+  const auto refused = [](const std::string& why) {
+    return Status(StatusCode::kInvalidArgument, "an upload cannot go on like that: " + why);
+  };
+  if (begun.upload_id.empty()) return refused("it has no id");
+  if (begun.parts.size() > sizes.max_parts()) {
+    return refused("it has " + std::to_string(begun.parts.size()) + " parts of " +
+                   std::to_string(sizes.max_parts()));
+  }
+  std::uint32_t number = 0;
+  for (const PartReceipt& part : begun.parts) {
+    ++number;
+    if (part.number != number) {
+      return refused("part " + std::to_string(part.number) + " is in the place of part " +
+                     std::to_string(number));
+    }
+    if (part.size != sizes.size(number) || part.etag.empty()) {
+      return refused("part " + std::to_string(number) + " has " + std::to_string(part.size) +
+                     " bytes of " + std::to_string(sizes.size(number)) + " and the etag '" +
+                     part.etag + "'");
+    }
+  }
+  return {};
+}
+
 BlockUpload::BlockUpload(UploadOptions options) : options_(std::move(options)) {
   options_.active_parts =
       std::clamp<std::size_t>(options_.active_parts, 1, options_.sizes.max_parts());
   options_.always_multipart = options_.always_multipart || options_.delayed;
+  if (!options_.begun) return;
+  BegunUpload begun = *std::exchange(options_.begun, std::nullopt);
+  upload_ = UploadIs::kOpen;
+  holders_ = Holders::kFirst;
+  upload_id_ = std::move(begun.upload_id);
+  end_ = acknowledged_ = begun.bytes();
+  for (PartReceipt& part : begun.parts) receipts_.emplace(part.number, std::move(part));
+  next_part_ = static_cast<std::uint32_t>(receipts_.size()) + 1;
 }
 
 bool BlockUpload::is_over() const noexcept {
@@ -101,6 +140,12 @@ void BlockUpload::stored(std::uint64_t offset, UploadActions& actions) {
   acknowledge(actions);
 }
 
+void BlockUpload::keep(std::uint32_t parts, UploadActions& actions) {
+  if (state_ != UploadState::kWriting) return;
+  keeping_ = parts;
+  advance(actions);
+}
+
 void BlockUpload::finish(UploadActions& actions) {
   if (state_ != UploadState::kWriting) return;
   state_ = UploadState::kFinishing;
@@ -123,16 +168,18 @@ void BlockUpload::broke(Status failure, UploadActions& actions) {
 void BlockUpload::advance(UploadActions& actions) {
   if (state_ != UploadState::kWriting && state_ != UploadState::kFinishing) return;
   if (upload_ == UploadIs::kNone && !publication_) {
-    const bool is_multipart = options_.always_multipart || end_ >= options_.sizes.end(1);
+    const bool is_multipart =
+        options_.always_multipart || keeping_ || end_ >= options_.sizes.end(1);
     if (!is_multipart) {
       if (state_ == UploadState::kFinishing) publish(actions);
-    } else if (ready_parts() > 0) {
+    } else if (ready_parts() > 0 || keeping_) {
       upload_ = UploadIs::kCreating;
       actions.emplace_back(upload_action::Create{});
     }
   }
   if (upload_ != UploadIs::kOpen) return;
   ask_for_parts(actions);
+  tell_kept(actions);
   if (state_ != UploadState::kFinishing || receipts_.size() != ready_parts()) return;
   if (options_.delayed) {
     state_ = UploadState::kPending;
@@ -152,13 +199,23 @@ void BlockUpload::ask_for_parts(UploadActions& actions) {
   }
 }
 
+void BlockUpload::tell_kept(UploadActions& actions) {
+  if (!keeping_ || lowest_unfinished() <= *keeping_) return;
+  holders_ = Holders::kFirst;
+  actions.emplace_back(upload_action::Kept{*std::exchange(keeping_, std::nullopt)});
+}
+
 // Unfinished are the active parts, and all from next_part_ on.
+std::uint32_t BlockUpload::lowest_unfinished() const noexcept {
+  return active_.empty() ? next_part_ : *active_.begin();
+}
+
 void BlockUpload::acknowledge(UploadActions& actions) {
   if (!listening_) return;
-  const std::uint32_t lowest = active_.empty() ? next_part_ : *active_.begin();
   const auto tolerated = static_cast<std::uint32_t>(options_.active_parts - active_.size());
   const std::uint64_t bound = begin_of(next_part_ + tolerated);
-  const std::uint64_t offset = std::min(end_, std::max(begin_of(lowest), std::min(stored_, bound)));
+  const std::uint64_t offset =
+      std::min(end_, std::max(begin_of(lowest_unfinished()), std::min(stored_, bound)));
   if (offset <= acknowledged_) return;
   acknowledged_ = offset;
   actions.emplace_back(upload_action::Acknowledge{offset});
@@ -245,6 +302,7 @@ void BlockUpload::publish(UploadActions& actions) {
   publication_.emplace(Publication::Options{.path = options_.path,
                                             .upload_id = upload_id_,
                                             .condition = options_.condition,
+                                            .holders = holders_,
                                             .limit = options_.reconcile_limit});
   go_on(actions);
 }
@@ -356,6 +414,17 @@ void BlockUpload::published(const Status& otherwise, UploadActions& actions) {
 }
 
 void BlockUpload::not_published(UploadActions& actions) {
+  // Nothing fences the Complete of an upload that goes on: it may still be executed. One that has
+  // ended was perhaps completed by it, and perhaps by another holder.
+  if (holders_ != Holders::kOne && publication_->is_in_doubt()) {
+    if (listening_) {
+      tell_failed(publication_->unknown_because("others may go on with the upload",
+                                                publication_->failure()),
+                  actions);
+    }
+    state_ = UploadState::kUnknown;
+    return;
+  }
   if (listening_) tell_failed(publication_->failure(), actions);
   state_ = otherwise_;
   clean_up(actions);
@@ -406,10 +475,12 @@ void BlockUpload::give_up(UploadState otherwise, UploadActions& actions) {
 
 // --- clean-up
 
-// Parts in flight would bring an aborted upload back: they are waited for.
+// Parts in flight would bring an aborted upload back: they are waited for. One that others may go
+// on with stays.
 void BlockUpload::clean_up(UploadActions& actions) {
   const bool is_dropped = state_ == UploadState::kFailed || state_ == UploadState::kAbandoned;
-  if (is_dropped && upload_ == UploadIs::kOpen && active_.empty()) abort(actions);
+  const bool is_ours = holders_ == Holders::kOne;
+  if (is_dropped && is_ours && upload_ == UploadIs::kOpen && active_.empty()) abort(actions);
 }
 
 void BlockUpload::abort(UploadActions& actions) {

@@ -10,7 +10,8 @@
 // the first failure or after abandon(). Complete is asked for only when every part 1..n is
 // acknowledged. An upload that is not published is aborted when none of its calls is under way,
 // again until the store says that it is gone, and its id is reported if that fails. A publication
-// that was handed over (delayed) is never aborted here.
+// that was handed over (delayed), and an upload that was kept or had begun before, are never
+// aborted here: others may hold what goes on with them.
 //
 // The bytes of a part are needed until Forget names it, all of them until Finished, Failed or
 // abandon(): after that no Forget comes, and nothing is read any more.
@@ -34,6 +35,22 @@
 
 namespace hflush::s3 {
 
+// What is known of a part that the store has.
+struct PartReceipt {
+  std::uint32_t number = 0;
+  std::string etag;  // as the store has it, quotes included
+  std::uint64_t size = 0;
+  std::uint32_t crc32c = 0;
+};
+
+// An upload that was begun before, by this process or another one, and goes on behind these parts.
+struct BegunUpload {
+  std::string upload_id;
+  std::vector<PartReceipt> parts;  // 1..n, each of its whole size
+
+  std::uint64_t bytes() const noexcept;
+};
+
 struct UploadOptions {
   std::string path;  // for messages
   PartSizes sizes;
@@ -43,15 +60,11 @@ struct UploadOptions {
   Condition condition;
   // How often Complete, or a conditional PutObject, is repeated after a look.
   std::uint32_t reconcile_limit = Publication::kLimit;
+  std::optional<BegunUpload> begun = {};  // Requires: check_begun() is fine
 };
 
-// What is known of a part that the store has.
-struct PartReceipt {
-  std::uint32_t number = 0;
-  std::string etag;  // as the store has it, quotes included
-  std::uint64_t size = 0;
-  std::uint32_t crc32c = 0;
-};
+// kInvalidArgument unless an upload in these sizes can have begun like that.
+Status check_begun(const BegunUpload& begun, const PartSizes& sizes);
 
 enum class UploadState : std::uint8_t {
   kWriting,    // bytes come
@@ -80,7 +93,7 @@ struct PutObject {
 struct UploadPart {
   std::uint32_t number = 0;
 };
-// Of parts(). `again` as PutObject has it.
+// CompleteMultipartUpload with parts(). `again`: how often it was asked for before.
 struct Complete {
   std::uint32_t again = 0;
 };
@@ -102,6 +115,13 @@ struct Forget {
   std::uint32_t number = 0;
 };
 
+// --- to those who go on with it
+
+// The store has the parts 1..n that keep() asked for. From now on the upload is not ours alone.
+struct Kept {
+  std::uint32_t parts = 0;
+};
+
 // --- to the stream
 
 // The stream may fill as much again.
@@ -121,7 +141,8 @@ using UploadAction =
     std::variant<upload_action::Create, upload_action::PutObject, upload_action::UploadPart,
                  upload_action::Complete, upload_action::LookAtKey, upload_action::LookAtUpload,
                  upload_action::Abort, upload_action::Cancel, upload_action::Forget,
-                 upload_action::Acknowledge, upload_action::Finished, upload_action::Failed>;
+                 upload_action::Kept, upload_action::Acknowledge, upload_action::Finished,
+                 upload_action::Failed>;
 using UploadActions = std::vector<UploadAction>;
 
 class BlockUpload {
@@ -136,6 +157,10 @@ class BlockUpload {
   // The bytes below `offset` are out of the stream's memory (on disk): they are acknowledged as
   // soon as no more than active_parts unfinished parts lie before that.
   void stored(std::uint64_t offset, UploadActions& actions);
+  // Others are to be able to go on behind the first `parts`, also if this process dies: asks for
+  // an upload if there is none, and says Kept when the store has them. A later call replaces one
+  // that was not answered.
+  void keep(std::uint32_t parts, UploadActions& actions);
   void finish(UploadActions& actions);
   void abandon(UploadActions& actions);
   // Something in this process failed: the upload cannot go on. (A call that could not even be
@@ -199,6 +224,8 @@ class BlockUpload {
 
   void advance(UploadActions& actions);
   void ask_for_parts(UploadActions& actions);
+  void tell_kept(UploadActions& actions);
+  std::uint32_t lowest_unfinished() const noexcept;
   void acknowledge(UploadActions& actions);
 
   void publish(UploadActions& actions);
@@ -231,7 +258,9 @@ class BlockUpload {
   std::uint32_t next_part_ = 1;     // to be asked for
   std::set<std::uint32_t> active_;  // asked for
   std::map<std::uint32_t, PartReceipt> receipts_;
-  bool parts_may_land_ = false;  // although none of their calls is under way
+  std::optional<std::uint32_t> keeping_;  // how many parts, until Kept says so
+  Holders holders_ = Holders::kOne;       // kFirst: kept, or begun before
+  bool parts_may_land_ = false;           // although none of their calls is under way
 
   std::optional<Publication> publication_;        // from the first PutObject or Complete on
   UploadState otherwise_ = UploadState::kFailed;  // if nothing turns out to be published

@@ -9,6 +9,11 @@
 namespace hflush::s3 {
 namespace {
 
+// Whether keep() may still be answered.
+bool may_be_kept(UploadState state) noexcept {
+  return state == UploadState::kWriting || state == UploadState::kFinishing;
+}
+
 std::int64_t signed_of(std::uint64_t bytes) noexcept { return static_cast<std::int64_t>(bytes); }
 
 }  // namespace
@@ -96,9 +101,15 @@ void UploadCounters::add_to(Statistics& statistics, std::uint64_t size,
 
 // --- the ledger
 
-UploadLedger::UploadLedger(std::string token, const PartSizes& sizes)
-    : sizes_(sizes), cleanups_(cleanups()) {
+UploadLedger::UploadLedger(std::string token, const PartSizes& sizes,
+                           const std::optional<BegunObject>& begun)
+    : sizes_(sizes),
+      begun_bytes_(begun ? begun->upload.bytes() : 0),
+      begun_parts_(begun ? static_cast<std::uint32_t>(begun->upload.parts.size()) : 0),
+      cleanups_(cleanups()) {
   outcome_.token = std::move(token);
+  outcome_.size = begun_bytes_;
+  if (begun) outcome_.upload_id = begun->upload.upload_id;
 }
 
 UploadOutcome UploadLedger::outcome() const {
@@ -123,7 +134,8 @@ void UploadLedger::add_statistics(Statistics& statistics) const {
     counters = counters_;
     size = outcome_.size;
   }
-  counters.add_to(statistics, size, size == 0 ? 0 : sizes_.at(size - 1));
+  const std::uint32_t blocks = size == 0 ? 0 : sizes_.at(size - 1);
+  counters.add_to(statistics, size - begun_bytes_, blocks - begun_parts_);
 }
 
 void UploadLedger::publish(const BlockUpload& upload, const std::string& version_id,
@@ -142,6 +154,27 @@ void UploadLedger::publish(const BlockUpload& upload, const std::string& version
   if (outcome_.cleaned_up) outcome_.cleanup = upload.cleanup_failure();
   set_cleaning_locked(ended && !outcome_.cleaned_up);
   if (outcome_.cleaned_up) cleaned_up_.notify_all();
+  if (!may_be_kept(outcome_.state)) keeping_.notify_all();
+}
+
+void UploadLedger::kept(BegunObject object) {
+  MutexLock lock(mutex_);
+  kept_ = std::move(object);
+  keeping_.notify_all();
+}
+
+Result<BegunObject> UploadLedger::wait_kept(std::size_t parts, env::Interrupt& interrupt,
+                                            env::EventLoop& loop) {
+  MutexLock lock(mutex_);
+  while (!kept_ || kept_->upload.parts.size() != parts) {
+    if (!may_be_kept(outcome_.state)) {
+      return Status(StatusCode::kClosed,
+                    "persist: the upload is " + std::string(to_string(outcome_.state)));
+    }
+    HFLUSH_RETURN_IF_ERROR(
+        env::wait_until(mutex_, keeping_, env::TimePoint::max(), interrupt, &loop));
+  }
+  return *std::exchange(kept_, std::nullopt);
 }
 
 void UploadLedger::contents(std::vector<PartReceipt> parts, std::uint32_t crc32c,
@@ -163,6 +196,7 @@ void UploadLedger::lost(const Status& why, bool was_sent) noexcept {
   outcome_.cleaned_up = true;
   set_cleaning_locked(false);
   cleaned_up_.notify_all();
+  keeping_.notify_all();
 }
 
 void UploadLedger::set_cleaning_locked(bool cleaning) {

@@ -4,18 +4,23 @@
 // UploadLedger is thread-safe; UploadCounters is thread-compatible.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hflush/base/mutex.h"
+#include "hflush/base/result.h"
 #include "hflush/base/statistics.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/event_loop.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/env/loop_cond_var.h"
 #include "hflush/s3/upload/block_upload.h"
 #include "hflush/s3/upload/part_sizes.h"
+#include "hflush/s3/upload/part_store.h"
 #include "hflush/s3/upload/upload_calls.h"
 #include "hflush/stream/duration_statistic.h"
 
@@ -45,6 +50,22 @@ class S3Upload {
   virtual UploadOutcome outcome() const = 0;  // thread-safe
   // Waits until nothing of the upload is under way. kTimedOut after `timeout`.
   virtual Status wait_cleaned_up(env::Duration timeout, env::Interrupt& interrupt) = 0;
+};
+
+// What an upload goes on from: upload_action::Kept, and the bytes behind it.
+struct KeptUpload {
+  BegunObject object;
+  PartTail tail;
+};
+
+// An upload that others can go on with, as long as its stream is open.
+class KeepableUpload {
+ public:
+  virtual ~KeepableUpload() = default;
+  // Waits until the store has all parts that end at or before `offset`, up to which the stream has
+  // handed bytes over. kNotFound if a part that ends behind `offset` is full and gone by now: ask
+  // again with a newer one. kClosed if the upload is over. Thread-safe, for one caller at a time.
+  virtual Result<KeptUpload> keep(std::uint64_t offset, env::Interrupt& interrupt) = 0;
 };
 
 // Waits until no upload of this process that failed or was abandoned has calls under way. kTimedOut
@@ -80,7 +101,9 @@ struct UploadCounters {
 
 class UploadLedger final : public S3Upload {
  public:
-  UploadLedger(std::string token, const PartSizes& sizes);
+  // `begun`: what the upload had before.
+  UploadLedger(std::string token, const PartSizes& sizes,
+               const std::optional<BegunObject>& begun = {});
 
   UploadOutcome outcome() const override HFLUSH_EXCLUDES(mutex_);
   Status wait_cleaned_up(env::Duration timeout, env::Interrupt& interrupt) override
@@ -94,6 +117,11 @@ class UploadLedger final : public S3Upload {
   // Of a stream that ends well. `parts`: of an upload whose publication is handed over.
   void contents(std::vector<PartReceipt> parts, std::uint32_t crc32c, Checksums checksums)
       HFLUSH_EXCLUDES(mutex_);
+  // The answer to keep().
+  void kept(BegunObject object) HFLUSH_EXCLUDES(mutex_);
+  // Waits for it, as KeepableUpload does.
+  Result<BegunObject> wait_kept(std::size_t parts, env::Interrupt& interrupt, env::EventLoop& loop)
+      HFLUSH_EXCLUDES(mutex_);
   // Nothing more is known of the upload, unless it is published. `was_sent`: it may be.
   void lost(const Status& why, bool was_sent) noexcept HFLUSH_EXCLUDES(mutex_);
 
@@ -105,6 +133,8 @@ class UploadLedger final : public S3Upload {
   void set_cleaning_locked(bool cleaning) HFLUSH_REQUIRES(mutex_);
 
   const PartSizes sizes_;
+  const std::uint64_t begun_bytes_;
+  const std::uint32_t begun_parts_;
   Cleanups& cleanups_;
 
   // Before that of the clean-ups under way.
@@ -112,7 +142,9 @@ class UploadLedger final : public S3Upload {
   env::LoopCondVar cleaned_up_;
   UploadOutcome outcome_ HFLUSH_GUARDED_BY(mutex_);
   UploadCounters counters_ HFLUSH_GUARDED_BY(mutex_);
-  bool cleaning_ HFLUSH_GUARDED_BY(mutex_) = false;  // counted in cleanups_
+  env::LoopCondVar keeping_;                                   // kept_, or the end
+  std::optional<BegunObject> kept_ HFLUSH_GUARDED_BY(mutex_);  // the newest
+  bool cleaning_ HFLUSH_GUARDED_BY(mutex_) = false;            // counted in cleanups_
 };
 
 }  // namespace hflush::s3

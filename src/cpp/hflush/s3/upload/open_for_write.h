@@ -12,7 +12,8 @@ namespace hflush::s3 {
 
 struct OpenedObject {
   std::unique_ptr<stream::OutputStream> stream;
-  std::shared_ptr<S3Upload> upload;  // what remains of it after the stream
+  std::shared_ptr<S3Upload> upload;        // what remains of it after the stream
+  std::weak_ptr<KeepableUpload> keepable;  // none once the stream is gone
 };
 
 // `path`: a slash and the key. options.path, which messages name, is the same unless it is set.

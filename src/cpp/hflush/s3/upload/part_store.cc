@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,11 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "hflush/base/binary_text.h"
+#include "hflush/base/check.h"
 #include "hflush/base/endian.h"
 #include "hflush/crc/polynomial.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/env/own_process.h"
 #include "hflush/env/writable_file.h"
-#include "hflush/s3/call/digest.h"
 #include "hflush/s3/call/encoding.h"
 
 namespace hflush::s3 {
@@ -66,9 +69,9 @@ std::uint32_t extend(std::uint32_t sum, const stream::Packet& packet, std::size_
   return sum;
 }
 
-std::string spell(const std::string& digest, RunningDigest::Kind kind) {
-  return kind == RunningDigest::Kind::kSha256 ? to_hex(as_bytes(digest))
-                                              : to_base64(as_bytes(digest));
+std::string spell(const std::string& digest, crypto::RunningDigest::Kind kind) {
+  return kind == crypto::RunningDigest::Kind::kSha256 ? to_hex(as_bytes(digest))
+                                                      : to_base64(as_bytes(digest));
 }
 
 }  // namespace
@@ -77,8 +80,8 @@ std::string spell(const std::string& digest, RunningDigest::Kind kind) {
 class PartStore::Part : public env::HttpBody {
  public:
   Part(std::uint64_t begin_offset, bool with_sha256, bool with_md5) : begin(begin_offset) {
-    if (with_sha256) sha256_.emplace(RunningDigest::Kind::kSha256);
-    if (with_md5) md5_.emplace(RunningDigest::Kind::kMd5);
+    if (with_sha256) sha256_.emplace(crypto::RunningDigest::Kind::kSha256);
+    if (with_md5) md5_.emplace(crypto::RunningDigest::Kind::kMd5);
   }
 
   virtual bool on_disk() const noexcept = 0;
@@ -97,8 +100,8 @@ class PartStore::Part : public env::HttpBody {
 
   // Nothing is added after this; calls after the first give the same.
   void describe(PartBody& body) {
-    if (sha256_) sha256_text_ = spell(sha256_->finish(), RunningDigest::Kind::kSha256);
-    if (md5_) md5_text_ = spell(md5_->finish(), RunningDigest::Kind::kMd5);
+    if (sha256_) sha256_text_ = spell(sha256_->finish(), crypto::RunningDigest::Kind::kSha256);
+    if (md5_) md5_text_ = spell(md5_->finish(), crypto::RunningDigest::Kind::kMd5);
     sha256_.reset();
     md5_.reset();
     body.size = size_;
@@ -111,12 +114,12 @@ class PartStore::Part : public env::HttpBody {
 
  protected:
   virtual Status take(std::span<stream::Packet> packets) = 0;
-  std::uint64_t size_ = 0;
+  std::atomic<std::uint64_t> size_ = 0;  // grows after the bytes are there to be read
 
  private:
   std::uint32_t crc32c_ = 0;
-  std::optional<RunningDigest> sha256_;
-  std::optional<RunningDigest> md5_;
+  std::optional<crypto::RunningDigest> sha256_;
+  std::optional<crypto::RunningDigest> md5_;
   std::string sha256_text_;
   std::string md5_text_;
 };
@@ -130,6 +133,7 @@ class PartStore::MemoryPart final : public Part {
   bool on_disk() const noexcept override { return false; }
 
   std::ptrdiff_t read_at(std::uint64_t offset, MutableByteView out) const noexcept override {
+    const MutexLock lock(runs_mutex_);
     // The last that begins at or before `offset`.
     auto run = std::ranges::upper_bound(runs_, offset, {}, &Run::begin);
     if (run == runs_.begin() || offset >= size_) return 0;
@@ -152,11 +156,11 @@ class PartStore::MemoryPart final : public Part {
       if (count < wasteful_below_) {
         const ByteView data = packet.data();
         std::vector<std::byte>& copy = copies_.emplace_back(data.begin(), data.end());
-        runs_.push_back({size_, ByteView(copy)});
+        add_run(ByteView(copy));
         const stream::Packet let_go = std::move(packet);
       } else {
         const stream::Packet& kept = packets_.emplace_back(std::move(packet));
-        runs_.push_back({size_, kept.data()});
+        add_run(kept.data());
       }
       size_ += count;
     }
@@ -169,8 +173,15 @@ class PartStore::MemoryPart final : public Part {
     ByteView bytes;       // they stay where they are when their owners move
   };
 
+  void add_run(ByteView bytes) {
+    const MutexLock lock(runs_mutex_);
+    runs_.push_back({size_, bytes});
+  }
+
   const std::size_t wasteful_below_;
-  std::vector<Run> runs_;
+  // Of a part that still grows while its tail is read. Innermost.
+  mutable Mutex runs_mutex_;
+  std::vector<Run> runs_ HFLUSH_GUARDED_BY(runs_mutex_);
   std::vector<stream::Packet> packets_;
   std::vector<std::vector<std::byte>> copies_;
 };
@@ -244,7 +255,10 @@ class PartStore::DiskPart final : public Part {
 PartStore::PartStore(PartStoreOptions options)
     : options_(std::move(options)),
       chunk_power_(crc::power(crc::Kind::kCrc32c, crc::power_of_x(crc::Kind::kCrc32c, 8),
-                              options_.chunk_bytes)) {}
+                              options_.chunk_bytes)),
+      filling_end_(options_.begin),
+      end_(options_.begin),
+      crc32c_(options_.begin_crc32c) {}
 
 PartStore::~PartStore() = default;
 
@@ -350,6 +364,24 @@ Result<PartBody> PartStore::body(std::uint32_t number) {
   part->expect_reads();
   body.body = std::move(part);
   return body;
+}
+
+Result<PartTail> PartStore::tail(std::uint64_t offset) const {
+  HFLUSH_DCHECK(offset <= end());
+  const std::uint32_t number = options_.sizes.at(offset);
+  PartTail tail;
+  tail.begin = number <= options_.sizes.max_parts() ? options_.sizes.begin(number) : offset;
+  tail.size = offset - tail.begin;
+  if (tail.size == 0) return tail;
+  const MutexLock lock(mutex_);
+  const auto found = parts_.find(number);
+  if (found == parts_.end()) {
+    return Status(StatusCode::kNotFound,
+                  "the bytes of part " + std::to_string(number) + " are not kept any more",
+                  options_.path);
+  }
+  tail.bytes = found->second;
+  return tail;
 }
 
 void PartStore::forget(std::uint32_t number) noexcept {

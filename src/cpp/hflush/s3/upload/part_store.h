@@ -11,11 +11,10 @@
 // allowed.
 //
 // add() is called by one thread at a time and may wait for a disk; everything else of the store may
-// be called by any thread beside it, and does not wait. Bodies are independent of the store.
-// Reading one that lies on disk waits if the system has dropped its cached copy and has not read it
-// again yet: then the loop thread waits, too, and all streams with it.
-// A file is closed on the process's executor, or by its last holder if that has
-// no thread free.
+// be called by any thread beside it, and does not wait. Bodies and tails are independent of the
+// store. Reading one that lies on disk waits if the system has dropped its cached copy and has not
+// read it again yet: then the loop thread waits, too, and all streams with it. A file is closed on
+// the process's executor, or by its last holder if that has no thread free.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +47,9 @@ struct PartStoreOptions {
   bool sha256 = false;  // of each part, while its bytes come; load_digests() has succeeded
   bool md5 = false;     // likewise
   std::string path;     // of the object, for messages
+  // Bytes that came before, and are not kept here; their CRC32C. Requires: whole parts.
+  std::uint64_t begin = 0;
+  std::uint32_t begin_crc32c = 0;
 };
 
 // A part, or all of a small object, ready to be sent. Immutable.
@@ -57,6 +59,13 @@ struct PartBody {
   std::uint32_t crc32c = 0;  // of all its bytes
   std::string sha256;        // hex; if asked for
   std::string md5;           // base64; if asked for
+};
+
+// The bytes of a part that is not full yet, up to some offset. They stay as they are.
+struct PartTail {
+  std::uint64_t begin = 0;  // of the part, in the object
+  std::uint64_t size = 0;
+  std::shared_ptr<const env::HttpBody> bytes;  // may have more by now; none where size is 0
 };
 
 class PartStore {
@@ -78,6 +87,9 @@ class PartStore {
 
   // Requires: all bytes of the part are there, or no more will come. Part 1 of nothing is empty.
   Result<PartBody> body(std::uint32_t number) HFLUSH_EXCLUDES(mutex_);
+  // What lies below `offset` of the part that has the byte there. kNotFound if that part is full
+  // and forgotten by now, or everything is cleared. Requires: offset <= end().
+  Result<PartTail> tail(std::uint64_t offset) const HFLUSH_EXCLUDES(mutex_);
   void forget(std::uint32_t number) noexcept HFLUSH_EXCLUDES(mutex_);
   void clear() noexcept HFLUSH_EXCLUDES(mutex_);
 

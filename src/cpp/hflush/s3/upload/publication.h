@@ -105,6 +105,8 @@ class Publication {
   std::uint32_t asked_again() const noexcept { return asked_again_; }
   const std::string& etag() const noexcept { return etag_; }  // kPublished, if the store said it
   const std::string& reason() const noexcept { return reason_; }  // kUnknown: what was seen
+  // It may have been executed, or still be; or it found an upload that had ended.
+  bool is_in_doubt() const noexcept { return in_doubt_ || last_.kind == FailureKind::kGone; }
   Status failure() const;
   // The failure of an unknown outcome, for the caller.
   Status unknown_because(const std::string& reason, const Status& cause) const;

@@ -23,6 +23,7 @@ stream::Geometry upload_geometry(const ObjectOptions& options) noexcept {
   geometry.batch_bytes = std::min(kBatchBytes, sizes.block_bytes());
   geometry.window_bytes = std::min(upload_window(options), WriterWindow::kFirst);
   geometry.block_bytes = sizes.block_bytes();
+  geometry.start = geometry.block_start = begun_bytes(options);
   return geometry;
 }
 
@@ -34,6 +35,8 @@ S3Sink::~S3Sink() {
 }
 
 std::shared_ptr<S3Upload> S3Sink::upload() const { return shell_.here()->ledger(); }
+
+std::weak_ptr<KeepableUpload> S3Sink::keepable() const { return shell_.shared(); }
 
 stream::SinkTraits S3Sink::traits() const {
   stream::SinkTraits traits;

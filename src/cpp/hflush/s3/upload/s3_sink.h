@@ -30,6 +30,7 @@ class S3Sink final : public stream::Sink {
   S3Sink& operator=(const S3Sink&) = delete;
 
   std::shared_ptr<S3Upload> upload() const;
+  std::weak_ptr<KeepableUpload> keepable() const;
 
   stream::SinkTraits traits() const override;
   std::size_t put(stream::Batch batch, std::optional<stream::Level> level,

@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/base/binary_text.h"
 #include "hflush/crc/checksum.h"
-#include "hflush/s3/call/digest.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/call/xml.h"
 
@@ -78,7 +79,7 @@ PartBody body_of(std::string bytes, bool with_md5) {
   const ByteView view = as_bytes(bytes);
   body.size = bytes.size();
   body.crc32c = crc::extend(crc::Kind::kCrc32c, 0, view);
-  if (with_md5 && load_md5().ok()) body.md5 = to_base64(md5(view));
+  if (with_md5 && crypto::load_md5().ok()) body.md5 = to_base64(crypto::md5(view));
   body.body = text_body(std::move(bytes));
   return body;
 }

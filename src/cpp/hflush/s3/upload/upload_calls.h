@@ -20,6 +20,19 @@
 
 namespace hflush::s3 {
 
+// The checksums that a store keeps: those which it has echoed to Create.
+struct Checksums {
+  bool of_parts = false;        // a CRC32C of each part
+  bool of_full_object = false;  // and of the whole
+};
+
+// The object of an upload that was begun before.
+struct BegunObject {
+  BegunUpload upload;
+  std::string token;  // x-amz-meta-hflush-token, which Create was given
+  Checksums checksums;
+};
+
 struct ObjectOptions {
   std::string bucket;
   std::string key;
@@ -37,7 +50,8 @@ struct ObjectOptions {
   std::uint64_t memory_bytes = 0;  // 0: active_blocks × block_bytes
   Condition condition;
   bool delayed = false;
-  bool verify_encryption = true;  // of what `headers` and `request_headers` ask for
+  bool verify_encryption = true;          // of what `headers` and `request_headers` ask for
+  std::optional<BegunObject> begun = {};  // Requires: check_begun() is fine
 };
 
 // How the encryption that an answer reports differs from the one that was asked for; empty: not at
@@ -51,12 +65,6 @@ bool tells_encryption(const env::HttpHead& answered) noexcept;
 
 // Without the weak mark that a proxy has put in front: the store does not know it.
 std::string_view strong_etag(std::string_view etag) noexcept;
-
-// The checksums that a store keeps: those which it has echoed to Create.
-struct Checksums {
-  bool of_parts = false;        // a CRC32C of each part
-  bool of_full_object = false;  // and of the whole
-};
 
 // Bytes of all parts.
 std::uint64_t total_size(const std::vector<PartReceipt>& parts) noexcept;

@@ -19,10 +19,14 @@ UploadDriver::UploadDriver(stream::Reports& reports, UploadShell& shell, const U
       asking_(target.client->settings(), target.options, target.token_or_empty(),
               target.client->new_stream()),
       machine_(target.upload_options()),
-      window_(upload_window(target.options), part_sizes(target.options),
-              MemoryBudget::of_process()),
+      window_(upload_window(target.options), part_sizes(target.options), MemoryBudget::of_process(),
+              begun_bytes(target.options)),
       publishing_{.time = PublicationTime(target.client->settings())} {
   reservation_.emplace(env::Process::current().buffers(), window_.whole());
+  if (const std::optional<BegunObject>& begun = target.options.begun) {
+    checksums_ = begun->checksums;
+    compares_parts_ = true;  // what Create was answered is not known here
+  }
 }
 
 // --- from the stream
@@ -33,6 +37,8 @@ void UploadDriver::put(const Status& added, std::uint64_t end, std::uint64_t sto
   machine_.stored(stored, actions);
   if (machine_.state() != UploadState::kWriting) store_.clear();  // it has failed meanwhile
 }
+
+void UploadDriver::keep(std::uint32_t parts) { machine_.keep(parts, actions); }
 
 void UploadDriver::finish() {
   if (!target_.token.ok()) return machine_.broke(target_.token.status(), actions);
@@ -427,6 +433,12 @@ void UploadDriver::perform(const upload_action::Forget& forget) {
   machine_.stored(store_.stored_end(), actions);
 }
 
+void UploadDriver::perform(const upload_action::Kept& kept) {
+  std::vector<PartReceipt> parts = machine_.parts();
+  parts.resize(kept.parts);
+  ledger_.kept({{machine_.upload_id(), std::move(parts)}, target_.token_or_empty(), checksums_});
+}
+
 void UploadDriver::perform(const upload_action::Acknowledge& acknowledge) {
   window_.acknowledged(acknowledge.offset);
 }
@@ -453,8 +465,8 @@ void UploadDriver::perform(const upload_action::Failed& failed) {
 UploadShell::UploadShell(std::shared_ptr<Client> client, ObjectOptions options)
     : target_(std::move(client), std::move(options)),
       store_(target_.store_options()),
-      ledger_(
-          std::make_shared<UploadLedger>(target_.token_or_empty(), part_sizes(target_.options))),
+      ledger_(std::make_shared<UploadLedger>(target_.token_or_empty(), part_sizes(target_.options),
+                                             target_.options.begun)),
       driven_(target_.out_of_memory, *this, target_, store_, *ledger_) {}
 
 void UploadShell::put(std::span<stream::Packet> packets, stream::SinkEvents& events) {
@@ -474,6 +486,14 @@ void UploadShell::finish(stream::SinkEvents& events) {
 
 void UploadShell::abandon() noexcept {
   driven_.abandon([](UploadDriver& driver) { driver.abandon(); });
+}
+
+Result<KeptUpload> UploadShell::keep(std::uint64_t offset, env::Interrupt& interrupt) {
+  HFLUSH_ASSIGN_OR_RETURN(PartTail tail, store_.tail(offset));
+  const std::uint32_t parts = part_sizes(target_.options).at(tail.begin) - 1;
+  drive([parts](UploadDriver& driver) { driver.keep(parts); });
+  HFLUSH_ASSIGN_OR_RETURN(BegunObject object, ledger_->wait_kept(parts, interrupt, loop()));
+  return KeptUpload{std::move(object), std::move(tail)};
 }
 
 // On the loop; here if there is no memory to post it.

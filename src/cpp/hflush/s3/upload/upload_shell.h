@@ -1,6 +1,6 @@
-// UploadShell: the upload of one object in the world: the stream's packets and the store's answers
-// go in, and what BlockUpload decides is done. UploadDriver: what only the thread that drives may
-// touch (stream/driven.h).
+// UploadShell: does what the BlockUpload of one object decides. It reports to it the stream's
+// packets and the store's answers. UploadDriver: what only the thread that drives may touch
+// (stream/driven.h).
 //
 // Packets go to the PartStore on the caller's thread, which may wait for a disk there; the loop
 // thread may when it sends a part that lies on one (part_store.h). Calls are made through the
@@ -45,6 +45,7 @@ class UploadDriver {
   // Packets were added to the store, which then held the bytes below `end`, those below `stored`
   // on disk.
   void put(const Status& added, std::uint64_t end, std::uint64_t stored);
+  void keep(std::uint32_t parts);
   void finish();
   void abandon();
 
@@ -57,6 +58,7 @@ class UploadDriver {
   void perform(const upload_action::Abort& abort);
   void perform(const upload_action::Cancel& cancel);
   void perform(const upload_action::Forget& forget);
+  void perform(const upload_action::Kept& kept);
   void perform(const upload_action::Acknowledge& acknowledge);
   void perform(const upload_action::Finished& finished);
   void perform(const upload_action::Failed& failed);
@@ -80,10 +82,11 @@ class UploadDriver {
   // The attempts to publish.
   struct Publishing {
     PublicationTime time;
-    // The last one that failed or was cancelled, until it is found; and what it is counted as.
+    // The last attempt that failed or was cancelled, until a look finds that it took place.
     std::optional<UnderWay> unanswered = {};
+    // The counter that has counted `unanswered`; nullptr: none has.
     std::int64_t UploadCounters::* counted_as = nullptr;
-    std::uint32_t again = 0;  // how often it was asked for before
+    std::uint32_t again = 0;  // how often the publication was asked for before
   };
   enum class Stream : std::uint8_t { kListens, kHasEnded, kAbandoned };
 
@@ -141,7 +144,7 @@ class UploadDriver {
   Publishing publishing_;
 };
 
-class UploadShell final : public std::enable_shared_from_this<UploadShell> {
+class UploadShell final : public KeepableUpload, public std::enable_shared_from_this<UploadShell> {
  public:
   UploadShell(std::shared_ptr<Client> client, ObjectOptions options);
 
@@ -154,6 +157,7 @@ class UploadShell final : public std::enable_shared_from_this<UploadShell> {
   void sync(stream::Level level, stream::SinkEvents& events);
   void finish(stream::SinkEvents& events);
   void abandon() noexcept;
+  Result<KeptUpload> keep(std::uint64_t offset, env::Interrupt& interrupt) override;
 
   // `feed(driver)`, as Driven has it.
   template <typename Feed>

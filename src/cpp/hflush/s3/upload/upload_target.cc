@@ -6,10 +6,13 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "hflush/s3/call/digest.h"
+#include "hflush/base/binary_text.h"
+#include "hflush/crc/checksum.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/packets.h"
 
@@ -20,6 +23,15 @@ constexpr std::uint64_t kLeastWindow = std::uint64_t{2} << 20U;
 
 std::string path_of(const ObjectOptions& options) {
   return options.path.empty() ? "s3://" + options.bucket + "/" + options.key : options.path;
+}
+
+// Of all bytes of the parts.
+std::uint32_t crc32c_of(const std::vector<PartReceipt>& parts) noexcept {
+  std::uint32_t sum = 0;
+  for (const PartReceipt& part : parts) {
+    sum = crc::combine(crc::Kind::kCrc32c, sum, part.crc32c, part.size);
+  }
+  return sum;
 }
 
 // 128 random bits, in hex.
@@ -33,11 +45,16 @@ Result<std::string> make_token() {
   return to_hex(bits);
 }
 
-// Loads what the upload needs, and makes its token.
-Result<std::string> prepare(const Settings& settings) {
-  if (settings.signs_payload()) HFLUSH_RETURN_IF_ERROR(load_digests());
-  if (settings.content_md5) HFLUSH_RETURN_IF_ERROR(load_md5());
-  return make_token();
+// Loads what the upload needs, and makes its token, unless it has one.
+Result<std::string> prepare(const Settings& settings, const std::optional<BegunObject>& begun) {
+  if (settings.signs_payload()) HFLUSH_RETURN_IF_ERROR(crypto::load_digests());
+  if (settings.content_md5) {
+    if (const Status loaded = crypto::load_md5(); !loaded.ok()) {
+      return Status(loaded.code(),
+                    loaded.message() + ": it is not needed if fs.s3a.request.md5.header is false");
+    }
+  }
+  return begun ? begun->token : make_token();
 }
 
 }  // namespace
@@ -64,8 +81,12 @@ UploadTarget::UploadTarget(std::shared_ptr<Client> its_client, ObjectOptions its
     : client(std::move(its_client)),
       options(std::move(its_options)),
       path(path_of(options)),
-      token(prepare(client->settings())),
+      token(prepare(client->settings(), options.begun)),
       out_of_memory(Status::from_errno(ENOMEM, "write", path)) {}
+
+std::uint64_t begun_bytes(const ObjectOptions& options) noexcept {
+  return options.begun ? options.begun->upload.bytes() : 0;
+}
 
 PartStoreOptions UploadTarget::store_options() const {
   const Settings& settings = client->settings();
@@ -77,7 +98,9 @@ PartStoreOptions UploadTarget::store_options() const {
           .packet_bytes = kPacketBytes,
           .sha256 = token.ok() && settings.signs_payload(),
           .md5 = token.ok() && settings.content_md5,
-          .path = path};
+          .path = path,
+          .begin = begun_bytes(options),
+          .begin_crc32c = options.begun ? crc32c_of(options.begun->upload.parts) : 0};
 }
 
 UploadOptions UploadTarget::upload_options() const {
@@ -86,7 +109,8 @@ UploadOptions UploadTarget::upload_options() const {
           .active_parts = std::max<std::size_t>(options.active_blocks, 1),
           .delayed = options.delayed,
           .always_multipart = options.delayed,
-          .condition = options.condition};
+          .condition = options.condition,
+          .begun = options.begun ? std::optional(options.begun->upload) : std::nullopt};
 }
 
 Status UploadTarget::encryption_refused(const char* operation, const env::HttpHead& head) const {

@@ -19,6 +19,8 @@ namespace hflush::s3 {
 // lie in memory at least two of them, as the one that fills is never acknowledged.
 PartSizes part_sizes(const ObjectOptions& options) noexcept;
 std::uint64_t upload_window(const ObjectOptions& options) noexcept;
+// Bytes of the parts that an upload had when it was begun before; else 0.
+std::uint64_t begun_bytes(const ObjectOptions& options) noexcept;
 
 struct UploadTarget {
   UploadTarget(std::shared_ptr<Client> its_client, ObjectOptions its_options);

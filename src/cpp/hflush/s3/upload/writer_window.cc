@@ -2,11 +2,17 @@
 
 #include <algorithm>
 
+#include "hflush/base/check.h"
+
 namespace hflush::s3 {
 
-WriterWindow::WriterWindow(std::uint64_t whole, const PartSizes& sizes,
-                           MemoryBudget& budget) noexcept
-    : whole_(whole), sizes_(sizes), budget_(budget), limit_(first()) {}
+WriterWindow::WriterWindow(std::uint64_t whole, const PartSizes& sizes, MemoryBudget& budget,
+                           std::uint64_t begin) noexcept
+    : whole_(whole),
+      sizes_(sizes),
+      budget_(budget),
+      limit_(begin + first()),
+      acknowledged_(begin) {}
 
 std::uint64_t WriterWindow::first() const noexcept { return std::min(whole_, kFirst); }
 
@@ -15,6 +21,7 @@ std::uint64_t WriterWindow::in_memory_from(std::uint64_t end, std::uint64_t stor
 }
 
 std::optional<std::uint64_t> WriterWindow::move(std::uint64_t end, std::uint64_t stored) {
+  HFLUSH_DCHECK(is_open());
   const std::uint64_t held_from = in_memory_from(end, stored);
   const std::uint32_t next_part = std::min(sizes_.at(acknowledged_), sizes_.max_parts());
   const std::uint64_t most = acknowledged_ + whole_;

@@ -25,8 +25,9 @@ class WriterWindow {
   static constexpr std::uint64_t kFirst = std::uint64_t{4} << 20U;
 
   // `whole`: the most bytes that may be unacknowledged. `budget` outlives the
-  // window.
-  WriterWindow(std::uint64_t whole, const PartSizes& sizes, MemoryBudget& budget) noexcept;
+  // window. `begin`: where the writer begins.
+  WriterWindow(std::uint64_t whole, const PartSizes& sizes, MemoryBudget& budget,
+               std::uint64_t begin = 0) noexcept;
 
   std::uint64_t whole() const noexcept { return whole_; }
   void acknowledged(std::uint64_t offset) noexcept { acknowledged_ = offset; }
@@ -52,7 +53,7 @@ class WriterWindow {
   MemoryBudget& budget_;
   std::uint64_t limit_;
   std::uint64_t granted_ = 0;  // of that, by the budget of the process
-  std::uint64_t acknowledged_ = 0;
+  std::uint64_t acknowledged_;
   std::optional<MemoryBudget::Share> share_;
 };
 

@@ -1,0 +1,29 @@
+#include "hflush/crypto/libcrypto.h"
+
+#include <cstdlib>
+
+#include "hflush/env/process.h"
+
+namespace hflush::crypto {
+namespace {
+
+constexpr const char* kAdvice =
+    "S3 needs libcrypto of the system, as do tokens of HDFS; it cannot be loaded (Debian, Ubuntu: "
+    "apt install libssl3; Fedora, RHEL: dnf install openssl-libs)";
+
+Result<env::SharedLibrary> load() {
+  Result<env::SharedLibrary> library =
+      env::SharedLibrary::open({"libcrypto.so.3", "libcrypto.so.1.1"}, kAdvice);
+  // It cleans up at exit; our threads have to be out of it before.
+  if (library.ok()) std::atexit(&env::Process::end);
+  return library;
+}
+
+}  // namespace
+
+const Result<env::SharedLibrary>& libcrypto() {
+  static const Result<env::SharedLibrary> once = load();
+  return once;
+}
+
+}  // namespace hflush::crypto

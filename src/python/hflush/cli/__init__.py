@@ -1,0 +1,362 @@
+"""The command ``hflush``: write, read and look after files of any store.
+
+Exit codes: 0, 1 for a failure (``hflush: <operation>: <path>: <reason>`` on standard error), 2 for
+wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from .._version import __version__
+from ..configuration import Configuration, parse_time
+from ..errors import unsupported
+from ..filesystem import FileSystem
+from ..options import Rename
+from . import checkpoints
+from .output import emit, mode, naming_output, owner, say, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..status import LeaseRecovery
+
+__all__ = ["main"]
+
+_COPY_BYTES = 1 << 20
+_NS_PER_S = 1_000_000_000
+_FOLLOW_INTERVAL_S = 0.2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process unless given.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as ended:  # argparse has said why
+        return int(ended.code or 0)
+    conf = Configuration()
+    try:
+        conf.update(dict(_key_value(text) for text in arguments.conf))
+        code = arguments.run(arguments, conf) or 0
+        with naming_output():
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+    except (OSError, ValueError) as failure:
+        print(_message(arguments, failure), file=sys.stderr)  # noqa: T201
+        return 1
+    return int(code)
+
+
+def _message(arguments: argparse.Namespace, failure: Exception) -> str:
+    given = getattr(arguments, "path", "")
+    path = getattr(failure, "filename", None) or (
+        given if isinstance(given, str) else ", ".join(given)
+    )
+    reason = getattr(failure, "strerror", None) or str(failure)
+    return f"hflush: {arguments.operation}: {path}: {reason}"
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"-D takes key=value, not {text!r}")
+    return key, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hflush", description="Files of local and Hadoop stores.")
+    parser.add_argument(
+        "-D", dest="conf", action="append", default=[], metavar="key=value", help="set a Hadoop key"
+    )
+    parser.add_argument("--version", action="version", version=f"hflush {__version__}")
+    operations = parser.add_subparsers(dest="operation", required=True, metavar="operation")
+
+    def operation(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        sub = operations.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    put = operation("put", _put, "Write a file from a local file, or from standard input (-).")
+    put.add_argument("source")
+    put.add_argument("path")
+    put.add_argument("--sync", action="store_true", help="sync it to disk before it is closed")
+    put.add_argument(
+        "--atomic", action="store_true", help="publish it whole and on disk, or not at all"
+    )
+    put.add_argument(
+        "--overwrite", action=argparse.BooleanOptionalAction, default=True, help="replace a file"
+    )
+    cat = operation("cat", _cat, "Write files to standard output.")
+    cat.add_argument("path", nargs="+")
+    ls = operation("ls", _ls, "List a directory or what matches a pattern.")
+    ls.add_argument("path")
+    ls.add_argument("-r", "--recursive", action="store_true", help="list all files below")
+    tail = operation("tail", _tail, "Write the last kilobyte of a file to standard output.")
+    tail.add_argument("path")
+    tail.add_argument("-f", "--follow", action="store_true", help="and what is appended later")
+    stat = operation("stat", _stat, "Show what is known about a path.")
+    stat.add_argument("path")
+    mv = operation("mv", _mv, "Move a file or a directory.")
+    mv.add_argument("path")
+    mv.add_argument("target")
+    rm = operation("rm", _rm, "Remove files, and directories with -r.")
+    rm.add_argument("path", nargs="+")
+    rm.add_argument("-r", "--recursive", action="store_true", help="with everything in them")
+    rm.add_argument("-f", "--force", action="store_true", help="ignore missing ones")
+    mkdir = operation("mkdir", _mkdir, "Make directories and their missing parents.")
+    mkdir.add_argument("path", nargs="+")
+    checksum = operation("checksum", _checksum, "Show the checksum of a file's content.")
+    checksum.add_argument("path")
+    _add_care(operation)
+    return parser
+
+
+def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the operations that look after what writers have left, and measure."""
+    lease = operation("recover-lease", _recover_lease, "Close a file whose writer is gone.")
+    lease.add_argument("path")
+    lease.add_argument(
+        "--wait",
+        metavar="time",
+        default="1m",
+        help="for how long to wait until the file is closed (30s, 10m; 0: not at all; %(default)s)",
+    )
+    uploads = operation("uploads", _uploads, "List the multipart uploads below a path.")
+    uploads.add_argument("path")
+    uploads.add_argument("--abort", action="store_true", help="abort them")
+    uploads.add_argument(
+        "--older-than", metavar="time", help="only older ones (1d, 12h, 30m); s3 needs it to abort"
+    )
+    vacuum = operation(
+        "vacuum", _vacuum, "Finish or clean up what killed Spark jobs have left below a path."
+    )
+    vacuum.add_argument("path")
+    vacuum.add_argument(
+        "--older-than",
+        metavar="time",
+        default="7d",
+        help="remove what jobs have left that did nothing for so long (7d, 12h; %(default)s)",
+    )
+    times = operation("times", _times, "Measure the times that a store gives to files.")
+    times.add_argument("path")
+    checkpoints.add_operations(
+        operation("checkpoint", None, "Look into the checkpoint of a Spark query, or a sink's log.")
+    )
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+
+def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    # An atomic file is on disk when it appears, and has no hsync.
+    syncs = arguments.sync and not arguments.atomic
+    if syncs and not fs._fixed_options().get("supports-hsync", True):
+        raise unsupported("--sync (--atomic does more)", fs.store_name, arguments.path)
+    with (
+        _input(arguments.source) as source,
+        fs.create(arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic) as out,
+    ):
+        while part := source.read(_COPY_BYTES):
+            out.write(part)
+        if syncs:
+            out.hsync()
+
+
+def _input(source: str) -> BinaryIO:
+    if source == "-":
+        return open(0, "rb", closefd=False)
+    return open(source, "rb")
+
+
+def _cat(arguments: argparse.Namespace, conf: Configuration) -> None:
+    for path in arguments.path:
+        with FileSystem.get(path, conf).open(path) as stream:
+            while part := stream.read(_COPY_BYTES):
+                emit(part)
+
+
+def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    if arguments.recursive:
+        found = list(fs.list_files(arguments.path, recursive=True))
+    elif fs.exists(arguments.path):
+        found = fs.list_status(arguments.path)
+    else:
+        found = fs.glob_status(arguments.path) or [fs.get_file_status(arguments.path)]
+    for status in sorted(found, key=lambda status: status.path):
+        say(
+            f"{mode(fs, status):10} {owner(fs, status.owner):8} {owner(fs, status.group):8} "
+            f"{status.length:12} {time_of(status)} {status.path}"
+        )
+
+
+def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    position = -1
+    while True:
+        with fs.open(arguments.path) as stream:  # an open reader may not see the file grow
+            length = stream.seek(0, os.SEEK_END)
+            if position < 0:
+                position = max(0, length - 1024)
+            elif length < position:  # it was truncated or replaced
+                position = 0
+            stream.seek(position)
+            while part := stream.read(_COPY_BYTES):
+                position += len(part)
+                emit(part)
+        with naming_output():
+            sys.stdout.buffer.flush()
+        if not arguments.follow:
+            return
+        time.sleep(_FOLLOW_INTERVAL_S)
+
+
+def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    status = fs.get_file_status(arguments.path)
+    for name, value in (
+        ("path", status.path),
+        ("kind", status.kind),
+        ("length", status.length),
+        ("modified", time_of(status)),
+        ("permission", mode(fs, status)),
+        ("owner", owner(fs, status.owner)),
+        ("group", owner(fs, status.group)),
+        ("replication", status.replication),
+        ("block size", status.block_size),
+    ):
+        say(f"{name}: {value}")
+
+
+def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    if not fs.rename(arguments.path, arguments.target):
+        fs.rename(arguments.path, arguments.target, Rename.NONE)  # its error says what is wrong
+
+
+def _rm(arguments: argparse.Namespace, conf: Configuration) -> None:
+    for path in arguments.path:
+        removed = FileSystem.get(path, conf).delete(path, arguments.recursive)
+        if not removed and not arguments.force:
+            import errno
+
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _mkdir(arguments: argparse.Namespace, conf: Configuration) -> None:
+    for path in arguments.path:
+        FileSystem.get(path, conf).mkdirs(path)
+
+
+def _checksum(arguments: argparse.Namespace, conf: Configuration) -> None:
+    checksum = FileSystem.get(arguments.path, conf).get_file_checksum(arguments.path)
+    say(f"{checksum.algorithm} {checksum.value.hex()} {arguments.path}")
+
+
+def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
+    said = ""
+
+    def show(recovery: LeaseRecovery) -> None:
+        nonlocal said
+        if recovery.waits_for != said:
+            said = recovery.waits_for
+            print(f"hflush: recover-lease: {recovery}", file=sys.stderr)  # noqa: T201
+
+    wait = parse_time(arguments.wait, "s")
+    closed = FileSystem.get(arguments.path, conf).recover_lease(arguments.path, wait, show)
+    say("closed" if closed else "recovery goes on")
+
+
+def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
+    fs = FileSystem.get(arguments.path, conf)
+    age = None if arguments.older_than is None else parse_time(arguments.older_than, "s")
+    if fs._dates_uploads:
+        _dated_uploads(fs, arguments, age)
+        return
+    if age is not None:
+        raise ValueError(f"{fs.store_name} does not know how old an upload is")
+    with fs.create_multipart_uploader(arguments.path) as uploader:
+        if arguments.abort:
+            say(f"{uploader.abort_uploads_under_path(arguments.path)} aborted")
+            return
+        for upload, path in uploader.uploads():
+            say(f"{upload.decode('ascii')} {path}")
+
+
+def _dated_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | None) -> None:
+    if arguments.abort:
+        if age is None:  # writers at work have uploads, too
+            raise ValueError("--abort needs --older-than: a time longer than any job writes")
+        say(f"{fs.abort_multipart_uploads(arguments.path, age)} aborted")
+        return
+    for upload in fs.list_multipart_uploads(arguments.path):
+        if age is None or upload.age >= age:
+            moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(upload.initiated))
+            say(f"{moment} {upload.upload_id} {upload.path}")
+
+
+def _vacuum(arguments: argparse.Namespace, conf: Configuration) -> None:
+    from ..spark.commit import vacuum
+
+    age = parse_time(arguments.older_than, "s")
+    done = vacuum(arguments.path, conf, older_than=age)
+    if done.rolled_forward is not None:
+        say(f"commit {done.rolled_forward} carried out")
+    say(f"{done.swept} leftovers of jobs removed")
+    if done.strays:
+        say(f"{done.strays} files of killed batches removed")
+
+
+def _times(arguments: argparse.Namespace, conf: Configuration) -> None:
+    """Measure granularity and skew of a store's times, with a temporary file."""
+    fs = FileSystem.get(arguments.path, conf)
+    path = f"{fs.make_qualified(arguments.path).rstrip('/')}/.hflush-times-{uuid.uuid4().hex}"
+    moved = f"{path}-moved"
+
+    def modified(at: str) -> int:
+        return fs.get_file_status(at).modification_time_ns
+
+    def effect(change: Callable[[], object], at: str) -> str:
+        before = modified(path)
+        time.sleep(granularity / _NS_PER_S + 0.01)  # so that a new time differs
+        try:
+            change()
+        except (OSError, ValueError) as refusal:
+            return f"refused: {getattr(refusal, 'strerror', None) or refusal}"
+        return "keeps the modification time" if modified(at) == before else "changes it"
+
+    try:
+        began = time.time_ns()
+        fs.create(path).close()
+        ended = time.time_ns()
+        granularity = _granularity(modified(path))
+        skew = modified(path) - (began + ended) // 2
+        say(f"granularity: {granularity / _NS_PER_S:g} s")
+        uncertain = (granularity + ended - began) / 2
+        say(f"clock: {skew / _NS_PER_S:+.3f} s from this host's, +-{uncertain / _NS_PER_S:.3f}")
+        say(f"set_permission: {effect(lambda: fs.set_permission(path, 0o600), path)}")
+        say(f"set_times: {effect(lambda: fs.set_times(path, 1_000_000_000_000), path)}")
+        say(f"rename: {effect(lambda: fs.rename(path, moved), moved)}")
+    finally:
+        fs.delete(path)
+        fs.delete(moved)
+
+
+def _granularity(time_ns: int) -> int:
+    """Return the largest usual unit, in nanoseconds, that a time is a multiple of."""
+    return next((unit for unit in (_NS_PER_S, 1_000_000, 1_000) if time_ns % unit == 0), 1)

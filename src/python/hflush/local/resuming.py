@@ -1,0 +1,104 @@
+"""Raw local files that are written on from a token: see :mod:`hflush.tokens`.
+
+A file is recognised by its inode and, where the file system keeps it, the time of its birth; the
+sum of the last bytes before the token's point shows that they were not overwritten. A writer
+that persisted holds a lock on its file (flock, :mod:`.claims`) until it is closed or its process
+ends: of two that want to go on one is refused, and none writes behind the other's back.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .. import _core, paths
+from ..errors import LeaseHeldError, StaleTokenError
+from ..tokens import Token
+from . import claims
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..claims import Claim
+
+__all__ = ["cut", "held", "state_at"]
+
+_SUMMED_BYTES = 64 << 10
+_STATE = {"inode": int, "birth_ns": int, "crc32c": int}
+
+
+def held(path: str) -> Claim:
+    """Lock a file against other writers that can be resumed.
+
+    Raises
+    ------
+    FileNotFoundError, LeaseHeldError
+        It is missing; another one has it.
+    """
+    claim = claims.claim(os.path.realpath(path))
+    if claim is not None:
+        return claim
+    os.stat(path)  # noqa: PTH116 -- raises if it is missing
+    message = "another stream that was persisted or resumed is writing the file: end it first"
+    raise LeaseHeldError(errno.EBUSY, message, path)
+
+
+def state_at(names: _core.RawNamespace, path: str, inode: int, length: int) -> dict[str, Any]:
+    """Return the state of a token for the first `length` bytes of the file that has this inode.
+
+    Raises
+    ------
+    StaleTokenError
+        The path names another file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_ino != inode:
+            message = "persist: the path does not name the stream's file any more"
+            raise StaleTokenError(errno.ESTALE, message, path)
+        return {
+            "inode": inode,
+            "birth_ns": names.birth(_own_name(descriptor)),
+            "crc32c": _sum_before(descriptor, length),
+        }
+    finally:
+        os.close(descriptor)
+
+
+def cut(names: _core.RawNamespace, token: Token, path: str) -> None:
+    """Drop what lies behind the token's point, durably. The caller holds the file.
+
+    Raises
+    ------
+    StaleTokenError
+        It is not the token's file, or lacks bytes of it, or has others.
+    """
+    token.check_state(_STATE)
+    state = token.state
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(descriptor)
+        birth_ns = names.birth(_own_name(descriptor))
+        is_other_birth = birth_ns and state["birth_ns"] and birth_ns != state["birth_ns"]
+        if facts.st_ino != state["inode"] or is_other_birth:
+            raise token.stale("the path names another file")
+        if facts.st_size < token.length:
+            raise token.stale(f"the file has {facts.st_size} bytes only")
+        if _sum_before(descriptor, token.length) != state["crc32c"]:
+            raise token.stale("other bytes were written into the file")
+        if facts.st_size > token.length:
+            os.ftruncate(descriptor, token.length)
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sum_before(descriptor: int, length: int) -> int:
+    """Return the CRC32C of the last bytes below `length`, which the system has in memory."""
+    begin = max(0, length - _SUMMED_BYTES)
+    return _core.crc32c(os.pread(descriptor, length - begin, begin))
+
+
+def _own_name(descriptor: int) -> str:
+    return paths.child("/proc/self/fd", str(descriptor))

@@ -1,0 +1,371 @@
+"""The shell of the machine: does its actions on a file system, and answers with the results."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from ... import paths
+from ...errors import attach
+from ...filesystem import FileSystem
+from . import machine as m
+from .log import CommitLog
+from .reports import NO_REPORT, Report
+from .staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ...namespace import Conf
+    from .records import Intent, Job, Record, StagedFile
+    from .staging import Attempt
+
+__all__ = ["WEEK_S", "Committer", "LostFilesError"]
+
+# What did nothing for so long is no job at work.
+WEEK_S = 7 * 24 * 3600.0
+CONTROL = "_hflush"
+SUCCESS = "_SUCCESS"
+SPARKS_LOG = "_spark_metadata"
+_THREADS = 16
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class LostFilesError(FileNotFoundError):
+    """Files that were staged are neither there nor published: the commit cannot be completed."""
+
+    __module__ = "hflush.spark.commit"
+
+
+class Committer:
+    """Commits files to one destination.
+
+    Parameters
+    ----------
+    destination : str
+        The URL of a directory; it need not exist.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`.
+
+    Attributes
+    ----------
+    filesystem : FileSystem
+        Where the destination is.
+    path : str
+        The destination: absolute, in the store.
+    control : str
+        The URL of ``_hflush`` in it.
+
+    Notes
+    -----
+    Any number of processes may commit to one destination. Everything but the published files is in
+    ``_hflush`` in it, which readers of Spark skip as a hidden name.
+    """
+
+    __module__ = "hflush.spark.commit"
+
+    def __init__(self, destination: str, conf: Conf = None) -> None:
+        self.filesystem = FileSystem.get(destination, conf)
+        self.path = self.filesystem._resolve(destination)
+        control = paths.child(self.path, CONTROL)
+        # The log gets a URL: without one, it would look for the path in fs.defaultFS.
+        self.control = self.filesystem.make_qualified(control)
+        self.log = CommitLog(f"{self.control}/commits", conf)
+        self.staging = Staging.of(self.filesystem, self.path, paths.child(control, "staging"))
+
+    @property
+    def url(self) -> str:
+        """The destination, qualified."""
+        return self.filesystem.make_qualified(self.path)
+
+    # --- what a writer calls ---
+
+    def check(self) -> None:
+        """Refuse a destination that readers would not read from.
+
+        Raises
+        ------
+        NotADirectoryError
+            It is a file.
+        ValueError
+            A streaming query of Spark writes there: its readers skip all other files.
+        """
+        if self.filesystem.is_file(self.path):
+            raise NotADirectoryError(errno.ENOTDIR, "write: the path is a file", self.url)
+        if self.has_batches():
+            raise ValueError(
+                f"{self.url} has {SPARKS_LOG}: a streaming query writes there, and readers see "
+                "its files only. Write to another path"
+            )
+
+    def has_batches(self) -> bool:
+        """Whether a streaming query writes here."""
+        return self.filesystem.exists(paths.child(self.path, SPARKS_LOG))
+
+    def prepare(self, job: Job) -> None:
+        """Make room for a job, once, before its tasks begin."""
+        self.staging.prepare(job)
+
+    def attempt(self, job: Job, name: str) -> Attempt:
+        """Make room for one attempt of a task; `name` is never used again."""
+        return self.staging.attempt(job, name)
+
+    def commit(self, job: Job, files: Sequence[StagedFile], report: Report = NO_REPORT) -> m.End:
+        """Show all files together, or recognise that an earlier run has done it.
+
+        Afterwards it drops what jobs have staged that did nothing for a week, if a listing shows
+        some (not on S3). That this fails is a line in the log.
+
+        Parameters
+        ----------
+        job : Job
+            As it was prepared.
+        files : sequence of StagedFile
+            What the attempts have staged that won; all others are dropped.
+        report : Report, optional
+            What they did, for the record.
+
+        Raises
+        ------
+        LostFilesError
+            Staged files are gone; nothing of the job was published, or the message says how to
+            give it up.
+        OSError
+            The store refuses. If an intent is written by then, the next commit or
+            :func:`.vacuum` carries it out; else nothing was published.
+        """
+        end = self._run(m.JobCommit(job, tuple(files), report))
+        self._sweep_what_is_old()
+        return end
+
+    def abort(self, job: Job, files: Iterable[StagedFile]) -> bool:
+        """Drop what a job has staged, unless its intent is written: then it will happen.
+
+        Returns
+        -------
+        bool
+            False: its intent is written.
+        """
+        if self.log.has_open(job):
+            _log.warning(
+                "the commit of job %s to %s is declared and will be carried out by the next "
+                "write, or by: hflush vacuum %s",
+                job.id,
+                self.url,
+                self.url,
+            )
+            return False
+        self.staging.discard(job, tuple(files))
+        return True
+
+    def roll_forward(self) -> m.End:
+        """Carry out the intent that a writer left, if there is one."""
+        return self._run(m.RollForward())
+
+    def sweep(self, older_than: float) -> int:
+        """Drop what jobs have staged that did nothing for so many seconds; return how much."""
+        self.log.sweep(older_than)
+        following = self.log.look().unfinished
+        kept = set() if following is None else {following.job.id}
+        return self.staging.sweep(older_than, kept)
+
+    def visible(self, directories: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """Return the paths of the files that readers see, relative to the destination."""
+        if directories is None:
+            return tuple(sorted(self._visible_below("")))
+        return tuple(
+            sorted({path for directory in directories for path in self._visible_below(directory)})
+        )
+
+    def result(self) -> tuple[str, ...]:
+        """Return the files of the last result, relative to the destination.
+
+        That is of all commits up to one: never a part of one, nor old files beside new ones. It
+        writes nothing: who may only read can call it.
+        """
+        return self._run(m.Reading()).paths
+
+    def remove(self, path: str, older_than: float) -> bool:
+        """Remove a file that readers see, if it was not modified for so many seconds."""
+        place = self._place(path)
+        try:
+            modified = self.filesystem.get_file_status(place).modification_time_ns / 1e9
+        except FileNotFoundError:
+            return False
+        if time.time() - modified < older_than:
+            return False
+        self._remove_file(place)
+        return True
+
+    # --- the machine's actions ---
+
+    def _run(self, machine: m.RollForward | m.Reading) -> m.End:
+        action = machine.start()
+        while not isinstance(action, m.End):
+            action = machine.on(self._do(action))
+        if action.outcome is m.Outcome.LOST:
+            raise self._lost(action)
+        if action.outcome is m.Outcome.UNKNOWN:
+            raise OSError(
+                errno.ETIMEDOUT,
+                f"commit {action.number} was declared, then this process slept while hundreds of "
+                "others were carried out: whether it is one of them is not known any more",
+                self.url,
+            )
+        return action
+
+    def _do(self, action: m.Action) -> m.Event:
+        if isinstance(action, m.Look):
+            return self.log.look()
+        if isinstance(action, m.Verify):
+            missing = self.staging.missing(action.job, action.files)
+            return m.Lost(missing) if missing else m.Verified()
+        if isinstance(action, m.Survey):
+            return m.Surveyed(self.visible(action.directories))
+        if isinstance(action, m.Declare):
+            return m.Declared() if self.log.declare(action.number, action.intent) else m.Taken()
+        if isinstance(action, m.Withdraw):
+            self.log.withdraw(action.number)
+            return m.Withdrawn()
+        if isinstance(action, m.Publish):
+            return self._publish(action.intent)
+        return self._conclude(action)
+
+    def _conclude(self, action: m.Action) -> m.Event:
+        if isinstance(action, m.Remove):
+            self._remove(action.paths)
+            return m.Removed()
+        if isinstance(action, m.Finish):
+            self._mark(action.record)
+            self.log.finish(action.record)
+            return m.Finished()
+        if isinstance(action, m.Clean):
+            self.staging.discard(action.job, ())
+            self.log.clean(action.number)
+            return m.Cleaned()
+        assert isinstance(action, m.Discard), action
+        self.staging.discard(action.job, action.files)
+        return m.Discarded()
+
+    def _publish(self, intent: Intent) -> m.Event:
+        for directory in sorted({file.directory for file in intent.files}):
+            self.filesystem.mkdirs(self._place(directory))
+        done = _all(lambda file: self.staging.publish(intent.job, file), intent.files)
+        lost = [file.path for file, ok in zip(intent.files, done, strict=True) if not ok]
+        if lost:
+            return m.Lost(tuple(lost))
+        # The record that follows is on disk: so have to be the names that it vouches for.
+        for file in {file.directory: file for file in intent.files}.values():
+            self.filesystem._sync_entry(self._place(file.path))
+        return m.Published()
+
+    def _remove(self, removed: tuple[str, ...]) -> None:
+        places = [self._place(path) for path in removed]
+        _all(self._remove_file, places)
+        # Directories of partitions that are empty now, the deepest first.
+        above = {parent for place in places for parent in self._parents(place)}
+        for directory in sorted(above, key=paths.depth, reverse=True):
+            try:
+                self.filesystem.delete(directory)
+            except OSError as failure:  # noqa: PERF203
+                if failure.errno != errno.ENOTEMPTY:
+                    raise
+
+    def _remove_file(self, place: str) -> None:
+        self.filesystem.delete(place)
+        for beside in self.filesystem._side_files(place):
+            self.filesystem.delete(beside)
+
+    def _parents(self, place: str) -> Iterator[str]:
+        directory = paths.parent(place)
+        while directory != self.path and paths.is_under(directory, self.path):
+            yield directory
+            directory = paths.parent(directory)
+
+    # --- small things ---
+
+    def _sweep_what_is_old(self) -> None:
+        try:
+            if self.staging.has_idle(WEEK_S):
+                self.sweep(WEEK_S)
+        except Exception as failure:  # the commit is done
+            _log.warning("%s: what killed jobs have left stays: %s", self.url, failure)
+
+    def _place(self, path: str) -> str:
+        return paths.child(self.path, path) if path else self.path
+
+    def _visible_below(self, directory: str) -> Iterator[str]:
+        """Walk what Spark's readers walk: no names that begin with a dot or an underscore."""
+        try:
+            found = self.filesystem.list_status(self._place(directory))
+        except FileNotFoundError:
+            return
+        for status in found:
+            place = self.filesystem._store_path(status)
+            name = paths.basename(place)
+            if _is_hidden(name):
+                continue
+            path = f"{directory}/{name}" if directory else name
+            if status.is_directory:
+                yield from self._visible_below(path)
+            else:
+                yield path
+
+    def _mark(self, record: Record) -> None:
+        """Write the marker, with what was counted. Readers need not see it: best effort."""
+        document = {
+            "name": "hflush",
+            "commit": record.number,
+            "job": record.job.id,
+            "mode": record.job.mode.value,
+            "files": record.files,
+            "rows": record.rows,
+            "bytes": record.length,
+            "removed": record.removed,
+            "tasks": len(record.report.tasks),
+            "syncs": record.report.syncs,
+            "stalls": record.report.stalls,
+        }
+        place = paths.child(self.path, SUCCESS)
+        try:
+            with self.filesystem.create(place, atomic=True) as stream:
+                stream.write(json.dumps(document, indent=1).encode("ascii") + b"\n")
+        except OSError as failure:  # the files are published all the same
+            _log.warning("%s: the files are published, but not %s: %s", self.url, SUCCESS, failure)
+
+    def _lost(self, end: m.End) -> LostFilesError:
+        first, count = self._place(end.paths[0]), len(end.paths)
+        reason = f"commit: {count} of the staged files are gone; nothing was published"
+        if end.number is not None:
+            reason = (
+                f"commit {end.number} is declared, but {count} of its files are neither staged nor "
+                f"published. To give it up, remove {self.log.path}/{end.number}.intent"
+            )
+        return LostFilesError(errno.ENOENT, reason, self.filesystem.make_qualified(first))
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark's readers skip a name: partition columns may begin with an underscore."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Call a function for every item, several at a time; raise the first failure after all."""
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(_THREADS, len(items)), "hflush-commit") as pool:
+        futures = [pool.submit(function, item) for item in items]
+    failures = [failure for future in futures if (failure := future.exception()) is not None]
+    if failures:
+        for other in failures[1:4]:
+            attach(failures[0], other)
+        raise failures[0]
+    return [future.result() for future in futures]

@@ -1,0 +1,155 @@
+"""The intents and records of a destination: the directory ``_hflush/commits`` in it.
+
+``N.intent`` is written by the process that wins the number, ``N.record`` by the one that has
+carried it out. Both appear whole or not at all (:mod:`hflush.checkpoint`). The latest record stays
+for ever; what is older is removed by the next commit.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ... import paths
+from ...checkpoint import CheckpointFileManager
+from .machine import Seen
+from .records import Intent, Job, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...namespace import Conf
+    from ...status import FileStatus
+
+__all__ = ["CommitLog"]
+
+_INTENT, _RECORD = ".intent", ".record"
+
+T = TypeVar("T")
+
+
+class _Listed(NamedTuple):
+    """The numbers that the directory shows."""
+
+    intents: set[int]
+    records: set[int]
+
+    @property
+    def last(self) -> int:
+        """The number of the latest record, or -1."""
+        return max(self.records, default=-1)
+
+
+class CommitLog:
+    """The intents and records of one destination. Thread-safe; caches nothing.
+
+    Parameters
+    ----------
+    path : str
+        The directory: it need not exist.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`.
+    """
+
+    def __init__(self, path: str, conf: Conf = None) -> None:
+        self._manager = CheckpointFileManager.create(path, conf)
+        self.path = self._manager.path
+
+    def look(self) -> Seen:
+        """Return the latest record, and the intent after it.
+
+        Raises
+        ------
+        ValueError
+            A file is not what this version writes; the message names it.
+        """
+        while True:
+            listed = self._list()
+            last = None
+            if listed.records:
+                last = self._read(listed.last, _RECORD, Record.from_bytes)
+                if last is None:
+                    continue  # a later one has taken its place
+            following = listed.last + 1
+            unfinished = None
+            if following in listed.intents:
+                unfinished = self._read(following, _INTENT, Intent.from_bytes)
+                if unfinished is None:
+                    continue  # it has been finished and cleaned meanwhile
+            return Seen(last, unfinished)
+
+    def declare(self, number: int, intent: Intent) -> bool:
+        """Write an intent; False if the number is taken."""
+        return self._write(number, _INTENT, intent.to_bytes())
+
+    def withdraw(self, number: int) -> None:
+        """Remove an intent that is void."""
+        self._manager.delete(self._path(number, _INTENT))
+
+    def finish(self, record: Record) -> None:
+        """Write a record, unless it is there."""
+        self._write(record.number, _RECORD, record.to_bytes())
+
+    def clean(self, number: int) -> None:
+        """Remove the intents up to a number that has its record, and all older records."""
+        listed = self._list()
+        for older in sorted(n for n in listed.intents if n <= number):
+            self._manager.delete(self._path(older, _INTENT))
+        for older in sorted(n for n in listed.records if n < number):
+            self._manager.delete(self._path(older, _RECORD))
+
+    def has_open(self, job: Job) -> bool:
+        """Whether an intent of a job waits to be carried out."""
+        unfinished = self.look().unfinished
+        return unfinished is not None and unfinished.job.id == job.id
+
+    def sweep(self, older_than: float) -> None:
+        """Remove what is over: older pairs, void intents, and temporary files of that age."""
+        last = self._list().last
+        if last >= 0:
+            self.clean(last)
+        for status in self._statuses():
+            path = self._manager.filesystem._store_path(status)
+            age = time.time() - status.modification_time_ns / 1e9
+            if paths.basename(path).endswith(".tmp") and age >= older_than:
+                self._manager.delete(path)
+
+    def _list(self) -> _Listed:
+        names = [paths.basename(status.path) for status in self._statuses()]
+        return _Listed(_numbers(names, _INTENT), _numbers(names, _RECORD))
+
+    def _statuses(self) -> list[FileStatus]:
+        try:
+            return self._manager.list(self.path)
+        except FileNotFoundError:
+            return []
+
+    def _read(self, number: int, suffix: str, parse: Callable[[bytes], T]) -> T | None:
+        path = self._path(number, suffix)
+        try:
+            with self._manager.open(path) as stream:
+                content = stream.read()
+        except FileNotFoundError:
+            return None
+        try:
+            return parse(content)
+        except ValueError as odd:
+            name = self._manager.filesystem.make_qualified(path)
+            raise ValueError(f"{name}: {odd}") from None
+
+    def _write(self, number: int, suffix: str, content: bytes) -> bool:
+        self._manager.mkdirs(self.path)
+        try:
+            with self._manager.create_atomic(self._path(number, suffix), False) as stream:
+                stream.write(content)
+        except FileExistsError:
+            return False
+        return True
+
+    def _path(self, number: int, suffix: str) -> str:
+        return paths.child(self.path, f"{number}{suffix}")
+
+
+def _numbers(names: list[str], suffix: str) -> set[int]:
+    stems = [name[: -len(suffix)] for name in names if name.endswith(suffix)]
+    return {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}

@@ -1,0 +1,302 @@
+"""Where files are between the task that writes them and the commit that shows them.
+
+:class:`RenamedStaging` for stores with an atomic rename: a directory for each attempt of a task,
+in a directory of the job. It is made without its parents, and files in it without it: what is
+removed stays removed, however late a writer comes. :class:`PendingStaging` for object stores: the
+bytes are at their place in uploads that are not completed.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from ... import capabilities, paths
+from ...options import Rename
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...filesystem import FileSystem
+    from ...output import FSDataOutputStream
+    from .records import Job, StagedFile
+
+__all__ = ["Attempt", "PendingStaging", "RenamedStaging", "Staging"]
+
+_TRIES = 10
+_PAUSE_S = 0.05
+# What does not go away by asking again.
+_FINAL = (PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError)
+
+
+class Staging(ABC):
+    """The staged files of one destination. Thread-safe.
+
+    Parameters
+    ----------
+    filesystem : FileSystem
+        Where the destination is.
+    destination, directory : str
+        Absolute paths in it: of what is written, and of what is staged.
+    """
+
+    def __init__(self, filesystem: FileSystem, destination: str, directory: str) -> None:
+        self._fs = filesystem
+        self._destination = destination
+        self._directory = directory
+
+    @staticmethod
+    def of(filesystem: FileSystem, destination: str, directory: str) -> Staging:
+        """Return the kind that suits a store."""
+        if filesystem.has_path_capability(destination, capabilities.DELAYED_COMPLETION):
+            return PendingStaging(filesystem, destination, directory)
+        return RenamedStaging(filesystem, destination, directory)
+
+    @abstractmethod
+    def prepare(self, job: Job) -> None:
+        """Make room for the files of a job, once, before its tasks begin."""
+
+    @abstractmethod
+    def attempt(self, job: Job, name: str) -> Attempt:
+        """Make room for one attempt of a task; `name` is never used again.
+
+        Raises
+        ------
+        FileNotFoundError
+            The job has ended: its room is gone.
+        """
+
+    @abstractmethod
+    def missing(self, job: Job, files: tuple[StagedFile, ...]) -> tuple[str, ...]:
+        """Return the paths of files that are not staged, or not whole."""
+
+    @abstractmethod
+    def publish(self, job: Job, file: StagedFile) -> bool:
+        """Show a file at its place, or see it there; False if it is lost."""
+
+    @abstractmethod
+    def discard(self, job: Job, files: tuple[StagedFile, ...]) -> None:
+        """Drop what a job has staged; `files` are those that are known."""
+
+    @abstractmethod
+    def has_idle(self, older_than: float) -> bool:
+        """Whether a sweep has something to do, as far as one request tells."""
+
+    @abstractmethod
+    def sweep(self, older_than: float, kept: set[str]) -> int:
+        """Drop what jobs have staged that are gone; return how much.
+
+        Parameters
+        ----------
+        older_than : float
+            In seconds: nothing of the job has changed since.
+        kept : set of str
+            Ids of jobs to leave alone.
+        """
+
+
+class Attempt(ABC):
+    """What one attempt of a task writes: owned by one thread."""
+
+    @abstractmethod
+    def create(self, path: str) -> FSDataOutputStream:
+        """Open a file that is to be at `path`, relative to the destination."""
+
+    @abstractmethod
+    def close(self, stream: FSDataOutputStream) -> str:
+        """Close a stream that :meth:`create` returned; return the handle of its file."""
+
+    @abstractmethod
+    def drop(self, handles: list[str]) -> None:
+        """Drop the files that were closed."""
+
+
+class RenamedStaging(Staging):
+    """Files wait in ``DIRECTORY/<job>/<attempt>/`` and are renamed."""
+
+    def prepare(self, job: Job) -> None:
+        """Make the job's directory."""
+        self._fs.mkdirs(self._of(job))
+
+    def attempt(self, job: Job, name: str) -> Attempt:
+        """Make the attempt's directory."""
+        self._fs.mkdirs(paths.child(self._of(job), name), create_parent=False)
+        return _RenamedAttempt(self._fs, self._of(job), name)
+
+    def missing(self, job: Job, files: tuple[StagedFile, ...]) -> tuple[str, ...]:
+        """List the job's directory."""
+        if not files:
+            return ()
+        root = self._of(job)
+        try:
+            found = {
+                self._fs._store_path(status)[len(root) + 1 :]: status.length
+                for status in self._fs.list_files(root, recursive=True)
+            }
+        except FileNotFoundError:
+            found = {}
+        return tuple(file.path for file in files if found.get(file.handle) != file.length)
+
+    def publish(self, job: Job, file: StagedFile) -> bool:
+        """Rename it, which never replaces a file."""
+        source = f"{self._of(job)}/{file.handle}"
+        target = f"{self._destination}/{file.path}".replace("//", "/")
+        for _ in range(_TRIES):
+            try:
+                self._fs.rename(source, target, Rename.NONE)
+                return True
+            except (FileNotFoundError, FileExistsError):  # noqa: PERF203
+                if self._fs.is_file(target):
+                    return True
+                if not self._fs.exists(source):
+                    return False
+                self._fs.mkdirs(paths.parent(target))
+        raise FileNotFoundError(
+            errno.ENOENT, f"publish: cannot make the directory for {source}", target
+        )
+
+    def discard(self, job: Job, files: tuple[StagedFile, ...]) -> None:  # noqa: ARG002
+        """Remove the job's directory with everything in it."""
+        remove_tree(self._fs, self._of(job))
+
+    def has_idle(self, older_than: float) -> bool:
+        """List the directories of jobs; look into those that are old themselves."""
+        return next(self._idle(older_than), None) is not None
+
+    def sweep(self, older_than: float, kept: set[str]) -> int:
+        """Remove directories of jobs."""
+        swept = 0
+        for path in self._idle(older_than):
+            if paths.basename(path) not in kept:
+                remove_tree(self._fs, path)
+                swept += 1
+        return swept
+
+    def _idle(self, older_than: float) -> Iterator[str]:
+        """Return the directories of jobs in which nothing has changed for so many seconds."""
+        try:
+            jobs = self._fs.list_status(self._directory)
+        except FileNotFoundError:
+            return
+        before = time.time() - older_than
+        for status in jobs:
+            path = self._fs._store_path(status)
+            modified = status.modification_time_ns
+            if not status.is_directory or modified / 1e9 > before:
+                continue
+            if self._last_change(path, modified) <= before:
+                yield path
+
+    def _last_change(self, path: str, modified_ns: int) -> float:
+        """Return when a job has done something: seconds since the epoch."""
+        newest = modified_ns
+        try:
+            for attempt in self._fs.list_status(path):
+                newest = max(newest, attempt.modification_time_ns)
+                for file in self._fs.list_status(self._fs._store_path(attempt)):
+                    newest = max(newest, file.modification_time_ns)
+        except FileNotFoundError:  # it is being removed
+            pass
+        return newest / 1e9
+
+    def _of(self, job: Job) -> str:
+        return paths.child(self._directory, job.id)
+
+
+class _RenamedAttempt(Attempt):
+    def __init__(self, filesystem: FileSystem, job: str, name: str) -> None:
+        self._fs = filesystem
+        self._job = job
+        self._name = name
+
+    def create(self, path: str) -> FSDataOutputStream:
+        staged = f"{self._job}/{self._name}/{paths.basename('/' + path)}"
+        return self._fs.create(staged, overwrite=False, recursive=False)
+
+    def close(self, stream: FSDataOutputStream) -> str:
+        stream.close()
+        return f"{self._name}/{paths.basename('/' + stream.name)}"
+
+    def drop(self, handles: list[str]) -> None:  # noqa: ARG002
+        remove_tree(self._fs, f"{self._job}/{self._name}")
+
+
+class PendingStaging(Staging):
+    """Files wait as uploads to their places, which the commit completes."""
+
+    def prepare(self, job: Job) -> None:
+        """Do nothing: there are no directories."""
+
+    def attempt(self, job: Job, name: str) -> Attempt:  # noqa: ARG002
+        """Return where uploads are begun."""
+        return _PendingAttempt(self._fs, self._destination)
+
+    def missing(self, job: Job, files: tuple[StagedFile, ...]) -> tuple[str, ...]:  # noqa: ARG002
+        """Trust that uploads are there: completing one tells, and nothing else costs less."""
+        return ()
+
+    def publish(self, job: Job, file: StagedFile) -> bool:  # noqa: ARG002
+        """Complete the upload: one request, unless another process has just begun the same.
+
+        While a store is at that one, it may refuse ours for a reason of its own (MinIO has no
+        parts then); completing it again tells how it ended. If the parts stay away, the store has
+        lost them: MinIO does, if its client dies while it completes an upload.
+        """
+        for remaining in range(_TRIES, 0, -1):
+            try:
+                self._fs._publish_delayed(file.handle)
+                return True
+            except FileNotFoundError:  # noqa: PERF203
+                return False
+            except OSError as refused:
+                if remaining == 1 and getattr(refused, "remote_class", "") == "InvalidPart":
+                    return False
+                if remaining == 1 or isinstance(refused, _FINAL):
+                    raise
+                time.sleep(_PAUSE_S * (_TRIES + 1 - remaining))
+        raise AssertionError("unreachable")
+
+    def discard(self, job: Job, files: tuple[StagedFile, ...]) -> None:  # noqa: ARG002
+        """Abort the uploads; what was published stays."""
+        for file in files:
+            self._fs._drop_delayed(file.handle)
+
+    def has_idle(self, older_than: float) -> bool:  # noqa: ARG002
+        """Return False: that takes a list of the bucket's uploads, others' too, page by page."""
+        return False
+
+    def sweep(self, older_than: float, kept: set[str]) -> int:  # noqa: ARG002
+        """Abort all uploads below the destination that are old enough."""
+        return self._fs.abort_multipart_uploads(self._destination, older_than)
+
+
+class _PendingAttempt(Attempt):
+    def __init__(self, filesystem: FileSystem, destination: str) -> None:
+        self._fs = filesystem
+        self._destination = destination
+
+    def create(self, path: str) -> FSDataOutputStream:
+        place = f"{self._destination}/{path}".replace("//", "/")
+        return self._fs._create_delayed(place)
+
+    def close(self, stream: FSDataOutputStream) -> str:
+        stream.close()
+        return self._fs._delayed_handle(stream)
+
+    def drop(self, handles: list[str]) -> None:
+        for handle in handles:
+            self._fs._drop_delayed(handle)
+
+
+def remove_tree(filesystem: FileSystem, path: str) -> None:
+    """Remove a directory into which a late writer may still put files."""
+    for _ in range(_TRIES):
+        try:
+            filesystem.delete(path, recursive=True)
+            return
+        except OSError as failure:  # noqa: PERF203
+            if failure.errno != errno.ENOTEMPTY:
+                raise
+    filesystem.delete(path, recursive=True)

@@ -1,0 +1,84 @@
+"""Files of a streaming query that are in no log: attempts that were killed have left them.
+
+The name of a file tells its query and batch. Once the log has a batch, what it lists of it is
+final: another file of that batch never gets into the log, even if it is still being written.
+The files of later batches may, and stay, whatever their age: a query that goes on commits them, or
+runs their batch again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from ... import paths
+from ...checkpoint import CheckpointFileManager, FileStreamSinkLog
+
+if TYPE_CHECKING:
+    from ...namespace import Conf
+    from .committer import Committer
+
+__all__ = ["named_after", "query_of", "sweep_strays"]
+
+_NAME = re.compile(r"part-\d{5,}-([0-9a-f]{32})-b(\d+)-+\d+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
+
+
+def named_after(query: str, batch: int) -> str:
+    """Return the part of a file's name that tells its query and batch."""
+    return f"{query.replace('-', '')}-b{batch}"
+
+
+def query_of(manager: CheckpointFileManager, path: str) -> str | None:
+    """Return the id of the query that a file names; None if there is no such file.
+
+    Raises
+    ------
+    ValueError
+        It does not name a query.
+    """
+    try:
+        with manager.open(path) as stream:
+            content = stream.read()
+    except FileNotFoundError:
+        return None
+    try:
+        return str(json.loads(content)["query"])
+    except (ValueError, LookupError, TypeError):
+        raise ValueError(f"{path} does not name a query: {content[:100]!r}") from None
+
+
+def sweep_strays(committer: Committer, conf: Conf, older_than: float) -> int:
+    """Remove the files of committed batches that the log does not list; return how many.
+
+    Parameters
+    ----------
+    committer : Committer
+        Of the destination.
+    conf : mapping
+        As for :meth:`hflush.FileSystem.get`.
+    older_than : float
+        In seconds. No younger file goes: a task that runs a committed batch again, which is going
+        to be dropped, would fail without it.
+
+    Raises
+    ------
+    ValueError, OSError
+        The log cannot be read, or the store refuses.
+    """
+    control = committer.control
+    query = query_of(CheckpointFileManager.create(control, conf), f"{control}/query")
+    log = FileStreamSinkLog(f"{committer.url}/_spark_metadata", conf)
+    latest = log.get_latest_batch_id()
+    if query is None or latest is None:
+        return 0
+    own = query.replace("-", "")
+    listed = {paths.basename(file.path) for file in log.all_files()}
+    swept = 0
+    for path in committer.visible():
+        name = paths.basename("/" + path)
+        found = _NAME.fullmatch(name)
+        if found is None or name in listed or found[1] != own or int(found[2]) > latest:
+            continue
+        swept += committer.remove(path, older_than)
+    return swept

@@ -1,0 +1,66 @@
+"""Cleaning up after writers that were killed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .committer import WEEK_S, Committer
+from .strays import sweep_strays
+
+if TYPE_CHECKING:
+    from ...namespace import Conf
+
+__all__ = ["Vacuumed", "vacuum"]
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What :func:`vacuum` did.
+
+    Attributes
+    ----------
+    rolled_forward : int or None
+        The number of the commit that it carried out.
+    swept : int
+        Staging directories that it removed, or uploads that it aborted.
+    strays : int
+        Files of killed attempts of a streaming query that it removed.
+    """
+
+    rolled_forward: int | None
+    swept: int
+    strays: int
+
+
+def vacuum(url: str, conf: Conf = None, *, older_than: float = WEEK_S) -> Vacuumed:
+    """Carry out the commit that a killed writer has declared, and remove what others left.
+
+    Parameters
+    ----------
+    url : str
+        The directory that was written to.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`.
+    older_than : float
+        In seconds: what has changed since is left alone, as its writer may be at work. No job may
+        take longer. A streaming query may: files that it can still commit stay.
+
+    Raises
+    ------
+    ValueError
+        `older_than` is negative; or a file of the log of commits or batches is damaged.
+    FileNotFoundError
+        There is no such directory; or a declared commit has lost files (LostFilesError).
+    OSError
+        The store refuses.
+    """
+    if not older_than >= 0:
+        raise ValueError(f"older_than={older_than} must not be negative")
+    committer = Committer(url, conf)
+    committer.filesystem.get_file_status(committer.path)
+    before = committer.log.look()
+    rolled = before.next_number if before.unfinished is not None else None
+    committer.roll_forward()
+    swept = committer.sweep(older_than)
+    return Vacuumed(rolled, swept, sweep_strays(committer, conf, older_than))

@@ -1,0 +1,179 @@
+"""ORC: columns in stripes, as Spark's reader understands them.
+
+Times without a zone are stored as Spark stores them: microseconds, and the type's name as an
+attribute of the column. Arrow's writer marks no calendar, so that Spark's reader moves old dates;
+of old times it writes fractions that the reader refuses. Both are errors here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as t
+
+from ..schemas import ATOMIC, NESTED, arrow_schema
+from .base import Encoder, Encoding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from typing_extensions import Buffer
+
+    from .sink import Sink
+
+__all__ = ["ORC"]
+
+_SPARKS_TYPE = b"spark.sql.catalyst.type"
+_FIRST_DATE = datetime.date(1582, 10, 15)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def _arrows_orc() -> Any:
+    """Return pyarrow.orc, which some builds of pyarrow do not have."""
+    try:
+        from pyarrow import orc
+    except ImportError as missing:
+        raise ImportError(
+            f"the encoding orc needs pyarrow.orc, which pyarrow {pa.__version__} of "
+            f"{sys.executable} does not have ({missing}): install a pyarrow that is built with "
+            "ORC, or choose another encoding"
+        ) from None
+    return orc
+
+
+class _Guard:
+    """Keeps a sink's failure from Arrow's writer, which would end the process in some places.
+
+    Also after the encoder was dropped: the writer's last breath is to complete the file.
+    """
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._failure: BaseException | None = None
+
+    def write(self, data: Buffer) -> int:
+        """Write all of it, or lose it: :meth:`check` tells."""
+        if self._failure is None:
+            try:
+                self._sink.write(data)
+            except BaseException as failure:  # raised by check()
+                self._failure = failure
+        return memoryview(data).nbytes
+
+    def check(self) -> None:
+        """Raise the sink's first failure."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+
+class _OrcEncoder(Encoder):
+    def __init__(self, sink: Sink, compression: str, schema: pa.Schema) -> None:
+        name = "uncompressed" if compression == "none" else compression
+        self._sink = _Guard(sink)
+        self._writer = _arrows_orc().ORCWriter(self._sink, compression=name)
+        self._schema = schema
+        self._is_empty = True
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            _check(name, column)
+        self._writer.write(pa.Table.from_batches([batch], self._schema))
+        self._is_empty = False
+        self._sink.check()
+
+    def finish(self) -> None:
+        if self._is_empty:  # the first table brings the columns
+            self._writer.write(self._schema.empty_table())
+        self._writer.close()
+        self._sink.check()
+
+
+def _check(name: str, column: pa.Array) -> None:
+    """Refuse values that Spark's reader would not return as they are."""
+    for leaf in _leaves(column):
+        first: Any = None
+        if pa.types.is_date(leaf.type):
+            first = pa.scalar(_FIRST_DATE, leaf.type)
+        elif pa.types.is_timestamp(leaf.type):
+            first = pa.scalar(_EPOCH, leaf.type)
+        least = pc.min(leaf) if first is not None else None
+        if least is not None and least.is_valid and pc.less(least, first).as_py():
+            raise ValueError(
+                f"the encoding orc cannot hold {least.as_py()} in column {name!r}: Spark would "
+                f"not read a value before {first.as_py()} as it is; choose another encoding"
+            )
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """Return what is in a column, without its structs, arrays and maps."""
+    if pa.types.is_struct(column.type):
+        for child in column.flatten():
+            yield from _leaves(child)
+    elif pa.types.is_map(column.type):
+        yield from _leaves(column.keys)
+        yield from _leaves(column.items)
+    elif pa.types.is_list(column.type):
+        yield from _leaves(column.flatten())
+    else:
+        yield column
+
+
+class _Orc(Encoding):
+    name = "orc"
+    compressions = {  # noqa: RUF012
+        "zstd": ".zstd",
+        "none": "",
+        "snappy": ".snappy",
+        "zlib": ".zlib",
+        "lz4": ".lz4",
+    }
+    supported = (*ATOMIC, *NESTED, t.BinaryType)
+
+    def check(self, schema: t.StructType) -> None:
+        """Refuse columns that a file cannot hold, and a pyarrow without ORC: ImportError."""
+        _arrows_orc()
+        super().check(schema)
+
+    def suffix(self, compression: str) -> str:
+        return f"{self.compressions[compression]}.orc"
+
+    def schema(self, schema: t.StructType, without: tuple[str, ...]) -> pa.Schema:
+        """Store a time without a zone as its microseconds."""
+        return pa.schema([_stored(field) for field in arrow_schema(schema, without)])
+
+    def encoder(
+        self,
+        sink: Sink,
+        schema: pa.Schema,
+        compression: str,
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> Encoder:
+        return _OrcEncoder(sink, compression, schema)
+
+
+def _stored(field: pa.Field) -> pa.Field:
+    data = field.type
+    if pa.types.is_timestamp(data) and data.tz is None:
+        return pa.field(field.name, pa.int64(), metadata={_SPARKS_TYPE: b"timestamp_ntz"})
+    if pa.types.is_struct(data):
+        return field.with_type(pa.struct([_stored(child) for child in data]))
+    if pa.types.is_map(data):
+        return field.with_type(pa.map_(_stored(data.key_field), _stored(data.item_field)))
+    if pa.types.is_list(data):
+        return field.with_type(pa.list_(_stored(data.value_field)))
+    return field
+
+
+ORC = _Orc()

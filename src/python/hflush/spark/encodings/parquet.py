@@ -1,0 +1,105 @@
+"""Parquet: columns in row groups, with Spark's own schema in the footer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import types as t
+
+from ..schemas import ATOMIC, NESTED, arrow_schema, nullable_json
+from .base import Encoder, Encoding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .sink import Sink
+
+__all__ = ["PARQUET"]
+
+# Where Spark's reader looks for types that Parquet does not have.
+_SPARKS_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_GROUP_ROWS = 1 << 20
+
+
+class _ParquetEncoder(Encoder):
+    """Collects batches to row groups."""
+
+    def __init__(self, sink: Sink, schema: pa.Schema, compression: str) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(sink, schema, compression=compression)
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
+    @property
+    def buffered(self) -> int:
+        return self._bytes
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._batches:
+            table = pa.Table.from_batches(self._batches, self._schema)
+            self._writer.write_table(table, row_group_size=max(self._rows, 1))
+        self._batches, self._rows, self._bytes = [], 0, 0
+
+    def finish(self) -> None:
+        self.flush()
+        self._writer.close()
+
+
+class _Parquet(Encoding):
+    name = "parquet"
+    compressions = {  # noqa: RUF012
+        "snappy": ".snappy",
+        "none": "",
+        "gzip": ".gz",
+        "zstd": ".zstd",
+        "lz4": ".lz4",
+        "brotli": ".br",
+    }
+    supported = (*ATOMIC, *NESTED, t.BinaryType, t.DayTimeIntervalType)
+
+    def suffix(self, compression: str) -> str:
+        return f"{self.compressions[compression]}.parquet"
+
+    def schema(self, schema: t.StructType, without: tuple[str, ...]) -> pa.Schema:
+        """Store an interval as its microseconds, and Spark's schema beside."""
+        columns = [_stored(field) for field in arrow_schema(schema, without)]
+        metadata = {_SPARKS_SCHEMA: nullable_json(schema, without).encode()}
+        return pa.schema(columns, metadata=metadata)
+
+    def encoder(
+        self,
+        sink: Sink,
+        schema: pa.Schema,
+        compression: str,
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> Encoder:
+        return _ParquetEncoder(sink, schema, compression)
+
+
+def _stored(field: pa.Field) -> pa.Field:
+    return field.with_type(_stored_type(field.type))
+
+
+def _stored_type(data: pa.DataType) -> pa.DataType:
+    if pa.types.is_duration(data):
+        return pa.int64()
+    if pa.types.is_struct(data):
+        return pa.struct([_stored(field) for field in data])
+    if pa.types.is_map(data):
+        return pa.map_(_stored_type(data.key_type), _stored_type(data.item_type))
+    if pa.types.is_list(data):
+        return pa.list_(_stored_type(data.value_type))
+    return data
+
+
+PARQUET = _Parquet()

@@ -1,0 +1,307 @@
+"""Rows of a streaming query, in files that grow with each epoch: ``df.writeStream.foreach(…)``.
+
+A partition has one file. Each epoch is appended to it and flushed; then the point that the file has
+reached is recorded (:meth:`hflush.FSDataOutputStream.persist`) in a log beside it. An epoch that
+Spark runs again goes on at the point of the epoch before it, or is left out if it is recorded: its
+rows are in the file once. Where files cannot grow (S3), each epoch has a file of its own, which
+appears whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import sys
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Literal
+
+from pyspark import TaskContext
+
+from .. import capabilities, paths
+from ..checkpoint import CheckpointFileManager, MetadataLog
+from ..errors import ConcurrentWriterError
+from ..filesystem import FileSystem
+from ..opening import create, resume
+from ..tokens import Token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from pyspark.sql import Row
+
+    from ..checkpoint import CancellableFSDataOutputStream
+    from ..output import FSDataOutputStream
+
+    Stream = FSDataOutputStream | CancellableFSDataOutputStream
+
+    Encode = Callable[[Row], bytes | str]
+
+__all__ = ["ForeachWriter", "json_line"]
+
+Level = Literal["hflush", "hsync"]
+
+_LEVELS = ("hflush", "hsync")
+_LOGS = "_epochs"
+
+
+def json_line(row: Row) -> str:
+    """Return a row as a line of JSON; what JSON has no type for as Python prints it."""
+    return json.dumps(row.asDict(recursive=True), default=str, separators=(",", ":")) + "\n"
+
+
+class ForeachWriter:
+    """Writes the rows of a streaming query as they come: for ``DataStreamWriter.foreach``.
+
+    Parameters
+    ----------
+    path : str
+        The URL of a directory. It has a file ``part-00003-<query>`` for each partition, and the
+        directory ``_epochs``, which Spark's readers pass over.
+    encode : callable, optional
+        Takes a :class:`pyspark.sql.Row` and returns its bytes, or its text; a line of JSON unless
+        given. It is pickled.
+    level : {"hflush", "hsync"}
+        What an epoch has reached before it is reported to Spark as done: its rows are visible to
+        readers, or on disk, too.
+    suffix : str, optional
+        The end of the names of files.
+    conf : mapping, optional
+        Hadoop keys, or what :func:`hflush.spark.options` returns. They are part of the query's
+        plan: no secrets.
+
+    Raises
+    ------
+    ValueError
+        `level` is neither of the two, `suffix` has a ``/``, or ``conf`` in `conf` is not JSON.
+
+    Notes
+    -----
+    Rows are written once where Spark gives a partition of an epoch that it runs again the same
+    rows, as sources that can be replayed do. A reader may see rows of an epoch that is not done
+    yet; if that epoch is run again, they go and come back.
+
+    Source: pyspark.sql.streaming.DataStreamWriter.foreach; docs/spark.md.
+
+    Examples
+    --------
+    >>> writer = ForeachWriter("hdfs:///clicks", conf=options(spark))  # doctest: +SKIP
+    >>> df.writeStream.foreach(writer).option("checkpointLocation", c).start()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        path: str,
+        encode: Encode = json_line,
+        *,
+        level: Level = "hflush",
+        suffix: str = ".json",
+        conf: Mapping[str, Any] | None = None,
+    ) -> None:
+        if level not in _LEVELS:
+            raise ValueError(f"level={level!r} must be one of {', '.join(_LEVELS)}")
+        if "/" in suffix:
+            raise ValueError(f"suffix={suffix!r} must not contain '/'")
+        self.path = path
+        self.level = level
+        self._encode = encode
+        self._suffix = suffix
+        self._conf = _hadoop_keys(conf or {})
+        self._epoch: _Epoch | None = None
+
+    def open(self, partition_id: int, epoch_id: int) -> bool:
+        """Begin with a partition of an epoch; False if its rows are written already.
+
+        Raises
+        ------
+        OSError
+            As :func:`hflush.resume` and :func:`hflush.create`.
+        """
+        part = _Part(self.path, f"part-{partition_id:05d}-{_query()}", self._suffix, self._conf)
+        self._epoch = (
+            _Appended(part, epoch_id, self.level) if part.grows() else _Whole(part, epoch_id)
+        )
+        return not self._epoch.is_written()
+
+    def process(self, row: Row) -> None:
+        """Write a row."""
+        encoded = self._encode(row)
+        if self._epoch is None:
+            raise ValueError("process before open")
+        self._epoch.out.write(encoded.encode() if isinstance(encoded, str) else encoded)
+
+    def close(self, error: BaseException | None) -> None:
+        """End the epoch: flush and record it, or drop it where a row has failed.
+
+        Raises
+        ------
+        OSError
+            The rows may be missing: Spark runs the epoch again.
+        """
+        epoch, self._epoch = self._epoch, None
+        if epoch is None:
+            return
+        # pyspark passes Exceptions only: a KeyboardInterrupt is on its way without being passed.
+        if error is None and sys.exc_info()[1] is None:
+            epoch.finish()
+        else:
+            epoch.drop()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_epoch": None}
+
+
+class _Part:
+    """The file, or the files, of a partition of a query."""
+
+    def __init__(self, directory: str, name: str, suffix: str, conf: Mapping[str, Any]) -> None:
+        self.directory = directory
+        self.name = name
+        self.suffix = suffix
+        self.conf = conf
+        self.fs = FileSystem.get(directory, conf)
+
+    def grows(self) -> bool:
+        """Whether a file can be cut and written on."""
+        needed = (capabilities.APPEND, capabilities.TRUNCATE)
+        return all(self.fs.has_path_capability(self.directory, name) for name in needed)
+
+    def file(self, epoch: int | None = None) -> str:
+        """Return the URL of its file, or of the one of an epoch."""
+        of_epoch = "" if epoch is None else f"-{epoch:09d}"
+        return paths.child(self.directory, f"{self.name}{of_epoch}{self.suffix}")
+
+    def log(self, level: Level) -> MetadataLog[bytes]:
+        """Return the tokens of its file, by epoch."""
+        logs = paths.child(self.directory, _LOGS)
+        conf = {**self.conf, "hflush.checkpoint.sync": level == "hsync"}
+        return MetadataLog(paths.child(logs, self.name), conf)
+
+
+class _Epoch(ABC):
+    """A partition of an epoch that is being written."""
+
+    @property
+    @abstractmethod
+    def out(self) -> Stream:
+        """The stream for its rows, opened by the first of them."""
+
+    @abstractmethod
+    def is_written(self) -> bool: ...
+
+    @abstractmethod
+    def finish(self) -> None: ...
+
+    @abstractmethod
+    def drop(self) -> None: ...
+
+
+class _Appended(_Epoch):
+    """It is appended to the file of its partition."""
+
+    def __init__(self, part: _Part, epoch: int, level: Level) -> None:
+        self._part = part
+        self._epoch = epoch
+        self._level = level
+        self._log = part.log(level)
+        self._last = self._log.get_latest()
+        self._out: FSDataOutputStream | None = None
+
+    @property
+    def out(self) -> FSDataOutputStream:
+        if self._out is None:
+            conf = self._part.conf
+            if self._last is None:
+                self._out = create(self._part.file(), overwrite=True, conf=conf)
+            else:
+                self._out = resume(self._last[1], conf=conf)
+        return self._out
+
+    def is_written(self) -> bool:
+        return self._last is not None and self._last[0] >= self._epoch
+
+    def finish(self) -> None:
+        if self._out is None and not self._is_torn():
+            return
+        out = self.out
+        try:
+            if self._level == "hsync":
+                out.hsync()
+            token = out.persist()
+            # The stream still keeps others from the file.
+            if not self._log.add(self._epoch, token):
+                message = f"another attempt has written epoch {self._epoch} of this partition"
+                raise ConcurrentWriterError(errno.EBUSY, message, self._part.file())
+        except BaseException:
+            self.drop()
+            raise
+        out.close()
+        self._log.purge(self._epoch)
+
+    def drop(self) -> None:
+        # What it has written is cut by the attempt that comes next.
+        if self._out is not None:
+            with contextlib.suppress(OSError):
+                self._out.close()
+
+    def _is_torn(self) -> bool:
+        """Whether an attempt without an end has left rows behind the last epoch."""
+        file, fs = self._part.file(), self._part.fs
+        try:
+            length = fs.get_file_status(file).length
+        except FileNotFoundError:
+            return False
+        recorded = 0 if self._last is None else Token.unpack(self._last[1]).length
+        if length != recorded:
+            return True
+        has_leases = fs.has_path_capability(file, capabilities.LEASE_RECOVERABLE)
+        return has_leases and not fs.is_file_closed(file)
+
+
+class _Whole(_Epoch):
+    """It has a file of its own, which appears whole or not at all."""
+
+    def __init__(self, part: _Part, epoch: int) -> None:
+        self._file = part.file(epoch)
+        self._manager = CheckpointFileManager.create(part.directory, part.conf)
+        self._out: CancellableFSDataOutputStream | None = None
+
+    @property
+    def out(self) -> CancellableFSDataOutputStream:
+        if self._out is None:
+            self._manager.mkdirs(self._manager.path)
+            self._out = self._manager.create_atomic(self._file, overwrite_if_possible=False)
+        return self._out
+
+    def is_written(self) -> bool:
+        return self._manager.exists(self._file)
+
+    def finish(self) -> None:
+        if self._out is not None:
+            # That another attempt was first is as good.
+            with contextlib.suppress(FileExistsError):
+                self._out.close()
+
+    def drop(self) -> None:
+        if self._out is not None:
+            self._out.cancel()
+
+
+def _hadoop_keys(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that are given, one by one or in the options of a write."""
+    if "conf" not in conf:
+        return dict(conf)
+    from .settings import parse_conf
+
+    keys = {name: value for name, value in conf.items() if name not in ("conf", "logLevel")}
+    return parse_conf(conf["conf"]) | keys
+
+
+def _query() -> str:
+    """Return the id of the query that the calling task is of."""
+    context = TaskContext.get()
+    query = context and context.getLocalProperty("sql.streaming.queryId")
+    if not query:
+        raise RuntimeError("open outside a task of a streaming query")
+    return str(query)

@@ -1,0 +1,66 @@
+"""The files of one result, for readers that come while something writes."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from .. import paths
+from ..checkpoint import FileStreamSinkLog
+from .commit import Committer
+from .commit.committer import SPARKS_LOG
+
+if TYPE_CHECKING:
+    from ..namespace import Conf
+
+__all__ = ["files"]
+
+
+def files(url: str, conf: Conf = None) -> list[str]:
+    """Return the files that are to be read of a directory: one result, whatever is being written.
+
+    Parameters
+    ----------
+    url : str
+        What batch jobs or a streaming query have written to.
+    conf : mapping, optional
+        As for :meth:`hflush.FileSystem.get`.
+
+    Returns
+    -------
+    list of str
+        URLs, sorted. Of batch jobs: what is visible, without what an unfinished commit has added to
+        it or, once all of that is there, without what it is going to remove. Of a query: what its
+        log lists.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such directory.
+    NotADirectoryError
+        It is a file.
+    ValueError
+        An intent, a record or the log is damaged; the message names its file.
+    OSError
+        The store refuses.
+
+    Notes
+    -----
+    It writes nothing, and finishes nothing. An overwrite that comes later removes the files of the
+    list: a reader that is slower fails with FileNotFoundError, and asks again.
+
+    Source: docs/spark.md.
+
+    Examples
+    --------
+    >>> spark.read.option("basePath", url).parquet(*files(url))  # doctest: +SKIP
+    """
+    committer = Committer(url, conf)
+    filesystem = committer.filesystem
+    if not filesystem.get_file_status(committer.path).is_directory:
+        raise NotADirectoryError(errno.ENOTDIR, "files: the path is a file", committer.url)
+    if committer.has_batches():
+        log = FileStreamSinkLog(f"{committer.url}/{SPARKS_LOG}", conf)
+        return sorted(file.path for file in log.all_files())
+    found = (paths.child(committer.path, path) for path in committer.result())
+    return [filesystem.make_qualified(path) for path in found]

@@ -1,0 +1,154 @@
+"""Spark's types and Arrow's, and which of them a file can hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as t
+
+__all__ = ["ATOMIC", "NESTED", "arrow_schema", "check_columns", "check_types", "nullable_json"]
+
+# What every encoding has a text or a column for.
+ATOMIC: tuple[type[t.DataType], ...] = (
+    t.BooleanType,
+    t.ByteType,
+    t.ShortType,
+    t.IntegerType,
+    t.LongType,
+    t.FloatType,
+    t.DoubleType,
+    t.DecimalType,
+    t.StringType,
+    t.CharType,
+    t.VarcharType,
+    t.DateType,
+    t.TimestampType,
+    t.TimestampNTZType,
+)
+NESTED: tuple[type[t.DataType], ...] = (t.ArrayType, t.MapType, t.StructType)
+
+_ARROW: dict[type[t.DataType], pa.DataType] = {
+    t.BooleanType: pa.bool_(),
+    t.ByteType: pa.int8(),
+    t.ShortType: pa.int16(),
+    t.IntegerType: pa.int32(),
+    t.LongType: pa.int64(),
+    t.FloatType: pa.float32(),
+    t.DoubleType: pa.float64(),
+    t.StringType: pa.string(),
+    t.CharType: pa.string(),
+    t.VarcharType: pa.string(),
+    t.BinaryType: pa.binary(),
+    t.DateType: pa.date32(),
+    t.TimestampType: pa.timestamp("us", tz="UTC"),
+    t.TimestampNTZType: pa.timestamp("us"),
+    t.DayTimeIntervalType: pa.duration("us"),
+}
+
+
+def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> None:
+    """Refuse columns that no reader could tell apart, and partitions without data.
+
+    Raises
+    ------
+    ValueError
+        The message names the column.
+    """
+    names = [field.name for field in schema.fields]
+    seen: dict[str, str] = {}
+    for name in names:
+        twin = seen.setdefault(name.lower(), name) if name.lower() in seen else None
+        if twin is not None:
+            raise ValueError(f"two columns have one name: {twin!r} and {name!r}")
+        seen[name.lower()] = name
+    for name in partition_by:
+        if name not in names:
+            raise ValueError(f"partitionBy: there is no column {name!r}; there are {names}")
+    if len(set(partition_by)) != len(partition_by):
+        raise ValueError(f"partitionBy names a column twice: {list(partition_by)}")
+    if names and len(partition_by) == len(names):
+        raise ValueError("partitionBy names all columns: no data would be left for the files")
+
+
+def check_types(
+    data: t.DataType, supported: tuple[type[t.DataType], ...], what: str, path: str = ""
+) -> None:
+    """Refuse types that a file cannot hold.
+
+    Parameters
+    ----------
+    data : DataType
+        A column's type, or a whole schema: all that is nested in it is checked, too.
+    supported : tuple of type
+        Those that it can hold.
+    what : str
+        For the message: ``"the encoding csv"``.
+    path : str
+        The name of the column.
+
+    Raises
+    ------
+    TypeError
+        The message names the column and the type.
+    """
+    if isinstance(data, t.UserDefinedType):
+        check_types(data.sqlType(), supported, what, path)
+        return
+    if path and type(data) not in supported:
+        raise TypeError(
+            f"{what} cannot hold column {path!r} of type {data.simpleString()}: "
+            "cast it, or choose another encoding"
+        )
+    if isinstance(data, t.StructType):
+        for field in data.fields:
+            inner = f"{path}.{field.name}" if path else field.name
+            check_types(field.dataType, supported, what, inner)
+    elif isinstance(data, t.ArrayType):
+        check_types(data.elementType, supported, what, f"{path}.element")
+    elif isinstance(data, t.MapType):
+        check_types(data.keyType, supported, what, f"{path}.key")
+        check_types(data.valueType, supported, what, f"{path}.value")
+
+
+def arrow_schema(schema: t.StructType, without: tuple[str, ...] = ()) -> pa.Schema:
+    """Return Arrow's schema of the columns, all of them nullable, as Spark's own files have it.
+
+    Arrow's writers refuse a null struct whose fields may not be null; Spark does not.
+    """
+    columns = [field for field in schema.fields if field.name not in without]
+    return pa.schema([(field.name, _arrow_type(field.dataType)) for field in columns])
+
+
+def _arrow_type(data: t.DataType) -> pa.DataType:
+    if isinstance(data, t.UserDefinedType):
+        return _arrow_type(data.sqlType())
+    if isinstance(data, t.DecimalType):
+        return pa.decimal128(data.precision, data.scale)
+    if isinstance(data, t.StructType):
+        return pa.struct([(field.name, _arrow_type(field.dataType)) for field in data.fields])
+    if isinstance(data, t.ArrayType):
+        return pa.list_(_arrow_type(data.elementType))
+    if isinstance(data, t.MapType):
+        return pa.map_(_arrow_type(data.keyType), _arrow_type(data.valueType))
+    return _ARROW[type(data)]
+
+
+def nullable_json(schema: t.StructType, without: tuple[str, ...] = ()) -> str:
+    """Return Spark's JSON of the columns, all of them nullable."""
+    document = _relaxed(schema.jsonValue())
+    document["fields"] = [f for f in document["fields"] if f["name"] not in without]
+    return json.dumps(document, separators=(",", ":"))
+
+
+_NULLABILITY = ("nullable", "containsNull", "valueContainsNull")
+
+
+def _relaxed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: True if key in _NULLABILITY else item if key == "metadata" else _relaxed(item)
+            for key, item in value.items()
+        }
+    return [_relaxed(item) for item in value] if isinstance(value, list) else value

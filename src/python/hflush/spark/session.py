@@ -1,0 +1,147 @@
+"""What a program does with its session."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from ..configuration import Configuration
+from .source import HflushDataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["hadoop_conf", "options", "register"]
+
+_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.", "spark.sql.streaming.")
+_USER = "hflush.hdfs.user"
+
+
+def options(spark: SparkSession) -> dict[str, str]:
+    """Return the options that give the tasks of a write the driver's Hadoop configuration and user.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session that writes.
+
+    Returns
+    -------
+    dict
+        For ``DataFrameWriter.options`` and ``DataStreamWriter.options``, or `conf` of
+        :class:`hflush.spark.ForeachWriter`. ``conf`` has what :func:`hadoop_conf` returns,
+        ``logLevel`` is that of Log4j's logger ``hflush``.
+
+    Raises
+    ------
+    TypeError
+        As :func:`hadoop_conf`.
+
+    Notes
+    -----
+    Source: docs/spark.md. Without it a task reads the site files of its own machine. A thread that
+    has no active session, where Spark would find no Python data source, gets this one.
+
+    Examples
+    --------
+    >>> df.write.format("hflush").options(**options(spark)).save(url)  # doctest: +SKIP
+    """
+    conf = json.dumps(hadoop_conf(spark), sort_keys=True)
+    activate(spark)
+    return {"conf": conf, "logLevel": _log_level(spark._jvm)}
+
+
+def hadoop_conf(spark: SparkSession) -> dict[str, str]:
+    """Return the driver's Hadoop configuration and user, for `conf` of anything in hflush.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        What ``spark.hadoop.*`` and its site files set, and the keys ``spark.sql.streaming.*``.
+
+    Returns
+    -------
+    dict
+        Without secrets, as it becomes a part of plans and pickles; these come from the environment
+        of the tasks.
+
+    Raises
+    ------
+    TypeError
+        It is a session of Spark Connect, which has no configuration of Hadoop's: that of its server
+        holds there.
+
+    Notes
+    -----
+    Source: docs/spark.md.
+
+    Examples
+    --------
+    >>> conf = hadoop_conf(spark)  # doctest: +SKIP
+    >>> writer = ForeachWriter(url, conf=conf)  # doctest: +SKIP
+    """
+    session: Any = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        raise TypeError(
+            "a session of Spark Connect has no Hadoop configuration: that of its server holds; "
+            "give other keys as options of the write"
+        )
+    jvm: Any = spark._jvm
+    written = jvm.java.io.StringWriter()
+    session.sessionState().newHadoopConf().writeXml(written)
+    conf, names = _parse(written.toString())
+    chosen = {name: conf[name] for name in names if not conf.is_secret(name)}
+    user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+    chosen.setdefault(_USER, user.getShortUserName())
+    return chosen
+
+
+def _log_level(jvm: Any) -> str:
+    level = str(jvm.org.apache.logging.log4j.LogManager.getLogger("hflush").getLevel()).lower()
+    return {"all": "debug", "trace": "debug", "fatal": "error"}.get(level, level)
+
+
+def _parse(document: str) -> tuple[Configuration, list[str]]:
+    """Return Hadoop's configuration, and its names that something else than defaults has set."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "driver.xml")  # noqa: PTH118
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(document)
+        conf = Configuration(load_defaults=False)
+        conf.add_resource(path)
+    names = [
+        entry.findtext("name", "")
+        for entry in ElementTree.fromstring(document).iter("property")
+        if not any(
+            source.text.endswith("-default.xml") for source in entry.iter("source") if source.text
+        )
+    ]
+    return conf, [name for name in names if name.startswith(_FAMILIES) and name in conf]
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format ``hflush`` known to a session, and to the calling thread.
+
+    Only needed where another module ``pyspark_*`` cannot be imported, which stops Spark's own
+    search; and in threads other than the one that began the session, if neither :func:`options`
+    nor :func:`progress` is called there. Call it in the thread that writes.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session whose DataFrames are written.
+    """
+    spark.dataSource.register(HflushDataSource)
+    if getattr(spark, "_jsparkSession", None) is not None:  # the server of Connect has the threads
+        activate(spark)
+
+
+def activate(spark: SparkSession) -> None:
+    """Let Spark find Python data sources in the calling thread: it asks the thread's session."""
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    if not sessions.getActiveSession().isDefined():
+        sessions.setActiveSession(spark._jsparkSession)

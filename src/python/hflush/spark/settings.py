@@ -1,0 +1,224 @@
+"""The options of a write, read and checked on the driver before anything happens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .. import registry
+from ..configuration import parse_size, parse_whole
+from ..spelling import did_you_mean
+from .commit import Mode
+from .encodings import ENCODINGS
+from .logs import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .encodings import Encoding
+
+__all__ = ["OPTIONS", "WriteSettings", "parse_conf"]
+
+# Every option as it is written, with what it is for: docs/spark.md has the table.
+OPTIONS = (
+    "path",
+    "encoding",
+    "compression",
+    "partitionBy",
+    "maxRecordsPerFile",
+    "maxBytesPerFile",
+    "durability",
+    "partitionOverwriteMode",
+    "ifExists",
+    "commitId",
+    "conf",
+    "header",
+    "logLevel",
+)
+_DURABILITIES = ("close", "hflush", "hsync")
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """What a write was asked for. Travels to the tasks.
+
+    Attributes
+    ----------
+    url : str
+        The destination, as it was given.
+    encoding : str
+        A name of :data:`ENCODINGS`.
+    compression : str
+        One of its compressions.
+    partition_by : tuple of str
+        Names of columns.
+    max_rows, max_bytes : int
+        Of a file; 0: no limit. The bytes are met roughly.
+    durability : str
+        ``close``, ``hflush`` or ``hsync``.
+    mode : Mode
+        What happens to the files that are there.
+    commit_id : str
+        Recognises a run that repeats one; empty: none was given.
+    conf : dict
+        Hadoop keys.
+    encoding_options : dict
+        What only the encoding hears.
+    log_level : str
+        A name of :data:`.logs.LEVELS`: what of the tasks and the commit is in Spark's log.
+    """
+
+    url: str
+    encoding: str
+    compression: str
+    partition_by: tuple[str, ...] = ()
+    max_rows: int = 0
+    max_bytes: int = 0
+    durability: str = "close"
+    mode: Mode = Mode.APPEND
+    commit_id: str = ""
+    conf: dict[str, str] = field(default_factory=dict)
+    encoding_options: dict[str, str] = field(default_factory=dict)
+    log_level: str = "warn"
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], overwrite: bool) -> WriteSettings:
+        """Read the options that Spark passes, with names in lower case.
+
+        Raises
+        ------
+        ValueError
+            An option is missing, unknown or malformed; the message names it.
+        """
+        given = {name.lower(): value for name, value in options.items() if "." not in name}
+        conf = parse_conf(given.get("conf", "{}"))
+        conf |= _with_exact_keys({name: options[name] for name in options if "." in name})
+        known = {name.lower(): name for name in OPTIONS}
+        for name in given:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise ValueError(f"unknown option {name!r}{hint}; there are {', '.join(OPTIONS)}")
+        url = given.get("path", "").strip()
+        if not url:
+            raise ValueError("option 'path' is missing: say where to write, save('hdfs://…/table')")
+        encoding = ENCODINGS[_one_of("encoding", given.get("encoding", "parquet"), ENCODINGS)]
+        own = {name: given[name] for name in encoding.options if name in given}
+        if "header" in given and "header" not in own:
+            raise ValueError(f"option 'header' is not for the encoding {encoding.name}")
+        return cls(
+            url,
+            encoding.name,
+            _compression(given.get("compression"), encoding),
+            _names(given.get("partitionby", "")),
+            _limit("maxRecordsPerFile", given),
+            _limit("maxBytesPerFile", given),
+            _one_of("durability", given.get("durability", "close"), _DURABILITIES),
+            _mode(given, overwrite),
+            given.get("commitid", ""),
+            conf,
+            own,
+            _one_of("logLevel", given.get("loglevel", "warn"), LEVELS),
+        )
+
+    @classmethod
+    def of_stream(cls, options: Mapping[str, str]) -> WriteSettings:
+        """Read the options of a streaming query.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`of`; or an option of jobs only.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        for name in ("ifExists", "partitionOverwriteMode", "commitId"):
+            if name.lower() in given:
+                raise ValueError(f"option {name!r} is not for streaming queries")
+        given.pop("checkpointlocation", None)
+        return cls.of(given, overwrite=False)
+
+    @property
+    def format(self) -> Encoding:
+        """The encoding itself."""
+        return ENCODINGS[self.encoding]
+
+
+def _one_of(option: str, value: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
+    lowered = value.strip().lower()
+    if lowered not in known:
+        raise ValueError(f"option {option!r} is {value!r}; it can be {', '.join(known)}")
+    return lowered
+
+
+def _compression(value: str | None, encoding: Encoding) -> str:
+    if value is None:
+        return next(iter(encoding.compressions))
+    lowered = value.strip().lower()
+    return _one_of(
+        f"compression of {encoding.name}",
+        "none" if lowered == "uncompressed" else lowered,
+        dict(encoding.compressions),
+    )
+
+
+def parse_conf(text: str) -> dict[str, str]:
+    """Return the keys of the option that :func:`hflush.spark.options` makes; ValueError if odd."""
+    try:
+        conf = json.loads(text)
+    except ValueError as odd:
+        raise ValueError(f"option 'conf' is not what hflush.spark.options makes: {odd}") from None
+    if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
+        raise ValueError("option 'conf' is not what hflush.spark.options makes: a JSON object")
+    return conf
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the columns of a list with commas, or of a JSON array for names that have some."""
+    stripped = text.strip()
+    if not stripped.startswith("["):
+        return tuple(name.strip() for name in stripped.split(",") if name.strip())
+    try:
+        names = json.loads(stripped)
+    except ValueError as odd:
+        raise ValueError(f"option 'partitionBy' is no JSON array of names: {odd}") from None
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"option 'partitionBy' has more than names: {stripped}")
+    return tuple(names)
+
+
+def _limit(option: str, given: Mapping[str, str]) -> int:
+    text = given.get(option.lower())
+    if text is None:
+        return 0
+    try:
+        number = parse_size(text) if "Bytes" in option else parse_whole(text)
+    except ValueError as odd:
+        raise ValueError(f"option {option!r}: {odd}") from None
+    if number < 0:
+        raise ValueError(f"option {option!r} is {number}; it must not be negative (0: no limit)")
+    return number
+
+
+def _mode(given: Mapping[str, str], overwrite: bool) -> Mode:
+    exists = _one_of("ifExists", given.get("ifexists", "append"), ("append", "error", "ignore"))
+    partitions = _one_of(
+        "partitionOverwriteMode", given.get("partitionoverwritemode", "static"), _OVERWRITES
+    )
+    if overwrite:
+        if "ifexists" in given:
+            raise ValueError("option 'ifExists' contradicts mode('overwrite'): use mode('append')")
+        if partitions == "dynamic" and not given.get("partitionby"):
+            raise ValueError("option 'partitionOverwriteMode' is dynamic: partitionBy is missing")
+        return _OVERWRITES[partitions]
+    if "partitionoverwritemode" in given:
+        raise ValueError("option 'partitionOverwriteMode' needs mode('overwrite')")
+    return {"append": Mode.APPEND, "error": Mode.CREATE, "ignore": Mode.IGNORE}[exists]
+
+
+_OVERWRITES = {"static": Mode.OVERWRITE, "dynamic": Mode.OVERWRITE_PARTITIONS}
+
+
+def _with_exact_keys(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return keys as they are written: Spark passes options in lower case."""
+    exact = {key.lower(): key for key in registry.known_keys()}
+    return {exact.get(name.lower(), name): value for name, value in conf.items()}

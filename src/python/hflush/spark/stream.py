@@ -1,0 +1,316 @@
+"""The writer of a streaming query: each batch is in the files once.
+
+Tasks write files under names that are never used again. A batch is visible when the driver has
+added its files to Spark's own log, ``_spark_metadata`` in the destination, which one writer wins:
+readers of Spark that are given the directory see what the log has, and nothing else. A batch that
+Spark runs again is found in the log by its number, and its new files are dropped. The log has no
+name of its query, so that Spark's own sink takes a second query for one that it has seen, and drops
+its rows; here the query's id is kept beside it (:class:`Owner`), and another query is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from .. import paths
+from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatus
+from ..errors import attach
+from ..filesystem import FileSystem
+from .commit import Report, TaskReport
+from .commit.staging import Attempt
+from .commit.strays import named_after, query_of
+from .logs import logged
+from .partitions import check_partitions
+from .schemas import check_columns
+from .task import TaskWriter
+from .writer import log_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import types as t
+
+    from ..output import FSDataOutputStream
+    from ..statistics import IOStatistics
+    from .settings import WriteSettings
+
+__all__ = ["BatchWritten", "ForeignQueryError", "StreamWriter"]
+
+LOG = "_spark_metadata"
+CONTROL = "_hflush"
+# What rules the log of Spark's own sink. Only tasks hear what the session has set of it.
+_SPARK = "spark.sql.streaming"
+_SESSION_KEYS = (
+    f"{_SPARK}.minBatchesToRetain",
+    *(f"{_SPARK}.fileSink.log.{what}" for what in ("cleanupDelay", "compactInterval", "deletion")),
+)
+
+_log = logging.getLogger(__name__)
+
+
+class ForeignQueryError(FileExistsError):
+    """Another query has written to the destination."""
+
+    __module__ = "hflush.spark"
+
+
+@dataclass
+class BatchWritten(WriterCommitMessage):
+    """What a task tells the driver: its query and batch, and the files that it has written.
+
+    `session` has the session's keys for the log, which Spark does not hand to the driver's process.
+    """
+
+    query: str
+    batch: int
+    session: dict[str, str]
+    files: tuple[SinkFileStatus, ...] = ()
+    report: tuple[TaskReport, IOStatistics] | None = None
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a streaming query.
+
+    Made on the driver, for each batch and once more for its commits, and pickled to the tasks: it
+    keeps nothing from one call to the next.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A column or an option that is not supported. Nothing was written.
+    """
+
+    def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
+        check_columns(schema, settings.partition_by)
+        check_partitions(schema, settings.partition_by)
+        data = [field for field in schema.fields if field.name not in settings.partition_by]
+        settings.format.check(type(schema)(data))
+        self._settings = settings
+        self._schema = schema
+
+    # --- in a task ---
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchWritten:
+        """Write the rows of one partition of a batch."""
+        with logged(self._settings.log_level):
+            return self._write(iterator)
+
+    def _write(self, iterator: Iterator[pa.RecordBatch]) -> BatchWritten:
+        context = TaskContext.get()
+        assert context is not None
+        query = str(context.getLocalProperty("sql.streaming.queryId"))
+        batch = int(str(context.getLocalProperty("streaming.sql.batchId")))
+        session = _session_keys(context)
+        settings = self._settings
+        attempt = _Unlisted(settings)
+        task = TaskWriter(
+            named_after(query, batch),
+            lambda name: attempt,  # noqa: ARG005 -- its files have names of their own
+            settings,
+            settings.format.schema(self._schema, settings.partition_by),
+            context.partitionId(),
+            context.taskAttemptId(),
+        )
+        try:
+            for part in iterator:
+                if part.num_rows:
+                    task.write(part)
+            staged = task.finish()
+            statuses = tuple(attempt.status(file.path) for file in staged)
+        except BaseException as failure:
+            try:
+                task.abort()
+            except OSError as another:  # the files that are left are in no log
+                attach(failure, another)
+            raise
+        if not staged:
+            return BatchWritten(query, batch, session)
+        report = task.report()
+        log_task(settings.url, report[0])
+        return BatchWritten(query, batch, session, statuses, report)
+
+    # --- on the driver ---
+
+    def commit(  # type: ignore[override]
+        self, messages: list[BatchWritten | None], batchId: int
+    ) -> None:
+        """Show the files of a batch, unless an earlier run of it has been shown.
+
+        Raises
+        ------
+        ForeignQueryError
+            Another query has written here.
+        ValueError
+            A file of the log is not what Spark writes, or is missing; the message names it.
+        OSError
+            The log cannot be written; the batch is run again.
+        """
+        with logged(self._settings.log_level):
+            self._commit(messages, batchId)
+
+    def _commit(self, messages: list[BatchWritten | None], batchId: int) -> None:
+        written = [message for message in messages if message is not None]
+        queries = {message.query for message in written}
+        if len(queries) != 1 or any(message.batch != batchId for message in written):
+            raise ValueError(
+                f"{self._settings.url}: batch {batchId} has tasks of the queries {sorted(queries)} "
+                f"and the batches {sorted({message.batch for message in written})}"
+            )
+        url = self._url()
+        log = FileStreamSinkLog(f"{url}/{LOG}", written[0].session | self._settings.conf)
+        latest = log.get_latest_batch_id()
+        Owner(url, self._settings.conf).claim(queries.pop(), batchId, latest)
+        files = [file for message in written for file in message.files]
+        if (latest is not None and latest >= batchId) or not log.add(batchId, files):
+            self._drop(files)
+            _log.warning("%s: batch %d is in the log already: left out", url, batchId)
+            return
+        reports = (message.report for message in written)
+        report = Report.of(one for one in reports if one is not None)
+        _log.info("%s: batch %d: %s", url, batchId, report)
+
+    def abort(  # type: ignore[override]
+        self,
+        messages: list[BatchWritten | None],
+        batchId: int,  # noqa: ARG002 -- Spark's name
+    ) -> None:
+        """Drop the files of a batch that are not in the log."""
+        files = [file for message in messages if message is not None for file in message.files]
+        if files:
+            log = FileStreamSinkLog(f"{self._url()}/{LOG}", self._settings.conf)
+            listed = {file.path for file in log.all_files()}
+            self._drop(file for file in files if file.path not in listed)
+
+    def _drop(self, files: Iterable[SinkFileStatus]) -> None:
+        filesystem = self._filesystem()
+        for file in files:
+            try:
+                filesystem.delete(file.path)
+            except OSError as failure:  # noqa: PERF203 -- it is in no log
+                _log.warning("%s cannot be removed, and is in no log: %s", file.path, failure)
+
+    def _url(self) -> str:
+        return self._filesystem().make_qualified(self._settings.url)
+
+    def _filesystem(self) -> FileSystem:
+        return FileSystem.get(self._settings.url, self._settings.conf)
+
+
+def _session_keys(context: TaskContext) -> dict[str, str]:
+    """Return what the session of a task's query has set for the log: Spark tells each task."""
+    found = {key: context.getLocalProperty(key) for key in _SESSION_KEYS}
+    return {key: str(value) for key, value in found.items() if value is not None}
+
+
+class Owner:
+    """The query that writes to a destination: the file ``_hflush/query`` in it.
+
+    Parameters
+    ----------
+    url : str
+        The destination, qualified.
+    conf : mapping
+        As for :meth:`hflush.FileSystem.get`.
+    """
+
+    def __init__(self, url: str, conf: dict[str, str]) -> None:
+        self._url = url
+        self._directory = f"{url}/{CONTROL}"
+        self._path = f"{self._directory}/query"
+        self._manager = CheckpointFileManager.create(self._directory, conf)
+
+    def claim(self, query: str, batch: int, latest: int | None) -> None:
+        """Let a query go on; write down the first one, or one that goes on after Spark's sink.
+
+        Parameters
+        ----------
+        query : str
+            Its id.
+        batch : int
+            What it commits.
+        latest : int or None
+            The last batch of the log.
+
+        Raises
+        ------
+        ForeignQueryError
+            Another one has written here.
+        FileExistsError
+            A batch job has.
+        """
+        found = query_of(self._manager, self._path)
+        if found is None:
+            self._refuse_jobs()
+            if latest is not None and batch != latest + 1:
+                raise ForeignQueryError(
+                    errno.EEXIST,
+                    f"another query has written up to batch {latest} here, and this one (id "
+                    f"{query}) is at batch {batch}: write to another path",
+                    self._url,
+                )
+            found = self._write(query)
+        if found != query:
+            raise ForeignQueryError(
+                errno.EEXIST,
+                f"the query with the id {found} writes here, and this one has the id {query}: "
+                "write to another path, or go on with its checkpoint",
+                self._url,
+            )
+
+    def _refuse_jobs(self) -> None:
+        """Readers would not see any more what is there: they go by the log, once there is one."""
+        for name in ("_SUCCESS", f"{CONTROL}/commits"):
+            if self._manager.exists(f"{self._url}/{name}"):
+                raise FileExistsError(
+                    errno.EEXIST,
+                    f"{name} shows that a batch job has written files here, which readers would "
+                    "not see any more: write to another path",
+                    self._url,
+                )
+
+    def _write(self, query: str) -> str | None:
+        self._manager.mkdirs(self._directory)
+        try:
+            with self._manager.create_atomic(self._path, overwrite_if_possible=False) as stream:
+                stream.write(json.dumps({"query": query}).encode("ascii"))
+        except FileExistsError:  # of two that begin one was first
+            return query_of(self._manager, self._path)
+        return query
+
+
+class _Unlisted(Attempt):
+    """Files at their places, which are in no log yet."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self._fs = FileSystem.get(settings.url, settings.conf)
+        self._url = self._fs.make_qualified(settings.url)
+        self._given = settings.url.rstrip("/") if "://" in settings.url else self._url
+        self._created: list[str] = []
+
+    def create(self, path: str) -> FSDataOutputStream:
+        self._created.append(path)
+        return self._fs.create(self._place(path), overwrite=False)
+
+    def close(self, stream: FSDataOutputStream) -> str:
+        stream.close()
+        return paths.basename(stream.name)
+
+    def drop(self, handles: list[str]) -> None:  # noqa: ARG002 -- open ones are among them, too
+        for path in self._created:
+            self._fs.delete(self._place(path))
+
+    def status(self, path: str) -> SinkFileStatus:
+        """Return a file as the log has it: with the scheme that was given, which Spark can read."""
+        found = SinkFileStatus.of(self._fs, self._fs.get_file_status(self._place(path)))
+        return replace(found, path=f"{self._given}/{path}")
+
+    def _place(self, path: str) -> str:
+        return f"{self._url}/{path}"

@@ -1,0 +1,192 @@
+"""What one attempt of a task does: rows come in, staged files come out."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..statistics import IOStatistics, aggregate
+from .commit import StagedFile, TaskReport
+from .encodings import Sink
+from .partitions import split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..output import FSDataOutputStream
+    from .commit.staging import Attempt
+    from .encodings import Encoder
+    from .settings import WriteSettings
+
+__all__ = ["TaskWriter"]
+
+# Files that are open at once: the one that was written to least recently is closed for another.
+_MAX_OPEN = 100
+# Rows that are kept to be encoded together, over all open files.
+_BUFFER_BYTES = 128 << 20
+
+
+class _OpenFile:
+    """A file that rows are being added to."""
+
+    def __init__(self, path: str, stream: FSDataOutputStream, sink: Sink, encoder: Encoder) -> None:
+        self.path = path
+        self.stream = stream
+        self.sink = sink
+        self.encoder = encoder
+        self.rows = 0
+
+    @property
+    def bytes(self) -> int:
+        """The size, roughly: what is kept counts as it is in memory."""
+        return self.sink.length + self.encoder.buffered
+
+
+class TaskWriter:
+    """Writes the rows of one attempt. Owned by one thread.
+
+    Parameters
+    ----------
+    job : str
+        The id of its job, or of its query and batch: a part of the names of files.
+    open_attempt : callable
+        Makes room for the attempt, given a name that is never used again.
+    settings : WriteSettings
+        What was asked for.
+    schema : pyarrow.Schema
+        Of the files: without the partition columns.
+    partition : int
+        The number of the task's partition.
+    attempt : int
+        Spark's id of the attempt.
+
+    Notes
+    -----
+    After :meth:`finish` the files wait for the commit. An exception, :meth:`abort` or the death of
+    the process leave nothing that could be mistaken for data: what is left is swept.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        open_attempt: Callable[[str], Attempt],
+        settings: WriteSettings,
+        schema: pa.Schema,
+        partition: int,
+        attempt: int,
+    ) -> None:
+        self._job = job
+        self._settings = settings
+        self._schema = schema
+        self._partition = partition
+        self._number = attempt
+        self._began = time.monotonic()
+        self._statistics: list[IOStatistics] = []
+        # Spark counts attempts anew in every application: the random part makes the name unique.
+        self._name = f"{partition:05d}-{attempt}-{uuid.uuid4().hex[:12]}"
+        self._attempt = open_attempt(self._name)
+        self._open: dict[str, _OpenFile] = {}  # by directory; the latest one written to is last
+        self._staged: list[StagedFile] = []
+        self._count = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows, as Spark gives them: partition columns included."""
+        names = self._settings.partition_by
+        if not names:
+            self._write("", batch)
+            return
+        for directory, rows in split(batch, names):
+            self._write(directory, rows)
+
+    def write_no_rows(self) -> None:
+        """Make a file without rows, so that readers find the columns."""
+        self._file("")
+
+    def finish(self) -> tuple[StagedFile, ...]:
+        """Complete all files."""
+        for directory in list(self._open):
+            self._close(directory)
+        return tuple(self._staged)
+
+    def report(self) -> tuple[TaskReport, IOStatistics]:
+        """Return what was done until now, and the statistics of the closed streams, merged."""
+        statistics = aggregate(self._statistics)
+        counters = statistics.counters
+        report = TaskReport(
+            self._partition,
+            self._number,
+            len(self._staged),
+            sum(file.rows for file in self._staged),
+            sum(file.length for file in self._staged),
+            counters.get("op_hflush", 0) + counters.get("op_hsync", 0),
+            counters.get("hdfs_stall", 0),
+            round(time.monotonic() - self._began, 3),
+        )
+        return report, statistics
+
+    def abort(self) -> None:
+        """Drop everything; what cannot be dropped is swept later."""
+        for file in self._open.values():
+            if file.stream.has_capability("fs.capability.outputstream.abortable"):
+                file.stream.abort()
+            else:
+                file.stream.close()
+        self._open.clear()
+        self._attempt.drop([file.handle for file in self._staged])
+
+    def _write(self, directory: str, rows: pa.RecordBatch) -> None:
+        limit = self._settings.max_rows
+        start = 0
+        while start < rows.num_rows:
+            file = self._file(directory)
+            room = limit - file.rows if limit else rows.num_rows
+            part = rows.slice(start, room).cast(self._schema)
+            file.encoder.write(part)
+            file.rows += part.num_rows
+            start += part.num_rows
+            if file.encoder.buffered > _BUFFER_BYTES // len(self._open):
+                file.encoder.flush()
+            is_full = limit and file.rows >= limit
+            if is_full or 0 < self._settings.max_bytes <= file.bytes:
+                self._close(directory)
+
+    def _file(self, directory: str) -> _OpenFile:
+        file = self._open.pop(directory, None)
+        if file is None:
+            if len(self._open) >= _MAX_OPEN:
+                self._close(next(iter(self._open)))
+            file = self._begin(directory)
+        self._open[directory] = file
+        return file
+
+    def _begin(self, directory: str) -> _OpenFile:
+        settings = self._settings
+        name = f"part-{self._partition:05d}-{self._job}-{self._name[6:]}-c{self._count:03d}"
+        self._count += 1
+        name += settings.format.suffix(settings.compression)
+        path = f"{directory}/{name}" if directory else name
+        stream = self._attempt.create(path)
+        sink = Sink(stream)
+        encoder = settings.format.encoder(
+            sink, self._schema, settings.compression, settings.encoding_options
+        )
+        return _OpenFile(path, stream, sink, encoder)
+
+    def _close(self, directory: str) -> None:
+        file = self._open[directory]
+        file.encoder.finish()
+        # An object store has neither call: what it has accepted is durable.
+        if self._settings.durability != "close" and file.stream.has_capability("hsync"):
+            if self._settings.durability == "hsync":
+                file.stream.hsync()
+            else:
+                file.stream.hflush()
+        handle = self._attempt.close(file.stream)
+        self._statistics.append(file.stream.io_statistics().snapshot())
+        del self._open[directory]
+        self._staged.append(
+            StagedFile(file.path, handle, file.rows, file.sink.length, file.sink.crc32c)
+        )

@@ -1,0 +1,175 @@
+"""The writer that Spark calls: before the job, in its tasks, and after it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from .commit import Committer, Identity, Job, Mode, Outcome, Report, StagedFile, TaskReport
+from .commit.records import digest
+from .logs import logged
+from .partitions import check_partitions
+from .schemas import check_columns
+from .task import TaskWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import types as t
+
+    from ..statistics import IOStatistics
+    from .settings import WriteSettings
+
+__all__ = ["BatchWriter", "FilesWritten", "log_task"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class FilesWritten(WriterCommitMessage):
+    """What a task tells the driver: the files that it has staged, and how it went."""
+
+    files: tuple[StagedFile, ...] = ()
+    report: tuple[TaskReport, IOStatistics] | None = None
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame in one commit.
+
+    Made on the driver, then pickled: a copy in each task writes, another one on the driver commits.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A column or an option that is not supported. Nothing was written.
+    OSError
+        The destination cannot be written.
+    """
+
+    def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
+        check_columns(schema, settings.partition_by)
+        check_partitions(schema, settings.partition_by)
+        data = [field for field in schema.fields if field.name not in settings.partition_by]
+        settings.format.check(type(schema)(data))
+        self._settings = settings
+        self._schema = schema
+        committer = self._committer()
+        committer.check()
+        # Before anything is staged: an intent that waits tells whom this job may repeat.
+        waiting = committer.log.look().unfinished
+        is_append = waiting is not None and waiting.job.mode is Mode.APPEND
+        self._job = Job(
+            uuid.uuid4().hex,
+            settings.mode,
+            Identity(settings.commit_id, 0) if settings.commit_id else None,
+            digest(waiting.files) if is_append and waiting is not None else "",
+        )
+        self._is_idle = settings.mode in (Mode.CREATE, Mode.IGNORE) and bool(committer.visible())
+        if self._is_idle and settings.mode is Mode.CREATE:
+            raise FileExistsError(f"{committer.url} has files, and ifExists=error")
+        if not self._is_idle:
+            committer.prepare(self._job)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesWritten:
+        """Stage the rows of one partition."""
+        if self._is_idle:
+            return FilesWritten()
+        with logged(self._settings.log_level):
+            return self._stage(iterator)
+
+    def _stage(self, iterator: Iterator[pa.RecordBatch]) -> FilesWritten:
+        context = TaskContext.get()
+        assert context is not None
+        settings = self._settings
+        columns = settings.format.schema(self._schema, settings.partition_by)
+        partition = context.partitionId()
+        task: TaskWriter | None = None
+        try:
+            for batch in iterator:
+                if batch.num_rows and task is None:
+                    task = self._task(columns, context)
+                if batch.num_rows and task is not None:
+                    task.write(batch)
+            if task is None and partition == 0 and not settings.partition_by:
+                task = self._task(columns, context)
+                task.write_no_rows()
+            if task is None:
+                return FilesWritten()
+            files, report = task.finish(), task.report()
+            log_task(settings.url, report[0])
+            return FilesWritten(files, report)
+        except BaseException as failure:
+            if task is not None:
+                self._abort(task, failure)
+            raise
+
+    def commit(self, messages: list[FilesWritten | None]) -> None:  # type: ignore[override]
+        """Show the files of all tasks together."""
+        with logged(self._settings.log_level):
+            self._commit(messages)
+
+    def _commit(self, messages: list[FilesWritten | None]) -> None:
+        if self._is_idle:
+            _log.warning("%s has files, ifExists=ignore: nothing is written", self._settings.url)
+            return
+        reports = (message.report for message in messages if message is not None)
+        report = Report.of(one for one in reports if one is not None)
+        end = self._committer().commit(self._job, tuple(_files(messages)), report)
+        if end.outcome is Outcome.REFUSED:
+            raise FileExistsError(
+                f"{self._settings.url} has got files since the job began, and ifExists=error"
+            )
+        _log.log(
+            logging.INFO if end.outcome is Outcome.COMMITTED else logging.WARNING,
+            "%s: job %s: %s: %s",
+            self._settings.url,
+            self._job.id,
+            end.outcome.value,
+            report,
+        )
+
+    def abort(self, messages: list[FilesWritten | None]) -> None:  # type: ignore[override]
+        """Drop what the tasks have staged, unless the commit is declared: then it will happen."""
+        if not self._is_idle:
+            with logged(self._settings.log_level):
+                self._committer().abort(self._job, _files(messages))
+
+    def _committer(self) -> Committer:
+        return Committer(self._settings.url, self._settings.conf)
+
+    def _task(self, columns: pa.Schema, context: TaskContext) -> TaskWriter:
+        return TaskWriter(
+            self._job.id,
+            partial(self._committer().attempt, self._job),
+            self._settings,
+            columns,
+            context.partitionId(),
+            context.taskAttemptId(),
+        )
+
+    @staticmethod
+    def _abort(task: TaskWriter, failure: BaseException) -> None:
+        from ..errors import attach
+
+        try:
+            task.abort()
+        except OSError as another:  # the job's abort, or a sweep, will do it
+            attach(failure, another)
+
+
+def log_task(url: str, report: TaskReport) -> None:
+    """Say what a task did; loudly if it had to wait for its store."""
+    _log.log(logging.WARNING if report.stalls else logging.INFO, "%s: %s", url, report)
+
+
+def _files(messages: Iterable[FilesWritten | None]) -> Iterator[StagedFile]:
+    for message in messages:
+        if message is not None:
+            yield from message.files

@@ -1,0 +1,384 @@
+"""The machine of a job commit in every order of steps, killed at each, with others beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hflush.spark.commit import machine as m
+from hflush.spark.commit.records import Identity, Intent, Job, Mode, Record, StagedFile, digest
+from support.commit_worlds import Process, World, expected, settle, walk
+
+FILES_OF_A_JOB = 2
+
+Work = tuple[Job, tuple[StagedFile, ...]]
+
+
+def work(
+    name: str, mode: Mode = Mode.APPEND, files: int = FILES_OF_A_JOB, **more: Any
+) -> tuple[Job, tuple[StagedFile, ...]]:
+    """A job and what its tasks have staged, in two directories."""
+    staged = (
+        StagedFile(f"k={i % 2}/{name}{i}", f"a/{name}{i}", 1, 10 + i, 7) for i in range(files)
+    )
+    return Job(name, mode, **more), tuple(staged)
+
+
+def wrong_with(world: World, processes: tuple[Process, ...], before: frozenset[str]) -> str:
+    """Which promise is broken in the end; empty if none is."""
+    if world.wrong:
+        return world.wrong
+    world, end = settle(world)
+    if end.outcome is not m.Outcome.CLEAN:
+        return f"cannot be finished: {end}"
+    if world.visible != expected(world.history, before):
+        return f"visible is {sorted(world.visible)} after {world.history}"
+    committed = [intent.job.id for intent in world.history]
+    if len(set(committed)) != len(committed):
+        return f"committed twice: {committed}"
+    for process in processes:
+        for job, end in process.ended:
+            is_in = end.outcome in (m.Outcome.COMMITTED, m.Outcome.REPLAYED)
+            if is_in != (job in committed) and end.outcome is not m.Outcome.REPLAYED:
+                return f"{job} ended with {end}, but {committed} were committed"
+    return ""
+
+
+def first_wrong(
+    *processes: Process,
+    machine_of: Callable[..., m.JobCommit] = m.JobCommit,
+    before: frozenset[str] = frozenset(),
+) -> tuple[str, int]:
+    """The first broken promise in all orders, and how many ends there were."""
+    ends = 0
+    for world, those in walk(processes, machine_of, world=World(visible=before)):
+        ends += 1
+        if found := wrong_with(world, those, before):
+            return found, ends
+    return "", ends
+
+
+MODES = [Mode.APPEND, Mode.OVERWRITE, Mode.OVERWRITE_PARTITIONS]
+OLD = frozenset(("k=0/old", "k=2/old"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_driver_killed_anywhere_leaves_the_old_or_the_new_result(mode: Mode) -> None:
+    """Killed before each step; who comes next finishes it, or finds nothing to finish."""
+    found, ends = first_wrong(Process((work("a", mode),)), before=OLD)
+    assert found == ""
+    assert ends > 2 * FILES_OF_A_JOB
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Mode.APPEND, Mode.APPEND),
+        (Mode.APPEND, Mode.OVERWRITE),
+        (Mode.OVERWRITE, Mode.OVERWRITE),
+        (Mode.OVERWRITE_PARTITIONS, Mode.OVERWRITE),
+    ],
+)
+def test_two_drivers_at_once_come_one_after_the_other(first: Mode, second: Mode) -> None:
+    """Each order of their steps, each killed anywhere: as if they had run in turn."""
+    one, other = Process((work("a", first, 1),)), Process((work("b", second, 1),))
+    found, ends = first_wrong(one, other, before=OLD)
+    assert found == ""
+    assert ends > 10
+
+
+def test_a_driver_that_slept_through_others_publishes_in_its_turn() -> None:
+    """Its number was used, finished and cleaned meanwhile: its intent is void."""
+    others = (work("b", Mode.OVERWRITE, 1), work("c", Mode.APPEND, 1))
+    asleep = Process((work("a", Mode.OVERWRITE, 1),))
+    found, ends = first_wrong(asleep, Process(others))
+    assert found == ""
+    assert ends > 50
+
+
+def test_late_tasks_do_not_publish_and_bring_no_directory_back() -> None:
+    """A task of each job may write at any time, also after the end."""
+    late = (Process(late_task_of="a"), Process(late_task_of="b"))
+    ends = 0
+    one, other = Process((work("a", Mode.OVERWRITE, 1),)), Process((work("b", files=1),))
+    for world, processes in walk((one, other, *late), crashes=False):
+        ends += 1
+        assert wrong_with(world, processes, frozenset()) == ""
+        assert "late" not in world.visible
+        assert world.staged == frozenset()
+    assert ends == 2  # which of the two was first
+
+
+def test_late_tasks_of_drivers_that_are_killed_do_not_publish() -> None:
+    """The same, each driver killed anywhere: who comes next finishes, and has none of theirs."""
+    late = (Process(late_task_of="a"), Process(late_task_of="b"))
+    ends = 0
+    one, other = Process((work("a", Mode.OVERWRITE, 1),)), Process((work("b", files=1),))
+    for world, processes in walk((one, other, *late), world=World(visible=OLD)):
+        ends += 1
+        assert wrong_with(world, processes, OLD) == ""
+        assert "late" not in world.visible
+        assert {job for job, _ in world.staged} <= world.rooms
+        assert world.staged == frozenset() or any(process.is_dead for process in processes)
+    assert ends > 50
+
+
+def test_a_commit_that_is_called_again_commits_once() -> None:
+    """Two processes for the same job: each finishes what is declared."""
+    same = work("a")
+    found, _ = first_wrong(Process((same,)), Process((same,)))
+    assert found == ""
+
+
+@pytest.mark.parametrize("mode", [Mode.APPEND, Mode.OVERWRITE])
+def test_a_named_run_is_committed_once(mode: Mode) -> None:
+    """A run with the identity of an earlier one drops its files, wherever that was killed."""
+    runs = [work(name, mode, 1, identity=Identity("nightly", 7)) for name in ("a", "b")]
+    for world, _ in walk(tuple(Process((run,)) for run in runs)):
+        settled, _ = settle(world)
+        assert len(settled.history) <= 1
+        assert len(settled.visible) == len(settled.history)
+
+
+def test_an_append_that_was_killed_in_its_commit_and_runs_again_is_not_doubled() -> None:
+    """The second run began while the intent waited, and has the same content."""
+    job, files = work("a")
+    for world, _ in walk((Process(((job, files),)),)):
+        waiting = [i for n, i in world.intents if world.record(n) is None]
+        follows = digest(waiting[0].files) if waiting else ""
+        again = Job("b", Mode.APPEND, None, follows)
+        new = tuple(StagedFile(f.path.replace("a", "b"), "x", *content(f)) for f in files)
+        for after, (second,) in walk((Process(((again, new),)),), world=world, crashes=False):
+            ended = second.ended[-1][1].outcome
+            rows = sum(record.rows for _, record in after.records[-1:]) if after.records else 0
+            assert rows == FILES_OF_A_JOB
+            twice = len(after.visible) == 2 * FILES_OF_A_JOB
+            # Only if the first had come to its record was nothing waiting: then it was complete.
+            assert twice == (bool(world.history) and not waiting), (ended, world)
+            if waiting:
+                assert ended is m.Outcome.REPLAYED
+
+
+def content(file: StagedFile) -> tuple[int, int, int]:
+    return file.rows, file.length, file.crc32c
+
+
+def test_files_that_are_there_stop_create_and_ignore() -> None:
+    """Nothing is published, and nothing stays staged."""
+    for mode, outcome in ((Mode.CREATE, m.Outcome.REFUSED), (Mode.IGNORE, m.Outcome.IGNORED)):
+        start = World(visible=OLD)
+        ((world, (process,)),) = walk((Process((work("a", mode),)),), world=start, crashes=False)
+        assert process.ended[-1][1].outcome is outcome
+        assert world.visible == OLD
+        assert world.staged == frozenset()
+
+
+def test_a_lost_file_is_an_error_and_nothing_is_published() -> None:
+    """What was swept before the commit is noticed before the intent is written."""
+    job, files = work("a")
+    machine = m.JobCommit(job, files)
+    machine.start()
+    assert machine.on(m.Seen(None, None)) == m.Verify(job, files)
+    assert machine.on(m.Lost((files[0].path,))) == m.Look()
+    assert machine.on(m.Seen(None, None)) == m.End(m.Outcome.LOST, None, (files[0].path,))
+
+
+def test_a_declared_commit_with_a_lost_file_stops_everybody() -> None:
+    """It names the number, as it cannot be told what was to be there."""
+    job, files = work("a")
+    intent = Intent(job, files)
+    machine = m.RollForward()
+    machine.start()
+    assert machine.on(m.Seen(None, intent)) == m.Publish(intent)
+    assert machine.on(m.Lost(("k=0/a0",))) == m.Look()
+    assert machine.on(m.Seen(None, intent)) == m.End(m.Outcome.LOST, 0, ("k=0/a0",))
+
+
+# --- readers beside writers ---
+
+READ = [
+    ((work("a", Mode.OVERWRITE),),),
+    ((work("a", files=1), work("b", Mode.OVERWRITE_PARTITIONS, 1)),),
+]
+
+
+def mixture(jobs: tuple[tuple[Work, ...], ...], reader_of: Callable[[], Any]) -> str:
+    """The first reading, in all orders, that is not the result of some commits; empty if none."""
+    readings = set()
+    writers = tuple(Process(those) for those in jobs)
+    for world, (reader, *_) in walk(
+        (Process(reader_of=reader_of), *writers), world=World(visible=OLD)
+    ):
+        settled, _ = settle(world)
+        read = frozenset(reader.ended[-1][1].paths)
+        results = [
+            expected(settled.history[:count], OLD)
+            for count in range(reader.since, len(settled.history) + 1)
+        ]
+        if read not in results:
+            return f"{sorted(read)} is none of {[sorted(result) for result in results]}"
+        readings.add(read)
+    assert len(readings) > 1, "readers saw nothing happen"
+    return ""
+
+
+@pytest.mark.parametrize("jobs", READ, ids=["one", "in turn"])
+def test_a_reader_finds_one_result(jobs: tuple[tuple[Work, ...], ...]) -> None:
+    """In every order of its steps and the writers', each killed anywhere: no mixture."""
+    assert mixture(jobs, m.Reading) == ""
+
+
+class Listing(m.Reading):
+    """Takes what is there."""
+
+    def _result(self, found: frozenset[str], _: Intent | None) -> frozenset[str]:
+        return found
+
+
+class TakesAPartForTheOld(m.Reading):
+    """Takes what lacks new files for the old result, though a listing is not atomic."""
+
+    def _result(self, found: frozenset[str], intent: Intent | None) -> frozenset[str] | None:
+        result = super()._result(found, intent)
+        if result is None:
+            assert intent is not None
+            return found - {file.path for file in intent.files}
+        return result
+
+
+class LooksOnce(m.Reading):
+    """Does not look again after it has listed."""
+
+    def on(self, event: m.Event) -> m.Action:
+        if isinstance(event, m.Surveyed):
+            assert self._seen is not None
+            self._found = frozenset(event.paths)
+            return super().on(self._seen)
+        return super().on(event)
+
+
+@pytest.mark.parametrize("mutant", [Listing, TakesAPartForTheOld, LooksOnce])
+def test_a_reader_with_a_mistake_is_found(mutant: type[m.Reading]) -> None:
+    """Each reads a mixture in some order."""
+    assert mixture(READ[0], mutant) != ""
+
+
+# --- machines with a mistake: each is found ---
+
+
+class RemovesFirst(m.JobCommit):
+    def _carry_out(self, event: m.Event) -> m.Action | None:
+        intent = self._seen.unfinished
+        assert intent is not None
+        if isinstance(event, m.Removed):
+            return m.Publish(intent)
+        if isinstance(event, m.Published):
+            return super()._carry_out(m.Removed())
+        return super()._carry_out(event)
+
+    def _on_seen(self, seen: m.Seen) -> m.Action:
+        action = super()._on_seen(seen)
+        if isinstance(action, m.Publish) and action.intent.removes:
+            return m.Remove(action.intent.removes)
+        return action
+
+
+class CleansBeforeItFinishes(m.JobCommit):
+    def _carry_out(self, event: m.Event) -> m.Action | None:
+        intent, number = self._seen.unfinished, self._seen.next_number
+        assert intent is not None
+        if isinstance(event, m.Published) and not intent.removes:
+            return m.Clean(number, intent.job)
+        if isinstance(event, m.Cleaned):
+            return m.Finish(Record.of(number, intent, self._seen.last))
+        return None if isinstance(event, m.Finished) else super()._carry_out(event)
+
+
+class KeepsItsOldSurvey(m.JobCommit):
+    """Does not list again what is there when its number was taken."""
+
+    def on(self, event: m.Event) -> m.Action:
+        if isinstance(event, m.Verified) and self._intent.removes:
+            return m.Declare(self._seen.next_number, self._intent)
+        return super().on(event)
+
+
+class IgnoresThatItIsVoid(m.JobCommit):
+    def _on_seen(self, seen: m.Seen) -> m.Action:
+        action = super()._on_seen(seen)
+        if isinstance(action, m.Withdraw):
+            return m.End(m.Outcome.COMMITTED, self._own)
+        return action
+
+
+class LeavesTheUnfinished(m.JobCommit):
+    """Takes the number after an intent without carrying that out."""
+
+    def _on_seen(self, seen: m.Seen) -> m.Action:
+        if seen.unfinished is not None and seen.unfinished.job.id != self._job.id:
+            return super()._on_seen(m.Seen(seen.last, None))
+        return super()._on_seen(seen)
+
+    def on(self, event: m.Event) -> m.Action:
+        if isinstance(event, m.Taken):
+            return m.End(m.Outcome.COMMITTED, 0)
+        return super().on(event)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        RemovesFirst,
+        CleansBeforeItFinishes,
+        KeepsItsOldSurvey,
+        IgnoresThatItIsVoid,
+        LeavesTheUnfinished,
+    ],
+)
+def test_a_machine_with_a_mistake_is_found(mutant: type[m.JobCommit]) -> None:
+    """The walk is not blind: each of these breaks a promise in some order."""
+    others = (work("b", Mode.OVERWRITE, 1), work("c", Mode.APPEND, 1))
+    asleep = Process((work("a", Mode.OVERWRITE, 1),))
+    try:
+        found, _ = first_wrong(asleep, Process(others), machine_of=mutant, before=OLD)
+    except AssertionError as broken:
+        found = f"assertion: {broken}"
+    assert found != ""
+
+
+# --- what is written ---
+
+
+def test_intents_and_records_come_back_as_they_were() -> None:
+    job = Job("a", Mode.OVERWRITE, Identity("w", 3), "f")
+    intent = Intent(job, work("a")[1], ("k=0/old",))
+    assert Intent.from_bytes(intent.to_bytes()) == intent
+    record = Record.of(4, intent, None)
+    assert Record.from_bytes(record.to_bytes()) == record
+    assert (record.files, record.rows, record.length, record.removed) == (2, 2, 21, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"[]", b"{}", b'{"version":2}', b'{"version":1}', b'{"version":1,"job":3}'],
+)
+def test_anything_else_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match="not an intent of a commit"):
+        Intent.from_bytes(text)
+    with pytest.raises(ValueError, match="not a record of a commit"):
+        Record.from_bytes(text)
+
+
+def test_the_last_batches_of_writers_are_remembered() -> None:
+    """Those of the 1,000 that wrote last; a batch that is not above the last one was committed."""
+    record = None
+    for number in range(1005):
+        job = Job(str(number), identity=Identity(f"w{number}", number))
+        record = Record.of(number, Intent(job, ()), record)
+    assert record is not None
+    assert len(record.writers) == 1000
+    assert record.has(Identity("w1004", 1004))
+    assert record.has(Identity("w1004", 2))
+    assert not record.has(Identity("w1004", 1005))
+    assert not record.has(Identity("w4", 4))

@@ -1,0 +1,34 @@
+"""What the encodings of hflush.spark write, without a session."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from hflush.spark.encodings.base import timestamp_text
+
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 and 9999, in µs
+
+
+@pytest.mark.parametrize("zone", ["UTC", None])
+def test_timestamps_are_spelt_as_arrow_spells_them(zone: str | None):
+    """Which looks up the zone for each."""
+    drawn = random.Random(13)
+    moments = [FIRST, LAST, -1, 0, 1, None, *(drawn.randint(FIRST, LAST) for _ in range(1000))]
+    column = pa.array(moments, pa.int64()).cast(pa.timestamp("us", tz=zone))
+    assert timestamp_text(column).equals(column.cast(pa.string()))
+
+
+@pytest.mark.parametrize("zone", ["UTC", None])
+@pytest.mark.parametrize("moment", [1 << 62, -(1 << 62)])
+def test_timestamps_without_a_text_are_refused(zone: str | None, moment: int):
+    """Arrow prints another date, or none."""
+    column = pa.array([0, moment], pa.int64()).cast(pa.timestamp("us", tz=zone))
+    with pytest.raises(ValueError, match="beyond the year 32767"):
+        timestamp_text(column)
+
+
+def test_no_timestamps():
+    assert timestamp_text(pa.array([], pa.timestamp("us", tz="UTC"))).to_pylist() == []
+    assert timestamp_text(pa.array([None], pa.timestamp("us"))).to_pylist() == [None]

@@ -1,0 +1,118 @@
+"""ORC files of hflush.spark: what they refuse, and a stream that fails beneath them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import subprocess
+import sys
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hflush.spark.encodings import ENCODINGS, Encoder, Sink
+from pyarrow import orc
+
+UTC = dt.timezone.utc
+DATES = pa.schema([("d", pa.date32())])
+
+
+class Stream(BytesIO):
+    """As far as a Sink needs one."""
+
+
+def encoder(schema: pa.Schema) -> tuple[Stream, Encoder]:
+    stream: Any = Stream()
+    return stream, ENCODINGS["orc"].encoder(Sink(stream), schema, "zstd", {})
+
+
+def rows(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, schema.field(0).type)], schema)
+
+
+def test_dates_from_1582_on() -> None:
+    """Before the Gregorian calendar Spark's reader would move them."""
+    stream, writer = encoder(DATES)
+    writer.write(rows(DATES, dt.date(1582, 10, 15), None, dt.date(9999, 12, 31)))
+    with pytest.raises(ValueError, match="orc cannot hold 1582-10-14 in column 'd'"):
+        writer.write(rows(DATES, dt.date(2020, 1, 1), dt.date(1582, 10, 14)))
+    writer.finish()
+    assert orc.ORCFile(BytesIO(stream.getvalue())).read()["d"].to_pylist() == [
+        dt.date(1582, 10, 15),
+        None,
+        dt.date(9999, 12, 31),
+    ]
+
+
+def test_times_from_1970_on() -> None:
+    """Arrow writes fractions of earlier ones that Spark's reader refuses; nested ones, too."""
+    schema = pa.schema([("n", pa.struct([("l", pa.list_(pa.timestamp("us", "UTC")))]))])
+    _, writer = encoder(schema)
+    writer.write(rows(schema, {"l": [dt.datetime(1970, 1, 1, tzinfo=UTC), None]}, None))
+    old = {"l": [dt.datetime(1969, 12, 31, 23, 59, tzinfo=UTC)]}
+    with pytest.raises(ValueError, match=r"cannot hold 1969-12-31 23:59:00.* in column 'n'"):
+        writer.write(rows(schema, old))
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.date32()))])
+    _, writer = encoder(schema)
+    with pytest.raises(ValueError, match="cannot hold 1066-10-14 in column 'm'"):
+        writer.write(rows(schema, [("hastings", dt.date(1066, 10, 14))]))
+
+
+FAILING = """
+import errno, gc, sys
+import pyarrow as pa
+from hflush.spark.encodings import ENCODINGS, Sink
+
+class Full:
+    is_full = False
+    def write(self, data):
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "no space")
+
+schema = pa.schema([("s", pa.string())])
+rows = pa.record_batch([pa.array(["row"] * 1000)], schema)
+out = Full()
+writer = ENCODINGS["orc"].encoder(Sink(out), schema, "zstd", {})
+writer.write(rows)
+out.is_full = True
+if sys.argv[1] == "finish":
+    try:
+        writer.finish()
+    except OSError as full:
+        print(full.errno == errno.ENOSPC)
+else:
+    print(True)
+del writer
+gc.collect()
+"""
+
+
+@pytest.mark.parametrize("way", ["finish", "drop"])
+def test_a_stream_that_fails_does_not_end_the_process(way: str) -> None:
+    """Arrow's writer would, as it completes a file; the failure is the stream's own."""
+    done = subprocess.run([sys.executable, "-c", FAILING, way], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+WITHOUT_ORC = """
+import sys
+sys.modules["pyarrow.orc"] = None  # as pyarrow is where it was built without
+from hflush.spark.encodings import ENCODINGS
+from pyspark.sql.types import LongType, StructField, StructType
+schema = StructType([StructField("id", LongType())])
+for name, encoding in ENCODINGS.items():
+    if name != "text":  # which takes a string
+        try:
+            encoding.check(schema)
+        except ImportError as missing:
+            print(name, missing)
+"""
+
+
+def test_a_pyarrow_without_orc_has_the_other_encodings() -> None:
+    """The driver says what is missing before anything is written."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_ORC], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = "the encoding orc needs pyarrow.orc, which pyarrow .* does not have .*: install a "
+    assert re.fullmatch(f"orc {said}.* or choose another encoding\n", done.stdout)

@@ -1,0 +1,75 @@
+"""What hflush.spark says of a write: in the records of commits, and to Python's log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+from hflush.spark.commit import Job, Record, Report, StagedFile, TaskReport
+from hflush.spark.commit.records import Intent
+from hflush.spark.logs import logged
+from hflush.statistics import IOStatistics
+
+SLOW = TaskReport(1, 7, 2, 10, 300, 4, 1, 0.5)
+QUICK = TaskReport(0, 9, 1, 5, 100, 0, 0, 0.1)
+JOB, FILES = Job("a"), (StagedFile("part", "a/part", 15, 400, 7),)
+
+
+def statistics(count: int) -> IOStatistics:
+    return IOStatistics.from_dict({"counters": {"op_close": count}})
+
+
+def test_a_report_goes_from_the_intent_into_the_record() -> None:
+    """Whoever carries the intent out: it is read from the file. Statistics are summed."""
+    report = Report.of([(SLOW, statistics(2)), (QUICK, statistics(1))])
+    assert report.tasks == (QUICK, SLOW)
+    assert (report.syncs, report.stalls) == (4, 1)
+    assert str(report) == "15 rows, 3 files, 400 bytes, 4 syncs, 1 stalls, by 2 tasks"
+    intent = Intent.from_bytes(Intent(JOB, FILES, (), report).to_bytes())
+    record = Record.from_bytes(Record.of(0, intent, None).to_bytes())
+    assert record.report == report
+    assert record.report.io_statistics().counters == {"op_close": 3}
+
+
+def test_files_without_reports_are_read() -> None:
+    """As versions before them wrote them; others are refused."""
+    intent = json.loads(Intent(JOB, FILES).to_bytes())
+    record = json.loads(Record.of(0, Intent(JOB, FILES), None).to_bytes())
+    del intent["report"], record["report"]
+    assert Intent.from_bytes(json.dumps(intent).encode()).report == Report()
+    assert Record.from_bytes(json.dumps(record).encode()).report == Report()
+    with pytest.raises(ValueError, match="not a record of a commit"):
+        Record.from_bytes(json.dumps({**record, "report": {"tasks": [{"rows": 1}]}}).encode())
+
+
+PROGRAM = """
+import logging
+from hflush.spark.logs import logged
+log = logging.getLogger("hflush.spark.writer")
+with logged("info"):
+    log.info("%d rows", 7)
+    log.debug("hidden")
+log.info("after")
+assert logging.getLogger("hflush").handlers == [] and log.getEffectiveLevel() == logging.WARNING
+"""
+
+
+def test_lines_are_on_standard_error_where_spark_has_its_log() -> None:
+    """In a process without handlers, as a worker is; nothing stays behind."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True)
+    words = done.stderr.decode().split()
+    assert words[2:] == ["INFO", "hflush.spark.writer:", "7", "rows"]
+
+
+def test_a_handler_that_is_there_gets_the_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """As Spark's own collector is; the level is put back."""
+    log = logging.getLogger("hflush.spark.writer")
+    with logged("off"):
+        log.error("hidden")
+    with logged("info"):
+        log.info("shown")
+    log.info("hidden")
+    assert caplog.messages == ["shown"]

@@ -11,8 +11,8 @@
     tools/conformance.py sources [COMMIT]        the digest of the sources, as the page names it
 
 `./dev test full` begins each part, and the pytest plugin tests/support/conformance.py adds what
-each test claims, and its outcome. All parts together, on the sources that are here now, are a full
-run: nothing else is checked or rendered. The page names its commit, and may be older than the
+each test claims, and its outcome. All parts together, each on what it looks at as it is now, are a
+full run: nothing else is checked or rendered. The page names its commit, and may be older than the
 sources: what is held without a run is the claims.
 
 A promise is kept on a store if a test that passed shows what the matrix declares there (Y: it
@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devkit import sources
+from devkit import changes, sources
 from devkit.parts import OF_FULL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -124,14 +124,13 @@ class Run:
     @classmethod
     def load(cls) -> Run:
         """Return the last run. Raises Refused if it is not whole, or not of these sources."""
-        now = sources.digest()
         parts = {part: _part(part) for part in OF_FULL}
-        wrong = [f"{part} {why}" for part, found in parts.items() if (why := _wrong(found, now))]
+        wrong = [f"{name} {why}" for name, found in parts.items() if (why := _wrong(name, found))]
         if wrong:
             raise Refused(f"no full run of these sources: {'; '.join(wrong)}. Run ./dev test full")
         last = max(parts.values(), key=lambda part: str(part["date"]))
         tests = {name: test for part in parts.values() for name, test in part["tests"].items()}
-        return cls(now, last["commit"], last["date"], tests)
+        return cls(sources.digest(), last["commit"], last["date"], tests)
 
 
 def _part(name: str) -> dict[str, Any]:
@@ -143,11 +142,11 @@ def _part(name: str) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _wrong(part: dict[str, Any], now: str) -> str:
+def _wrong(name: str, part: dict[str, Any]) -> str:
     """Return why a part does not count; nothing if it does."""
     if not part:
         return "was not run"
-    if part["sources"] != now:
+    if part["content"] != changes.digest(name, with_prose=False):
         return f"ran on other sources ({part['commit']}, {part['date']})"
     return "" if part["tests"] is not None else "did not end, or ran some of its tests only"
 
@@ -261,7 +260,7 @@ def begin(part: str) -> None:
     path.unlink(missing_ok=True)
     begun = {
         "part": part,
-        "sources": sources.digest(),
+        "content": changes.digest(part, with_prose=False),
         "commit": sources.commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "tests": None,

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from devkit import sources
+from devkit import changes, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "conformance.py"
@@ -221,7 +221,8 @@ class Results:
         self.directory = directory
 
     def add(self, part: str, tests: object = None, **header: str) -> None:
-        of_now = {"part": part, "sources": sources.digest(), "commit": "c0ffee", "date": "2026"}
+        content = changes.digest(part, with_prose=False)
+        of_now = {"part": part, "content": content, "commit": "c0ffee", "date": "2026"}
         kept = {**of_now, **header, "tests": {} if tests is None else tests}
         (self.directory / f"{part}.json").write_text(json.dumps(kept), encoding="utf-8")
 
@@ -265,7 +266,7 @@ class TestRun:
     def test_a_part_of_other_sources(self, tool: ModuleType, results: Results) -> None:
         """Parts of two commits, or of files that were edited since, do not mix."""
         results.add_all()
-        results.add("hdfs", sources="0123", commit="abc-dirty", date="2025-12-31")
+        results.add("hdfs", content="0123", commit="abc-dirty", date="2025-12-31")
         assert "hdfs ran on other sources (abc-dirty, 2025-12-31)" in results.refusal()
 
     def test_a_part_that_did_not_end(self, tool: ModuleType, results: Results) -> None:

@@ -60,13 +60,13 @@ _LOOK_AT = (
 
 def is_green(part: str) -> bool:
     """Whether the last green run of a part was on these sources."""
-    return _kept().get(part) == _digest(part)
+    return _kept().get(part) == digest(part)
 
 
 def keep_green(parts: Iterable[str]) -> None:
     """Note that these parts are green on these sources."""
     GREEN.parent.mkdir(parents=True, exist_ok=True)
-    GREEN.write_text(json.dumps({**_kept(), **{part: _digest(part) for part in parts}}, indent=1))
+    GREEN.write_text(json.dumps({**_kept(), **{part: digest(part) for part in parts}}, indent=1))
 
 
 def concerns(part: str, path: str) -> bool:
@@ -77,8 +77,13 @@ def concerns(part: str, path: str) -> bool:
     return part in next(looking, {part})
 
 
-def _digest(part: str) -> str:
-    lines = sorted(f"{blob} {path}\n" for path, blob in sources.files() if concerns(part, path))
+def digest(part: str, *, with_prose: bool = True) -> str:
+    """Return a digest of what a part looks at, pages among it or not."""
+    lines = sorted(
+        f"{blob} {path}\n"
+        for path, blob in sources.files()
+        if concerns(part, path) and (with_prose or not sources.is_prose(path))
+    )
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 

@@ -20,7 +20,7 @@ class NoRepository(Exception):
 def digest(commit: str | None = None) -> str:
     """Return the digest of a commit, or of the files as they are now."""
     chosen = _of_commit(commit) if commit else files()
-    lines = sorted(f"{blob} {path}\n" for path, blob in chosen if not _is_prose(path))
+    lines = sorted(f"{blob} {path}\n" for path, blob in chosen if not is_prose(path))
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 
@@ -44,7 +44,8 @@ def files() -> Iterable[tuple[str, str]]:
     return zip(paths, blobs, strict=True)
 
 
-def _is_prose(path: str) -> bool:
+def is_prose(path: str) -> bool:
+    """Whether a file is a page."""
     return path.startswith("docs/") or path.endswith(".md")
 
 

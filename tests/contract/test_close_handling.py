@@ -29,6 +29,7 @@ import hflush
 import pytest
 from hflush.checkpoint import CheckpointFileManager
 from support.stores import FILES, SHARED, Store
+from support.waiting import DEADLINE_S
 
 KEY = "hflush.close.on-exception"
 OLD = b"what was there before"
@@ -727,7 +728,7 @@ def test_left_open_at_exit(store: Store, path: str, end: str, kind: str) -> None
         [sys.executable, "-c", PROGRAM + AT_EXIT[end], *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     assert run.returncode == 0, run.stderr
     assert len(re.findall("NotPublishedWarning: .*not published", run.stderr)) == 1, run.stderr

@@ -17,7 +17,7 @@ import pytest
 from faults.shim.control import Faults
 from support.data import dataset, frame, parse_frames
 from support.stores import FILES, SHARED, Store
-from support.waiting import Task, together
+from support.waiting import DEADLINE_S, Task, together
 
 Stream = hflush.FSDataOutputStream
 
@@ -142,7 +142,7 @@ def test_write_ahead_log_loses_no_acknowledged_record(store: Store) -> None:
         path = store.path(f"wal-{roll}")
         log = Log(store.fs.create(path))
         tasks = [Task(log.sync), *(Task(log.append, thread) for thread in range(4))]
-        assert log.in_use.wait(60)
+        assert log.in_use.wait(DEADLINE_S)
         Task(log.out.close).result()
         for task in tasks:
             task.result()
@@ -167,7 +167,7 @@ def test_close_while_others_wait_in_sync(store: Store, faults: Faults, path: str
     first.result()
     closing.result()
     for task in waiting:
-        task.join(20)
+        task.join(DEADLINE_S)
         assert not task.is_alive()
         assert task.error is None or isinstance(task.error, hflush.StreamClosedError)
     assert out.closed
@@ -192,7 +192,7 @@ def test_syncers_stop_at_close(store: Store) -> None:
         begun.wait()
         out.close()
         for task in tasks:
-            task.join(20)
+            task.join(DEADLINE_S)
             assert isinstance(task.error, hflush.StreamClosedError)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import hflush
 import pytest
@@ -15,7 +17,7 @@ from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs, NewHdfs
 from support.stores import HdfsStore
-from support.waiting import Task, wait_until
+from support.waiting import DEADLINE_S, Task, wait_until
 
 MIB = 1 << 20
 RENEWING = {"ipc.client.rpc-timeout.ms": 2000}  # renews its lease every second
@@ -221,30 +223,37 @@ def test_the_lease_is_renewed_while_files_are_open(store: HdfsStore, path: str) 
 
 
 BUSY = """
-import ctypes
+import ctypes, os
 out = fs.create(path)
 out.write(b'before ')
+told = os.open(pipe, os.O_RDWR)
 out.hflush()
-ctypes.PyDLL(None).usleep(int(1e6 * busy_s))  # which, called so, does not give the GIL away
+heard = ctypes.create_string_buffer(1)
+ctypes.PyDLL(None).read(told, heard, 1)  # which, called so, does not give the GIL away
 out.write(b'after')
 out.hflush()
 """
 
 
 @pytest.mark.rule("HDFS-2")
-def test_a_busy_interpreter_does_not_lose_the_lease(store: HdfsStore, path: str) -> None:
+def test_a_busy_interpreter_does_not_lose_the_lease(
+    store: HdfsStore, path: str, tmp_path: Path
+) -> None:
     """A thread that keeps the GIL for longer than the soft limit does not keep renewal from it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
     writer = store.spawn()
     writer.run("connect(url, conf)", url=store.url(), conf={**store.conf, **RENEWING})
-    limit_s = 4.0
+    limit_s = 10.0
     with store.hdfs.lease_limits(int(1000 * limit_s)):
-        writer.begin(BUSY, path=path, busy_s=2.5 * limit_s)
+        writer.begin(BUSY, path=path, pipe=str(pipe))
         wait_until(lambda: store.fs.exists(path) and store.size(path) == 7, "the file is begun")
-        end = time.monotonic() + 2 * limit_s  # it is busy, and past the limit
+        end = time.monotonic() + 1.2 * limit_s  # past the limit, and it is busy
         while time.monotonic() < end:
             with pytest.raises(hflush.LeaseHeldError):
                 store.fs.append(path)
             time.sleep(0.01)
+        pipe.write_bytes(b"x")
         writer.finish()
     writer.run("out.close()")
     assert store.read(path) == b"before after"
@@ -323,7 +332,7 @@ def test_a_file_that_is_not_written_any_more_is_free_beside_others(
                 return True
             return False
 
-        wait_until(appended, "another client may write the file", 60)
+        wait_until(appended, "another client may write the file")
         before = renewals(fs)
         peer.run("other.write(b' theirs'); other.hflush()")
         wait_until(lambda: renewals(fs) >= before + 4, "its client asks no more about it")
@@ -421,7 +430,7 @@ def test_recover_lease(store: HdfsStore, path: str) -> None:
     with pytest.raises(hflush.LeaseHeldError):
         store.fs.append(path)
     assert store.fs.recover_lease(path) in {True, False}
-    wait_until(lambda: store.fs.is_file_closed(path), "the file is closed", 30)
+    wait_until(lambda: store.fs.is_file_closed(path), "the file is closed")
     assert store.fs.recover_lease(path) is True
     content = store.read(path)
     assert content.startswith(dataset(777))
@@ -439,13 +448,13 @@ def test_recover_lease_waits(store: HdfsStore, path: str) -> None:
     writer.kill()
     hosts = store.hdfs.java.hosts(path)[0]
     seen: list[LeaseRecovery] = []
-    assert store.fs.recover_lease(path, 30, seen.append) is True
+    assert store.fs.recover_lease(path, DEADLINE_S, seen.append) is True
     assert store.fs.is_file_closed(path) is True
     assert store.read(path) == dataset(777)
     assert {(one.path, one.asked) for one in seen} == {(path, 1)}
     assert re.search(r"last block blk_\d+_\d+", seen[0].waits_for)
     assert all(f"127.0.0.1:{port}" in seen[0].waits_for for port in hosts)
-    assert store.fs.recover_lease(path, 30, seen.append) is True  # at once, without a word
+    assert store.fs.recover_lease(path, DEADLINE_S, seen.append) is True  # at once, without a word
     with pytest.raises(ValueError, match="wait"):
         store.fs.recover_lease(path, -1)
 
@@ -490,7 +499,7 @@ def test_recover_lease_of_ones_own_file(store: HdfsStore, path: str) -> None:
     for out in (lost, kept):
         out.write(dataset(777))
         out.hflush()
-    assert store.fs.recover_lease(path, wait=30) is True
+    assert store.fs.recover_lease(path, wait=DEADLINE_S) is True
     with pytest.raises(OSError, match=path):
         write_and_sync(lost)
     with contextlib.suppress(OSError):
@@ -547,7 +556,7 @@ def test_the_name_node_restarts_while_it_recovers_leases(hdfs_new: NewHdfs) -> N
     hdfs.java.reconnect()
     with hdfs.file_system() as other:
         for path in ("/file", "/renamed"):
-            assert other.recover_lease(path, wait=90) is True
+            assert other.recover_lease(path, wait=2 * DEADLINE_S) is True
             assert hdfs.java.read(path) == dataset(1535)
     for out in streams:
         with pytest.raises(OSError, match=r"/file|/old"):
@@ -570,7 +579,7 @@ def test_close_while_the_lease_is_recovered(store: HdfsStore, path: str) -> None
             assert other.recover_lease(path) is False
             with pytest.raises(hflush.LeaseLostError):
                 out.close()
-        assert other.recover_lease(path, wait=30) is True
+        assert other.recover_lease(path, wait=DEADLINE_S) is True
     assert store.read(path) == store.content(path) == dataset(777)
 
 
@@ -590,7 +599,7 @@ def test_a_file_is_taken_before_it_is_completed(
         out.write(dataset(4096))
         closing = Task(out.close)
         wait_until(lambda: proxy.losses_left < 1 << 20, "the file is to be completed")
-        assert store.fs.recover_lease(path, wait=30) is True
+        assert store.fs.recover_lease(path, wait=DEADLINE_S) is True
         with contextlib.ExitStack() as streams:
             if appended:
                 streams.enter_context(store.fs.append(path)).write(appended)

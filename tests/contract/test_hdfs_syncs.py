@@ -123,7 +123,7 @@ def test_close_while_others_wait_in_sync(store: HdfsStore, path: str) -> None:
         closing = Task(out.close)
     closing.result()
     for task in waiting:
-        task.join(20)
+        task.join(DEADLINE_S)
         assert not task.is_alive()
         assert task.error is None or isinstance(task.error, hflush.StreamClosedError)
     assert out.closed

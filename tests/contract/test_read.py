@@ -13,7 +13,7 @@ import hflush
 import pytest
 from support.data import dataset
 from support.stores import FILES, Store
-from support.waiting import Task
+from support.waiting import DEADLINE_S, Task
 
 BLOCK = dataset(80 * 1024, 0, 255)
 
@@ -506,13 +506,13 @@ class TestOpenFileBuilder:
         future = store.fs.open_file(path).opt("fs.test.something", True).build()
         with pytest.raises(FileNotFoundError):
             future.result()
-        assert isinstance(future.exception(timeout=20), FileNotFoundError)
+        assert isinstance(future.exception(timeout=DEADLINE_S), FileNotFoundError)
 
     @pytest.mark.rule("READ-19")
     def test_a_failure_with_a_timeout(self, store: Store, path: str):
         """testAwaitFutureTimeoutFailToFNFE: waiting with a timeout unwraps to not-found."""
         with pytest.raises(FileNotFoundError):
-            store.fs.open_file(path).build().result(timeout=20)
+            store.fs.open_file(path).build().result(timeout=DEADLINE_S)
 
     @pytest.mark.rule("READ-19")
     def test_a_callback_runs(self, store: Store, file: str):
@@ -520,7 +520,7 @@ class TestOpenFileBuilder:
         future = store.fs.open_file(file).build()
         seen: list[bytes] = []
         future.add_done_callback(lambda done: seen.append(done.result().read(4)))
-        with future.result(timeout=20) as reader:
+        with future.result(timeout=DEADLINE_S) as reader:
             reader.seek(4)
             assert reader.read(4) == BLOCK[4:8]
         assert seen == [BLOCK[:4]]
@@ -614,7 +614,7 @@ class TestVectoredReads:
         futures = reader.read_vectored(ranges)
         assert len(futures) == len(ranges)
         for (offset, length), future in zip(ranges, futures, strict=True):
-            assert bytes(future.result(timeout=20)) == reader.read_fully(offset, length)
+            assert bytes(future.result(timeout=DEADLINE_S)) == reader.read_fully(offset, length)
 
     @pytest.mark.rule("READ-21")
     @pytest.mark.parametrize(
@@ -626,7 +626,7 @@ class TestVectoredReads:
         """Overlap is ValueError unless vector-io-overlapping-ranges is declared."""
         if store.options["vector-io-overlapping-ranges"]:
             for (offset, length), future in zip(ranges, reader.read_vectored(ranges), strict=True):
-                assert bytes(future.result(timeout=20)) == BLOCK[offset : offset + length]
+                assert bytes(future.result(timeout=DEADLINE_S)) == BLOCK[offset : offset + length]
         else:
             with pytest.raises(ValueError, match="overlap"):
                 reader.read_vectored(ranges)
@@ -655,7 +655,7 @@ class TestVectoredReads:
         else:
             (future,) = reader.read_vectored(ranges)
             with pytest.raises(EOFError):
-                future.result(timeout=20)
+                future.result(timeout=DEADLINE_S)
 
     @pytest.mark.rule("READ-21")
     def test_an_empty_list(self, reader: hflush.FSDataInputStream):
@@ -668,8 +668,15 @@ class TestVectoredReads:
         """Unless vector-io-buffers-sliced, every result is an object of its own."""
         first, second = reader.read_vectored([(0, 100), (100, 100)])
         if not store.options["vector-io-buffers-sliced"]:
-            assert type(first.result(timeout=20)) is type(second.result(timeout=20)) is bytes
-        assert bytes(first.result(timeout=20)) + bytes(second.result(timeout=20)) == BLOCK[:200]
+            assert (
+                type(first.result(timeout=DEADLINE_S))
+                is type(second.result(timeout=DEADLINE_S))
+                is bytes
+            )
+        assert (
+            bytes(first.result(timeout=DEADLINE_S)) + bytes(second.result(timeout=DEADLINE_S))
+            == BLOCK[:200]
+        )
 
     @pytest.mark.rule("READ-21")
     def test_mixed_with_normal_reads(self, reader: hflush.FSDataInputStream):
@@ -678,11 +685,11 @@ class TestVectoredReads:
         first = reader.read_vectored([(0, 100), (30_000, 100)])
         second = reader.read_vectored([(50, 1_000), (60_000, 100)])
         assert reader.read(200) == BLOCK[200:400]
-        assert [bytes(future.result(timeout=20)) for future in first] == [
+        assert [bytes(future.result(timeout=DEADLINE_S)) for future in first] == [
             BLOCK[:100],
             BLOCK[30_000:30_100],
         ]
-        assert [bytes(future.result(timeout=20)) for future in second] == [
+        assert [bytes(future.result(timeout=DEADLINE_S)) for future in second] == [
             BLOCK[50:1_050],
             BLOCK[60_000:60_100],
         ]
@@ -694,7 +701,7 @@ class TestVectoredReads:
         ranges = [(at * 8_000, 4_000) for at in range(10)]
         futures = reader.read_vectored(ranges)
         with ThreadPoolExecutor(4) as pool:
-            parts = list(pool.map(lambda future: bytes(future.result(timeout=20)), futures))
+            parts = list(pool.map(lambda future: bytes(future.result(timeout=DEADLINE_S)), futures))
         assert parts == [BLOCK[at : at + length] for at, length in ranges]
 
 

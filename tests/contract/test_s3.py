@@ -239,7 +239,7 @@ def test_back_pressure(
     assert writing.is_alive()
     assert 2 * PART <= len(accepted) * MIB <= 4 * PART
     held.set()
-    writing.result(60)
+    writing.result()
     out.close()
     assert store.content(path) == piece * total
 

@@ -21,7 +21,7 @@ from support.data import dataset
 from support.fault_proxy import FaultProxy
 from support.s3_front import answer, hold
 from support.stores import S3Store
-from support.waiting import Task, together, wait_until
+from support.waiting import DEADLINE_S, Task, together, wait_until
 
 Stream = hflush.FSDataOutputStream
 
@@ -342,7 +342,7 @@ def test_a_process_that_ends(store: S3Store, path: str, end: str) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=DEADLINE_S,
     )
     assert ended.returncode == ENDS[end][1], ended.stderr
     if ENDS[end][1] >= 0 and "_exit" not in end:

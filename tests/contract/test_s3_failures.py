@@ -21,7 +21,7 @@ from support.s3_front import (
     reset_after,
 )
 from support.stores import S3Store
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 Stream = hflush.FSDataOutputStream
 
@@ -106,7 +106,7 @@ def test_two_parts_fail_at_once(store: S3Store, s3_proxy: FaultProxy, path: str)
 
     def refuse_together(exchange: Exchange) -> None:
         exchange.read_request()
-        both.wait(20)
+        both.wait(DEADLINE_S)
         answer(403, "AccessDenied")(exchange)
 
     for part in (2, 4):

@@ -18,12 +18,13 @@ from reliability.load.judge import Checked, End, Fault, Lost, check, gave_up, ma
 from reliability.load.running import HFLUSH, run
 from reliability.load.schedule import AWAY, EVENTS, MOST_AWAY, WEIGHTS, Schedule
 from support.minidfs import NewHdfs
+from support.waiting import PATIENCE
 
 POOL = records.pool(1)
 SEED = "5"  # four streams, two replicas, six DataNodes, two NameNodes
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600 * PATIENCE)
 def test_nothing_acknowledged_is_lost_and_no_writer_gives_up(
     hdfs_new: NewHdfs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,10 +22,10 @@ import pytest
 from minidfs import Jvm
 from support.data_node_proxies import COPY, CREATE, RECOVERY, Message
 from support.hdfs_writers import Cluster, Writer, running_behind_proxies
-from support.waiting import Task, wait_until
+from support.waiting import PATIENCE, Task, wait_until
 
 NODES = 5
-DEADLINE_S = 150.0  # of one that has to wait for three timeouts, on a busy machine
+DEADLINE_S = 150.0 * PATIENCE  # of one that has to wait for three timeouts, on a busy machine
 # A DataNode finds that the next one hangs after its timeout and 5 s for each node behind it. The
 # client has 5 s for each node, too, and is to find it last.
 SERVER_TIMEOUT_MS = 4000
@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.places,
     pytest.mark.stores("hdfs"),
     pytest.mark.rule("HDFS-9", "HDFS-10", "HFLUSH-2"),
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(400 * PATIENCE),
 ]
 
 Strike = Callable[[int], None]

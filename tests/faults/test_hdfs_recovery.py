@@ -15,7 +15,7 @@ from minidfs import Jvm, MiniCluster
 from support.data import dataset
 from support.minidfs import SETTINGS, Hdfs, NewHdfs
 from support.relay import Relay
-from support.waiting import Task, wait_until
+from support.waiting import DEADLINE_S, PATIENCE, Task, wait_until
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -167,7 +167,7 @@ def test_a_node_dies_with_many_packets_on_the_way(
 
         with hdfs_cluster.injected(sleeping("delaySendingAckToUpstream", 20, texts=1)):
             writing = Task(write)
-            assert halfway.wait(60)
+            assert halfway.wait(DEADLINE_S)
             with hdfs_cluster.stopped(hdfs_cluster.ports[place]):
                 writing.result()
                 assert hdfs_cluster.java.read(path) == data
@@ -345,7 +345,7 @@ def test_append_without_a_node(hdfs_cluster: Hdfs, path: str) -> None:
 
 
 @pytest.mark.rule("HDFS-10")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(400 * PATIENCE)
 def test_a_rolling_upgrade(hdfs_cluster: Hdfs, path: str) -> None:
     """Every DataNode restarts for an upgrade under a writer: no stream ends, no node is lost."""
     with opened(hdfs_cluster, {}) as fs:
@@ -358,7 +358,7 @@ def test_a_rolling_upgrade(hdfs_cluster: Hdfs, path: str) -> None:
             stopped = java.stopDataNodeForUpgrade(hdfs_cluster.ports.index(port))
             flushing = Task(lambda turn=turn: (out.write(dataset(99, turn)), out.hflush()))
             hdfs_cluster.restart(stopped)
-            flushing.result(100)  # longer than a restart is waited for
+            flushing.result(2 * DEADLINE_S)  # longer than a restart is waited for
             expected += dataset(10_000, turn) + dataset(99, turn)
         out.close()
         assert hdfs_cluster.java.read(path) == expected
@@ -475,7 +475,7 @@ def test_a_node_does_not_come_back_from_its_restart(hdfs_cluster: Hdfs, path: st
         finally:
             for node in stopped:
                 hdfs_cluster.restart(node)
-        assert fs.recover_lease(alone, wait=30) is True
+        assert fs.recover_lease(alone, wait=DEADLINE_S) is True
     assert hdfs_cluster.java.read(alone) == b"two"
 
 
@@ -620,10 +620,10 @@ def test_a_copy_ends_inside_a_chunk(four_nodes: Hdfs) -> None:
 
         with hdfs.acks_delayed(10):
             tasks = [Task(write), Task(flush), Task(flush)]
-            assert under_way.wait(60)
+            assert under_way.wait(DEADLINE_S)
             with dead(hdfs, last):
                 for task in tasks:
-                    task.result(60)
+                    task.result()
                 (new,) = set(hdfs.pipeline(path)) - set(old)
                 out.close()
         assert new != last
@@ -649,7 +649,7 @@ def test_two_of_three_nodes_go_before_close_returns(four_nodes: Hdfs) -> None:
             closing = Task(out.close)
             wait_until(lambda: has_ended(hdfs, path, (second, third)), "a node has its replica")
             stopped.enter_context(hdfs.stopped(second))
-            closing.result(30)
+            closing.result()
         stopped.enter_context(hdfs.stopped(third))
         assert hdfs.java.read(path) == dataset(128 << 10)
 

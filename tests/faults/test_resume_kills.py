@@ -22,6 +22,7 @@ from faults.resume_nursery import expected, load
 from hflush.tokens import Token
 from support.line_program import answering
 from support.stores import S3Store, Store
+from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.resume_kills
 
@@ -106,7 +107,7 @@ def kill_and_resume(store: Store, tokens: Path, name: str, kills: int, tally: Ta
                 tally.lost.append(file)
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800 * PATIENCE)
 @pytest.mark.stores("raw", "hdfs", "s3")
 @pytest.mark.parametrize(
     "batch",

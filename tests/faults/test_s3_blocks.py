@@ -27,7 +27,7 @@ from support.s3_writers import (
     write_pieces,
 )
 from support.scripted_s3 import MIB, Rules, ScriptedS3
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.stores("s3")
 
@@ -129,7 +129,7 @@ def test_memory_of_a_fast_writer(tmp_path: Path) -> None:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE_S,
             check=True,
         )
         assert server.objects["large"].size == 256 * MIB

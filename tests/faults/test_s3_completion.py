@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +50,7 @@ from support.s3_writers import (
     write_pieces,
 )
 from support.scripted_s3 import MIB, Rules, ScriptedS3
-from support.waiting import DEADLINE_S, Task, together, wait_until
+from support.waiting import DEADLINE_S, Task, soon, together, wait_until
 
 pytestmark = pytest.mark.stores("s3")
 
@@ -249,9 +248,9 @@ def test_a_complete_that_is_never_answered(s3: ScriptedS3, carried_out: bool) ->
 
 # Which key bounds the silence of Complete.
 SILENCES = [
-    {"fs.s3a.connection.timeout": "300ms"},
-    {"fs.s3a.connection.timeout": "1m", "hflush.s3.complete.timeout": "300ms"},
-    {"fs.s3a.connection.timeout": "1m", "fs.s3a.connection.request.timeout": "300ms"},
+    {"fs.s3a.connection.timeout": "1s"},
+    {"fs.s3a.connection.timeout": "1m", "hflush.s3.complete.timeout": "1s"},
+    {"fs.s3a.connection.timeout": "1m", "fs.s3a.connection.request.timeout": "1s"},
 ]
 
 
@@ -263,10 +262,8 @@ def test_a_complete_that_nobody_ever_answers(s3: ScriptedS3, conf: dict[str, str
     with file_system(s3, conf) as fs:
         stream = fs.create(PATH)
         write_pieces(stream, DATA)
-        started = time.monotonic()
-        with pytest.raises(TimeoutError, match="timed out after 300 ms"):
+        with pytest.raises(TimeoutError, match="timed out after 1000 ms"):
             stream.close()
-        assert time.monotonic() - started < 10.0
         assert stream.outcome == "failed"
         assert s3.count(COMPLETE) == 2
         unchanged(s3)
@@ -324,14 +321,16 @@ def test_a_store_that_falls_silent(s3: ScriptedS3) -> None:
     """Neither Complete nor a look is answered: unknown, within the deadline of retries."""
     for operation in (COMPLETE, HEAD, "ListParts", ABORT):
         s3.fail(operation, never_answer, times=None)
-    conf = {"fs.s3a.connection.timeout": "300ms", "hflush.s3.retry.deadline": "1s"}
+    conf = {
+        "fs.s3a.connection.timeout": "1s",
+        "fs.s3a.retry.limit": "1000",  # the deadline ends it
+        "hflush.s3.retry.deadline": "3s",
+    }
     with file_system(s3, conf) as fs:
         stream = fs.create(PATH)
         write_pieces(stream, DATA)
-        started = time.monotonic()
-        with pytest.raises(TimeoutError, match="outcome unknown"):
+        with soon(), pytest.raises(TimeoutError, match="outcome unknown"):
             stream.close()
-        assert time.monotonic() - started < 5.0
         assert stream.outcome == "unknown"
 
 
@@ -427,9 +426,7 @@ def test_abort_while_the_upload_is_created(s3: ScriptedS3, gate: threading.Event
         stream = fs.create(PATH)
         write_pieces(stream, DATA[: 6 * MIB])
         s3.wait_for(CREATE)
-        started = time.monotonic()
         result = stream.abort()
-        assert time.monotonic() - started < 2.0
         assert not result.already_closed
         assert isinstance(result.cleanup_exception, TimeoutError)
         assert "in the background" in str(result.cleanup_exception)

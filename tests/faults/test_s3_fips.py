@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.s3_writers import IMPATIENT
 from support.scripted_s3 import BUCKET, ScriptedS3
+from support.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.stores("s3")
 
@@ -132,7 +133,7 @@ def run(configuration: Path, server: ScriptedS3, **more: str) -> subprocess.Comp
         env={**os.environ, "OPENSSL_CONF": str(configuration)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=2 * DEADLINE_S,
         check=False,
     )
 

@@ -18,7 +18,7 @@ import pytest
 from support.s3_front import Answer, Request, hold
 from support.s3_writers import UPLOAD
 from support.scripted_s3 import MIB, Rules, ScriptedS3
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.stores("s3")
 
@@ -106,7 +106,7 @@ def told(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def ends_well(process: subprocess.Popen[str]) -> None:
-    assert process.wait(120) == 0
+    assert process.wait(2 * DEADLINE_S) == 0
 
 
 WRITES = """

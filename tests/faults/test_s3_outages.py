@@ -30,7 +30,7 @@ from support.s3_writers import (
     write,
 )
 from support.scripted_s3 import ScriptedS3
-from support.waiting import Task, wait_until
+from support.waiting import DEADLINE_S, Task, wait_until
 
 pytestmark = pytest.mark.stores("s3")
 
@@ -85,14 +85,14 @@ def lives_through(server: S3, name: str) -> dict[str, bytes]:
                 assert over.is_set()
 
             tasks = [Task(write_through, key, data) for key, data in contents.items()]
-            wait_until(lambda: under_way.n_waiting == len(contents), "all are connected", 60.0)
+            wait_until(lambda: under_way.n_waiting == len(contents), "all are connected")
             with outage(proxy):
                 under_way.wait()
                 # Not a condition to wait for: how long the store is away is what is tested.
                 threading.Event().wait(lasts_s)
                 over.set()
             for task in tasks:
-                task.result(60.0)
+                task.result()
     return contents
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_lost_in_an_outage(s3_server: S3) -> None:
     """Ten seconds of 502, resets or refused connections, thirty of SlowDown, at the same time."""
     outages = [Task(lives_through, s3_server, name) for name in OUTAGES]
     for outage in outages:
-        for key, data in outage.result(150.0).items():
+        for key, data in outage.result(3 * DEADLINE_S).items():
             assert s3_server.get(key) == data
     assert s3_server.uploads("outages/") == []
 
@@ -126,7 +126,7 @@ def test_a_store_that_stays_down_is_asked_a_bounded_number_of_times(s3: Scripted
     with hflush.FileSystem.new_instance("s3://bucket/", conf) as fs:
         tasks = [Task(lose, fs, number) for number in range(writers)]
         for task in tasks:
-            task.result(60.0)
+            task.result()
     # Without spared retries and new tokens it would be this, and is at most twice as much.
     bare = writers + 50
     assert bare < len(s3.log) <= 2 * bare

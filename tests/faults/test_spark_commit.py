@@ -31,6 +31,7 @@ from hflush.spark.commit import (
 from hflush.spark.commit.log import CommitLog
 from hflush.spark.commit.records import Intent
 from support.stores import Store
+from support.waiting import PATIENCE
 
 pytestmark = pytest.mark.spark_kills
 
@@ -123,7 +124,7 @@ def calls_to_try(
     yield from range(1, count + 1, stride)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600 * PATIENCE)
 @pytest.mark.parametrize("mode", [Mode.APPEND, Mode.OVERWRITE])
 def test_a_driver_killed_before_any_call_leaves_the_old_or_the_new(
     jobs: subprocess.Popen[str], store: Store, mode: Mode, stride: int
@@ -151,7 +152,7 @@ def test_a_driver_killed_before_any_call_leaves_the_old_or_the_new(
     assert len(seen) == 2  # some were killed before it was decided, some after
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1200 * PATIENCE)
 @pytest.mark.parametrize("tasks", [1, 50])
 @pytest.mark.parametrize("mode", [Mode.APPEND, Mode.OVERWRITE])
 def test_a_commit_whose_store_fails_once_is_there_once(

@@ -299,7 +299,7 @@ def test_concurrent_failing_closes_make_one_attempt(faults: Faults, store: Store
 class Interrupt:
     """Ctrl-C for the main thread once it waits in a call; then opens the gate it waits for.
 
-    With `patient`, the gate stays shut until the main thread has heard, for five seconds at most.
+    With `patient`, the gate stays shut until the main thread has heard, up to the deadline.
     """
 
     def __init__(self, gate: Gate, *, patient: bool) -> None:
@@ -329,7 +329,7 @@ class Interrupt:
         wait_until(lambda: asleep([threading.main_thread()]), "the main thread waits")
         os.kill(os.getpid(), signal.SIGINT)
         if self._patient:
-            self._heard.wait(5)
+            self._heard.wait(DEADLINE_S)
         self._heard.set()
         self._gate.release()
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 * PATIENCE)]
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).with_name("job.py")

@@ -14,6 +14,7 @@ import pytest
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
+from support.waiting import DEADLINE_S
 
 CHECKSUM_EXCEPTION = "org.apache.hadoop.fs.ChecksumException"
 
@@ -102,7 +103,7 @@ def launched() -> Iterator[Hadoop]:
         gateway.shutdown()
         process = gateway.proc
         process.stdin.close()  # what the JVM waits for
-        process.wait(timeout=60)
+        process.wait(DEADLINE_S)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from hflush.spark.source import HflushDataSource
 from hflush.spark.stream import StreamWriter
 from hflush.spark.writer import BatchWriter
 from pyspark import TaskContext
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Faults:
 
         def late() -> Iterator[Any]:
             yield from itertools.islice(rows, 1)
-            wait_until((directory / "committed").exists, "the job is committed", 200)
+            wait_until((directory / "committed").exists, "the job is committed", 4 * DEADLINE_S)
             yield from rows
 
         ended = "as any other"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
+from support.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -199,7 +200,7 @@ def started() -> Iterator[Spark]:
             gateway.shutdown()
             process = gateway.proc
             process.stdin.close()  # what the JVM waits for
-            process.wait(timeout=60)
+            process.wait(DEADLINE_S)
             SparkContext._gateway = SparkContext._jvm = None
         os.environ.pop("PYTHONPATH")
         if before is not None:

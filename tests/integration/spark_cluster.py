@@ -14,13 +14,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 HOME = Path(pyspark.__file__).parent
 MASTER = "127.0.0.1"
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
-_DEADLINE_S = 240  # JVMs on a busy machine
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def cluster(directory: Path, hosts: Sequence[str]) -> Iterator[str]:
     with ExitStack() as stack:
         log = directory / "master.log"
         stack.enter_context(_running("master.Master", MASTER, log))
-        wait_until(lambda: _STARTED.search(log.read_text()) is not None, "a master", _DEADLINE_S)
+        wait_until(lambda: _STARTED.search(log.read_text()) is not None, "a master", 4 * DEADLINE_S)
         found = _STARTED.search(log.read_text())
         assert found is not None
         logs = [directory / f"{host}.log" for host in hosts]
@@ -37,7 +36,7 @@ def cluster(directory: Path, hosts: Sequence[str]) -> Iterator[str]:
             more = ["--cores", "1", "--memory", "1g", "--work-dir", str(directory / host)]
             stack.enter_context(_running("worker.Worker", host, log, *more, found[1]))
         for log in logs:
-            wait_until(lambda log=log: _REGISTERED in log.read_text(), "a worker", _DEADLINE_S)
+            wait_until(lambda log=log: _REGISTERED in log.read_text(), "a worker", 4 * DEADLINE_S)
         yield found[1]
 
 
@@ -64,4 +63,4 @@ def _running(name: str, host: str, log: Path, *arguments: str) -> Iterator[None]
         yield
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(DEADLINE_S)

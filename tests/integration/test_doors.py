@@ -18,6 +18,7 @@ from reliability import report
 from support import doors
 from support.doors import CHUNKS, DOORS, EXCEPTIONS, OLD, WHOLE, Door, Target
 from support.stores import FILES, Store
+from support.waiting import DEADLINE_S
 
 KINDS = [
     pytest.param("plain", marks=pytest.mark.stores(*FILES)),
@@ -104,7 +105,10 @@ def test_at_exit(store: Store, kind: str, outcomes) -> None:
     is_atomic = kind == "whole" and store.name != "s3"
     argument = json.dumps([chosen, dict(store.conf), is_atomic])
     run = subprocess.run(
-        [sys.executable, doors.__file__, argument], capture_output=True, text=True, timeout=60
+        [sys.executable, doors.__file__, argument],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
     )
     assert run.returncode == 0, run.stderr
     for number, _ in chosen:

@@ -22,7 +22,6 @@ from support.waiting import wait_until
 PROGRAM = Path(__file__).parents[2] / "build" / "dev" / "hflush_sim"
 CHUNK = 512
 CREATE, OVERWRITE, APPEND, NEW_BLOCK = 1, 2, 4, 32
-PATIENCE_S = 10.0
 DEFAULT_BLOCK_RECOVERY_MS = 90_000  # after which a recovery without an end begins anew
 ALWAYS_LAPSED_MS = -1
 CONVERSATIONS = 200
@@ -119,7 +118,7 @@ class Both:
 def wait_for(predicate: Callable[[], bool]) -> None:
     """Wait; what is there in the end is compared by the caller."""
     with suppress(AssertionError):
-        wait_until(predicate, "it", PATIENCE_S)
+        wait_until(predicate, "it")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs
-from support.waiting import Task, wait_until
+from support.waiting import DEADLINE_S, Task, wait_until
 
 MIB = 1 << 20
 QUICK = {"dfs.client.failover.sleep.base.millis": 50}
@@ -85,10 +85,9 @@ def test_failover_in_the_midst_of_writes(hdfs_ha: Hdfs, fs: hflush.FileSystem, p
         wait_until(
             lambda turn=turn: len(written) >= turn * count // 4 or not writing.is_alive(),
             "a quarter more is written",
-            60,
         )
         hdfs_ha.cluster.fail_over(source, target)
-    writing.result(60)
+    writing.result()
     assert hdfs_ha.java.read(path) == piece * count
 
 
@@ -108,11 +107,9 @@ def test_failover_under_calls(hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str) -
 
     calling = Task(call)
     for least, (source, target) in ((30, (0, 1)), (80, (1, 0))):
-        wait_until(
-            lambda least=least: len(done) >= least or not calling.is_alive(), "more is done", 60
-        )
+        wait_until(lambda least=least: len(done) >= least or not calling.is_alive(), "more is done")
         hdfs_ha.cluster.fail_over(source, target)
-    calling.result(60)
+    calling.result()
     expected = sorted(f"file-{number}-renamed" for number in range(0, 150, 2))
     assert hdfs_ha.java.names(path.rpartition("/")[0]) == expected
 
@@ -137,9 +134,9 @@ def test_the_active_name_node_dies(hdfs_ha: Hdfs, path: str) -> None:
             lambda: fs.io_statistics().counters.get("rpc_retries", 0) >= 2, "both are asked in turn"
         )
         hdfs_ha.cluster.java.transitionToActive(1)
-        closing.result(30)
-        completing.result(30)
-        assert asking.result(30).file_count == 2
+        closing.result()
+        completing.result()
+        assert asking.result().file_count == 2
         assert hdfs_ha.java.read(f"{path}-whole") == b"whole"
         assert hdfs_ha.java.read(path) == dataset(MIB // 2) + dataset(2 * MIB)
     finally:
@@ -186,7 +183,7 @@ def test_a_lease_is_recovered_by_another_name_node(
     with hdfs_ha.heartbeats_withheld():
         assert fs.recover_lease(path) is False
         hdfs_ha.cluster.fail_over(0, 1)
-    assert fs.recover_lease(path, wait=60) is True
+    assert fs.recover_lease(path, wait=DEADLINE_S) is True
     assert hdfs_ha.java.read(path) == dataset(6144)
     hdfs_ha.cluster.fail_over(1, 0)
     assert fs.open(path).read() == dataset(6144)
@@ -203,7 +200,6 @@ def write_and_flush(out: hflush.FSDataOutputStream) -> None:
 
 
 @pytest.mark.rule("HDFS-26")
-@pytest.mark.timeout(300)
 def test_leases_are_recovered_while_name_nodes_change(
     hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str
 ) -> None:
@@ -216,7 +212,7 @@ def test_leases_are_recovered_while_name_nodes_change(
                 out = writer.create(f"{path}-{number}")
                 out.write(dataset(100, number))
                 out.hflush()
-                assert fs.recover_lease(f"{path}-{number}", wait=60) is True
+                assert fs.recover_lease(f"{path}-{number}", wait=DEADLINE_S) is True
                 assert fs.open(f"{path}-{number}").read() == dataset(100, number)
                 with pytest.raises(OSError, match=path):
                     out.close()
@@ -228,11 +224,10 @@ def test_leases_are_recovered_while_name_nodes_change(
         wait_until(
             lambda turn=turn: min(rounds) >= turn or not all(task.is_alive() for task in tasks),
             "each file was recovered once more",
-            60,
         )
     over.set()
     for task in tasks:
-        task.result(60)
+        task.result()
 
 
 ANSWERS = [

@@ -15,7 +15,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from support.data import dataset
 from support.minidfs import Hdfs, JavaHdfs
-from support.waiting import Task, wait_until
+from support.waiting import PATIENCE, Task, wait_until
 
 MIB = 1 << 20
 CHUNK = 512
@@ -117,7 +117,7 @@ def test_each_reads_along_while_the_other_writes(
             assert data.startswith(seen)
             assert len(seen) >= least
         assert writing.error is None
-    writing.result(60)
+    writing.result()
     assert java.read(path) == read(fs, path) == data
 
 
@@ -160,7 +160,7 @@ def test_we_read_javas_sizes(fs: hflush.FileSystem, java: JavaHdfs, path: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600 * PATIENCE)
 @pytest.mark.rule("WRITE-18", "WRITE-19", "LIM-1")
 def test_more_than_4_gib(hdfs_cluster: Hdfs, fs: hflush.FileSystem, path: str) -> None:
     """Offsets beyond 2**32, in blocks of 3 GiB: counted, flushed, appended to and read exactly."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import hflush
@@ -20,23 +19,16 @@ from support.interrupts import interrupted
 from support.lone_data_node import LoneDataNode
 from support.minidfs import SETTINGS, Hdfs
 from support.peer import Peer
-from support.waiting import Task, wait_until
+from support.waiting import LONG_S, Task, soon, wait_until
 
 MIB = 1 << 20
 BLOCK = 16 * MIB  # more than is on its way in sockets
 BEGUN = 1000  # bytes that a reader has read when something happens
 TIMEOUT_S = 3.0
-# A pause before replicas are asked again would be noticed.
-NO_PAUSE = {"dfs.client.retry.window.base": 600_000}
+# A pause before replicas are asked again would be noticed: it is of any length up to this.
+NO_PAUSE = {"dfs.client.retry.window.base": int(10_000 * LONG_S)}
 
 pytestmark = pytest.mark.stores("hdfs")
-
-
-@contextmanager
-def soon(limit_s: float = 30.0) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < limit_s
 
 
 # --- a DataNode that dies or hangs ---
@@ -69,7 +61,7 @@ def pair(cluster_of_two: Pair) -> Iterator[Pair]:
 
 @pytest.fixture
 def impatient(pair: Pair) -> Iterator[hflush.FileSystem]:
-    """A client of the pair that waits for a second."""
+    """A client of the pair that waits for three seconds."""
     fs = pair.hdfs.file_system({"dfs.client.socket-timeout": int(TIMEOUT_S * 1000)})
     yield fs
     fs.close()
@@ -77,8 +69,8 @@ def impatient(pair: Pair) -> Iterator[hflush.FileSystem]:
 
 @pytest.fixture
 def patient(pair: Pair) -> Iterator[hflush.FileSystem]:
-    """A client of the pair with Hadoop's own timeouts: a minute."""
-    fs = pair.hdfs.file_system()
+    """A client of the pair that waits for minutes."""
+    fs = pair.hdfs.file_system({"dfs.client.socket-timeout": int(1000 * LONG_S)})
     yield fs
     fs.close()
 
@@ -102,10 +94,10 @@ def reader_at(node: LoneDataNode, fs: hflush.FileSystem, path: str) -> hflush.FS
         reader.close()
 
 
-def test_the_node_is_killed(pair: Pair, impatient: hflush.FileSystem) -> None:
+def test_the_node_is_killed(pair: Pair, patient: hflush.FileSystem) -> None:
     """The other replica is read from where the first one ended, in both blocks."""
-    path = written(pair, impatient)
-    with reader_at(pair.node, impatient, path) as reader:
+    path = written(pair, patient)
+    with reader_at(pair.node, patient, path) as reader:
         pair.node.kill()
         with soon():
             assert reader.read() == dataset(BLOCK + BLOCK // 2)[BEGUN:]
@@ -176,9 +168,10 @@ def test_open_where_the_only_node_hangs(
     expected = rf"127\.0\.0\.1:{pair.node.port}.*{1000 * TIMEOUT_S:.0f} ms"
     with pair.node.paused():
         began = time.monotonic()
-        with pytest.raises(OSError, match=expected) as caught:
+        with soon(), pytest.raises(OSError, match=expected) as caught:
             impatient.open(path)
-        assert TIMEOUT_S <= time.monotonic() - began < 5 * TIMEOUT_S
+        assert time.monotonic() - began >= TIMEOUT_S
+        assert impatient.io_statistics().counters["rpc_calls"] == 1  # another try would ask anew
         assert caught.value.filename == path
         with soon(), pytest.raises(KeyboardInterrupt):
             interrupted(lambda: patient.open(path))
@@ -225,7 +218,7 @@ def test_the_only_node_restarts(hdfs_cluster: Hdfs, path: str) -> None:
                 lambda: hdfs_cluster.calls("getBlockLocations") > calls,
                 "the read asks where replicas are",
             )
-        assert reading.result(60) == data[BEGUN:]
+        assert reading.result() == data[BEGUN:]
     fs.close()
 
 

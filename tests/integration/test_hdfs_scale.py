@@ -199,11 +199,10 @@ def test_a_killed_writer_loses_nothing_that_was_flushed(
             and fs.get_file_status(path).length >= megabytes * MIB
         ),
         "enough is written",
-        60,
     )
     writer.kill()
     (flushed,) = struct.unpack(">I", acknowledged.read_bytes()[-4:])
-    wait_until(lambda: fs.recover_lease(path), "the lease is recovered", 30)
+    wait_until(lambda: fs.recover_lease(path), "the lease is recovered")
     content = hdfs_cluster.java.read(path)
     with fs.open(path) as reader:
         assert reader.read() == content

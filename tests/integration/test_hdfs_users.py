@@ -14,7 +14,7 @@ import pytest
 from support.data import dataset
 from support.minidfs import Hdfs
 from support.peer import Peer
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -148,7 +148,7 @@ class TestCommand:
             assert recovering.stderr is not None
             with hdfs_cluster.heartbeats_withheld():
                 line = recovering.stderr.readline()
-            said, _ = recovering.communicate(timeout=100)
+            said, _ = recovering.communicate(timeout=2 * DEADLINE_S)
         assert line.startswith("hflush: recover-lease: ")
         assert "waiting for the recovery of its last block blk_" in line
         assert all(f":{port}" in line for port in hdfs_cluster.ports), line

@@ -21,6 +21,7 @@ from hflush.checkpoint import Checkpoint, FileStreamSinkLog
 from integration.spark import TESTS, Spark
 from pyspark.sql import DataFrame
 from support.stores import Store
+from support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.spark_kills, pytest.mark.spark, pytest.mark.stores("raw", "hdfs", "s3")]
 
@@ -93,7 +94,7 @@ def as_spark_reads(spark: Spark, urls: list[str]) -> dict[str, list[str]]:
 
 
 @pytest.mark.rule("CKPT-15", "CKPT-19")
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1200 * PATIENCE)
 @pytest.mark.parametrize("partitions", [1, pytest.param(50, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("batch", BATCHES)
 def test_a_batch_is_there_once_whatever_befell_its_commit(

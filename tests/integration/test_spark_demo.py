@@ -27,9 +27,10 @@ import pytest
 from integration.hadoop import CHECKSUM_EXCEPTION, Hadoop, raises_java
 from integration.spark import Spark
 from support.minidfs import Hdfs
+from support.waiting import DEADLINE_S
 
 DEMO = Path(__file__).resolve().parents[2] / "demo"
-TIMEOUT_S = 240
+TIMEOUT_S = 4 * DEADLINE_S
 ROWS = 4_000
 PARTITIONS = 4
 JOURNAL_EVERY = 50

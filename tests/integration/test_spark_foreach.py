@@ -18,9 +18,9 @@ from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from support.stores import Store
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import it
 
 FILES, LINES = 3, 40  # an epoch reads one file
@@ -173,7 +173,7 @@ def test_in_real_time_mode(spark: Spark, store: Store, tmp_path: Path) -> None:
             wait_until(
                 lambda: not query.isActive or len(rows(store, directory)) >= len(expected),
                 "the rows of a batch",
-                240,
+                4 * DEADLINE_S,
             )
             assert rows(store, directory) == sorted(expected), query.exception()
     finally:

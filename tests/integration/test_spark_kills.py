@@ -25,12 +25,13 @@ from integration.spark_cluster import cluster
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from support.stores import Store
+from support.waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.spark_kills,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(600 * PATIENCE),
 ]
 
 ROWS = 600
@@ -292,7 +293,7 @@ query.run(
 @pytest.mark.exhaustive
 @pytest.mark.rule("CKPT-15")
 @pytest.mark.stores("raw", "hdfs", "s3")
-@pytest.mark.timeout(2400)
+@pytest.mark.timeout(2400 * PATIENCE)
 def test_a_query_whose_driver_dies(spark: Spark, store: Store, tmp_path: Path) -> None:
     """kill -9 of the JVM and of the commit, before each of its calls until one is not reached."""
     ends = []
@@ -315,4 +316,6 @@ def run_program(program: str) -> subprocess.CompletedProcess[str]:
     """Run a program that has a Spark of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent / 'tools'}"}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=400 * PATIENCE, env=environment
+    )

@@ -38,8 +38,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from support.actors import Barrier, Crew
 from support.stores import Store
+from support.waiting import PATIENCE
 
-pytestmark = [pytest.mark.spark_kills, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark_kills, pytest.mark.spark]
 
 SINK = "spark.sql.streaming.fileSink.log"
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
@@ -495,7 +496,7 @@ result = won
 
 
 @pytest.mark.rule("CKPT-16")
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800 * PATIENCE)
 @pytest.mark.stores("raw", "hdfs")
 @pytest.mark.parametrize("is_large", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_one_writer_wins_each_batch(spark: Spark, store: Store, crew: Crew, is_large: bool) -> None:

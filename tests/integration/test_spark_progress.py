@@ -11,7 +11,7 @@ from hflush.spark import last_commit, progress
 from integration.spark import Spark
 from support.stores import Store
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 
 ROWS, TASKS = 1000, 4
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from support.snippets import ROOT
 from support.stores import Store
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 
 FENCE = re.compile(r"^### ([^\n]*)\n.*?^```python\n(.*?)^```$", re.M | re.S)
 RECIPES = dict(FENCE.findall((ROOT / "docs" / "spark.md").read_text(encoding="utf-8")))

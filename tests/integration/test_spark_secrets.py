@@ -12,7 +12,7 @@ import pytest
 from integration import secret_job
 from integration.secret_job import ORDINARY, SECRETS
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_no_secret_is_in_plans_and_logs(tmp_path: Path) -> None:

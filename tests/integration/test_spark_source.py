@@ -17,11 +17,12 @@ from hflush.spark.commit import vacuum
 from integration.spark import Spark
 from support.minidfs import Hdfs
 from support.s3 import S3
+from support.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TESTS = Path(__file__).resolve().parents[1]
 ROWS = 2000
@@ -403,7 +404,9 @@ def test_an_append_whose_driver_was_killed_in_its_commit_and_runs_again_is_not_d
     out = tmp_path / "out"
     rows = spark.range(0, 100, 1, 2)
     program = KILLED_DRIVER.format(tests=str(TESTS), call=11, out=str(out))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=2 * DEADLINE_S
+    )
     assert done.returncode != 0
     assert len(list((out / "_hflush" / "commits").glob("*.intent"))) == 1, done.stderr
     save(rows, out)

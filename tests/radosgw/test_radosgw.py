@@ -133,7 +133,6 @@ def test_bits_that_flip_are_noticed(
 # --- limits ---
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.rule("MPU-1", "LIM-5", "LIM-1")
 def test_ten_thousand_parts() -> None:
     """As many as S3 has: small ones, which a gateway can be told to take. One more is refused."""

@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from support.waiting import DEADLINE_S
+
 if TYPE_CHECKING:  # a peer imports this module by itself
     from support.peer import Peer
     from support.stores import Store
 
 NOBODY = 65534
-DEADLINE_S = 60.0
 SPINS = 1000
 
 # The first lines import what the user may not be able to read: the interpreter can be anywhere.

@@ -42,6 +42,7 @@ from support.rude_servers import (
     serving,
     shut_down,
 )
+from support.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 HOST = "127.0.0.2"
 SETTINGS = {"dfs.datanode.hostname": HOST, "dfs.datanode.use.datanode.hostname": "true"}
 CLIENT = {"dfs.client.use.datanode.hostname": "true"}
-DEADLINE_S = 60.0
 
 WRITE_BLOCK, TRANSFER_BLOCK = 80, 86
 RECOVERY, COPY, CREATE = 3, 7, 6  # stages of WRITE_BLOCK: STREAMING_RECOVERY, TRANSFER_RBW, …

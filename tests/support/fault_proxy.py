@@ -15,9 +15,7 @@ import socket
 import ssl
 
 from support.s3_front import Answer, Head, Request, S3Front, Wire
-
-# Of an attempt to reach the server; answers may take as long as they like.
-CONNECT_S = 10.0
+from support.waiting import DEADLINE_S
 
 
 class FaultProxy(S3Front):
@@ -43,8 +41,8 @@ class FaultProxy(S3Front):
         self._send(request.head, data).close()
 
     def _send(self, head: Head, data: bytes) -> socket.socket:
-        connection = socket.create_connection(self._server, CONNECT_S)
-        connection.settimeout(None)
+        connection = socket.create_connection(self._server, DEADLINE_S)
+        connection.settimeout(None)  # answers may take as long as they like
         connection.sendall(_without_expect(head).encoded() + data)
         return connection
 

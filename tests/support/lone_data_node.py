@@ -13,8 +13,6 @@ from support.minidfs import Hdfs
 from support.process import connections
 from support.waiting import wait_until
 
-START_S = 60.0
-
 
 class LoneDataNode:
     """A DataNode of a cluster's NameNode, on ports that a restart does not change."""
@@ -41,7 +39,7 @@ class LoneDataNode:
         }
         node = jvm.java.org.apache.hadoop.hdfs.server.datanode.DataNode
         self.node = node.createDataNode(jvm.strings(), jvm.configuration(settings))
-        wait_until(self.node.isDatanodeFullyStarted, "the DataNode has registered", START_S)
+        wait_until(self.node.isDatanodeFullyStarted, "the DataNode has registered")
         return jvm
 
     @property

@@ -43,7 +43,6 @@ BLOCK_RECOVERY_MS = 3000  # after which a recovery without an end begins anew; 3
 DEFAULT_SOFT_LIMIT_MS = 60_000
 DEFAULT_HARD_LIMIT_MS = 1_200_000
 UNCHANGED = (1 << 63) - 1  # of a quota
-RECOVERY_S = 30.0
 COPY_BYTES = 1 << 16
 SMALL = 1 << 16  # what is larger goes through a file: py4j is slow
 RECEIVED = r"Receiving one packet for block \S+:(\S+) seqno:\S+ header:(.*?)(?=\n\d\d:\d\d:)"
@@ -537,10 +536,10 @@ class Hdfs:
             asked = time.monotonic()
             return bool(self.java.fs.recoverLease(self.java.path(path)))
 
-        wait_until(is_closed, f"{path} is closed", RECOVERY_S)
+        wait_until(is_closed, f"{path} is closed")
 
     def wait_closed(self, path: str) -> None:
-        wait_until(lambda: self.is_closed(path), f"{path} is closed", RECOVERY_S)
+        wait_until(lambda: self.is_closed(path), f"{path} is closed")
 
     @contextmanager
     def paused(self) -> Iterator[None]:

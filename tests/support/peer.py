@@ -22,8 +22,6 @@ from typing import IO, Any
 Request = tuple[str, dict[str, Any]]
 Reply = tuple[bool, Any]
 
-JOIN_S = 60.0
-
 
 class Peer:
     """The near end. Not thread-safe: owned by one test at a time."""
@@ -149,10 +147,12 @@ class ThreadPeer(Peer):
 
     def kill(self, signal_number: int = signal.SIGKILL) -> int:
         """End the snippet by an exception: it would go on beside all tests that follow."""
+        from support.waiting import DEADLINE_S
+
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(self._task.ident or 0), ctypes.py_object(SystemExit)
         )
-        self._task.join(JOIN_S)
+        self._task.join(DEADLINE_S)
         sys.setswitchinterval(self._usual_switch_s)
         return -signal_number
 

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from support.waiting import DEADLINE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 QUESTIONS = ROOT / "docs" / "questions"
 CHECKPOINTS = ROOT / "docs" / "checkpoints.md"
@@ -82,7 +84,7 @@ def printed_by(snippet: Snippet, directory: Path, environment: Mapping[str, str]
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
         check=False,
     )
     return run.stdout

@@ -47,7 +47,7 @@ import pytest
 from hflush import _core
 
 from support import actors, limits, listing
-from support.minidfs import RECOVERY_S, Hdfs
+from support.minidfs import Hdfs
 from support.peer import Peer, ThreadPeer
 from support.process import connections, descriptors_under
 from support.s3 import S3
@@ -318,7 +318,7 @@ class HdfsStore(Store):
         yield directory
 
     def take_over(self, path: str) -> None:
-        wait_until(lambda: self.fs.recover_lease(path), f"{path} is recovered", RECOVERY_S)
+        wait_until(lambda: self.fs.recover_lease(path), f"{path} is recovered")
 
     def settle(self, path: str) -> None:
         self.hdfs.wait_closed(path)

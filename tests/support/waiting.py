@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # A test that passes never waits for one. HFLUSH_TEST_PATIENCE is for slow machines.
 PATIENCE = float(os.environ.get("HFLUSH_TEST_PATIENCE") or 1)
 DEADLINE_S = 60.0 * PATIENCE
+LONG_S = 10 * DEADLINE_S  # a timeout of the product that nobody is to wait for
 
 
 def wait_until(predicate: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
@@ -19,6 +21,14 @@ def wait_until(predicate: Callable[[], bool], what: str, deadline_s: float = DEA
     while not predicate():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
         time.sleep(0.001)
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """A block that ends before the deadline: what it must not wait for takes longer."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < DEADLINE_S
 
 
 class Task(threading.Thread):

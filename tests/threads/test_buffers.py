@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from support.stores import Store
-from support.waiting import Task
+from support.waiting import DEADLINE_S, Task
 from threads.rounds import rounds
 
 SIZE = 64 << 20
@@ -22,7 +22,7 @@ def test_buffer_mutated_and_resized_during_write(store: Store) -> None:
 
     def disturb() -> int:
         refused = 0
-        writing.wait(20)
+        assert writing.wait(DEADLINE_S)
         while not done.is_set():
             buffer[len(buffer) // 2] ^= 0xFF
             try:

@@ -11,7 +11,7 @@ import hflush
 import pytest
 from support.data import dataset, frame, parse_frames
 from support.stores import Store
-from support.waiting import Task, together
+from support.waiting import DEADLINE_S, Task, together
 from threads.rounds import rounds
 
 
@@ -101,7 +101,7 @@ def test_close_against_syncs(store: Store, sync: str) -> None:
         out = store.fs.create(path)
         syncers = Syncers(out, sync)
         tasks = [Task(syncers.run, thread) for thread in range(10)]
-        syncers.busy.wait(20)
+        assert syncers.busy.wait(DEADLINE_S)
         out.close()
         for task in tasks:
             task.result()

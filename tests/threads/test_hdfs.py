@@ -13,7 +13,7 @@ import pytest
 from support.data import dataset, frame, parse_frames
 from support.interrupts import interrupted, waits_in_kernel
 from support.stores import HdfsStore
-from support.waiting import Task, together, wait_until
+from support.waiting import DEADLINE_S, Task, together, wait_until
 from threads.rounds import rounds
 
 MIB = 1 << 20
@@ -133,10 +133,10 @@ def test_data_nodes_that_go_while_many_wait(store: HdfsStore) -> None:
                 begun.set()
 
     tasks = [Task(append, thread) for thread in range(10)]
-    assert begun.wait(60)
+    assert begun.wait(DEADLINE_S)
     with store.hdfs.stopped(store.hdfs.ports[0]):
         for task in tasks:
-            task.join(60)
+            task.join(DEADLINE_S)
             assert not task.is_alive()
             assert isinstance(task.error, OSError)
         with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import hflush
 import pytest
 from support.stores import Store
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 COMMAND = [sys.executable, "-m", "hflush.cli"]
 
@@ -176,7 +176,10 @@ def test_put_asks_before_it_sends_to_s3(store: Store):
     read, write = os.pipe()
     try:  # without a writer: reading it would hang
         done = subprocess.run(
-            [*COMMAND, "put", "--sync", "-", url], stdin=read, capture_output=True, timeout=60
+            [*COMMAND, "put", "--sync", "-", url],
+            stdin=read,
+            capture_output=True,
+            timeout=DEADLINE_S,
         )
     finally:
         os.close(read)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from devkit import changes, sources
+from support.waiting import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "conformance.py"
@@ -418,7 +419,12 @@ class TestPlugin:
             others = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # they take seconds to import
             environment = {**os.environ, **others, "PYTHONPATH": str(ROOT / "tests")}
             return subprocess.run(
-                command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+                command,
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE_S,
             )
 
         return run

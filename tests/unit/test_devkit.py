@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from devkit import changes, parts, testing
 from devkit.outcome import FLAKY_MOST, Row, summarize
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +57,7 @@ def test_an_end_by_a_signal_is_the_end_of_what_was_started(
     try:
         wait_until(told.exists, "the step runs")
         process.send_signal(number)
-        assert process.wait(timeout=60) == 128 + number
+        assert process.wait(DEADLINE_S) == 128 + number
     finally:
         process.kill()
         process.wait()
@@ -75,7 +75,7 @@ def test_a_signal_that_comes_while_a_step_starts(way: str, starts: str, tmp_path
     told = tmp_path / "process"
     process = run_steps(way, "sleep 600", told, before=SIGNALLED.format(starts=starts))
     try:
-        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+        assert process.wait(DEADLINE_S) == 128 + signal.SIGTERM
     finally:
         process.kill()
         process.wait()
@@ -179,7 +179,7 @@ def test_tests_that_interrupt_pass_where_the_shell_ignores_interrupts():
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=2 * DEADLINE_S,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr

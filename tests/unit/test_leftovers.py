@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.waiting import DEADLINE_S
+
 TESTS = """
 class Stream:
     def __init__(self):
@@ -41,7 +43,7 @@ def test_what_a_failed_test_leaves_is_in_its_own_report(tmp_path: Path):
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert "1 failed, 1 passed" in ended.stdout, ended.stdout

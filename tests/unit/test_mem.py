@@ -12,6 +12,7 @@ import hflush
 import pytest
 import stores.mem.keys  # the store registers itself
 from hflush import registry
+from support.waiting import DEADLINE_S
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_a_pickle_brings_its_store_along(fs: hflush.FileSystem):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     assert run.stdout.decode() == f"MemoryFileSystem {fs.uri} False\n"
 

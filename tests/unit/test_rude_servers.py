@@ -12,9 +12,7 @@ from contextlib import AbstractContextManager
 import pytest
 from support import rude_servers
 from support.rude_servers import RudeServer
-from support.waiting import wait_until
-
-DEADLINE_S = 20.0
+from support.waiting import DEADLINE_S, wait_until
 
 
 def client(port: int) -> socket.socket:

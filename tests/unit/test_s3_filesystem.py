@@ -24,7 +24,7 @@ from hflush.s3 import PendingCommit, S3FileSystem, conditional
 from hflush.s3.remembered import RememberedPaths
 from support.s3_front import Exchange, Fault, answer, hold, lose_answer, make_answer
 from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Rules, ScriptedS3
-from support.waiting import Task, wait_until
+from support.waiting import DEADLINE_S, Task, soon, wait_until
 
 PART = 5 * MIB
 ROOT = f"s3://{BUCKET}/"
@@ -103,15 +103,15 @@ class TestInstances:
             fs._resolve("/" + "é" * 513)
         assert refusal.value.errno == errno.ENAMETOOLONG
 
-    def test_keys_of_the_configuration_are_not_waited_for(
-        self, server: ScriptedS3, fs: S3FileSystem
-    ):
-        """Nobody can have newer ones; where somebody can, that may take 30 seconds."""
+    def test_keys_of_the_configuration_are_not_waited_for(self, server: ScriptedS3):
+        """Nobody can have newer ones; where somebody can, that might take an hour here."""
         server.fail("ListObjectsV2", answer(400, "ExpiredToken"), times=None)
-        begun = time.monotonic()
-        with pytest.raises(PermissionError, match="ExpiredToken"):
+        with (
+            connect(server, hflush_s3_credentials_wait="1h") as fs,
+            soon(),
+            pytest.raises(PermissionError, match="ExpiredToken"),
+        ):
             fs.list_status("/")
-        assert time.monotonic() - begun < 20
 
     def test_usable_again_after_close(self, server: ScriptedS3, fs: S3FileSystem):
         write(fs, "/a")
@@ -1179,7 +1179,7 @@ class TestProcesses:
             [sys.executable, "-c", program, ROOT, conf],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=DEADLINE_S,
         )
         assert run.returncode == 0
         assert "NotPublishedWarning: never closed, not published" in run.stderr

@@ -13,6 +13,7 @@ import hflush
 import pytest
 from hflush.handling import marks
 from support.stores import Store
+from support.waiting import DEADLINE_S
 
 # A library in C that goes on after a callback failed, as HDF5 does.
 LIBRARY = """
@@ -56,7 +57,7 @@ def test_an_exception_that_is_pending(tmp_path: Path):
         [sys.executable, "-c", CALLER, library, tmp_path / "file"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.split("\n")[:-1] == [
@@ -121,7 +122,7 @@ def test_a_warning_made_an_error_ends_nothing(tmp_path: Path):
         [sys.executable, "-W", "error", "-c", program, tmp_path],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     assert run.returncode == 0
     for number in range(3):

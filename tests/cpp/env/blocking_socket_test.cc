@@ -22,7 +22,6 @@ namespace hflush::env {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using testing::Listener;
 using testing::pattern;
 using testing::Peer;
@@ -73,7 +72,7 @@ TEST_CASE("bytes there and back, and the end of the stream") {
   CHECK(it.send("hello").ok());
   CHECK(it.peer.receive(5) == "hello");
   it.peer.send("back");
-  CHECK(*receive(it.socket, 3, seconds(20), it.uninterrupted) == "bac");
+  CHECK(*receive(it.socket, 3, testing::kPatience, it.uninterrupted) == "bac");
   CHECK(*receive(it.socket, 3, Duration::zero(), it.uninterrupted) == "k");
   it.peer.end_of_stream();
   CHECK(receive(it.socket, 3, kNoTimeout, it.uninterrupted)->empty());
@@ -82,17 +81,19 @@ TEST_CASE("bytes there and back, and the end of the stream") {
 TEST_CASE("connects by name; a name without address, a refusal, a host that never answers") {
   Uninterrupted uninterrupted;
   const Listener listener;
-  CHECK(BlockingSocket::connect({"localhost", listener.endpoint().port}, seconds(20), uninterrupted)
+  CHECK(BlockingSocket::connect({"localhost", listener.endpoint().port}, testing::kPatience,
+                                uninterrupted)
             .ok());
 
   const Endpoint nowhere{std::string(64, 'a') + ".invalid", 9866};
-  const Status unknown = BlockingSocket::connect(nowhere, seconds(20), uninterrupted).status();
+  const Status unknown =
+      BlockingSocket::connect(nowhere, testing::kPatience, uninterrupted).status();
   CHECK(unknown.error_number() == EHOSTUNREACH);
   CHECK(unknown.message().starts_with("resolve host of " + nowhere.to_string() + ": "));
 
   const testing::DeafPort deaf;
   const Status refused =
-      BlockingSocket::connect(deaf.endpoint(), seconds(20), uninterrupted).status();
+      BlockingSocket::connect(deaf.endpoint(), testing::kPatience, uninterrupted).status();
   CHECK(refused.error_number() == ECONNREFUSED);
   CHECK(refused.message() == "connect to " + deaf.endpoint().to_string() + ": Connection refused");
 
@@ -117,7 +118,7 @@ TEST_CASE("many and large pieces arrive whole") {
   CHECK(pieces.size() > 2 * Socket::kMaxPieces);
   std::string received;
   std::thread reader([&] { received = it.peer.receive(text.size()); });
-  CHECK(it.socket.send_all(pieces, seconds(20), it.uninterrupted).ok());
+  CHECK(it.socket.send_all(pieces, testing::kPatience, it.uninterrupted).ok());
   reader.join();
   CHECK(received == text);
   CHECK(it.socket.send_all({}, Duration::zero(), it.uninterrupted).ok());
@@ -133,7 +134,7 @@ TEST_CASE("nothing comes: kTimedOut with host, port and time; the connection sta
   CHECK(late.message() ==
         "receive from " + it.listener.endpoint().to_string() + ": timed out after 70 ms");
   it.peer.send("x");
-  CHECK(*receive(it.socket, 1, seconds(20), it.uninterrupted) == "x");
+  CHECK(*receive(it.socket, 1, testing::kPatience, it.uninterrupted) == "x");
 }
 
 TEST_CASE("nobody receives: kTimedOut says how much was sent") {
@@ -149,7 +150,7 @@ TEST_CASE("nobody receives: kTimedOut says how much was sent") {
 TEST_CASE("a peer that has gone: an error with errno, and no signal") {
   Connected it;
   it.peer.reset();
-  const Status gone = receive(it.socket, 1, seconds(20), it.uninterrupted).status();
+  const Status gone = receive(it.socket, 1, testing::kPatience, it.uninterrupted).status();
   CHECK(gone.error_number() == ECONNRESET);
   CHECK(gone.message() ==
         "receive from " + it.listener.endpoint().to_string() + ": Connection reset by peer");
@@ -199,7 +200,7 @@ TEST_CASE("signals do not end a wait") {
   std::string received;
   std::thread reader([&] {
     started.update([](bool& value) { value = true; });
-    received = *receive(it.socket, 1, seconds(20), it.uninterrupted);
+    received = *receive(it.socket, 1, testing::kPatience, it.uninterrupted);
     done = true;
   });
   REQUIRE(started.wait_until([](bool value) { return value; }));
@@ -227,7 +228,7 @@ TEST_CASE("a signal lets the interrupt be asked at once, before its time") {
     std::thread reader([&] {
       Impatient interrupt;
       const TimePoint usual = interrupt.next_check();
-      ended = receive(it.socket, 1, seconds(20), interrupt).status();
+      ended = receive(it.socket, 1, testing::kPatience, interrupt).status();
       at_once = steady_clock().now() < usual;
       done = true;
     });
@@ -254,10 +255,10 @@ TEST_CASE("a connection is stale once the peer has closed, or said what nobody a
     CHECK_FALSE(it.socket.is_stale());
     it.peer.send("x");
     CHECK(turns_stale(it.socket));
-    CHECK(*receive(it.socket, 1, seconds(20), it.uninterrupted) == "x");
+    CHECK(*receive(it.socket, 1, testing::kPatience, it.uninterrupted) == "x");
     CHECK_FALSE(it.socket.is_stale());
     it.peer.close();
-    CHECK(receive(it.socket, 1, seconds(20), it.uninterrupted)->empty());
+    CHECK(receive(it.socket, 1, testing::kPatience, it.uninterrupted)->empty());
     CHECK(it.socket.is_stale());
   }
   Connected it;
@@ -274,7 +275,7 @@ TEST_CASE("moved, the connection goes along; destroyed or replaced, it ends") {
     CHECK(it.send("new").ok());
     CHECK(second.receive(3) == "new");
     const ByteView piece = as_bytes("old");
-    CHECK(moved.send_all({&piece, 1}, seconds(20), it.uninterrupted).ok());
+    CHECK(moved.send_all({&piece, 1}, testing::kPatience, it.uninterrupted).ok());
     CHECK(it.peer.receive(3) == "old");
     it.socket = std::move(moved);
     CHECK(it.send("old").ok());
@@ -301,7 +302,7 @@ TEST_CASE("a forked child ends its copy only; the parent's end tells the peer al
   }
   CHECK(testing::wait_readable(ready[0]));
   const ByteView piece = as_bytes("still there");
-  CHECK(socket->send_all({&piece, 1}, seconds(20), it.uninterrupted).ok());
+  CHECK(socket->send_all({&piece, 1}, testing::kPatience, it.uninterrupted).ok());
   CHECK(it.peer.receive(11) == "still there");
   REQUIRE(::kill(child, SIGKILL) == 0);
   int status = 0;

@@ -467,7 +467,7 @@ TEST_CASE("a forked child has a loop of its own; exit() ends it") {
   REQUIRE(child >= 0);
   if (child == 0) {
     // Waiting in the child is bounded by the alarm: its end by a signal fails the test.
-    ::alarm(20);
+    ::alarm(static_cast<unsigned>(kPatience.count()));
     // Runs after what Process registers: its threads have ended by then.
     std::atexit([] {
       if (!threads_named("hflush-net").empty() || !threads_named("hflush-io").empty()) ::_exit(2);

@@ -21,10 +21,11 @@
 #include "hflush/base/mutex.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/socket.h"
+#include "testing/patience.h"
 
 namespace hflush::env::testing {
 
-constexpr auto kPatience = std::chrono::seconds(20);
+using hflush::testing::kPatience;
 
 // Something that another thread changes under the lock: update() there, wait_until() here.
 template <typename T>

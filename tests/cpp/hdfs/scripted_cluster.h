@@ -21,6 +21,7 @@
 #include "hflush/hdfs/read/hdfs_source.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/settings.h"
+#include "testing/patience.h"
 
 namespace hflush::hdfs::testing {
 
@@ -34,7 +35,7 @@ class Cluster {
   Cluster(std::size_t nodes, const Bytes& bytes, std::size_t block_size) : file(bytes) {
     settings.client_name = "reader";
     settings.read.retry_window = std::chrono::milliseconds(1);
-    settings.read.socket_timeout = std::chrono::seconds(20);
+    settings.read.socket_timeout = hflush::testing::kPatience;
     for (std::size_t i = 0; i < nodes; ++i) {
       datanodes.push_back(std::make_unique<ScriptedDatanode>());
     }

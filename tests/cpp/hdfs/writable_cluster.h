@@ -33,12 +33,13 @@
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "hflush/hdfs/wire/shared_messages.h"
 #include "hflush/hdfs/wire/wire.h"
+#include "testing/patience.h"
 
 namespace hflush::hdfs::testing {
 
-// Waits until `holds`, for at most ten seconds.
+// Waits until `holds`; false after the deadline.
 inline bool eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto end = std::chrono::steady_clock::now() + hflush::testing::kPatience;
   while (!holds()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(200));

@@ -9,12 +9,13 @@
 #include <array>
 #include <utility>
 
+#include "testing/patience.h"
+
 namespace hflush::sim {
 namespace {
 
 constexpr const char* kHost = "10.0.2.1";
 constexpr Duration kDealtWith = std::chrono::milliseconds(100);
-constexpr int kPatienceSeconds = 20;
 
 class SimulatedLine final : public Line {
  public:
@@ -84,7 +85,7 @@ class RealLines final : public Lines {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (socket < 0) return nullptr;
     auto line = std::make_unique<RealLine>(socket);
-    const timeval patience{kPatienceSeconds, 0};
+    const timeval patience{testing::kPatience.count(), 0};
     ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     sockaddr_in address{};
     address.sin_family = AF_INET;

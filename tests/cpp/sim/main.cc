@@ -18,6 +18,7 @@
 #include "sim/real_world.h"
 #include "sim/scenario.h"
 #include "sim/transitions.h"
+#include "testing/patience.h"
 
 namespace hflush::sim {
 namespace {
@@ -35,8 +36,6 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-// A loop that never waits ends with no event: by the machine's alarm.
-constexpr unsigned kLongestRunSeconds = 60;
 std::uint64_t running_seed = 0;
 
 void give_up(int /*signal*/) {
@@ -48,7 +47,8 @@ void give_up(int /*signal*/) {
 
 Outcome run(std::uint64_t seed, World::Trace trace) {
   running_seed = seed;
-  ::alarm(kLongestRunSeconds);
+  // A loop that never waits ends with no event: by the machine's alarm.
+  ::alarm(static_cast<unsigned>(testing::kPatience.count()));
   const Forbidden forbidden;
   return run_seed(seed, trace);
 }

@@ -17,9 +17,10 @@ from typing import IO, Any
 
 import pytest
 from faults.shim.library import shim_library
+from support.waiting import DEADLINE_S
 
 PIPES = "HFLUSH_FAULT_WORKER"  # in a worker's environment: the descriptors of its pipes
-WORKER_TIMEOUT_S = 60
+WORKER_TIMEOUT_S = 3 * DEADLINE_S  # of a test
 
 
 def in_worker() -> bool:

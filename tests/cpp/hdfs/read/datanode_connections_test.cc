@@ -15,10 +15,12 @@
 #include "hflush/env/clock.h"
 #include "hflush/env/epoll_loop.h"
 #include "hflush/env/process.h"
+#include "testing/patience.h"
 
 namespace hflush::hdfs {
 namespace {
 
+using hflush::testing::kPatience;
 using testing::ScriptedDatanode;
 using namespace std::chrono_literals;
 
@@ -27,7 +29,7 @@ struct Pool {
       : connections(DatanodeConnections::make(loop, capacity, expiry)) {}
 
   env::BlockingSocket connect(const ScriptedDatanode& datanode) {
-    auto socket = env::BlockingSocket::connect(at(datanode), 5s, interrupt);
+    auto socket = env::BlockingSocket::connect(at(datanode), kPatience, interrupt);
     REQUIRE(socket.ok());
     return *std::move(socket);
   }
@@ -42,7 +44,7 @@ struct Pool {
 
 template <typename Predicate>
 bool soon(const Predicate& predicate) {
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!predicate()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();
@@ -128,7 +130,7 @@ TEST_CASE("datanode connections: many threads use one pool") {
       for (int round = 0; round < 50; ++round) {
         auto taken = pool.connections->take(Pool::at(datanode));
         if (!taken) {
-          auto fresh = env::BlockingSocket::connect(Pool::at(datanode), 5s, interrupt);
+          auto fresh = env::BlockingSocket::connect(Pool::at(datanode), kPatience, interrupt);
           if (!fresh.ok()) continue;
           taken = *std::move(fresh);
         }

@@ -429,7 +429,7 @@ TEST_CASE("a file that was given up is given back beside files that live shortly
     f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
   });
   env::testing::drain(f.loop);
-  const env::TimePoint patience = env::steady_clock().now() + seconds(30);
+  const env::TimePoint patience = env::steady_clock().now() + env::testing::kPatience;
   while (f.rpc->others.get().empty() && env::steady_clock().now() < patience) {
     f.loop.post([&] {
       f.renewer->begin(8, "", f.two);

@@ -564,7 +564,7 @@ TEST_CASE("HDFS-17: complete() that is not true yet is asked again soon") {
 
 TEST_CASE("HDFS-18: a slow writer keeps its pipeline; a silent DataNode ends it") {
   Cluster cluster;
-  cluster.settings.socket_timeout = 60ms;
+  cluster.settings.socket_timeout = 1s;  // twice the pause before a heartbeat
   env::Uninterrupted none;
   const auto stream = cluster.open();
   REQUIRE(stream->write(pattern(10), none).ok());

@@ -964,17 +964,15 @@ struct Crowd {
 };
 
 TEST_CASE("where the budget is used up calls wait in line, and follow the first that succeeds") {
-  Crowd crowd(40);
+  // The first needs ten tokens, at 400 ms each; without those that successes give back all would
+  // need 400 s, and most would end at their deadline.
+  Crowd crowd(100);
   REQUIRE(crowd.server.wait_for_requests(crowd.at_once()));
   CHECK(crowd.outcome->get().results.empty());  // nobody gives up for it
-  const auto since = std::chrono::steady_clock::now();
   crowd.back = true;
   REQUIRE(crowd.outcome->wait_until(
       [&](const Outcomes& all) { return all.results.size() == crowd.calls; }));
   for (const CallResult& result : crowd.outcome->get().results) CHECK_FALSE(result.failure);
-  // The first needs ten tokens, at 400 ms each; without those that successes give back 40 calls
-  // would need 160 s.
-  CHECK(std::chrono::steady_clock::now() - since < seconds(30));
 }
 
 TEST_CASE("a call in line ends at its deadline, with its last failure") {
@@ -1056,7 +1054,7 @@ TEST_CASE("several calls are interrupted, whatever arrives while the caller is a
       REQUIRE(gate_.wait_for_waiting(2));
       gate_.open();
       // What was sent is let go before somebody is told, on the loop thread.
-      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      const auto deadline = std::chrono::steady_clock::now() + kPatience;
       while (!std::ranges::all_of(sent_, [](const auto& body) { return body.expired(); })) {
         REQUIRE(std::chrono::steady_clock::now() < deadline);
         std::this_thread::yield();

@@ -12,13 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "testing/patience.h"
+
 namespace hflush::s3 {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr env::Duration kLong = seconds(20);  // what a wait takes that fails
+using testing::kPatience;
 
 Credentials numbered(int number) {
   return {"AK" + std::to_string(number), "SK" + std::to_string(number),
@@ -133,7 +133,7 @@ TEST_CASE("a wait on another thread ends when newer ones are wanted") {
   std::atomic<bool> wanted = false;
   std::thread provider([&] {
     env::Uninterrupted uninterrupted;
-    wanted = store.wait_until_wanted(kLong, uninterrupted);
+    wanted = store.wait_until_wanted(kPatience, uninterrupted);
     store.set(numbered(1));
   });
   Mutex mutex;
@@ -145,7 +145,7 @@ TEST_CASE("a wait on another thread ends when newer ones are wanted") {
     changed.notify_all();
   });
   {
-    const auto deadline = CondVar::Clock::now() + kLong;
+    const auto deadline = CondVar::Clock::now() + kPatience;
     MutexLock lock(mutex);
     while (!told && CondVar::Clock::now() < deadline) changed.wait_until(mutex, deadline);
     CHECK(told);
@@ -194,7 +194,7 @@ TEST_CASE("many threads: nobody is forgotten, nobody told twice, no triple is mi
           ++times;
           changed.notify_all();
         });
-        const auto deadline = CondVar::Clock::now() + kLong;
+        const auto deadline = CondVar::Clock::now() + kPatience;
         MutexLock lock(mutex);
         while (times == 0 && CondVar::Clock::now() < deadline) changed.wait_until(mutex, deadline);
         if (times == 1) ++told;

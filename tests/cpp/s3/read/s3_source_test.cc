@@ -612,7 +612,7 @@ TEST_CASE("a response that nobody reads gives its connection back") {
 
 TEST_CASE("a file that nobody reads keeps no more than was last asked for") {
   World world(pattern(0, 16 * kMiB), {}, [](ReadOptions& options) {
-    options.idle_timeout = milliseconds(300);
+    options.idle_timeout = seconds(2);
     options.window_bytes = 4 * kMiB;
   });
   const auto wait_until = [&](const std::function<bool()>& is_so) {

@@ -8,11 +8,13 @@
 #include <latch>
 #include <thread>
 
+#include "testing/patience.h"
+
 namespace hflush::s3 {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
+using testing::kPatience;
 
 class NoInterrupt final : public env::Interrupt {
  private:
@@ -49,12 +51,12 @@ TEST_CASE("an upload is cleaned up when nothing of it is under way, and who wait
   std::thread one([&] {
     NoInterrupt patient;
     waiting.arrive_and_wait();
-    CHECK(fixture.ledger.wait_cleaned_up(seconds(60), patient).ok());
+    CHECK(fixture.ledger.wait_cleaned_up(kPatience, patient).ok());
   });
   std::thread all([&] {
     NoInterrupt patient;
     waiting.arrive_and_wait();
-    CHECK(wait_for_cleanups(seconds(60), patient).ok());
+    CHECK(wait_for_cleanups(kPatience, patient).ok());
   });
   fixture.upload.create_cancelled(fixture.actions);
   fixture.publish(true);

@@ -16,11 +16,13 @@
 #include "hflush/stream/output_stream.h"
 #include "s3/stored_objects.h"
 #include "testing/bytes.h"
+#include "testing/patience.h"
 
 namespace hflush::s3 {
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using hflush::testing::kPatience;
 using hflush::testing::pattern;
 using stream::OutputStream;
 using testing::Answer;
@@ -57,7 +59,7 @@ struct Opened {
     env::Uninterrupted none;
     return stream->close(none);
   }
-  Status wait_cleaned_up(env::Duration timeout = 20s) const {
+  Status wait_cleaned_up(env::Duration timeout = kPatience) const {
     env::Uninterrupted none;
     return upload->wait_cleaned_up(timeout, none);
   }
@@ -341,7 +343,7 @@ TEST_CASE("a part that fails fails the stream, and the upload is aborted") {
     CHECK(bucket.count("Complete") == 0);
     CHECK(bucket.store.object(kPath)->body == "old");
     env::Uninterrupted none;
-    CHECK(wait_for_cleanups(20s, none).ok());
+    CHECK(wait_for_cleanups(kPatience, none).ok());
   }
 }
 
@@ -532,7 +534,7 @@ TEST_CASE("an abandoned upload waits for nobody, and is cleaned up behind") {
     CHECK(bucket.count("Abort") >= 1);
     CHECK(bucket.count("Complete") == 0);
     env::Uninterrupted none;
-    CHECK(wait_for_cleanups(20s, none).ok());
+    CHECK(wait_for_cleanups(kPatience, none).ok());
     gate.open();
     CHECK(!bucket.store.object(kPath));
   }
@@ -556,7 +558,7 @@ TEST_CASE("an upload that is being made when it is abandoned is aborted") {
   CHECK(wait_for_cleanups(0s, none).code() == StatusCode::kTimedOut);
   gate.open();
   CHECK(opened.wait_cleaned_up().ok());
-  CHECK(wait_for_cleanups(20s, none).ok());
+  CHECK(wait_for_cleanups(kPatience, none).ok());
   CHECK(bucket.store.uploads() == 0);
   CHECK(bucket.count("Part") == 0);
 }
@@ -700,7 +702,7 @@ TEST_CASE("a writer waits when its budget is used up, and goes on when there is 
     REQUIRE(gate.wait_for_waiting(2));
     // On disk may lie what is uploading and one part more, and the window on top of that.
     const std::size_t bound = buffering == Buffering::kMemory ? 40 * kBlock : 44 * kBlock;
-    const auto deadline = CondVar::Clock::now() + 20s;
+    const auto deadline = CondVar::Clock::now() + kPatience;
     while (opened.stream->position() < 40 * kBlock && CondVar::Clock::now() < deadline) {
       std::this_thread::yield();
     }

@@ -316,6 +316,10 @@ ENDS = {
     "the end of the script": ("", 0),
     "sys.exit": ("import sys; sys.exit(3)", 3),
     "an exception": ("raise KeyError('lost')", 1),
+    "a writing thread": (
+        "import threading; threading.Thread(target=out.write, args=(bytes(1 << 20),)).start()",
+        0,
+    ),
     "os._exit": ("import os; os._exit(3)", 3),
     "SIGTERM": ("import os, signal; os.kill(os.getpid(), signal.SIGTERM); signal.pause()", -15),
     "SIGKILL": ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9),

@@ -168,20 +168,6 @@ def write_and_close(stream: Any, data: bytes) -> None:
         stream.close()
 
 
-@pytest.mark.rule("FAIL-10", "OBJ-10", "ATOM-1", "FAIL-1")
-@pytest.mark.parametrize("fault", [lose_answer, execute_and_answer(500, "InternalError")])
-@pytest.mark.parametrize("operation", [PUT, COMPLETE])
-def test_a_conditional_publication_whose_answer_is_lost(
-    place: Place, operation: str, fault: Fault
-) -> None:
-    """The 412 of the second attempt is the echo of the first."""
-    place.proxy.fail(operation, fault)
-    data = SMALL if operation == PUT else DATA
-    stream = write(place.fs, data, place.path, overwrite=False)
-    assert stream.outcome == "published"
-    place.published(data)
-
-
 @pytest.mark.rule("ABORT-6", "ABORT-8", "FAIL-15")
 @pytest.mark.parametrize("fault", [*PASSING[:6], lose_answer], ids=name_of)
 def test_an_abort(place: Place, fault: Fault) -> None:

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PytestPart:
-    """Directories of tests/, which of their tests (pytest's -m), and how long they may take."""
+    """Directories of tests/, which of their tests (pytest's -m), and a bound on the whole.
+
+    It ends what hangs beside its tests, which have limits of their own: a slow machine is no hang.
+    """
 
     name: str
     places: tuple[str, ...]
     marks: str = ""
-    limit_s: int = 1200
+    limit_s: int = 3600
     arguments: tuple[str, ...] = ()
 
 
@@ -32,9 +35,9 @@ _GATE = (
     PytestPart("demo", ("integration",), "smoke"),
 )
 _FULL = (
-    PytestPart("faults", ("faults",), limit_s=1800),
-    PytestPart("hdfs", ("integration",), "hdfs and not doors and not spark", limit_s=1800),
-    PytestPart("spark", ("integration",), "spark and not smoke", limit_s=1800),
+    PytestPart("faults", ("faults",)),
+    PytestPart("hdfs", ("integration",), "hdfs and not doors and not spark"),
+    PytestPart("spark", ("integration",), "spark and not smoke"),
     PytestPart("ecosystem", ("ecosystem",)),
     PytestPart("doors", ("integration",), "doors"),
     PytestPart("s3", ("integration",), "s3 and not hdfs and not doors and not spark"),
@@ -45,11 +48,10 @@ _BY_HAND = (
         "radosgw",
         ("contract", "integration", "radosgw"),
         "not doors",
-        limit_s=3600,
         arguments=("--s3-server=radosgw",),
     ),
     # All places and kills, of which the full run has some.
-    PytestPart("hdfs-places", ("faults",), "places", limit_s=1800, arguments=_EXHAUSTIVE),
+    PytestPart("hdfs-places", ("faults",), "places", arguments=_EXHAUSTIVE),
     PytestPart("resume-kills", ("faults",), "resume_kills", limit_s=7200, arguments=_EXHAUSTIVE),
     PytestPart(
         "spark-kills",
@@ -58,7 +60,7 @@ _BY_HAND = (
         limit_s=7200,
         arguments=_EXHAUSTIVE,
     ),
-    PytestPart("spark-installed", ("installed",), limit_s=3600),
+    PytestPart("spark-installed", ("installed",)),
 )
 
 PYTEST = {part.name: part for part in (*_GATE, *_FULL, *_BY_HAND)}

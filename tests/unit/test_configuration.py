@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import hflush
 import pytest
-from hflush import Configuration
+from hflush import Configuration, deprecations, warn
 from hflush.configuration import parse_size, parse_time
 
 
@@ -41,20 +42,143 @@ def test_defaults_without_files():
 
 
 def test_site_files_are_read_in_hadoops_order(conf_dir: Path):
-    """Core, hdfs, yarn, mapred, then the others; the last to set a key wins."""
-    order = ["core", "hdfs", "yarn", "mapred", "aaa", "zzz"]
+    """Core, hdfs, routers; the last to set a key wins. What Hadoop's clients do not load is not."""
+    order = ["core", "hdfs", "hdfs-rbf"]
     for name in reversed(order):
         site(conf_dir / f"{name}-site.xml", f"last={name}", f"of.{name}=1")
-    (conf_dir / "core-default.xml").write_text("not read")
+    for name in ("core-default", "hbase-site", "hive-site", "yarn-site", "mapred-site"):
+        (conf_dir / f"{name}.xml").write_text("&#8;")
     conf = Configuration()
-    assert conf["last"] == "zzz"
+    assert conf["last"] == "hdfs-rbf"
     assert all(conf[f"of.{name}"] == "1" for name in order)
 
 
-def test_a_missing_directory_is_no_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """HADOOP_CONF_DIR may name nothing, as in Hadoop."""
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "nosuch"))
+def test_more_files(conf_dir: Path, tmp_path: Path):
+    """A key names them, in a file or in the program; what is final stays, and so does conf=."""
+    site(conf_dir / "core-site.xml", "a=core!", "b=core", "hflush.conf.files=more.xml, x.xml")
+    site(conf_dir / "more.xml", "a=more", "b=more", "c=more", "hflush.conf.files=nosuch.xml")
+    site(conf_dir / "x.xml", "c=x")
+    conf = Configuration()
+    assert (conf["a"], conf["b"], conf["c"]) == ("core", "more", "x")
+    other = site(tmp_path / "other.xml", "b=other", "c=other")
+    conf = Configuration.of({"c": "mine", "hflush.conf.files": str(other)})
+    assert (conf["a"], conf["b"], conf["c"]) == ("core", "other", "mine")
+    with pytest.raises(FileNotFoundError, match=r"hflush\.conf\.files.*nosuch\.xml"):
+        Configuration.of({"hflush.conf.files": "nosuch.xml"})
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: None, "does not exist"),
+        (lambda path: path.write_text(""), "is not a directory"),
+        (lambda path: path.mkdir(), "has none of core-site"),
+    ],
+)
+def test_a_directory_that_does_not_help(
+    make: Callable[[Path], object],
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    """HADOOP_CONF_DIR may lead to no file, as in Hadoop; that is said once."""
+    make(tmp_path / "conf")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
+    assert Configuration()["fs.defaultFS"] == Configuration()["fs.defaultFS"] == "file:///"
+    assert [why in text and str(tmp_path / "conf") in text for text in caplog.messages] == [True]
+
+
+def test_the_directory_of_an_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Where HADOOP_CONF_DIR is not set, as Hadoop's scripts have it."""
+    (tmp_path / "etc" / "hadoop").mkdir(parents=True)
+    site(tmp_path / "etc" / "hadoop" / "core-site.xml", "fs.defaultFS=hdfs://nn")
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.setenv("HADOOP_HOME", str(tmp_path))
+    assert Configuration()["fs.defaultFS"] == "hdfs://nn"
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(site(tmp_path / "core-site.xml").parent))
     assert Configuration()["fs.defaultFS"] == "file:///"
+
+
+class TestOldNames:
+    """Names of keys that Hadoop has replaced."""
+
+    def test_files(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+        """The last to set a key wins, under whatever name; final holds for both."""
+        site(
+            tmp_path / "1.xml", "fs.defaultFS=hdfs://new", "dfs.block.size=64m!", "dfs.umaskmode=7"
+        )
+        site(
+            tmp_path / "2.xml",
+            "fs.default.name=hdfs://old",
+            "dfs.blocksize=1m",
+            "x=${dfs.umaskmode}",
+        )
+        conf = Configuration(load_defaults=False)
+        conf.add_resource(tmp_path / "1.xml")
+        conf.add_resource(tmp_path / "2.xml")
+        assert dict(conf) == {
+            "fs.defaultFS": "hdfs://old", "dfs.blocksize": "64m",
+            "fs.permissions.umask-mode": "7", "x": "7",
+        }  # fmt: skip
+        conf.add_resource(tmp_path / "2.xml")
+        said = [text for text in caplog.messages if "fs.default.name" in text]
+        assert said in ([], ["fs.default.name is deprecated. Instead, use fs.defaultFS"])
+
+    def test_programs(self):
+        """Either name reads, sets, removes and is in the mapping, in the order of setting."""
+        conf = Configuration.of({"fs.defaultFS": "hdfs://a", "fs.default.name": "hdfs://b"})
+        assert conf["fs.defaultFS"] == conf["fs.default.name"] == "hdfs://b"
+        assert conf.get_raw("fs.default.name") == "hdfs://b"
+        assert "fs.default.name" in conf
+        del conf["fs.default.name"]
+        assert "fs.defaultFS" not in conf
+        conf["dfs.socket.timeout"] = "never"
+        for copied in (conf.copy(), pickle.loads(pickle.dumps(conf))):
+            with pytest.raises(ValueError, match=r"^dfs\.socket\.timeout must be"):
+                copied.get_time("dfs.client.socket-timeout")
+
+    def test_several_names_for_one(self, monkeypatch: pytest.MonkeyPatch):
+        """One old name may stand for several."""
+        monkeypatch.setitem(deprecations.RENAMED, "old", ("b", "c"))
+        conf = Configuration(load_defaults=False)
+        conf["old"] = "1"
+        assert dict(conf) == {"b": "1", "c": "1"}
+        del conf["old"]
+        assert dict(conf) == {}
+
+    def test_each_is_said_once(self, caplog: pytest.LogCaptureFixture, monkeypatch):
+        monkeypatch.setattr(warn, "_warned", set())
+        for _ in range(2):
+            Configuration.of({"dfs.block.size": "1m", "dfs.umaskmode": "022"})
+        assert caplog.messages == [
+            "dfs.block.size is deprecated. Instead, use dfs.blocksize",
+            "dfs.umaskmode is deprecated. Instead, use fs.permissions.umask-mode",
+        ]
+
+    def test_they_count(self, conf_dir: Path):
+        """For what a path without a scheme means, and for how files are written."""
+        site(conf_dir / "core-site.xml", "fs.default.name=\n hdfs://nn:8020\n")
+        site(conf_dir / "hdfs-site.xml", "dfs.block.size= 64m ")
+        fs = hflush.FileSystem.get("/data/x")
+        assert fs.uri == "hdfs://nn:8020/"
+        assert fs._settings_of_client.write.block_size == 64 << 20
+
+
+@pytest.mark.parametrize(
+    ("value", "uri"),
+    [("\n hdfs://nn:9000/ \n", "hdfs://nn:9000/"), ("nn:9000", "hdfs://nn:9000/"),
+     ("local", "file:///"), ("${scheme}://${env.HFLUSH_T:-other}", "hdfs://other/")],
+)  # fmt: skip
+def test_the_default_file_system_is_read_as_hadoop_does(value: str, uri: str):
+    """Trimmed, expanded, and in the forms of old."""
+    assert hflush.FileSystem.get("/x", {"fs.defaultFS": value, "scheme": "hdfs"}).uri == uri
+
+
+def test_a_blank_default_file_system():
+    """It names nothing: that is not this machine."""
+    with pytest.raises(ValueError, match=r"fs\.default\.name is blank"):
+        hflush.FileSystem.get("/x", {"fs.default.name": " "})
 
 
 def test_final_keeps_later_files_off_but_not_the_program(conf_dir: Path):

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections import UserDict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 import hflush
@@ -274,6 +274,12 @@ class TestHdfs:
         options = HflushHdfsFileSystem._get_kwargs_from_urls(url)
         assert (options.get("host"), options.get("port")) == (host, port)
         assert HflushHdfsFileSystem._strip_protocol(url) == name
+
+    @pytest.mark.parametrize("lost", ["hdfs:/nn/x", PurePosixPath("hdfs://nn/x")])
+    def test_a_lost_slash(self, lost: object):
+        """It would be a path of whichever host the instance has."""
+        with pytest.raises(hflush.InvalidPathError, match="slash"):
+            HflushHdfsFileSystem._strip_protocol(lost)
 
     def test_a_user_in_a_url(self):
         options = HflushHdfsFileSystem._get_kwargs_from_urls("hdfs://ann@nn:1/x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from pathlib import Path, PurePosixPath
 
 import hflush
 import pytest
@@ -189,3 +190,37 @@ def test_the_parts_of_a_path():
     assert [paths.depth(path) for path in ("/", "/a", "/a/b")] == [0, 1, 2]
     assert paths.is_under("/a/b", "/a")
     assert not paths.is_under("/ab", "/a")
+
+
+class TestLostSlashes:
+    """pathlib makes hdfs:/nn/x of hdfs://nn/x, which would be a path of the default file system."""
+
+    CONF = {"fs.defaultFS": "hdfs://nn1:8020"}  # noqa: RUF012
+
+    @pytest.mark.parametrize("text", ["hdfs://ns2/data/x", "s3://bucket/k", "file:///a", "x://y"])
+    def test_objects(self, text: str):
+        """Whatever they mean, it is not what was written."""
+        lost = PurePosixPath(text)
+        for door in (hflush.FileSystem.get, hflush.FileSystem.get("/x", self.CONF).create):
+            with pytest.raises(hflush.InvalidPathError, match="has lost a slash"):
+                door(lost)
+
+    def test_an_object_that_has_them(self, tmp_path: Path):
+        """It is not pathlib's."""
+
+        class Url:
+            def __fspath__(self) -> str:
+                return f"file://{tmp_path}/x"
+
+        hflush.create(Url()).close()
+        assert (tmp_path / "x").exists()
+
+    @pytest.mark.parametrize("lost", ["hdfs:/ns2/data/x", "HDFS:/ns2//x"])
+    def test_text(self, lost: str):
+        """Text is refused only where the default would fill the host in."""
+        fs = hflush.FileSystem.get("/", self.CONF)
+        for door in (lambda path: hflush.FileSystem.get(path, self.CONF), fs.create):
+            with pytest.raises(hflush.InvalidPathError, match=r"///ns2.*or.*://ns2|//ns2/"):
+                door(lost)
+        assert fs._resolve("hdfs:///ns2/x") == "/ns2/x"
+        assert hflush.FileSystem.get("file:/a/b", self.CONF)._resolve("file:/a/b") == "/a/b"

@@ -1,29 +1,33 @@
-"""Hadoop's configuration: ``*-site.xml`` files, then what the program sets.
+"""Hadoop's configuration: its ``*-site.xml`` files, then what the program sets.
 
-Keys are Hadoop's own. Sizes take Hadoop's binary prefixes (``128m``), times its units (``30s``),
-values may refer to other keys (``${dfs.nameservices}``) and to the environment (``${env.HOME}``,
-``${env.USER:-nobody}``).
+Keys are Hadoop's own, old names included. Sizes take Hadoop's binary prefixes (``128m``), times
+its units (``30s``), values may refer to other keys (``${dfs.nameservices}``) and to the environment
+(``${env.HOME}``, ``${env.USER:-nobody}``).
 """
 
 # pathlib would be a third of the time that `import hflush` takes.
-# ruff: noqa: PTH110, PTH111, PTH112, PTH116, PTH118, PTH120, PTH208
+# ruff: noqa: PTH110, PTH111, PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
+
+from .deprecations import RENAMED, names_of_today
+from .warn import warn_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
-    from typing import TypeAlias, TypeVar
+    from typing import Any, TypeAlias, TypeVar
     from xml.etree.ElementTree import Element
 
     T = TypeVar("T")
     Value: TypeAlias = str | bool | int | float
-    # Of one resource: name -> (value, is final).
-    Resource: TypeAlias = "dict[str, tuple[str, bool]]"
+    # Of one resource: name -> (value, is final, the name under which it is written).
+    Resource: TypeAlias = "dict[str, tuple[str, bool, str]]"
 
 __all__ = ["Configuration", "parse_size", "parse_time"]
 
@@ -61,7 +65,9 @@ _ENCRYPTION_KEYS = ("server-side-encryption.key", "encryption.key")
 _ENCRYPTION_ALGORITHMS = ("server-side-encryption-algorithm", "encryption.algorithm")
 _KEPT_BY_THE_STORE = frozenset(("SSE-KMS", "DSSE-KMS"))
 
-_RESOURCE_ORDER = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml", "mapred-site.xml")
+# What Hadoop's clients of HDFS and S3 load, in their order.
+_SITE_FILES = ("core-site.xml", "hdfs-site.xml", "hdfs-rbf-site.xml")
+MORE_FILES = "hflush.conf.files"
 _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
 _MAX_INCLUDES = 20
 _XINCLUDE = "{http://www.w3.org/2001/XInclude}"
@@ -77,15 +83,17 @@ class Configuration(MutableMapping[str, str]):
     Parameters
     ----------
     load_defaults : bool
-        Read the built-in defaults and every ``*-site.xml`` of ``HADOOP_CONF_DIR``: core, hdfs,
-        yarn, mapred, then the others in alphabetical order. Later files override earlier ones,
-        except for keys marked ``final``. Without the variable, or where it names no directory,
-        there are no files, as in Hadoop.
+        Read the built-in defaults, then ``core-site.xml``, ``hdfs-site.xml`` and
+        ``hdfs-rbf-site.xml`` of ``HADOOP_CONF_DIR``, or else of ``$HADOOP_HOME/etc/hadoop``, then
+        the files that ``hflush.conf.files`` names in them. Later files override earlier ones,
+        except for keys marked ``final``. A HADOOP_CONF_DIR that has none of these files is warned
+        of.
 
     Raises
     ------
     OSError
-        A file exists and cannot be read.
+        A file exists and cannot be read, or the directory cannot; a file of
+        ``hflush.conf.files`` is missing.
     ValueError
         A file is not well-formed, declares entities or is not a Hadoop configuration; the message
         names the file, and the line where it is known.
@@ -95,8 +103,14 @@ class Configuration(MutableMapping[str, str]):
     Reading expands ``${key}``, ``${env.NAME}``, ``${env.NAME-default}`` (used where the variable is
     not set) and ``${env.NAME:-default}`` (also where it is empty), at most 20 times; a name that
     is unknown is left as written. ``user.name``, ``user.home`` and ``java.io.tmpdir`` come from
-    the process. Setting a key from the program works for final keys too. A configuration can be
-    pickled, with everything in it; :meth:`without_secrets` is what file systems send.
+    the process. Setting a key from the program works for final keys too.
+
+    A name that Hadoop has replaced, such as ``fs.default.name``, is the name of today: for
+    reading, for setting, and in files, where the last to set a key wins, under whatever name. Each
+    is warned of once in a process, in the log.
+
+    A configuration can be pickled, with everything in it; :meth:`without_secrets` is what file
+    systems send.
     Source: Hadoop's ``org.apache.hadoop.conf.Configuration``.
 
     Examples
@@ -112,10 +126,12 @@ class Configuration(MutableMapping[str, str]):
             raise TypeError(f"load_defaults must be bool, not {type(load_defaults).__name__}")
         self._values: dict[str, str] = {}
         self._final: set[str] = set()
+        self._written_as: dict[str, str] = {}  # the old names of those that were set so
         if load_defaults:
             self._values.update(DEFAULTS)
-            for path in _site_files(os.environ.get("HADOOP_CONF_DIR")):
+            for path in _site_files(os.environ):
                 self.add_resource(path)
+            self._add_more()
 
     @classmethod
     def of(cls, conf: Mapping[str, Value] | None) -> Configuration:
@@ -126,8 +142,20 @@ class Configuration(MutableMapping[str, str]):
             raise TypeError(f"conf must be a mapping, not {type(conf).__name__}")
         configuration = cls()
         if conf is not None:
+            if MORE_FILES in conf:
+                configuration[MORE_FILES] = conf[MORE_FILES]
+                configuration._add_more()
             configuration.update(conf)
         return configuration
+
+    def _add_more(self) -> None:
+        """Read the files that a key names, those of Hadoop's directory by their names alone."""
+        directory = _configured_directory(os.environ)[1]
+        for name in self.get(MORE_FILES, "").replace(",", " ").split():
+            path = os.path.join(directory, os.path.expanduser(name))
+            if not os.path.exists(path):
+                raise FileNotFoundError(errno.ENOENT, f"{MORE_FILES} names a missing file", path)
+            self.add_resource(path)
 
     def add_resource(self, path: str | os.PathLike[str]) -> None:
         """Read one XML file on top; final keys of files read before keep their values.
@@ -139,29 +167,43 @@ class Configuration(MutableMapping[str, str]):
         ValueError
             It is malformed; names the file, and the line where it is known.
         """
-        for name, (value, final) in _read_resource(os.fspath(path)).items():
+        for name, (value, final, written) in _read_resource(os.fspath(path)).items():
             if name in self._final:
                 continue
-            self._values[name] = value
+            self._put(name, value, written)
             if final:
                 self._final.add(name)
+
+    def _put(self, name: str, value: str, written: str) -> None:
+        self._values[name] = value
+        if written != name:
+            self._written_as[name] = written
+            names_of_today(written)  # warns
+        else:
+            self._written_as.pop(name, None)
 
     # --- the mapping ---
 
     def __getitem__(self, key: str) -> str:
-        return self._expand(self._values[key])
+        return self._expand(self._values[_today(key)])
 
     def __setitem__(self, key: str, value: Value) -> None:
-        self._values[_checked_key(key)] = to_text(value)
+        written, text = _checked_key(key), to_text(value)
+        for name in RENAMED.get(written, (written,)):
+            self._put(name, text, written)
 
     def __delitem__(self, key: str) -> None:
-        del self._values[key]
-        self._final.discard(key)
+        del self._values[_today(key)]
+        for name in RENAMED.get(key, (key,)):
+            self._values.pop(name, None)
+            self._final.discard(name)
+            self._written_as.pop(name, None)
 
     def clear(self) -> None:
         """Remove every key, whether or not its value can be read."""
         self._values.clear()
         self._final.clear()
+        self._written_as.clear()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -170,7 +212,7 @@ class Configuration(MutableMapping[str, str]):
         return len(self._values)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._values
+        return _today(key) in self._values
 
     def __repr__(self) -> str:
         return f"<Configuration: {len(self)} keys>"
@@ -185,6 +227,7 @@ class Configuration(MutableMapping[str, str]):
         copied = Configuration(load_defaults=False)
         copied._values.update(self._values)
         copied._final.update(self._final)
+        copied._written_as.update(self._written_as)
         return copied
 
     def raw_items(self) -> list[tuple[str, str]]:
@@ -235,6 +278,22 @@ class Configuration(MutableMapping[str, str]):
         more = self._values.get(SENSITIVE_KEYS, "")
         return [_compiled(_SECRET_NAMES), *map(_compiled, more.replace(",", "\n").split())]
 
+    def default_file_system(self) -> str:
+        """Return ``fs.defaultFS`` as Hadoop reads it: trimmed, ``host:port`` is one of HDFS.
+
+        Raises
+        ------
+        ValueError
+            It is blank.
+        """
+        text = self.get("fs.defaultFS", DEFAULTS["fs.defaultFS"]).strip()
+        if not text:
+            name = self.written_as("fs.defaultFS")
+            raise ValueError(f"{name} is blank: it must be a URL such as hdfs://host:port/")
+        if text == "local":
+            return "file:///"
+        return f"hdfs://{text}" if ":" in text and "/" not in text else text
+
     def without_secrets(self) -> Configuration:
         """Return a copy without the keys of which :meth:`is_secret` is true."""
         copied = self.copy()
@@ -251,7 +310,11 @@ class Configuration(MutableMapping[str, str]):
 
     def get_raw(self, key: str, default: str | None = None) -> str | None:
         """Return the value as it was written, with nothing expanded."""
-        return self._values.get(key, default)
+        return self._values.get(_today(key), default)
+
+    def written_as(self, key: str) -> str:
+        """Return the name under which a key was set: an old one, or itself."""
+        return self._written_as.get(key, key)
 
     def get_bool(self, key: str, default: bool = False) -> bool:
         """Return the value of `key` as a bool.
@@ -319,7 +382,7 @@ class Configuration(MutableMapping[str, str]):
     def bad_value(self, key: str, text: str, expected: str) -> ValueError:
         """Return the error of a bad value; it shows no secret."""
         shown = "its present value (a secret)" if self.is_secret(key) else repr(text)
-        return ValueError(f"{key} must be {expected}, not {shown}")
+        return ValueError(f"{self.written_as(key)} must be {expected}, not {shown}")
 
     def _read(self, key: str, default: T, parse: Callable[[str], T], expected: str) -> T:
         text = self._text(key)
@@ -331,7 +394,7 @@ class Configuration(MutableMapping[str, str]):
             raise self.bad_value(key, text, expected) from None
 
     def _text(self, key: str) -> str | None:
-        raw = self._values.get(key)
+        raw = self._values.get(_today(key))
         return None if raw is None else self._expand(raw).strip()
 
     def _expand(self, text: str) -> str:
@@ -357,8 +420,8 @@ class Configuration(MutableMapping[str, str]):
     def _resolve(self, reference: str) -> str | None:
         if reference.startswith("env."):
             return _environment(reference[4:])
-        if reference in self._values:
-            return self._values[reference]
+        if reference in self:
+            return self._values[_today(reference)]
         return _process_property(reference)
 
 
@@ -471,6 +534,11 @@ def _checked_key(key: str) -> str:
     return key.strip()
 
 
+def _today(key: Any) -> Any:
+    """Return the name of today, the first if there are several; anything else as it is."""
+    return RENAMED[key][0] if isinstance(key, str) and key in RENAMED else key
+
+
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Return a regular expression; of text that is not one to Python, as Java's may be, itself."""
     import re
@@ -536,13 +604,35 @@ def real_user_name() -> str:
 _parsed: dict[str, tuple[tuple[int, int, int], Resource]] = {}
 
 
-def _site_files(directory: str | None) -> list[str]:
-    if not directory or not os.path.isdir(directory):
+def _configured_directory(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the directory of Hadoop's files, after what names it; both empty without one."""
+    if directory := environment.get("HADOOP_CONF_DIR"):
+        return "HADOOP_CONF_DIR", directory
+    if home := environment.get("HADOOP_HOME"):  # as Hadoop's own scripts do
+        return "HADOOP_HOME", os.path.join(home, "etc", "hadoop")
+    return "", ""
+
+
+def _site_files(environment: Mapping[str, str]) -> list[str]:
+    variable, directory = _configured_directory(environment)
+    if not variable:
         return []
-    names = {name for name in os.listdir(directory) if name.endswith("-site.xml")}
-    ordered = [name for name in _RESOURCE_ORDER if name in names]
-    ordered += sorted(names.difference(_RESOURCE_ORDER))
-    return [os.path.join(directory, name) for name in ordered]
+    try:
+        present = set(os.listdir(directory))
+    except FileNotFoundError:
+        why = "does not exist"
+    except NotADirectoryError:
+        why = "is not a directory"
+    else:
+        if found := [os.path.join(directory, name) for name in _SITE_FILES if name in present]:
+            return found
+        why = f"has none of {', '.join(_SITE_FILES)}"
+    if variable == "HADOOP_CONF_DIR":
+        warn_once(
+            f"{variable} names {directory}, which {why}: Hadoop's configuration is not read, and a "
+            f"path without a scheme is one of {DEFAULTS['fs.defaultFS']}",
+        )
+    return []
 
 
 def _read_resource(path: str, depth: int = 0) -> Resource:
@@ -612,10 +702,10 @@ def _add_property(element: Element, into: Resource) -> None:
             final = field.text
     if not name or not name.strip() or value is None:
         return  # ignored without a name or a value, as in Hadoop
-    name = name.strip()
-    if name in into and into[name][1]:
-        return
-    into[name] = (value, (final or "").strip().lower() == "true")
+    written = name.strip()
+    for today in RENAMED.get(written, (written,)):
+        if today not in into or not into[today][1]:
+            into[today] = (value, (final or "").strip().lower() == "true", written)
 
 
 def _include(element: Element, path: str, depth: int, into: Resource) -> None:
@@ -631,6 +721,6 @@ def _include(element: Element, path: str, depth: int, into: Resource) -> None:
     if fallback is not None and not os.path.exists(target):
         _collect(fallback, path, depth, into)
         return
-    for name, (value, final) in _read_resource(target, depth + 1).items():
+    for name, included in _read_resource(target, depth + 1).items():
         if name not in into or not into[name][1]:
-            into[name] = (value, final)
+            into[name] = included

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .configuration import DEFAULTS
-from .keys import BOOL, Key, choice, number, number_of, size, text, time
+from .configuration import DEFAULTS, MORE_FILES
+from .keys import BOOL, Key, choice, names, number, number_of, size, text, time
 
 __all__ = ["KEYS"]
 
@@ -29,6 +29,9 @@ KEYS = (
     Key(_ALL, "fs.defaultFS", text("URL"),
         "the file system of a path without a scheme, and the host of a URL without one",
         default=DEFAULTS["fs.defaultFS"]),
+    Key(_ALL, MORE_FILES, names("files"),
+        "files of the form of core-site.xml that are read after Hadoop's own, by commas: absolute, "
+        "or in the directory of those"),
     Key(_ALL, "fs.permissions.umask-mode", text("octal or symbolic"),
         "permissions that new files and directories do not get; unless set: 022 on HDFS, the umask "
         "of the process on local files"),

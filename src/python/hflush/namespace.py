@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 
 from . import capabilities, options, paths
 from .claims import Claim
-from .configuration import DEFAULTS, Configuration, user_name
+from .configuration import Configuration, user_name
 from .errors import unsupported
 from .spelling import check_keys
 from .status import BlockLocation
@@ -197,8 +197,10 @@ class NameSpace(ABC):
             return False
         authority = location.authority
         if self._authority and not authority:
-            default = paths.parse(self._conf.get("fs.defaultFS", DEFAULTS["fs.defaultFS"]))
+            default = paths.parse(self._conf.default_file_system())
             authority = default.authority if default.scheme == self._scheme else ""
+            if not location.has_slashes:
+                paths.check_slashes(location.written_scheme, location.path)
         return self._is_own(authority)
 
     def _is_own(self, authority: str) -> bool:

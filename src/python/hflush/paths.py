@@ -27,6 +27,7 @@ __all__ = [
     "Location",
     "as_text",
     "basename",
+    "check_slashes",
     "child",
     "depth",
     "is_under",
@@ -62,17 +63,25 @@ class Location:
         Host and port, name service or bucket; empty for local files.
     path : str
         The rest, as written: absolute or relative, not normalised.
+    has_slashes : bool
+        Whether ``//`` follows the scheme: where an authority would be, there is room for it.
     """
 
-    __slots__ = ("authority", "path", "scheme", "written_scheme")
+    __slots__ = ("authority", "has_slashes", "path", "scheme", "written_scheme")
 
     def __init__(
-        self, scheme: str | None, authority: str, path: str, written_scheme: str | None = None
+        self,
+        scheme: str | None,
+        authority: str,
+        path: str,
+        written_scheme: str | None = None,
+        has_slashes: bool = True,
     ) -> None:
         self.scheme = scheme
         self.written_scheme = written_scheme
         self.authority = authority
         self.path = path
+        self.has_slashes = has_slashes
 
     def __repr__(self) -> str:
         return f"Location(scheme={self.scheme!r}, authority={self.authority!r}, path={self.path!r})"
@@ -85,9 +94,19 @@ def as_text(path: StrPath) -> str:
     ------
     TypeError
         For file descriptors and everything else that is not a path.
+    InvalidPathError
+        For an object such as ``Path("hdfs://nn/data")``, which is ``hdfs:/nn/data``: pathlib takes
+        a slash of a URL away.
     """
     text = os.fspath(path)
-    return text if isinstance(text, str) else os.fsdecode(text)
+    text = text if isinstance(text, str) else os.fsdecode(text)
+    if not isinstance(path, (str, bytes)):
+        scheme, colon, rest = text.partition(":")
+        if colon and _is_scheme(scheme.lower()) and not rest.startswith("//"):
+            raise invalid_path(
+                text, f"a URL in a {type(path).__name__} has lost a slash: pass URLs as str"
+            )
+    return text
 
 
 def parse(url: StrPath) -> Location:
@@ -120,9 +139,26 @@ def parse(url: StrPath) -> Location:
         raise invalid_path(text, _COLON)
     scheme = _aliases.get(scheme, scheme)
     if not rest.startswith("//"):
-        return Location(scheme, "", rest, written)
+        return Location(scheme, "", rest, written, has_slashes=False)
     authority, slash, path = rest[2:].partition("/")
     return Location(scheme, authority, slash + path or "/", written)
+
+
+def check_slashes(scheme: str | None, path: str) -> None:
+    """Refuse ``hdfs:/a/b``, where a default would fill in what is missing: ``a`` may be meant.
+
+    Raises
+    ------
+    InvalidPathError
+        It names both things that it may mean.
+    """
+    rest = path.strip("/")
+    if "/" in rest:
+        raise invalid_path(
+            f"{scheme}:{path}",
+            f"a slash is missing: {scheme}:///{rest} is a path of the default file system, "
+            f"{scheme}://{rest} begins with a host, service or bucket",
+        )
 
 
 def _check_relative(text: str) -> None:

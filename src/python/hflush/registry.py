@@ -13,7 +13,7 @@ import os
 import threading
 
 from . import options, paths, spelling
-from .configuration import DEFAULTS, user_name
+from .configuration import user_name
 from .errors import InternalError, UnsupportedFileSystemError
 from .general_keys import KEYS as GENERAL_KEYS
 
@@ -160,13 +160,18 @@ def _locate(url: StrPath | None, conf: Configuration) -> Location:
 
     ``hdfs:///p`` means the default file system if that is one of ``hdfs``.
     """
-    default = conf.get("fs.defaultFS", DEFAULTS["fs.defaultFS"])
-    if url is not None:
-        location = paths.parse(url)
-        if location.scheme is not None:
-            is_default = not location.authority and default.startswith(f"{location.scheme}://")
-            return paths.parse(default) if is_default else location
-    location = paths.parse(default)
+    location = None if url is None else paths.parse(url)
+    if location is not None and location.authority:
+        return location
+    default = conf.default_file_system()
+    known = paths.parse(default)
+    if location is not None and location.scheme is not None:
+        if location.scheme != known.scheme:
+            return location
+        if known.authority and not location.has_slashes:
+            paths.check_slashes(location.written_scheme, location.path)
+        return known
+    location = known
     if location.scheme is None:
         raise UnsupportedFileSystemError(
             errno.EPROTONOSUPPORT, f"fs.defaultFS has no scheme: {default!r}", default

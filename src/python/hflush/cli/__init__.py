@@ -45,9 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parser().parse_args(argv)
     except SystemExit as ended:  # argparse has said why
         return int(ended.code or 0)
-    conf = Configuration()
     try:
-        conf.update(dict(_key_value(text) for text in arguments.conf))
+        conf = Configuration.of(dict(_key_value(text) for text in arguments.conf))
         code = arguments.run(arguments, conf) or 0
         with naming_output():
             sys.stdout.flush()

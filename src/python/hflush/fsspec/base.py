@@ -188,7 +188,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        text = os.fspath(path)
+        text = paths.as_text(path)
         url = cls._as_url(text)
         if url is not None:
             text = (url[3] or "") + url[4]

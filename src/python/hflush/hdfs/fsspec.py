@@ -65,7 +65,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
-        url = URL.fullmatch(os.fspath(path))
+        url = URL.fullmatch(paths.as_text(path))
         user, at, authority = (url[3] or "" if url else "").rpartition("@")
         host, colon, port = authority.rpartition(":")
         if not colon or not port.isdecimal():
@@ -84,7 +84,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        return cls._join(*cls._split(os.fspath(path)))
+        return cls._join(*cls._split(paths.as_text(path)))
 
     @classmethod
     def _split(cls, text: str) -> tuple[str, str]:
@@ -93,13 +93,15 @@ class HflushHdfsFileSystem(HflushFileSystem):
         The host stays in the name: it is not compared before the instance does.
         """
         url = cls._as_url(text)
+        if url is not None and url[2] is None:
+            paths.check_slashes(url[1], url[4])
         prefix = f"{url[1]}://{url[3]}" if url is not None and url[3] else ""
         plain = text if url is None else url[4]
         return prefix, "/" + plain.strip("/") if plain.strip("/") else "/"
 
     @classmethod
     def _parent(cls, path: str) -> str:
-        prefix, plain = cls._split(os.fspath(path))
+        prefix, plain = cls._split(paths.as_text(path))
         return cls._join(prefix, paths.parent(plain))
 
     @staticmethod
@@ -107,7 +109,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
         return prefix if prefix and plain == "/" else prefix + plain
 
     def _place(self, path: Any) -> Place:
-        prefix, plain = self._split(os.fspath(path))
+        prefix, plain = self._split(paths.as_text(path))
         if prefix:
             user, at, authority = prefix.partition("://")[2].rpartition("@")
             own = paths.parse(f"hdfs://{authority}/")
@@ -133,7 +135,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
 
     def glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:
         """Return the names that match a pattern: as fsspec's."""
-        prefix, plain = self._split(os.fspath(path))
+        prefix, plain = self._split(paths.as_text(path))
         self._place(path)
         found = super().glob(
             plain + "/" * (path.endswith("/") and plain != "/"), maxdepth, **options

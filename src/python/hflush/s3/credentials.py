@@ -18,6 +18,8 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .keys import PROFILE_PROVIDERS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -331,8 +333,7 @@ _INSTANCE = ("container-role", "iam-role")
 _PROFILE = ("sso", "shared-credentials-file", "custom-process", "config-file", "assume-role")
 # Java's classes, by the last part of their names.
 _BOTOCORE_PROVIDERS: dict[str, tuple[str, ...]] = {
-    "ProfileCredentialsProvider": _PROFILE,
-    "ProfileAWSCredentialsProvider": _PROFILE,
+    **dict.fromkeys(PROFILE_PROVIDERS, _PROFILE),
     "IAMInstanceCredentialsProvider": _INSTANCE,
     "InstanceProfileCredentialsProvider": ("iam-role",),
     "ContainerCredentialsProvider": ("container-role",),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import errno
-import os
 from typing import TYPE_CHECKING, Any
 
-from .. import transfer
+from .. import paths, transfer
+from ..deprecations import RENAMED
 from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..fsspec.base import HflushFileSystem, Place
 from ..fsspec.options import flag, table
-from .keys import HADOOP_PREFIX, OLD_NAMES, OWN_PREFIX
+from .keys import HADOOP_PREFIX, OWN_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +128,7 @@ class HflushS3FileSystem(HflushFileSystem):
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        text = os.fspath(path)
+        text = paths.as_text(path)
         url = cls._as_url(text)
         if url is None:
             return text.strip("/")
@@ -255,7 +255,7 @@ def _is_of_bucket(key: str, keys: Mapping[str, Value]) -> bool:
             rest = key[len(prefix) + len("bucket.") :]
             return any(
                 rest.endswith("." + name.removeprefix(prefix))
-                for name in (*keys, *(old for old, new in OLD_NAMES.items() if new in keys))
+                for name in (*keys, *(old for old, new in RENAMED.items() if keys.keys() & {*new}))
                 if name.startswith(prefix)
             )
     return False

@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 from .. import _core
+from ..deprecations import RENAMED
 from ..keys import BOOL, Key, choice, mapped, names, number, size, text, time
 
 __all__ = ["KEYS", "Native"]
@@ -24,10 +25,8 @@ MAX_PAGE = 1000
 
 HADOOP_PREFIX = "fs.s3a."
 OWN_PREFIX = "hflush.s3."
-OLD_NAMES = {
-    "fs.s3a.server-side-encryption-algorithm": "fs.s3a.encryption.algorithm",
-    "fs.s3a.server-side-encryption.key": "fs.s3a.encryption.key",
-}
+# Java's classes that take credentials from a profile, by the last part of their names.
+PROFILE_PROVIDERS = ("ProfileCredentialsProvider", "ProfileAWSCredentialsProvider")
 KEY_STORES = (
     "fs.s3a.security.credential.provider.path",
     "hadoop.security.credential.provider.path",
@@ -64,12 +63,15 @@ _NAMES = "Name space"
 
 KEYS = (
     Key(_ENDPOINT, "fs.s3a.endpoint", text("host, host:port or URL"),
-        "the server; else `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS in the region"),
+        "the server; else `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `endpoint_url` of the "
+        "profile's `services` and of the profile, unless `ignore_configured_endpoint_urls` is "
+        "true; else AWS in the region"),
     Key(_ENDPOINT, "fs.s3a.endpoint.region", text(),
         "the region that requests are signed for; else that of an endpoint of AWS, `AWS_REGION`, "
         "`AWS_DEFAULT_REGION`, the profile's, `us-east-1`; corrected by what the server answers"),
     Key(_ENDPOINT, "fs.s3a.endpoint.fips", BOOL,
-        "AWS's servers for FIPS; refused together with an endpoint", default="false"),
+        "AWS's servers for FIPS; refused together with an endpoint; unless set: "
+        "`use_fips_endpoint` of AWS where there is no endpoint", default="false"),
     Key(_ENDPOINT, "fs.s3a.cross.region.access.enabled", BOOL,
         "a bucket of another region is asked there; false: that is an error",
         native="client.follows_regions"),
@@ -83,7 +85,8 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.custom.signers", text("classes"),
         "refused"),
     Key(_ENDPOINT, "fs.s3a.path.style.access", choice("true", "false", "auto"),
-        "the bucket in the path and not in the host name; auto: unless the server is AWS",
+        "the bucket in the path and not in the host name; auto: unless the server is AWS, or as "
+        "`addressing_style` of the profile says where `fs.s3a.endpoint` is not set",
         default="auto"),
     Key(_ENDPOINT, "fs.s3a.connection.ssl.enabled", BOOL,
         "HTTPS, where the endpoint names no scheme", default="true"),
@@ -251,5 +254,10 @@ KEYS = (
 
 # All that mean something; one that ends in a dot goes on with a name.
 KNOWN_KEYS = frozenset(
-    (*(key.name for key in KEYS), *OLD_NAMES, *KEY_STORES, "fs.s3a.create.header.")
+    (
+        *(key.name for key in KEYS),
+        *(key for key in RENAMED if key.startswith(HADOOP_PREFIX)),
+        *KEY_STORES,
+        "fs.s3a.create.header.",
+    )
 )

@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 
 from .. import _core
 from ..configuration import Configuration
+from ..deprecations import RENAMED, names_of_today
 from ..keys import Reader
 from .documents import crc_text
-from .keys import HADOOP_PREFIX, KEY_STORES, KEYS, MAX_PAGE, OLD_NAMES, OWN_PREFIX, Native
+from .keys import HADOOP_PREFIX, KEY_STORES, KEYS, MAX_PAGE, OWN_PREFIX, PROFILE_PROVIDERS, Native
+from .profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +63,8 @@ _HARMLESS = {
     "fs.s3a.s3.signing-algorithm": ("awss3v4signertype",),
     "fs.s3a.signing-algorithm": ("awss3v4signertype",),
 }
+# AWS's words for fs.s3a.path.style.access.
+_STYLES = {"path": "true", "virtual": "false"}
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AWS_HOST = re.compile(r"s3[.-](?:dualstack\.)?([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 _AWS_SUFFIXES = (".amazonaws.com", ".amazonaws.com.cn")
@@ -84,18 +88,21 @@ class BucketConfiguration(Reader):
 
     def __init__(self, conf: Configuration, bucket: str) -> None:
         given = dict(conf.raw_items())
-        origins = {new: old for old, new in OLD_NAMES.items() if old in given and new not in given}
         own = {
             prefix + key.removeprefix(f"{prefix}bucket.{bucket}."): key
             for prefix in (HADOOP_PREFIX, OWN_PREFIX)
             for key in given
             if key.startswith(f"{prefix}bucket.{bucket}.")
         }
-        origins.update((OLD_NAMES[name], own[name]) for name in OLD_NAMES if name in own)
-        origins.update(own)
+        chosen = {
+            today: key
+            for name, key in sorted(own.items(), key=lambda item: item[0] not in RENAMED)
+            for today in names_of_today(name)  # names of today last, so that they win
+        }
         merged = Configuration(load_defaults=False)
         merged.update(given)
-        merged.update((name, given[key]) for name, key in origins.items())
+        merged.update((name, given[key]) for name, key in chosen.items())
+        origins = {key: conf.written_as(key) for key in given} | chosen
         super().__init__(merged, KEYS, origins)
 
     def key_store(self) -> str:
@@ -154,16 +161,19 @@ class Endpoint(NamedTuple):
         return cls(parts.scheme, host, port)
 
 
-def endpoint_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> Endpoint:
-    """Return the server that configuration and environment name."""
-    text = keys.text("fs.s3a.endpoint")
-    ignored = environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true"
-    if not text and not ignored:
-        names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-        text = next((environment[name] for name in names if environment.get(name)), "")
+def endpoint_of(keys: BucketConfiguration, profile: Profile) -> Endpoint:
+    """Return the server that configuration, environment and profile name."""
+    text = keys.text("fs.s3a.endpoint") or profile.endpoint
     endpoint = Endpoint.parse(text, keys.flag("fs.s3a.connection.ssl.enabled"))
     # The name without a region is Hadoop's way to say that there is none.
     return endpoint._replace(host="") if endpoint.host == "s3.amazonaws.com" else endpoint
+
+
+def profile_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> Profile:
+    """Return the profile of AWS that counts: that of the credentials."""
+    providers = keys.names("fs.s3a.aws.credentials.provider")
+    named = any(name.endswith(PROFILE_PROVIDERS) for name in providers)
+    return Profile(environment, keys.text("fs.s3a.auth.profile.name") if named else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,6 +185,7 @@ class Settings:
     endpoint: Endpoint
     region: str  # empty: not said; a profile may
     uses_fips: bool
+    uses_dualstack: bool
     path_style: bool
     headers: Headers  # of every object that is written
     sse_c: Headers
@@ -212,16 +223,26 @@ class Settings:
         refuse_unsupported(conf, bucket)
         env = os.environ if environment is None else environment
         keys = BucketConfiguration(conf, bucket)
-        endpoint = endpoint_of(keys, env)
-        uses_fips = keys.flag("fs.s3a.endpoint.fips")
+        profile = profile_of(keys, env)
+        endpoint = endpoint_of(keys, profile)
+        asks_profile = not keys.given("fs.s3a.endpoint")
+        uses_fips = (
+            keys.flag("fs.s3a.endpoint.fips")
+            if keys.given("fs.s3a.endpoint.fips") or not asks_profile
+            else profile.uses_fips
+        )
         if uses_fips and endpoint.host:
             raise ValueError(
-                "fs.s3a.endpoint.fips chooses AWS's own servers: it does not go with the "
-                f"endpoint {endpoint.host}"
+                "fs.s3a.endpoint.fips (or use_fips_endpoint of AWS) chooses AWS's own servers: it "
+                f"does not go with the endpoint {endpoint.host}"
             )
-        region = keys.text("fs.s3a.endpoint.region") or endpoint.region
+        region = keys.text("fs.s3a.endpoint.region")
+        region = ("" if region.lower() == "sdk" else region) or endpoint.region
         region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or ""
+        region = region or (profile.region if asks_profile else "")
         style = keys.text("fs.s3a.path.style.access")
+        if asks_profile and not keys.given("fs.s3a.path.style.access"):
+            style = _STYLES.get(profile.addressing_style, style)
         dotted = "." in bucket and endpoint.scheme == "https"  # no certificate has such names
         path_style = style == "true" or (style == "auto" and (not endpoint.is_aws or dotted))
         native = _native(keys, endpoint, path_style, env)
@@ -231,6 +252,7 @@ class Settings:
             endpoint=endpoint,
             region=region,
             uses_fips=uses_fips,
+            uses_dualstack=asks_profile and profile.uses_dualstack,
             path_style=path_style,
             headers=object_headers(keys),
             sse_c=customer_key_headers(keys, endpoint.scheme),
@@ -278,6 +300,7 @@ class Settings:
         if not self.endpoint.host:
             suffix = ".cn" if self.native.region.startswith("cn-") else ""
             service = "s3-fips" if self.uses_fips else "s3"
+            service += ".dualstack" if self.uses_dualstack else ""
             self.native.host = f"{service}.{self.native.region}.amazonaws.com{suffix}"
         return self.native
 

@@ -272,7 +272,7 @@ class TestStoresAgree:
 
     def test_a_key_of_one_bucket_is_named_as_it_was_written(self):
         with pytest.raises(ValueError, match=r"^fs\.s3a\.bucket\.b\.multipart\.size must be"):
-            self.s3(**{"fs.s3a.bucket.b.multipart.size": "1k", "fs.s3a.multipart.size": "8m"})
+            self.s3(**{"fs.s3a.bucket.b.multipart.size": "6g", "fs.s3a.multipart.size": "8m"})
 
 
 def test_every_key_that_is_read_is_in_a_table():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import pickle
 import re
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import hflush
 import pytest
+from hflush import warn
 from hflush.s3.keys import KEYS
 from hflush.s3.settings import (
     Endpoint,
@@ -99,8 +101,6 @@ class TestValues:
     @pytest.mark.parametrize(
         ("key", "value"),
         [
-            ("fs.s3a.attempts.maximum", "0"),
-            ("fs.s3a.multipart.size", "4M"),
             ("fs.s3a.multipart.size", "6G"),
             ("fs.s3a.fast.upload.buffer", "tape"),
             ("fs.s3a.fast.upload.active.blocks", "0"),
@@ -109,7 +109,6 @@ class TestValues:
             ("fs.s3a.connection.ssl.enabled", "perhaps"),
             ("fs.s3a.path.style.access", "maybe"),
             ("fs.s3a.create.conditional.enabled", "sometimes"),
-            ("fs.s3a.performance.flags", "create, fly"),
             ("fs.s3a.create.checksum.algorithm", "MD4"),
             ("fs.s3a.acl.default", "everybody"),
             ("fs.s3a.proxy.port", "3128"),
@@ -125,6 +124,45 @@ class TestValues:
         configuration[key] = value
         with pytest.raises(ValueError, match=re.escape(key)):
             Settings.read(configuration, "b", {})
+
+    @pytest.mark.parametrize(
+        ("key", "value", "attribute", "used", "remark"),
+        [
+            ("multipart.size", "1M", "writing.block_bytes", 5 << 20, "5m is used"),
+            ("multipart.size", "0", "writing.block_bytes", 5 << 20, "5m is used"),
+            ("multipart.threshold", "0", "copy_threshold", 5 << 20, "5m is used"),
+            ("multipart.threshold", "1T", "copy_threshold", 5 << 30, "5g is used, the most"),
+            ("threads.max", "0", "native.max_uploads", 2, "2 is used, the least"),
+            ("connection.maximum", "20000", "native.max_connections", 10_000, "10000 is used"),
+            ("attempts.maximum", "0", "native.retry_limit", 0, "1 is used"),
+            ("retry.limit", "2147483647", "native.retry_limit", 1000, "1000 is used"),
+            ("retry.interval", "0", "native.retry_interval", 0.001, ""),
+            ("connection.timeout", "0", "native.stall_timeout", 15.0, "15s is used"),
+            ("connection.idle.time", "0", "native.idle_timeout", 0.001, ""),
+            ("create.checksum.algorithm", "SHA256", "native.checksums", True, "CRC32C is sent"),
+            ("create.checksum.algorithm", "crc32", "native.checksums", True, "CRC32C is sent"),
+            ("create.checksum.algorithm", "CRC64_NVME", "native.checksums", True, "CRC32C is sent"),
+            ("create.checksum.algorithm", "CRC32_C", "native.checksums", True, ""),
+            ("performance.flags", "Create,fly", "performance", {"create"}, "ignored: fly"),
+            ("endpoint.region", "sdk", "region", "", ""),
+            ("proxy.port", "-1", "native.proxy", "", ""),
+        ],
+    )
+    def test_what_s3a_takes_is_taken(
+        self, key: str, value: str, attribute: str, used: object, remark: str, monkeypatch, caplog
+    ):
+        """As S3A takes it: what it brings to a limit, with a warning, is no error here."""
+        monkeypatch.setattr(warn, "_warned", set())
+        configuration = hflush.Configuration(load_defaults=False)
+        configuration[f"fs.s3a.bucket.b.{key}"] = value
+        assert attrgetter(attribute)(Settings.read(configuration, "b", {})) == used
+        assert len(caplog.messages) == bool(remark)
+        assert all(remark in said and key in said for said in caplog.messages)
+
+    def test_a_flag_of_its_own_goes_before_the_list(self):
+        flags = {"fs_s3a_performance_flags": "*"}
+        assert "create" in settings(**flags).performance
+        assert "create" not in settings(**flags, fs_s3a_create_performance="false").performance
 
     @pytest.mark.parametrize(
         ("value", "buffering"),

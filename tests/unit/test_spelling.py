@@ -135,6 +135,18 @@ def test_keys_that_hadoop_may_know():
             )  # fmt: skip
 
 
+def test_hadoops_own_defaults_are_taken(tmp_path: Path):
+    """Every value of core-default.xml and hdfs-default.xml, as a copied file may have them."""
+    conf = hflush.Configuration()
+    for path in jars():
+        with zipfile.ZipFile(path) as jar:
+            for name in {"core-default.xml", "hdfs-default.xml"}.intersection(jar.namelist()):
+                conf.add_resource(jar.extract(name, tmp_path))
+    assert len(conf) > 1000
+    for url in ("s3://bucket/", "hdfs://nn/", "file:///"):
+        hflush.FileSystem.new_instance(url, conf)
+
+
 def test_no_key_of_hadoop_is_taken_for_another():
     """Every key of Hadoop's own default files: none warns."""
     path = next(path for path in jars() if path.name.startswith("hadoop-client-api-"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from .configuration import parse_bool, parse_size, parse_time, parse_whole, to_text
+from .warn import warn_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Kind:
         Makes a value from text that is not empty, or raises ValueError.
     written : callable
         The reverse, for defaults that the core has.
+    remark : callable, optional
+        Says of such text what the user should know, empty if nothing: that another value is used.
     """
 
     def __init__(
@@ -48,11 +51,13 @@ class Kind:
         expected: str,
         read: Callable[[str], Any],
         written: Callable[[Any], str] = str,
+        remark: Callable[[str], str] | None = None,
     ) -> None:
         self.shown = shown
         self.expected = expected
         self.read = read
         self.written = written
+        self.remark = remark
 
 
 class Key:
@@ -121,11 +126,14 @@ class Reader:
         text = self.given(name)
         if not text:
             return None
+        written = self._origins.get(name, name)
         try:
-            return kind.read(text)
+            value = kind.read(text)
         except ValueError:
-            written = self._origins.get(name, name)
             raise self._conf.bad_value(written, text, kind.expected) from None
+        if kind.remark is not None and (remark := kind.remark(text)):
+            warn_once(f"{written} is {text}: {remark}")
+        return value
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of a key of the table, else its default; None where it has none.
@@ -212,38 +220,49 @@ def mapped(values: Mapping[str, Any]) -> Kind:
     return Kind(", ".join(words), expected, read, written)
 
 
-def number(low: int, high: int = INT32_MAX) -> Kind:
-    """Return the kind of whole numbers within limits."""
-    return _limited("number", "a whole number", parse_whole, low, high, str)
+def number(low: int, high: int = INT32_MAX, taken: tuple[int, int] | None = None) -> Kind:
+    """Return the kind of whole numbers within limits; others that are `taken` mean the nearest."""
+    return _limited("number", "a whole number", parse_whole, (low, high), taken, str)
 
 
-def size(low: int, high: int = INT64_MAX, zero: int = 0) -> Kind:
-    """Return the kind of numbers of bytes within limits; 0 means `zero`."""
+def size(
+    low: int, high: int = INT64_MAX, zero: int = 0, taken: tuple[int, int] | None = None
+) -> Kind:
+    """Return the kind of numbers of bytes, as `number`; 0 means `zero`."""
 
     def read(value: str) -> int:
         return parse_size(value) or zero
 
-    return _limited("size", "a size such as 131072, 128k or 1g,", read, low, high, size_text)
+    what = "a size such as 131072, 128k or 1g,"
+    return _limited("size", what, read, (low, high), taken, size_text)
 
 
 def _limited(
     shown: str,
     what: str,
     parse: Callable[[str], int],
-    low: int,
-    high: int,
+    limits: tuple[int, int],
+    taken: tuple[int, int] | None,
     written: Callable[[int], str],
 ) -> Kind:
+    low, high = limits
+    least, most = taken or limits
+
     def read(value: str) -> int:
         number = parse(value)
-        if not low <= number <= high:
+        if not least <= number <= most:
             raise ValueError
-        return number
+        return min(max(number, low), high)
 
-    return Kind(shown, f"{what} from {low} to {high}", read, written)
+    def remark(value: str) -> str:
+        used = read(value)
+        limit = "least" if used == low else "most"
+        return "" if used == parse(value) else f"{written(used)} is used, the {limit} that can be"
+
+    return Kind(shown, f"{what} from {low} to {high}", read, written, remark if taken else None)
 
 
-def time(unit: str = "ms", *, zero: float | None = 0.0) -> Kind:
+def time(unit: str = "ms", *, zero: float | None = 0.0, warns: bool = False) -> Kind:
     """Return the kind of times in seconds: bare numbers count `unit`, 0 means `zero`, if any."""
 
     def read(value: str) -> float:
@@ -252,9 +271,14 @@ def time(unit: str = "ms", *, zero: float | None = 0.0) -> Kind:
             raise ValueError
         return seconds or zero or 0.0
 
+    def remark(value: str) -> str:
+        used = read(value)
+        return "" if parse_time(value, unit) else f"{time_text(used)} is used"
+
     bare = f" ({unit})" if unit != "ms" else ""
     above = " above 0" if zero is None else ""
-    return Kind(f"time{bare}", f"a time{above} such as 500ms, 30s or 2m", read, time_text)
+    expected = f"a time{above} such as 500ms, 30s or 2m"
+    return Kind(f"time{bare}", expected, read, time_text, remark if warns else None)
 
 
 def number_of(shown: str) -> Kind:

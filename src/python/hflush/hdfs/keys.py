@@ -50,6 +50,7 @@ def _protections(value: str) -> list[str]:
 
 _COUNT = number(0)
 _TIME = time()
+_ANY = (-INT32_MAX - 1, INT32_MAX)
 _TIMEOUT = time(zero=LONGEST_S)  # 0: none
 _CHECKSUM = mapped({"CRC32C": "CRC32C", "CRC32": "CRC32"})
 _REPLACEMENT = mapped({"DEFAULT": "DEFAULT", "NEVER": "NEVER", "ALWAYS": "ALWAYS"})
@@ -176,7 +177,7 @@ KEYS = (
         native="write.socket_timeout"),
     Key(_WRITING, "dfs.datanode.socket.write.timeout", _TIMEOUT,
         "how long a DataNode may take no bytes", native="write.socket_write_timeout"),
-    Key(_WRITING, "dfs.client.socket.send.buffer.size", size(0, INT32_MAX),
+    Key(_WRITING, "dfs.client.socket.send.buffer.size", size(0, INT32_MAX, taken=_ANY),
         "send buffer of the socket to a DataNode; 0: the system's own choice",
         native="write.send_buffer_bytes"),
     Key(_WRITING, "dfs.data.transfer.client.tcpnodelay", BOOL,
@@ -224,7 +225,8 @@ KEYS = (
         "whether the stream goes on with the others where there is no other DataNode; false: it "
         "fails, except at a block's end and at the beginning of an append",
         native="write.replacement_best_effort"),
-    Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.min-replication", _COUNT,
+    Key(_WRITING, "dfs.client.block.write.replace-datanode-on-failure.min-replication",
+        number(0, taken=_ANY),
         "with so many left the stream goes on where the NameNode has no other; 0: it fails",
         native="write.replacement_min_replication"),
     Key(_WRITING, "dfs.client.cache.drop.behind.writes", BOOL,

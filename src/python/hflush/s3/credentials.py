@@ -336,6 +336,7 @@ _BOTOCORE_PROVIDERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(PROFILE_PROVIDERS, _PROFILE),
     "IAMInstanceCredentialsProvider": _INSTANCE,
     "InstanceProfileCredentialsProvider": ("iam-role",),
+    "SharedInstanceProfileCredentialsProvider": ("iam-role",),
     "ContainerCredentialsProvider": ("container-role",),
     "EC2ContainerCredentialsProviderWrapper": _INSTANCE,
     "WebIdentityTokenFileCredentialsProvider": ("assume-role-with-web-identity",),
@@ -373,6 +374,7 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
     simple = _simple(name)
     known: dict[str, Callable[[], Source]] = {
         "SimpleAWSCredentialsProvider": lambda: ConfiguredSource(keys),
+        "BasicAWSCredentialsProvider": lambda: ConfiguredSource(keys),
         "TemporaryAWSCredentialsProvider": lambda: ConfiguredSource(keys, needs_token=True),
         "AnonymousAWSCredentialsProvider": AnonymousSource,
         "AnonymousCredentialsProvider": AnonymousSource,

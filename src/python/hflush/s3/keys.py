@@ -11,7 +11,20 @@ from typing import NamedTuple
 
 from .. import _core
 from ..deprecations import RENAMED
-from ..keys import BOOL, Key, choice, mapped, names, number, size, text, time
+from ..keys import (
+    BOOL,
+    INT32_MAX,
+    INT64_MAX,
+    Key,
+    Kind,
+    choice,
+    mapped,
+    names,
+    number,
+    size,
+    text,
+    time,
+)
 
 __all__ = ["KEYS", "Native"]
 
@@ -46,12 +59,30 @@ class Native(NamedTuple):
         return cls(_core.S3Settings(), _core.S3ObjectOptions(), _core.S3ReadOptions())
 
 
+def _is_checksum(text: str) -> bool:
+    names = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256", "NONE")
+    name = text.upper().replace("_", "")
+    if name not in names:
+        raise ValueError
+    return name != "NONE"
+
+
 _TIME = time(zero=None)
+_NETWORK_TIME = time(zero=15.0, warns=True)  # as S3A has it
+_PAUSE = time(zero=0.001)  # 0: as good as none
 _LIMIT = time(zero=math.inf)  # 0: none
 _BUFFERING = mapped(
     {"disk": "disk", "array": "memory", "bytebuffer": "memory", "memory": "memory",
      "adaptive": "adaptive"}
 )  # fmt: skip
+
+_CHECKSUM = Kind(
+    "CRC32C, NONE",
+    "CRC32C, NONE or another of S3A's: CRC32, CRC64NVME, SHA1, SHA256",
+    _is_checksum,
+    lambda value: "CRC32C" if value else "NONE",
+    lambda text: "" if text.upper() in ("CRC32C", "CRC32_C", "NONE") else "CRC32C is sent instead",
+)
 
 _ENDPOINT = "Endpoint and connections"
 _CREDENTIALS = "Credentials"
@@ -97,8 +128,8 @@ KEYS = (
         native="client.ca_file"),
     Key(_ENDPOINT, "fs.s3a.proxy.host", text("host"),
         "a proxy; else `HTTPS_PROXY`, `http_proxy` and `NO_PROXY` of the environment"),
-    Key(_ENDPOINT, "fs.s3a.proxy.port", number(1, 65535),
-        "its port; 443 or 80 unless set"),
+    Key(_ENDPOINT, "fs.s3a.proxy.port", number(-1, 65535),
+        "its port; 443 or 80 unless above 0"),
     Key(_ENDPOINT, "fs.s3a.proxy.ssl.enabled", BOOL,
         "HTTPS to the proxy", default="false"),
     Key(_ENDPOINT, "fs.s3a.proxy.username", text(),
@@ -107,11 +138,11 @@ KEYS = (
         "with which password", native="client.proxy_password"),
     Key(_ENDPOINT, "hflush.s3.proxy.exceptions", names("hosts"),
         "separated by commas: not through the proxy; `*`: no proxy at all"),
-    Key(_ENDPOINT, "fs.s3a.connection.maximum", number(1, 10_000),
+    Key(_ENDPOINT, "fs.s3a.connection.maximum", number(1, 10_000, (1, INT32_MAX)),
         "connections at once; more requests wait", native="client.max_connections"),
-    Key(_ENDPOINT, "fs.s3a.connection.establish.timeout", _TIME,
+    Key(_ENDPOINT, "fs.s3a.connection.establish.timeout", _NETWORK_TIME,
         "to connect", native="client.connect_timeout"),
-    Key(_ENDPOINT, "fs.s3a.connection.timeout", _TIME,
+    Key(_ENDPOINT, "fs.s3a.connection.timeout", _NETWORK_TIME,
         "without a byte in either direction, a request has failed", native="client.stall_timeout"),
     Key(_ENDPOINT, "hflush.s3.complete.timeout", _TIME,
         "the same of CompleteMultipartUpload; unless set: that of other requests. A server that "
@@ -123,7 +154,7 @@ KEYS = (
         "parts and objects that are uploaded", native="client.request_timeout"),
     Key(_ENDPOINT, "fs.s3a.connection.part.upload.timeout", _LIMIT,
         "the same of parts and objects that are uploaded", native="client.upload_timeout"),
-    Key(_ENDPOINT, "fs.s3a.connection.idle.time", _TIME,
+    Key(_ENDPOINT, "fs.s3a.connection.idle.time", _PAUSE,
         "an older idle connection is not used again", native="client.idle_timeout"),
     Key(_ENDPOINT, "fs.s3a.connection.expect.continue", BOOL,
         "large bodies wait up to 200 ms for the server's consent", native="client.expect_continue"),
@@ -156,21 +187,21 @@ KEYS = (
         native="client.credentials_wait"),
     Key(_CREDENTIALS, "hflush.s3.pickle.secrets", BOOL,
         "pickled file systems carry keys that are secret, too", default="false"),
-    Key(_RETRIES, "fs.s3a.retry.limit", number(0, 1000),
+    Key(_RETRIES, "fs.s3a.retry.limit", number(0, 1000, (0, INT32_MAX)),
         "retries after the first attempt", native="client.retry_limit"),
-    Key(_RETRIES, "fs.s3a.attempts.maximum", number(1, 1001),
+    Key(_RETRIES, "fs.s3a.attempts.maximum", number(1, 1001, (0, INT32_MAX)),
         "attempts, the first included, where `fs.s3a.retry.limit` is not set"),
-    Key(_RETRIES, "fs.s3a.retry.interval", _TIME,
+    Key(_RETRIES, "fs.s3a.retry.interval", _PAUSE,
         "the base of a random, exponential pause", native="client.retry_interval"),
-    Key(_RETRIES, "fs.s3a.retry.throttle.limit", number(0, 1000),
+    Key(_RETRIES, "fs.s3a.retry.throttle.limit", number(0, 1000, (0, INT32_MAX)),
         "the same, when throttled", native="client.retry_throttle_limit"),
-    Key(_RETRIES, "fs.s3a.retry.throttle.interval", _TIME,
+    Key(_RETRIES, "fs.s3a.retry.throttle.interval", _PAUSE,
         "the same, when throttled", native="client.retry_throttle_interval"),
     Key(_RETRIES, "fs.s3a.retry.http.5xx.errors", BOOL,
         "server errors other than 503 are tried again", native="client.retry_5xx"),
     Key(_RETRIES, "hflush.s3.retry.deadline", _TIME,
         "of all attempts of a request", native="client.retry_deadline"),
-    Key(_WRITING, "fs.s3a.multipart.size", size(MIN_PART, MAX_PART),
+    Key(_WRITING, "fs.s3a.multipart.size", size(MIN_PART, MAX_PART, taken=(0, MAX_PART)),
         "the first parts; later ones grow so that 5 TiB fit; 5M at least",
         native="writing.block_bytes"),
     Key(_WRITING, "hflush.s3.multipart.uniform", BOOL,
@@ -178,12 +209,13 @@ KEYS = (
         native="writing.uniform_parts"),
     Key(_WRITING, "hflush.s3.multipart.parts", number(1, MAX_PARTS),
         "how many parts the store takes", native="writing.max_parts"),
-    Key(_WRITING, "fs.s3a.multipart.threshold", size(MIN_PART, MAX_COPY),
+    Key(_WRITING, "fs.s3a.multipart.threshold",
+        size(MIN_PART, MAX_COPY, taken=(0, INT64_MAX)),
         "larger objects are copied in parts; 5G at most", default="5G"),
     Key(_WRITING, "fs.s3a.fast.upload.buffer", _BUFFERING,
         "where blocks wait; adaptive: in memory, and on disk where its budget is too small",
         native="writing.buffering"),
-    Key(_WRITING, "fs.s3a.fast.upload.active.blocks", number(1, 1000),
+    Key(_WRITING, "fs.s3a.fast.upload.active.blocks", number(1, 1000, (1, INT32_MAX)),
         "blocks of a stream that are under way or wait; then `write` waits",
         native="writing.active_blocks"),
     Key(_WRITING, "hflush.s3.memory", size(0, MAX_OBJECT),
@@ -194,13 +226,14 @@ KEYS = (
         "or an eighth of the machine's; of several values the least holds"),
     Key(_WRITING, "fs.s3a.buffer.dir", names("directories"),
         "of blocks on disk: the first is used; else the system's for temporary files"),
-    Key(_WRITING, "fs.s3a.threads.max", number(1, 10_000),
+    Key(_WRITING, "fs.s3a.threads.max", number(2, 10_000, (-INT32_MAX - 1, INT32_MAX)),
         "uploads of parts and objects at once, of all streams of a file system",
         native="client.max_uploads"),
     Key(_WRITING, "fs.s3a.request.md5.header", BOOL,
         "`Content-MD5` with each part and object", native="client.content_md5"),
-    Key(_WRITING, "fs.s3a.create.checksum.algorithm", mapped({"CRC32C": True, "NONE": False}),
-        "sent with each part and object where the store knows it", native="client.checksums"),
+    Key(_WRITING, "fs.s3a.create.checksum.algorithm", _CHECKSUM,
+        "sent with each part and object where the store knows it; in place of another of S3A's, "
+        "too: the log says so", native="client.checksums"),
     Key(_WRITING, "fs.s3a.create.performance", BOOL,
         "create does not look for directories and files in its way", default="false"),
     Key(_WRITING, "hflush.s3.create.remember", time(),
@@ -233,7 +266,7 @@ KEYS = (
         "`Content-Encoding`"),
     Key(_OBJECTS, "fs.s3a.requester.pays.enabled", BOOL,
         "the requester pays, where the bucket has another owner", default="false"),
-    Key(_READING, "fs.s3a.readahead.range", size(0, MAX_OBJECT),
+    Key(_READING, "fs.s3a.readahead.range", size(0, MAX_OBJECT, taken=(0, INT64_MAX)),
         "a step forward so far is read over; beyond, another request begins",
         native="reading.readahead_bytes"),
     Key(_READING, "hflush.s3.read.window", size(0, MAX_OBJECT),
@@ -242,13 +275,13 @@ KEYS = (
         "how files are read unless open says so: `sequential`, `random`, …", default="default"),
     Key(_READING, "fs.s3a.paging.maximum", number(1),
         "entries of a page of a listing", default="1000"),
-    Key(_NAMES, "fs.s3a.block.size", size(1, MAX_OBJECT),
+    Key(_NAMES, "fs.s3a.block.size", size(1, MAX_OBJECT, taken=(1, INT64_MAX)),
         "reported: objects have no blocks", default="32M"),
     Key(_NAMES, "fs.s3a.multiobjectdelete.enable", BOOL,
         "many objects are removed by one request", default="true"),
     Key(_NAMES, "fs.s3a.bulk.delete.page.size", number(1),
         "by one request, at most", default="1000"),
-    Key(_NAMES, "fs.s3a.executor.capacity", number(1, 1000),
+    Key(_NAMES, "fs.s3a.executor.capacity", number(1, 1000, (1, INT32_MAX)),
         "objects that a rename or a copy copies at once", default="16"),
 )  # fmt: skip
 

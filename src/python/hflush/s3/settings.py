@@ -19,6 +19,7 @@ from .. import _core
 from ..configuration import Configuration
 from ..deprecations import RENAMED, names_of_today
 from ..keys import Reader
+from ..warn import warn_once
 from .documents import crc_text
 from .keys import HADOOP_PREFIX, KEY_STORES, KEYS, MAX_PAGE, OWN_PREFIX, PROFILE_PROVIDERS, Native
 from .profile import Profile
@@ -381,7 +382,7 @@ def _native(
 
 
 def _proxy(keys: BucketConfiguration) -> str:
-    host, port = keys.text("fs.s3a.proxy.host"), keys["fs.s3a.proxy.port"]
+    host, port = keys.text("fs.s3a.proxy.host"), max(0, keys.number("fs.s3a.proxy.port"))
     if not host:
         if port:
             raise ValueError("fs.s3a.proxy.port is set without fs.s3a.proxy.host")
@@ -413,10 +414,12 @@ def _performance(keys: BucketConfiguration) -> frozenset[str]:
     if "*" in flags:
         flags = set(known)
     if unknown := flags - known:
-        raise ValueError(f"{key}: unknown: {', '.join(sorted(unknown))}")
+        warn_once(f"{key}: not known here, and ignored: {', '.join(sorted(unknown))}")
     if keys.flag("fs.s3a.create.performance"):
         flags.add("create")
-    return frozenset(flags)
+    elif keys.given("fs.s3a.create.performance"):
+        flags.discard("create")
+    return frozenset(flags & known)
 
 
 # --- headers --------------------------------------------------------------------------------------

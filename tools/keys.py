@@ -19,11 +19,12 @@ from hflush.hdfs import keys as hdfs_keys
 from hflush.keys import Key, defaults
 from hflush.local import keys as local_keys
 from hflush.s3 import keys as s3_keys
+from hflush.viewfs import keys as view_keys
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 # By page: the table, and what of the core takes its values.
 PAGES: dict[str, tuple[tuple[Key, ...], object]] = {
-    "keys.md": ((*general_keys.KEYS, *local_keys.KEYS), None),
+    "keys.md": ((*general_keys.KEYS, *local_keys.KEYS, *view_keys.KEYS), None),
     "hdfs-client.md": (hdfs_keys.KEYS, _core.HdfsSettings()),
     "s3-client.md": (s3_keys.KEYS, s3_keys.Native.usual()),
 }

@@ -70,6 +70,7 @@ PYTHON_MAY_IMPORT = {
     "local": PYTHON_BELOW,
     "hdfs": PYTHON_BELOW,
     "s3": PYTHON_BELOW,
+    "viewfs": PYTHON_BELOW,
     "above": PYTHON_BELOW,
     "checkpoint": PYTHON_BELOW,
     "cli": PYTHON_BELOW | {"checkpoint", "spark"},
@@ -88,6 +89,7 @@ PYTHON_MAY_IMPORT = {
         "local",
         "hdfs",
         "s3",
+        "viewfs",
     }
     | {"hdfs for fsspec", "s3 for fsspec"},
 }

@@ -51,6 +51,37 @@ class TestNames:
         for url in ("hdfs://nn", "hdfs://nn:8020"):
             assert hdfs(url)._resolve(path) == "/a"
 
+    def test_a_user_in_a_url(self, monkeypatch: pytest.MonkeyPatch):
+        """It is who asks: for this file system, for what is shared, and where it is sent."""
+        monkeypatch.setenv("HADOOP_PROXY_USER", "proxied")
+        keys = {"hflush.hdfs.user": "bob", "fs.defaultFS": "hdfs://ann@nn:8020/"}
+        for url in ("hdfs://ann@nn:8020/x", "/x", "hdfs:///x"):
+            fs = hflush.FileSystem.get(url, keys)
+            assert isinstance(fs, DistributedFileSystem)
+            native = fs._settings_of_client
+            assert (fs.uri, fs.home_directory) == ("hdfs://ann@nn:8020/", "/user/ann")
+            assert (native.user, native.real_user) == ("ann", "")
+            assert native.name_nodes == [("nn", 8020)]
+        assert pickle.loads(pickle.dumps(fs)) is fs
+        assert fs.make_qualified("/a") == "hdfs://ann@nn:8020/a"
+        assert {fs._resolve(f"hdfs://{who}nn/a") for who in ("ann@", "")} == {"/a"}
+        with pytest.raises(ValueError, match="wrong file system"):
+            fs._resolve("hdfs://bob@nn/a")
+        bob = hflush.FileSystem.get("hdfs://nn:8020/", keys)
+        assert bob is not fs
+        assert bob._resolve("hdfs://bob@nn/a") == "/a"
+        assert fs._shares_files_with(bob)
+        assert hdfs("hdfs://ann@ns/", dfs__nameservices="ns", **{
+            "dfs.namenode.rpc-address.ns": "mm:1",
+        })._settings_of_client.name_nodes == [("mm", 1)]  # fmt: skip
+
+    @pytest.mark.parametrize("authority", ["ann:hush@nn", "@nn", "a@b@nn:8020"])
+    def test_what_is_no_user(self, authority: str):
+        """A password is not shown."""
+        with pytest.raises(ValueError, match="user@host:port, without a password") as refusal:
+            hdfs(f"hdfs://{authority}/")
+        assert "hush" not in str(refusal.value)
+
     @pytest.mark.parametrize(
         "path", ["hdfs://nn:8021/a", "hdfs://mm/a", "hdfs:///a", "file:///a", "s3://nn/a"]
     )

@@ -19,6 +19,7 @@ from hflush.keys import BOOL, Key, Reader, choice, mapped, names, number, size, 
 from hflush.local import keys as local_keys
 from hflush.s3 import keys as s3_keys
 from hflush.s3.settings import Settings
+from hflush.viewfs import keys as view_keys
 
 STORES: dict[str, tuple[tuple[Key, ...], Callable[[], Any], Callable[..., Any]]] = {
     "hdfs": (
@@ -89,7 +90,11 @@ class TestTables:
         assert attributes(read(conf_of(given)), keys) == attributes(usual_of(), keys)
 
     def test_each_key_stands_once(self):
-        for keys in (hdfs_keys.KEYS, s3_keys.KEYS, (*general_keys.KEYS, *local_keys.KEYS)):
+        for keys in (
+            hdfs_keys.KEYS,
+            s3_keys.KEYS,
+            (*general_keys.KEYS, *local_keys.KEYS, *view_keys.KEYS),
+        ):
             assert len({key.name for key in keys}) == len(keys)
             assert all(key.section and key.kind.shown and key.effect for key in keys)
             assert not any(key.native and key.default for key in keys)
@@ -277,7 +282,9 @@ class TestStoresAgree:
 
 def test_every_key_that_is_read_is_in_a_table():
     """Strings of the sources that look like keys of Hadoop or of this package."""
-    tables = (hdfs_keys.KEYS, s3_keys.KEYS, general_keys.KEYS, local_keys.KEYS)
+    tables = (
+        hdfs_keys.KEYS, s3_keys.KEYS, general_keys.KEYS, local_keys.KEYS, view_keys.KEYS,
+    )  # fmt: skip
     known = {key.name.rstrip(".") for keys in tables for key in keys}
     reading = re.compile(
         r"(?:\.(?:flag|number|seconds|text|names|given|read)\(|get_\w+\(|keys\[|conf\.get\()\s*"

@@ -54,6 +54,7 @@ def test_those_that_come_with_hflush():
         ("hdfs",),
         ("file", "file+crc"),
         ("s3",),
+        ("viewfs",),
     ]
 
 

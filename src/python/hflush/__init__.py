@@ -26,6 +26,7 @@ from . import capabilities
 from . import hdfs as hdfs
 from . import local as local
 from . import s3 as s3
+from . import viewfs as viewfs
 from ._on_demand import on_demand
 from ._version import __version__ as __version__
 from .capabilities import (
@@ -158,4 +159,4 @@ if not TYPE_CHECKING:  # with __getattr__ every name would pass the check
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ON_DEMAND, "s3", "__version__", "open"})
+    return sorted({*__all__, *_ON_DEMAND, "s3", "viewfs", "__version__", "open"})

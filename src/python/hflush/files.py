@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .options import Rename
 from .output import FSDataOutputStream
 from .paths import StrPath
 from .status import FileStatus
 from .streams import FSDataInputStream
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Files"]
 
@@ -41,5 +44,7 @@ class Files(Protocol):
     def rename(self, src: StrPath, dst: StrPath, option: Rename) -> None: ...
 
     def _resolve(self, path: StrPath) -> str: ...
+
+    def _behind(self, path: str) -> tuple[Self, str]: ...
 
     def _shares_files_with(self, other: Any) -> bool: ...

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any, TypeAlias
 
+    from typing_extensions import Self
+
     from .configuration import Value
     from .options import CreateOptions, Options, OptionValue
     from .paths import Location, StrPath
@@ -190,6 +192,10 @@ class NameSpace(ABC):
     def _shares_files_with(self, other: NameSpace) -> bool:
         """Return whether both may show the same files: then their file ids can be compared."""
         return self.uri == other.uri
+
+    def _behind(self, path: str) -> tuple[Self, str]:
+        """Return the file system that has a file, and its path there: of a view, another one."""
+        return self, path
 
     def _accepts(self, location: Location) -> bool:
         """Whether a URL is of this file system; one without a host is of ``fs.defaultFS``."""

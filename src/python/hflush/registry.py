@@ -179,6 +179,21 @@ def _locate(url: StrPath | None, conf: Configuration) -> Location:
     return location
 
 
+def _refuse_views(location: Location, conf: Configuration) -> None:
+    """Refuse a URL that Hadoop's configuration sends through a mount table without viewfs."""
+    key = f"fs.{location.written_scheme}.impl"
+    host = location.authority.rpartition("@")[2].partition(":")[0]
+    table = f"fs.viewfs.mounttable.{host}."
+    is_view = conf.get(key, "").strip().endswith(".ViewFileSystemOverloadScheme")
+    if is_view and any(name.startswith(table) for name in conf):
+        raise UnsupportedFileSystemError(
+            errno.EPROTONOSUPPORT,
+            f"{key} lets the mount table {table}* say where data are, which is supported for "
+            f"viewfs://{host}/ alone",
+            f"{location.written_scheme}://{host}/",
+        )
+
+
 def _make(location: Location, conf: Configuration) -> Any:
     if location.scheme is None:
         raise InternalError(f"a location without a scheme: {location!r}")
@@ -192,5 +207,6 @@ def _make(location: Location, conf: Configuration) -> Any:
             f"no file system for scheme {location.written_scheme!r}; there are {served}",
             url,
         )
+    _refuse_views(location, conf)
     factory = load(store.factory) if isinstance(store.factory, str) else store.factory
     return factory(location.scheme, location.authority, conf)

@@ -40,9 +40,11 @@ def copy(
     OSError
         A tree would be copied into itself, or something in it is neither file nor directory.
     """
+    source, source_path = source._behind(source_path)
     status = source.get_file_status(source_path)
     if target.is_directory(target_path):
         target_path = child(target_path, basename(source_path))
+    target, target_path = target._behind(target_path)
     if _is_within(target, target_path, source, status):
         raise OSError(errno.EINVAL, f"copy of {source_path} onto or into itself", target_path)
     _copy(source, status, target, target_path, overwrite)
@@ -60,6 +62,8 @@ def copy_file(source: Files, source_path: str, target: Files, target_path: str) 
     OSError
         Both are the same file; the source is not a regular file.
     """
+    source, source_path = source._behind(source_path)
+    target, target_path = target._behind(target_path)
     status = source.get_file_status(source_path)
     if _is_within(target, target_path, source, status):
         raise OSError(errno.EINVAL, f"copy of {source_path} onto itself", target_path)

@@ -31,6 +31,7 @@ from . import options as own
 from .builders import HdfsFileBuilder
 from .contract import OPTIONS
 from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, USER
+from .settings import read_native, split_user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..claims import Claim
     from ..configuration import Configuration
     from ..multipart import MultipartUploader
+    from ..namespace import NameSpace
     from ..options import CreateOptions
     from ..paths import StrPath
     from ..status import LeaseRecovery
@@ -95,9 +97,10 @@ class DistributedFileSystem(FileSystem):
 
     Hadoop's keys decide: ``dfs.nameservices`` and its kin say where a service's NameNodes are,
     ``fs.defaultFS`` what a URL without a host means; docs/hdfs-client.md lists all that are heard.
-    The user is ``hflush.hdfs.user``, else ``HADOOP_USER_NAME``, else the owner of the process, when
-    the instance is made; with ``HADOOP_PROXY_USER``, unless the first is set, that one acts as the
-    user named there, if the NameNode allows it. It connects when it is first used, and again in a
+    The user is that of the URL, ``hdfs://ann@host/``, else ``hflush.hdfs.user``, else
+    ``HADOOP_USER_NAME``, else the owner of the process, when the instance is made; with
+    ``HADOOP_PROXY_USER``, unless one of the first two is there, that one acts as the user named
+    there, if the NameNode allows it. It connects when it is first used, and again in a
     forked child or where it is unpickled.
 
     ``hflush`` waits until every data node of the pipeline has the bytes, ``hsync`` until each has
@@ -116,12 +119,11 @@ class DistributedFileSystem(FileSystem):
                 f"a {scheme} URL must name a host or a name service, as {scheme}://host:port/path "
                 f"does, or fs.defaultFS must be one that does"
             )
-        from .settings import read_native
-
+        user, place = split_user(authority)
         super().__init__(scheme, authority, conf)
         check_keys(self._conf, ("dfs.", "ipc.", "hflush.hdfs."), KNOWN_KEYS)
         keys = Reader(self._conf, (*general_keys.KEYS, *KEYS))
-        named = keys.text(USER)
+        named = user or keys.text(USER)
         self._user = named or user_name()
         real_user = named or real_user_name()
         self._umask = parse_umask(keys.text("fs.permissions.umask-mode") or _UMASK)
@@ -133,7 +135,7 @@ class DistributedFileSystem(FileSystem):
         self._sweep_after_s = keys.seconds("hflush.atomic.sweep-after")
         self._trash_interval = keys.seconds("fs.trash.interval")
         self._settings_of_client = read_native(
-            self._conf, authority, self._user, "" if real_user == self._user else real_user
+            self._conf, place, self._user, "" if real_user == self._user else real_user
         )
         self._native = _core.HdfsClient(self._settings_of_client)
         names = {
@@ -208,7 +210,19 @@ class DistributedFileSystem(FileSystem):
         return settings
 
     def _is_own(self, authority: str) -> bool:
-        return bool(authority) and _canonical(authority) == _canonical(self._authority)
+        user, place = split_user(authority)
+        return (
+            bool(place)
+            and _canonical(place) == _canonical(split_user(self._authority)[1])
+            and user in ("", self._user)
+        )
+
+    def _shares_files_with(self, other: NameSpace) -> bool:
+        """Return whether both are of one cluster, for any users."""
+        if not isinstance(other, DistributedFileSystem):
+            return False
+        ours, others = split_user(self._authority)[1], split_user(other._authority)[1]
+        return _canonical(ours) == _canonical(others)
 
     def _resolve(self, path: StrPath) -> str:
         resolved = super()._resolve(path)

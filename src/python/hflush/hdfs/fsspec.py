@@ -10,6 +10,7 @@ from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..fsspec.base import URL, HflushFileSystem, Place
 from .keys import USER
+from .settings import split_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,14 +67,14 @@ class HflushHdfsFileSystem(HflushFileSystem):
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
         url = URL.fullmatch(paths.as_text(path))
-        user, at, authority = (url[3] or "" if url else "").rpartition("@")
+        user, authority = split_user((url[3] or "") if url else "")
         host, colon, port = authority.rpartition(":")
         if not colon or not port.isdecimal():
             host, port = authority, ""
         options: dict[str, Any] = {"host": host} if host else {}
         if port:
             options["port"] = int(port)
-        return {**options, "user": user} if at else options
+        return {**options, "user": user} if user else options
 
     @property
     def fsid(self) -> str:
@@ -111,12 +112,12 @@ class HflushHdfsFileSystem(HflushFileSystem):
     def _place(self, path: Any) -> Place:
         prefix, plain = self._split(paths.as_text(path))
         if prefix:
-            user, at, authority = prefix.partition("://")[2].rpartition("@")
+            user, authority = split_user(prefix.partition("://")[2])
             own = paths.parse(f"hdfs://{authority}/")
-            if not self.filesystem._accepts(own) or (at and user != self._user):
+            if not self.filesystem._accepts(own) or user not in ("", self._user):
                 raise ValueError(
                     f"wrong file system: {path!r} is not in {self.filesystem.uri}"
-                    + (f" of user {self._user}" if at else "")
+                    + (f" of user {self._user}" if user else "")
                 )
         return Place(self.filesystem, plain, prefix)
 

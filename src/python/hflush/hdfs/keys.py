@@ -96,7 +96,7 @@ KEYS = (
     Key(_SERVERS, "mapreduce.task.attempt.id", text(),
         "part of the lease holder's name", native="task_attempt"),
     Key(_SERVERS, "hflush.hdfs.user", text(),
-        "who we are, where no token says it; see below"),
+        "who we are, where neither a URL (`hdfs://ann@host/`) nor a token says it; see below"),
     Key(_RPC, "ipc.client.connect.timeout", _TIMEOUT,
         "how long one attempt to connect to a NameNode may take", native="rpc.connect_timeout"),
     Key(_RPC, "ipc.client.connect.max.retries", _COUNT,

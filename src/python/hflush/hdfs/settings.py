@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..configuration import Configuration
 
-__all__ = ["read_native"]
+__all__ = ["read_native", "split_user"]
 
 _ADDRESS = re.compile(r"(?:\[([^\s/@,?#\[\]]+)\]|([^\s/@,?#\[\]:]+))(?::([0-9]*))?")
 _FORM = "host:port, [ipv6]:port or the name of a nameservice, with a port from 1 to 65535"
@@ -36,7 +36,7 @@ def read_native(
     conf : Configuration
         The keys.
     authority : str
-        Of the URL: a host, with a port or without, or the name of a nameservice.
+        Of the URL, but for its user: a host, with a port or without, or a nameservice.
     user, real_user : str
         Who acts; for whom, empty unless it is another.
 
@@ -101,6 +101,23 @@ def _derive(keys: Reader, native: _core.HdfsSettings) -> None:
 
 
 # --- servers --------------------------------------------------------------------------------------
+
+
+def split_user(authority: str) -> tuple[str, str]:
+    """Return the user of an authority, empty unless it names one, and the rest.
+
+    Raises
+    ------
+    ValueError
+        There is a password with it, which is not shown, or an ``@`` without a user.
+    """
+    user, at, place = authority.rpartition("@")
+    if at and (not user or ":" in user or "@" in user):
+        raise ValueError(
+            f"the authority of hdfs://…@{place} must be host, host:port or user@host:port, without "
+            "a password"
+        )
+    return user, place
 
 
 def _parse_address(source: str, text: str) -> tuple[str, int]:

@@ -1,0 +1,222 @@
+"""viewfs: mount tables, and operations that are those of the file systems behind the links."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import hflush
+import pytest
+from hflush import Configuration, Rename, transfer
+from hflush.viewfs import ViewFileSystem
+from hflush.viewfs.mounts import MountTable
+
+TABLE = "fs.viewfs.mounttable.c."
+
+
+def table(**entries: str) -> MountTable:
+    conf = Configuration(load_defaults=False)
+    conf.update({TABLE + entry.replace("__", "."): value for entry, value in entries.items()})
+    return MountTable(conf, "c")
+
+
+class TestTables:
+    """Which file system, and which path there, is at a path."""
+
+    @pytest.mark.parametrize(
+        ("path", "root", "there"),
+        [
+            ("/data", "hdfs://ns1/", "/data"),
+            ("/data/a/b", "hdfs://ns1/", "/data/a/b"),
+            ("/user/ann/x", "s3a://bucket/", "/x"),
+            ("/database", "hdfs://rest:8020/", "/old/database"),
+            ("/user/bob", "hdfs://rest:8020/", "/old/user/bob"),
+        ],
+    )
+    def test_links(self, path: str, root: str, there: str):
+        links = {
+            f"{TABLE}link./data": "hdfs://ns1/data",
+            f"{TABLE}link./user/ann/": " s3a://bucket ",
+            f"{TABLE}linkFallback": "hdfs://rest:8020/old",
+        }
+        conf = Configuration(load_defaults=False)
+        conf.update(links)
+        read = MountTable(conf, "c")
+        link = read.find(path)
+        assert link is not None
+        assert (link.root, link.inward(path)) == (root, there)
+        assert link.outward(there) == path
+        assert (read.names("/"), read.names("/user"), read.names("/x")) == (
+            ["data", "user"], ["ann"], [],
+        )  # fmt: skip
+
+    def test_one_file_system_as_the_whole(self):
+        link = table(linkMergeSlash="hdfs://ns1/a").find("/x/y")
+        assert link is not None
+        assert (link.inward("/x/y"), link.inward("/"), link.outward("/a")) == ("/a/x/y", "/a", "/")
+
+    @pytest.mark.parametrize(
+        ("entries", "complaint"),
+        [
+            ({}, "there is no mount table 'c'"),
+            ({"linkNfly../d": "hdfs://a/,hdfs://b/"}, "linkNfly.* not supported"),
+            ({"linkMerge./d": "hdfs://a/,hdfs://b/"}, "linkMerge.* not supported"),
+            ({"linkRegex.^/u": "hdfs://a/"}, "linkRegex.* not supported"),
+            ({"lnik./d": "hdfs://a/"}, r"c\.lnik\./d is no entry"),
+            ({"link./": "hdfs://a/"}, "linkMergeSlash"),
+            ({"link./d": "/d"}, "must be a URL .* not '/d'"),
+            ({"link./d": ""}, "must be a URL"),
+            ({"link./d": "hdfs://a/", "link./d/e": "hdfs://b/"}, "below another link, /d"),
+            ({"linkMergeSlash": "hdfs://a/", "link./d": "hdfs://b/"}, "below another link, /"),
+            ({"linkMergeSlash": "hdfs://a/", "linkFallback": "hdfs://b/"}, "exclude each other"),
+        ],
+    )
+    def test_what_is_refused(self, entries: dict[str, str], complaint: str):
+        """By the key, before anything is opened."""
+        conf = {TABLE + entry: value for entry, value in entries.items()}
+        with pytest.raises(ValueError, match=complaint):
+            hflush.FileSystem.new_instance("viewfs://c/", conf)
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> dict[str, str]:
+    for name in ("one", "two", "rest"):
+        (tmp_path / name).mkdir()
+    return {
+        "fs.defaultFS": "viewfs://c",
+        f"{TABLE}link./data": f"file://{tmp_path}/one",
+        f"{TABLE}link./user/ann": f"file://{tmp_path}/two",
+        f"{TABLE}link./sums": f"file+crc://{tmp_path}/two",
+        f"{TABLE}link./gone": "nosuch://x/",
+    }
+
+
+@pytest.fixture
+def fs(conf: dict[str, str]) -> ViewFileSystem:
+    made = hflush.FileSystem.new_instance("/x", conf)
+    assert isinstance(made, ViewFileSystem)
+    return made
+
+
+class TestOperations:
+    def test_writing_and_reading(self, fs: ViewFileSystem, conf, tmp_path: Path):
+        """Through each door, with the names of the view."""
+        with fs.create("/data/d/x") as out:
+            out.write(b"bytes")
+        assert (tmp_path / "one" / "d" / "x").read_bytes() == b"bytes"
+        assert hflush.open("viewfs://c/data/d/x", "rb", conf=conf).read() == b"bytes"
+        assert hflush.FileSystem.get("viewfs:///", conf).uri == "viewfs://c/"
+        status = fs.get_file_status("/data/d/x")
+        assert (status.path, status.length) == ("viewfs://c/data/d/x", 5)
+        assert [one.path for one in fs.list_status("/data")] == ["viewfs://c/data/d"]
+        assert [one.path for one in fs.list_files("/data", True)] == ["viewfs://c/data/d/x"]
+        assert [one.path for one in fs.glob_status("/data/*/?")] == ["viewfs://c/data/d/x"]
+        with fs.open_file("/data/d/x").with_file_status(status).build().result() as known:
+            assert known.read() == b"bytes"
+        with fs.append("/data/d/x") as out:
+            out.write(b"!")
+            out.hsync()
+        assert fs.truncate("/data/d/x", 3)
+        assert fs.get_content_summary("/data").length == 3
+        assert pickle.loads(pickle.dumps(fs)).is_file("/data/d/x")
+
+    def test_the_directories_of_the_table(self, fs: ViewFileSystem):
+        """They show the links, also one that leads nowhere, and cannot be changed."""
+        assert sorted(one.name for one in fs.list_status("/")) == ["data", "gone", "sums", "user"]
+        (entry,) = fs.list_status("/user")
+        assert (entry.path, entry.is_directory) == ("viewfs://c/user/ann", True)
+        assert fs.get_file_status("/user").permission == 0o555
+        assert fs.mkdirs("/user")
+        assert not fs.delete("/nosuch")
+        with pytest.raises(FileNotFoundError, match="no link of the mount table c"):
+            fs.open("/nosuch/x")
+        with pytest.raises(hflush.NotAFileError):
+            fs.open("/user")
+        for change in (
+            lambda: fs.create("/new"),
+            lambda: fs.create("/user/new"),
+            lambda: fs.mkdirs("/new/d"),
+            lambda: fs.delete("/user", recursive=True),
+            lambda: fs.delete("/data", recursive=True),
+            lambda: fs.rename("/data", "/data2"),
+            lambda: fs.rename("/user", "/data/user"),
+            lambda: fs.set_permission("/user", 0o777),
+            lambda: fs.move_to_trash("/data"),
+        ):
+            with pytest.raises(PermissionError, match="the mount table c cannot be changed"):
+                change()
+        with pytest.raises(hflush.UnsupportedFileSystemError, match="nosuch"):
+            fs.create("/gone/x")
+
+    def test_renames(self, fs: ViewFileSystem, conf, tmp_path: Path):
+        """Within a link; across links as the strategy says, never across file systems."""
+        fs.create("/data/a").close()
+        assert fs.rename("/data/a", "/data/b")
+        fs.rename("/data/b", "/data/c", Rename.NONE)
+        for target in ("/user/ann/c", "/sums/c"):
+            with pytest.raises(OSError, match="behind different links, /data and") as refusal:
+                fs.rename("/data/c", target)
+            assert refusal.value.filename2 == target
+        strategy = {"fs.viewfs.rename.strategy": "SAME_FILESYSTEM_ACROSS_MOUNTPOINT"}
+        wide = hflush.FileSystem.new_instance("/", {**conf, **strategy})
+        with pytest.raises(OSError, match="behind different links"):
+            wide.rename("/data/c", "/sums/c")
+        assert wide.rename("/data/c", "/user/ann/c")
+        assert (tmp_path / "two" / "c").exists()
+
+    def test_the_fallback(self, conf, tmp_path: Path):
+        """It is where no link leads, and its entries are shown beside the links."""
+        (tmp_path / "rest" / "user").mkdir()
+        (tmp_path / "rest" / "data").write_text("hidden by the link")
+        fallback = {f"{TABLE}linkFallback": f"file://{tmp_path}/rest"}
+        fs = hflush.FileSystem.new_instance("/", {**conf, **fallback})
+        fs.create("/user/bob/x").close()
+        fs.create("/new").close()
+        assert (tmp_path / "rest" / "user" / "bob" / "x").exists()
+        assert sorted(one.name for one in fs.list_status("/user")) == ["ann", "bob"]
+        assert sorted(one.name for one in fs.list_status("/")) == [
+            "data", "gone", "new", "sums", "user",
+        ]  # fmt: skip
+        assert fs.is_directory("/data")
+        assert fs.delete("/new")
+
+    def test_which_table(self, conf):
+        """That of the URL, else the default one; its home directories are where it says."""
+        key = "fs.viewfs.mounttable.default.name.key"
+        named = {**conf, key: "c", f"{TABLE}homedir": "/user/all", "fs.defaultFS": "local"}
+        fs = hflush.FileSystem.new_instance("viewfs:///", named)
+        assert fs.home_directory.startswith("/user/all/")
+        assert fs.is_directory("/data")
+
+    def test_what_each_part_can(self, fs: ViewFileSystem):
+        append = "fs.capability.paths.append"
+        assert fs.has_path_capability("/data/x", append)
+        assert not fs.has_path_capability("/sums/x", append)
+        assert not fs.has_path_capability("/", append)
+
+    def test_a_copy_onto_itself(self, fs: ViewFileSystem, tmp_path: Path):
+        """By its two names: nothing is cut."""
+        (tmp_path / "one" / "x").write_text("kept")
+        local = hflush.FileSystem.get("file:///")
+        with pytest.raises(OSError, match="onto itself"):
+            transfer.copy_file(local, f"{tmp_path}/one/x", fs, "/data/x")
+        with pytest.raises(OSError, match="onto itself"):
+            transfer.copy_file(fs, "/data/x", local, f"{tmp_path}/one/x")
+        assert (tmp_path / "one" / "x").read_text() == "kept"
+
+    def test_closing(self, fs: ViewFileSystem, tmp_path: Path):
+        """It closes what is open behind the links, and nothing that others use."""
+        other = hflush.FileSystem.get("file:///").create(f"{tmp_path}/one/other")
+        out = fs.create("/data/x")
+        fs.close()
+        assert out.closed
+        assert not other.closed
+        other.close()
+
+
+def test_a_view_under_another_scheme(conf):
+    """Hadoop can send hdfs:// through a table: then data are not where the URL says."""
+    impl = {"fs.hdfs.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"}
+    with pytest.raises(hflush.UnsupportedFileSystemError, match=r"fs\.hdfs\.impl .*viewfs://c/"):
+        hflush.FileSystem.new_instance("hdfs://c:8020/", {**conf, **impl})
+    hflush.FileSystem.new_instance("hdfs://d/", {**conf, **impl})

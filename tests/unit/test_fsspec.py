@@ -255,6 +255,13 @@ def test_register_takes_the_place(tmp_path):
     assert (tmp_path / "file").read_bytes() == b"x"
 
 
+def test_instances_do_not_add_up():
+    """fsspec would keep each for ever."""
+    made = [HflushHdfsFileSystem(host="nn", user=f"user{number}") for number in range(100)]
+    assert len(HflushHdfsFileSystem._cache) <= 64
+    assert HflushHdfsFileSystem(host="nn", user="user99") is made[-1]
+
+
 class TestHdfs:
     """hflush+hdfs: which file system and path a name means, before anything is connected."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from weakref import ref
 
 import hflush
 import pytest
@@ -101,6 +103,64 @@ def test_keys_of_a_store_are_its_business(shelf: Store, tmp_path: Path):
     assert hflush.FileSystem.new_instance(tmp_path, {"hflush.shelf.depth": "3"})
     with pytest.raises(ValueError, match=r"unknown configuration key 'hflush\.shelve\.depth'"):
         hflush.FileSystem.new_instance(tmp_path, {"hflush.shelve.depth": "3"})
+
+
+class TestSharing:
+    """What FileSystem.get keeps for the next caller, and for how long."""
+
+    @staticmethod
+    def get(token: int, url: str = "s3://bucket/") -> hflush.FileSystem:
+        return hflush.FileSystem.get(url, {"fs.s3a.session.token": f"token {token}"})
+
+    @pytest.fixture(autouse=True)
+    def _alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(registry, "_cache", {})
+
+    def test_fresh_tokens_do_not_add_up(self):
+        """Without the garbage collector, too: what is let go is gone at once."""
+        gc.disable()
+        try:
+            seen = [ref(self.get(token)) for token in range(100)]
+        finally:
+            gc.enable()
+        assert sum(one() is not None for one in seen) == registry._KEPT_OF_PLACE
+        assert len(registry._cache) <= registry._KEPT_OF_PLACE + 1
+        places = [ref(self.get(0, f"hdfs://nn{number}/")) for number in range(100)]
+        assert sum(one() is not None for one in places) == registry._KEPT
+
+    def test_what_is_used_is_shared_still(self):
+        """By the program, however many others there are; the last used are kept, too."""
+        used = self.get(0)
+        for token in range(1, 100):
+            self.get(token)
+            assert self.get(1) is self.get(1)
+            last = ref(self.get(1))
+        assert self.get(0) is used
+        assert last() is self.get(1)
+        used.close()
+        assert self.get(0) is not used
+
+    def test_what_is_written_is_not_closed(self, tmp_path: Path):
+        """A stream holds its file system."""
+        out = hflush.FileSystem.get("file:///", {"x": "0"}).create(tmp_path / "x")
+        for other in range(1, 20):
+            hflush.FileSystem.get("file:///", {"x": other})
+        out.write(b"whole")
+        out.close()
+        assert (tmp_path / "x").read_bytes() == b"whole"
+
+    def test_what_was_changed_is_kept(self, tmp_path: Path):
+        """It is not what another get would make."""
+        hflush.FileSystem.get("file:///", {"x": "here"}).set_working_directory(tmp_path)
+        doomed = tmp_path / "doomed"
+        doomed.touch()
+        assert hflush.FileSystem.get("file:///", {"x": "at end"}).delete_on_exit(doomed)
+        for other in range(20):
+            hflush.FileSystem.get("file:///", {"x": other})
+        here = hflush.FileSystem.get("file:///", {"x": "here"})
+        assert here.working_directory == str(tmp_path)
+        hflush.FileSystem.get("file:///", {"x": "at end"}).close()
+        assert not doomed.exists()
 
 
 def test_the_keys_of_every_store_are_known(shelf: Store):

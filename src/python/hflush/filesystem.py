@@ -78,6 +78,9 @@ class FileSystem(OptionalOperations):
     def get(url: StrPath | None = None, conf: Conf = None) -> FileSystem:
         """Return the shared file system of a URL: one per scheme, authority, user and conf.
 
+        It is shared as long as a program or a stream uses it. Of those that are not in use the last
+        are kept: 8 of one scheme, authority and user, 64 in all.
+
         Parameters
         ----------
         url : str or os.PathLike, optional
@@ -184,6 +187,9 @@ class FileSystem(OptionalOperations):
 
     def __deepcopy__(self, _: object) -> Self:
         return self
+
+    def _is_as_made(self) -> bool:
+        return super()._is_as_made() and not self._doomed
 
     def _pickles_secrets(self) -> bool:
         """Whether pickles carry secrets: only stores that need secrets have a key for that."""

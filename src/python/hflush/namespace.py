@@ -189,6 +189,10 @@ class NameSpace(ABC):
         """Return what has been set on this instance beyond its configuration."""
         return {"_working_directory": self._working_directory} if self._working_directory else {}
 
+    def _is_as_made(self) -> bool:
+        """Return whether another one that is made of the same configuration would be equal."""
+        return not self._settings()
+
     def _shares_files_with(self, other: NameSpace) -> bool:
         """Return whether both may show the same files: then their file ids can be compared."""
         return self.uri == other.uri

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import weakref
 
 from . import options, paths, spelling
 from .configuration import user_name
@@ -81,6 +82,14 @@ class Store:
 
 
 _stores: dict[str, Store] = {}  # by scheme
+
+# How many shared file systems are kept that are not in use: of one place and user, with different
+# configurations (fresh session tokens, say), and in all.
+_KEPT_OF_PLACE = 8
+_KEPT = 64
+
+# The shared ones by place, user and configuration, the last used last: itself while it is kept,
+# a weak reference when it is not.
 _cache: dict[tuple[object, ...], Any] = {}
 _cache_lock = threading.RLock()
 
@@ -123,14 +132,46 @@ def load(place: str) -> Any:
 
 
 def shared(url: StrPath | None, conf: Configuration) -> Any:
-    """Return the file system of a URL, shared by all callers of one user and configuration."""
+    """Return the file system of a URL, shared by all callers of one user and configuration.
+
+    It is kept for the next caller, unless many others have been asked for since and neither a
+    program nor a stream uses it.
+    """
     location = _locate(url, conf)
     key = (location.scheme, location.authority, user_name(), conf.identity())
+    dropped: list[Any] = []
     with _cache_lock:
-        found = _cache.get(key)
+        found = _alive(_cache.pop(key, None))
         if found is None:
-            found = _cache[key] = _make(location, conf)
+            found = _make(location, conf)
+            dropped = _let_go(key[:-1])
+        _cache[key] = found
+    del dropped  # without the lock: connections may end
     return found
+
+
+def _alive(entry: Any) -> Any:
+    """Return the file system of an entry; None if it is gone."""
+    return entry() if isinstance(entry, weakref.ref) else entry
+
+
+def _let_go(place: tuple[object, ...]) -> list[Any]:
+    """Make room for another of a place: return those that are not kept any more, oldest first.
+
+    One that a program has changed is kept: it has a working directory, say, or paths to remove.
+    """
+    kept = []
+    for key, entry in list(_cache.items()):
+        if not isinstance(entry, weakref.ref):
+            kept.append(key)
+        elif entry() is None:
+            del _cache[key]
+    of_place = [key for key in kept if key[:-1] == place]
+    surplus = [*of_place[: 1 - _KEPT_OF_PLACE or None], *kept[: 1 - _KEPT or None]]
+    let_go = [key for key in dict.fromkeys(surplus) if _cache[key]._is_as_made()]
+    dropped = [_cache[key] for key in let_go]
+    _cache.update(zip(let_go, map(weakref.ref, dropped), strict=True))
+    return dropped
 
 
 def made(url: StrPath | None, conf: Configuration) -> Any:
@@ -141,7 +182,7 @@ def made(url: StrPath | None, conf: Configuration) -> Any:
 def forget(filesystem: object) -> None:
     """Stop sharing a file system."""
     with _cache_lock:
-        for key in [key for key, shared in _cache.items() if shared is filesystem]:
+        for key in [key for key, entry in _cache.items() if _alive(entry) is filesystem]:
             del _cache[key]
 
 

@@ -47,6 +47,10 @@ _HINTS = frozenset(
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(/.*|$)", re.DOTALL)
 
 
+# How many instances of a class fsspec keeps, in use or not.
+_KEPT = 64
+
+
 class Place(NamedTuple):
     """Where a name of fsspec leads to.
 
@@ -82,7 +86,10 @@ class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
             conf = words.ExactConf(conf.raw_items())
         if conf is not None:
             storage_options["conf"] = conf
-        return super().__call__(**storage_options)
+        made = super().__call__(**storage_options)
+        for oldest in list(cls._cache)[:-_KEPT]:  # which fsspec keeps for ever
+            cls._cache.pop(oldest, None)
+        return made
 
 
 class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore[misc]

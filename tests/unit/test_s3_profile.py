@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import NamedTuple
 
+import hflush
 import pytest
 from hflush import Configuration
 from hflush.s3.settings import Settings
@@ -111,6 +113,21 @@ def test_what_is_configured_is_ignored(found, profile: str, variables: dict[str,
     assert found(profile, variables).server.endswith(".amazonaws.com")
     back = {**variables, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false"}
     assert found(profile, back).server.startswith("http://")
+
+
+def test_the_server_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A pickle leads to the same one where the environment names none, or another."""
+    (tmp_path / "config").write_text(CONFIG)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "minio")
+    sent = pickle.dumps(hflush.FileSystem.get("s3://bucket/"))
+    monkeypatch.delenv("AWS_PROFILE")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://other:8")
+    there = pickle.loads(sent)._settings_of_bucket
+    assert there.endpoint[:3] == ("http", "127.0.0.1", 9000)
+    assert (there.region, there.path_style) == ("here", False)
+    native = hflush.FileSystem.get("s3://bucket/", {"fs.s3a.endpoint": "http://mine:7"})
+    assert pickle.loads(pickle.dumps(native)) is native
 
 
 def test_other_servers_of_aws(found):

@@ -125,6 +125,12 @@ class S3FileSystem(S3Copies):
         )
     )
 
+    def __reduce__(self) -> Any:
+        """Send what the environment says of the server, too: another host's may name another."""
+        reconnect, (uri, conf, settings) = super().__reduce__()
+        sent = {**cast("dict[str, str]", conf), **self._settings_of_bucket.found}
+        return reconnect, (uri, sent, settings)
+
     def close(self) -> None:
         """Abort the output streams that are open, then remove what :meth:`delete_on_exit` noted.
 

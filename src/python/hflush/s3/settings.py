@@ -203,6 +203,7 @@ class Settings:
     performance: frozenset[str]
     remember: float
     pickles_secrets: bool
+    found: Mapping[str, str]  # keys that stand for what the environment says of the server
     copy_timeout: float
     credentials_wait: float
     native: _core.S3Settings
@@ -244,6 +245,10 @@ class Settings:
         style = keys.text("fs.s3a.path.style.access")
         if asks_profile and not keys.given("fs.s3a.path.style.access"):
             style = _STYLES.get(profile.addressing_style, style)
+        found = {}
+        if asks_profile and endpoint.host:
+            found = {"fs.s3a.endpoint": profile.endpoint, "fs.s3a.path.style.access": style}
+            found |= {"fs.s3a.endpoint.region": region} if region else {}
         dotted = "." in bucket and endpoint.scheme == "https"  # no certificate has such names
         path_style = style == "true" or (style == "auto" and (not endpoint.is_aws or dotted))
         native = _native(keys, endpoint, path_style, env)
@@ -274,6 +279,7 @@ class Settings:
             performance=_performance(keys),
             remember=keys.seconds("hflush.s3.create.remember"),
             pickles_secrets=keys.flag("hflush.s3.pickle.secrets"),
+            found=found,
             copy_timeout=keys.seconds("hflush.s3.copy.timeout"),
             credentials_wait=native.client.credentials_wait,
             native=native.client,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import re
@@ -87,6 +88,17 @@ def test_a_directory_that_does_not_help(
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
     assert Configuration()["fs.defaultFS"] == Configuration()["fs.defaultFS"] == "file:///"
     assert [why in text and str(tmp_path / "conf") in text for text in caplog.messages] == [True]
+
+
+def test_a_directory_that_may_not_be_read(conf_dir: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is an error that names the variable, too: what is in there might matter."""
+
+    def refuse(_: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "denied")
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(PermissionError, match=f"HADOOP_CONF_DIR leads .*{conf_dir}"):
+        Configuration()
 
 
 def test_the_directory_of_an_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

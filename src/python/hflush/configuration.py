@@ -623,6 +623,9 @@ def _site_files(environment: Mapping[str, str]) -> list[str]:
         why = "does not exist"
     except NotADirectoryError:
         why = "is not a directory"
+    except PermissionError as refusal:
+        why = f"{variable} leads to a directory that may not be read"
+        raise PermissionError(refusal.errno, why, directory) from refusal
     else:
         if found := [os.path.join(directory, name) for name in _SITE_FILES if name in present]:
             return found

@@ -56,6 +56,35 @@ class TestOpen(abstract.AbstractOpenTests, Fixtures):
     pass
 
 
+def test_a_user_in_a_url_and_a_view(hdfs_cluster: Hdfs, tmp_path: Path) -> None:
+    """The URL says who asks, at each door; a link leads there as well as elsewhere."""
+    root, place = hdfs_cluster.root(), hdfs_cluster.url.partition("://")[2]
+    hdfs_cluster.java.fs.setOwner(hdfs_cluster.java.path(root), "ann", "people")
+    conf = {
+        **hdfs_cluster.conf,
+        "fs.defaultFS": "viewfs://all/",
+        "fs.viewfs.mounttable.all.link./data/hdfs": f"hdfs://ann@{place}{root}",
+        "fs.viewfs.mounttable.all.link./data/here": f"file://{tmp_path}",
+    }
+    for door in (f"hdfs://ann@{place}{root}/a", "/data/hdfs/b", "viewfs://all/data/hdfs/c"):
+        with hflush.create(door, conf=conf) as out:
+            out.write(b"of ann")
+            out.hsync()
+    view = hflush.FileSystem.get("/", conf)
+    assert {one.owner for one in view.list_status("/data/hdfs")} == {"ann"}
+    assert [one.name for one in view.list_status("/data")] == ["hdfs", "here"]
+    assert view.get_file_block_locations("/data/hdfs/a")[0].hosts
+    assert [one.path for one in view.list_located_status("/data/hdfs") if one.block_locations] == [
+        f"viewfs://all/data/hdfs/{name}" for name in "abc"
+    ]
+    assert hdfs_cluster.java.read(f"{root}/b") == b"of ann"
+    view.rename("/data/hdfs/a", "/data/hdfs/d", hflush.Rename.NONE)
+    with pytest.raises(OSError, match="behind different links"):
+        view.rename("/data/hdfs/d", "/data/here/d")
+    view.copy_to_local_file("/data/hdfs/d", f"{tmp_path}/d", use_raw_local=True)
+    assert view.get_file_status("/data/here/d").length == 6
+
+
 def test_pandas(hdfs_cluster: Hdfs) -> None:
     """Tables go to hflush+hdfs:// URLs and come back; Java sees the same bytes."""
     pandas = pytest.importorskip("pandas")

@@ -630,6 +630,21 @@ class TestCopyToLocal:
         assert store.on_disk() == []
 
     @pytest.mark.rule("EXTRA-11")
+    @pytest.mark.stores("hdfs")
+    def test_a_source_that_is_being_written(self, store: Store, path: str):
+        """It stays: what is written after the copy would be lost with it."""
+        with store.fs.create(path) as out:
+            out.write(DATA)
+            out.hflush()
+            with pytest.raises(OSError, match="being written") as stayed:
+                store.fs.copy_to_local_file(path, store.scratch("copy"), delete_source=True)
+            assert stayed.value.errno == errno.ENOTEMPTY
+            out.write(DATA)
+        assert store.read(path) == DATA + DATA
+        store.fs.copy_to_local_file(path, store.scratch("copy"), delete_source=True)
+        assert store.on_disk() == []
+
+    @pytest.mark.rule("EXTRA-11")
     @pytest.mark.stores("raw", "crc")
     def test_a_corrupt_source_is_not_copied(self, store: Store, path: str):
         """Where checksums are verified a flipped byte stops the copy; no half copy is left."""

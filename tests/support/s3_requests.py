@@ -66,6 +66,7 @@ ROWS = (
     Row("`mkdirs` of a directory four levels deep", lambda fs: fs.mkdirs(FOLDER)),
     Row("`mkdirs` of one that exists", lambda fs: fs.mkdirs(FOLDER), _FIRST),
     Row("`delete` of an object", lambda fs: fs.delete(f"{FOLDER}/f"), _FIRST),
+    Row("`delete` of its folder", lambda fs: fs.delete(FOLDER, recursive=True), _FIRST),
     Row(
         "`rename` of an object within its folder",
         lambda fs: fs.rename(f"{FOLDER}/f", f"{FOLDER}/g"),

@@ -22,7 +22,16 @@ from hflush import cli
 from hflush.fsspec import HflushS3FileSystem
 from hflush.s3 import PendingCommit, S3FileSystem, conditional
 from hflush.s3.remembered import RememberedPaths
-from support.s3_front import Exchange, Fault, answer, hold, lose_answer, make_answer
+from support.s3_front import (
+    Answer,
+    Exchange,
+    Fault,
+    Request,
+    answer,
+    hold,
+    lose_answer,
+    make_answer,
+)
 from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Rules, ScriptedS3
 from support.waiting import DEADLINE_S, Task, soon, wait_until
 
@@ -878,6 +887,82 @@ class TestNames:
         assert [s.name for s in fs.list_files("/d", recursive=True)] == ["a", "c:d"]
         assert fs.delete("/d", recursive=True)
         assert server.objects == {}
+
+    @pytest.mark.parametrize("operation", ["delete", "move"])
+    def test_a_plus_that_is_listed_as_a_space(
+        self, server: ScriptedS3, fs: S3FileSystem, monkeypatch, tmp_path, operation: str
+    ):
+        """Some stores encode names so: what is not there is deleted, and that is noticed."""
+        page = server._list_objects_v2
+
+        def listed(request: Request) -> Answer:
+            body = page(request).body.replace(b"%2B", b"+")
+            return make_answer(200, body, content_type="application/xml")
+
+        monkeypatch.setattr(server, "_list_objects_v2", listed)
+        for key in ("d/a+b", "d/c"):
+            server.put(key, b"x")
+        if operation == "delete":
+            with pytest.raises(OSError, match=r"not deleted, or .*: s3://bucket/d/a\+b") as failure:
+                fs.delete("/d", recursive=True)
+            assert failure.value.errno == errno.ENOTEMPTY
+            assert list(server.objects) == ["d/a+b"]
+            assert fs.delete("/d/a+b")
+        else:
+            with pytest.raises(FileNotFoundError):
+                fs.rename("/d", "/e")
+            with pytest.raises(FileNotFoundError):
+                fs.copy_to_local_file("/d", tmp_path / "d", delete_source=True)
+            assert {"d/a+b", "d/c"} <= set(server.objects)
+
+    def test_what_is_written_during_a_delete(self, server: ScriptedS3, fs: S3FileSystem):
+        """It is there, so the directory is: as elsewhere, that is ENOTEMPTY."""
+        server.put("d/a", b"x")
+
+        def write_another(exchange: Exchange) -> None:
+            exchange.send(exchange.execute())
+            server.put("d/late", b"x")
+
+        server.fail("DeleteObject", write_another)
+        with pytest.raises(OSError, match="d/late") as failure:
+            fs.delete("/d", recursive=True)
+        assert failure.value.errno == errno.ENOTEMPTY
+        assert list(server.objects) == ["d/late"]
+
+    def test_a_delete_that_has_happened(self, server: ScriptedS3, fs: S3FileSystem, caplog):
+        """Is no failure, whatever goes wrong behind it: the last look, a marker, a late listing."""
+        late = "<Contents><Key>d/a b</Key><Size>1</Size></Contents>"
+        lagging = answer(200, body=f"<ListBucketResult>{late}</ListBucketResult>")
+        looks = {"refused": answer(403, "AccessDenied"), "late": lagging}
+        for name, look in looks.items():
+            server.put("d/a b", b"x")
+            server.fail("ListObjectsV2", look, skip=2)
+            assert fs.delete("/d", recursive=True), name
+            assert not server.objects, name
+        server.fail("PutObject", answer(403, "AccessDenied"), times=None)
+        for path in ("/d/a", "/d/b"):
+            server.put(path[1:], b"x")
+            assert fs.delete(path)
+            assert path[1:] not in server.objects
+        assert "may be gone with its last entry" in caplog.text
+
+    def test_what_was_not_there_to_be_deleted(self, server: ScriptedS3, fs: S3FileSystem):
+        """Some stores call that an error: also at a second attempt, after the first one's work."""
+        absent = "<Code>NoSuchKey</Code><Message>no</Message></Error>"
+        for operation, status, body in (
+            ("DeleteObject", 404, f"<Error>{absent}"),
+            ("DeleteObjects", 200, f"<DeleteResult><Error><Key>d/b</Key>{absent}</DeleteResult>"),
+        ):
+
+            def gone(exchange: Exchange, status: int = status, body: str = body) -> None:
+                exchange.execute()
+                exchange.send(make_answer(status, body, content_type="application/xml"))
+
+            server.fail(operation, gone)
+            for name in "abc"[: 1 if status == 404 else 3]:
+                server.put(f"d/{name}", b"x")
+            assert fs.delete("/d", recursive=True)
+            assert not server.objects
 
     def test_control_characters(self, server: ScriptedS3, fs: S3FileSystem):
         """XML cannot name them: they are listed as URLs, and deleted one by one."""

@@ -636,12 +636,14 @@ class FileSystem(OptionalOperations):
     ) -> None:
         """Copy a local file or tree to this store, into `dst` if that is a directory.
 
-        Checksums of local files that have sidecars are verified.
+        Checksums of local files that have sidecars are verified. With `delete_source` what was
+        copied is removed when all of it is, and nothing else.
 
         Raises
         ------
         FileNotFoundError, FileExistsError, OSError
-            The source is missing; the destination exists; one is a tree, the other a file.
+            The source is missing; the destination exists; one is a tree, the other a file. All was
+            copied, but some of the source stays (``ENOTEMPTY``): hidden, new or changed meanwhile.
         """
         from .transfer import copy
 

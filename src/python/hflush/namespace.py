@@ -15,7 +15,7 @@ from .status import BlockLocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from typing_extensions import Self
@@ -236,6 +236,36 @@ class NameSpace(ABC):
     def _resolve_to_change(self, path: StrPath) -> str:
         """Return the same for an operation that changes what is there: names may be reserved."""
         return self._resolve(path)
+
+    # --- moves by copying: see hflush.transfer ---
+
+    def _is_link(self, path: str) -> bool:
+        """Whether a path, which exists, is a symbolic link: it goes without what it leads to."""
+        return False
+
+    def _is_being_written(self, path: str) -> bool:
+        """Whether a client is known to be writing a file."""
+        return False
+
+    def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]:
+        """Remove files and links; return those that could not be, and why."""
+        failures: list[tuple[str, OSError]] = []
+        for path in files:
+            try:
+                self._delete(path, False)
+            except OSError as failure:  # noqa: PERF203
+                failures.append((path, failure))
+        return failures
+
+    def _remove_emptied(self, directory: str) -> list[str]:
+        """Remove a directory in which there is nothing, not even what listings leave out.
+
+        Return what there is; some of it, if it is much.
+        """
+        left = [self._store_path(status) for status in self._list(directory)]
+        if not left:
+            self._delete(directory, False)
+        return left
 
     # --- streams that can be resumed: see hflush.tokens ---
 

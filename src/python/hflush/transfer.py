@@ -1,14 +1,16 @@
-"""Copying files and trees from one file system to another."""
+"""Copying and moving files and trees from one file system to another."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from .capabilities import ABORTABLE
+from .errors import attach
 from .paths import basename, child, parent
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .files import Files
     from .status import FileStatus
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["copy", "copy_file"]
 
 _BUFFER_BYTES = 1 << 20
+_MAX_NAMES = 20
 
 
 def copy(
@@ -27,9 +30,11 @@ def copy(
     delete_source: bool,
     overwrite: bool,
 ) -> None:
-    """Copy a file or a tree; into `target_path` under its own name if that is a directory.
+    """Copy or move a file or a tree; into `target_path` under its own name if that is a directory.
 
-    Paths are normalised. The source is removed only after everything was copied.
+    Paths are normalised. What is moved is removed when all of it was copied, each file and
+    directory by itself: what was not copied stays (a name that listings leave out, what is new),
+    and so does what has changed since.
 
     Raises
     ------
@@ -38,18 +43,24 @@ def copy(
     FileExistsError
         A file exists and may not be overwritten, or a file and a directory are in each other's way.
     OSError
-        A tree would be copied into itself, or something in it is neither file nor directory.
+        A tree would be copied into itself, or something in it is neither file nor directory. All
+        was copied, but some of the source stayed (``ENOTEMPTY``): the message names it.
     """
     source, source_path = source._behind(source_path)
-    status = source.get_file_status(source_path)
+    status = source._status(source_path)
+    if delete_source and source_path == "/":
+        message = "move: the root directory stays: move what is in it"
+        raise OSError(errno.EINVAL, message, source._named(source_path))
     if target.is_directory(target_path):
         target_path = child(target_path, basename(source_path))
     target, target_path = target._behind(target_path)
     if _is_within(target, target_path, source, status):
         raise OSError(errno.EINVAL, f"copy of {source_path} onto or into itself", target_path)
-    _copy(source, status, target, target_path, overwrite)
+    copied = _Copy(source, target, overwrite).make(status, source_path, target_path)
     if delete_source:
-        source.delete(source_path, recursive=True)
+        removal = _Removal(source)
+        removal.remove(copied)
+        removal.report(source._named(source_path), target._public_name(target_path))
 
 
 def copy_file(source: Files, source_path: str, target: Files, target_path: str) -> None:
@@ -64,10 +75,8 @@ def copy_file(source: Files, source_path: str, target: Files, target_path: str) 
     """
     source, source_path = source._behind(source_path)
     target, target_path = target._behind(target_path)
-    status = source.get_file_status(source_path)
-    if _is_within(target, target_path, source, status):
-        raise OSError(errno.EINVAL, f"copy of {source_path} onto itself", target_path)
-    _copy(source, status, target, target_path, True)
+    status = source._status(source_path)
+    _Copy(source, target, True).make(status, source_path, target_path)
 
 
 def _is_within(target: Files, path: str, source: Files, status: FileStatus) -> bool:
@@ -76,7 +85,7 @@ def _is_within(target: Files, path: str, source: Files, status: FileStatus) -> b
         return False
     while True:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            there = target.get_file_status(path)
+            there = target._status(path)
             if there.path == status.path or (there.file_id and there.file_id == status.file_id):
                 return True
         if path == "/" or not status.is_directory:
@@ -84,29 +93,169 @@ def _is_within(target: Files, path: str, source: Files, status: FileStatus) -> b
         path = parent(path)
 
 
-def _copy(
-    source: Files, status: FileStatus, target: Files, target_path: str, overwrite: bool
-) -> None:
-    if status.is_directory:
-        target.mkdirs(target_path)
-        for entry in source.list_status(status.path):
-            _copy(source, entry, target, child(target_path, entry.name), overwrite)
-    elif status.is_file:
-        _copy_file(source, status.path, target, target_path, overwrite)
-    else:
-        raise OSError(errno.EINVAL, f"copy: not a regular file but {status.kind}", status.path)
+class _Copied(NamedTuple):
+    """What was copied, as it was before that."""
+
+    path: str
+    is_link: bool
+    version: tuple[object, ...]  # of a file; empty if it changed meanwhile
+    entries: list[_Copied] | None  # of a directory
 
 
-def _copy_file(source: Files, path: str, target: Files, target_path: str, overwrite: bool) -> None:
-    with source.open(path) as reader:
-        writer = target.create(target_path, overwrite=overwrite)
+class _Copy:
+    """The copy of a file or a tree."""
+
+    def __init__(self, source: Files, target: Files, overwrite: bool) -> None:
+        self._source = source
+        self._target = target
+        self._overwrite = overwrite
+        # The local files that were made.
+        self._made: dict[tuple[int, ...], str] = {}
+
+    def make(self, status: FileStatus, path: str, target_path: str) -> _Copied:
+        """Copy what is at a path, and return what it was."""
+        is_link = self._source._is_link(path)
+        if status.is_directory:
+            self._target.mkdirs(target_path)
+            entries = [
+                self.make(entry, self._source._store_path(entry), child(target_path, entry.name))
+                for entry in self._source._list(path)
+            ]
+            return _Copied(path, is_link, (), entries)
+        if not status.is_file:
+            message = f"copy: not a regular file but {status.kind}"
+            raise OSError(errno.EINVAL, message, self._source._named(path))
+        if _is_within(self._target, target_path, self._source, status):
+            raise OSError(errno.EINVAL, f"copy of {path} onto itself", target_path)
+        length = self._copy_bytes(path, target_path)
+        self._check_distinct(target_path)
+        return _Copied(path, is_link, _version(status) if length == status.length else (), None)
+
+    def _copy_bytes(self, path: str, target_path: str) -> int:
+        length = 0
+        with self._source._open(path, _BUFFER_BYTES) as reader:
+            writer = self._target.create(target_path, overwrite=self._overwrite)
+            try:
+                with writer:
+                    buffer = memoryview(bytearray(_BUFFER_BYTES))
+                    while count := reader.readinto(buffer):
+                        length += writer.write(buffer[:count])
+            except BaseException:
+                if not writer.has_capability(ABORTABLE):  # else the old content is still there
+                    with contextlib.suppress(OSError):  # useless; the failure is being raised
+                        self._target.delete(target_path)
+                raise
+        return length
+
+    def _check_distinct(self, path: str) -> None:
+        """Refuse to go on where two names are one file: by case, by a link."""
+        if not self._target._is_local:
+            return
+        identity = self._target._status(path).file_id
+        other = self._made.setdefault(identity, path) if identity else path
+        if other != path:
+            message = f"copy: {other} is the same file here, whose content is replaced by this"
+            raise FileExistsError(errno.EEXIST, message, path)
+
+
+class _Removal:
+    """Removes what was copied, entry by entry; goes on where something has to stay."""
+
+    def __init__(self, source: Files) -> None:
+        self._source = source
+        self._stayed: dict[str, str] = {}  # why, by path
+        self._kept: set[str] = set()  # all paths of which it is known that they stay
+        self._failures: list[OSError] = []
+
+    def remove(self, copied: _Copied) -> None:
+        """Remove one entry, and what was copied of it."""
         try:
-            with writer:
-                buffer = memoryview(bytearray(_BUFFER_BYTES))
-                while count := reader.readinto(buffer):
-                    writer.write(buffer[:count])
-        except BaseException:
-            if not writer.has_capability(ABORTABLE):  # else the old content is still there
-                with contextlib.suppress(OSError):  # useless; the failure is being raised
-                    target.delete(target_path)
-            raise
+            status = self._source._status(copied.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # another program has removed it
+        if self._may_go(copied, status):
+            self._remove_files([copied.path])
+
+    def _may_go(self, copied: _Copied, status: FileStatus) -> bool:
+        """Whether a file, or a link, can be removed now; a directory is removed here."""
+        path = copied.path
+        is_directory = copied.entries is not None
+        if copied.is_link is not self._source._is_link(path) or (
+            is_directory is not status.is_directory
+        ):
+            self._stays(path, "another one by now")
+        elif copied.entries is not None:
+            if copied.is_link:
+                return True
+            self._remove_directory(path, copied.entries)
+        elif self._source._is_being_written(path):
+            self._stays(path, "being written")
+        elif not copied.version or copied.version != _version(status):
+            self._stays(path, "changed meanwhile")
+        else:
+            return True
+        return False
+
+    def _remove_directory(self, path: str, entries: list[_Copied]) -> None:
+        try:
+            now = {self._source._store_path(found): found for found in self._source._list(path)}
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        there = [(entry, now[entry.path]) for entry in entries if entry.path in now]
+        self._remove_files([entry.path for entry, status in there if self._may_go(entry, status)])
+        try:
+            left = self._source._remove_emptied(path)
+        except OSError as failure:
+            self._failures.append(failure)
+            self._kept.add(path)
+            return
+        for name in left:
+            if name not in self._kept:
+                self._stays(name, "not copied")
+        if left:
+            self._kept.add(path)
+
+    def _remove_files(self, files: list[str]) -> None:
+        for path, failure in self._source._remove_files(files) if files else ():
+            self._failures.append(failure)
+            self._kept.add(path)
+
+    def _stays(self, path: str, why: str) -> None:
+        self._stayed[path] = why
+        self._kept.add(path)
+
+    def report(self, source: str, target: str) -> None:
+        """Raise unless all is gone.
+
+        Raises
+        ------
+        OSError
+            Something stayed: the first failure to remove something, or ``ENOTEMPTY``.
+        """
+        first = self._failures[0] if self._failures else None
+        if first is None and not self._stayed:
+            return
+        names = [
+            f"{self._source._named(path)} ({why})"
+            for path, why in islice(self._stayed.items(), _MAX_NAMES)
+        ]
+        if len(self._stayed) > _MAX_NAMES:
+            names.append("…")
+        message = f"move: copied to {target}, but not all of the source could be removed"
+        if first is not None:
+            message += f": {first.strerror or first}"
+        if names:
+            message += f"; what stayed: {', '.join(names)}"
+        if first is None:
+            raise OSError(errno.ENOTEMPTY, message, source)
+        error = type(first)(first.errno, message, first.filename or source)
+        for also in self._failures[1:_MAX_NAMES]:
+            attach(error, also)
+        raise error from first
+
+
+def _version(status: FileStatus) -> tuple[object, ...]:
+    """Return what tells one content of a file from another, as far as the store says."""
+    if status.etag:
+        return status.length, status.etag
+    return status.length, status.modification_time_ns, status.file_id

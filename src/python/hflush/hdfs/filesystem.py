@@ -539,6 +539,12 @@ class DistributedFileSystem(FileSystem):
     def _truncate(self, path: str, length: int) -> bool:
         return self._native.truncate(path, length)
 
+    def _is_being_written(self, path: str) -> bool:
+        try:
+            return not self._native.is_file_closed(path)
+        except FileNotFoundError:
+            return False
+
     def _concat(self, path: str, sources: list[str]) -> None:
         self._native.concat(path, sources)
 

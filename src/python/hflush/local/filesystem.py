@@ -1,7 +1,7 @@
 """The two file systems of local files: raw, and with checksum sidecars."""
 
 # pathlib would be a third of the time that `import hflush` takes.
-# ruff: noqa: PTH108, PTH109, PTH110, PTH111, PTH114, PTH115, PTH121, PTH211
+# ruff: noqa: PTH106, PTH108, PTH109, PTH110, PTH111, PTH114, PTH115, PTH121, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -209,6 +209,21 @@ class _LocalFiles(FileSystem):
 
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
         self._namespace.rename_exact(source, destination, overwrite)
+
+    def _is_link(self, path: str) -> bool:
+        return os.path.islink(path)
+
+    def _remove_emptied(self, directory: str) -> list[str]:
+        """Remove an empty directory: a sidecar without its file may be somebody's file."""
+        try:
+            os.rmdir(directory)
+        except FileNotFoundError:
+            return []
+        except OSError as failure:
+            if failure.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return [paths.child(directory, name) for name in os.listdir(directory)]
+        return []
 
     def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
         modified = _to_ns("modification_time", modification_time)

@@ -37,6 +37,8 @@ __all__ = ["Bucket", "Head", "Sight", "tells_encryption"]
 _log = logging.getLogger(__name__)
 _ABORT_ATTEMPTS = 4
 _REREAD_S = 2.0
+# Of a listing: names that XML cannot hold are written as in URLs, if the store does it right.
+_ENCODED = ("encoding-type", "url")
 # Answers to HEAD that name no reason: it would be in a body, which HEAD has not.
 _UNEXPLAINED = (400, 403)
 # The reasons that hold for whatever is asked.
@@ -53,6 +55,9 @@ _REASONS = frozenset(
         "TokenRefreshRequired",
     )
 )
+# Of an object that is not there: some stores say so of one that was to be removed, as at the second
+# attempt, when the first one's answer was lost.
+_ABSENT = "NoSuchKey"
 # Of objects that were not removed: the store may do it when it is asked again.
 _PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
 
@@ -285,7 +290,9 @@ class Bucket:
 
     def delete(self, key: str, path: str) -> None:
         """Remove an object, if there is one."""
-        self.request("DeleteObject", "DELETE", key, path)
+        response = self.call("DeleteObject", "DELETE", key, path)
+        if response.error is not None and getattr(response.error, "remote_class", "") != _ABSENT:
+            raise response.error
 
     def delete_many(self, keys: Sequence[str], path: str) -> list[tuple[str, OSError]]:
         """Remove many objects; return those that could not be, and why.
@@ -317,7 +324,7 @@ class Bucket:
         for failure in failures:
             if failure.code in _PASSING and failure.key in plain:
                 odd.append(failure.key)
-            else:
+            elif failure.code != _ABSENT:
                 refused.append((failure.key, _delete_error(failure, self.name("/" + failure.key))))
         for key in odd:
             try:
@@ -331,15 +338,30 @@ class Bucket:
     # --- listings ---
 
     def list_page(
-        self, prefix: str, path: str, *, delimiter: str = "/", token: str = "", limit: int = 0
+        self,
+        prefix: str,
+        path: str,
+        *,
+        delimiter: str = "/",
+        token: str = "",
+        limit: int = 0,
+        encoded: bool = True,
     ) -> Listing:
         """Return one page of the keys that begin with a prefix."""
         query = _list_query(prefix, delimiter, token, limit or self.settings.page)
+        if not encoded:
+            query.remove(_ENCODED)
         response = self.request("ListObjectsV2", "GET", "", path, query=query)
         return self.read(documents.parse_listing, response, "ListObjectsV2", path)
 
     def list_pages(
-        self, prefix: str, path: str, *, delimiter: str = "", limit: int = 0
+        self,
+        prefix: str,
+        path: str,
+        *,
+        delimiter: str = "",
+        limit: int = 0,
+        encoded: bool = True,
     ) -> Iterator[Listing]:
         """Return all pages, each asked for when it is needed.
 
@@ -347,7 +369,9 @@ class Bucket:
         """
         token = ""
         while True:
-            page = self.list_page(prefix, path, delimiter=delimiter, token=token, limit=limit)
+            page = self.list_page(
+                prefix, path, delimiter=delimiter, token=token, limit=limit, encoded=encoded
+            )
             if page.objects or page.prefixes or not page.next_token:
                 yield page
             if not page.next_token:
@@ -358,9 +382,9 @@ class Bucket:
                 )
             token = page.next_token
 
-    def first_keys(self, prefix: str, path: str, limit: int) -> list[str]:
+    def first_keys(self, prefix: str, path: str, limit: int, *, encoded: bool = True) -> list[str]:
         """Return the first keys, up to so many, that begin with a prefix."""
-        pages = self.list_pages(prefix, path, limit=limit)
+        pages = self.list_pages(prefix, path, limit=limit, encoded=encoded)
         return list(islice((entry.key for page in pages for entry in page.objects), limit))
 
     # --- encryption ---
@@ -565,7 +589,7 @@ def _list_query(prefix: str, delimiter: str, token: str, limit: int) -> list[tup
     optional = (("prefix", prefix), ("delimiter", delimiter), ("continuation-token", token))
     return [
         ("list-type", "2"),
-        ("encoding-type", "url"),
+        _ENCODED,
         ("max-keys", str(limit)),
         *(pair for pair in optional if pair[1]),
     ]

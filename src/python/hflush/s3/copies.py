@@ -12,6 +12,7 @@ from ..errors import (
     PathIsDirectoryError,
 )
 from ..status import FileStatus
+from .bucket import Head
 from .names import S3Names
 from .object_copy import ObjectCopy
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 
 __all__ = ["S3Copies"]
+
+
+def _version(seen: ObjectEntry | Head) -> tuple[object, ...]:
+    """Return what tells one content of an object from another."""
+    return (seen.size, seen.etag) if seen.etag else (seen.size, seen.modified)
 
 
 class S3Copies(S3Names):
@@ -92,27 +98,43 @@ class S3Copies(S3Names):
             )
 
     def _move(self, source: str, status: FileStatus, target: str) -> None:
-        """Copy everything, then delete what was copied: whatever fails, nothing is lost."""
+        """Copy everything, then delete what was copied and is as it was.
+
+        Whatever fails, nothing is lost.
+
+        Raises
+        ------
+        OSError
+            All was copied, but some of the source stays (``ENOTEMPTY``): new or changed meanwhile.
+        """
         self._no_files.forget(source)
         self._no_files.forget(target)
         self._bucket.try_encryption(target[1:], target)
+        done = f"rename: copied to {self._named(target)}"
         if status.is_file:
             self._copy_file(source, status, target)
-            self._bucket.delete(source[1:], source)
+            now = self._bucket.head(source[1:], source)
+            modified = status.modification_time // 1000
+            if now is not None:
+                if _version(now) != _version(Head(status.length, status.etag or "", modified, {})):
+                    message = f"{done}: written anew meanwhile, and stays"
+                    raise OSError(errno.ENOTEMPTY, message, self._named(source))
+                self._bucket.delete(source[1:], source)
         else:
-            keys = self._copy_tree(source, target)
-            step = self._settings_of_bucket.page
-            for start in range(0, len(keys), step):
-                self._delete_keys(keys[start : start + step], source)
+            copied = self._copy_tree(source, target)
+            for page in self._bucket.list_pages(source[1:] + "/", source):
+                same = [e.key for e in page.objects if copied.get(e.key) == _version(e)]
+                self._delete_keys(same, source)
+            self._expect_nothing_in(source, done)
         self._keep_directory(paths.parent(source))
 
     def _copy_file(self, source: str, status: FileStatus, target: str) -> None:
         etag = status.etag or ""
         ObjectCopy(self._bucket, source[1:], status.length, etag, target[1:], source).make()
 
-    def _copy_tree(self, source: str, target: str) -> list[str]:
-        """Copy what is below a directory, several objects at once; return the keys."""
-        copied: list[str] = []
+    def _copy_tree(self, source: str, target: str) -> dict[str, tuple[object, ...]]:
+        """Copy what is below a directory, several objects at once; return keys and versions."""
+        copied: dict[str, tuple[object, ...]] = {}
         old, new = source[1:] + "/", target[1:] + "/"
 
         def copy(entry: ObjectEntry) -> None:
@@ -132,7 +154,7 @@ class S3Copies(S3Names):
                 finally:
                     for task in tasks:
                         task.cancel()
-                copied += [entry.key for entry in page.objects]
+                copied.update((entry.key, _version(entry)) for entry in page.objects)
         return copied
 
     def _copy(self, source: str, target: str, overwrite: bool) -> None:

@@ -181,7 +181,8 @@ class HflushS3FileSystem(HflushFileSystem):
     def mv(self, path1: str, path2: str, **options: Any) -> None:
         """Move a file or a directory, into `path2` if that is a directory.
 
-        What there is in the source's place is removed when all of it has been copied.
+        What was copied is removed when all of it is, and nothing else: see
+        :meth:`hflush.FileSystem.copy_to_local_file`.
         """
         source, target = self._place(path1), self._place(path2)
         if source.store is target.store:

@@ -48,6 +48,7 @@ _DIRECTORY_MODE = 0o777
 _PACKET_BYTES = 1 << 20
 _NS_PER_S = 1_000_000_000
 _MAX_NOTES = 20
+_MAX_NAMES = 20
 _DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
 
 _first = itemgetter(0)
@@ -374,9 +375,17 @@ class S3Names(FileSystem):
             raise response.error
 
     def _keep_directory(self, path: str) -> None:
-        """Let a directory stay from which the last entry may have been taken."""
-        if path != "/" and self._keeps_directories and not self._has_children(path):
-            self._put_marker(path)
+        """Let a directory stay from which the last entry may have been taken.
+
+        That is done: what this fails of is logged.
+        """
+        if path == "/" or not self._keeps_directories:
+            return
+        try:
+            if not self._has_children(path):
+                self._put_marker(path)
+        except OSError as failure:
+            _log.warning("%s may be gone with its last entry: %s", self._named(path), failure)
 
     @property
     def _keeps_directories(self) -> bool:
@@ -398,10 +407,59 @@ class S3Names(FileSystem):
         if recursive:
             for listed in self._bucket.list_pages(marker, path):
                 self._delete_keys([entry.key for entry in listed.objects], path)
+            self._expect_nothing_in(path, "delete")
         else:
             self._bucket.delete(marker, path)
         self._keep_directory(paths.parent(path))
         return True
+
+    def _expect_nothing_in(self, path: str, operation: str) -> None:
+        """Look once more below a directory, all of which was deleted.
+
+        Raises
+        ------
+        OSError
+            Something is still there, or there again (``ENOTEMPTY``).
+        """
+        try:
+            left = self._still_in(path)
+        except OSError as failure:
+            _log.warning("%s: deleted, but not looked at again: %s", self._named(path), failure)
+            return
+        if left:
+            names = ", ".join(self._named("/" + key) for key in left)
+            message = f"{operation}: not deleted, or written meanwhile: {names}"
+            raise OSError(errno.ENOTEMPTY, message, self._named(path))
+
+    def _still_in(self, path: str, but: str = "") -> list[str]:
+        """Return some of the keys below a directory from which keys were deleted.
+
+        They are asked for as they are: some stores err when they encode names. A listing may lag
+        behind, so each is looked at.
+        """
+        listed = self._bucket.first_keys(_prefix(path), path, _MAX_NAMES, encoded=False)
+        return [key for key in listed if key != but and self._may_exist(key, path)]
+
+    def _may_exist(self, key: str, path: str) -> bool:
+        try:
+            return self._bucket.head(key, path) is not None
+        except OSError:
+            return True
+
+    def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]:
+        refused = self._bucket.delete_many([path[1:] for path in files], files[0])
+        for directory in {paths.parent(path) for path in files}:
+            self._keep_directory(directory)
+        return [("/" + key, failure) for key, failure in refused]
+
+    def _remove_emptied(self, directory: str) -> list[str]:
+        marker = _prefix(directory)
+        left = self._still_in(directory, but=marker)
+        if not left:
+            self._no_files.forget(directory)
+            self._bucket.delete(marker, directory)
+            self._keep_directory(paths.parent(directory))
+        return ["/" + key for key in left]
 
     def _delete_keys(self, keys: Sequence[str], path: str) -> None:
         failures = self._bucket.delete_many(keys, path) if keys else []

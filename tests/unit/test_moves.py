@@ -1,0 +1,226 @@
+"""Moves by copying: what was copied goes from the source, and nothing else does."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hflush
+import pytest
+from hflush import transfer
+from hflush.s3.copies import S3Copies
+from support.s3_front import answer
+from support.scripted_s3 import BUCKET, ScriptedS3
+
+QUICK = {"fs.s3a.retry.interval": "1ms", "fs.s3a.retry.limit": "2"}
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedS3]:
+    with ScriptedS3() as server:
+        yield server
+
+
+@pytest.fixture
+def fs(server: ScriptedS3) -> Iterator[hflush.FileSystem]:
+    with hflush.FileSystem.new_instance(f"s3://{BUCKET}/", {**server.conf, **QUICK}) as made:
+        yield made
+
+
+@pytest.fixture
+def local() -> hflush.FileSystem:
+    return hflush.FileSystem.get("file:///")
+
+
+def tree(path: Path, *names: str) -> Path:
+    for name in names:
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(b"data of " + os.fsencode(name))
+    return path
+
+
+def files(path: Path) -> list[str]:
+    return sorted(str(found.relative_to(path)) for found in path.rglob("*") if found.is_file())
+
+
+def after_copying(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Let something happen when all was copied, and nothing removed."""
+
+    class Later(transfer._Removal):
+        def remove(self, copied: Any) -> None:
+            happens()
+            super().remove(copied)
+
+    monkeypatch.setattr(transfer, "_Removal", Later)
+
+
+class TestOutOfABucket:
+    def test_keys_that_no_listing_shows(
+        self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path
+    ):
+        for key in ("d/a", "d//x", "d/./y", "d/sub/b", "d/sub/../z", "d/gone/c"):
+            server.put(key, b"data")
+        with pytest.raises(OSError, match=r"copied to .*/out, but not all") as stayed:
+            fs.copy_to_local_file("/d", tmp_path / "out", delete_source=True, use_raw_local=True)
+        assert stayed.value.errno == errno.ENOTEMPTY
+        assert stayed.value.filename == "s3://bucket/d"
+        for name in ("d//x", "d/./y", "d/sub/../z"):
+            assert f"s3://bucket/{name} (not copied)" in str(stayed.value)
+        assert set(server.objects) == {"d//x", "d/./y", "d/sub/../z"}
+        assert files(tmp_path / "out") == ["a", "gone/c", "sub/b"]
+
+    def test_all_of_it(self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path):
+        """Nothing is left, markers included; the directory above stays."""
+        for key in ("up/d/", "up/d/a", "up/d/e/", "up/d/e/f/"):
+            server.put(key, b"")
+        fs.copy_to_local_file("/up/d", tmp_path / "out", delete_source=True)
+        assert set(server.objects) == {"up/"}
+        assert (tmp_path / "out" / "e" / "f").is_dir()
+
+    def test_what_came_or_changed(
+        self,
+        server: ScriptedS3,
+        fs: hflush.FileSystem,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ):
+        for key in ("d/a", "d/b", "d/c"):
+            server.put(key, b"old")
+
+        def happens() -> None:
+            server.put("d/b", b"new")
+            server.put("d/new/x", b"new")
+            del server.objects["d/c"]
+
+        after_copying(monkeypatch, happens)
+        with pytest.raises(OSError, match=r"d/b \(changed meanwhile\), .*d/new/x \(not copied\)"):
+            fs.copy_to_local_file("/d", tmp_path / "out", delete_source=True, use_raw_local=True)
+        assert set(server.objects) == {"d/b", "d/new/x"}
+        assert (tmp_path / "out" / "b").read_bytes() == b"old"
+
+    def test_what_may_not_be_removed(
+        self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path
+    ):
+        for key in ("d/a", "d/b", "d/e/f"):
+            server.put(key, b"data")
+        refusal = "<Error><Key>d/a</Key><Code>AccessDenied</Code><Message>no</Message></Error>"
+        server.fail("DeleteObjects", answer(200, body=f"<DeleteResult>{refusal}</DeleteResult>"))
+        with pytest.raises(PermissionError, match=r"copied to .*AccessDenied") as failure:
+            fs.copy_to_local_file("/d", tmp_path / "out", delete_source=True)
+        assert failure.value.filename == "s3://bucket/d/a"
+        assert "d/a" in server.objects
+        assert "d/e/f" not in server.objects
+
+    def test_the_root_stays(self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path):
+        """That is said before anything is copied, not after."""
+        server.put("a", b"data")
+        with pytest.raises(OSError, match="the root directory stays"):
+            fs.copy_to_local_file("/", tmp_path / "out", delete_source=True)
+        assert not (tmp_path / "out").exists()
+
+
+class TestLocalFiles:
+    def test_a_sidecar_without_its_file(self, local: hflush.FileSystem, tmp_path: Path):
+        """Listings of the checksummed view hide it, and it may be somebody's file."""
+        source = tree(tmp_path / "d", "a", ".orphan.crc", "sub/.b.crc", "sub/b")
+        (source / "sub" / ".b.crc").unlink()
+        with pytest.raises(OSError, match=r"d/\.orphan\.crc \(not copied\)"):
+            local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+        assert files(source) == [".orphan.crc"]
+        assert files(tmp_path / "out") == ["a", "sub/b"]
+
+    def test_a_single_file(self, fs: hflush.FileSystem, tmp_path: Path, monkeypatch):
+        source = tree(tmp_path, "a") / "a"
+        after_copying(monkeypatch, lambda: source.write_bytes(b"appended to"))
+        with pytest.raises(OSError, match="changed meanwhile"):
+            fs.copy_from_local_file(source, "/a", delete_source=True)
+        assert source.read_bytes() == b"appended to"
+        monkeypatch.undo()
+        fs.copy_from_local_file(source, "/a", delete_source=True)
+        assert not source.exists()
+
+    @pytest.mark.parametrize("what", ["directory", "file"])
+    def test_links_go_without_what_they_lead_to(
+        self, local: hflush.FileSystem, tmp_path: Path, what: str
+    ):
+        elsewhere = tree(tmp_path / "elsewhere", "kept")
+        source = tree(tmp_path / "d", "a")
+        (source / "link").symlink_to(elsewhere if what == "directory" else elsewhere / "kept")
+        local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+        assert not source.exists()
+        assert files(elsewhere) == ["kept"]
+
+    def test_a_directory_that_became_a_link(
+        self, local: hflush.FileSystem, tmp_path: Path, monkeypatch
+    ):
+        elsewhere = tree(tmp_path / "elsewhere", "b")
+        source = tree(tmp_path / "d", "sub/b")
+
+        def happens() -> None:
+            (source / "sub" / "b").unlink()
+            (source / "sub").rmdir()
+            (source / "sub").symlink_to(elsewhere)
+
+        after_copying(monkeypatch, happens)
+        with pytest.raises(OSError, match=r"d/sub \(another one by now\)"):
+            local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+        assert files(elsewhere) == ["b"]
+
+    @pytest.mark.parametrize("delete_source", [False, True])
+    def test_names_that_are_one_file_at_the_target(
+        self, local: hflush.FileSystem, tmp_path: Path, delete_source: bool
+    ):
+        """As on a mount without case: one copy replaces the other, so no source may go."""
+        source = tree(tmp_path / "d", "a", "b")
+        out = tree(tmp_path / "out", "d/a")
+        os.link(out / "d" / "a", out / "d" / "b")
+        with pytest.raises(FileExistsError, match="is the same file here"):
+            local.copy_from_local_file(source, out, delete_source=delete_source)
+        assert files(source) == ["a", "b"]
+
+    def test_a_target_below_which_is_the_source(self, local: hflush.FileSystem, tmp_path: Path):
+        """A link there leads back: the file would be emptied, then removed."""
+        source = tree(tmp_path / "d", "a")
+        (tmp_path / "out" / "d").mkdir(parents=True)
+        (tmp_path / "out" / "d" / "a").symlink_to(source / "a")
+        with pytest.raises(OSError, match="onto itself"):
+            local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+        assert (source / "a").read_bytes() == b"data of a"
+
+
+class TestRenamesOfObjects:
+    """They are copies, too."""
+
+    @pytest.mark.parametrize("is_tree", [True, False], ids=["tree", "object"])
+    def test_what_changed(
+        self,
+        server: ScriptedS3,
+        fs: hflush.FileSystem,
+        monkeypatch: pytest.MonkeyPatch,
+        is_tree: bool,
+    ):
+        for key in ("d/a", "d/b", "d//x"):
+            server.put(key, b"old")
+        name = "_copy_tree" if is_tree else "_copy_file"
+        copies: Any = getattr(S3Copies, name)
+
+        def copy(*given: Any) -> Any:
+            result = copies(*given)
+            server.put("d/a", b"new")
+            server.put("d/c", b"new")
+            return result
+
+        monkeypatch.setattr(S3Copies, name, copy)
+        with pytest.raises(OSError, match=r"copied to .*: .*written .*meanwhile") as stayed:
+            fs.rename(*(("/d", "/e") if is_tree else ("/d/a", "/e")))
+        assert stayed.value.errno == errno.ENOTEMPTY
+        if is_tree:
+            assert "s3://bucket/d/a, s3://bucket/d/c" in str(stayed.value)
+            assert {key for key in server.objects if key.startswith("d/")} == {"d/a", "d/c"}
+            assert server.objects["e//x"].data == server.objects["e/a"].data == b"old"
+        else:
+            assert server.objects["d/a"].data == b"new"
+            assert server.objects["e"].data == b"old"

@@ -50,6 +50,7 @@ def test_the_empty_path(store: Store):
 
 
 @pytest.mark.rule("PATH-3", "PATH-5")
+@pytest.mark.stores("crc", "hdfs", "mem")
 @pytest.mark.parametrize("name", ["a:b", ":", "a:", "a\x07", "a\n", "\x1f", "a\0b"], ids=ascii)
 @pytest.mark.parametrize("operation", ["create", "mkdirs", "rename", "rename_exact", "builder"])
 def test_names_that_are_not_allowed(store: Store, name: str, operation: str):
@@ -69,7 +70,30 @@ def test_names_that_are_not_allowed(store: Store, name: str, operation: str):
     assert names(store.fs, store.root) == ["source"]
 
 
-@pytest.mark.rule("PATH-3")
+@pytest.mark.rule("PATH-3", "PATH-5", divergence=("raw", "s3"))
+@pytest.mark.stores("raw", "s3")
+@pytest.mark.parametrize(
+    "name", ["a:b", ":", "dt=2024-01-01T10:00", "a\nb", "\t", "\x7f\x1f"], ids=ascii
+)
+def test_names_that_hadoop_has_not(store: Store, name: str):
+    """What the store has and lists can be made, opened, moved and deleted under its name."""
+    path = store.write(store.path(name, name), DATA)
+    assert names(store.fs, store.root) == names(store.fs, store.path(name)) == [name]
+    (status,) = store.fs.list_files(store.root, recursive=True)
+    assert status.path == store.public(path)
+    assert store.read(status.path) == DATA
+    assert store.fs.glob_status(store.path("*", "*")) == [status]
+    moved = store.path(f"moved{name}")
+    assert store.fs.rename(path, moved)
+    assert store.read(moved) == DATA
+    assert store.fs.delete(moved)
+    assert store.fs.delete(store.path(name), recursive=True)
+    assert store.on_disk() == []
+    with pytest.raises(hflush.InvalidPathError, match="NUL"):
+        store.fs.create(store.path(f"{name}\0"))
+
+
+@pytest.mark.rule("PATH-3", on="crc")
 @pytest.mark.stores("raw", "crc")
 def test_existing_names_with_a_colon_are_listed(store: Store):
     """testListStatusWithColons: a listing shows what the platform has, and can be walked."""

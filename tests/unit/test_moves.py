@@ -72,6 +72,17 @@ class TestOutOfABucket:
         assert set(server.objects) == {"d//x", "d/./y", "d/sub/../z"}
         assert files(tmp_path / "out") == ["a", "gone/c", "sub/b"]
 
+    def test_markers_with_content(self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path):
+        """They are shown as directories, and are objects of somebody's, which no copy has."""
+        server.put("d/e/", b"data")
+        with pytest.raises(OSError, match=r"s3://bucket/d/e/ \(not copied\)"):
+            fs.copy_to_local_file("/d", tmp_path / "out", delete_source=True)
+        with pytest.raises(OSError, match="not empty"):
+            fs.delete("/d/e")
+        server.put("f", b"data")
+        assert fs.rename("/f", "/d/e")  # into it, not in its place
+        assert server.objects["d/e/"].data == b"data"
+
     def test_all_of_it(self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path):
         """Nothing is left, markers included; the directory above stays."""
         for key in ("up/d/", "up/d/a", "up/d/e/", "up/d/e/f/"):
@@ -224,3 +235,19 @@ class TestRenamesOfObjects:
         else:
             assert server.objects["d/a"].data == b"new"
             assert server.objects["e"].data == b"old"
+
+
+def test_names_that_hadoop_has_not(
+    server: ScriptedS3, fs: hflush.FileSystem, local: hflush.FileSystem, tmp_path: Path
+):
+    """From raw local files to S3 and back; checksummed ones refuse to be given such a name."""
+    source = tree(tmp_path / "a:b", "x:y", "s\nz/l")
+    fs.copy_from_local_file(source, "/d", delete_source=True)
+    assert not source.exists()
+    assert set(server.objects) == {"d/", "d/x:y", "d/s\nz/", "d/s\nz/l"}
+    with pytest.raises(hflush.InvalidPathError, match="except on raw local files"):
+        fs.copy_to_local_file("/d", tmp_path / "crc", delete_source=True)
+    assert len(server.objects) == 4
+    fs.copy_to_local_file("/d", source, delete_source=True, use_raw_local=True)
+    assert files(source) == ["s\nz/l", "x:y"]
+    assert not server.objects

@@ -83,11 +83,26 @@ def test_paths_become_absolute_and_normal(path: str, normal: str):
     assert paths.normalize(path, "/home/me") == normal
 
 
+NOT_HADOOPS = ["/a:b", "/a\x07", "/\n"]
+FORBIDDEN = ["/a\0b", "/..", "../..", "/a/../../b", "/\ud800x", "/\udc7f"]
+
+
+@pytest.mark.parametrize("path", NOT_HADOOPS)
+def test_any_name(path: str):
+    """Of a store that has it."""
+    assert paths.normalize(path, any_name=True) == path
+
+
+@pytest.mark.parametrize("path", FORBIDDEN)
+def test_no_name_of_any_store(path: str):
+    """Not of a store that takes any name, either."""
+    with pytest.raises(hflush.InvalidPathError):
+        paths.normalize(path, any_name=True)
+
+
 @pytest.mark.rule("PATH-3", "PATH-5")
-@STORES
-@pytest.mark.parametrize(
-    "path", ["/a:b", "/a\x07", "/a\0b", "/\n", "/..", "../..", "/a/../../b", "/\ud800x", "/\udc7f"]
-)
+@pytest.mark.stores("crc")
+@pytest.mark.parametrize("path", [*NOT_HADOOPS, *FORBIDDEN])
 def test_forbidden_names_are_refused(path: str):
     """Colons, control characters, a climb above the root and lone surrogates are refused."""
     with pytest.raises(hflush.InvalidPathError) as refusal:
@@ -113,6 +128,7 @@ def test_a_store_sees_plain_text():
 
 
 @pytest.mark.rule("PATH-3", "PATH-5", "PATH-4")
+@pytest.mark.stores("crc", "hdfs")
 @pytest.mark.parametrize("name", ["a:b", "a\x07", "a\0b"])
 def test_forbidden_names_do_not_reach_the_store(store: Store, name: str):
     """Every entry refuses the name, and nothing is created."""

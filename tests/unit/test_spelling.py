@@ -202,8 +202,19 @@ def test_a_home_directory_that_is_not_expanded(tmp_path: Path, monkeypatch, writ
 
 
 @pytest.mark.rule("PATH-3")
+@pytest.mark.stores("crc", "hdfs")
 def test_a_colon_in_a_name(store: Store):
-    """On no store, local files included: the contract's names are Hadoop's."""
-    for name in ("app-2026-11-22T08:00.log", "a/b:c"):
-        with pytest.raises(hflush.InvalidPathError, match=r"':' is not allowed .* on any store"):
-            store.fs.create(name)
+    """The contract's names are Hadoop's."""
+    with pytest.raises(hflush.InvalidPathError, match=r"':' is not allowed .* except on raw local"):
+        store.fs.create("a/b:c")
+
+
+@pytest.mark.parametrize("name", ["app-2026-11-22T08:00.log", "1:/a", "file:a"])
+def test_a_relative_name_that_looks_like_a_url(tmp_path: Path, monkeypatch, name: str):
+    """To Hadoop it is one: the message says how to name the file."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hflush.InvalidPathError, match=re.escape(f"'./{name}'")):
+        hflush.create(name)
+    for fine in (f"./{name}", f"{tmp_path}/{name}"):
+        hflush.create(fine).close()
+        assert (tmp_path / name).is_file()

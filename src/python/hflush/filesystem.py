@@ -650,7 +650,7 @@ class FileSystem(OptionalOperations):
         local = self._local_files(raw=False)
         copy(
             local,
-            local._resolve(src),
+            self._local_files(raw=True)._resolve(src),  # any name that there may be
             self,
             self._resolve(dst),
             delete_source=options_of.flag("delete_source", delete_source),

@@ -45,6 +45,8 @@ class NameSpace(ABC):
     create_options: frozenset[str] = options.CREATE_KEYS
     open_options: frozenset[str] = options.OPEN_KEYS
     path_capabilities: frozenset[str] = frozenset()
+    # Whether it takes every name that it can have, also those that Hadoop's paths have not.
+    _takes_any_name = False
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         self._scheme = scheme
@@ -229,9 +231,8 @@ class NameSpace(ABC):
         location = paths.parse(path)
         if location.scheme is not None and not self._accepts(location):
             raise ValueError(f"wrong file system: {paths.as_text(path)!r} is not in {self.uri}")
-        if location.path.startswith("/"):
-            return paths.normalize(location.path)
-        return paths.normalize(location.path, self.working_directory)
+        begin = "/" if location.path.startswith("/") else self.working_directory
+        return paths.normalize(location.path, begin, any_name=self._takes_any_name)
 
     def _resolve_to_change(self, path: StrPath) -> str:
         """Return the same for an operation that changes what is there: names may be reserved."""

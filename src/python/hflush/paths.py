@@ -2,9 +2,10 @@
 
 A path is a list of elements separated by ``/``. Text is taken literally: no percent-decoding, no
 query, no fragment; names are compared by code point. Empty elements and ``.`` vanish, ``..`` is
-resolved lexically and may not climb above the root. An element may not contain ``:`` or a control
-character (U+0000 to U+001F), local ones included, as in Hadoop. ``~`` is not expanded: a path that
-begins with it is refused, and so is one such as ``s3//bucket/key``, whose colon is missing.
+resolved lexically and may not climb above the root. An element may not contain NUL, nor ``:`` or a
+control character (up to U+001F), as in Hadoop, unless the store takes every name that it can have:
+raw local files and S3. ``~`` is not expanded: a path that begins with it is refused, and so is one
+such as ``s3//bucket/key``, whose colon is missing.
 
 What a store sees is an absolute, normalised string, ``/`` or ``/a/b``, in which undecodable bytes
 of local names are carried by ``surrogateescape`` as everywhere in Python.
@@ -38,7 +39,8 @@ __all__ = [
 
 _SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME_REST = _SCHEME_START | frozenset("0123456789+.-")
-_COLON = "':' is not allowed in a path element, on any store"
+_COLON = "':' is not allowed in a path element, except on raw local files and S3"
+_CONTROL = "control characters are not allowed in a path element, except on raw local files and S3"
 # Schemes of Hadoop, the web and the stores here: one before "//" means that a colon was forgotten.
 _likely_schemes = {"abfs", "abfss", "gs", "http", "https", "viewfs", "webhdfs"}
 _aliases: dict[str, str] = {}
@@ -136,7 +138,10 @@ def parse(url: StrPath) -> Location:
     written = scheme
     scheme = scheme.lower()
     if not _is_scheme(scheme) or not rest.startswith("/"):
-        raise invalid_path(text, _COLON)
+        raise invalid_path(
+            text,
+            f"it is no URL, whose scheme ':' would end; as a name it is './{text}', or absolute",
+        )
     scheme = _aliases.get(scheme, scheme)
     if not rest.startswith("//"):
         return Location(scheme, "", rest, written, has_slashes=False)
@@ -176,14 +181,14 @@ def _is_scheme(text: str) -> bool:
     return bool(text) and text[0] in _SCHEME_START and _SCHEME_REST.issuperset(text)
 
 
-def normalize(path: str, working_directory: str = "/") -> str:
+def normalize(path: str, working_directory: str = "/", *, any_name: bool = False) -> str:
     """Return the absolute, normalised form of `path`, relative to `working_directory`.
 
     Raises
     ------
     InvalidPathError
-        If an element holds ``:`` or a control character, if ``..`` climbs above the root, or if
-        the text cannot be encoded.
+        If an element holds NUL or, without `any_name`, ``:`` or a control character, if ``..``
+        climbs above the root, or if the text cannot be encoded.
     """
     if _is_plain(path):
         return path
@@ -197,7 +202,7 @@ def normalize(path: str, working_directory: str = "/") -> str:
                 raise invalid_path(path, "'..' leads above the root")
             elements.pop()
             continue
-        _check_element(element, path)
+        _check_element(element, path, any_name)
         elements.append(element)
     return "/" + "/".join(elements)
 
@@ -216,11 +221,13 @@ def _is_plain(path: str) -> bool:
     )
 
 
-def _check_element(element: str, path: str) -> None:
-    if ":" in element:
+def _check_element(element: str, path: str, any_name: bool) -> None:
+    if "\0" in element:
+        raise invalid_path(path, "NUL is not allowed in a path element")
+    if ":" in element and not any_name:
         raise invalid_path(path, _COLON)
-    if min(element) < " ":
-        raise invalid_path(path, "control characters are not allowed in a path element")
+    if min(element) < " " and not any_name:
+        raise invalid_path(path, _CONTROL)
     if not element.isascii():
         try:
             element.encode("utf-8", "surrogateescape")

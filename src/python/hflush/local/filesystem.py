@@ -278,6 +278,7 @@ class LocalFileSystem(_LocalFiles):
     __module__ = "hflush.local"
 
     store_name = "raw local files"
+    _takes_any_name = True
     create_options = options_of.CREATE_KEYS - {
         options_of.CHECKSUM_TYPE,
         options_of.BYTES_PER_CHECKSUM,

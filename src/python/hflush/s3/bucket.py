@@ -20,7 +20,7 @@ from .. import _core
 from ..errors import attach
 from . import documents
 from .credentials import Refresher
-from .documents import DeleteFailure, Listing, UploadEntry, bare_etag
+from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, bare_etag
 from .settings import ENCRYPTION_PREFIX, integrity_of
 
 if TYPE_CHECKING:
@@ -382,10 +382,16 @@ class Bucket:
                 )
             token = page.next_token
 
-    def first_keys(self, prefix: str, path: str, limit: int, *, encoded: bool = True) -> list[str]:
+    def first_keys(self, prefix: str, path: str, limit: int) -> list[str]:
         """Return the first keys, up to so many, that begin with a prefix."""
+        return [entry.key for entry in self.first_objects(prefix, path, limit)]
+
+    def first_objects(
+        self, prefix: str, path: str, limit: int, *, encoded: bool = True
+    ) -> list[ObjectEntry]:
+        """Return the same with what is known of the objects."""
         pages = self.list_pages(prefix, path, limit=limit, encoded=encoded)
-        return list(islice((entry.key for page in pages for entry in page.objects), limit))
+        return list(islice((entry for page in pages for entry in page.objects), limit))
 
     # --- encryption ---
 

@@ -58,6 +58,8 @@ _log = logging.getLogger(__name__)
 class S3Names(FileSystem):
     """The name space that keys are, and the operations that look, make directories and delete."""
 
+    _takes_any_name = True
+
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         check_keys(conf, (HADOOP_PREFIX, OWN_PREFIX), KNOWN_KEYS, authority)
         self._settings_of_bucket = Settings.read(conf, authority, None)
@@ -399,10 +401,10 @@ class S3Names(FileSystem):
             self._keep_directory(paths.parent(path))
             return True
         marker = key + "/"
-        first = self._bucket.first_keys(marker, path, 2)
+        first = self._bucket.first_objects(marker, path, 2)
         if not first:
             return False
-        if not recursive and first != [marker]:
+        if not recursive and not all(_is_marker(entry, marker) for entry in first):
             raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", self._named(path))
         if recursive:
             for listed in self._bucket.list_pages(marker, path):
@@ -422,7 +424,7 @@ class S3Names(FileSystem):
             Something is still there, or there again (``ENOTEMPTY``).
         """
         try:
-            left = self._still_in(path)
+            left = [entry.key for entry in self._still_in(path)]
         except OSError as failure:
             _log.warning("%s: deleted, but not looked at again: %s", self._named(path), failure)
             return
@@ -431,14 +433,14 @@ class S3Names(FileSystem):
             message = f"{operation}: not deleted, or written meanwhile: {names}"
             raise OSError(errno.ENOTEMPTY, message, self._named(path))
 
-    def _still_in(self, path: str, but: str = "") -> list[str]:
-        """Return some of the keys below a directory from which keys were deleted.
+    def _still_in(self, path: str) -> list[ObjectEntry]:
+        """Return some of the objects below a directory from which objects were deleted.
 
-        They are asked for as they are: some stores err when they encode names. A listing may lag
+        Names are asked for as they are: some stores err when they encode them. A listing may lag
         behind, so each is looked at.
         """
-        listed = self._bucket.first_keys(_prefix(path), path, _MAX_NAMES, encoded=False)
-        return [key for key in listed if key != but and self._may_exist(key, path)]
+        listed = self._bucket.first_objects(_prefix(path), path, _MAX_NAMES, encoded=False)
+        return [entry for entry in listed if self._may_exist(entry.key, path)]
 
     def _may_exist(self, key: str, path: str) -> bool:
         try:
@@ -454,7 +456,7 @@ class S3Names(FileSystem):
 
     def _remove_emptied(self, directory: str) -> list[str]:
         marker = _prefix(directory)
-        left = self._still_in(directory, but=marker)
+        left = [e.key for e in self._still_in(directory) if not _is_marker(e, marker)]
         if not left:
             self._no_files.forget(directory)
             self._bucket.delete(marker, directory)
@@ -513,7 +515,10 @@ class S3Names(FileSystem):
 
     def _is_empty(self, path: str) -> bool:
         """Whether a directory has nothing but its marker."""
-        return self._bucket.first_keys(_prefix(path), path, 2) in ([], [_prefix(path)])
+        marker = _prefix(path)
+        return all(
+            _is_marker(entry, marker) for entry in self._bucket.first_objects(marker, path, 2)
+        )
 
 
 class _Place(NamedTuple):
@@ -552,6 +557,11 @@ def above(path: str) -> list[str]:
 def _prefix(path: str) -> str:
     """Return what the keys below a directory begin with."""
     return "" if path == "/" else path[1:] + "/"
+
+
+def _is_marker(entry: ObjectEntry, key: str) -> bool:
+    """Whether an object stands for a directory of that key; one with content is somebody's file."""
+    return entry.key == key and not entry.size
 
 
 def _is_name(name: str) -> bool:

@@ -204,6 +204,19 @@ class TestOperations:
             transfer.copy_file(fs, "/data/x", local, f"{tmp_path}/one/x")
         assert (tmp_path / "one" / "x").read_text() == "kept"
 
+    def test_a_move_of_directories_of_the_table(self, fs: ViewFileSystem, tmp_path: Path):
+        """What was copied goes; links stay, and so does what a listing leaves out."""
+        (tmp_path / "two" / "t").mkdir()
+        for name in ("x", ".alone.crc"):
+            (tmp_path / "two" / "t" / name).write_text(name)
+        with pytest.raises(OSError, match=r"t/\.alone\.crc \(not copied\)"):
+            fs.copy_to_local_file("/sums/t", tmp_path / "moved", delete_source=True)
+        assert sorted(p.name for p in (tmp_path / "two" / "t").iterdir()) == [".alone.crc"]
+        with pytest.raises(PermissionError, match="cannot be changed"):
+            fs.copy_to_local_file("/user", tmp_path / "all", delete_source=True)
+        assert list((tmp_path / "two").iterdir()) == []
+        assert (tmp_path / "all" / "ann" / "t" / ".alone.crc").read_text() == ".alone.crc"
+
     def test_closing(self, fs: ViewFileSystem, tmp_path: Path):
         """It closes what is open behind the links, and nothing that others use."""
         other = hflush.FileSystem.get("file:///").create(f"{tmp_path}/one/other")

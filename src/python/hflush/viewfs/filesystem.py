@@ -69,6 +69,7 @@ class ViewFileSystem(FileSystem):
     __module__ = "hflush.viewfs"
 
     store_name = "viewfs"
+    _takes_any_name = True  # what is made is checked by the store behind the link
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         super().__init__(scheme, authority, conf)
@@ -352,6 +353,19 @@ class ViewFileSystem(FileSystem):
         if old.store is not new.store:
             raise unsupported("copy between file systems", self.store_name, source)
         old.store._copy(old.path, new.path, overwrite)
+
+    def _is_link(self, path: str) -> bool:
+        place = self._place(path)
+        return place is not None and place.store._is_link(place.path)
+
+    def _is_being_written(self, path: str) -> bool:
+        place = self._at(path)
+        return place.store._is_being_written(place.path)
+
+    def _remove_emptied(self, directory: str) -> list[str]:
+        place = self._below_link(directory)
+        left = place.store._remove_emptied(place.path)
+        return [place.link.outward(path) for path in left]
 
     def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
         place = self._to_change(path)

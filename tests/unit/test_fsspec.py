@@ -476,6 +476,30 @@ class TestS3:
             fs.rm("bucket/d", recursive=True)
             assert not fs.exists("bucket/d/a")
 
+    @pytest.mark.parametrize("key", ["a//b", "/a", "a/./b", "a/../b", "..", "a//", "a/b:c\nd"])
+    def test_keys_as_s3fs_has_them(self, key: str):
+        """Whatever path they look like: that key and no other, for every operation."""
+        from support.scripted_s3 import ScriptedS3
+
+        name = f"bucket/{key}".rstrip("/")  # as s3fs does
+        key = key.rstrip("/")
+        with ScriptedS3() as server:
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            with fsspec.open(f"hflush+s3://{name}", "wb", conf=server.conf) as out:
+                out.write(b"data")
+            assert server.objects[key].data == fs.cat(name) == b"data"
+            assert set(server.objects) <= {key, "a/"}
+            assert (fs.info(name)["name"], fs.isfile(name)) == (name, True)
+            assert fs.ls(name, detail=False) == [name]
+            fs.cp_file(name, "bucket/c//copy")
+            fs.mv("bucket/c//copy", "bucket/moved")
+            with fs.transaction:
+                fs.pipe(f"{name}2", b"two")
+            assert server.objects[f"{key}2"].data == b"two"
+            fs.rm([name, f"{name}2"])
+            assert set(server.objects) - {"a/", "c/"} == {"moved"}
+            assert server.objects["moved"].data == b"data"
+
 
 def keys(scheme: str, conf: dict[str, str] | None = None, **options: object) -> dict[str, str]:
     """Return what storage options set in a configuration that has only `conf`."""

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import hflush
 import pytest
-from hflush import cli
+from hflush import cli, paths
 from hflush.fsspec import HflushS3FileSystem
 from hflush.s3 import PendingCommit, S3FileSystem, conditional
 from hflush.s3.remembered import RememberedPaths
@@ -963,6 +963,27 @@ class TestNames:
                 server.put(f"d/{name}", b"x")
             assert fs.delete("/d", recursive=True)
             assert not server.objects
+
+    def test_empty_elements(self, server: ScriptedS3, fs: S3FileSystem, caplog):
+        """They vanish, as in Hadoop; but no other object is read than one of that very key."""
+        write(fs, f"{ROOT}z//k")
+        assert "s3://bucket/z//k is taken for /z/k" in caplog.text
+        assert server.objects["z/k"].data == fs.open(f"{ROOT}z//k").read() == b"data"
+        server.put("z//k", b"another program's")
+        with pytest.raises(hflush.InvalidPathError, match=r"both 'z//k' and 'z/k'"):
+            fs.open(f"{ROOT}z//k")
+        fs.delete("/z/k")
+        assert fs.open(f"{ROOT}z//k").read() == b"another program's"
+        with pytest.raises(FileNotFoundError):
+            fs.open(f"{ROOT}z//other")
+
+    def test_tokens_of_keys_that_are_no_paths(self, server: ScriptedS3, fs: S3FileSystem):
+        """They stand for the very key."""
+        out = fs.create(paths.Exact("/z//k"))
+        out.write(b"data")
+        fs.commit(out.persist())
+        out.abort()
+        assert list(server.objects) == ["z//k"]
 
     def test_control_characters(self, server: ScriptedS3, fs: S3FileSystem):
         """XML cannot name them: they are listed as URLs, and deleted one by one."""

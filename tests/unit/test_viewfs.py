@@ -212,10 +212,11 @@ class TestOperations:
         with pytest.raises(OSError, match=r"t/\.alone\.crc \(not copied\)"):
             fs.copy_to_local_file("/sums/t", tmp_path / "moved", delete_source=True)
         assert sorted(p.name for p in (tmp_path / "two" / "t").iterdir()) == [".alone.crc"]
+        (tmp_path / "two" / "t" / ".alone.crc").rename(tmp_path / "two" / "t" / "alone")
         with pytest.raises(PermissionError, match="cannot be changed"):
             fs.copy_to_local_file("/user", tmp_path / "all", delete_source=True)
         assert list((tmp_path / "two").iterdir()) == []
-        assert (tmp_path / "all" / "ann" / "t" / ".alone.crc").read_text() == ".alone.crc"
+        assert (tmp_path / "all" / "ann" / "t" / "alone").read_text() == ".alone.crc"
 
     def test_closing(self, fs: ViewFileSystem, tmp_path: Path):
         """It closes what is open behind the links, and nothing that others use."""

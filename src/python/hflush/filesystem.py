@@ -416,7 +416,10 @@ class FileSystem(OptionalOperations):
         found = Token.unpack(token)
         if found.store != self.store_name:
             raise ValueError(f"{found!r} does not belong to {self.store_name}, {self.uri}")
-        return found, self._resolve_to_change(found.url)
+        return found, self._path_of_token(found)
+
+    def _path_of_token(self, token: Token) -> str:
+        return self._resolve_to_change(token.url)
 
     # --- reading ---
 

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     StrPath: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
 __all__ = [
+    "Exact",
     "Location",
     "as_text",
     "basename",
     "check_slashes",
     "child",
     "depth",
+    "is_normal",
     "is_under",
     "normalize",
     "parent",
@@ -40,6 +42,7 @@ __all__ = [
 _SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME_REST = _SCHEME_START | frozenset("0123456789+.-")
 _COLON = "':' is not allowed in a path element, except on raw local files and S3"
+_NO_ELEMENTS = frozenset(("", ".", ".."))
 _CONTROL = "control characters are not allowed in a path element, except on raw local files and S3"
 # Schemes of Hadoop, the web and the stores here: one before "//" means that a colon was forgotten.
 _likely_schemes = {"abfs", "abfss", "gs", "http", "https", "viewfs", "webhdfs"}
@@ -235,6 +238,17 @@ def _check_element(element: str, path: str, any_name: bool) -> None:
             raise invalid_path(path, "it holds a surrogate that stands for no byte") from None
 
 
+class Exact(str):
+    """A path that is taken as it is, although it is not normal: ``//a`` is the key ``/a`` of S3."""
+
+    __slots__ = ()
+
+
+def is_normal(path: str) -> bool:
+    """Whether an absolute path names its elements and nothing else: no empty ones, no dots."""
+    return path == "/" or _NO_ELEMENTS.isdisjoint(path[1:].split("/"))
+
+
 def parent(path: str) -> str:
     """Return the directory that holds the normalised `path`; ``/`` for the root itself."""
     return path.rpartition("/")[0] or "/"
@@ -247,7 +261,8 @@ def basename(path: str) -> str:
 
 def child(directory: str, name: str) -> str:
     """Return the normalised path of the entry `name` of the normalised `directory`."""
-    return f"/{name}" if directory == "/" else f"{directory}/{name}"
+    path = f"/{name}" if directory == "/" else f"{directory}/{name}"
+    return Exact(path) if isinstance(directory, Exact) else path
 
 
 def depth(path: str) -> int:

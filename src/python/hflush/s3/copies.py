@@ -13,7 +13,7 @@ from ..errors import (
 )
 from ..status import FileStatus
 from .bucket import Head
-from .names import S3Names
+from .names import S3Names, holder
 from .object_copy import ObjectCopy
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class S3Copies(S3Names):
                 same = [e.key for e in page.objects if copied.get(e.key) == _version(e)]
                 self._delete_keys(same, source)
             self._expect_nothing_in(source, done)
-        self._keep_directory(paths.parent(source))
+        self._keep_directory(holder(source))
 
     def _copy_file(self, source: str, status: FileStatus, target: str) -> None:
         etag = status.etag or ""

@@ -14,6 +14,7 @@ from ..errors import (
     InternalError,
     PathIsDirectoryError,
     attach,
+    invalid_path,
     unsupported,
 )
 from ..filesystem import instances
@@ -480,7 +481,39 @@ class S3FileSystem(S3Copies):
             raise token.stale(why)
         remove_tails(self._bucket, key, saved.token)
 
+    def _path_of_token(self, token: Token) -> str:
+        path = "/" + token.url.removeprefix(self.uri)
+        if token.url.startswith(self.uri) and not paths.is_normal(path):
+            return self._resolve(paths.Exact(path))
+        return super()._path_of_token(token)
+
     # --- opening ---
+
+    def _open_asked(
+        self,
+        path: StrPath,
+        buffer_size: int | str | None,
+        options: Options,
+        status: FileStatus | None,
+    ) -> FSDataInputStream:
+        """Open, and look whether a path with empty elements is to others a key that there is.
+
+        Raises
+        ------
+        InvalidPathError
+            Both are there: the path that it is in Hadoop, too.
+        """
+        exact = self._as_written(path)
+        found = self._seen(exact) if exact is not None else None
+        if exact is not None and found is not None:
+            resolved = self._resolve(path)
+            other = self._seen(resolved)
+            # Some stores clean keys: then both are one object.
+            if other is not None and (other != found or not found[1]):
+                why = f"both {exact[1:]!r} and {resolved[1:]!r} are there, and it may mean either"
+                raise invalid_path(self._named(exact), why)
+            path = exact if other is None else resolved
+        return super()._open_asked(path, buffer_size, options, status)
 
     def _open(self, path: str, buffer_size: int) -> FSDataInputStream:
         return self._open_known(path, buffer_size, {}, None)
@@ -520,6 +553,14 @@ class S3FileSystem(S3Copies):
         )
         stream.etag = native.etag.strip('"') or None
         return stream
+
+    def _seen(self, path: str) -> tuple[int, str] | None:
+        """Return the size and etag of an object, None if there is none that can be seen."""
+        try:
+            head = self._bucket.head(path[1:], path)
+        except OSError:  # not all stores can be asked for such a key
+            return None
+        return None if head is None else (head.size, head.etag)
 
     def _read_ahead(self, policies: tuple[str, ...] | None) -> tuple[int, int]:
         """Return what is read over, and how far ahead, by the first policy that is known."""

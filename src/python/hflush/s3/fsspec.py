@@ -12,6 +12,7 @@ from ..filesystem import FileSystem
 from ..fsspec.base import HflushFileSystem, Place
 from ..fsspec.options import flag, table
 from .keys import HADOOP_PREFIX, OWN_PREFIX
+from .names import holder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +139,8 @@ class HflushS3FileSystem(HflushFileSystem):
 
     @classmethod
     def _parent(cls, path: str) -> str:
-        return str(cls._strip_protocol(path).rpartition("/")[0])
+        bucket, slash, key = cls._strip_protocol(path).partition("/")
+        return str(bucket + holder(slash + key).rstrip("/") if slash else "")
 
     def _place(self, path: Any) -> Place:
         bucket, _, key = self._strip_protocol(path).partition("/")
@@ -147,7 +149,8 @@ class HflushS3FileSystem(HflushFileSystem):
         store = self._stores.get(bucket)
         if store is None:
             store = self._stores[bucket] = FileSystem.get(f"s3://{bucket}/", self._conf)
-        return Place(store, f"/{key}", bucket)
+        name = f"/{key}"
+        return Place(store, name if paths.is_normal(name) else paths.Exact(name), bucket)
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         """Return what is known of a path: name, size, type, mtime in seconds, ETag, …."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .documents import Listing, ObjectEntry
 
 
-__all__ = ["S3Names", "above", "exists_already"]
+__all__ = ["S3Names", "above", "exists_already", "holder"]
 
 _MAX_KEY = 1024
 _FILE_MODE = 0o666
@@ -118,10 +118,12 @@ class S3Names(FileSystem):
 
     def _resolve(self, path: StrPath) -> str:
         try:
-            resolved = super()._resolve(path)
+            resolved = path if isinstance(path, paths.Exact) else super()._resolve(path)
         except InvalidPathError as refusal:
             refusal.filename = self._bucket.name(str(refusal.filename))
             raise
+        if "\0" in resolved:
+            raise invalid_path(self._named(resolved), "NUL is not allowed in a path element")
         size = len(resolved) - 1
         if not resolved.isascii():
             try:
@@ -137,9 +139,19 @@ class S3Names(FileSystem):
 
     def _resolve_to_change(self, path: StrPath) -> str:
         resolved = self._resolve(path)
+        if self._as_written(path) is not None:
+            _log.warning("%s is taken for %s, as in Hadoop", paths.as_text(path), resolved)
         if "./" in resolved or resolved.endswith("."):
             _log.warning("some stores drop the last dot of a name: %s", resolved)
         return resolved
+
+    def _as_written(self, path: StrPath) -> paths.Exact | None:
+        """Return the key that a path with empty elements is to other programs; else None."""
+        text = paths.as_text(path)
+        if isinstance(path, paths.Exact) or "//" not in (text.partition("://")[2] or text):
+            return None
+        written = paths.parse(text).path.rstrip("/")
+        return paths.Exact(written) if written.startswith("/") and "//" in written else None
 
     # --- looking ---
 
@@ -310,8 +322,8 @@ class S3Names(FileSystem):
         higher = self._no_files.missing(above(path))
         keys = [place[1:] for place in ([path, *higher] if file else higher)]
         folders = [path] if children else []
-        if parent and paths.parent(path) != "/":
-            folders.append(paths.parent(path))
+        if parent and holder(path) != "/":
+            folders.append(holder(path))
         sight = self._bucket.look(keys, [_prefix(folder) for folder in folders], path)
         exist, occupied = iter(sight.exist), iter(sight.occupied)
         is_object = next(exist) if file else False
@@ -340,7 +352,7 @@ class S3Names(FileSystem):
         Looks upwards, as far as the first directory: what is above that was looked at when it was
         made, and may not concern the caller.
         """
-        directory = paths.parent(path)
+        directory = holder(path)
         while directory != "/" and not self._has_children(directory):
             if self._is_file(directory):
                 message = f"{operation}: {directory} is a file"
@@ -348,7 +360,7 @@ class S3Names(FileSystem):
             if needs_parent:
                 message = f"{operation}: no parent directory {directory}"
                 raise FileNotFoundError(errno.ENOENT, message, self._named(path))
-            directory = paths.parent(directory)
+            directory = holder(directory)
 
     # --- changing ---
 
@@ -398,7 +410,7 @@ class S3Names(FileSystem):
         key = path[1:]
         if self._bucket.head(key, path) is not None:
             self._bucket.delete(key, path)
-            self._keep_directory(paths.parent(path))
+            self._keep_directory(holder(path))
             return True
         marker = key + "/"
         first = self._bucket.first_objects(marker, path, 2)
@@ -412,7 +424,7 @@ class S3Names(FileSystem):
             self._expect_nothing_in(path, "delete")
         else:
             self._bucket.delete(marker, path)
-        self._keep_directory(paths.parent(path))
+        self._keep_directory(holder(path))
         return True
 
     def _expect_nothing_in(self, path: str, operation: str) -> None:
@@ -450,7 +462,7 @@ class S3Names(FileSystem):
 
     def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]:
         refused = self._bucket.delete_many([path[1:] for path in files], files[0])
-        for directory in {paths.parent(path) for path in files}:
+        for directory in {holder(path) for path in files}:
             self._keep_directory(directory)
         return [("/" + key, failure) for key, failure in refused]
 
@@ -460,7 +472,7 @@ class S3Names(FileSystem):
         if not left:
             self._no_files.forget(directory)
             self._bucket.delete(marker, directory)
-            self._keep_directory(paths.parent(directory))
+            self._keep_directory(holder(directory))
         return ["/" + key for key in left]
 
     def _delete_keys(self, keys: Sequence[str], path: str) -> None:
@@ -490,14 +502,14 @@ class S3Names(FileSystem):
                 failures.append((path, failure))
         parents: list[str] = []
         if self._keeps_directories:  # not those that were missing
-            parents = list(filter(self._is_directory, {paths.parent("/" + key) for key in keys}))
+            parents = list(filter(self._is_directory, {holder("/" + key) for key in keys}))
         refused = self._bucket.delete_many(keys, page[0]) if keys else []
         failures += [("/" + key, failure) for key, failure in refused]
         # A directory after what is in it; without a marker it goes with the last of that.
         for path in sorted(directories, key=lambda directory: -directory.count("/")):
             try:
                 if not self.delete(path) and path != "/":
-                    self._keep_directory(paths.parent(path))
+                    self._keep_directory(holder(path))
             except OSError as failure:  # noqa: PERF203
                 failures.append((path, failure))
         for directory in set(parents).difference(directories):
@@ -551,7 +563,15 @@ def exists_already(path: str) -> FileExistsError:
 
 def above(path: str) -> list[str]:
     """Return the paths above a path but for the root, from the top."""
-    return [path[:at] for at, character in enumerate(path) if at and character == "/"]
+    return [path[:at] for at in range(1, len(path)) if path[at] == "/" != path[at - 1]]
+
+
+def holder(path: str) -> str:
+    """Return the directory that a path is in: of one that is not normal, a normal one above."""
+    path = paths.parent(path)
+    while not paths.is_normal(path):
+        path = paths.parent(path)
+    return path
 
 
 def _prefix(path: str) -> str:

@@ -3,9 +3,12 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <new>
 
+#include "hflush/env/control_groups.h"
 #include "hflush/env/epoll_loop.h"
 
 namespace hflush::env {
@@ -43,10 +46,17 @@ void Process::end() noexcept {
 }
 
 unsigned usable_processors() noexcept {
+  // Without memory for that the process goes by its affinity alone.
+  static const unsigned limit = [] {
+    try {
+      return group_processor_limit().value_or(CPU_SETSIZE);
+    } catch (const std::bad_alloc&) {
+      return static_cast<unsigned>(CPU_SETSIZE);
+    }
+  }();
   cpu_set_t usable;
-  return sched_getaffinity(0, sizeof usable, &usable) == 0
-             ? static_cast<unsigned>(CPU_COUNT(&usable))
-             : 1U;
+  const int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+  return std::min(static_cast<unsigned>(count), limit);
 }
 
 }  // namespace hflush::env

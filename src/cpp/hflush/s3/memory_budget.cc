@@ -1,11 +1,10 @@
 #include "hflush/s3/memory_budget.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
+#include "hflush/env/control_groups.h"
 #include "hflush/env/own_process.h"
 
 namespace hflush::s3 {
@@ -16,13 +15,7 @@ constexpr std::uint64_t kNobodyAsked = UINT64_MAX;
 
 std::atomic<std::uint64_t> asked{kNobodyAsked};
 
-std::uint64_t usual_total() noexcept {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_bytes <= 0) return kUsual;
-  const auto memory = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
-  return std::min(kUsual, memory / 8);
-}
+std::uint64_t usual_total() { return std::min(kUsual, env::usable_memory() / 8); }
 
 }  // namespace
 

@@ -28,7 +28,7 @@ class MemoryBudget {
   // The budget of this process; a forked child has its own, of the same size.
   static MemoryBudget& of_process();
   // Limits the process, and later children, to the least that was passed here; before the first
-  // call to 512 MiB or an eighth of the machine's memory. Returns the limit that holds now.
+  // call to 512 MiB or an eighth of what the process may use. Returns the limit that holds now.
   static std::uint64_t limit_process_to(std::uint64_t bytes);
 
   std::uint64_t total() const HFLUSH_EXCLUDES(mutex_);

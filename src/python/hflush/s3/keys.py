@@ -223,7 +223,8 @@ KEYS = (
         native="writing.memory_bytes"),
     Key(_WRITING, "hflush.s3.memory.total", size(1, 1 << 62),
         "of all streams and readers of the process, beyond what each needs to go on; else 512M, "
-        "or an eighth of the machine's; of several values the least holds"),
+        "or an eighth of what control groups, the address space and the machine leave the process; "
+        "of several values the least holds"),
     Key(_WRITING, "fs.s3a.buffer.dir", names("directories"),
         "of blocks on disk: the first is used; else the system's for temporary files"),
     Key(_WRITING, "fs.s3a.threads.max", number(2, 10_000, (-INT32_MAX - 1, INT32_MAX)),

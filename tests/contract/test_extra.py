@@ -428,7 +428,6 @@ result = (answers, text.getvalue())
 
 
 @pytest.mark.rule("EXTRA-7")
-@pytest.mark.stores("raw", "crc", "hdfs")
 def test_the_status_of_the_file_system(store: Store):
     """testFsStatus: used, remaining and capacity are integers ≥ 0 that fit together."""
     missing = store.path("missing", "below")

@@ -9,6 +9,7 @@ import errno
 from . import capabilities, options, paths
 from .errors import unsupported
 from .listing import Listing
+from .status import FsStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .paths import StrPath
-    from .status import FileChecksum, FileStatus, FsServerDefaults, FsStatus, LeaseRecovery
+    from .status import FileChecksum, FileStatus, FsServerDefaults, LeaseRecovery
     from .streams import FSDataInputStream
     from .trash import Trash
 
 __all__ = ["OptionalOperations"]
+
+_NO_LIMIT = (1 << 63) - 1  # Java's Long.MAX_VALUE
 
 
 class OptionalOperations(Listing):
@@ -34,6 +37,9 @@ class OptionalOperations(Listing):
     def get_status(self, path: StrPath | None = None) -> FsStatus:
         """Return how full the store is; where it has several parts, the one that `path` is in.
 
+        A store that knows no limit, as S3, answers as Hadoop does: the greatest number there is,
+        of which nothing is used.
+
         Parameters
         ----------
         path : str or os.PathLike, optional
@@ -42,7 +48,7 @@ class OptionalOperations(Listing):
         return self._fs_status(self.working_directory if path is None else self._resolve(path))
 
     def _fs_status(self, path: str) -> FsStatus:
-        raise self._unsupported("get_status", path)
+        return FsStatus(_NO_LIMIT, 0, _NO_LIMIT)
 
     def get_server_defaults(self) -> FsServerDefaults:
         """Return the values that the store uses where the caller gives none."""

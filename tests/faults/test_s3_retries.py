@@ -194,6 +194,12 @@ FINAL: list[tuple[Fault, type[OSError], int | None]] = [
     (answer(507, "InsufficientStorage"), OSError, errno.ENOSPC),
     (answer(403, "QuotaExceeded"), OSError, None),
 ]
+# These may be about a header that is not needed: once more, without it.
+OF_EXTRAS = {
+    PUT: {"400 InvalidArgument", "403 SignatureDoesNotMatch", "501 NotImplemented"},
+    CREATE: {"400 InvalidArgument", "403 SignatureDoesNotMatch", "501 NotImplemented"},
+    COMPLETE: {"501 NotImplemented"},
+}
 
 
 @pytest.mark.rule("WRITE-20", "CLOSE-6", "CLOSE-7", "CLOSE-11", "FAIL-1", "FAIL-3", "FAIL-13")
@@ -276,7 +282,7 @@ def test_another_call_is_refused(
     refused_once(s3, caught.value, number)
     assert stream.close() is None
     unchanged(s3, old=old)
-    assert s3.count(operation) == 1
+    assert s3.count(operation) == 1 + (fault.__name__ in OF_EXTRAS[operation])
     assert stream.outcome == "failed"
 
 

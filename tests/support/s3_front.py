@@ -144,9 +144,9 @@ class Request:
         return self.query.get("uploadId", "")
 
 
-def parse(head: Head) -> Request:
+def parse(head: Head, base_path: str = "") -> Request:
     method, target, _ = head.first.split(" ", 2)
-    path, _, text = target.partition("?")
+    path, _, text = target.removeprefix(base_path).partition("?")
     bucket, _, key = path.lstrip("/").partition("/")
     pairs = [pair.partition("=") for pair in text.split("&") if pair]
     query = {unquote(name): unquote(value) for name, _, value in pairs}
@@ -464,6 +464,8 @@ class _Rule:
 class S3Front(ABC):
     """A listening port; a thread per connection; ended by `close` or a `with` block."""
 
+    base_path = ""  # before every bucket, as it is sent
+
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         self.ended = threading.Event()
         self.continues = True  # answers Expect: 100-continue
@@ -484,7 +486,7 @@ class S3Front(ABC):
 
     @property
     def endpoint(self) -> str:
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}{self.base_path}"
 
     # What is done.
 
@@ -610,7 +612,7 @@ class S3Front(ABC):
 
     def _serve_calls(self, client: Wire) -> None:
         while (head := client.head()) is not None:
-            request = parse(head)
+            request = parse(head, self.base_path)
             exchange = Exchange(self, client, request)
             fault = self._fault_of(request)
             if fault is not None:

@@ -303,7 +303,8 @@ class ScriptedS3(S3Front):
                 xml_of("Contents", LastModified=WRITTEN, StorageClass="STANDARD", **about)
             )
         common = [
-            f"<CommonPrefixes><Prefix>{escape(p)}</Prefix></CommonPrefixes>" for p in prefixes
+            f"<CommonPrefixes><Prefix>{escape(shown(p))}</Prefix></CommonPrefixes>"
+            for p in prefixes
         ]
         number = f"<KeyCount>{len(contents) + len(common)}</KeyCount>"
         number += "<EncodingType>url</EncodingType>" if encodes else ""

@@ -183,7 +183,7 @@ def test_documents_that_were_damaged(name: str, data: st.DataObject):
 
 
 @pytest.mark.parametrize(
-    "size", ["-1", "1e3", "\u0663", "", str(1 << 63), "9" * 5000], ids=lambda size: size[:8]
+    "size", ["-1", "1e3", "\u0663", str(1 << 63), "9" * 5000], ids=lambda size: size[:8]
 )
 def test_sizes_that_are_none(size: str):
     document = DOCUMENTS["listing"][1].replace("<Size>5<", f"<Size>{size}<")
@@ -193,7 +193,7 @@ def test_sizes_that_are_none(size: str):
 
 @pytest.mark.parametrize(
     "time",
-    ["", "now", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"],
+    ["now", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"],
 )
 def test_times_are_read_or_refused(time: str):
     """The ends of the calendar are times, if odd ones."""

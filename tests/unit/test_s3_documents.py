@@ -9,6 +9,7 @@ from defusedxml import ElementTree
 from hflush._core import s3_delete_document, s3_parse_etag, s3_parse_upload_id
 from hflush.s3.documents import (
     DeleteFailure,
+    Listing,
     ObjectEntry,
     UploadEntry,
     crc_text,
@@ -42,7 +43,7 @@ class TestListings:
         assert page.next_token == "t+/="
 
     def test_an_empty_bucket(self):
-        assert parse_listing(document("<KeyCount>0</KeyCount>")) == ([], [], "")
+        assert parse_listing(document("<KeyCount>0</KeyCount>")) == Listing([], [], doubtful=[])
 
     @pytest.mark.parametrize(
         "text",
@@ -81,7 +82,7 @@ class TestUploads:
         assert page.next_markers == ("a b", "u2")
 
     def test_the_last_page(self):
-        assert parse_uploads(document("", "ListMultipartUploadsResult")) == ([], None)
+        assert parse_uploads(document("", "ListMultipartUploadsResult")) == ([], None, [])
 
     def test_ids_and_etags(self):
         created = "InitiateMultipartUploadResult"

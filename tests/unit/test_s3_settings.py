@@ -192,10 +192,10 @@ class TestBuckets:
         configuration["hflush.s3.bucket.mine.read.window"] = "1M"
         configuration["fs.s3a.bucket.mine.multipart.size"] = "${size}"
         configuration["size"] = "6M"
-        assert Settings.read(configuration, "mine", {}).endpoint == ("http", "own", 2)
+        assert Settings.read(configuration, "mine", {}).endpoint[:3] == ("http", "own", 2)
         assert Settings.read(configuration, "mine", {}).reading.window_bytes == 1 << 20
         assert Settings.read(configuration, "mine", {}).writing.block_bytes == 6 << 20
-        assert Settings.read(configuration, "other", {}).endpoint == ("http", "general", 1)
+        assert Settings.read(configuration, "other", {}).endpoint[:3] == ("http", "general", 1)
         assert Settings.read(configuration, "other", {}).reading.window_bytes == 4 << 20
 
     def test_a_bucket_whose_name_has_dots(self):
@@ -237,13 +237,35 @@ class TestEndpoints:
         ],
     )
     def test_forms(self, text: str, expected: tuple[str, str, int]):
-        assert settings(fs_s3a_endpoint=text).endpoint == expected
+        assert settings(fs_s3a_endpoint=text).endpoint == (*expected, "")
+
+    @pytest.mark.parametrize(
+        ("text", "path"),
+        [
+            ("https://x.supabase.co/storage/v1/s3", "/storage/v1/s3"),
+            ("https://x.supabase.co/storage/v1/s3/", "/storage/v1/s3"),
+            ("radosgw:7480/pre%20fix", "/pre fix"),
+            ("http://minio:9000/", ""),
+        ],
+    )
+    def test_paths(self, text: str, path: str):
+        """What comes before the bucket; also of one bucket alone."""
+        read = settings(fs_s3a_endpoint=text)
+        assert (read.endpoint.path, read.native.base_path) == (path, path)
+        assert read.path_style
+        assert settings("b", fs_s3a_bucket_b_endpoint=text).endpoint.path == path
+
+    def test_paths_that_are_none(self):
+        """The bucket comes behind a path by itself; AWS has none."""
+        with pytest.raises(ValueError, match="ends with the bucket"):
+            settings("mine", fs_s3a_endpoint="https://x.r2.cloudflarestorage.com/mine")
+        with pytest.raises(ValueError, match="AWS has no path"):
+            settings("b", fs_s3a_endpoint="https://s3.amazonaws.com/a/b")
 
     @pytest.mark.parametrize(
         "text",
         [
             "ftp://a",
-            "http://a/b",
             "http://u:pass@a",
             "http://a?b=pass",
             "http://a:99999",

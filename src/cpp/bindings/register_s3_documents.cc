@@ -2,11 +2,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "attributes.h"
 #include "errors.h"
 #include "gil.h"
 #include "hflush/s3/call/documents.h"
@@ -36,18 +39,30 @@ py::list list_of(const std::vector<Entry>& entries, const Convert& convert) {
   return list;
 }
 
-py::tuple parse_objects(const py::bytes& body) {
-  const s3::ObjectPage page = read(body, s3::parse_object_page);
+constexpr Named<s3::Plus> kPluses[] = {
+    {"", s3::Plus::kUnknown},
+    {"blank", s3::Plus::kBlank},
+    {"itself", s3::Plus::kItself},
+};
+
+py::tuple parse_objects(const py::bytes& body, const std::string& plus) {
+  const s3::Plus known = value_of(kPluses, "plus", plus);
+  const s3::ObjectPage page =
+      read(body, [known](std::string_view text) { return s3::parse_object_page(text, known); });
   py::list objects = list_of(page.objects, [](const s3::ListedObject& object) {
-    return py::make_tuple(from_utf8(object.key), object.size, from_utf8(object.etag),
-                          object.modified);
+    const std::int64_t size = object.size ? static_cast<std::int64_t>(*object.size) : -1;
+    return py::make_tuple(from_utf8(object.key), size, from_utf8(object.etag), object.modified);
   });
   return py::make_tuple(std::move(objects), list_of(page.prefixes, from_utf8),
-                        from_utf8(page.next_token));
+                        from_utf8(page.next_token), from_utf8(page.next_marker),
+                        std::ranges::find(kPluses, page.plus, &Named<s3::Plus>::value)->name,
+                        list_of(page.doubtful, from_utf8));
 }
 
-py::tuple parse_uploads(const py::bytes& body) {
-  const s3::UploadPage page = read(body, s3::parse_upload_page);
+py::tuple parse_uploads(const py::bytes& body, const std::string& plus) {
+  const s3::Plus known = value_of(kPluses, "plus", plus);
+  const s3::UploadPage page =
+      read(body, [known](std::string_view text) { return s3::parse_upload_page(text, known); });
   py::list uploads = list_of(page.uploads, [](const s3::ListedUpload& upload) {
     return py::make_tuple(from_utf8(upload.key), from_utf8(upload.upload_id), upload.initiated);
   });
@@ -56,7 +71,7 @@ py::tuple parse_uploads(const py::bytes& body) {
     next =
         py::make_tuple(from_utf8(page.next_markers->first), from_utf8(page.next_markers->second));
   }
-  return py::make_tuple(std::move(uploads), std::move(next));
+  return py::make_tuple(std::move(uploads), std::move(next), list_of(page.doubtful, from_utf8));
 }
 
 py::list parse_delete_result(const py::bytes& body) {
@@ -85,8 +100,8 @@ py::bytes delete_document(const std::vector<py::str>& keys) {
 }  // namespace
 
 void register_s3_documents(py::module_& module) {
-  module.def("s3_parse_objects", &parse_objects, py::arg("body"));
-  module.def("s3_parse_uploads", &parse_uploads, py::arg("body"));
+  module.def("s3_parse_objects", &parse_objects, py::arg("body"), py::arg("plus"));
+  module.def("s3_parse_uploads", &parse_uploads, py::arg("body"), py::arg("plus"));
   module.def("s3_parse_delete_result", &parse_delete_result, py::arg("body"));
   module.def("s3_parse_upload_id", &parse_upload_id, py::arg("body"));
   module.def("s3_parse_etag", &parse_etag, py::arg("body"), py::arg("root"));

@@ -1,7 +1,9 @@
 // What S3 is asked with: plain structs of the core that Python fills, and their bounds.
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,7 @@ namespace {
 
 using s3::ObjectOptions;
 using s3::ReadOptions;
+using s3::RefusedExtras;
 using s3::Settings;
 
 template <typename Type, typename Of>
@@ -53,11 +56,13 @@ void register_settings(py::module_& module) {
   add("scheme", &Settings::scheme);
   add("host", &Settings::host);
   add("port", &Settings::port);
+  add("base_path", &Settings::base_path);
   add("region", &Settings::region);
   add("follows_regions", &Settings::follows_regions);
   add("path_style", &Settings::path_style);
   add("content_md5", &Settings::content_md5);
   add("checksums", &Settings::checksums);
+  add("insists_on_checksums", &Settings::insists_on_checksums);
   add("expect_continue", &Settings::expect_continue);
   add("max_uploads", &Settings::max_uploads);
   add("connect_timeout", &Settings::connect_timeout);
@@ -82,6 +87,10 @@ void register_settings(py::module_& module) {
   add("upload_timeout", &Settings::upload_timeout);
   add("request_timeout", &Settings::request_timeout);
   add("idle_timeout", [](Settings& self) -> auto& { return self.http.idle_timeout; });
+  py::class_<RefusedExtras, std::shared_ptr<RefusedExtras>>(module, "S3RefusedExtras",
+                                                            py::is_final())
+      .def(py::init([] { return std::make_shared<RefusedExtras>(std::uint8_t{0}); }));
+  type.def_readwrite("refused_extras", &Settings::refused_extras);
   choice(type, "payload_signing", &Settings::payload_signing, kPayloadSignings);
 }
 

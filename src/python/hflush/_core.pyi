@@ -423,13 +423,16 @@ class HdfsClient:
 
 # --- documents of S3 (register_s3_documents.cc), ValueError for what is not understood -------------
 
-# Objects (key, size, bare etag, seconds since 1970 of the modification), prefixes, the next token.
-def s3_parse_objects(body: bytes) -> tuple[list[tuple[str, int, str, int]], list[str], str]: ...
+# Objects (key, size or -1, bare etag, seconds since 1970 of the modification), prefixes, the next token or
+# marker, what a plus is ("blank", "itself", "" if unknown), and what is doubtful for that.
+def s3_parse_objects(
+    body: bytes, plus: str
+) -> tuple[list[tuple[str, int, str, int]], list[str], str, str, str, list[str]]: ...
 
-# Uploads (key, id, seconds since 1970 of the beginning), and key and id to go on from.
+# Uploads (key, id, seconds since 1970 of the beginning), key and id to go on from, what is doubtful.
 def s3_parse_uploads(
-    body: bytes,
-) -> tuple[list[tuple[str, str, float]], tuple[str, str] | None]: ...
+    body: bytes, plus: str
+) -> tuple[list[tuple[str, str, float]], tuple[str, str] | None, list[str]]: ...
 
 # Key, code and message of each that was not removed.
 def s3_parse_delete_result(body: bytes) -> list[tuple[str, str, str]]: ...
@@ -447,12 +450,14 @@ class S3Settings:
     scheme: str
     host: str
     port: int  # 0: the scheme's
+    base_path: str
     region: str
     follows_regions: bool
     path_style: bool
     payload_signing: str  # "auto", "always", "never"
     content_md5: bool
     checksums: bool
+    insists_on_checksums: bool
     expect_continue: bool
     max_uploads: int
     connect_timeout: float
@@ -476,6 +481,13 @@ class S3Settings:
     user_agent: str
     max_connections: int
     idle_timeout: float
+    refused_extras: S3RefusedExtras | None
+
+@final
+class S3RefusedExtras:
+    """What a server refuses of what requests can do without: found out and shared by its clients."""
+
+    def __init__(self) -> None: ...
 
 @final
 class S3Call:

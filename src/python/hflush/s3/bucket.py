@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from email.utils import parsedate_to_datetime
+from io import UnsupportedOperation
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -20,7 +21,8 @@ from .. import _core
 from ..errors import attach
 from . import documents
 from .credentials import Refresher
-from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, bare_etag
+from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, Uploads, bare_etag
+from .lacks import is_refused, lacks_of
 from .settings import ENCRYPTION_PREFIX, integrity_of
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .credentials import Source
-    from .settings import Headers, Settings
+    from .settings import Endpoint, Headers, Settings
 
     T = TypeVar("T")
 
@@ -37,8 +39,6 @@ __all__ = ["Bucket", "Head", "Sight", "tells_encryption"]
 _log = logging.getLogger(__name__)
 _ABORT_ATTEMPTS = 4
 _REREAD_S = 2.0
-# Of a listing: names that XML cannot hold are written as in URLs, if the store does it right.
-_ENCODED = ("encoding-type", "url")
 # Answers to HEAD that name no reason: it would be in a body, which HEAD has not.
 _UNEXPLAINED = (400, 403)
 # The reasons that hold for whatever is asked.
@@ -72,10 +72,13 @@ class Head(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What :meth:`Bucket.look` saw, in the order of what was asked; None: ask by itself."""
+    """What :meth:`Bucket.look` saw, in the order of what was asked.
 
-    exist: list[bool | None]  # objects
-    occupied: list[bool | None]  # prefixes
+    An exception where it was not allowed to look; None: ask by itself.
+    """
+
+    exist: list[bool | PermissionError]  # objects
+    occupied: list[bool | PermissionError | None]  # prefixes
 
 
 class Bucket:
@@ -96,6 +99,7 @@ class Bucket:
         self._process = os.getpid()
         # The store has said once that it encrypts as configured.
         self._encrypts = False
+        self._lacks = lacks_of(settings.endpoint)
         _buckets.add(self)
 
     # --- the client ---
@@ -129,6 +133,7 @@ class Bucket:
             if not self._source.renews:  # to read a file again takes no time
                 wait = min(wait, _REREAD_S) if self._source.can_refresh else 0.0
             native.credentials_wait = wait
+            native.refused_extras = self._lacks.extras
             self._client = _core.S3Client(native, *credentials[:3])
         else:
             self._client.set_credentials(*credentials[:3])
@@ -162,7 +167,7 @@ class Bucket:
         return self.url + path if path.startswith("/") else path
 
     @property
-    def endpoint(self) -> tuple[str, str, int]:
+    def endpoint(self) -> Endpoint:
         """What identifies the server."""
         return self.settings.endpoint
 
@@ -222,7 +227,38 @@ class Bucket:
             return None
         if response.error is not None:
             raise response.error
-        return _head(response, self.name(path))
+        answered = response.headers
+        length = answered.get("content-length", "")
+        size = _length(length, self.name(path)) if length else self._size(key, path)
+        modified = int(_date(answered.get("last-modified", ""), 0.0))
+        return Head(size, bare_etag(answered.get("etag", "")), modified, answered)
+
+    def _size(self, key: str, path: str) -> int:
+        """Ask for the first byte: some stores leave out the length where it is 0."""
+        headers = [("Range", "bytes=0-0"), *self.settings.sse_c]
+        response = self.call("GetObject", "GET", key, path, headers=headers)
+        if response.status == 416:
+            return 0
+        if response.error is not None:
+            raise response.error
+        if response.status == 200:
+            return len(response.body)
+        content_range = response.headers.get("content-range", "")
+        return _length(content_range.rpartition("/")[2], self.name(path))
+
+    def entry(self, key: str, path: str) -> ObjectEntry | None:
+        """Return what there is of an object, from a listing where nothing else is allowed."""
+        try:
+            head = self.head(key, path)
+        except PermissionError as denied:
+            if _is_reason(denied):
+                raise
+            try:
+                page = next(self.list_pages(key, path, limit=1))
+            except PermissionError:
+                raise denied from None
+            return next((entry for entry in page.objects if entry.key == key), None)
+        return None if head is None else ObjectEntry(key, head.size, head.etag, head.modified)
 
     def look(self, keys: Sequence[str], prefixes: Sequence[str], path: str) -> Sight:
         """Ask at once which objects there are, and which prefixes have any: one round trip.
@@ -232,26 +268,39 @@ class Bucket:
         OSError
             A request failed. What is only not answered plainly is None in the result.
         """
-        heads = [
-            self._call("HeadObject", "HEAD", key, path, (), self.settings.sse_c) for key in keys
-        ]
-        lists = [
-            self._call("ListObjectsV2", "GET", "", path, _list_query(prefix, "", "", 1), [])
-            for prefix in prefixes
-        ]
-        answers = self.client.ask([*heads, *lists])
-        return Sight(
-            [_exists(response) for response in answers[: len(heads)]],
-            [self._has_keys(response, path) for response in answers[len(heads) :]],
-        )
+        queries = [_list_query(prefix, "", "", 1) for prefix in prefixes]
+        name = "ListObjectsV2"
+        if self._lacks.listing_v2:
+            name, queries = "ListObjects", [_older(query) for query in queries]
+        lists = [self._call(name, "GET", "", path, query, []) for query in queries]
+        answers = self.client.ask([*self._heads(keys, path), *lists])
+        exist, pages = answers[: len(keys)], answers[len(keys) :]
+        unexplained = [at for at, head in enumerate(exist) if head.status in _UNEXPLAINED]
+        if unexplained:
+            if not lists:  # after one, credentials are new and the clock is right
+                self._ask_for_a_reason(keys[unexplained[0]], path)
+            again = self.client.ask(self._heads([keys[at] for at in unexplained], path))
+            for at, head in zip(unexplained, again, strict=True):
+                exist[at] = head
+        occupied = [self._has_keys(response, path) for response in pages]
+        return Sight([_exists(head) for head in exist], occupied)
 
-    def _has_keys(self, response: _core.S3Response, path: str) -> bool | None:
+    def _heads(self, keys: Sequence[str], path: str) -> list[_core.S3Call]:
+        sse_c = self.settings.sse_c
+        return [self._call("HeadObject", "HEAD", key, path, (), sse_c) for key in keys]
+
+    def _has_keys(self, response: _core.S3Response, path: str) -> bool | PermissionError | None:
+        if is_refused(response):
+            return None
+        if isinstance(response.error, PermissionError) and not _is_reason(response.error):
+            return response.error
         if response.error is not None:
             raise response.error
         page = self.read(documents.parse_listing, response, "ListObjectsV2", path)
         if page.objects:
             return True
-        return None if page.next_token else False  # stores may send empty pages before others
+        # Stores may send empty pages before others.
+        return None if page.next_token or page.next_marker else False
 
     def _ask_for_a_reason(self, key: str, path: str) -> None:
         """Let the store refuse something else, in words: an answer to HEAD has none.
@@ -261,7 +310,7 @@ class Bucket:
         """
         query = [("list-type", "2"), ("max-keys", "1"), ("prefix", key)]
         response = self.call("ListObjectsV2", "GET", "", path, query=query)
-        if getattr(response.error, "remote_class", "") in _REASONS:
+        if _is_reason(response.error):
             raise cast("OSError", response.error)
 
     def upload(
@@ -289,9 +338,10 @@ class Bucket:
         return _core.S3UploadCalls(self.client, key, options, token)
 
     def delete(self, key: str, path: str) -> None:
-        """Remove an object, if there is one."""
+        """Remove an object, if there is one: some stores say that there is none."""
         response = self.call("DeleteObject", "DELETE", key, path)
-        if response.error is not None and getattr(response.error, "remote_class", "") != _ABSENT:
+        is_gone = response.status == 404 and not _is_reason(response.error)
+        if response.error is not None and not is_gone:
             raise response.error
 
     def delete_many(self, keys: Sequence[str], path: str) -> list[tuple[str, OSError]]:
@@ -308,18 +358,12 @@ class Bucket:
             odd, plain = [*odd, *plain], []
         failures: list[DeleteFailure] = []
         for start in range(0, len(plain), self.settings.delete_page):
-            body = _core.s3_delete_document(plain[start : start + self.settings.delete_page])
-            response = self.request(
-                "DeleteObjects",
-                "POST",
-                "",
-                path,
-                query=[("delete", "")],
-                headers=[integrity_of(body), ("Content-Type", "application/xml")],
-                body=body,
-                expect_root="DeleteResult",
-            )
-            failures += self.read(documents.parse_delete_result, response, "DeleteObjects", path)
+            page = plain[start : start + self.settings.delete_page]
+            failed = self._delete_page(page, path)
+            if failed is None or not all(failure.key for failure in failed):
+                odd += page
+            else:
+                failures += failed
         refused: list[tuple[str, OSError]] = []
         for failure in failures:
             if failure.code in _PASSING and failure.key in plain:
@@ -335,6 +379,33 @@ class Bucket:
                 refused.append((key, error))
         return refused
 
+    def _delete_page(self, keys: list[str], path: str) -> list[DeleteFailure] | None:
+        """Remove objects by one request; None if that is to be done one by one."""
+        if self._lacks.bulk_delete:
+            return None
+        body = _core.s3_delete_document(keys)
+        response = self.call(
+            "DeleteObjects",
+            "POST",
+            "",
+            path,
+            query=[("delete", "")],
+            headers=[integrity_of(body), ("Content-Type", "application/xml")],
+            body=body,
+            expect_root="DeleteResult",
+        )
+        if response.error is None:
+            return self.read(documents.parse_delete_result, response, "DeleteObjects", path)
+        is_lacking = is_refused(response)
+        if not is_lacking and (response.status not in (400, 403) or _is_reason(response.error)):
+            raise response.error
+        try:
+            self.delete(keys[0], "/" + keys[0])
+        except OSError:
+            raise response.error from None
+        self._lacks.bulk_delete |= is_lacking
+        return None
+
     # --- listings ---
 
     def list_page(
@@ -344,15 +415,66 @@ class Bucket:
         *,
         delimiter: str = "/",
         token: str = "",
+        marker: str = "",
         limit: int = 0,
-        encoded: bool = True,
     ) -> Listing:
-        """Return one page of the keys that begin with a prefix."""
-        query = _list_query(prefix, delimiter, token, limit or self.settings.page)
-        if not encoded:
-            query.remove(_ENCODED)
-        response = self.request("ListObjectsV2", "GET", "", path, query=query)
-        return self.read(documents.parse_listing, response, "ListObjectsV2", path)
+        """Return one page of the keys that begin with a prefix; with a marker, of ListObjects."""
+        query = _list_query(prefix, delimiter, token, limit or self.settings.page, marker)
+        response = self._list(query, path)
+        page = self._read_page(response, path, self._lacks.plus)
+        if page.plus:
+            self._lacks.plus = page.plus
+        elif page.doubtful:
+            self._lacks.plus = self._meaning_of_plus(page.doubtful, path)
+            if self._lacks.plus == "itself":
+                page = self._read_page(response, path, "itself")
+        if all(entry.size >= 0 for entry in page.objects):
+            return page
+        return page._replace(objects=[self._sized(entry) for entry in page.objects])
+
+    def _list(self, query: list[tuple[str, str]], path: str) -> _core.S3Response:
+        """Ask for a page: without version 2 where the store lacks that."""
+        names = {name for name, _ in query}
+        if self._lacks.listing_v2 or "marker" in names:
+            return self.request("ListObjects", "GET", "", path, query=_older(query))
+        response = self.call("ListObjectsV2", "GET", "", path, query=query)
+        if is_refused(response) and "continuation-token" not in names:
+            other = self.call("ListObjects", "GET", "", path, query=_older(query))
+            if other.error is None:
+                self._lacks.listing_v2 = True
+                return other
+        if response.error is not None:
+            raise response.error
+        return response
+
+    def _read_page(self, response: _core.S3Response, path: str, plus: str) -> Listing:
+        def parse(body: bytes) -> Listing:
+            return documents.parse_listing(body, plus)
+
+        return self.read(parse, response, "ListObjectsV2", path)
+
+    def _meaning_of_plus(self, doubtful: Sequence[str], path: str) -> str:
+        """Find out what a plus sign is in what this store lists; empty where it cannot.
+
+        What a name means is what there are objects under. Who escapes the plus of one that is asked
+        for means a blank by those that are left.
+        """
+        for name in doubtful:
+            page = self._read_page(self._list(_list_query(name, "", "", 1), path), path, "")
+            if page.objects:
+                return page.plus or "itself"
+            blank = name.replace("+", " ")
+            page = self._read_page(self._list(_list_query(blank, "", "", 1), path), path, "")
+            if page.objects:
+                return "blank"
+        return ""
+
+    def _sized(self, entry: ObjectEntry) -> ObjectEntry:
+        """Return an entry with its size, which some stores leave out."""
+        if entry.size >= 0:
+            return entry
+        head = self.head(entry.key, "/" + entry.key)
+        return entry._replace(size=0 if head is None else head.size)
 
     def list_pages(
         self,
@@ -361,36 +483,34 @@ class Bucket:
         *,
         delimiter: str = "",
         limit: int = 0,
-        encoded: bool = True,
     ) -> Iterator[Listing]:
         """Return all pages, each asked for when it is needed.
 
         There is at least one. An empty one is the last: stores may send others, which are left out.
         """
-        token = ""
+        token, marker = "", ""
         while True:
             page = self.list_page(
-                prefix, path, delimiter=delimiter, token=token, limit=limit, encoded=encoded
+                prefix, path, delimiter=delimiter, token=token, marker=marker, limit=limit
             )
-            if page.objects or page.prefixes or not page.next_token:
+            following = page.next_token, page.next_marker
+            if page.objects or page.prefixes or not any(following):
                 yield page
-            if not page.next_token:
+            if not any(following):
                 return
-            if page.next_token == token:
+            if following == (token, marker):
                 raise OSError(
                     errno.EIO, "list: the store's pages go round in circles", self.name(path)
                 )
-            token = page.next_token
+            token, marker = following
 
     def first_keys(self, prefix: str, path: str, limit: int) -> list[str]:
         """Return the first keys, up to so many, that begin with a prefix."""
         return [entry.key for entry in self.first_objects(prefix, path, limit)]
 
-    def first_objects(
-        self, prefix: str, path: str, limit: int, *, encoded: bool = True
-    ) -> list[ObjectEntry]:
+    def first_objects(self, prefix: str, path: str, limit: int) -> list[ObjectEntry]:
         """Return the same with what is known of the objects."""
-        pages = self.list_pages(prefix, path, limit=limit, encoded=encoded)
+        pages = self.list_pages(prefix, path, limit=limit)
         return list(islice((entry for page in pages for entry in page.objects), limit))
 
     # --- encryption ---
@@ -493,7 +613,10 @@ class Bucket:
         try:
             if not self.upload_exists(key, upload_id, path):
                 return False
-        except PermissionError:  # to list parts is another permission than to drop them
+        except (
+            PermissionError,
+            UnsupportedOperation,
+        ):  # that parts can be dropped is another thing
             can_look = False
         existed = False
         for _ in range(_ABORT_ATTEMPTS):
@@ -520,14 +643,29 @@ class Bucket:
                 if value:
                     query.append((name, value))
             response = self.request("ListMultipartUploads", "GET", "", path, query=query)
-            page = self.read(documents.parse_uploads, response, "ListMultipartUploads", path)
+            page = self._read_uploads(response, query, path)
             now = _date(response.headers.get("date", ""))
-            for upload in page.uploads:
-                yield upload, now
+            for upload in page.uploads:  # one of no known age is as young as it can be
+                yield upload if upload.initiated else upload._replace(initiated=now), now
             if page.next_markers == markers:
                 message = "ListMultipartUploads: the store's pages go round in circles"
                 raise OSError(errno.EIO, message, self.name(path))
             markers = page.next_markers
+
+    def _read_uploads(
+        self, response: _core.S3Response, query: list[tuple[str, str]], path: str
+    ) -> Uploads:
+        """Return a page; asked for once more with keys as they are where a plus may be a blank."""
+
+        def parse(body: bytes) -> Uploads:
+            return documents.parse_uploads(body, self._lacks.plus)
+
+        page = self.read(parse, response, "ListMultipartUploads", path)
+        if not page.doubtful:
+            return page
+        plain = [pair for pair in query if pair[0] != "encoding-type"]
+        response = self.request("ListMultipartUploads", "GET", "", path, query=plain)
+        return self.read(parse, response, "ListMultipartUploads", path)
 
     def read(
         self, parse: Callable[[bytes], T], response: _core.S3Response, operation: str, path: str
@@ -580,38 +718,48 @@ def _fits_xml(key: str) -> bool:
     )
 
 
-def _exists(response: _core.S3Response) -> bool | None:
-    """Return whether an answer to HEAD says that the object exists; None where it does not say."""
+def _exists(response: _core.S3Response) -> bool | PermissionError:
+    """Return whether an answer to HEAD says that the object exists; why it may not say so."""
     if response.error is None:
         return True
     if response.status == 404:
         return False
-    if response.status in _UNEXPLAINED:
-        return None
+    if isinstance(response.error, PermissionError):
+        return response.error
     raise response.error
 
 
-def _list_query(prefix: str, delimiter: str, token: str, limit: int) -> list[tuple[str, str]]:
-    optional = (("prefix", prefix), ("delimiter", delimiter), ("continuation-token", token))
+def _is_reason(error: OSError | None) -> bool:
+    """Whether a refusal holds for whatever is asked."""
+    return getattr(error, "remote_class", "") in _REASONS
+
+
+def _list_query(
+    prefix: str, delimiter: str, token: str, limit: int, marker: str = ""
+) -> list[tuple[str, str]]:
+    optional = (
+        ("prefix", prefix),
+        ("delimiter", delimiter),
+        ("continuation-token", token),
+        ("marker", marker),
+    )
     return [
         ("list-type", "2"),
-        _ENCODED,
+        ("encoding-type", "url"),
         ("max-keys", str(limit)),
         *(pair for pair in optional if pair[1]),
     ]
 
 
-def _head(response: _core.S3Response, path: str) -> Head:
-    headers = response.headers
-    length = headers.get("content-length", "")
-    if not (length.isascii() and length.isdecimal()):
-        raise OSError(errno.EIO, f"HeadObject: {length!r} is not a length", path)
-    return Head(
-        int(length),
-        bare_etag(headers.get("etag", "")),
-        int(_date(headers.get("last-modified", ""), 0.0)),
-        headers,
-    )
+def _older(query: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return what ListObjects, of version 1, is asked with."""
+    return [pair for pair in query if pair[0] != "list-type"]
+
+
+def _length(text: str, path: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise OSError(errno.EIO, f"HeadObject: {text!r} is not a length", path)
+    return int(text)
 
 
 def _date(text: str, default: float | None = None) -> float:

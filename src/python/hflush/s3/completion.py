@@ -6,9 +6,11 @@ an etag or an exception.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import secrets
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _core
@@ -97,9 +99,10 @@ def _publish_empty(bucket: Bucket, what: Publication, path: str) -> str:
 
     What the upload was to have of headers is lost by that, but for those of the settings.
     """
-    if not bucket.upload_exists(what.key, what.upload_id, path):
-        message = f"complete: no such upload: {what.upload_id}"
-        raise FileNotFoundError(errno.ENOENT, message, bucket.name(path))
+    with contextlib.suppress(PermissionError, UnsupportedOperation):  # that it can be seen
+        if not bucket.upload_exists(what.key, what.upload_id, path):
+            message = f"complete: no such upload: {what.upload_id}"
+            raise FileNotFoundError(errno.ENOENT, message, bucket.name(path))
     whole = what._replace(upload_id="", parts=(), checksums=False, crc32c=None)
     done = publish(bucket, whole, path, "one")
     if done.error is not None:

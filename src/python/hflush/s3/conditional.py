@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from .. import _core
     from .bucket import Bucket
+    from .settings import Endpoint
 
-    Place: TypeAlias = tuple[tuple[str, str, int], str]
+    Place: TypeAlias = tuple[Endpoint, str]
     Verdict: TypeAlias = Literal["checked", "ignored", "refused"]
 
 __all__ = ["Conditions", "conditions_of", "known_conditions"]
@@ -154,7 +155,7 @@ def _try_completions(
 
 def _took(response: _core.S3Response) -> bool:
     """Whether a request succeeded; False if the store will not have it."""
-    if response.error is None:
+    if response.error is None or response.status // 100 == 2:  # some answer without an etag
         return True
     if response.status in _REFUSALS:
         return False

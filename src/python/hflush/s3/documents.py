@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "DeleteFailure",
@@ -25,17 +28,21 @@ class ObjectEntry(NamedTuple):
     """An object in a listing."""
 
     key: str
-    size: int
-    etag: str  # without quotes
-    modified: int  # seconds since the epoch
+    size: int  # negative: the store does not say
+    etag: str  # without quotes; empty: likewise
+    modified: int  # seconds since the epoch; 0: likewise
 
 
 class Listing(NamedTuple):
-    """A page of ListObjectsV2."""
+    """A page of ListObjectsV2, or of ListObjects."""
 
     objects: list[ObjectEntry]
     prefixes: list[str]
-    next_token: str  # empty: the last page
+    # How to ask for the next one; both empty: it is the last.
+    next_token: str = ""
+    next_marker: str = ""
+    plus: str = ""  # what a plus sign in a key is, if the page shows it: "blank", "itself"
+    doubtful: Sequence[str] = ()  # names for which that matters, as they are if it is itself
 
 
 class UploadEntry(NamedTuple):
@@ -43,7 +50,7 @@ class UploadEntry(NamedTuple):
 
     key: str
     upload_id: str
-    initiated: float  # seconds since the epoch
+    initiated: float  # seconds since the epoch; 0: the store does not say
 
 
 class Uploads(NamedTuple):
@@ -51,12 +58,13 @@ class Uploads(NamedTuple):
 
     uploads: list[UploadEntry]
     next_markers: tuple[str, str] | None  # key and upload id; None: the last page
+    doubtful: Sequence[str] = ()  # as of Listing
 
 
 class DeleteFailure(NamedTuple):
     """An object that DeleteObjects did not remove."""
 
-    key: str
+    key: str  # empty: the store does not say
     code: str
     message: str
 
@@ -70,28 +78,28 @@ class Part(NamedTuple):
     crc32c: int
 
 
-def parse_listing(body: bytes) -> Listing:
-    """Read a page of ListObjectsV2.
+def parse_listing(body: bytes, plus: str = "") -> Listing:
+    """Read a page of ListObjectsV2, or of ListObjects; `plus` is what is known of plus signs.
 
     Raises
     ------
     ValueError
         It is not such a page, or one that others must follow and does not say how.
     """
-    objects, prefixes, next_token = _core.s3_parse_objects(body)
-    return Listing([ObjectEntry(*entry) for entry in objects], prefixes, next_token)
+    page = _core.s3_parse_objects(body, plus)
+    return Listing([ObjectEntry(*entry) for entry in page[0]], *page[1:])
 
 
-def parse_uploads(body: bytes) -> Uploads:
-    """Read a page of ListMultipartUploads.
+def parse_uploads(body: bytes, plus: str = "") -> Uploads:
+    """Read a page of ListMultipartUploads; `plus` is what is known of plus signs.
 
     Raises
     ------
     ValueError
         It is not such a page, or one that others must follow and does not say how.
     """
-    uploads, next_markers = _core.s3_parse_uploads(body)
-    return Uploads([UploadEntry(*entry) for entry in uploads], next_markers)
+    page = _core.s3_parse_uploads(body, plus)
+    return Uploads([UploadEntry(*entry) for entry in page[0]], *page[1:])
 
 
 def parse_delete_result(body: bytes) -> list[DeleteFailure]:

@@ -76,7 +76,8 @@ class MultipartUpload:
     upload_id : str
         The store's name of it.
     initiated : float
-        When it was begun: seconds since the epoch, by the clock of the store.
+        When it was begun: seconds since the epoch, by the clock of the store; now, where the store
+        does not say it.
     age : float
         How many seconds ago that was when the store was asked.
     """
@@ -266,6 +267,7 @@ class S3FileSystem(S3Copies):
         self._look_before_create(
             path,
             may_exist=overwrite or (if_absent and (is_fast or is_asked)),
+            sure=must_be_absent,
             needs_parent=not options.create_parent,
             is_fast=is_fast,
         )
@@ -367,14 +369,19 @@ class S3FileSystem(S3Copies):
         return known.if_absent, "", known.if_absent_in_one
 
     def _look_before_create(
-        self, path: str, *, may_exist: bool, needs_parent: bool, is_fast: bool
+        self, path: str, *, may_exist: bool, sure: bool, needs_parent: bool, is_fast: bool
     ) -> None:
-        """Refuse to create where something is in the way."""
+        """Refuse to create where something is in the way.
+
+        Where it is not allowed to look, only what the store does not look for by itself (`sure`).
+        """
         if is_fast:
             if not may_exist:
                 self._refuse_existing(path)
             return
-        place = self._look_at(path, file=not may_exist, children=True, parent=needs_parent)
+        place = self._look_at(
+            path, file=not may_exist, children=True, parent=needs_parent, sure=sure
+        )
         if place.exists:
             raise exists_already(self._named(path))
         if place.has_children:

@@ -94,9 +94,9 @@ _NAMES = "Name space"
 
 KEYS = (
     Key(_ENDPOINT, "fs.s3a.endpoint", text("host, host:port or URL"),
-        "the server; else `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `endpoint_url` of the "
-        "profile's `services` and of the profile, unless `ignore_configured_endpoint_urls` is "
-        "true; else AWS in the region"),
+        "the server, with a path where its buckets are below one; else `AWS_ENDPOINT_URL_S3`, "
+        "`AWS_ENDPOINT_URL`, `endpoint_url` of the profile's `services` and of the profile, unless "
+        "`ignore_configured_endpoint_urls` is true; else AWS in the region"),
     Key(_ENDPOINT, "fs.s3a.endpoint.region", text(),
         "the region that requests are signed for; else that of an endpoint of AWS, `AWS_REGION`, "
         "`AWS_DEFAULT_REGION`, the profile's, `us-east-1`; corrected by what the server answers"),
@@ -233,8 +233,9 @@ KEYS = (
     Key(_WRITING, "fs.s3a.request.md5.header", BOOL,
         "`Content-MD5` with each part and object", native="client.content_md5"),
     Key(_WRITING, "fs.s3a.create.checksum.algorithm", _CHECKSUM,
-        "sent with each part and object where the store knows it; in place of another of S3A's, "
-        "too: the log says so", native="client.checksums"),
+        "sent with each part and object where the store knows it, in place of another of S3A's, "
+        "too (the log says so); a store that refuses it is asked without, unless this key is set",
+        native="client.checksums"),
     Key(_WRITING, "fs.s3a.create.performance", BOOL,
         "create does not look for directories and files in its way", default="false"),
     Key(_WRITING, "hflush.s3.create.remember", time(),

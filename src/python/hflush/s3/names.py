@@ -159,9 +159,9 @@ class S3Names(FileSystem):
         if path == "/":
             self._bucket.first_keys("", path, 1)  # there is such a bucket
             return self._directory(path)
-        head = self._bucket.head(path[1:], path)
-        if head is not None:
-            return self._file(path, head.size, head.etag, head.modified)
+        entry = self._bucket.entry(path[1:], path)
+        if entry is not None:
+            return self._file(path, entry.size, entry.etag, entry.modified)
         if self._has_children(path):
             return self._directory(path)
         raise FileNotFoundError(errno.ENOENT, "no such file or directory", self._named(path))
@@ -217,7 +217,12 @@ class S3Names(FileSystem):
     def _iterate(self, path: str) -> Iterator[FileStatus]:
         prefix = _prefix(path)
         pages = self._bucket.list_pages(prefix, path, delimiter="/")
-        first = next(pages)
+        try:
+            first = next(pages)
+        except PermissionError:  # a file can be looked at all the same
+            if prefix and self._is_file(path):
+                return iter((self._status(path),))
+            raise
         if prefix and not (first.objects or first.prefixes):
             return iter((self._status(path),))  # a file, or nothing
         return self._entries(path, prefix, _chain(first, pages))
@@ -309,14 +314,17 @@ class S3Names(FileSystem):
         )
 
     def _refuse_existing(self, path: str) -> None:
-        if self._bucket.head(path[1:], path) is not None:
+        if self._is_file(path):
             raise exists_already(self._named(path))
 
-    def _look_at(self, path: str, *, file: bool, children: bool, parent: bool) -> _Place:
+    def _look_at(
+        self, path: str, *, file: bool, children: bool, parent: bool, sure: bool = False
+    ) -> _Place:
         """Ask at once for what may be in the way of something new: one round trip.
 
         Whether it is a file, or has children, and whether there is a parent, as is asked for.
-        Of what is above, only what nothing is known of.
+        Of what is above, only what nothing is known of. Where it is not allowed to look nothing is
+        seen, but for the parent, and, with `sure`, the file.
         """
         moment = self._no_files.moment
         higher = self._no_files.missing(above(path))
@@ -328,16 +336,31 @@ class S3Names(FileSystem):
         exist, occupied = iter(sight.exist), iter(sight.occupied)
         is_object = next(exist) if file else False
         has_children = next(occupied) if children else False
+        if isinstance(is_object, OSError):
+            is_object = sure and self._is_file(path)
+        if has_children is None:
+            has_children = self._sees_children(path)
+        parents = list(occupied)
+        for denied in parents:
+            if isinstance(denied, OSError):
+                raise denied
         return _Place(
-            exists=self._is_file(path) if is_object is None else is_object,
-            has_children=self._has_children(path) if has_children is None else has_children,
-            is_clear=all(found is False for found in exist) and all(occupied),
+            exists=is_object,
+            has_children=has_children is True,
+            is_clear=not any(found is True for found in exist) and all(parents),
             asked=higher,
             moment=moment,
         )
 
     def _is_file(self, path: str) -> bool:
-        return self._bucket.head(path[1:], path) is not None
+        return self._bucket.entry(path[1:], path) is not None
+
+    def _sees_children(self, path: str) -> bool:
+        """Whether there is an object below a path, as far as one may look."""
+        try:
+            return self._has_children(path)
+        except PermissionError:
+            return False
 
     def _check_parents(self, path: str, needs_parent: bool, operation: str) -> None:
         """Refuse a path below a file, or one whose parent is missing: one round trip, if any."""
@@ -369,7 +392,7 @@ class S3Names(FileSystem):
         if path == "/":
             return
         self._no_files.forget(path)
-        if self._has_children(path):
+        if self._sees_children(path):
             return
         if "mkdir" in self._settings_of_bucket.performance:
             self._put_marker(path)
@@ -408,7 +431,7 @@ class S3Names(FileSystem):
     def _delete(self, path: str, recursive: bool) -> bool:
         self._no_files.forget(path)
         key = path[1:]
-        if self._bucket.head(key, path) is not None:
+        if self._is_file(path):
             self._bucket.delete(key, path)
             self._keep_directory(holder(path))
             return True
@@ -451,7 +474,7 @@ class S3Names(FileSystem):
         Names are asked for as they are: some stores err when they encode them. A listing may lag
         behind, so each is looked at.
         """
-        listed = self._bucket.first_objects(_prefix(path), path, _MAX_NAMES, encoded=False)
+        listed = self._bucket.first_objects(_prefix(path), path, _MAX_NAMES)
         return [entry for entry in listed if self._may_exist(entry.key, path)]
 
     def _may_exist(self, key: str, path: str) -> bool:

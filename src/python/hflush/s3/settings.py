@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import UnsupportedOperation
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from .. import _core
 from ..configuration import Configuration
@@ -117,6 +117,7 @@ class Endpoint(NamedTuple):
     scheme: str
     host: str
     port: int  # 0: the scheme's own
+    path: str = ""  # before every bucket, not encoded: "/storage/v1/s3"
 
     @property
     def is_aws(self) -> bool:
@@ -131,7 +132,7 @@ class Endpoint(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, uses_tls: bool) -> Endpoint:
-        """Return what an endpoint means, as ``host``, ``host:port`` or a URL.
+        """Return what an endpoint means, as ``host``, ``host:port`` or a URL, each with a path.
 
         Raises
         ------
@@ -149,7 +150,6 @@ class Endpoint(NamedTuple):
         bad = (
             not host
             or parts.scheme not in ("http", "https")
-            or parts.path not in ("", "/")
             or parts.query
             or parts.fragment
             or parts.username is not None
@@ -157,9 +157,30 @@ class Endpoint(NamedTuple):
         if bad:  # not shown: people put passwords there
             raise ValueError(
                 "the endpoint of S3 must be host, host:port, http://host:port or "
-                "https://host:port, without user, path and query"
+                "https://host:port, with a path or without, but without user and query"
             )
-        return cls(parts.scheme, host, port)
+        path = unquote(parts.path).rstrip("/")
+        endpoint = cls(parts.scheme, host, port, path)
+        if path and endpoint.is_aws:
+            raise ValueError(
+                f"the endpoint of S3 is {host}: AWS has no path there, and the bucket comes behind "
+                "it by itself"
+            )
+        return endpoint
+
+    def check_bucket(self, bucket: str) -> None:
+        """Refuse a path that names the bucket, which comes behind it by itself.
+
+        Raises
+        ------
+        ValueError
+            It does.
+        """
+        if self.path.rpartition("/")[2] == bucket:
+            raise ValueError(
+                f"the path of the endpoint of S3 ends with the bucket {bucket!r}, which comes "
+                "behind it by itself: leave it out"
+            )
 
 
 def endpoint_of(keys: BucketConfiguration, profile: Profile) -> Endpoint:
@@ -227,6 +248,7 @@ class Settings:
         keys = BucketConfiguration(conf, bucket)
         profile = profile_of(keys, env)
         endpoint = endpoint_of(keys, profile)
+        endpoint.check_bucket(bucket)
         asks_profile = not keys.given("fs.s3a.endpoint")
         uses_fips = (
             keys.flag("fs.s3a.endpoint.fips")
@@ -370,8 +392,11 @@ def _native(
     native = Native.usual()
     keys.fill(native)
     client = native.client
-    client.scheme, client.host, client.port = endpoint
+    client.scheme, client.host, client.port, client.base_path = endpoint
     client.path_style = path_style
+    client.insists_on_checksums = client.checksums and bool(
+        keys.given("fs.s3a.create.checksum.algorithm")
+    )
     client.complete_timeout = keys["hflush.s3.complete.timeout"] or client.stall_timeout
     # Hadoop's SDK counts attempts below what Hadoop itself repeats: here one layer does both.
     attempts = keys["fs.s3a.attempts.maximum"]

@@ -117,6 +117,27 @@ TEST_CASE("what was ambiguous stays so, and is not repeated where that might do 
   CHECK(freely.attempts.ambiguous());
 }
 
+TEST_CASE("a success that was answered in part is looked at, where the caller can") {
+  for (const int status : {200, 204, 500}) {
+    CAPTURE(status);
+    Call looks(Repeat::kUntilDone);
+    const Failure doubt = answered(FailureKind::kAmbiguous, status);
+    CHECK(looks.retries(doubt) == (status == 500 ? 7 : 1));
+    CHECK(looks.attempts.ambiguous());
+  }
+}
+
+TEST_CASE("what can be left out is left out at once, whatever the limit of retries") {
+  for (const Repeat repeat : kRepeats) {
+    Call call(repeat, RetrySettings{.limit = 0, .throttle_limit = 0});
+    const Decision decision = call.failed(FailureKind::kExtra);
+    CHECK(decision.what == What::kRetry);
+    CHECK(decision.when == kStart);
+    CHECK_FALSE(call.attempts.ambiguous());
+    CHECK(call.failed(FailureKind::kFinal).what == What::kGiveUp);
+  }
+}
+
 TEST_CASE("a 503 that is not S3's own, and a throttled 200, may have been executed") {
   const auto ambiguous = [](int status, std::string_view code) {
     Call call(Repeat::kNotTwice);

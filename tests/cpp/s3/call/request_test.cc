@@ -76,6 +76,17 @@ TEST_CASE("requests: the address, the headers and the signature") {
   call.query.clear();
   CHECK(make_request(settings(), call, with, kCredentials).url == "https://b.s3.example/b");
   CHECK(make_request(settings(), call, with, {}).headers.size() == 2);  // anonymous
+
+  // A server below a path: it comes before the bucket, in the signature too.
+  Settings below = settings();
+  below.base_path = "/storage v1/s3";
+  const env::HttpRequest deeper = make_request(below, get(), with, kCredentials);
+  CHECK(deeper.url == "https://b.s3.example/storage%20v1/s3/b/a%20b");
+  Call same = get();
+  same.bucket = "storage v1";
+  same.key = "s3/b/a b";
+  CHECK(header(deeper, "Authorization") ==
+        header(make_request(settings(), same, with, kCredentials), "Authorization"));
 }
 
 TEST_CASE("requests: the limits of a call, of an upload and of a download") {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hflush/base/ascii.h"
@@ -98,6 +99,29 @@ TEST_CASE("a part in memory is protected by what the store knows and this system
     CHECK(fixture.has(part, "Content-MD5") == (!checksums && has_md5));
     CHECK(fixture.has(part, "x-amz-checksum-crc32c") == (checksums || !has_md5));
   }
+}
+
+TEST_CASE("an object needs an etag, but the marker of a directory has nothing to lose") {
+  Calls fixture;
+  const auto expect = [&](std::string key, std::string bytes) {
+    fixture.options.key = std::move(key);
+    return fixture.calls.put_object(body_of(std::move(bytes), false)).expect;
+  };
+  CHECK(expect("d/", "") == Expect::kNoBody);
+  CHECK(expect("d/", "x") == Expect::kETag);
+  CHECK(expect("d", "") == Expect::kETag);
+}
+
+TEST_CASE("an object is ours by its token, also where its length is not answered") {
+  const Calls fixture;
+  const auto is_ours = [&](Headers headers) {
+    return fixture.calls.is_ours(env::HttpHead{200, std::move(headers)}, 5);
+  };
+  const env::HttpHeader token{std::string(UploadCalls::kTokenHeader), "token"};
+  CHECK(is_ours({token}));
+  CHECK(is_ours({token, {"content-length", "5"}}));
+  CHECK_FALSE(is_ours({token, {"content-length", "6"}}));
+  CHECK_FALSE(is_ours({{"content-length", "5"}}));
 }
 
 TEST_CASE("an abort is tried as often as its caller wants") {

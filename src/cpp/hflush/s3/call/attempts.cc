@@ -8,6 +8,7 @@ namespace {
 constexpr int kRetryCost = 5;
 constexpr int kAmbiguousCost = 10;
 constexpr int kTransitRetries = 2;
+constexpr int kPartialRetries = 1;
 constexpr env::Duration kOnceIn = std::chrono::seconds(1);
 
 constexpr Decision kGiveUp = {Decision::What::kGiveUp, {}, 0};
@@ -105,6 +106,7 @@ Decision CallAttempts::failed(const Failure& failure, Random& random, env::TimeP
 // What the table says, without the deadline.
 Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoint now) {
   const int failures = made_ - throttled_;
+  if (failure.kind == FailureKind::kExtra) return retry_at(now);
   if (failure.kind == FailureKind::kThrottled) {
     if (throttled_ > settings_.throttle_limit) return kGiveUp;
     return after_pause(failure, settings_.throttle_interval, throttled_, random, now);
@@ -112,7 +114,11 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
   if (failures > settings_.limit) return kGiveUp;
   switch (failure.kind) {
     case FailureKind::kAmbiguous:
-      if (repeat_ != Repeat::kFreely) return kGiveUp;
+      if (repeat_ == Repeat::kUntilDone && failure.http_status / 100 == 2 &&
+          ++partial_ > kPartialRetries) {
+        return kGiveUp;
+      }
+      if (repeat_ != Repeat::kFreely && repeat_ != Repeat::kUntilDone) return kGiveUp;
       if (is_5xx(failure) && !settings_.retry_5xx) return kGiveUp;
       break;
     case FailureKind::kConflict:
@@ -136,6 +142,7 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
     case FailureKind::kTransient:
       break;
     case FailureKind::kThrottled:
+    case FailureKind::kExtra:
     case FailureKind::kPrecondition:
     case FailureKind::kGone:
     case FailureKind::kFinal:

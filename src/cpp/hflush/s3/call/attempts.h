@@ -86,6 +86,7 @@ class SendingRate {
 // What a call is, as far as trying it again is concerned.
 enum class Repeat : std::uint8_t {
   kFreely,       // idempotent: the same again does no harm
+  kUntilDone,    // as kFreely, but after two answers of success in part the caller looks
   kNotTwice,     // what may have been executed is not repeated: the caller has to look. What the
                  // store refused for its content (a conflict, a checksum) is not either: Complete
   kConditional,  // as kNotTwice, but what was refused without being executed is sent again:
@@ -130,6 +131,7 @@ class CallAttempts {
   int made_ = 0;
   int throttled_ = 0;
   int transit_ = 0;
+  int partial_ = 0;  // answers of success in part
   int spent_ = 0;
   bool clock_set_ = false;
   bool address_changed_ = false;

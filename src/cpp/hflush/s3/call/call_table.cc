@@ -21,6 +21,7 @@ constexpr std::array kOperationCounters = {
     OperationCounter{"DeleteObject", "object_delete_request"},
     OperationCounter{"DeleteObjects", "object_bulk_delete_request"},
     OperationCounter{"ListObjectsV2", "object_list_request"},
+    OperationCounter{"ListObjects", "object_list_request"},
     OperationCounter{"CreateMultipartUpload", "object_multipart_initiated"},
     OperationCounter{"UploadPart", "multipart_upload_part_put"},
     OperationCounter{"CompleteMultipartUpload", "multipart_upload_completed"},

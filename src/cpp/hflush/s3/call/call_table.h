@@ -186,7 +186,7 @@ class CallTable {
   };
   using Calls = std::unordered_map<CallId, Entry>;
 
-  static constexpr std::size_t kOperationCount = 12;
+  static constexpr std::size_t kOperationCount = 13;
 
   static UploadTurns::Upload upload_of(CallId id, const Entry& entry) noexcept {
     return {id, entry.call->stream, entry.call->urgent};

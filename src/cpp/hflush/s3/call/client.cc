@@ -16,6 +16,7 @@
 #include "hflush/env/process.h"
 #include "hflush/s3/call/addresses.h"
 #include "hflush/s3/call/call_table.h"
+#include "hflush/s3/call/extras.h"
 #include "hflush/s3/call/outcome.h"
 #include "hflush/s3/call/request.h"
 
@@ -95,8 +96,9 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
     Signing signing;
     env::HttpResult response;
     std::optional<Failure> failure;
-    bool is_streaming = false;  // 2xx: the body goes to `download`
-    bool has_streamed = false;  // at least a byte of it
+    Extras left_out = kNoExtras;  // since they were refused
+    bool is_streaming = false;    // 2xx: the body goes to `download`
+    bool has_streamed = false;    // at least a byte of it
 
    private:
     const std::weak_ptr<Calls> owner_;
@@ -134,6 +136,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   void sent(CallId id, std::uint64_t attempt, env::HttpClient::ExchangeId exchange)
       HFLUSH_EXCLUDES(mutex_);
   void attempt_over(Running& call) HFLUSH_EXCLUDES(mutex_);
+  void weigh_extras(Running& call);
 
   // Runs `what`, if the client is still there.
   template <typename What>
@@ -148,6 +151,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   env::EventLoop& loop_;
   const std::shared_ptr<env::HttpClient> http_;
   const std::string endpoint_;
+  const std::shared_ptr<RefusedExtras> refused_;
   std::atomic<std::uint64_t> last_stream_ = 0;
 
   // Before the loop's. Never held across a request, a function of the credential store, or the
@@ -164,12 +168,17 @@ Client::Calls::Calls(Settings settings, std::shared_ptr<CredentialStore> credent
       credentials_(std::move(credentials)),
       loop_(loop),
       http_(std::move(http)),
-      endpoint_(settings_.scheme + "://" + settings_.authority({})),
+      endpoint_(settings_.scheme + "://" + settings_.authority({}) + settings_.base_path),
+      refused_(settings_.refused_extras != nullptr ? settings_.refused_extras
+                                                   : std::make_shared<RefusedExtras>(kNoExtras)),
       table_(settings_, std::random_device()()) {}
 
 // --- from any thread -----------------------------------------------------------------------------
 
 Client::CallId Client::Calls::start(Call call, Done done, std::shared_ptr<Download> download) {
+  if (const Extras refused = refused_->load(); refused != kNoExtras) {
+    leave_out(extras_of(call, settings_) & refused, call);
+  }
   Status refusal = loop_.start();
   if (refusal.ok()) refusal = hash_body(settings_, call);
   if (!refusal.ok()) return refuse(call, refusal, done, download.get());
@@ -374,6 +383,7 @@ void Client::Calls::Running::on_end(env::HttpEnd end) {
 void Client::Calls::attempt_over(Running& call) {
   call.failure = judge(call.response, call.expect, call.root, call.signing);
   if (call.failure) check_redirect(settings_, call.bucket, call.signing.region, *call.failure);
+  weigh_extras(call);
   feed([&call](CallTable& table, env::TimePoint now, Actions& actions) {
     if (!call.failure) return table.succeeded(call.id, now, actions);
     table.failed(call.id,
@@ -382,6 +392,22 @@ void Client::Calls::attempt_over(Running& call) {
                   .time = std::chrono::system_clock::now()},
                  now, actions);
   });
+}
+
+// What a store refuses is left out of the next attempt; where that helps, of every call.
+void Client::Calls::weigh_extras(Running& call) {
+  if (!call.failure) {
+    if (call.left_out != kNoExtras) refused_->fetch_or(call.left_out);
+    return;
+  }
+  const Extras refused = refused_extras(*call.failure, call, settings_);
+  if (refused != kNoExtras) {
+    leave_out(refused, call);
+    call.left_out |= refused;
+    call.failure->kind = FailureKind::kExtra;
+  } else if (const std::string keys = advice(*call.failure, call); !keys.empty()) {
+    call.failure->message += " [" + keys + "]";
+  }
 }
 
 // --- the client ----------------------------------------------------------------------------------

@@ -66,8 +66,18 @@ bool has_value(const XmlElement& root, std::string_view name, std::string_view v
   return equals_ignoring_case(trimmed(root.value(name), kBlanks), value);
 }
 
-bool is_truncated(const XmlElement& root) noexcept {
-  return has_value(root, "IsTruncated", "true");
+// One that does not say whether others follow says how to ask for them, if they do.
+bool is_truncated(const XmlElement& root, std::initializer_list<std::string_view> nexts) noexcept {
+  if (!trimmed(root.value("IsTruncated"), kBlanks).empty()) {
+    return has_value(root, "IsTruncated", "true");
+  }
+  return std::ranges::any_of(nexts,
+                             [&](std::string_view name) { return !root.value(name).empty(); });
+}
+
+// Whether an element is there and not empty.
+bool says(const XmlElement& element, std::string_view name) noexcept {
+  return !trimmed(element.value(name), kBlanks).empty();
 }
 
 std::optional<char> hexadecimal(std::string_view two) noexcept {
@@ -87,12 +97,12 @@ std::optional<char> hexadecimal(std::string_view two) noexcept {
 }
 
 // What is not an escape stays as it is.
-std::string url_decoded(std::string_view text) {
+std::string url_decoded(std::string_view text, char plus) {
   std::string decoded;
   decoded.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '+') {
-      decoded += ' ';
+      decoded += plus;
     } else if (const auto byte = text[i] == '%' ? hexadecimal(text.substr(i + 1, 2)) : std::nullopt;
                byte) {
       decoded += *byte;
@@ -104,21 +114,63 @@ std::string url_decoded(std::string_view text) {
   return decoded;
 }
 
+// The key or prefix of an entry; null where it is neither.
+const XmlElement* key_of(const XmlElement& entry) noexcept {
+  if (entry.name == "Contents" || entry.name == "Upload") return entry.child("Key");
+  return entry.name == "CommonPrefixes" ? entry.child("Prefix") : nullptr;
+}
+
 // Keys as they are, of a document that encodes them, or of a store that did not.
 class KeyDecoder {
  public:
-  explicit KeyDecoder(const XmlElement& root) : encoded_(has_value(root, "EncodingType", "url")) {}
+  KeyDecoder(const XmlElement& root, Plus plus)
+      : encoded_(has_value(root, "EncodingType", "url")), plus_(plus) {
+    if (encoded_ && plus_ == Plus::kUnknown) look(root);
+  }
 
   std::string operator()(std::string_view text) const {
-    return encoded_ ? url_decoded(text) : std::string(text);
+    if (!encoded_) return std::string(text);
+    return url_decoded(text, plus_ == Plus::kItself ? '+' : ' ');
   }
   Result<std::string> of(const XmlElement& element, std::string_view name) const {
     HFLUSH_ASSIGN_OR_RETURN(const std::string_view text, text_of(element, name));
     return (*this)(text);
   }
 
+  Plus plus() const noexcept { return plus_; }
+  std::vector<std::string> take_doubtful() noexcept { return std::move(doubtful_); }
+
  private:
+  // Who escapes a plus means a blank by one that is left; who writes a blank in another way does
+  // not.
+  void look(const XmlElement& root) {
+    bool has_other_blank = false;
+    for (const XmlElement& entry : root.children) {
+      const XmlElement* const key = key_of(entry);
+      if (key == nullptr) continue;
+      const std::string_view text = key->text;
+      if (text.find("%2B") != std::string_view::npos ||
+          text.find("%2b") != std::string_view::npos) {
+        plus_ = Plus::kBlank;
+        doubtful_.clear();
+        return;
+      }
+      has_other_blank = has_other_blank || text.find("%20") != std::string_view::npos ||
+                        text.find(' ') != std::string_view::npos;
+      if (text.find('+') != std::string_view::npos && doubtful_.size() < kMaxDoubtful) {
+        doubtful_.push_back(url_decoded(text, '+'));
+      }
+    }
+    if (!has_other_blank) return;
+    plus_ = Plus::kItself;
+    doubtful_.clear();
+  }
+
+  static constexpr std::size_t kMaxDoubtful = 8;
+
   const bool encoded_;
+  Plus plus_;
+  std::vector<std::string> doubtful_;
 };
 
 // The front of a text, piece by piece; what is not there is remembered.
@@ -215,46 +267,69 @@ std::string_view bare_etag(std::string_view text) noexcept {
   return trimmed(text, "\"");
 }
 
-Result<ObjectPage> parse_object_page(std::string_view document) {
+Result<ObjectPage> parse_object_page(std::string_view document, Plus plus) {
   HFLUSH_ASSIGN_OR_RETURN(const XmlElement root,
                           rooted(document, {"ListBucketResult", "ListObjectsV2Result"}));
-  const KeyDecoder key(root);
+  KeyDecoder key(root, plus);
   ObjectPage page;
+  page.plus = key.plus();
+  page.doubtful = key.take_doubtful();
   for (const XmlElement& entry : root.children) {
     if (entry.name == "Contents") {
       ListedObject& object = page.objects.emplace_back();
       HFLUSH_ASSIGN_OR_RETURN(object.key, key.of(entry, "Key"));
-      HFLUSH_ASSIGN_OR_RETURN(object.size, number_of(entry, "Size"));
-      HFLUSH_ASSIGN_OR_RETURN(const double modified, time_of(entry, "LastModified"));
-      object.modified = static_cast<std::int64_t>(std::floor(modified));
+      if (says(entry, "Size")) {
+        HFLUSH_ASSIGN_OR_RETURN(object.size, number_of(entry, "Size"));
+      } else if (object.key.ends_with('/')) {
+        object.size = 0;
+      }
+      if (says(entry, "LastModified")) {
+        HFLUSH_ASSIGN_OR_RETURN(const double modified, time_of(entry, "LastModified"));
+        object.modified = static_cast<std::int64_t>(std::floor(modified));
+      }
       object.etag = bare_etag(entry.value("ETag"));
     } else if (entry.name == "CommonPrefixes") {
       HFLUSH_ASSIGN_OR_RETURN(page.prefixes.emplace_back(), key.of(entry, "Prefix"));
     }
   }
-  if (!is_truncated(root)) return page;
+  if (!is_truncated(root, {"NextContinuationToken", "NextMarker"})) return page;
   page.next_token = root.value("NextContinuationToken");
-  if (page.next_token.empty()) {
-    return refused("a listing that goes on, without <NextContinuationToken>");
+  if (!page.next_token.empty()) return page;
+  page.next_marker = key(root.value("NextMarker"));
+  if (!page.next_marker.empty()) return page;
+  if (!page.objects.empty()) page.next_marker = page.objects.back().key;
+  if (!page.prefixes.empty()) {
+    page.next_marker = std::max(page.next_marker, page.prefixes.back());
+  }
+  if (page.next_marker.empty()) {
+    return refused("a listing that goes on, without <NextContinuationToken> and keys");
   }
   return page;
 }
 
-Result<UploadPage> parse_upload_page(std::string_view document) {
+Result<UploadPage> parse_upload_page(std::string_view document, Plus plus) {
   HFLUSH_ASSIGN_OR_RETURN(const XmlElement root, rooted(document, {"ListMultipartUploadsResult"}));
-  const KeyDecoder key(root);
+  KeyDecoder key(root, plus);
   UploadPage page;
+  page.doubtful = key.take_doubtful();
   for (const XmlElement& entry : root.children) {
     if (entry.name != "Upload") continue;
     ListedUpload& upload = page.uploads.emplace_back();
     HFLUSH_ASSIGN_OR_RETURN(upload.key, key.of(entry, "Key"));
     HFLUSH_ASSIGN_OR_RETURN(upload.upload_id, text_of(entry, "UploadId"));
-    HFLUSH_ASSIGN_OR_RETURN(upload.initiated, time_of(entry, "Initiated"));
+    if (says(entry, "Initiated")) {
+      HFLUSH_ASSIGN_OR_RETURN(upload.initiated, time_of(entry, "Initiated"));
+    }
   }
-  if (!is_truncated(root)) return page;
+  if (!is_truncated(root, {"NextKeyMarker"})) return page;
   std::string next = key(root.value("NextKeyMarker"));
-  if (next.empty()) return refused("a listing of uploads that goes on, without <NextKeyMarker>");
-  page.next_markers.emplace(std::move(next), root.value("NextUploadIdMarker"));
+  if (!next.empty()) {
+    page.next_markers.emplace(std::move(next), root.value("NextUploadIdMarker"));
+  } else if (!page.uploads.empty() && !page.uploads.back().key.empty()) {
+    page.next_markers.emplace(page.uploads.back().key, page.uploads.back().upload_id);
+  } else {
+    return refused("a listing of uploads that goes on, without <NextKeyMarker> and uploads");
+  }
   return page;
 }
 
@@ -264,9 +339,8 @@ Result<std::vector<NotDeleted>> parse_delete_result(std::string_view document) {
   std::vector<NotDeleted> left;
   for (const XmlElement& entry : root.children) {
     if (entry.name != "Error") continue;
-    HFLUSH_ASSIGN_OR_RETURN(const std::string_view key, text_of(entry, "Key"));
-    left.push_back(
-        {std::string(key), std::string(entry.value("Code")), std::string(entry.value("Message"))});
+    left.push_back({std::string(entry.value("Key")), std::string(entry.value("Code")),
+                    std::string(entry.value("Message"))});
   }
   return left;
 }

@@ -412,6 +412,8 @@ std::string_view to_string(FailureKind kind) noexcept {
       return "precondition";
     case FailureKind::kGone:
       return "gone";
+    case FailureKind::kExtra:
+      return "extra";
     case FailureKind::kFinal:
       return "final";
   }

@@ -27,6 +27,7 @@ enum class FailureKind : std::uint8_t {
   kConflict,      // 409 ConditionalRequestConflict
   kPrecondition,  // 412
   kGone,          // 404 NoSuchUpload
+  kExtra,         // refused for something that the request can do without: again, without it
   kFinal,         // everything else: trying again changes nothing
 };
 

@@ -23,8 +23,8 @@ constexpr std::uint64_t kExpectContinueAbove = std::uint64_t{1} << 20U;
 // Of a call that is to end now: it has been sent, and its answer may be on its way.
 constexpr env::Duration kLeastTimeout = std::chrono::milliseconds(100);
 
-std::string encoded_path(const Call& call, bool names_bucket) {
-  std::string path = "/";
+std::string encoded_path(const Settings& settings, const Call& call, bool names_bucket) {
+  std::string path = encode_key(settings.base_path) + "/";
   if (names_bucket && !call.bucket.empty()) {
     path += encode_component(call.bucket);
     if (call.key.empty()) return path;
@@ -76,7 +76,7 @@ void limit(const Settings& settings, const Call& call, const Attempt& attempt,
 env::HttpRequest make_request(const Settings& settings, const Call& call, const Attempt& attempt,
                               const Credentials& credentials) {
   const Target& target = attempt.target;
-  const std::string path = encoded_path(call, target.names_bucket);
+  const std::string path = encoded_path(settings, call, target.names_bucket);
   env::HttpRequest request;
   request.method = call.method;
   request.url = settings.scheme + "://" + target.authority + path;

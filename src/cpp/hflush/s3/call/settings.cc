@@ -109,8 +109,7 @@ std::string Settings::authority(const std::string& bucket, const std::string& it
   const std::size_t found = host.find(part);
   if (host == "s3.amazonaws.com") {
     there = "s3." + its_region + ".amazonaws.com";
-  } else if (found != std::string::npos &&
-             (host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn"))) {
+  } else if (found != std::string::npos && is_aws()) {
     there.replace(found, part.size(), "." + its_region + ".");
   }
   return host_and_port(*this, names_in_path(bucket) ? there : bucket + "." + there);
@@ -137,6 +136,11 @@ std::string Settings::redirect_authority(std::string_view bucket, std::string_vi
   if (text.starts_with(of_bucket)) text.remove_prefix(of_bucket.size());
   if (!names_s3(text) || (names_fips(own) && !names_fips(text))) return {};
   return authority;
+}
+
+bool Settings::is_aws() const noexcept {
+  return std::ranges::any_of(kAwsDomains,
+                             [this](std::string_view domain) { return host.ends_with(domain); });
 }
 
 bool Settings::signs_payload() const noexcept {

@@ -1,9 +1,11 @@
 // Settings: how a client speaks to the store, and which hosts its requests may go to.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -19,16 +21,21 @@ enum class PayloadSigning : std::uint8_t {
   kNever,  // UNSIGNED-PAYLOAD
 };
 
+// What a server was found to refuse of what requests can do without (extras.h). Thread-safe.
+using RefusedExtras = std::atomic<std::uint8_t>;
+
 struct Settings {
   std::string scheme = "https";
   std::string host;        // without port
   std::uint16_t port = 0;  // 0: the scheme's
+  std::string base_path;   // before every bucket, unencoded: "/storage/v1/s3"
   std::string region = "us-east-1";
   bool follows_regions = true;  // a bucket of another region is asked there
   bool path_style = false;
   PayloadSigning payload_signing = PayloadSigning::kAuto;
-  bool content_md5 = false;  // of parts and objects
-  bool checksums = true;     // x-amz-checksum-crc32c where the store knows it
+  bool content_md5 = false;           // of parts and objects
+  bool checksums = true;              // x-amz-checksum-crc32c where the store knows it
+  bool insists_on_checksums = false;  // a store that refuses to take them is not written without
   bool expect_continue = true;
   std::size_t max_uploads = 16;  // parts and objects under way at once, of all streams
   env::Duration connect_timeout = std::chrono::seconds(10);
@@ -38,6 +45,8 @@ struct Settings {
   // for everything else except downloads.
   env::Duration upload_timeout = env::kNoTimeout;
   env::Duration request_timeout = env::kNoTimeout;
+  // Shared by the clients of a server; none: this client's own.
+  std::shared_ptr<RefusedExtras> refused_extras;
   RetrySettings retry;
   env::HttpSettings http;
 
@@ -51,6 +60,8 @@ struct Settings {
   // scheme, or a host that is neither the endpoint's, nor below it; at AWS: that is neither the
   // endpoint's, nor the bucket's there, nor another server of S3 (with FIPS, if the endpoint is).
   std::string redirect_authority(std::string_view bucket, std::string_view location) const;
+  // Whether the server is one of AWS's.
+  bool is_aws() const noexcept;
   // Bodies of any size are hashed, so that the signature protects them.
   bool signs_payload() const noexcept;
 };

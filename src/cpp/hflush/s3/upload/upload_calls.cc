@@ -194,7 +194,9 @@ Call UploadCalls::put_object(PartBody body) const {
   Call put = call("PutObject", "PUT");
   add_object_headers(put);
   add_condition(put);
+  const bool is_marker = put.key.ends_with('/') && body.size == 0;
   add_body(put, std::move(body), settings_.checksums);
+  if (is_marker) put.expect = Expect::kNoBody;
   put.urgent = true;
   if (options_.condition.any()) {
     put.repeat = Repeat::kConditional;
@@ -211,8 +213,9 @@ Call UploadCalls::head_object() const {
 }
 
 bool UploadCalls::is_ours(const env::HttpHead& head, std::uint64_t size) const {
+  const std::string_view length = head.header("content-length");  // some leave out that of nothing
   return !token_.empty() && head.header(kTokenHeader) == token_ &&
-         head.header("content-length") == std::to_string(size);
+         (length.empty() || length == std::to_string(size));
 }
 
 Call UploadCalls::list_parts(const std::string& upload_id) const {

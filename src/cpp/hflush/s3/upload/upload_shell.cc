@@ -287,6 +287,7 @@ void UploadDriver::put_object(Ticket ticket) {
   }
   begin_block(ticket, body->size);
   Call put = asking_.put_object(*std::move(body));
+  if (put.repeat == Repeat::kFreely) put.repeat = Repeat::kUntilDone;
   put.ends = publishing_.time.end();
   start(ticket, std::move(put),
         [](UploadDriver& driver, const UnderWay& publication, const CallResult& result) {

@@ -1,0 +1,430 @@
+"""Stores that answer less than AWS, refuse what they do not know, or forbid to look around."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import fsspec
+import hflush
+import pytest
+from hflush.s3 import S3FileSystem, lacks
+from support.s3_front import Answer, Head, Request, answer, make_answer
+from support.scripted_s3 import BUCKET, MIB, WRITTEN, Refused, ScriptedS3, xml, xml_of
+
+ROOT = f"s3://{BUCKET}/"
+LARGE = bytes(range(256)) * (6 * MIB // 256)
+QUICK = {
+    "fs.s3a.multipart.size": "5M",
+    "fs.s3a.retry.interval": "1ms",
+    "fs.s3a.retry.limit": "2",
+}
+
+
+class Store(ScriptedS3):
+    """Refuses what it is told to, and changes its answers as it is told."""
+
+    def __init__(self) -> None:
+        self.refuses: Callable[[Request], Refused | None] = lambda _: None
+        self.changes: Callable[[Request, Answer], Answer] = lambda _, unchanged: unchanged
+        super().__init__()
+
+    def execute(self, request: Request) -> Answer:
+        refused = self.refuses(request)
+        return refused.answer if refused else self.changes(request, super().execute(request))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lacks, "_known", {})
+
+
+@pytest.fixture
+def server() -> Iterator[Store]:
+    with Store() as server:
+        yield server
+
+
+def connect(server: ScriptedS3, **conf: Any) -> S3FileSystem:
+    given = {name.replace("_", "."): value for name, value in conf.items()}
+    made = hflush.FileSystem.new_instance(ROOT, {**server.conf, **QUICK, **given})
+    return cast("S3FileSystem", made)
+
+
+def write(fs: S3FileSystem, path: str, data: bytes = b"data", **options: Any) -> None:
+    with fs.create(path, **options) as stream:
+        stream.write(data)
+
+
+def without(full: Answer, *names: str) -> Answer:
+    headers = [(name, value) for name, value in full.head.headers if name.lower() not in names]
+    return dataclasses.replace(full, head=Head(full.head.first, headers))
+
+
+def has_checksums(request: Request) -> bool:
+    return any(name.lower().startswith("x-amz-checksum-") for name, _ in request.head.headers)
+
+
+class TestSparseAnswers:
+    """What an operation does not need may be missing."""
+
+    def test_objects_without_an_etag(self, server: Store):
+        """A PUT that says so little is repeated once, and looked at."""
+        bare = ("etag", "x-amz-request-id")
+        server.changes = lambda r, full: (
+            without(full, *bare) if r.operation == "PutObject" else full
+        )
+        fs = connect(server)
+        write(fs, "/a")
+        assert server.objects["a"].data == b"data"
+        assert server.count("PutObject") == 2
+
+    def test_entries(self, server: Store):
+        """A size that is needed is asked for; the others of the page are listed."""
+        server.put("d/a", b"abc")
+        entries = "".join(
+            (
+                "<Contents><Key>d/</Key></Contents>",
+                "<Contents><Key>d/a</Key></Contents>",
+                xml_of("Contents", Key="d/b", Size="5", LastModified=WRITTEN),
+            )
+        )
+        fs = connect(server)
+        server.fail(
+            "ListObjectsV2", answer(200, body=f"<ListBucketResult>{entries}</ListBucketResult>")
+        )
+        a, b = fs.list_status("/d")
+        assert (a.name, a.length, a.modification_time_ns, a.etag) == ("a", 3, 0, None)
+        assert (b.name, b.length) == ("b", 5)
+
+    @pytest.mark.parametrize("data", [b"", b"abc"])
+    def test_heads(self, server: Store, data: bytes):
+        """Neither a length nor a time: one is asked for, the other is unknown."""
+        server.put("a", data)
+        names = ("content-length", "last-modified")
+        server.changes = lambda r, full: without(full, *names) if r.method == "HEAD" else full
+        fs = connect(server)
+        status = fs.get_file_status("/a")
+        assert (status.length, status.modification_time_ns) == (len(data), 0)
+        with fs.open("/a") as stream:
+            assert stream.read() == data
+
+    def test_uploads_of_no_known_age(self, server: Store):
+        """They are as young as they can be: only who takes all of them aborts them."""
+        fs = connect(server)
+        fs.create_multipart_uploader("/").start_upload("/a")
+        server.changes = lambda r, full: (
+            make_answer(200, full.body.replace(f"<Initiated>{WRITTEN}</Initiated>".encode(), b""))
+            if r.operation == "ListMultipartUploads"
+            else full
+        )
+        assert [upload.age for upload in fs.list_multipart_uploads("/")] == [0]
+        assert fs.abort_multipart_uploads("/", older_than=1) == 0
+        assert fs.abort_multipart_uploads("/", older_than=0) == 1
+
+    def test_a_failure_to_delete_without_a_name(self, server: Store):
+        for name in "abc":
+            server.put(f"d/{name}", b"x")
+        body = "<DeleteResult><Error><Code>Odd</Code></Error></DeleteResult>"
+        server.fail("DeleteObjects", answer(200, body=body))
+        fs = connect(server)
+        assert fs.delete("/d", recursive=True)
+        assert not any(key.startswith("d/") for key in server.objects)
+
+    def test_a_marker_that_cannot_be_put(self, server: Store):
+        """The file is gone: that is what was asked for."""
+        server.put("d/a", b"x")
+        server.fail("PutObject", answer(403, "AccessDenied"), times=None)
+        assert connect(server).delete("/d/a")
+        assert not server.objects
+
+
+class TestRefusals:
+    """What a store does not know is done without, once found out; or has a key."""
+
+    @pytest.mark.parametrize(
+        ("status", "code", "message"),
+        [
+            (501, "NotImplemented", ""),
+            (400, "NotImplemented", "A header you provided implies functionality"),
+            (400, "InvalidArgument", "Unsupported header 'x-amz-checksum-crc32c' received"),
+            (400, "InvalidRequest", ""),
+            (403, "SignatureDoesNotMatch", ""),
+        ],
+    )
+    def test_checksums(self, server: Store, status: int, code: str, message: str):
+        server.refuses = lambda r: Refused(status, code, message) if has_checksums(r) else None
+        with connect(server) as fs:
+            write(fs, "/small")
+            write(fs, "/large", LARGE)
+            for path, data in (("/small", b"data"), ("/large", LARGE)):
+                with fs.open(path) as stream:
+                    assert stream.read() == data
+        refused = sum(map(has_checksums, server.log))
+        assert refused == 2  # of what is sent, and of what is received
+        with connect(server) as another:
+            write(another, "/other")
+        assert sum(map(has_checksums, server.log)) == refused
+
+    def test_checksums_that_were_asked_for(self, server: Store):
+        """Not silently left out: the error names their key."""
+        server.refuses = lambda r: Refused(501, "NotImplemented") if has_checksums(r) else None
+        fs = connect(server, fs_s3a_create_checksum_algorithm="CRC32C")
+        with pytest.raises(io.UnsupportedOperation, match=r"fs\.s3a\.create\.checksum\.algorithm"):
+            write(fs, "/a")
+        assert not server.objects
+
+    def test_what_is_wrong_with_a_checksum_is_no_refusal(self, server: Store):
+        fs = connect(server)
+        server.fail("PutObject", answer(400, "BadDigest"), times=None)
+        with pytest.raises(OSError, match="BadDigest"):
+            write(fs, "/a")
+        server.heal()
+        write(fs, "/a")
+        assert all(map(has_checksums, server.calls("PutObject")))
+
+    def test_conditions(self, server: Store):
+        """What was asked for depends on them."""
+        server.refuses = lambda r: (
+            Refused(501, "NotImplemented") if r.head.get("if-none-match") else None
+        )
+        fs = connect(server, fs_s3a_create_conditional_enabled="true")
+        with pytest.raises(OSError, match=r"fs\.s3a\.create\.conditional\.enabled"):
+            write(fs, "/a", overwrite=False)
+        write(fs, "/a")  # overwrites, which needs none
+
+    def test_encoded_keys(self, server: Store):
+        for name in ("a+b", "a b", "a%20b"):
+            server.put(f"d/{name}", b"x")
+        server.refuses = lambda r: (
+            Refused(501, "NotImplemented", "encoding-type") if "encoding-type" in r.query else None
+        )
+        fs = connect(server)
+        assert {entry.name for entry in fs.list_status("/d")} == {"a+b", "a b", "a%20b"}
+        asked = len(server.log)
+        fs.list_status("/d")
+        assert len(server.log) == asked + 1
+
+    def test_the_newer_listing(self, server: Store):
+        """That of version 1 goes on behind the last key."""
+        for name in "abcde":
+            server.put(f"d/{name}", b"x")
+        server.refuses = lambda r: (
+            Refused(501, "NotImplemented") if "list-type" in r.query else None
+        )
+        server.changes = page_by_marker
+        fs = connect(server)
+        assert [entry.name for entry in fs.list_files("/d", recursive=True)] == list("abcde")
+        assert sum("list-type" in request.query for request in server.log) <= 2
+        write(fs, "/d/f")
+        assert fs.delete("/d", recursive=True)
+        assert not [key for key in server.objects if key.startswith("d/")]
+
+    @pytest.mark.parametrize(
+        ("status", "code", "asked"),
+        [
+            (501, "NotImplemented", 1),
+            (405, "", 1),
+            (400, "InvalidArgument", 2),
+            (403, "AccessDenied", 2),
+        ],
+    )
+    def test_deletes_of_many(self, server: Store, status: int, code: str, asked: int):
+        server.refuses = lambda r: Refused(status, code) if r.operation == "DeleteObjects" else None
+        fs = connect(server)
+        for name in ("d/a", "d/b", "e/a", "e/b"):
+            server.put(name, b"x")
+        assert fs.delete("/d", recursive=True)
+        assert fs.delete("/e", recursive=True)
+        assert not server.objects
+        assert server.count("DeleteObjects") == asked
+
+    def test_deletes_that_are_refused_one_by_one_too(self, server: Store):
+        server.put("d/a", b"x")
+        server.put("d/b", b"x")
+        server.refuses = lambda r: (
+            Refused(403, "AccessDenied") if r.method in {"DELETE", "POST"} else None
+        )
+        with pytest.raises(PermissionError, match="DeleteObjects"):
+            connect(server).delete("/d", recursive=True)
+        assert server.count("DeleteObject") == 1
+
+
+def page_by_marker(request: Request, full: Answer) -> Answer:
+    """Pages of two, which say neither a token nor a marker."""
+    if request.operation != "ListObjectsV2":
+        return full
+    marker = request.query.get("marker", "")
+    entries = [part.split("</Contents>")[0] for part in full.body.decode().split("<Contents>")[1:]]
+    left = [entry for entry in entries if entry.split("<Key>")[1].split("<")[0] > marker]
+    inside = "".join(f"<Contents>{entry}</Contents>" for entry in left[:2])
+    more = str(len(left) > 2).lower()
+    return xml("ListBucketResult", f"<IsTruncated>{more}</IsTruncated>{inside}")
+
+
+class TestPluses:
+    """A plus in an encoded key is a blank, or itself: no wrong key is listed, moved or deleted."""
+
+    @staticmethod
+    def speak(server: Store, old: bytes, new: bytes) -> None:
+        """Let a store encode one character in its own way."""
+        server.changes = lambda r, full: (
+            make_answer(200, full.body.replace(old, new), content_type="application/xml")
+            if r.operation in {"ListObjectsV2", "ListMultipartUploads"}
+            else full
+        )
+
+    @pytest.mark.parametrize("key", ["d/a+b", "d/a b"])
+    def test_which(self, server: Store, key: str):
+        self.speak(server, b"%2B", b"+") if "+" in key else self.speak(server, b"%20", b"+")
+        server.put(key, b"abc")
+        fs = connect(server)
+        name = key.removeprefix("d/")
+        assert [entry.name for entry in fs.list_status("/d")] == [name]
+        asked = len(server.log)
+        assert asked <= 3
+        fs.list_status("/d")
+        assert len(server.log) == asked + 1
+        assert fs.rename("/d", "/e")
+        assert f"e/{name}" in server.objects
+        assert key not in server.objects
+        assert fs.delete("/e", recursive=True)
+        assert not [key for key in server.objects if not key.endswith("/")]
+
+    def test_directories(self, server: Store):
+        self.speak(server, b"%2B", b"+")
+        server.put("d/a+b/c", b"x")
+        fs = connect(server)
+        (entry,) = fs.list_status("/d")
+        assert entry.name == "a+b"
+        assert [below.name for below in fs.list_status(entry.path)] == ["c"]
+
+    def test_uploads(self, server: Store):
+        fs = connect(server)
+        fs.create_multipart_uploader("/").start_upload("/a+b")
+        server.changes = lambda r, full: (
+            make_answer(
+                200, full.body.replace(b"<Upload>", b"<EncodingType>url</EncodingType><Upload>")
+            )
+            if r.operation == "ListMultipartUploads" and "encoding-type" in r.query
+            else full
+        )
+        assert [upload.path for upload in fs.list_multipart_uploads("/")] == [f"{ROOT}a+b"]
+        assert fs.abort_multipart_uploads("/", older_than=0) == 1
+        assert not server.uploads
+
+
+def forbid(server: Store, *operations: str) -> None:
+    """No permission: HEAD says so without a document."""
+    server.refuses = lambda r: Refused(403, "AccessDenied") if r.operation in operations else None
+
+
+class TestPermissions:
+    """A look-around that is forbidden does not forbid what was asked for."""
+
+    @pytest.mark.parametrize("overwrite", [True, False])
+    def test_only_to_put(self, server: Store, overwrite: bool):
+        forbid(server, "HeadObject", "ListObjectsV2", "GetObject", "DeleteObject", "ListParts")
+        fs = connect(server)
+        write(fs, "/d/e/small", overwrite=overwrite)
+        write(fs, "/d/e/large", LARGE, overwrite=overwrite)
+        fs.mkdirs("/f")
+        assert server.objects["d/e/small"].data == b"data"
+        assert server.objects["d/e/large"].data == LARGE
+        assert "f/" in server.objects
+        if not overwrite:
+            with pytest.raises(FileExistsError):
+                write(fs, "/d/e/small", overwrite=False)
+
+    def test_through_fsspec(self, server: Store):
+        forbid(server, "HeadObject", "ListObjectsV2")
+        fs = fsspec.filesystem(
+            "hflush+s3", conf={**server.conf, **QUICK}, auto_mkdir=True, skip_instance_cache=True
+        )
+        with fs.open(f"{BUCKET}/d/x", "wb") as stream:
+            stream.write(b"data")
+        assert server.objects["d/x"].data == b"data"
+
+    def test_what_has_to_be_known(self, server: Store):
+        """Whether something is there, where the store does not look; whether a parent is."""
+        forbid(server, "HeadObject", "ListObjectsV2")
+        fs = connect(server, fs_s3a_create_conditional_enabled="false")
+        with pytest.raises(PermissionError):
+            fs.create("/a", overwrite=False)
+        with pytest.raises(PermissionError):
+            fs.create("/d/a", recursive=False)
+        with pytest.raises(PermissionError):
+            fs.exists("/a")
+        assert not server.objects
+
+    def test_wrong_credentials_are_said_at_once(self, server: Store):
+        server.keys.clear()
+        with pytest.raises(PermissionError, match="InvalidAccessKeyId"):
+            connect(server).create("/d/a")
+
+    def test_only_to_list_and_delete(self, server: Store):
+        """What HEAD may not say a listing does."""
+        server.put("d/a", b"abc")
+        server.put("d/ab", b"abcd")
+        forbid(server, "HeadObject", "GetObject", "PutObject")
+        fs = connect(server)
+        assert fs.get_file_status("/d/a").length == 3
+        assert fs.is_directory("/d")
+        assert fs.delete("/d/a")
+        assert fs.delete("/d", recursive=True)
+        assert not server.objects
+
+    def test_only_to_read(self, server: Store):
+        server.put("d/a", b"abc")
+        forbid(server, "ListObjectsV2")
+        fs = connect(server)
+        with fs.open("/d/a") as stream:
+            assert stream.read() == b"abc"
+        assert [entry.length for entry in fs.list_status("/d/a")] == [3]
+        with pytest.raises(PermissionError):
+            fs.list_status("/d")
+
+    def test_not_to_list(self, server: Store):
+        """Files are moved and removed all the same."""
+        server.put("d/a", b"abc")
+        forbid(server, "ListObjectsV2")
+        fs = connect(server)
+        assert fs.delete("/d/a")
+        assert "d/a" not in server.objects
+
+
+class TestPaths:
+    @pytest.fixture
+    def below(self) -> Iterator[ScriptedS3]:
+        with ScriptedS3() as server:
+            server.base_path = "/storage/v1/s3%20x"
+            yield server
+
+    def test_an_endpoint_with_a_path(self, below: ScriptedS3):
+        """It comes before the bucket: in requests and in what is signed, not in copy sources."""
+        with connect(below) as fs:
+            write(fs, "/d/a b")
+            write(fs, "/d/large", LARGE)
+            assert {entry.name for entry in fs.list_status("/d")} == {"a b", "large"}
+            assert fs.rename("/d", "/e")
+            with fs.open("/e/large") as stream:
+                assert stream.read() == LARGE
+            assert fs.delete("/e", recursive=True)
+            assert not [key for key in below.objects if not key.endswith("/")]
+
+    def test_a_redirect_within_it(self, below: ScriptedS3):
+        there = f"{below.endpoint}/{BUCKET}/a"
+        below.fail("PutObject", answer(307, location=there, x_amz_bucket_region="us-east-1"))
+        with connect(below) as fs:
+            write(fs, "/a")
+        assert below.objects["a"].data == b"data"
+
+
+def test_a_bucket_has_no_limit(server: Store):
+    """Hadoop's own answer for stores that have none; the store is not asked."""
+    fs = connect(server)
+    for status in (fs.get_status(), fs.get_status("/missing")):
+        assert (status.capacity, status.used, status.remaining) == (2**63 - 1, 0, 2**63 - 1)
+    assert not server.log

@@ -125,6 +125,15 @@ class TestOutOfABucket:
         assert "d/a" in server.objects
         assert "d/e/f" not in server.objects
 
+    def test_a_store_that_does_not_answer(
+        self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path
+    ):
+        """Where the copy is, is said then, too."""
+        server.put("d/a", b"data")
+        server.fail("DeleteObject", answer(400, "ExpiredToken"), times=None)
+        with pytest.raises(PermissionError, match=r"copied to .*/out, .*ExpiredToken"):
+            fs.copy_to_local_file("/d", tmp_path / "out", delete_source=True)
+
     def test_the_root_stays(self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path):
         """That is said before anything is copied, not after."""
         server.put("a", b"data")

@@ -12,6 +12,8 @@ from .errors import attach
 from .paths import basename, child, parent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .files import Files
     from .status import FileStatus
 
@@ -169,12 +171,20 @@ class _Removal:
 
     def remove(self, copied: _Copied) -> None:
         """Remove one entry, and what was copied of it."""
+        with self._noting(copied.path):
+            if self._may_go(copied, self._source._status(copied.path)):
+                self._remove_files([copied.path])
+
+    @contextlib.contextmanager
+    def _noting(self, path: str) -> Iterator[None]:
+        """Note what fails, and go on; that another program has removed something is fine."""
         try:
-            status = self._source._status(copied.path)
+            yield
         except (FileNotFoundError, NotADirectoryError):
-            return  # another program has removed it
-        if self._may_go(copied, status):
-            self._remove_files([copied.path])
+            pass
+        except OSError as failure:
+            self._failures.append(failure)
+            self._kept.add(path)
 
     def _may_go(self, copied: _Copied, status: FileStatus) -> bool:
         """Whether a file, or a link, can be removed now; a directory is removed here."""
@@ -197,23 +207,18 @@ class _Removal:
         return False
 
     def _remove_directory(self, path: str, entries: list[_Copied]) -> None:
-        try:
+        with self._noting(path):
             now = {self._source._store_path(found): found for found in self._source._list(path)}
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        there = [(entry, now[entry.path]) for entry in entries if entry.path in now]
-        self._remove_files([entry.path for entry, status in there if self._may_go(entry, status)])
-        try:
+            there = [(entry, now[entry.path]) for entry in entries if entry.path in now]
+            self._remove_files(
+                [found.path for found, status in there if self._may_go(found, status)]
+            )
             left = self._source._remove_emptied(path)
-        except OSError as failure:
-            self._failures.append(failure)
-            self._kept.add(path)
-            return
-        for name in left:
-            if name not in self._kept:
-                self._stays(name, "not copied")
-        if left:
-            self._kept.add(path)
+            for name in left:
+                if name not in self._kept:
+                    self._stays(name, "not copied")
+            if left:
+                self._kept.add(path)
 
     def _remove_files(self, files: list[str]) -> None:
         for path, failure in self._source._remove_files(files) if files else ():

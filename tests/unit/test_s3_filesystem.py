@@ -1019,7 +1019,7 @@ class TestNames:
             "<DeleteResult><Error><Key>d/b</Key><Code>InternalError</Code></Error></DeleteResult>"
         )
         server.fail("DeleteObjects", answer(200, body=body))
-        with pytest.raises(OSError, match="not deleted, or .*: s3://bucket/d/a, s3://bucket/d/c"):
+        with pytest.raises(OSError, match=r"not deleted, or .*: s3://bucket/d/a, s3://bucket/d/c"):
             fs.delete("/d", recursive=True)  # the answer says that the others are gone
         assert sorted(server.objects) == ["d/a", "d/c"]
         assert [request.key for request in server.log if request.operation == "DeleteObject"] == [

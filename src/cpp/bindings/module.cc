@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, module) {
   hflush::bindings::register_hdfs(module);
   hflush::bindings::register_credentials(module);
   hflush::bindings::register_s3(module);
+  hflush::bindings::register_threads(module);
 #ifdef HFLUSH_MEM_STORE
   hflush::bindings::register_mem(module);
 #endif

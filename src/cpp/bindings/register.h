@@ -12,6 +12,7 @@ void register_local(pybind11::module_& module);
 void register_hdfs(pybind11::module_& module);
 void register_credentials(pybind11::module_& module);
 void register_s3(pybind11::module_& module);
+void register_threads(pybind11::module_& module);
 void register_mem(pybind11::module_& module);  // tests/stores/mem, in development builds
 
 }  // namespace hflush::bindings

@@ -1,7 +1,7 @@
 # The native core, as the Python layer sees it. Users import hflush, never this module.
 # Paths are absolute, normalised strings (no trailing slash, no "//", "." or ".."), surrogateescape-encoded.
 # Every function raises the classes of hflush.errors; the mapping lives in src/cpp/bindings/errors.cc.
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer
@@ -593,6 +593,17 @@ class S3ReadOptions:
     request_headers: list[tuple[str, str]]
     readahead_bytes: int
     window_bytes: int
+
+@final
+class BackgroundThread:
+    """A daemon thread of the system, also where gevent or eventlet have replaced Python's."""
+
+    def __init__(self) -> None: ...
+    def start(self, run: Callable[[], object]) -> None: ...
+    def stop(self) -> None: ...
+    # Both wait at most so long, and return whether that has happened.
+    def wait_stopped(self, timeout: float) -> bool: ...
+    def join(self, timeout: float) -> bool: ...
 
 @final
 class S3Client:

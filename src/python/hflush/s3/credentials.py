@@ -18,12 +18,12 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import _core
 from .keys import PROFILE_PROVIDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from .. import _core
     from .settings import BucketConfiguration
 
 __all__ = ["Credentials", "Refresher", "Source", "source_of"]
@@ -402,7 +402,9 @@ class Refresher:
     """Gives a client newer credentials: in time, and when a store refused the last as expired.
 
     A daemon thread that knows its client weakly: where the client is not used any more, it ends.
-    Only sources that can refresh need one.
+    Only sources that can refresh need one. It is one of the system's also where gevent or eventlet
+    have replaced those of Python: a greenlet would stop all others while it waits in the core, and
+    would not run while a request waits there for what it brings.
     """
 
     def __init__(self, client: _core.S3Client, source: Source, first: Credentials) -> None:
@@ -412,32 +414,33 @@ class Refresher:
         self._due = _due(first, time.time())
         self._pause = _PAUSE_AFTER_FAILURE_S
         self._not_before = 0.0
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hflush-s3-credentials", daemon=True)
+        self._is_stopped = False
+        self._thread = _core.BackgroundThread()
         _running.add(self)
-        self._thread.start()
+        self._thread.start(self._run)
 
     def stop(self) -> None:
         """Let the thread end soon; it is not waited for."""
-        self._stopped.set()
+        self._is_stopped = True
+        self._thread.stop()
 
-    def join(self, timeout: float) -> None:
-        """Wait for the end of the thread."""
-        self._thread.join(timeout)
+    def join(self, timeout: float) -> bool:
+        """Wait for the end of the thread; return whether it has ended."""
+        return self._thread.join(timeout)
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while not self._is_stopped:
             client = self._client()
             if client is None:
                 return
             wanted = client.wait_credentials_wanted(_SLICE_S)
             now = time.time()
             is_early = now < self._not_before
-            if (wanted or now >= self._due) and not is_early and not self._stopped.is_set():
+            if (wanted or now >= self._due) and not is_early and not self._is_stopped:
                 self._refresh(client, wanted)
             del client  # before the next look, or it would never be released
             if wanted and is_early:
-                self._stopped.wait(min(_SLICE_S, self._not_before - now))
+                self._thread.wait_stopped(min(_SLICE_S, self._not_before - now))
 
     def _refresh(self, client: _core.S3Client, wanted: bool) -> None:
         try:

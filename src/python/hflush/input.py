@@ -310,6 +310,11 @@ class FSDataInputStream(io.BufferedReader):
         """Return False."""
         return False
 
+    def detach(self) -> _Source:
+        """Return what reads from the store, without a buffer; this stream is done with then."""
+        self._check_open()
+        return super().detach()  # type: ignore[return-value]
+
     def __enter__(self) -> Self:
         self._check_open()
         return self

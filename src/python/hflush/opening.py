@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 import warnings
 
@@ -247,7 +248,7 @@ def open(
         0 hands every write on at once (binary only), 1 does so after each line (text only), more
         is the size in bytes of the read buffer.
     encoding, errors, newline : str, optional
-        Text only, as for the built-in ``open()``.
+        Text only, as for the built-in ``open()``; ``"locale"`` is the encoding of the locale.
     conf : mapping, optional
         Hadoop keys, set on top of the default :class:`hflush.Configuration`.
     **options
@@ -269,8 +270,9 @@ def open(
 
     Notes
     -----
-    A text stream that is dropped without close publishes nothing, and one whose ``with`` block
-    raises is aborted where its store can, as a binary one.
+    docs/semantics.md lists what these streams answer otherwise than those of the built-in
+    ``open()``. A text stream that is dropped without close publishes nothing, and one whose
+    ``with`` block raises is aborted where its store can, as a binary one.
     """
     action, binary = _parse_mode(mode)
     buffering = whole("buffering", buffering)
@@ -279,6 +281,7 @@ def open(
     else:
         if buffering == 0:
             raise ValueError("can't have unbuffered text I/O")
+        encoding = io.text_encoding(encoding)  # type: ignore[attr-defined]  # since 3.10
         if action != "r":
             check_text(encoding, errors, newline)
     line_buffering = not binary and buffering == 1
@@ -316,9 +319,21 @@ def _text(
 ) -> io.TextIOWrapper:
     if action == "r":
         return io.TextIOWrapper(stream, encoding, errors, newline, line_buffering)
+    return written_text(stream, encoding, errors, newline, line_buffering)
+
+
+def written_text(
+    stream: Any,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    line_buffering: bool = False,
+) -> TextOutputWrapper:
+    """Return text over an output stream, with its byte order mark at the start of the file."""
+    encoding = _resolved(encoding)
     if stream.tell() > 0:
         encoding = _without_mark(encoding)
-    marked = encoding is not None and codecs.lookup(encoding).name in _MARKS
+    marked = codecs.lookup(encoding).name in _MARKS
     wrapper = MarkedTextOutputWrapper if marked else TextOutputWrapper
     return wrapper(stream, encoding, errors, newline, line_buffering)
 
@@ -367,10 +382,15 @@ def _check_binary(
         )
 
 
-def _without_mark(encoding: str | None) -> str | None:
+def _resolved(encoding: str | None) -> str:
+    """Return the name of a codec: that of the locale for ``locale``, and for None."""
+    if encoding is not None and encoding != "locale":
+        return encoding
+    return io.TextIOWrapper(io.BytesIO(), encoding).encoding
+
+
+def _without_mark(encoding: str) -> str:
     """Return the encoding for appending to text: without a byte order mark at the start."""
-    if encoding is None:
-        return None
     order = "le" if sys.byteorder == "little" else "be"
     name = codecs.lookup(encoding).name
     return {"utf-8-sig": "utf-8", "utf-16": f"utf-16-{order}", "utf-32": f"utf-32-{order}"}.get(
@@ -412,6 +432,23 @@ class TextOutputWrapper(io.TextIOWrapper):
             raise
         self.buffer.close()
 
+    def tell(self) -> int:
+        """Return the position in bytes, behind all that was written."""
+        self.flush()
+        return int(self.buffer.tell())  # type: ignore[attr-defined]
+
+    def seek(self, cookie: int, whence: int = os.SEEK_SET, /) -> int:
+        """Return the position where the end is meant: see `hflush.FSDataOutputStream.seek`."""
+        if (cookie, whence) == (0, os.SEEK_END):
+            return self.tell()
+        return super().seek(cookie, whence)
+
+    def reconfigure(self, **changes: Any) -> None:
+        """Change how text is written from here on; at the start an encoding brings its mark."""
+        super().reconfigure(**changes)
+        if codecs.lookup(self.encoding).name in _MARKS and not self.buffer.tell():  # type: ignore[attr-defined]
+            self.__class__ = MarkedTextOutputWrapper
+
     def __del__(self) -> None:
         """Do not close, as io's own would: the stream below is abandoned, with a warning."""
 
@@ -424,6 +461,6 @@ class MarkedTextOutputWrapper(TextOutputWrapper):
     def write(self, text: str, /) -> int:
         """Write text, and return how many characters it had."""
         if not self._is_marked:
-            self.buffer.write(_MARKS[codecs.lookup(self.encoding).name])
+            self.buffer.write(_MARKS.get(codecs.lookup(self.encoding).name, b""))
             self._is_marked = True
         return super().write(text)

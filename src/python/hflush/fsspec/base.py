@@ -17,7 +17,7 @@ from .. import paths, transfer
 from ..configuration import Configuration, user_name
 from ..errors import unsupported
 from ..filesystem import FileSystem
-from ..opening import TextOutputWrapper, check_text
+from ..opening import TextOutputWrapper, check_text, written_text
 from ..options import CreateFlag
 from . import options as words
 from .files import as_fsspec_file, compressed
@@ -279,7 +279,9 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 )
             check_text(**text)  # before anything is touched
             stream = self.open(path, binary, block_size, cache_options, compression, **options)
-            return TextOutputWrapper(stream, **text)
+            if compression is not None:
+                return TextOutputWrapper(stream, **text)
+            return written_text(stream, **text)
         if "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **options)
         codec = get_compression(os.fspath(path), compression)  # before anything is touched

@@ -13,9 +13,10 @@ from .builders import FileBuilder, OpenFileBuilder
 from .bulk_delete import BulkDelete
 from .configuration import Configuration
 from .errors import PathIsDirectoryError, attach, unsupported
-from .general_keys import KEYS
+from .general_keys import KEYS, PICKLE_SECRETS
 from .handling import marks
 from .keys import Reader
+from .leaving import add_lost
 from .optional_operations import OptionalOperations
 from .options import CreateFlag, CreateOptions, Rename
 from .statistics import IOStatistics, live
@@ -47,8 +48,8 @@ class FileSystem(OptionalOperations):
     Get a shared one by :meth:`get`, a new one by :meth:`new_instance`. A path is a
     string or :class:`os.PathLike`: absolute, relative to the working directory, or a URL of this
     file system; a path of another one is ValueError. Instances may be used by several threads and
-    can be pickled: the configuration travels without its secrets, and the other side makes its
-    own connections.
+    can be pickled: the other side makes its own connections, as the same user. Secrets travel with
+    ``hflush.pickle.secrets``; without, what needs one is refused there.
 
     Every failure is raised. What a store does not have raises :class:`io.UnsupportedOperation`,
     and :meth:`has_path_capability` and :attr:`contract_options` say so beforehand. Nothing is
@@ -163,17 +164,30 @@ class FileSystem(OptionalOperations):
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., FileSystem], tuple[object, ...]]:
-        conf = self._conf if self._pickles_secrets() else self._conf.without_secrets()
-        return type(self)._reconnect, (self.uri, dict(conf.raw_items()), self._settings())
+        sends_secrets = self._pickles_secrets()
+        conf = self._conf if sends_secrets else self._conf.without_secrets()
+        lost = [key for key in self._conf if key not in conf]
+        caller = self._caller(sends_secrets)
+        keys = {key: text for key, text in conf.raw_items() if key not in caller}
+        return type(self)._reconnect, (self.uri, keys, self._settings(), caller, lost)
 
     @classmethod
-    def _reconnect(cls, uri: str, conf: dict[str, str], settings: dict[str, Any]) -> FileSystem:
+    def _reconnect(
+        cls,
+        uri: str,
+        conf: dict[str, str],
+        settings: dict[str, Any],
+        caller: dict[str, str],
+        lost: Sequence[str],
+    ) -> FileSystem:
         """Return the file system of a pickle: a shared one, unless something was set on it.
 
         A method, so that the pickle names the class, whose package registers its store.
         """
         configuration = Configuration(load_defaults=False)
         configuration.update(conf)
+        configuration.update(cls._foreign(caller))
+        add_lost(configuration, lost)
         if not settings:
             return cls.get(uri, configuration)
         filesystem = cls.new_instance(uri, configuration)
@@ -192,8 +206,17 @@ class FileSystem(OptionalOperations):
         return super()._is_as_made() and not self._doomed
 
     def _pickles_secrets(self) -> bool:
-        """Whether pickles carry secrets: only stores that need secrets have a key for that."""
-        return False
+        """Whether pickles carry secrets."""
+        return Reader(self._conf, KEYS).flag(PICKLE_SECRETS)
+
+    def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
+        """Return the keys that say who we are to the store, unless the program has set them."""
+        return {}
+
+    @classmethod
+    def _foreign(cls, caller: dict[str, str]) -> dict[str, str]:
+        """Return the keys that a sender has, and this process would not have by itself."""
+        return caller
 
     def io_statistics(self) -> IOStatistics:
         """Return the summed statistics of the closed output streams that were made here."""

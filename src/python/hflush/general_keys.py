@@ -5,7 +5,10 @@ from __future__ import annotations
 from .configuration import DEFAULTS, MORE_FILES
 from .keys import BOOL, Key, choice, names, number, number_of, size, text, time
 
-__all__ = ["KEYS"]
+__all__ = ["KEYS", "LEFT_OUT", "PICKLE_SECRETS"]
+
+PICKLE_SECRETS = "hflush.pickle.secrets"
+LEFT_OUT = "hflush.pickle.left-out"
 
 _ALL = "All stores"
 _CHECKPOINTS = "Checkpoints"
@@ -49,6 +52,13 @@ KEYS = (
     Key(_ALL, "hflush.syncable.downgrade", BOOL,
         "true: hflush and hsync that are not supported only flush, instead of raising",
         default="false"),
+    Key(_ALL, PICKLE_SECRETS, BOOL,
+        "a file system that is sent to another process takes its secrets along, so that it works "
+        "there: keys that are secret, and tokens of HDFS. For people that may read what they send",
+        default="false"),
+    Key(_ALL, LEFT_OUT, text("names"),
+        "set by hflush: keys that a file system has lost on its way, as they are secret; what "
+        "needs one is refused"),
     Key(_CHECKPOINTS, "hflush.checkpoint.sync", BOOL,
         "a checkpoint is on disk before its rename, and the rename before close returns",
         default="true"),

@@ -28,7 +28,7 @@ for _name in ("hflushfile", *_WITH_ANCHOR):
 
 
 class _Sendable(UPath):
-    """A path whose pickle holds no secrets: the other end finds its own, as for file systems.
+    """A path whose pickle holds secrets only where its file system's does.
 
     A copy within the process keeps them.
     """
@@ -37,7 +37,7 @@ class _Sendable(UPath):
 
     def __reduce__(self) -> Any:
         make, (cls, args, options) = super().__reduce__()  # type: ignore[no-untyped-call]
-        return make, (cls, args, self.fs._without_secrets(options))
+        return make, (cls, args, self.fs._sent(options))
 
     def __copy__(self) -> Self:
         make, arguments = super().__reduce__()  # type: ignore[no-untyped-call]

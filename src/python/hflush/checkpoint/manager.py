@@ -65,6 +65,14 @@ class CheckpointFileManager(ABC):
         self.filesystem = FileSystem.get(path, self._conf)
         self.path = self.filesystem._resolve(path)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_conf"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the configuration from the file system, which knows what of it is sent."""
+        self.__dict__.update(state)
+        self._conf = self.filesystem._conf.copy()
+
     @staticmethod
     def create(path: StrPath, conf: Conf = None) -> CheckpointFileManager:
         """Return the manager for `path`.

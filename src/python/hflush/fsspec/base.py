@@ -17,6 +17,8 @@ from .. import paths, transfer
 from ..configuration import Configuration, user_name
 from ..errors import unsupported
 from ..filesystem import FileSystem
+from ..general_keys import LEFT_OUT, PICKLE_SECRETS
+from ..leaving import add_lost, lost_keys
 from ..opening import TextOutputWrapper, check_text, written_text
 from ..options import CreateFlag
 from . import options as words
@@ -85,6 +87,8 @@ class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
         if isinstance(conf, Configuration):
             conf = words.ExactConf(conf.raw_items())
         if conf is not None:
+            conf = cls._as_here(conf)
+        if conf or isinstance(conf, words.ExactConf):
             storage_options["conf"] = conf
         made = super().__call__(**storage_options)
         for oldest in list(cls._cache)[:-_KEPT]:  # which fsspec keeps for ever
@@ -101,6 +105,9 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         As for :meth:`hflush.FileSystem.get`.
     auto_mkdir : bool
         Make missing parents of files that are written.
+    pickle_secrets : bool
+        Send secrets along when the instance is pickled or written as JSON, so that it works in
+        another process: the key ``hflush.pickle.secrets``, which may stand here by its name.
     **storage_options
         fsspec's own, such as ``skip_instance_cache`` and ``use_listings_cache``.
 
@@ -114,7 +121,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     ``open`` returns hflush's own streams, with the attributes of fsspec's files: nothing is
     published by garbage collection, and they have ``hflush`` and ``hsync``. Files that are written
     in a transaction are published at its end: see :mod:`hflush.fsspec.transactions`. Nothing is
-    cached. A pickled instance, and its JSON, hold no secret.
+    cached. A pickled instance, and its JSON, hold no secret without ``pickle_secrets``.
     """
 
     __module__ = "hflush.fsspec"
@@ -154,6 +161,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         words.check_known("storage option", options, cls._words | words.GENERIC | {"conf"})
         configuration = words.base(conf)
         given = {name: value for name, value in options.items() if value is not None}
+        for word in words.PICKLE_WORDS:
+            if word in given:
+                configuration[PICKLE_SECRETS] = words.flag(word, given[word])
+        add_lost(configuration, ())
         cls._set_keys(configuration, given)
         return configuration
 
@@ -172,7 +183,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def __reduce__(self) -> Any:
         made, (cls, args, options) = super().__reduce__()
-        return made, (cls, args, self._without_secrets(options))
+        return made, (cls, args, self._sent(options))
 
     def __copy__(self) -> Self:
         """Return the same: instances are shared, and a pickle would lose its secrets."""
@@ -182,12 +193,45 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         return self
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
-        """Return what another process needs for the same instance; secrets are left out."""
-        return self._without_secrets(super().to_dict(include_password=include_password))
+        """Return what another process needs for the same instance.
 
-    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return options as they may be sent."""
-        return words.without_secrets(options, self._conf)
+        Parameters
+        ----------
+        include_password : bool
+            False: without secrets, also where ``pickle_secrets`` sends them.
+        """
+        options = super().to_dict(include_password=include_password)
+        return self._sent(options, with_secrets=include_password)
+
+    def _sent(self, options: dict[str, Any], *, with_secrets: bool = True) -> dict[str, Any]:
+        """Return options as they may be sent: with who we are, and the names of what is left out.
+
+        `with_secrets`: if the options themselves ask for that.
+        """
+        if with_secrets and self._sends_secrets():
+            return words.with_keys(options, self._caller(True))
+        kept = words.without_secrets(options, self._conf)
+        named = {name: kept[name] for name in kept if name in self._words | words.GENERIC}
+        again = self._configured(kept.get("conf"), named)
+        lost = [key for key in self._conf if self._conf.is_secret(key) and key not in again]
+        lost += lost_keys(self._conf)
+        keys = self._caller(False)
+        lost += keys.pop(LEFT_OUT, "").split()
+        return words.with_keys(
+            kept, {**keys, LEFT_OUT: " ".join(sorted(set(lost)))} if lost else keys
+        )
+
+    def _sends_secrets(self) -> bool:
+        return self._conf.get_bool(PICKLE_SECRETS)
+
+    def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
+        """Return the keys that say who we are to the store, where the options do not."""
+        return {}
+
+    @classmethod
+    def _as_here(cls, conf: Any) -> Any:
+        """Return a ``conf`` that was sent without what this process is by itself."""
+        return conf
 
     # --- names ---
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..configuration import Configuration
+from ..general_keys import PICKLE_SECRETS
 from ..spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -17,11 +18,25 @@ if TYPE_CHECKING:
 
     from ..namespace import Conf
 
-__all__ = ["GENERIC", "ExactConf", "base", "check_known", "flag", "table", "without_secrets"]
+__all__ = [
+    "GENERIC",
+    "PICKLE_WORDS",
+    "ExactConf",
+    "base",
+    "check_known",
+    "flag",
+    "table",
+    "with_keys",
+    "without_keys",
+    "without_secrets",
+]
 
+# Whether what is sent takes its secrets along: one option, and the keys that it stands for.
+PICKLE_WORDS = ("pickle_secrets", PICKLE_SECRETS, "hflush.s3.pickle.secrets")
 # Options of AbstractFileSystem itself and of its cache of instances.
 GENERIC = frozenset(
     (
+        *PICKLE_WORDS,
         "add_aliases",
         "add_docs",
         "asynchronous",
@@ -107,3 +122,18 @@ def without_secrets(options: Mapping[str, Any], configuration: Configuration) ->
                 if not configuration.is_secret(key)
             )
     return kept
+
+
+def with_keys(options: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return storage options with more keys of ``conf``."""
+    if not keys:
+        return dict(options)
+    conf = options.get("conf") or {}
+    kind = ExactConf if isinstance(conf, ExactConf) else dict
+    return {**options, "conf": kind({**dict(conf), **keys})}
+
+
+def without_keys(conf: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a ``conf`` without some keys."""
+    kept = {name: value for name, value in dict(conf).items() if name not in names}
+    return ExactConf(kept) if isinstance(conf, ExactConf) else kept

@@ -30,7 +30,8 @@ from ..streams import FSDataInputStream, FSDataOutputStream
 from . import options as own
 from .builders import HdfsFileBuilder
 from .contract import OPTIONS
-from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, USER
+from .identity import caller, foreign
+from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, REAL_USER, USER
 from .settings import read_native, split_user
 
 TYPE_CHECKING = False
@@ -125,7 +126,7 @@ class DistributedFileSystem(FileSystem):
         keys = Reader(self._conf, (*general_keys.KEYS, *KEYS))
         named = user or keys.text(USER)
         self._user = named or user_name()
-        real_user = named or real_user_name()
+        real_user = user or keys.text(REAL_USER) or named or real_user_name()
         self._umask = parse_umask(keys.text("fs.permissions.umask-mode") or _UMASK)
         self._appends = keys.flag("dfs.support.append")
         self._combines = keys.text("dfs.checksum.combine.mode") == "composite_crc"
@@ -208,6 +209,13 @@ class DistributedFileSystem(FileSystem):
         if not self._verifies_checksums:
             settings["_verifies_checksums"] = False
         return settings
+
+    def _caller(self, with_secrets: bool) -> dict[str, str]:
+        return caller(self._conf, with_secrets)
+
+    @classmethod
+    def _foreign(cls, caller: dict[str, str]) -> dict[str, str]:
+        return foreign(caller)
 
     def _is_own(self, authority: str) -> bool:
         user, place = split_user(authority)

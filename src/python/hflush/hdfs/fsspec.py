@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from .. import paths
 from ..errors import unsupported
 from ..filesystem import FileSystem
+from ..fsspec import options as words
 from ..fsspec.base import URL, HflushFileSystem, Place
+from . import identity
 from .keys import USER
 from .settings import split_user
 
@@ -63,6 +65,16 @@ class HflushHdfsFileSystem(HflushFileSystem):
         authority = "" if host == "default" else f"{host}:{port}" if port else str(host)
         self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
         self._user = cast("DistributedFileSystem", self.filesystem)._user
+
+    def _caller(self, with_secrets: bool) -> dict[str, str]:
+        return identity.caller(self._conf, with_secrets)
+
+    @classmethod
+    def _as_here(cls, conf: Any) -> Any:
+        sent = {name: str(conf[name]) for name in identity.KEYS if name in conf}
+        if not sent:
+            return conf
+        return words.without_keys(conf, sent.keys() - identity.foreign(sent).keys())
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:

@@ -24,6 +24,8 @@ __all__ = ["DEFAULT_PORT", "KEYS", "KNOWN_KEYS", "USER"]
 DEFAULT_PORT = 8020
 UINT32_MAX = (1 << 32) - 1
 USER = "hflush.hdfs.user"
+REAL_USER = "hflush.hdfs.real-user"
+CREDENTIALS = "hflush.hdfs.credentials"
 
 
 def _pauses(value: str) -> list[tuple[float, int]]:
@@ -95,8 +97,13 @@ KEYS = (
         "set, and not simple: refused, as it is not supported yet"),
     Key(_SERVERS, "mapreduce.task.attempt.id", text(),
         "part of the lease holder's name", native="task_attempt"),
-    Key(_SERVERS, "hflush.hdfs.user", text(),
+    Key(_SERVERS, USER, text(),
         "who we are, where neither a URL (`hdfs://ann@host/`) nor a token says it; see below"),
+    Key(_SERVERS, REAL_USER, text(),
+        "who acts for `hflush.hdfs.user`, where that is another; set by hflush in what is sent"),
+    Key(_SERVERS, CREDENTIALS, text("base64"),
+        "what a token file holds, in place of the file that HADOOP_TOKEN_FILE_LOCATION names; set "
+        "by hflush in what is sent with `hflush.pickle.secrets`"),
     Key(_RPC, "ipc.client.connect.timeout", _TIMEOUT,
         "how long one attempt to connect to a NameNode may take", native="rpc.connect_timeout"),
     Key(_RPC, "ipc.client.connect.max.retries", _COUNT,

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
 import re
 from io import UnsupportedOperation
 
 from .. import _core
-from ..credentials import FILE_VARIABLE, Credentials
+from ..credentials import FILE_VARIABLE, Credentials, Token
 from ..keys import BOOL, INT64_MAX, Reader, names
-from .keys import DEFAULT_PORT, KEYS
+from ..leaving import LeftOutError, lost_keys
+from .keys import CREDENTIALS, DEFAULT_PORT, KEYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..configuration import Configuration
 
-__all__ = ["read_native", "split_user"]
+__all__ = ["packed", "read_native", "split_user", "unpacked"]
 
 _ADDRESS = re.compile(r"(?:\[([^\s/@,?#\[\]]+)\]|([^\s/@,?#\[\]:]+))(?::([0-9]*))?")
 _FORM = "host:port, [ipv6]:port or the name of a nameservice, with a port from 1 to 65535"
@@ -46,19 +48,46 @@ def read_native(
         A value is malformed or missing; the message names the key.
     io.UnsupportedOperation
         Servers are to authenticate us as they cannot.
+    LeftOutError
+        The tokens were not sent here, and there are none.
     OSError
         The file of ``HADOOP_TOKEN_FILE_LOCATION`` cannot be read.
     """
     keys = Reader(conf, KEYS)
     native = _core.HdfsSettings()
-    native.tokens = list(Credentials.of_process().tokens.values())
-    native.token_file = os.environ.get(FILE_VARIABLE, "")
+    sent = keys.text(CREDENTIALS)
+    native.tokens = list((unpacked(sent) if sent else Credentials.of_process()).tokens.values())
+    native.token_file = "" if sent else os.environ.get(FILE_VARIABLE, "")
+    if not native.tokens and CREDENTIALS in lost_keys(conf):
+        raise LeftOutError(f"the token of HDFS for {authority or 'the default file system'}")
     _authenticate(keys, native)
     native.user, native.real_user = user, real_user
     keys.fill(native)
     _derive(keys, native)
     _resolve(keys, authority, native)
     return native
+
+
+def packed(credentials: Credentials) -> str:
+    """Return tokens as the value of a key; empty if there are none."""
+    if not credentials.tokens:
+        return ""
+    return base64.b64encode(_core.encode_credentials(credentials.tokens, {}, False)).decode()
+
+
+def unpacked(text: str) -> Credentials:
+    """Return what :func:`packed` has packed.
+
+    Raises
+    ------
+    ValueError
+        It is nothing of the kind.
+    """
+    try:
+        tokens, _ = _core.decode_credentials(base64.b64decode(text, validate=True))
+    except ValueError:
+        raise ValueError(f"{CREDENTIALS} is not the base64 of a token file") from None
+    return Credentials({alias: Token(*token) for alias, token in tokens.items()})
 
 
 def _authenticate(keys: Reader, native: _core.HdfsSettings) -> None:

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _core
+from ..leaving import LeftOutError
 from .keys import PROFILE_PROVIDERS
 
 if TYPE_CHECKING:
@@ -114,8 +115,14 @@ class ConfiguredSource(Source):
         ------
         ValueError
             They are in a key store of Java, or one of a pair is missing.
+        LeftOutError
+            They were not sent here.
         """
         access, secret, token = (self._keys.text(key) for key in _KEYS)
+        if not (access and secret):
+            lost = [key for key in _KEYS if self._keys.is_left_out(key)]
+            if lost:
+                raise LeftOutError(" and ".join(lost))
         if not (access and secret) and (store := self._keys.key_store()):
             raise ValueError(
                 f"{store} names a key store of Java, which is not read: set {_KEYS[0]} and "
@@ -289,8 +296,7 @@ class DefaultSource(_FirstOf):
 _NOWHERE = (
     f"no credentials for S3: neither {_KEYS[0]} and {_KEYS[1]} nor {_VARIABLES[0]} and "
     f"{_VARIABLES[1]} are set (for anonymous access set fs.s3a.aws.credentials.provider to "
-    "AnonymousAWSCredentialsProvider; secrets of a file system do not travel with its pickle "
-    "unless hflush.s3.pickle.secrets is true)"
+    "AnonymousAWSCredentialsProvider)"
 )
 
 
@@ -312,6 +318,8 @@ class ListedSource(_FirstOf):
         for _, source in self._sources:
             try:
                 found = source.get(newer)
+            except LeftOutError:
+                raise
             except PermissionError as refusal:
                 failure = failure or refusal
                 continue

@@ -102,7 +102,7 @@ class S3FileSystem(S3Copies):
     Hadoop's ``fs.s3a.*`` keys decide, those of the bucket (``fs.s3a.bucket.NAME.*``) first;
     docs/s3-client.md lists all that are heard. Credentials come from the configuration, from
     ``AWS_ACCESS_KEY_ID`` and its kin, or from botocore. Nothing is asked before the first use. A
-    pickled instance carries its configuration without secrets.
+    pickled instance carries its configuration: with secrets, if that says so.
 
     An object appears when its stream is closed, and only then: not by an exception in a ``with``
     block, not by garbage collection, not by the end of the process. There is neither hflush nor
@@ -162,7 +162,7 @@ class S3FileSystem(S3Copies):
             attach(error, failure)
 
     def _pickles_secrets(self) -> bool:
-        return self._settings_of_bucket.pickles_secrets
+        return self._settings_of_bucket.pickles_secrets or super()._pickles_secrets()
 
     # --- creating ---
 

@@ -116,9 +116,8 @@ class HflushS3FileSystem(HflushFileSystem):
     def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
         self._stores: dict[str, FileSystem] = {}
 
-    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
-        asked_to_keep = self._conf.get_bool("hflush.s3.pickle.secrets")
-        return options if asked_to_keep else super()._without_secrets(options)
+    def _sends_secrets(self) -> bool:
+        return self._conf.get_bool("hflush.s3.pickle.secrets") or super()._sends_secrets()
 
     @property
     def fsid(self) -> str:

@@ -186,7 +186,7 @@ KEYS = (
         "how long a request waits for newer credentials where its own have expired",
         native="client.credentials_wait"),
     Key(_CREDENTIALS, "hflush.s3.pickle.secrets", BOOL,
-        "pickled file systems carry keys that are secret, too", default="false"),
+        "the same as `hflush.pickle.secrets`, for S3 alone", default="false"),
     Key(_RETRIES, "fs.s3a.retry.limit", number(0, 1000, (0, INT32_MAX)),
         "retries after the first attempt", native="client.retry_limit"),
     Key(_RETRIES, "fs.s3a.attempts.maximum", number(1, 1001, (0, INT32_MAX)),

@@ -19,6 +19,7 @@ from .. import _core
 from ..configuration import Configuration
 from ..deprecations import RENAMED, names_of_today
 from ..keys import Reader
+from ..leaving import ADVICE, lost_keys
 from ..warn import warn_once
 from .documents import crc_text
 from .keys import HADOOP_PREFIX, KEY_STORES, KEYS, MAX_PAGE, OWN_PREFIX, PROFILE_PROVIDERS, Native
@@ -105,6 +106,13 @@ class BucketConfiguration(Reader):
         merged.update((name, given[key]) for name, key in chosen.items())
         origins = {key: conf.written_as(key) for key in given} | chosen
         super().__init__(merged, KEYS, origins)
+        self._bucket = bucket
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether a key was set where this configuration comes from, and is secret."""
+        lost = lost_keys(self._conf)
+        suffix = name.removeprefix(HADOOP_PREFIX)
+        return name in lost or f"{HADOOP_PREFIX}bucket.{self._bucket}.{suffix}" in lost
 
     def key_store(self) -> str:
         """Return the key that names key stores of Java, empty if none does."""
@@ -537,7 +545,7 @@ def customer_key_headers(keys: BucketConfiguration, scheme: str) -> Headers:
     except (ValueError, binascii.Error):
         secret = b""
     if len(secret) != 32:
-        lost = "; it is not set here: pickles leave secrets out (hflush.s3.pickle.secrets)"
+        lost = f"; it is not set here, as it is secret: {ADVICE}"
         raise ValueError(
             "fs.s3a.encryption.key must be the base64 of 32 bytes for SSE-C" + lost * (not given)
         )

@@ -1,0 +1,219 @@
+"""File systems that are sent to another process: they go on as who they were, or say why not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import hflush
+import pytest
+from hflush.checkpoint import CheckpointFileManager
+from hflush.credentials import Credentials, Token
+from hflush.fsspec import HflushHdfsFileSystem, HflushS3FileSystem
+from upath import UPath
+
+KEYS = {"fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hidden"}
+OPTIONS = {"key": "AKID", "secret": "hidden", "endpoint_url": "http://127.0.0.1:1"}
+TOKEN = Token(b"olga", b"hidden", "HDFS_DELEGATION_TOKEN", "nn:8020")
+# What another process makes of it: the user, then the file system again.
+THERE = (
+    "import pickle, sys; fs = pickle.load(sys.stdin.buffer);"
+    "sys.stdout.buffer.write(pickle.dumps(({}, fs)))"
+)
+PICKLED = [
+    pytest.param(lambda fs: pickle.loads(pickle.dumps(fs)), id="pickle"),
+    pytest.param(lambda fs: type(fs).from_json(fs.to_json()), id="json"),
+    pytest.param(lambda fs: type(fs).from_dict(fs.to_dict()), id="dict"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are other credentials in the environment, which are not to be taken."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDANOTHER")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    for name in ("HADOOP_CONF_DIR", "HADOOP_PROXY_USER", "HADOOP_TOKEN_FILE_LOCATION"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def elsewhere(sent: object, expression: str, **environment: str) -> Any:
+    """Return what `expression` is in another process, and what that has sent back."""
+    done = subprocess.run(
+        [sys.executable, "-c", THERE.format(expression)],
+        input=pickle.dumps(sent),
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=True,
+    )
+    return pickle.loads(done.stdout)
+
+
+def key_of(fs: Any) -> str:
+    store = fs.filesystem_of("b") if isinstance(fs, HflushS3FileSystem) else fs
+    return str(store._bucket._source.get().access_key)
+
+
+class TestS3:
+    @pytest.mark.parametrize("key", ["hflush.pickle.secrets", "hflush.s3.pickle.secrets"])
+    def test_with_secrets_it_is_the_same(self, key: str):
+        fs = hflush.FileSystem.get("s3://b/", {**KEYS, key: "true"})
+        assert pickle.loads(pickle.dumps(fs)) is fs
+        used, back = elsewhere(fs, "fs._bucket._source.get().access_key")
+        assert (used, back) == ("AKID", fs)
+
+    @pytest.mark.parametrize(
+        "option", ["pickle_secrets", "hflush.pickle.secrets", "hflush.s3.pickle.secrets"]
+    )
+    @pytest.mark.parametrize("again", PICKLED)
+    def test_a_storage_option_sends_them(self, option: str, again: Any):
+        fs = fsspec.filesystem("hflush+s3", **OPTIONS, **{option: True})
+        there = again(fs)
+        assert there is fs
+        HflushS3FileSystem.clear_instance_cache()
+        there = again(fs)
+        assert (there == fs, hash(there) == hash(fs), key_of(there)) == (True, True, "AKID")
+        assert "hidden" not in fs.to_json(include_password=False)
+
+    def test_another_process_sends_it_back(self):
+        fs = HflushS3FileSystem(**OPTIONS, pickle_secrets=True)
+        used, back = elsewhere(fs, "fs.filesystem_of('b')._bucket._source.get().access_key")
+        assert (used, back) == ("AKID", fs)
+
+    def test_arrow_and_paths(self):
+        pyarrow_fs = pytest.importorskip("pyarrow.fs")
+        fs = HflushS3FileSystem(**OPTIONS, pickle_secrets=True)
+        sent = pickle.dumps((pyarrow_fs.FSSpecHandler(fs), fsspec.core.OpenFile(fs, "b/x")))
+        handler, opened = pickle.loads(sent)
+        assert (handler.fs, opened.fs) == (fs, fs)
+        path = UPath("hflushs3://b/x", **OPTIONS, pickle_secrets=True)
+        assert pickle.loads(pickle.dumps(path)).storage_options == path.storage_options
+
+    def test_the_option_is_a_bool(self):
+        with pytest.raises(TypeError, match="pickle_secrets must be bool"):
+            HflushS3FileSystem(pickle_secrets="yes")
+
+    @pytest.mark.parametrize(
+        "provider", ["", "SimpleAWSCredentialsProvider, EnvironmentVariableCredentialsProvider"]
+    )
+    def test_without_them_nothing_else_is_taken(self, provider: str):
+        conf = {**KEYS, **({"fs.s3a.aws.credentials.provider": provider} if provider else {})}
+        for fs in (hflush.FileSystem.get("s3://b/", conf), HflushS3FileSystem(conf=conf)):
+            sent = pickle.dumps(fs)
+            assert b"hidden" not in sent
+            for there in (pickle.loads(sent), pickle.loads(pickle.dumps(pickle.loads(sent)))):
+                with pytest.raises(PermissionError, match=r"access\.key and .*pickle_secrets"):
+                    there.exists(
+                        "/x"
+                        if fs is not there and fs.__class__.__module__ == "hflush.s3"
+                        else "b/x"
+                    )
+
+    def test_keys_of_one_bucket(self):
+        conf = {f"fs.s3a.bucket.b.{key[7:]}": text for key, text in KEYS.items()}
+        there: Any = pickle.loads(pickle.dumps(hflush.FileSystem.get("s3://b/", conf)))
+        with pytest.raises(PermissionError, match="pickle_secrets"):
+            there.exists("/x")
+        other: Any = pickle.loads(pickle.dumps(hflush.FileSystem.get("s3://c/", conf)))
+        assert key_of(other) == "AKIDANOTHER"
+
+    @pytest.mark.parametrize("again", PICKLED)
+    def test_words_that_are_left_out(self, again: Any):
+        there = again(HflushS3FileSystem(**OPTIONS))
+        with pytest.raises(PermissionError, match="pickle_secrets"):
+            there.exists("b/x")
+
+    def test_who_had_none_finds_its_own(self):
+        assert key_of(pickle.loads(pickle.dumps(HflushS3FileSystem()))) == "AKIDANOTHER"
+
+    def test_the_same_keys_in_the_workers_files(self, tmp_path: Path):
+        fs = hflush.FileSystem.get("s3://b/", KEYS)
+        site = "".join(
+            f"<property><name>{key}</name><value>AKIDFILE</value></property>" for key in KEYS
+        )
+        (tmp_path / "core-site.xml").write_text(f"<configuration>{site}</configuration>")
+        used, back = elsewhere(
+            fs, "fs._bucket._source.get().access_key", HADOOP_CONF_DIR=str(tmp_path)
+        )
+        assert used == "AKIDFILE"
+        with pytest.raises(PermissionError, match="pickle_secrets"):
+            back.exists("/x")
+
+
+class TestHdfs:
+    @pytest.mark.parametrize(
+        ("fs", "user"),
+        [
+            (lambda: hflush.FileSystem.get("hdfs://nn:8020/"), "fs._user"),
+            (lambda: HflushHdfsFileSystem(host="nn"), "fs.filesystem._user"),
+            (lambda: HflushHdfsFileSystem(host="nn", user="ann"), "fs.filesystem._user"),
+        ],
+    )
+    def test_the_user_travels(self, monkeypatch: pytest.MonkeyPatch, fs: Any, user: str):
+        """A worker of another name acts as the sender, and what comes back is what was sent."""
+        monkeypatch.setenv("HADOOP_USER_NAME", "olga")
+        monkeypatch.setenv("HADOOP_PROXY_USER", "bob")
+        sent = fs()
+        assert pickle.loads(pickle.dumps(sent)) is sent
+        here = eval(user, {"fs": sent})
+        native = f"{user.rpartition('.')[0]}._settings_of_client"
+        asked = f"({user}, {native}.user, {native}.real_user)"
+        found, back = elsewhere(sent, asked, HADOOP_USER_NAME="yarn", HADOOP_PROXY_USER="")
+        assert found == (here, here, "" if here == "ann" else "olga")
+        assert back is sent
+
+    @pytest.mark.parametrize("again", PICKLED)
+    def test_json_too(self, monkeypatch: pytest.MonkeyPatch, again: Any):
+        monkeypatch.setenv("HADOOP_USER_NAME", "olga")
+        fs = HflushHdfsFileSystem(host="nn")
+        assert again(fs) is fs
+        text = fs.to_json()
+        monkeypatch.setenv("HADOOP_USER_NAME", "yarn")
+        there: Any = HflushHdfsFileSystem.from_json(text)
+        assert there.filesystem._user == "olga"
+
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: bool):
+        """They travel where that is asked for; else a worker without any refuses."""
+        Credentials({"nn:8020": TOKEN}).write(tmp_path / "tokens")
+        monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "tokens"))
+
+        def made(**conf: str) -> Any:
+            keys = {name.replace("_", "."): text for name, text in conf.items()}
+            return (
+                HflushHdfsFileSystem(host="nn", conf=keys)
+                if wrapped
+                else hflush.FileSystem.get("hdfs://nn:8020/", keys)
+            )
+
+        native = "fs.filesystem" if wrapped else "fs"
+        with_them, without = made(hflush_pickle_secrets="true"), made()
+        assert b"hidden" not in pickle.dumps(without)
+        tokens, back = elsewhere(
+            with_them,
+            f"[tuple(token) for token in {native}._settings_of_client.tokens]",
+            HADOOP_TOKEN_FILE_LOCATION="",
+        )
+        assert (tokens, back is with_them) == ([tuple(TOKEN)], True)
+        assert pickle.loads(pickle.dumps(without)) is without
+        sent = pickle.dumps(without)
+        monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
+        if wrapped:
+            HflushHdfsFileSystem.clear_instance_cache()
+        with pytest.raises(PermissionError, match=r"token of HDFS for nn.*pickle_secrets"):
+            pickle.loads(sent)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_holds_a_file_system(tmp_path: Path, kept: bool):
+    """The manager of checkpoints sends what its file system does."""
+    conf = {**KEYS, "hflush.pickle.secrets": kept, "hflush.checkpoint.sync": False}
+    manager: Any = CheckpointFileManager.create(tmp_path, conf)
+    sent = pickle.dumps(manager)
+    assert (b"hidden" in sent) is kept
+    there = pickle.loads(sent)
+    assert (there._conf["hflush.checkpoint.sync"], there.path) == ("false", manager.path)

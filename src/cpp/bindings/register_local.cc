@@ -16,6 +16,7 @@
 #include "hflush/local/checksum_namespace.h"
 #include "hflush/local/namespace.h"
 #include "hflush/local/open_stream.h"
+#include "hflush/local/paths.h"
 #include "hflush/local/sidecar.h"
 #include "opened_stream.h"
 #include "register.h"
@@ -95,6 +96,13 @@ void rename_exact(const Names& names, const py::str& source, const py::str& dest
   }));
 }
 
+template <typename Names>
+void mkdirs(const Names& names, const py::str& path, mode_t permission, bool is_asked,
+            bool create_parent) {
+  check(without_gil(
+      [&, at = path_of(path)] { return names.mkdirs(at, {permission, is_asked}, create_parent); }));
+}
+
 // What the two name spaces have in common: all but opening files.
 template <typename Names>
 py::class_<Names> add_namespace(py::module_& module, const char* name) {
@@ -102,8 +110,15 @@ py::class_<Names> add_namespace(py::module_& module, const char* name) {
   type.def(py::init<>())
       .def("status", on_path(&Names::status), py::arg("path"))
       .def("list", on_path(&Names::list), py::arg("path"))
-      .def("mkdirs", on_path(&Names::mkdirs), py::arg("path"), py::arg("permission"),
-           py::arg("create_parent"))
+      .def("mkdirs", &mkdirs<Names>, py::arg("path"), py::arg("permission"), py::kw_only(),
+           py::arg("is_asked"), py::arg("create_parent"))
+      .def(
+          "sync_directory",
+          [](const Names& /*names*/, const py::str& path) {
+            return result_of(
+                without_gil([&, at = path_of(path)] { return local::sync_directory(at); }));
+          },
+          py::arg("path"))
       .def("delete", on_path(&Names::remove), py::arg("path"), py::arg("recursive"))
       .def("rename", &rename<Names>, py::arg("source"), py::arg("destination"))
       .def("rename_exact", &rename_exact<Names>, py::arg("source"), py::arg("destination"),
@@ -126,8 +141,8 @@ py::class_<Names> add_namespace(py::module_& module, const char* name) {
 
 // --- streams
 
-local::CreateOptions create_options(bool overwrite, bool create_parent, mode_t permission,
-                                    bool sync_on_close) {
+local::CreateOptions create_options(bool overwrite, bool create_parent,
+                                    local::Permission permission, bool sync_on_close) {
   local::CreateOptions options;
   options.overwrite = overwrite;
   options.parents = create_parent ? local::Parents::kCreate : local::Parents::kRequire;
@@ -137,8 +152,10 @@ local::CreateOptions create_options(bool overwrite, bool create_parent, mode_t p
 }
 
 py::object create_raw(const Namespace& /*names*/, const py::type& stream_type, const py::str& path,
-                      bool overwrite, bool create_parent, mode_t permission, bool sync_on_close) {
-  const auto options = create_options(overwrite, create_parent, permission, sync_on_close);
+                      bool overwrite, bool create_parent, mode_t permission, bool is_asked,
+                      bool sync_on_close) {
+  const auto options =
+      create_options(overwrite, create_parent, {permission, is_asked}, sync_on_close);
   return make_stream(
       stream_type, without_gil([&, at = path_of(path)] { return local::create_raw(at, options); }));
 }
@@ -152,9 +169,10 @@ py::object append_raw(const Namespace& /*names*/, const py::type& stream_type, c
 
 py::object create_checksummed(const ChecksumNamespace& /*names*/, const py::type& stream_type,
                               const py::str& path, bool overwrite, bool create_parent,
-                              mode_t permission, std::int64_t bytes_per_checksum,
+                              mode_t permission, bool is_asked, std::int64_t bytes_per_checksum,
                               bool sync_on_close, bool write_checksum) {
-  const auto options = create_options(overwrite, create_parent, permission, sync_on_close);
+  const auto options =
+      create_options(overwrite, create_parent, {permission, is_asked}, sync_on_close);
   // -1 stands for every invalid number.
   const auto chunk = static_cast<std::size_t>(std::max(bytes_per_checksum, std::int64_t{0}));
   return make_stream(stream_type, without_gil([&, at = path_of(path)] {
@@ -179,7 +197,7 @@ void register_local(py::module_& module) {
       .def("truncate", on_path(&Namespace::truncate), py::arg("path"), py::arg("length"))
       .def("create", &create_raw, py::arg("stream_type"), py::arg("path"), py::kw_only(),
            py::arg("overwrite"), py::arg("create_parent"), py::arg("permission"),
-           py::arg("sync_on_close") = false)
+           py::arg("is_asked"), py::arg("sync_on_close") = false)
       .def("append", &append_raw, py::arg("stream_type"), py::arg("path"), py::kw_only(),
            py::arg("sync_on_close") = false);
 
@@ -187,7 +205,7 @@ void register_local(py::module_& module) {
       .def("open", on_path(&ChecksumNamespace::open), py::arg("path"), py::arg("verify"))
       .def("create", &create_checksummed, py::arg("stream_type"), py::arg("path"), py::kw_only(),
            py::arg("overwrite"), py::arg("create_parent"), py::arg("permission"),
-           py::arg("bytes_per_checksum") = local::kDefaultBytesPerChecksum,
+           py::arg("is_asked"), py::arg("bytes_per_checksum") = local::kDefaultBytesPerChecksum,
            py::arg("sync_on_close") = false, py::arg("write_checksum") = true);
 }
 

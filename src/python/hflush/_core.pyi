@@ -129,8 +129,9 @@ class _Namespace:
         self, path: str
     ) -> list[LocalStatus]: ...  # direct children; a file lists itself; sidecars hidden (crc)
     def mkdirs(
-        self, path: str, permission: int, create_parent: bool
-    ) -> None: ...  # permission: umask already applied; exact
+        self, path: str, permission: int, *, is_asked: bool, create_parent: bool
+    ) -> None: ...  # permission: umask already applied; is_asked: or the mount may have its own
+    def sync_directory(self, path: str) -> bool: ...  # False: the mount syncs none
     def delete(self, path: str, recursive: bool) -> bool: ...
     def rename(
         self, source: str, destination: str
@@ -158,6 +159,7 @@ class RawNamespace(_Namespace):
         overwrite: bool,
         create_parent: bool,
         permission: int,
+        is_asked: bool,  # else the mount may have a mode of its own
         sync_on_close: bool = False,
     ) -> _Self: ...
     def append(
@@ -175,6 +177,7 @@ class ChecksumNamespace(_Namespace):
         overwrite: bool,
         create_parent: bool,
         permission: int,
+        is_asked: bool,
         bytes_per_checksum: int = 512,
         sync_on_close: bool = False,
         write_checksum: bool = True,

@@ -328,6 +328,7 @@ def create_aside(
         publication = Publication(fs, temporary_name(target), target, overwrite)
         stream = _create(fs, publication, path, options)
         try:
+            fs._check_publication(target, overwrite)
             claim = fs._claim(publication.temporary)
         except BaseException:
             stream._abandon()

@@ -400,13 +400,14 @@ class MultipartUploader(UploaderBelow):
         """Rename to the path; of several callers that complete one upload, one succeeds."""
         target, taken = paths.child(directory, _TARGET), paths.child(directory, _TAKEN)
         try:
-            self._filesystem.rename(target, taken, Rename.NONE)
+            # Only one caller finds the target; a rename without replacing is not had everywhere.
+            self._filesystem.rename(target, taken, Rename.OVERWRITE)
         except FileNotFoundError:
             raise _unknown_upload(paths.basename(directory), path) from None
         try:
             self._filesystem.rename(joined, path, Rename.OVERWRITE)
         except BaseException:
-            self._filesystem.rename(taken, target, Rename.NONE)
+            self._filesystem.rename(taken, target, Rename.OVERWRITE)
             raise
 
     def _end(self, directory: str) -> None:
@@ -423,7 +424,7 @@ class MultipartUploader(UploaderBelow):
         """
         collector, name = paths.parent(directory), paths.basename(directory)
         ended = paths.child(collector, f".{name}")
-        self._filesystem.rename(directory, ended, Rename.NONE)
+        self._filesystem.rename(directory, ended, Rename.OVERWRITE)
         self._filesystem.delete(ended, recursive=True)
         with contextlib.suppress(OSError):  # other uploads are in it
             self._filesystem.delete(collector)

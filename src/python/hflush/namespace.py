@@ -335,6 +335,9 @@ class NameSpace(ABC):
     def _sweep(self, directory: str) -> None:  # noqa: B027
         """Remove the temporary files of dead writers from a directory."""
 
+    def _check_publication(self, path: str, overwrite: bool) -> None:  # noqa: B027
+        """Refuse an atomic file that no rename to `path` could publish."""
+
     def _sync_entry(self, path: str) -> None:  # noqa: B027
         """Put the name of a file on disk, unless the store does so when the file is made."""
 

@@ -128,6 +128,28 @@ TEST_CASE("HSYNC-12: a failed sync sticks; the bytes are never called durable") 
   CHECK(fixture.disk.closes == 1);
 }
 
+TEST_CASE("HSYNC-12: a mount without a sync refuses each hsync, and the stream goes on") {
+  for (const int error_number : {EINVAL, ENOSYS, ENOTSUP}) {
+    Fixture fixture;
+    stream::OutputStream& stream = fixture.open_raw();
+    {
+      MutexLock lock(fixture.disk.mutex);
+      fixture.disk.sync_answers = {error_number};
+    }
+    for (int round = 0; round < 3; ++round) {
+      REQUIRE(stream.write(bytes_of("abc"), fixture.patient).ok());
+      const Status refused = stream.hsync(fixture.patient);
+      CHECK(refused.code() == StatusCode::kUnsupported);
+      CHECK(refused.error_number() == error_number);
+      CHECK(stream.hflush(fixture.patient).ok());
+    }
+    CHECK(stream.close(fixture.patient).ok());
+    CHECK(fixture.disk.content().size() == 9);
+    MutexLock lock(fixture.disk.mutex);
+    CHECK(fixture.disk.syncs == 1);
+  }
+}
+
 TEST_CASE(
     "FAIL-1: a disk that fills up under a worker is told to the writer, at the latest in close") {
   for (const std::size_t capacity : {0U, 1U << 20U, (5U << 20U) + 1U}) {

@@ -394,21 +394,35 @@ TEST_CASE("replacing leaves no instant without a file, nor with a part of one") 
   CHECK(faults == 0);
 }
 
-TEST_CASE("by link: what a file system without a refusing rename gets") {
+TEST_CASE("in steps: what a file system without a refusing rename gets") {
   const TemporaryDirectory root;
   write_file(root / "a", "a");
   write_file(root / "b", "b");
   make_directory(root / "dir");
-  CHECK(code_of(rename_by_link(root / "a", root / "b")) == StatusCode::kAlreadyExists);
-  CHECK(code_of(rename_by_link(root / "a", root / "dir")) == StatusCode::kAlreadyExists);
-  CHECK(code_of(rename_by_link(root / "missing", root / "c")) == StatusCode::kNotFound);
-  CHECK(code_of(rename_by_link(root / "a", root / "p/c")) == StatusCode::kNotFound);
-  CHECK(code_of(rename_by_link(root / "dir", root / "c")) == StatusCode::kUnsupported);
+  CHECK(code_of(rename_in_steps(root / "a", root / "b")) == StatusCode::kAlreadyExists);
+  CHECK(code_of(rename_in_steps(root / "a", root / "dir")) == StatusCode::kAlreadyExists);
+  CHECK(code_of(rename_in_steps(root / "missing", root / "c")) == StatusCode::kNotFound);
+  CHECK(code_of(rename_in_steps(root / "a", root / "p/c")) == StatusCode::kNotFound);
   CHECK(read_file(root / "a") == "a");
   CHECK(read_file(root / "b") == "b");
-  CHECK(rename_by_link(root / "a", root / "c").ok());
+  CHECK(rename_in_steps(root / "a", root / "c").ok());
   CHECK(read_file(root / "c") == "a");
   CHECK(names_in(root.path()) == std::set<std::string>{"b", "c", "dir"});
+}
+
+TEST_CASE("in steps: a directory replaces only what was made for it") {
+  const TemporaryDirectory root;
+  make_directory(root / "dir/below");
+  make_directory(root / "empty");
+  write_file(root / "file", "x");
+  CHECK(code_of(rename_in_steps(root / "dir", root / "empty")) == StatusCode::kAlreadyExists);
+  CHECK(code_of(rename_in_steps(root / "dir", root / "file")) == StatusCode::kAlreadyExists);
+  CHECK(code_of(rename_in_steps(root / "dir", root / "p/c")) == StatusCode::kNotFound);
+  CHECK_FALSE(rename_in_steps(root / "dir", root / "dir/below/c").ok());
+  CHECK(names_in(root / "dir/below").empty());
+  CHECK(rename_in_steps(root / "dir", root / "c").ok());
+  CHECK(is_directory(root / "c/below"));
+  CHECK(names_in(root.path()) == std::set<std::string>{"c", "empty", "file"});
 }
 
 }  // namespace

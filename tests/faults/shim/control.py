@@ -10,7 +10,8 @@
     faults.kill("rename", skip=1)               the process dies on its second rename
     faults.calls("write", "sync")               the log: the calls in the order of completion
 
-Operations: open, close, read, write, sync, truncate, rename, link, unlink, mkdir, or "*".
+Operations: open, close, read, write, sync, truncate, rename, link, unlink, mkdir, chmod, lock, one
+function of them ("renameat2"), or "*".
 """
 
 from __future__ import annotations

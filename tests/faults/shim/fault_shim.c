@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -31,7 +32,7 @@ enum { kMaxFds = 65536, kMaxEvents = 131072, kMaxRules = 32, kMaxPath = 256, kMa
 enum Action { kFail = 0, kShort = 1, kBudget = 2, kGate = 3, kKill = 4 };
 
 typedef struct {
-  char operation[16];   // "write", "sync", ..., or "*"
+  char operation[16];   // "write", "sync", ..., one function of them, or "*"
   char path[kMaxPath];  // fnmatch pattern
   int action;
   int error;      // kFail, kBudget, kGate: errno of the failure (kGate: 0 lets the call through)
@@ -147,7 +148,8 @@ static void follow(int fd) {
 static Rule* applying_rule(const Call* call) {
   for (int i = 0; i < rule_count; ++i) {
     Rule* rule = &rules[i];
-    if (strcmp(rule->operation, "*") != 0 && strcmp(rule->operation, call->operation) != 0)
+    if (strcmp(rule->operation, "*") != 0 && strcmp(rule->operation, call->operation) != 0 &&
+        strcmp(rule->operation, call->function) != 0)
       continue;
     if (fnmatch(rule->path, call->path, 0) != 0) continue;
     const long place = rule->matched++ - rule->skip;
@@ -459,6 +461,20 @@ int mkdir(const char* path, mode_t mode) {
 
 int mkdirat(int directory, const char* path, mode_t mode) {
   ON_PATH("mkdir", "mkdirat", directory, path, REAL(mkdirat)(directory, path, mode));
+}
+
+int chmod(const char* path, mode_t mode) {
+  ON_PATH("chmod", "chmod", AT_FDCWD, path, REAL(chmod)(path, mode));
+}
+
+int fchmod(int fd, mode_t mode) {
+  if (!is_followed(fd)) return REAL(fchmod)(fd, mode);
+  ON_FD("chmod", "fchmod", fd, -1, 0, REAL(fchmod)(fd, mode));
+}
+
+int flock(int fd, int operation) {
+  if (!is_followed(fd)) return REAL(flock)(fd, operation);
+  ON_FD("lock", "flock", fd, -1, 0, REAL(flock)(fd, operation));
 }
 
 // --- control: called by the test through ctypes ------------------------------------------------

@@ -27,6 +27,9 @@ StatusCode code_of(int error_number) noexcept {
       return StatusCode::kPermissionDenied;
     case ETIMEDOUT:
       return StatusCode::kTimedOut;
+    case ENOSYS:
+    case ENOTSUP:
+      return StatusCode::kUnsupported;
     default:
       return StatusCode::kIo;
   }

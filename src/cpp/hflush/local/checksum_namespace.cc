@@ -101,7 +101,13 @@ class SetAside {
   SetAside(const SetAside&) = delete;
   SetAside& operator=(const SetAside&) = delete;
   ~SetAside() {
-    if (!aside_.empty()) static_cast<void>(rename_exactly(aside_, sidecar_, Existing::kRefuse));
+    if (aside_.empty()) return;
+    const Status back = rename_exactly(aside_, sidecar_, Existing::kRefuse);
+    struct stat facts;
+    // The mount has no such rename; the turn keeps others of this program's kind away.
+    if (back.code() == StatusCode::kUnsupported && ::lstat(sidecar_.c_str(), &facts) != 0) {
+      ::rename(aside_.c_str(), sidecar_.c_str());
+    }
   }
 
   // The file is replaced.
@@ -163,7 +169,7 @@ Result<std::vector<LocalStatus>> ChecksumNamespace::list(const std::string& path
   return entries;
 }
 
-Status ChecksumNamespace::mkdirs(const std::string& path, mode_t permission,
+Status ChecksumNamespace::mkdirs(const std::string& path, Permission permission,
                                  bool create_parent) const {
   HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(path));
   return files_.mkdirs(path, permission, create_parent);

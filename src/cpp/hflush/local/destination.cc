@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "hflush/local/mount.h"
 #include "hflush/local/sidecar.h"
 
 namespace hflush::local {
@@ -17,7 +18,9 @@ std::vector<ByteView> data_of(std::span<const stream::Packet> packets, ByteView 
 
 Status sync_file(env::WritableFile& file, const std::string& path) {
   const int error_number = file.sync();
-  return error_number == 0 ? Status() : Status::from_errno(error_number, "fdatasync", path);
+  if (error_number == 0) return {};
+  return is_lacking(error_number) ? lacking(error_number, "the mount cannot fdatasync", path)
+                                  : Status::from_errno(error_number, "fdatasync", path);
 }
 
 Status close_file(env::WritableFile& file, const std::string& path) {

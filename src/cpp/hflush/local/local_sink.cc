@@ -142,15 +142,26 @@ void LocalSink::sync(stream::Level level, stream::SinkEvents& events) {
       break;  // every new reader asks the operating system, which has it all
     case stream::Level::kDurable:
     case stream::Level::kBlockEnded:  // not asked of this sink
-      done = make_durable();
+      done = durable_or_refused();
       break;
   }
   if (done.ok()) {
     events.reached(level, written_);
+  } else if (level == stream::Level::kDurable && !cannot_sync_.ok()) {
+    events.not_reached(level, written_, std::move(done));
   } else {
     broken_ = true;
     events.failed(std::move(done));
   }
+}
+
+// A mount without sync is not asked again: it could then say of earlier bytes that they are on the
+// disk (HSYNC-12).
+Status LocalSink::durable_or_refused() {
+  if (!cannot_sync_.ok()) return cannot_sync_;
+  Status done = make_durable();
+  if (done.code() == StatusCode::kUnsupported) cannot_sync_ = done;
+  return done;
 }
 
 Status LocalSink::make_durable() {
@@ -158,8 +169,8 @@ Status LocalSink::make_durable() {
   syncs_.fetch_add(1, std::memory_order_relaxed);
   if (entries_are_durable_) return {};
   for (const std::string& directory : options_.directories_to_sync) {
-    HFLUSH_RETURN_IF_ERROR(sync_directory(directory));
-    directory_syncs_.fetch_add(1, std::memory_order_relaxed);
+    HFLUSH_ASSIGN_OR_RETURN(const bool synced, sync_directory(directory));
+    if (synced) directory_syncs_.fetch_add(1, std::memory_order_relaxed);
   }
   entries_are_durable_ = true;
   return {};
@@ -168,7 +179,7 @@ Status LocalSink::make_durable() {
 void LocalSink::finish(stream::SinkEvents& events) {
   settle(events);
   if (broken_) return;
-  Status outcome = options_.sync_on_close ? make_durable() : Status();
+  Status outcome = options_.sync_on_close ? durable_or_refused() : Status();
   closed_ = true;
   outcome = first_failure(outcome, destination_->close());
   if (outcome.ok()) {

@@ -74,6 +74,7 @@ class LocalSink final : public stream::Sink {
   void settle(stream::SinkEvents& events);
   bool write(std::span<const stream::Packet> packets, ByteView tail, stream::SinkEvents& events);
   void sync(stream::Level level, stream::SinkEvents& events);
+  Status durable_or_refused();
   Status make_durable();
 
   const LocalSinkOptions options_;
@@ -86,6 +87,7 @@ class LocalSink final : public stream::Sink {
   const std::unique_ptr<Destination> destination_;
   std::uint64_t written_;
   bool broken_ = false;  // a write or sync failed: nothing more is written
+  Status cannot_sync_;   // the mount has no sync, and said so
 
   // Used by the caller only.
   DrainPolicy policy_;

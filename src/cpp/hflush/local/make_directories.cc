@@ -1,6 +1,7 @@
 #include "hflush/local/make_directories.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,14 +18,6 @@ constexpr mode_t kOwnerPasses = 0300;
 // How often a parent that another program deletes meanwhile is made again.
 constexpr std::ptrdiff_t kRaces = 64;
 
-Status set_permission(const std::string& path, mode_t permission) {
-  struct stat facts;
-  if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, "status", path);
-  const mode_t wanted = permission | (facts.st_mode & mode_t{S_ISGID});
-  if ((facts.st_mode & 07777U) == wanted || ::chmod(path.c_str(), wanted) == 0) return {};
-  return Status::from_errno(errno, "set permission of directory", path);
-}
-
 // Something is at `path`: fine if it is a directory. kNotFound if it has vanished again.
 Status accept_existing(const std::string& path) {
   struct stat facts;
@@ -33,9 +26,15 @@ Status accept_existing(const std::string& path) {
   return Status(StatusCode::kAlreadyExists, "make directory: a file is there", path, EEXIST);
 }
 
-Status make_directory(const std::string& path, std::optional<mode_t> permission) {
-  if (::mkdir(path.c_str(), permission.value_or(kEverybody)) == 0) {
-    return permission ? set_permission(path, *permission) : Status();
+Status make_directory(const std::string& path, std::optional<Permission> permission) {
+  if (::mkdir(path.c_str(), permission ? permission->bits : kEverybody) == 0) {
+    if (!permission) return {};
+    Status set = set_new_permission(
+        *permission, "directory", path,
+        [&](struct stat* facts) { return ::stat(path.c_str(), facts); },
+        [&](mode_t bits) { return ::chmod(path.c_str(), bits); });
+    if (!set.ok()) ::rmdir(path.c_str());
+    return set;
   }
   const int error_number = errno;
   if (error_number == EEXIST) return accept_existing(path);
@@ -44,10 +43,10 @@ Status make_directory(const std::string& path, std::optional<mode_t> permission)
 
 }  // namespace
 
-Status make_directories(const std::string& path, std::optional<mode_t> permission,
+Status make_directories(const std::string& path, std::optional<Permission> permission,
                         Parents parents) {
-  std::optional<mode_t> parent_permission;
-  if (permission) parent_permission = *permission | kOwnerPasses;
+  std::optional<Permission> parent_permission = permission;
+  if (parent_permission) parent_permission->bits |= kOwnerPasses;
   std::ptrdiff_t attempts = std::count(path.begin(), path.end(), '/') + kRaces;
   std::vector<std::string> missing = {path};
   while (!missing.empty()) {

@@ -17,6 +17,7 @@
 
 #include "hflush/base/result.h"
 #include "hflush/local/local_status.h"
+#include "hflush/local/permission.h"
 #include "hflush/local/rename.h"
 #include "hflush/stream/source.h"
 
@@ -38,7 +39,7 @@ class Namespace {
   Result<std::vector<LocalStatus>> list(const std::string& path) const;
 
   // See make_directories().
-  Status mkdirs(const std::string& path, mode_t permission, bool create_parent) const;
+  Status mkdirs(const std::string& path, Permission permission, bool create_parent) const;
   // False if there was nothing. kNotEmpty if `recursive` was needed; links are removed, not
   // followed.
   // "/" is refused. Atomic but for the recursive form.

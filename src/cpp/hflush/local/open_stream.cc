@@ -12,6 +12,7 @@
 #include "hflush/local/descriptor.h"
 #include "hflush/local/local_sink.h"
 #include "hflush/local/local_status.h"
+#include "hflush/local/mount.h"
 #include "hflush/local/paths.h"
 #include "hflush/local/sidecar.h"
 
@@ -39,28 +40,37 @@ constexpr int kOpenFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
 
 Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& options) {
   while (true) {
-    Descriptor created(uninterrupted(
-        [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, options.permission); }));
+    Descriptor created(uninterrupted([&] {
+      return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, options.permission.bits);
+    }));
     if (created) {
-      // The umask was applied by the caller.
-      if (::fchmod(created.get(), options.permission) != 0) {
-        const int error_number = errno;
+      Status set = set_new_permission(
+          options.permission, "new file", path,
+          [&](struct stat* facts) { return ::fstat(created.get(), facts); },
+          [&](mode_t bits) { return ::fchmod(created.get(), bits); });
+      if (!set.ok()) {
         ::unlink(path.c_str());
-        return Status::from_errno(error_number, "set permission of new file", path);
+        return set;
       }
       return OpenedFile{std::move(created), true, {}};
     }
-    if (errno != EEXIST || !options.overwrite) return creation_failure(errno, path);
+    const bool may_exist = errno == EEXIST || is_lacking(errno);  // not every mount has O_EXCL
+    if (!may_exist || !options.overwrite) return creation_failure(errno, path);
 
     Descriptor existing = open_descriptor(path.c_str(), kOpenFlags);
     if (existing) return OpenedFile{std::move(existing), false, {}};
     if (errno != ENOENT) return creation_failure(errno, path);
     // A dangling link, which only creation through it fills, or a file deleted just now.
     Descriptor through_link(uninterrupted(
-        [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, options.permission); }));
+        [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, options.permission.bits); }));
     if (through_link) return OpenedFile{std::move(through_link), false, {}};
     if (errno != EEXIST) return creation_failure(errno, path);
   }
+}
+
+// Mountpoint for S3 replaces a file, if at all, only where open(2) itself cuts it.
+OpenedFile cut_by_opening(const std::string& path) {
+  return {open_descriptor(path.c_str(), kOpenFlags | O_TRUNC), false, {}};
 }
 
 // The directories whose entries are new if `path` is created now: its parent, and the ones above
@@ -94,8 +104,10 @@ Result<OpenedFile> open_file(const std::string& path, const CreateOptions& optio
 // writing a file back at close if it was ever truncated, which halves the speed.
 Status cut(int descriptor, off_t size, const std::string& path) {
   struct stat facts{};
-  if (::fstat(descriptor, &facts) == 0 && facts.st_size <= size) return {};
-  if (::ftruncate(descriptor, size) == 0 || errno == EINVAL) return {};
+  if (::fstat(descriptor, &facts) == 0 && (facts.st_size <= size || !S_ISREG(facts.st_mode))) {
+    return {};
+  }
+  if (::ftruncate(descriptor, size) == 0) return {};
   return Status::from_errno(errno, "truncate", path);
 }
 
@@ -117,7 +129,11 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
 
 StreamResult make_raw_stream(const std::string& path, OpenedFile file,
                              const CreateOptions& options) {
-  HFLUSH_RETURN_IF_ERROR(cut(file.descriptor.get(), 0, path));
+  if (Status failure = cut(file.descriptor.get(), 0, path); !failure.ok()) {
+    OpenedFile opened = cut_by_opening(path);
+    if (!opened.descriptor) return failure;
+    file = std::move(opened);
+  }
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
@@ -129,8 +145,13 @@ StreamResult make_raw_stream(const std::string& path, OpenedFile file,
 }  // namespace
 
 StreamResult create_raw(const std::string& path, const CreateOptions& options) {
-  HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
-  return make_raw_stream(path, std::move(file), options);
+  Result<OpenedFile> file = open_file(path, options);
+  if (!file.ok() && file.status().error_number() == EPERM && options.overwrite) {
+    OpenedFile opened = cut_by_opening(path);
+    if (opened.descriptor) file = std::move(opened);
+  }
+  if (!file.ok()) return file.status();
+  return make_raw_stream(path, *std::move(file), options);
 }
 
 StreamResult create_without_checksum(const std::string& path, const CreateOptions& options) {
@@ -191,6 +212,10 @@ StreamResult append_raw(const std::string& path, bool sync_on_close) {
     const int error_number = errno;
     if (error_number == EISDIR) {
       return Status(StatusCode::kNotAFile, "append: the path is a directory", path, EISDIR);
+    }
+    if (is_lacking(error_number)) {
+      return lacking(error_number, "append: the mount opens no file that exists to add to it",
+                     path);
     }
     return failure_of(error_number, "append", path);
   }

@@ -12,6 +12,7 @@
 
 #include "hflush/base/result.h"
 #include "hflush/local/make_directories.h"
+#include "hflush/local/permission.h"
 #include "hflush/stream/output_stream.h"
 
 namespace hflush::local {
@@ -19,7 +20,7 @@ namespace hflush::local {
 struct CreateOptions {
   bool overwrite = true;
   Parents parents = Parents::kCreate;
-  mode_t permission = 0644;  // exact, for a file that does not exist yet
+  Permission permission;  // for a file that does not exist yet
   bool sync_on_close = false;
 };
 

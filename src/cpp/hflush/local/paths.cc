@@ -1,13 +1,23 @@
 #include "hflush/local/paths.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "hflush/local/descriptor.h"
+#include "hflush/local/mount.h"
 
 namespace hflush::local {
+namespace {
+
+bool is_writable(int file) noexcept {
+  struct statvfs facts;
+  return ::fstatvfs(file, &facts) == 0 && (facts.f_flag & ST_RDONLY) == 0;
+}
+
+}  // namespace
 
 std::string_view parent_of(std::string_view path) noexcept {
   const std::size_t slash = path.rfind('/');
@@ -33,15 +43,19 @@ bool is_below(std::string_view path, std::string_view ancestor) noexcept {
          path.starts_with(ancestor);
 }
 
-Status sync_directory(const std::string& path) {
+Result<bool> sync_directory(const std::string& path) {
   const Descriptor directory = open_descriptor(path.c_str(), O_RDONLY | O_DIRECTORY);
   if (!directory) {
     const bool cannot = errno == EACCES || errno == ENOENT;  // not readable, or renamed since
-    return cannot ? Status() : Status::from_errno(errno, "open directory", path);
+    if (cannot || is_lacking(errno)) return false;
+    return Status::from_errno(errno, "open directory", path);
   }
-  const bool synced = uninterrupted([&] { return ::fsync(directory.get()); }) == 0;
-  const bool cannot = !synced && errno == EINVAL;  // some file systems do not sync directories
-  return synced || cannot ? Status() : Status::from_errno(errno, "fsync directory", path);
+  if (uninterrupted([&] { return ::fsync(directory.get()); }) == 0) return true;
+  const int error_number = errno;
+  if (is_lacking(error_number) || error_number == EBADF) return false;
+  // One that was switched to read-only has failed.
+  if (error_number == EROFS && is_writable(directory.get())) return false;
+  return Status::from_errno(error_number, "fsync directory", path);
 }
 
 }  // namespace hflush::local

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "hflush/base/status.h"
+#include "hflush/base/result.h"
 
 namespace hflush::local {
 
@@ -26,9 +26,9 @@ std::string join(std::string_view directory, std::string_view name);
 bool is_below(std::string_view path, std::string_view ancestor) noexcept;
 
 // Makes the entries of a directory durable: files created in, renamed within and deleted from it.
-// Fine where that is impossible: the file system syncs no directories, or this one cannot be opened
-// for reading or was renamed since.
+// False where that is impossible: the mount syncs no directories (CIFS, many of FUSE; their server
+// has the names), or this one cannot be opened for reading or was renamed since.
 // The content of the files needs fdatasync of each.
-Status sync_directory(const std::string& path);
+Result<bool> sync_directory(const std::string& path);
 
 }  // namespace hflush::local

@@ -10,6 +10,7 @@
 
 #include "hflush/local/local_status.h"
 #include "hflush/local/make_directories.h"
+#include "hflush/local/mount.h"
 #include "hflush/local/paths.h"
 
 namespace hflush::local {
@@ -95,6 +96,33 @@ Status move(const std::string& source, const std::string& destination) {
   return remove_left_over_link(source, destination);
 }
 
+// The one who makes the directory has won.
+Status replace_new_directory(const std::string& source, const std::string& destination) {
+  if (::mkdir(destination.c_str(), 0700) != 0) {
+    if (errno == EEXIST) return Status::from_errno(EEXIST, "rename: destination", destination);
+    return refusal(errno, source, destination);
+  }
+  if (::rename(source.c_str(), destination.c_str()) == 0) return {};
+  Status failure = refusal(errno, source, destination);
+  ::rmdir(destination.c_str());
+  return failure;
+}
+
+Status move_link(const std::string& source, const std::string& destination) {
+  if (::link(source.c_str(), destination.c_str()) != 0) {
+    const int error_number = errno;
+    if (error_number == EEXIST) {
+      return Status::from_errno(EEXIST, "rename: destination", destination);
+    }
+    if (!may_be_lacking(error_number)) return refusal(error_number, source, destination);
+    return lacking(error_number, "the mount can neither rename without replacing nor link", source);
+  }
+  if (::unlink(source.c_str()) == 0 || errno == ENOENT) return {};
+  Status failure = Status::from_errno(errno, "rename: remove the old name", source);
+  ::unlink(destination.c_str());
+  return failure;
+}
+
 }  // namespace
 
 Result<std::string> rename_into(const std::string& source, const std::string& destination) {
@@ -134,31 +162,17 @@ Status rename_exactly(const std::string& source, const std::string& destination,
   if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, destination.c_str(), RENAME_NOREPLACE) == 0) {
     return {};
   }
-  switch (errno) {
-    case EEXIST:
-      return Status::from_errno(EEXIST, "rename: destination", destination);
-    case EINVAL:
-    case ENOSYS:
-      return rename_by_link(source, destination);
-    default:
-      return refusal(errno, source, destination);
+  const int error_number = errno;
+  if (error_number == EEXIST) {
+    return Status::from_errno(EEXIST, "rename: destination", destination);
   }
+  return may_be_lacking(error_number) ? rename_in_steps(source, destination)
+                                      : refusal(error_number, source, destination);
 }
 
-Status rename_by_link(const std::string& source, const std::string& destination) {
+Status rename_in_steps(const std::string& source, const std::string& destination) {
   HFLUSH_ASSIGN_OR_RETURN(const bool is_directory, moves_directory(source));
-  if (is_directory) {
-    return Status(StatusCode::kUnsupported,
-                  "this file system cannot rename a directory without replacing", source, ENOTSUP);
-  }
-  if (::link(source.c_str(), destination.c_str()) != 0) {
-    if (errno == EEXIST) return Status::from_errno(EEXIST, "rename: destination", destination);
-    return refusal(errno, source, destination);
-  }
-  if (::unlink(source.c_str()) == 0 || errno == ENOENT) return {};
-  const Status failure = Status::from_errno(errno, "rename: remove the old name", source);
-  ::unlink(destination.c_str());
-  return failure;
+  return is_directory ? replace_new_directory(source, destination) : move_link(source, destination);
 }
 
 }  // namespace hflush::local

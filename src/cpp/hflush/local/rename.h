@@ -28,8 +28,9 @@ enum class Existing : std::uint8_t { kRefuse, kReplace };
 // either.
 Status rename_exactly(const std::string& source, const std::string& destination, Existing existing);
 
-// Existing::kRefuse where the file system has no such rename: a new link to the file, then the old
-// one is removed, so that an observer may see both. Not for directories (kUnsupported).
-Status rename_by_link(const std::string& source, const std::string& destination);
+// Existing::kRefuse where the file system has no such rename (NFS, many of FUSE). A file gets a new
+// link, then the old one is removed, so that an observer may see both: kUnsupported where there are
+// no links either. A directory replaces an empty one made for it, which an observer may see.
+Status rename_in_steps(const std::string& source, const std::string& destination);
 
 }  // namespace hflush::local

@@ -178,6 +178,7 @@ class RenamingManager(CheckpointFileManager):
     __module__ = "hflush.checkpoint"
 
     _creates_parents: bool
+    _exact: bool  # the rename itself refuses to replace
 
     def __init__(self, path: StrPath, conf: Conf = None) -> None:
         super().__init__(path, conf)
@@ -209,7 +210,13 @@ class RenamingManager(CheckpointFileManager):
             durable=self._sync,
             rename=self._publish,
         )
-        return CancellableFSDataOutputStream(builder.build(), publication)
+        stream = CancellableFSDataOutputStream(builder.build(), publication)
+        try:
+            self.filesystem._check_publication(resolved, overwrite_if_possible or not self._exact)
+        except BaseException:
+            stream.cancel()
+            raise
+        return stream
 
     def _publish(self, temporary: str, path: str, overwrite: bool) -> None:
         if overwrite:
@@ -245,6 +252,7 @@ class FileContextBased(RenamingManager):
     __module__ = "hflush.checkpoint"
 
     _creates_parents = False
+    _exact = True
 
     def __init__(self, path: StrPath, conf: Conf = None) -> None:
         super().__init__(path, conf)
@@ -269,6 +277,7 @@ class FileSystemBased(RenamingManager):
     __module__ = "hflush.checkpoint"
 
     _creates_parents = True
+    _exact = False
 
     def _rename(self, temporary: str, path: str, overwrite: bool) -> None:
         fs = self.filesystem

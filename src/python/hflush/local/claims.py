@@ -22,30 +22,58 @@ __all__ = ["LocalClaim", "claim", "sweep"]
 _log = logging.getLogger(__name__)
 
 
+# What a mount without locks answers to flock(2), or to the open(2) before it.
+_NO_LOCK = frozenset(
+    (
+        errno.ENOLCK,
+        errno.ENOTSUP,
+        errno.ENOSYS,
+        errno.EINVAL,
+        errno.EBADF,
+        errno.EPERM,
+        errno.EACCES,
+        errno.EROFS,
+    )
+)
+
+
 class LocalClaim(Claim):
-    """Locks on open files."""
+    """Locks on open files.
+
+    Attributes
+    ----------
+    is_locked : bool
+        False if the mount has no locks, or lets none of the files be opened again.
+    """
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
+        self.is_locked = True
 
     def add(self, path: str) -> bool:
         """Lock a file; False if it is being removed. Without locks (some mounts) no sweep works."""
         try:
             descriptor = _open(path)
-        except PermissionError:
-            return True  # no other process may open it either
         except FileNotFoundError:
             return False
+        except OSError as failure:
+            return self._without_lock(failure, path)  # nor may a sweep open it
         self._descriptors.append(descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError as failure:
-            if failure.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
-                raise
-            return True
-        return os.fstat(descriptor).st_nlink > 0
+            return self._without_lock(failure, path)
+        # FUSE may count no links.
+        return os.fstat(descriptor).st_nlink > 0 or os.path.lexists(path)
+
+    def _without_lock(self, failure: OSError, path: str) -> bool:
+        if failure.errno not in _NO_LOCK:
+            raise failure
+        _log.debug("%s cannot be locked: %s", path, failure)
+        self.is_locked = False
+        return True
 
     def release(self) -> None:
         """Unlock."""

@@ -1,7 +1,7 @@
 """The two file systems of local files: raw, and with checksum sidecars."""
 
 # pathlib would be a third of the time that `import hflush` takes.
-# ruff: noqa: PTH106, PTH108, PTH109, PTH110, PTH111, PTH114, PTH115, PTH121, PTH208, PTH211
+# ruff: noqa: PTH106, PTH108, PTH109, PTH110, PTH111, PTH114, PTH115, PTH116, PTH121, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -83,6 +83,8 @@ class _LocalFiles(FileSystem):
         self._trash_interval = keys.seconds("fs.trash.interval")
         umask = keys.text("fs.permissions.umask-mode")
         self._umask = parse_umask(umask) if umask else None
+        # Mounts, by device, on which renames to new names (False) and over files (True) were tried.
+        self._publishes: set[tuple[int, bool]] = set()
 
     # --- what it is ---
 
@@ -148,13 +150,19 @@ class _LocalFiles(FileSystem):
 
         claims.sweep(directory)
 
+    def _check_publication(self, path: str, overwrite: bool) -> None:
+        """Try the rename, once for each mount, between two hidden names beside the path."""
+        kind = (os.stat(paths.parent(path)).st_dev, overwrite)
+        if kind in self._publishes:
+            return
+        from . import publishing
+
+        publishing.check(path, overwrite)
+        self._publishes.add(kind)
+
     def _sync_entry(self, path: str) -> None:
         try:
-            descriptor = os.open(paths.parent(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            self._namespace.sync_directory(paths.parent(path))
         except OSError as failure:
             raise NotDurableError(
                 failure.errno, f"published, but its directory could not be synced: {failure}", path
@@ -199,7 +207,12 @@ class _LocalFiles(FileSystem):
         )
 
     def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None:
-        self._namespace.mkdirs(path, self._masked(permission, _DIRECTORY_MODE), create_parent)
+        self._namespace.mkdirs(
+            path,
+            self._masked(permission, _DIRECTORY_MODE),
+            is_asked=permission is not None,
+            create_parent=create_parent,
+        )
 
     def _delete(self, path: str, recursive: bool) -> bool:
         return self._namespace.delete(path, recursive)
@@ -316,6 +329,7 @@ class LocalFileSystem(_LocalFiles):
             overwrite=overwrite,
             create_parent=options.create_parent,
             permission=self._masked(options.permission, _FILE_MODE),
+            is_asked=options.permission is not None,
             sync_on_close=self._syncs_on_close(options),
         )
 
@@ -516,6 +530,7 @@ class ChecksumFileSystem(_LocalFiles):
             overwrite=overwrite,
             create_parent=options.create_parent,
             permission=self._masked(options.permission, _FILE_MODE),
+            is_asked=options.permission is not None,
             bytes_per_checksum=options.bytes_per_checksum or self._bytes_per_checksum,
             sync_on_close=self._syncs_on_close(options),
             write_checksum=self._writes_checksums and options.checksum_type != "NULL",

@@ -12,7 +12,7 @@ import errno
 import os
 
 from .. import _core, paths
-from ..errors import LeaseHeldError, StaleTokenError
+from ..errors import LeaseHeldError, StaleTokenError, unsupported
 from ..tokens import Token
 from . import claims
 
@@ -33,12 +33,15 @@ def held(path: str) -> Claim:
 
     Raises
     ------
-    FileNotFoundError, LeaseHeldError
-        It is missing; another one has it.
+    FileNotFoundError, LeaseHeldError, io.UnsupportedOperation
+        It is missing; another one has it; the mount has no locks.
     """
     claim = claims.claim(os.path.realpath(path))
-    if claim is not None:
+    if claim is not None and claim.is_locked:
         return claim
+    if claim is not None:
+        claim.release()
+        raise unsupported("persist or resume", "a mount without file locks (flock)", path)
     os.stat(path)  # noqa: PTH116 -- raises if it is missing
     message = "another stream that was persisted or resumed is writing the file: end it first"
     raise LeaseHeldError(errno.EBUSY, message, path)
@@ -88,8 +91,12 @@ def cut(names: _core.RawNamespace, token: Token, path: str) -> None:
         if _sum_before(descriptor, token.length) != state["crc32c"]:
             raise token.stale("other bytes were written into the file")
         if facts.st_size > token.length:
-            os.ftruncate(descriptor, token.length)
-            os.fsync(descriptor)
+            try:
+                os.ftruncate(descriptor, token.length)
+                os.fsync(descriptor)
+            except OSError as failure:
+                failure.filename = path
+                raise
     finally:
         os.close(descriptor)
 

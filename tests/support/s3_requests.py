@@ -58,6 +58,7 @@ ROWS = (
     Row("the same, with `overwrite=False`", _write(f"{FOLDER}/g", overwrite=False), _FIRST),
     Row("the same, with `recursive=False`", _write(f"{FOLDER}/g", recursive=False), _FIRST),
     Row("the same, of three parts", _write(f"{FOLDER}/g", PARTS), _FIRST),
+    Row("`put_if_absent`", lambda fs: fs.put_if_absent(f"{FOLDER}/g", b"data")),
     Row("`open` and read a small object", _read, _FIRST),
     Row("`get_file_status` of an object", lambda fs: fs.get_file_status(f"{FOLDER}/f"), _FIRST),
     Row("`get_file_status` of a directory", lambda fs: fs.get_file_status(FOLDER), _FIRST),

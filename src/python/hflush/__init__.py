@@ -64,7 +64,7 @@ from .errors import (
 )
 from .filesystem import FileSystem
 from .local import ChecksumFileSystem, LocalFileSystem
-from .opening import append, commit, create, resume
+from .opening import append, commit, create, put_if_absent, resume
 from .opening import open as open
 from .options import CreateFlag, Rename
 from .statistics import IOStatistics, MeanStatistic
@@ -142,6 +142,7 @@ __all__ = [
     "commit",
     "crc",
     "create",
+    "put_if_absent",
     "resume",
 ]  # and open, which `from hflush import *` must not put in the place of the built-in one
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .claims import Claim
     from .namespace import NameSpace
     from .options import CreateOptions
+    from .status import FileStatus
 
     E = TypeVar("E", bound=OSError)
 
@@ -340,6 +341,45 @@ def create_aside(
         stream._abandon()  # a sweep was faster than the claim
         publication.discard()
     raise OSError(errno.EAGAIN, "create: other programs removed every temporary file", path)
+
+
+def put_aside(stream: FSDataOutputStream, data: Buffer) -> bool:
+    """Write and close a stream of :func:`create_aside`; return whether its file is at the path.
+
+    A rename whose answer is lost may have taken place: the identity of the file at the path tells.
+    """
+    assert isinstance(stream, AtomicOutputStream)
+    publication = stream._aside.publication
+    own = stream._file_id or _identity(publication.filesystem._status(publication.temporary))
+    try:
+        with stream:
+            stream.write(data)
+    except NotDurableError:
+        raise
+    except OSError as failure:
+        return _is_published(publication, own, failure)
+    return True
+
+
+def _is_published(publication: Publication, own: int, failure: OSError) -> bool:
+    """Whether the file at the path is the own one; raise the failure if that is not known."""
+    try:
+        publication.discard()  # a rename that is still on its way has nothing to move
+        status = publication.filesystem._status(publication.path)
+    except FileNotFoundError:
+        raise failure from None
+    except OSError as also:
+        note(failure, f"whether it is published all the same is not known: {also}")
+        raise failure from None
+    is_told = own != 0 or isinstance(failure, FileExistsError)
+    if not status.is_file or not is_told:
+        raise failure
+    return _identity(status) == own != 0
+
+
+def _identity(status: FileStatus) -> int:
+    """Return the store's own name of a file, which a rename keeps; 0 if it has none."""
+    return status.file_id[-1] if status.file_id else 0
 
 
 def _check_target(fs: NameSpace, path: str, target: str, overwrite: bool) -> None:

@@ -12,7 +12,7 @@ from . import options as options_of
 from .builders import FileBuilder, OpenFileBuilder
 from .bulk_delete import BulkDelete
 from .configuration import Configuration
-from .errors import PathIsDirectoryError, attach, unsupported
+from .errors import ParentNotDirectoryError, PathIsDirectoryError, attach, unsupported
 from .general_keys import KEYS, PICKLE_SECRETS
 from .handling import marks
 from .keys import Reader
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, overload
 
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Buffer, Self, Unpack
 
     from .keywords import CreateKeywords, OpenKeywords
     from .namespace import Conf
@@ -309,6 +309,56 @@ class FileSystem(OptionalOperations):
         )
         wanted = asked | options_of.required(options, options_of.CREATE_KEYWORDS, _CREATE_ARGUMENTS)
         return self._build(path, chosen, wanted, makes_parents)
+
+    def put_if_absent(self, path: StrPath, data: Buffer) -> bool:
+        """Make a file of some bytes if there is none: of many that try, one wins.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file. Missing parent directories are made.
+        data : bytes-like
+            All of its content.
+
+        Returns
+        -------
+        bool
+            True: this call made the file; it is whole, and on disk. False: another one did, before
+            or meanwhile; that file is whole and unchanged, and can be read.
+
+        Raises
+        ------
+        PathIsDirectoryError, ParentNotDirectoryError, InvalidPathError, TypeError
+            As :meth:`create`.
+        io.UnsupportedOperation
+            A store of S3's kind that does not check ``If-None-Match``: two could win there.
+        NotDurableError
+            This call made the file, but it may not survive a failure of the machine.
+        OSError
+            The store refuses, and there is no file; or it cannot be asked whether this call has
+            made one, which the exception says.
+
+        Notes
+        -----
+        An answer that gets lost is not taken for a refusal: the store is asked whose file is there.
+        On S3 one request, which does not look for a directory of that name; elsewhere a temporary
+        file and a rename that replaces nothing.
+        Source: docs/semantics.md; contract CKPT-16.
+        """
+        content = memoryview(data)
+        return self._put_if_absent(self._resolve_to_change(path), content)
+
+    def _put_if_absent(self, path: str, data: memoryview) -> bool:
+        from .atomic import put_aside
+
+        atomic: Options = {options_of.ATOMIC: (True, options_of.Wish.MUST)}
+        try:
+            stream = self._create_at(path, False, CreateOptions(atomic))
+        except (PathIsDirectoryError, ParentNotDirectoryError):
+            raise
+        except FileExistsError:
+            return False
+        return put_aside(stream, data)
 
     def append(
         self,

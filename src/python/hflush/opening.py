@@ -1,4 +1,4 @@
-"""The three ways in: create, append, and open with the modes of the built-in open()."""
+"""The ways in: create, append, open with the modes of the built-in open(), and put_if_absent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Literal, TypeAlias, overload
 
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Buffer, Self, Unpack
 
     from .keywords import AnyArguments, AppendArguments, CreateArguments, OpenArguments
     from .namespace import Conf
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         "r", "rt", "tr", "w", "wt", "tw", "a", "at", "ta", "x", "xt", "tx"
     ]
 
-__all__ = ["append", "commit", "create", "open", "resume"]
+__all__ = ["append", "commit", "create", "open", "put_if_absent", "resume"]
 
 
 def create(
@@ -85,6 +85,49 @@ def append(
         The store cannot append.
     """
     return FileSystem.get(url, conf).append(url, **options)
+
+
+def put_if_absent(url: StrPath, data: Buffer, *, conf: Conf = None) -> bool:
+    """Make a file of some bytes if there is none: of many processes that try, one wins.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        As for :func:`create`.
+    data : bytes-like
+        All of its content.
+    conf : mapping, optional
+        Hadoop keys, as for :func:`create`.
+
+    Returns
+    -------
+    bool
+        True: this call made the file; it is whole, and on disk. False: another one did; that file
+        is unchanged, and can be read.
+
+    Raises
+    ------
+    PathIsDirectoryError, ParentNotDirectoryError, InvalidPathError, TypeError, NotDurableError
+        As :meth:`hflush.FileSystem.put_if_absent`.
+    io.UnsupportedOperation
+        A store of S3's kind that does not check ``If-None-Match``.
+    OSError
+        The store refuses, and there is no file; or whether this call has made one is not known.
+
+    Notes
+    -----
+    Source: docs/semantics.md; contract CKPT-16.
+
+    Examples
+    --------
+    >>> import hflush, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "00000.json")
+    >>> hflush.put_if_absent(path, b"mine"), hflush.put_if_absent(path, b"too late")
+    (True, False)
+    >>> hflush.open(path).read()
+    'mine'
+    """
+    return FileSystem.get(url, conf).put_if_absent(url, data)
 
 
 def resume(token: bytes, *, conf: Conf = None) -> FSDataOutputStream:

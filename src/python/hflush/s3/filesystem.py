@@ -398,6 +398,21 @@ class S3FileSystem(S3Copies):
         """Create as ever: an object appears whole, at close."""
         return self._create(path, overwrite, options)
 
+    def _put_if_absent(self, path: str, data: memoryview) -> bool:
+        """Publish under a condition that the store checks: one request, if it is one part."""
+        known = conditions_of(self._bucket, path[1:], path)
+        is_one = data.nbytes <= self._settings_of_bucket.writing.block_bytes
+        if not (known.if_absent or (known.if_absent_in_one and is_one)):
+            what = "put_if_absent, which needs a store that checks If-None-Match,"
+            raise unsupported(what, self.store_name, self._named(path))
+        fast: Options = {PERFORMANCE: (True, Wish.MUST)}
+        try:
+            with self._create_at(path, False, CreateOptions(fast)) as stream:
+                stream.write(data)
+        except FileExistsError:
+            return False
+        return True
+
     def _published(self, path: str) -> None:
         """Note that there is a file: what is above it are directories."""
         self._no_files.discard(path)

@@ -2,7 +2,7 @@
 
     python secret_job.py DIRECTORY
 
-Standard output has the query's plan, and last what the tasks were told, as JSON.
+Standard output has the query's plan; DIRECTORY/telling.told what the tasks were told, as JSON.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ SECRETS = {
     "fs.s3a.secret.key": "not-for-plans-1",
     "fs.s3a.bucket.nightly.session.token": "not-for-plans-2",
 }
+# A delegation token of the driver's, as Hadoop spells it.
+TOKEN = "AklEAlBXFUhERlNfREVMRUdBVElPTl9UT0tFTgpoYS1oZGZzOm5z"
 ORDINARY = {"fs.s3a.endpoint": "http://ordinary:9000", "dfs.replication": "2"}
 
 
@@ -68,6 +70,12 @@ def session(directory: str) -> SparkSession:
 def main(directory: str) -> None:
     spark = session(directory)
     spark.dataSource.register(TellingSource)
+    jvm: Any = spark._jvm
+    token = jvm.org.apache.hadoop.security.token.Token()
+    token.decodeFromUrlString(TOKEN)
+    jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().addToken(token)
+    assert options(spark) == options(spark)  # one file
+    assert "secrets" not in options(spark, secrets=False)
     handed = {**options(spark), "logLevel": "debug"}
     frame = spark.range(3).coalesce(1)
     for name in ("telling", "hflush"):
@@ -80,7 +88,6 @@ def main(directory: str) -> None:
     query.awaitTermination()
     query.explain(extended=True)
     spark.stop()
-    print(Path(directory, "telling.told").read_text())
 
 
 if __name__ == "__main__":

@@ -141,6 +141,21 @@ def test_the_keys_of_authentication(file: Path) -> None:
     assert not native.rpc.requires_authentication
 
 
+def test_tokens_by_value(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Hadoop's own key, which is secret; where a file is named, that has the newer ones."""
+    conf = _conf({"hadoop.tokens": f" {SPELLED} ,{TOKEN.to_url_string()}"})
+    assert read_native(conf, "nn", "alice").token_file == str(file)
+    assert read_native(conf, "nn", "alice").tokens == [TOKEN]
+    monkeypatch.delenv(VARIABLE)
+    native = read_native(conf, "nn", "alice")
+    assert native.tokens == [Token.from_url_string(SPELLED), TOKEN]
+    assert native.token_file == ""
+    assert "hadoop.tokens" not in conf.without_secrets()
+    with pytest.raises(ValueError, match=r"hadoop\.tokens must be") as refusal:
+        read_native(_conf({"hadoop.tokens": "half a token"}), "nn", "alice")
+    assert "half" not in str(refusal.value)
+
+
 @pytest.mark.usefixtures("file")
 @pytest.mark.parametrize(
     ("settings", "error", "says"),

@@ -51,6 +51,7 @@ _SECRET_NAMES = "|".join(
         "aws(?:access|secretaccess)key(?:id)?$",
         r"^fs\.azure\.(?:.*\.)?(?:account\.key|sas|client\.secret)\.",
         r"oauth.*token$",
+        r"^hadoop\.tokens$",
     )
 )
 SENSITIVE_KEYS = "hadoop.security.sensitive-config-keys"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..configuration import parse_time, parse_whole
+from ..credentials import Token
 from ..keys import (
     BOOL,
     INT32_MAX,
@@ -63,6 +64,12 @@ _PAUSES = Kind(
     "time,number,…", "pairs of a time and attempts, such as 10000,6", _pauses, _pauses_text
 )
 
+_TOKENS = Kind(
+    "secret",
+    "tokens of Hadoop in base64, by commas",
+    lambda value: [Token.from_url_string(one) for one in names("").read(value)],
+)
+
 _SERVERS = "Which servers, and who we are"
 _RPC = "RPC"
 _RETRIES = "Retries and failover"
@@ -86,6 +93,9 @@ KEYS = (
         "how servers know us: simple, or kerberos: then by a token of HADOOP_TOKEN_FILE_LOCATION, "
         "as tickets are not supported yet",
         default="simple"),
+    Key(_SERVERS, "hadoop.tokens", _TOKENS,
+        "delegation tokens by value, as Hadoop spells them in base64, by commas; where "
+        "HADOOP_TOKEN_FILE_LOCATION names no file"),
     Key(_SERVERS, "hadoop.security.token.service.use_ip", BOOL,
         "whether tokens name a NameNode by its address rather than its host name",
         default="true"),

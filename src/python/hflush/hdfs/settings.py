@@ -56,8 +56,10 @@ def read_native(
     keys = Reader(conf, KEYS)
     native = _core.HdfsSettings()
     sent = keys.text(CREDENTIALS)
-    native.tokens = list((unpacked(sent) if sent else Credentials.of_process()).tokens.values())
     native.token_file = "" if sent else os.environ.get(FILE_VARIABLE, "")
+    native.tokens = list((unpacked(sent) if sent else Credentials.of_process()).tokens.values())
+    if not sent and not native.token_file:
+        native.tokens = keys["hadoop.tokens"] or []
     if not native.tokens and CREDENTIALS in lost_keys(conf):
         raise LeftOutError(f"the token of HDFS for {authority or 'the default file system'}")
     _authenticate(keys, native)

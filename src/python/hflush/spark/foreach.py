@@ -24,6 +24,7 @@ from ..errors import ConcurrentWriterError
 from ..filesystem import FileSystem
 from ..opening import create, resume
 from ..tokens import Token
+from .secrets import with_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,6 +109,7 @@ class ForeachWriter:
         self._encode = encode
         self._suffix = suffix
         self._conf = _hadoop_keys(conf or {})
+        self._secrets = str((conf or {}).get("secrets", ""))
         self._epoch: _Epoch | None = None
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
@@ -118,7 +120,8 @@ class ForeachWriter:
         OSError
             As :func:`hflush.resume` and :func:`hflush.create`.
         """
-        part = _Part(self.path, f"part-{partition_id:05d}-{_query()}", self._suffix, self._conf)
+        conf = with_secrets(self._conf, self._secrets)
+        part = _Part(self.path, f"part-{partition_id:05d}-{_query()}", self._suffix, conf)
         self._epoch = (
             _Appended(part, epoch_id, self.level) if part.grows() else _Whole(part, epoch_id)
         )
@@ -294,7 +297,8 @@ def _hadoop_keys(conf: Mapping[str, Any]) -> dict[str, Any]:
         return dict(conf)
     from .settings import parse_conf
 
-    keys = {name: value for name, value in conf.items() if name not in ("conf", "logLevel")}
+    own = ("conf", "logLevel", "secrets")
+    keys = {name: value for name, value in conf.items() if name not in own}
     return parse_conf(conf["conf"]) | keys
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from ..configuration import Configuration
+from .secrets import TOKENS, hand_out, tokens_of
 from .source import HflushDataSource
 
 if TYPE_CHECKING:
@@ -20,20 +21,24 @@ _FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.", "spark.sql.stre
 _USER = "hflush.hdfs.user"
 
 
-def options(spark: SparkSession) -> dict[str, str]:
+def options(spark: SparkSession, *, secrets: bool = True) -> dict[str, str]:
     """Return the options that give the tasks of a write the driver's Hadoop configuration and user.
 
     Parameters
     ----------
     spark : SparkSession
         The session that writes.
+    secrets : bool
+        The keys of stores in the session's configuration, and the driver's delegation tokens of
+        HDFS, go to the tasks, too: in a file that Spark brings to each machine.
 
     Returns
     -------
     dict
         For ``DataFrameWriter.options`` and ``DataStreamWriter.options``, or `conf` of
         :class:`hflush.spark.ForeachWriter`. ``conf`` has what :func:`hadoop_conf` returns,
-        ``logLevel`` is that of Log4j's logger ``hflush``.
+        ``logLevel`` is that of Log4j's logger ``hflush``, ``secrets`` is the name of the file, if
+        there is anything secret. They are for this application.
 
     Raises
     ------
@@ -49,9 +54,17 @@ def options(spark: SparkSession) -> dict[str, str]:
     --------
     >>> df.write.format("hflush").options(**options(spark)).save(url)  # doctest: +SKIP
     """
-    conf = json.dumps(hadoop_conf(spark), sort_keys=True)
+    ordinary, secret = _conf_of(spark)
     activate(spark)
-    return {"conf": conf, "logLevel": _log_level(spark._jvm)}
+    found = {
+        "conf": json.dumps(ordinary, sort_keys=True),
+        "logLevel": _log_level(spark._jvm),
+    }
+    if secrets and (tokens := tokens_of(spark._jvm)):
+        secret[TOKENS] = tokens
+    if secrets and secret:
+        found["secrets"] = hand_out(spark, secret)
+    return found
 
 
 def hadoop_conf(spark: SparkSession) -> dict[str, str]:
@@ -65,8 +78,8 @@ def hadoop_conf(spark: SparkSession) -> dict[str, str]:
     Returns
     -------
     dict
-        Without secrets, as it becomes a part of plans and pickles; these come from the environment
-        of the tasks.
+        Without secrets, as it becomes a part of plans and pickles; :func:`options` has a way for
+        these.
 
     Raises
     ------
@@ -83,6 +96,11 @@ def hadoop_conf(spark: SparkSession) -> dict[str, str]:
     >>> conf = hadoop_conf(spark)  # doctest: +SKIP
     >>> writer = ForeachWriter(url, conf=conf)  # doctest: +SKIP
     """
+    return _conf_of(spark)[0]
+
+
+def _conf_of(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the keys that may be seen, and those that are secret."""
     session: Any = getattr(spark, "_jsparkSession", None)
     if session is None:
         raise TypeError(
@@ -93,10 +111,10 @@ def hadoop_conf(spark: SparkSession) -> dict[str, str]:
     written = jvm.java.io.StringWriter()
     session.sessionState().newHadoopConf().writeXml(written)
     conf, names = _parse(written.toString())
-    chosen = {name: conf[name] for name in names if not conf.is_secret(name)}
+    ordinary = {name: conf[name] for name in names if not conf.is_secret(name)}
     user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
-    chosen.setdefault(_USER, user.getShortUserName())
-    return chosen
+    ordinary.setdefault(_USER, user.getShortUserName())
+    return ordinary, {name: conf[name] for name in names if conf.is_secret(name)}
 
 
 def _log_level(jvm: Any) -> str:

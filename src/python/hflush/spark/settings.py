@@ -12,6 +12,7 @@ from ..spelling import did_you_mean
 from .commit import Mode
 from .encodings import ENCODINGS
 from .logs import LEVELS
+from .secrets import with_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,7 @@ OPTIONS = (
     "ifExists",
     "commitId",
     "conf",
+    "secrets",
     "header",
     "logLevel",
 )
@@ -61,12 +63,14 @@ class WriteSettings:
         What happens to the files that are there.
     commit_id : str
         Recognises a run that repeats one; empty: none was given.
-    conf : dict
-        Hadoop keys.
+    keys : dict
+        Hadoop keys, but for the secret ones.
     encoding_options : dict
         What only the encoding hears.
     log_level : str
         A name of :data:`.logs.LEVELS`: what of the tasks and the commit is in Spark's log.
+    secrets : str
+        The file with secret keys that the session has handed out; empty: there is none.
     """
 
     url: str
@@ -78,9 +82,10 @@ class WriteSettings:
     durability: str = "close"
     mode: Mode = Mode.APPEND
     commit_id: str = ""
-    conf: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
     encoding_options: dict[str, str] = field(default_factory=dict)
     log_level: str = "warn"
+    secrets: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, str], overwrite: bool) -> WriteSettings:
@@ -119,6 +124,7 @@ class WriteSettings:
             conf,
             own,
             _one_of("logLevel", given.get("loglevel", "warn"), LEVELS),
+            given.get("secrets", ""),
         )
 
     @classmethod
@@ -136,6 +142,11 @@ class WriteSettings:
                 raise ValueError(f"option {name!r} is not for streaming queries")
         given.pop("checkpointlocation", None)
         return cls.of(given, overwrite=False)
+
+    @property
+    def conf(self) -> dict[str, str]:
+        """All Hadoop keys. Only the process that uses them has the secret ones, in its memory."""
+        return with_secrets(self.keys, self.secrets)
 
     @property
     def format(self) -> Encoding:

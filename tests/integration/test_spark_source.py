@@ -190,6 +190,18 @@ def test_intervals_in_parquet(spark: SparkSession, tmp_path: Path) -> None:
     assert same_rows(frame, spark.read.parquet(str(tmp_path / "out")))
 
 
+@pytest.mark.parametrize("encoding", ["parquet", "csv", "json"])
+def test_times_of_day(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
+    """With and without a fraction, and nulls."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    frame = spark.sql(
+        """SELECT id, if(id = 3, NULL, make_time(23, cast(id AS int), 59.999999)) AS a,
+        cast(TIME'10:00:00' AS time(0)) AS b FROM range(9)"""
+    )
+    save(frame, tmp_path / "out", encoding=encoding)
+    assert same_rows(frame, reader(spark, frame, encoding).load(str(tmp_path / "out")))
+
+
 def test_no_rows_and_empty_partitions(
     spark: SparkSession, frame: DataFrame, tmp_path: Path
 ) -> None:

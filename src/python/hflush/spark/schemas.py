@@ -24,6 +24,7 @@ ATOMIC: tuple[type[t.DataType], ...] = (
     t.CharType,
     t.VarcharType,
     t.DateType,
+    t.TimeType,
     t.TimestampType,
     t.TimestampNTZType,
 )
@@ -42,6 +43,7 @@ _ARROW: dict[type[t.DataType], pa.DataType] = {
     t.VarcharType: pa.string(),
     t.BinaryType: pa.binary(),
     t.DateType: pa.date32(),
+    t.TimeType: pa.time64("us"),
     t.TimestampType: pa.timestamp("us", tz="UTC"),
     t.TimestampNTZType: pa.timestamp("us"),
     t.DayTimeIntervalType: pa.duration("us"),

@@ -72,7 +72,7 @@ def _atoms(column: pa.Array) -> Fragments:
     text: list[str | None] = column.cast(pa.string()).to_pylist()
     if pa.types.is_floating(data):
         return [None if v is None else _NOT_FINITE.get(v, v) for v in text]
-    if pa.types.is_date(data):
+    if pa.types.is_date(data) or pa.types.is_time(data):
         return [None if v is None else f'"{v}"' for v in text]
     return text
 

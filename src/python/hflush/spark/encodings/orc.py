@@ -139,7 +139,7 @@ class _Orc(Encoding):
         "zlib": ".zlib",
         "lz4": ".lz4",
     }
-    supported = (*ATOMIC, *NESTED, t.BinaryType)
+    supported = (*(kind for kind in ATOMIC if kind is not t.TimeType), *NESTED, t.BinaryType)
 
     def check(self, schema: t.StructType) -> None:
         """Refuse columns that a file cannot hold, and a pyarrow without ORC: ImportError."""

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+import hflush.spark
 import pytest
 from hflush.spark.foreach import ForeachWriter
-from hflush.spark.secrets import hand_out, with_secrets
+from hflush.spark.secrets import hand_out
 from hflush.spark.settings import WriteSettings
 from pyspark import SparkFiles
 
@@ -53,8 +54,9 @@ def test_a_task_reads_it_where_it_is_used(session: Any, monkeypatch: pytest.Monk
     settings = WriteSettings.of({"path": "s3://b", "secrets": name, "conf": '{"k": "v"}'}, False)
     assert "sesame" not in repr(settings)
     assert settings.conf == {"k": "v", **SECRETS}
-    writer = ForeachWriter("s3://b", conf={"conf": '{"k": "v"}', "secrets": name})
-    assert "sesame" not in repr(writer.__getstate__())
-    assert with_secrets(writer._conf, writer._secrets) == settings.conf
+    handed = {"conf": '{"k": "v"}', "secrets": name, "logLevel": "info", "other": 1}
+    assert "sesame" not in repr(ForeachWriter("s3://b", conf=handed).__getstate__())
+    assert hflush.spark.task_conf(handed) == {**settings.conf, "other": 1}
+    assert hflush.spark.task_conf({"k": "v"}) == {"k": "v"}
     with pytest.raises(FileNotFoundError, match="of the same application"):
-        with_secrets({}, "another")
+        hflush.spark.task_conf({"secrets": "another"})

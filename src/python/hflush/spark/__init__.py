@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .foreach import ForeachWriter
     from .reading import files
     from .session import hadoop_conf, options, register
+    from .settings import task_conf
     from .source import HflushDataSource
     from .watching import Progress, last_commit, progress
 
@@ -33,6 +34,7 @@ __all__ = [
     "options",
     "progress",
     "register",
+    "task_conf",
 ]
 
 if not TYPE_CHECKING:
@@ -51,5 +53,6 @@ if not TYPE_CHECKING:
             "options": "hflush.spark.session:options",
             "progress": "hflush.spark.watching:progress",
             "register": "hflush.spark.session:register",
+            "task_conf": "hflush.spark.settings:task_conf",
         },
     )

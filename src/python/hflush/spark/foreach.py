@@ -24,7 +24,7 @@ from ..errors import ConcurrentWriterError
 from ..filesystem import FileSystem
 from ..opening import create, resume
 from ..tokens import Token
-from .secrets import with_secrets
+from .settings import parse_conf, task_conf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,8 +108,8 @@ class ForeachWriter:
         self.level = level
         self._encode = encode
         self._suffix = suffix
-        self._conf = _hadoop_keys(conf or {})
-        self._secrets = str((conf or {}).get("secrets", ""))
+        self._conf = dict(conf or {})
+        parse_conf(self._conf.get("conf", "{}"))
         self._epoch: _Epoch | None = None
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
@@ -120,8 +120,8 @@ class ForeachWriter:
         OSError
             As :func:`hflush.resume` and :func:`hflush.create`.
         """
-        conf = with_secrets(self._conf, self._secrets)
-        part = _Part(self.path, f"part-{partition_id:05d}-{_query()}", self._suffix, conf)
+        name = f"part-{partition_id:05d}-{_query()}"
+        part = _Part(self.path, name, self._suffix, task_conf(self._conf))
         self._epoch = (
             _Appended(part, epoch_id, self.level) if part.grows() else _Whole(part, epoch_id)
         )
@@ -289,17 +289,6 @@ class _Whole(_Epoch):
     def drop(self) -> None:
         if self._out is not None:
             self._out.cancel()
-
-
-def _hadoop_keys(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that are given, one by one or in the options of a write."""
-    if "conf" not in conf:
-        return dict(conf)
-    from .settings import parse_conf
-
-    own = ("conf", "logLevel", "secrets")
-    keys = {name: value for name, value in conf.items() if name not in own}
-    return parse_conf(conf["conf"]) | keys
 
 
 def _query() -> str:

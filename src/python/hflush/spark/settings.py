@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import registry
 from ..configuration import parse_size, parse_whole
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .encodings import Encoding
 
-__all__ = ["OPTIONS", "WriteSettings", "parse_conf"]
+__all__ = ["OPTIONS", "WriteSettings", "parse_conf", "task_conf"]
 
 # Every option as it is written, with what it is for: docs/spark.md has the table.
 OPTIONS = (
@@ -181,6 +181,44 @@ def parse_conf(text: str) -> dict[str, str]:
     if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
         raise ValueError("option 'conf' is not what hflush.spark.options makes: a JSON object")
     return conf
+
+
+def task_conf(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Hadoop keys that :func:`hflush.spark.options` has made, the secret ones, too.
+
+    Parameters
+    ----------
+    options : mapping
+        What it returned; other keys in it are taken as they are.
+
+    Returns
+    -------
+    dict
+        For `conf` of anything in hflush. It may have secrets: call this where it is used, in a
+        task, and do not return it from there.
+
+    Raises
+    ------
+    ValueError
+        ``conf`` is not what :func:`hflush.spark.options` makes.
+    FileNotFoundError
+        Another application has made it.
+
+    Notes
+    -----
+    Source: docs/spark.md.
+
+    Examples
+    --------
+    >>> handed = hflush.spark.options(spark)  # doctest: +SKIP
+    >>> def write(rows):  # doctest: +SKIP
+    ...     with hflush.create(url, conf=hflush.spark.task_conf(handed)) as out:
+    ...         out.writelines(rows)
+    """
+    own = ("conf", "logLevel", "secrets")
+    others = {name: value for name, value in options.items() if name not in own}
+    keys = parse_conf(options.get("conf", "{}")) | others
+    return with_secrets(keys, options.get("secrets", ""))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -7,9 +7,11 @@ delegation tokens to its executors: over the connections of the session.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import threading
 import uuid
@@ -25,9 +27,9 @@ TOKENS = "hadoop.tokens"
 _KIND = "HDFS_DELEGATION_TOKEN"
 
 _lock = threading.Lock()
-# The file with a content, by application: its directory stays as long as this process, from which
-# executors that start later fetch it.
-_handed_out: dict[tuple[str, str], tuple[str, tempfile.TemporaryDirectory[str]]] = {}
+# The name of the file with a content, by application. The file stays as long as this process, from
+# which executors that start later fetch it.
+_handed_out: dict[tuple[str, str], str] = {}
 
 
 def tokens_of(jvm: Any) -> str:
@@ -45,14 +47,21 @@ def hand_out(spark: SparkSession, secrets: dict[str, str]) -> str:
     place = str(context.applicationId), hashlib.sha256(content).hexdigest()
     with _lock:
         if place not in _handed_out:
-            directory = tempfile.TemporaryDirectory(prefix="hflush-")
+            directory = tempfile.mkdtemp(prefix="hflush-")
+            atexit.register(_remove, directory, os.getpid())
             name = f"hflush-{uuid.uuid4().hex}"
-            path = os.path.join(directory.name, name)  # noqa: PTH118
+            path = os.path.join(directory, name)  # noqa: PTH118
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(content)
             context.addFile(path)
-            _handed_out[place] = name, directory
-        return _handed_out[place][0]
+            _handed_out[place] = name
+        return _handed_out[place]
+
+
+def _remove(directory: str, process: int) -> None:
+    """Remove a directory at the end of its process; a forked child leaves it alone."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def with_secrets(conf: dict[str, str], name: str) -> dict[str, str]:

@@ -93,7 +93,7 @@ def stages(spark: Spark) -> Iterator[list[Any]]:
 
 
 @pytest.mark.stores("raw", "hdfs", "s3")
-@pytest.mark.parametrize("partitions", [10, pytest.param(50, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("partitions", [20, pytest.param(50, marks=pytest.mark.exhaustive)])
 def test_workers_killed_before_each_call_of_a_task(
     spark: Spark, store: Store, partitions: int
 ) -> None:
@@ -110,7 +110,14 @@ def test_workers_killed_before_each_call_of_a_task(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.stores("raw", "hdfs", "s3")
+@pytest.mark.stores("hdfs", "s3")
+@pytest.mark.parametrize("call", range(1, CALLS + 1))
+def test_the_only_worker_killed_elsewhere(spark: Spark, store: Store, call: int) -> None:
+    """The same, on a cluster and an object store."""
+    test_the_only_worker_killed(spark, store, call)
+
+
+@pytest.mark.stores("raw")
 @pytest.mark.parametrize("call", range(1, CALLS + 1))
 def test_the_only_worker_killed(spark: Spark, store: Store, call: int) -> None:
     """Before each call of the only task."""

@@ -449,10 +449,18 @@ def test_on_hdfs(spark: SparkSession, frame: DataFrame, hdfs_cluster: Hdfs) -> N
 
 
 def test_on_s3(spark: SparkSession, frame: DataFrame, s3_server: S3, tmp_path: Path) -> None:
-    """Uploads that the driver completes; read from a copy, as this Spark has no client of S3."""
+    """Uploads that the driver completes; read from a copy, as this Spark has no client of S3.
+
+    The keys of the server are the session's: tasks and commit get them, the secret ones, too.
+    """
     out = f"{s3_server.url}{s3_server.root()}/out"
+    for key, value in s3_server.conf.items():
+        spark.conf.set(key, value)
+    handed = hflush.spark.options(spark)
+    for key in s3_server.conf:
+        spark.conf.unset(key)
     for rows, mode in ((frame, "append"), (frame.where("p < 2"), "overwrite")):
-        save(rows, out, mode, partitionBy="p", **s3_server.conf)
+        save(rows, out, mode, partitionBy="p", **handed)
     fs = hflush.FileSystem.get(out, s3_server.conf)
     for status in fs.list_files(out, recursive=True):
         copy = tmp_path / status.path.removeprefix(out + "/")

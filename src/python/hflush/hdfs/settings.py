@@ -60,7 +60,7 @@ def read_native(
     native.tokens = list((unpacked(sent) if sent else Credentials.of_process()).tokens.values())
     if not sent and not native.token_file:
         native.tokens = keys["hadoop.tokens"] or []
-    if not native.tokens and CREDENTIALS in lost_keys(conf):
+    if not native.tokens and {CREDENTIALS, "hadoop.tokens"} & {*lost_keys(conf)}:
         raise LeftOutError(f"the token of HDFS for {authority or 'the default file system'}")
     _authenticate(keys, native)
     native.user, native.real_user = user, real_user

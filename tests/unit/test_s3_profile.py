@@ -120,7 +120,9 @@ def test_the_server_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "config").write_text(CONFIG)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_PROFILE", "minio")
-    sent = pickle.dumps(hflush.FileSystem.get("s3://bucket/"))
+    fs = hflush.FileSystem.get("s3://bucket/")
+    sent = pickle.dumps(fs)
+    assert pickle.loads(sent) is fs
     monkeypatch.delenv("AWS_PROFILE")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://other:8")
     there = pickle.loads(sent)._settings_of_bucket

@@ -186,7 +186,7 @@ class FileSystem(OptionalOperations):
         """
         configuration = Configuration(load_defaults=False)
         configuration.update(conf)
-        configuration.update(cls._foreign(caller))
+        configuration.update(cls._foreign(caller, configuration, uri))
         add_lost(configuration, lost)
         if not settings:
             return cls.get(uri, configuration)
@@ -210,11 +210,16 @@ class FileSystem(OptionalOperations):
         return Reader(self._conf, KEYS).flag(PICKLE_SECRETS)
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
-        """Return the keys that say who we are to the store, unless the program has set them."""
+        """Return the keys that say who we are, and where, unless the program has set them."""
         return {}
 
     @classmethod
-    def _foreign(cls, caller: dict[str, str]) -> dict[str, str]:
+    def _foreign(
+        cls,
+        caller: dict[str, str],
+        conf: Configuration,  # noqa: ARG003
+        uri: str,  # noqa: ARG003
+    ) -> dict[str, str]:
         """Return the keys that a sender has, and this process would not have by itself."""
         return caller
 

@@ -214,7 +214,12 @@ class DistributedFileSystem(FileSystem):
         return caller(self._conf, with_secrets)
 
     @classmethod
-    def _foreign(cls, caller: dict[str, str]) -> dict[str, str]:
+    def _foreign(
+        cls,
+        caller: dict[str, str],
+        conf: Configuration,  # noqa: ARG003
+        uri: str,  # noqa: ARG003
+    ) -> dict[str, str]:
         return foreign(caller)
 
     def _is_own(self, authority: str) -> bool:

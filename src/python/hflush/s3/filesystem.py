@@ -36,7 +36,7 @@ from .documents import Part
 from .keys import MAX_PART, MIN_PART
 from .names import above, exists_already
 from .options import DELAYED, HEADER, KEYS, PERFORMANCE, STORAGE_CLASS
-from .settings import check_metadata, storage_class, user_header
+from .settings import Settings, check_metadata, storage_class, user_header
 from .streams import (
     S3InputStream,
     S3OutputStream,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..claims import Claim
+    from ..configuration import Configuration
     from ..options import Options
     from ..paths import StrPath
     from ..streams import FSDataInputStream, FSDataOutputStream
@@ -127,12 +128,6 @@ class S3FileSystem(S3Copies):
         )
     )
 
-    def __reduce__(self) -> Any:
-        """Send what the environment says of the server, too: another host's may name another."""
-        reconnect, (uri, conf, settings) = super().__reduce__()
-        sent = {**cast("dict[str, str]", conf), **self._settings_of_bucket.found}
-        return reconnect, (uri, sent, settings)
-
     def close(self) -> None:
         """Abort the output streams that are open, then remove what :meth:`delete_on_exit` noted.
 
@@ -163,6 +158,19 @@ class S3FileSystem(S3Copies):
 
     def _pickles_secrets(self) -> bool:
         return self._settings_of_bucket.pickles_secrets or super()._pickles_secrets()
+
+    def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
+        found = self._settings_of_bucket.found
+        return {key: text for key, text in found.items() if key not in self._conf}
+
+    @classmethod
+    def _foreign(cls, caller: dict[str, str], conf: Configuration, uri: str) -> dict[str, str]:
+        """Return the server that the sender's environment named, unless it is the one here, too."""
+        try:
+            here = Settings.read(conf, paths.parse(uri).authority).found if caller else {}
+        except ValueError:
+            here = {}
+        return {} if caller.items() <= here.items() else caller
 
     # --- creating ---
 

@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.spark_kills, pytest.mark.spark]
 SINK = "spark.sql.streaming.fileSink.log"
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 # Of a race: Python processes, and batches.
-RACE_OF_EACH_RUN = {"raw": (3, 100), "hdfs": (3, 20)}
+RACE_OF_EACH_RUN = {"raw": (8, 200), "hdfs": (3, 20)}
 LARGE_RACE = (8, 1000)
 # What a Java URI quotes, and what not; a colon is in no path of Hadoop's.
 NAMES = ["a b%", "ü?#[x]", '{y}^`|"<>\\', "nbsp\u00a0em\u2003é", "a+b,c;d=e&f@g!h~i'(j)*k$"]

@@ -1,7 +1,7 @@
 """Secrets that do not travel: what a file system lost on its way to another process.
 
-It is not to go on there as somebody else. The names of lost keys go along; a store that needs one
-of them refuses, and names the option that sends them.
+The names of lost keys go along; a store that needs one of them, and finds nothing of the process
+in its place, refuses, and names the option that sends them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class LeftOutError(PermissionError):
     def __init__(self, what: str) -> None:
         super().__init__(
             errno.EACCES,
-            f"{what} of the process that sent this file system is secret and was left out, and no "
-            f"other is taken in its place: {ADVICE}; without any, each process finds its own",
+            f"{what} of the process that sent this file system is secret and was left out, and "
+            f"this process has none of its own: {ADVICE}",
         )
 
     def __reduce__(self) -> tuple[type[PermissionError], tuple[int, str]]:

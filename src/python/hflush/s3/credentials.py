@@ -273,13 +273,20 @@ class DefaultSource(_FirstOf):
 
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are."""
+        left_out: LeftOutError | None = None
         for source in self._first:
-            found = source.get(newer)
+            try:
+                found = source.get(newer)
+            except LeftOutError as failure:
+                left_out = failure
+                continue
             if found is not None:
                 self._chosen = source
                 return found
         beyond = [name for name in _BEYOND_US if self._environment.get(name)]
         if not _has_botocore():
+            if left_out is not None:
+                raise left_out
             hint = (
                 f"{' and '.join(beyond)} needs the package 'botocore'"
                 if beyond
@@ -288,7 +295,7 @@ class DefaultSource(_FirstOf):
             raise _refusal(f"{_NOWHERE}; {hint}: pip install 'hflush[s3]'")
         found = self._botocore.get(newer)
         if found is None:
-            raise _refusal(f"{_NOWHERE}, and botocore has none")
+            raise left_out or _refusal(f"{_NOWHERE}, and botocore has none")
         self._chosen = self._botocore
         return found
 
@@ -318,14 +325,15 @@ class ListedSource(_FirstOf):
         for _, source in self._sources:
             try:
                 found = source.get(newer)
-            except LeftOutError:
-                raise
             except PermissionError as refusal:
-                failure = failure or refusal
+                if failure is None or isinstance(refusal, LeftOutError):
+                    failure = refusal
                 continue
             if found is not None:
                 self._chosen = source
                 return found
+        if isinstance(failure, LeftOutError):
+            raise failure
         names = ", ".join(name for name, _ in self._sources)
         why = f": {failure.strerror}" if failure is not None else ""
         raise _refusal(f"no credentials for S3 from {names}{why}") from failure

@@ -45,8 +45,11 @@ int open_unlinked(const std::string& directory) {
   do {
     file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   } while (file < 0 && errno == EINTR);
-  // Of a file system or kernel that has no such files.
-  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
+  // Of a file system or kernel that has no such files, or a sandbox that refuses the flag.
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOSYS &&
+                    errno != EPERM)) {
+    return file;
+  }
   std::string name = directory + "/hflush-part-XXXXXX";
   file = ::mkostemp(name.data(), O_CLOEXEC);
   if (file >= 0) ::unlink(name.c_str());

@@ -215,8 +215,15 @@ class FakeRpc final : public RpcClient {
   }
   // On the loop thread, as the real one does.
   void answer(env::EventLoop& loop, Result<std::string> body) {
-    loop.post([answer = asked.get().answer, body] { answer(body); });
+    const Asked renewal = asked.get();
+    answered_ = renewal.count;
+    loop.post([answer = renewal.answer, body] { answer(body); });
     env::testing::drain(loop);
+  }
+  // The renewal behind the last that was answered: it may have been asked for already.
+  void answer_next(env::EventLoop& loop) {
+    REQUIRE(wait_for(answered_ + 1));
+    answer(loop, std::string());
   }
 
   // The next question that is no renewal.
@@ -237,6 +244,9 @@ class FakeRpc final : public RpcClient {
 
   Shared<Asked> asked;
   Shared<std::vector<Other>> others;
+
+ private:
+  int answered_ = 0;
 };
 
 class Holder final : public LeaseHolder {
@@ -331,10 +341,7 @@ const std::string kInode7 = "/.reserved/.inodes/7";
 
 // Answers renewals until something else is asked.
 FakeRpc::Other next_other(Fixture& f, std::size_t number) {
-  for (int renewal = f.rpc->asked.get().count; f.rpc->others.get().size() <= number; ++renewal) {
-    REQUIRE(f.rpc->wait_for(renewal + 1));
-    f.rpc->answer(f.loop, std::string());
-  }
+  while (f.rpc->others.get().size() <= number) f.rpc->answer_next(f.loop);
   return f.rpc->other(number);
 }
 
@@ -380,10 +387,7 @@ TEST_CASE("a file that was given up is given back beside others: is it ours stil
   }
   // Nothing is asked about it any more.
   const std::size_t asked = f.rpc->others.get().size();
-  for (int i = 0; i < 4; ++i) {
-    REQUIRE(f.rpc->wait_for(f.rpc->asked.get().count + 1));
-    f.rpc->answer(f.loop, std::string());
-  }
+  for (int i = 0; i < 4; ++i) f.rpc->answer_next(f.loop);
   CHECK(f.rpc->others.get().size() == asked);
   CHECK(f.one->told.get().empty());
   CHECK(f.two->told.get().empty());
@@ -396,10 +400,7 @@ TEST_CASE("a file that was given up and is written again is kept") {
   f.renewer->give_up(7, f.one.get(), GiveBack::kAfterSoftLimit);
   SUBCASE("before it is asked about") {
     f.renewer->begin(7, "", f.one);
-    for (int i = 0; i < 4; ++i) {
-      REQUIRE(f.rpc->wait_for(f.rpc->asked.get().count + 1));
-      f.rpc->answer(f.loop, std::string());
-    }
+    for (int i = 0; i < 4; ++i) f.rpc->answer_next(f.loop);
     CHECK(f.rpc->others.get().empty());
   }
   SUBCASE("after that") {
@@ -446,10 +447,7 @@ TEST_CASE("a file that was given up is given back beside files that live shortly
 
 // Renewals and answers until whatever is due has been asked.
 void renew_some(Fixture& f) {
-  for (int i = 0; i < 6; ++i) {
-    REQUIRE(f.rpc->wait_for(f.rpc->asked.get().count + 1));
-    f.rpc->answer(f.loop, std::string());
-  }
+  for (int i = 0; i < 6; ++i) f.rpc->answer_next(f.loop);
 }
 
 TEST_CASE("nothing is asked about a file behind a router, or one that another stream writes") {

@@ -481,7 +481,7 @@ class TextOutputWrapper(io.TextIOWrapper):
         return int(self.buffer.tell())  # type: ignore[attr-defined]
 
     def seek(self, cookie: int, whence: int = os.SEEK_SET, /) -> int:
-        """Return the position where the end is meant: see `hflush.FSDataOutputStream.seek`."""
+        """Return the position where the end is meant, as logging does; the rest is refused."""
         if (cookie, whence) == (0, os.SEEK_END):
             return self.tell()
         return super().seek(cookie, whence)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 import warnings
 
@@ -191,7 +190,6 @@ class WriteOnly(FileObject):
         @property
         def _owner(self) -> Owner: ...
         def abort(self) -> AbortResult: ...  # noqa: D102
-        def tell(self) -> int: ...  # noqa: D102
         def has_capability(self, name: str, /) -> bool: ...  # noqa: D102
         def _abandon(self) -> bool: ...
 
@@ -257,20 +255,7 @@ class WriteOnly(FileObject):
         return False
 
     fileno = refused("fileno")  # a descriptor would bypass the stream
-    _refuse_seek = refused("seek")
-
-    def seek(self, target: int = 0, whence: int = os.SEEK_SET, /) -> int:
-        """Return the position where `target` is the end, ``(0, 2)``: that is where a stream is.
-
-        Others are refused, also to the present position: by that programs find out whether they may
-        go back.
-        """
-        if (target, whence) != (0, os.SEEK_END):
-            self._refuse_seek()
-        if self.closed:
-            raise StreamClosedError(errno.EBADF, "seek: stream is closed", self._error_path)
-        return self.tell()
-
+    seek = refused("seek")
     truncate = refused("truncate")
     detach = refused("detach")
     read = refused("read")

@@ -251,7 +251,7 @@ class Bucket:
         try:
             head = self.head(key, path)
         except PermissionError as denied:
-            if _is_reason(denied):
+            if _is_reason(denied) or self.settings.sse_c:  # another key: nothing is to be known
                 raise
             try:
                 page = next(self.list_pages(key, path, limit=1))

@@ -119,8 +119,8 @@ for out in warm:
     out.close()
 threads, before = thread_names(), settled()
 streams = []
-for number in range(count):
-    out = fs.create(f'{root}/{number}', replication=1)
+for number in range(count):  # DataNodes set the room of a whole block aside for each
+    out = fs.create(f'{root}/{number}', replication=1, block_size=1 << 20)
     if size:
         out.write(b'x' * size)
         out.hflush()

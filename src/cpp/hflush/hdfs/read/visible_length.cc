@@ -11,8 +11,6 @@
 #include "hflush/env/answer.h"
 #include "hflush/env/loop_cond_var.h"
 #include "hflush/env/socket.h"
-#include "hflush/hdfs/rpc/rpc_client.h"
-#include "hflush/hdfs/wire/name_node_requests.h"
 #include "hflush/hdfs/wire/remote_exception.h"
 
 namespace hflush::hdfs {
@@ -148,25 +146,6 @@ Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBl
     }
   }
   return *search.outcome();
-}
-
-AskVisibleLength ask_datanode(const Settings& settings, const env::Host& host) {
-  return [user = settings.user, rpc = settings.rpc, read = settings.read, host](
-             const DatanodeInfo& node, const ExtendedBlock& block,
-             std::function<void(Result<std::int64_t>)> answered) -> std::shared_ptr<void> {
-    RpcSettings once = rpc;
-    once.connect_timeout = read.socket_timeout;
-    once.connect_retries = 0;
-    once.connect_retries_on_timeouts = 0;
-    once.rpc_timeout = read.socket_timeout;
-    once.retry_policy_enabled = false;
-    RpcTarget target;
-    target.protocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
-    target.servers = {node.rpc_endpoint(read.use_datanode_hostname)};
-    const std::shared_ptr<RpcClient> client = RpcClient::make(host, target, user, once);
-    client->start(GetReplicaVisibleLength{block}, {}, std::move(answered));
-    return {client.get(), [client](void*) { client->close(); }};
-  };
 }
 
 }  // namespace hflush::hdfs

@@ -9,10 +9,8 @@
 #include "hflush/base/result.h"
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
-#include "hflush/env/host.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/read_context.h"
-#include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/types.h"
 
 namespace hflush::hdfs {
@@ -61,8 +59,5 @@ class LengthSearch {
 // replicas.
 Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBlock& block,
                                      env::Interrupt& interrupt);
-
-// Asks over a connection that is made for the one call: no retries, the others are asked already.
-AskVisibleLength ask_datanode(const Settings& settings, const env::Host& host);
 
 }  // namespace hflush::hdfs

@@ -1,0 +1,25 @@
+// AskVisibleLength: getReplicaVisibleLength, which only DataNodes answer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "hflush/base/result.h"
+#include "hflush/env/host.h"
+#include "hflush/hdfs/settings.h"
+#include "hflush/hdfs/wire/types.h"
+
+namespace hflush::hdfs {
+
+// Asks how many bytes of a replica that is being written the DataNode shows to readers. `answered`
+// runs once, on any thread, or before this returns; negative: the DataNode does not know. What is
+// returned keeps the question under way; without it, the answer may be a failure.
+using AskVisibleLength =
+    std::function<std::shared_ptr<void>(const DatanodeInfo& node, const ExtendedBlock& block,
+                                        std::function<void(Result<std::int64_t>)> answered)>;
+
+// Asks over a connection that is made for the one call: no retries, the others are asked already.
+AskVisibleLength ask_datanode(const Settings& settings, const env::Host& host);
+
+}  // namespace hflush::hdfs

@@ -22,6 +22,7 @@ LISTED = ROOT / "tests" / "cpp" / "sim" / "transitions.txt"
 MACHINES = (
     "FileWriter",
     "BlockWriter",
+    "SilenceProbe",
     "BlockRecovery",
     "Promises",
     "CallTable",

@@ -574,6 +574,7 @@ void register_write_settings(py::module_& module) {
   add("locate_max_delay", &WriteSettings::locate_max_delay);
   add("complete_first_delay", &WriteSettings::complete_first_delay);
   add("name_node_patience", &WriteSettings::name_node_patience);
+  add("silence_probe", &WriteSettings::silence_probe);
   add("excluded_nodes_expiry", &WriteSettings::excluded_nodes_expiry);
   add("congestion_backoff_mean", &WriteSettings::congestion_backoff_mean);
   add("congestion_backoff_max", &WriteSettings::congestion_backoff_max);

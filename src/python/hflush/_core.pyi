@@ -312,6 +312,7 @@ class HdfsWriteSettings:
     locate_max_delay: float
     complete_first_delay: float
     name_node_patience: float
+    silence_probe: float
     excluded_nodes_expiry: float
     congestion_backoff_mean: float
     congestion_backoff_max: float

@@ -154,7 +154,7 @@ class Run {
     acknowledged_ = machine_.acknowledged_offset();
     require(acknowledged_ <= packetizer_.position());
     require(over_ == (machine_.state() >= FileWriter::State::kDone));
-    if (over_) require(open_.empty());
+    if (over_) require(open_.empty() && !asking_);
   }
 
  private:
@@ -231,14 +231,23 @@ class Run {
     }
   }
 
+  // Or a DataNode that was asked.
   void located(ByteView body) {
-    if (!std::exchange(locating_, false)) return;
+    if (!std::exchange(locating_, false)) return replica_answered(body);
     Result<std::optional<LocatedBlocks>> blocks = GetBlockLocations::decode(body);
     if (blocks.ok() && *blocks) {
       machine_.located(**blocks, now_, actions_);
     } else {
       machine_.located(refusal(0), now_, actions_);
     }
+  }
+
+  void replica_answered(ByteView body) {
+    Input of(body);
+    const std::size_t node = of.byte();
+    const std::int64_t length = 16 * std::int64_t{of.byte()};
+    machine_.replica_answered(question_, node,
+                              node >= 0x80 ? Result<std::int64_t>(refusal(0)) : length);
   }
 
   // --- connections
@@ -295,6 +304,11 @@ class Run {
       call_ = of;
     } else if constexpr (std::is_same_v<T, action::GetBlockLocations>) {
       require(!std::exchange(locating_, true));
+    } else if constexpr (std::is_same_v<T, action::AskReplicas>) {
+      require(std::exchange(question_, of.question) < of.question && !of.nodes.empty());
+      asking_ = true;
+    } else if constexpr (std::is_same_v<T, action::DropQuestions>) {
+      require(std::exchange(asking_, false));
     } else if constexpr (std::is_same_v<T, action::Connect>) {
       require(open_.size() < 2 && std::ranges::find(open_, of.connection) == open_.end());
       open_.push_back(of.connection);
@@ -324,6 +338,8 @@ class Run {
 
   Call call_;  // under way
   bool locating_ = false;
+  QuestionNumber question_ = 0;  // the last one
+  bool asking_ = false;
   std::vector<ConnectionNumber> open_;
   std::uint64_t acknowledged_;
   bool finishing_ = false;

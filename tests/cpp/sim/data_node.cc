@@ -746,15 +746,36 @@ void DataNode::listen() {
   });
   network_.listen(info_.rpc_endpoint(false), [this](std::shared_ptr<End> end) {
     RpcConnection::accept(world_, std::move(end), info_.host,
-                          [this](const auto& from, const RpcCall& call) {
-                            from->answer(call, visible_length(call));
-                          });
+                          [this](const auto& from, const RpcCall& call) { answer(from, call); });
   });
 }
 
 const StoredReplica* DataNode::replica(std::uint64_t block) const {
   const auto found = replicas_.find(block);
   return found == replicas_.end() ? nullptr : &found->second;
+}
+
+void DataNode::answer(const std::shared_ptr<RpcConnection>& from, const RpcCall& call) {
+  const bool is_misled = std::ranges::count(misled_, from->peer_host()) > 0;
+  switch (is_misled ? answering_ : Answering::kWell) {
+    case Answering::kWell:
+      return from->answer(call, visible_length(call));
+    case Answering::kNever:
+      return;
+    case Answering::kLate:
+      return from->answer(call, visible_length(call), chance_.up_to(std::chrono::seconds(5)));
+    case Answering::kWrong: {
+      std::string body;
+      wire::Writer(body).add_uint64(1, chance_.below(20'000));
+      return from->answer(call, body);
+    }
+    case Answering::kWithoutReplica:
+      return from->answer(
+          call, RpcException{"org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException",
+                             "no such replica"});
+    case Answering::kFailure:
+      return from->answer(call, RpcException{"java.io.IOException", "Block token with ..."});
+  }
 }
 
 // getReplicaVisibleLength.
@@ -767,10 +788,14 @@ RpcAnswer DataNode::visible_length(const RpcCall& call) const {
     return RpcException{"org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException",
                         "no such replica"};
   }
-  if (stored->stamp < block->generation_stamp) {
-    return RpcException{"java.io.IOException", "the replica is older"};
-  }
   const auto length = stored->visible_length();
+  if (stored->stamp < block->generation_stamp) {
+    return RpcException{"java.io.IOException",
+                        "replica.getGenerationStamp() < block.getGenerationStamp(), replica=\n  "
+                        "getNumBytes()     = " +
+                            std::to_string(stored->bytes.size()) + "\n  getVisibleLength()= " +
+                            (length ? std::to_string(*length) : "-1") + "\n"};
+  }
   world_.note(info_.host, " shows ", length.value_or(0), " bytes of ", block->to_string());
   std::string body;
   wire::Writer(body).add_uint64(1, length.value_or(std::numeric_limits<std::uint64_t>::max()));

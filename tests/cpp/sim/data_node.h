@@ -23,6 +23,8 @@
 
 namespace hflush::sim {
 
+class RpcConnection;
+
 struct StoredReplica {
   enum class State : std::uint8_t {  // the best first
     kFinalized,
@@ -98,6 +100,12 @@ class DataNode {
   void slow_down(Duration longest) { longest_store_ = longest; }
   // From now on nothing can be stored.
   void fill_disk() { is_full_ = true; }
+  // From now on it answers questions of these hosts about replicas in another way.
+  enum class Answering : std::uint8_t { kWell, kNever, kLate, kWrong, kWithoutReplica, kFailure };
+  void answer(Answering how, std::vector<std::string> hosts) {
+    answering_ = how;
+    misled_ = std::move(hosts);
+  }
   // From now on one packet in so many is damaged when it is stored.
   void damage_one_in(std::uint64_t packets) { damage_one_in_ = packets; }
   bool has_lost_power() const noexcept { return has_lost_power_; }
@@ -124,6 +132,7 @@ class DataNode {
   struct Operation;
 
   void listen();
+  void answer(const std::shared_ptr<RpcConnection>& from, const RpcCall& call);
   RpcAnswer visible_length(const RpcCall& call) const;
   // Why the replica cannot be opened; empty if it is.
   std::string open_replica(const Operation& operation);
@@ -143,6 +152,8 @@ class DataNode {
   bool is_full_ = false;
   bool has_lost_power_ = false;
   bool may_return_ = false;
+  Answering answering_ = Answering::kWell;
+  std::vector<std::string> misled_;
   std::optional<Duration> restarts_in_a_chunk_;
   bool is_stuck_ = false;  // between the bytes of a packet and their sum, until it ends
   std::uint64_t damage_one_in_ = 0;

@@ -27,6 +27,9 @@ void Faults::plan(std::vector<std::string> hosts) {
   if (chance_.one_in(20)) {
     world_.after(chance_.up_to(chance_.one_in(2) ? 20ms : 3s), [this] { cut_all_power(); });
   }
+  if (silence_.one_in(3)) {
+    world_.after(silence_.up_to(silence_.one_in(2) ? 20ms : 3s), [this] { of_silence(); });
+  }
 }
 
 void Faults::one() {
@@ -126,6 +129,25 @@ void Faults::of_data_node(DataNode& node) {
       network_.reset_connections(node.ip());
       break;
   }
+}
+
+// What hides who is silent: a node that does not hear another one, or one whose answers about its
+// replicas are missing, late or wrong.
+void Faults::of_silence() {
+  ++count_;
+  DataNode& node = *silence_.one_of(nodes_);
+  hit_.insert(&node);
+  if (silence_.one_in(3)) {
+    const DataNode& other = *silence_.one_of(nodes_);
+    const Duration length = silence_.up_to(silence_.one_in(2) ? 20s : 200s);
+    world_.note(node.info().host, " and ", other.info().host, " do not hear each other for ",
+                length.count() / 1'000'000, " ms");
+    hit_.insert(&other);
+    return network_.cut_link(node.ip(), other.ip(), world_.now() + length);
+  }
+  const auto how = static_cast<DataNode::Answering>(silence_.between(1, 5));
+  world_.note(node.info().host, " answers in way ", static_cast<int>(how));
+  node.answer(how, hosts_);
 }
 
 void Faults::cut_all_power() {

@@ -54,6 +54,7 @@ class Faults {
   void of_name_node();
   void of_client();
   void of_data_node(DataNode& node);
+  void of_silence();
   Duration short_or(Duration longest);
 
   World& world_;
@@ -61,6 +62,7 @@ class Faults {
   const std::vector<std::unique_ptr<DataNode>>& nodes_;
   NameNodes& name_nodes_;
   Chance chance_;
+  Chance silence_{world_.seed(), "silence"};
   std::vector<std::string> hosts_;
   std::uint64_t count_ = 0;
   std::set<const DataNode*> hit_;

@@ -91,8 +91,7 @@ void End::deliver() {
     }
     return;
   }
-  const TimePoint silent =
-      std::max(network_.silent_until(host_), network_.silent_until(peer->host_));
+  const TimePoint silent = network_.silent_until(host_, peer->host_);
   if (silent > network_.world_.now()) {
     if (silent == TimePoint::max()) return;  // never
     arrives_ = silent;
@@ -161,11 +160,24 @@ TimePoint Network::silent_until(const std::string& host) const {
   return found == silent_.end() ? TimePoint{} : found->second;
 }
 
+void Network::cut_link(const std::string& one, const std::string& other, TimePoint until) {
+  for (const auto& way : {std::pair(one, other), std::pair(other, one)}) {
+    TimePoint& silent = silent_links_[way];
+    silent = std::max(silent, until);
+  }
+}
+
+TimePoint Network::silent_until(const std::string& one, const std::string& other) const {
+  const auto found = silent_links_.find(std::pair(one, other));
+  const TimePoint link = found == silent_links_.end() ? TimePoint{} : found->second;
+  return std::max({link, silent_until(one), silent_until(other)});
+}
+
 void Network::connect(const std::string& from, const env::Endpoint& to, Connected connected) {
-  const TimePoint silent = std::max(silent_until(from), silent_until(to.host));
+  const TimePoint silent = silent_until(from, to.host);
   if (silent == TimePoint::max()) return;
   world_.at(std::max(silent, world_.now() + latency()), [this, from, to, connected] {
-    if (std::max(silent_until(from), silent_until(to.host)) > world_.now()) {
+    if (silent_until(from, to.host) > world_.now()) {
       return connect(from, to, connected);
     }
     const auto listener = listeners_.find(std::pair(to.host, to.port));

@@ -99,7 +99,10 @@ class Network {
   void crash(const std::string& host);
   void reset_connections(const std::string& host);
   void cut_off(const std::string& host, TimePoint until);
+  // Two hosts that do not hear each other.
+  void cut_link(const std::string& one, const std::string& other, TimePoint until);
   TimePoint silent_until(const std::string& host) const;
+  TimePoint silent_until(const std::string& one, const std::string& other) const;
   bool is_silent(const std::string& host) const { return silent_until(host) > world_.now(); }
   // `connected` is called later, unless the target is cut off for ever.
   void connect(const std::string& from, const env::Endpoint& to, Connected connected);
@@ -120,6 +123,7 @@ class Network {
       std::chrono::microseconds(std::int64_t{1} << chance_.between(4, 14));
   std::map<std::pair<std::string, std::uint16_t>, Accept> listeners_;
   std::map<std::string, TimePoint> silent_;
+  std::map<std::pair<std::string, std::string>, TimePoint> silent_links_;  // both ways
   std::vector<std::weak_ptr<End>> ends_;
 };
 

@@ -1,7 +1,8 @@
-// What hdfs/write does in a run: FileWriter, and BlockWriter, BlockRecovery and Promises, whose
-// events happen inside those of a file. See observed.h.
+// What hdfs/write does in a run: FileWriter, and BlockWriter, SilenceProbe, BlockRecovery and
+// Promises, whose events happen inside those of a file. See observed.h.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "hflush/hdfs/wire/remote_exception.h"
 #include "hflush/hdfs/write/file_writer.h"
+#include "hflush/hdfs/write/silence_probe.h"
 #include "sim/observed.h"
 #include "sim/transitions.h"
 
@@ -523,12 +525,73 @@ HFLUSH_EVENT(BlockWriter, connection_lost, BlockWriter::Outcome, BlockWriter* bl
   return outcome;
 }
 
+namespace {
+
+bool is_found_by_asking(const BlockWriter::Outcome& outcome) {
+  const auto* const broken = std::get_if<BlockWriter::Broken>(&outcome);
+  const auto* const not_built = std::get_if<BlockWriter::NotBuilt>(&outcome);
+  const Status& fault = broken != nullptr ? broken->fault : not_built->fault;
+  return fault.message().find("getReplicaVisibleLength") != std::string::npos;
+}
+
+}  // namespace
+
 HFLUSH_EVENT(BlockWriter, tick, BlockWriter::Outcome, BlockWriter* block, TimePoint now,
              Actions& actions) {
   const BlockEvent event(*block, actions);
   BlockWriter::Outcome outcome = observed_BlockWriter_tick(block, now, actions);
-  if (!std::holds_alternative<BlockWriter::Continues>(outcome)) event.add("silence", outcome);
+  if (std::holds_alternative<BlockWriter::Continues>(outcome)) return outcome;
+  event.add(is_found_by_asking(outcome) ? "a silent DataNode is found" : "silence", outcome);
   return outcome;
+}
+
+// --- SilenceProbe
+
+namespace {
+
+void probe_has(const SilenceProbe& probe, SilenceProbe::State before, std::string_view event) {
+  Transitions::seen().add("SilenceProbe", to_string(before), event,
+                          probe.state() == before ? kStays : to_string(probe.state()));
+}
+
+}  // namespace
+
+HFLUSH_EVENT(SilenceProbe, heard, void, SilenceProbe* probe, Actions& actions) {
+  const SilenceProbe::State before = probe->state();
+  observed_SilenceProbe_heard(probe, actions);
+  probe_has(*probe, before, "the pipeline says something");
+}
+
+HFLUSH_EVENT(SilenceProbe, answered, void, SilenceProbe* probe, QuestionNumber question,
+             std::size_t node, const Result<std::int64_t>& length) {
+  const SilenceProbe::State before = probe->state();
+  observed_SilenceProbe_answered(probe, question, node, length);
+  probe_has(*probe, before, "a DataNode answers");
+}
+
+HFLUSH_EVENT(SilenceProbe, tick, std::optional<SilenceProbe::Verdict>, SilenceProbe* probe,
+             std::optional<TimePoint> silent_since, const LocatedBlock& block,
+             const SilenceProbe::Expected& expected, TimePoint now, Actions& actions) {
+  using State = SilenceProbe::State;
+  const State before = probe->state();
+  const std::optional<TimePoint> due = probe->deadline(silent_since);
+  auto verdict = observed_SilenceProbe_tick(probe, silent_since, block, expected, now, actions);
+  if (!due || now < *due) return verdict;
+  const bool is_late =
+      probe->state() == State::kResting &&
+      (before == State::kAsking || now - *due >= Happening::known().stream->settings.silence_probe);
+  const bool asks_more = before == State::kAskingAgain && probe->state() == State::kAsking;
+  if (verdict) {
+    Transitions::seen().add("SilenceProbe", to_string(before),
+                            "the round is over: a DataNode is to blame", "found");
+  } else {
+    probe_has(*probe, before,
+              before == State::kResting ? "the pipeline is silent for too long"
+              : asks_more               ? "the round is over: all have answered with lengths"
+              : is_late                 ? "the round was over long ago"
+                                        : "the round is over");
+  }
+  return verdict;
 }
 
 // --- BlockRecovery
@@ -580,10 +643,25 @@ class RecoveryEvent {
   const bool is_extra_;
 };
 
+// What is waited for now was found silent.
+bool awaits_silent() {
+  if (Happening::is_before_blocks()) return false;
+  const Recoveries& known = Happening::known().stream->recoveries;
+  return known.awaited && known.silent &&
+         known.awaited->address == known.silent->node.node.transfer_address();
+}
+
 bool is_third_try() {
   if (Happening::is_before_blocks()) return false;
   const Recoveries& known = Happening::known().stream->recoveries;
   return known.replacement && known.replacement->failed_tries == 2;
+}
+
+// The third copy has failed.
+std::string_view third_failure(const BlockRecovery& recovery) {
+  return recovery.state() == BlockRecovery::State::kPausing
+             ? "the third copy fails after one was found silent"
+             : "the third copy fails";
 }
 
 // A copy has failed. In the beginning of an append it is the outcome that tells which one it was.
@@ -627,7 +705,9 @@ Beginning beginning(const BlockRecovery& recovery, const BlockRecovery::Outcome&
             "it is broken before its first acknowledgement: another DataNode is wanted"};
   }
   if (recovery.state() == BlockRecovery::State::kPausing) {
-    return {"a node restarts that is waited for", "it is broken: a DataNode restarts"};
+    return {was_third_try && awaits_silent() ? third_failure(recovery)
+                                             : "a node restarts that is waited for",
+            "it is broken: a DataNode restarts"};
   }
   return {tries_the_last_again() ? "the last node's connection is lost: another one is wanted"
                                  : "a node fails: another one is wanted",
@@ -657,7 +737,9 @@ HFLUSH_EVENT(BlockRecovery, found, BlockRecovery::Outcome, BlockRecovery* recove
   using State = BlockRecovery::State;
   const State after = recovery->state();
   const bool continues = std::holds_alternative<BlockRecovery::Continues>(outcome);
-  event.add(after == State::kConnecting     ? "getAdditionalDatanode: another node"
+  event.add(after == State::kConnecting ? "getAdditionalDatanode: another node"
+            : after == State::kPausing && awaits_silent()
+                ? "getAdditionalDatanode: none after one was found silent"
             : after == State::kPausing      ? "getAdditionalDatanode: none while one restarts"
             : after == State::kFindingLater ? "getAdditionalDatanode: none"
             : continues                     ? "getAdditionalDatanode: none after one was waited for"
@@ -682,7 +764,7 @@ HFLUSH_EVENT(BlockRecovery, replied, BlockRecovery::Outcome, BlockRecovery* reco
   const bool goes_on = std::holds_alternative<BlockRecovery::Continues>(outcome);
   event.add(is_made && goes_on             ? "the copy is made: an append has too few still"
             : is_made                      ? "the copy is made"
-            : was_third(is_third, outcome) ? "the third copy fails"
+            : was_third(is_third, outcome) ? third_failure(*recovery)
                                            : "the copy is refused",
             outcome, !is_made);
   return outcome;
@@ -694,7 +776,7 @@ HFLUSH_EVENT(BlockRecovery, connection_lost, BlockRecovery::Outcome, BlockRecove
   const bool is_third = is_third_try();
   BlockRecovery::Outcome outcome =
       observed_BlockRecovery_connection_lost(recovery, failure, now, actions);
-  event.add(was_third(is_third, outcome) ? "the third copy fails" : "the connection is lost",
+  event.add(was_third(is_third, outcome) ? third_failure(*recovery) : "the connection is lost",
             outcome, true);
   return outcome;
 }
@@ -711,7 +793,7 @@ HFLUSH_EVENT(BlockRecovery, tick, BlockRecovery::Outcome, BlockRecovery* recover
   // As in the table, the block of a wait for a restart has acknowledged bytes.
   if (std::holds_alternative<BlockRecovery::Discarded>(outcome)) return outcome;
   event.add(was_pausing && continues ? "the time is over: another one is wanted"
-            : was_transferring && was_third(is_third, outcome) ? "the third copy fails"
+            : was_transferring && was_third(is_third, outcome) ? third_failure(*recovery)
                                                                : "the time is over",
             outcome, was_transferring);
   return outcome;

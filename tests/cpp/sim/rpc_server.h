@@ -21,6 +21,7 @@ class RpcConnection : public std::enable_shared_from_this<RpcConnection> {
 
   void answer(const RpcCall& call, const RpcAnswer& answer, Duration later = {});
   void reset() { end_->reset(); }
+  std::string peer_host() const { return end_->peer_host(); }
 
  private:
   RpcConnection(World& world, std::shared_ptr<End> end, std::string server, Serve serve)

@@ -200,6 +200,7 @@ class Run final : public DataNode::Cluster {
     process.goes_on_with_fewer = write.replacement_best_effort;
     Chance limits(world_.seed(), process.host + " limits");
     if (limits.one_in(2)) write.pipeline_recovery_retries = 1;
+    if (limits.one_in(4)) write.silence_probe = {};
     process.recovery_retries = write.pipeline_recovery_retries;
     return settings;
   }
@@ -442,12 +443,15 @@ class Run final : public DataNode::Cluster {
   void go_on(Process& process, OutputStream& stream, Journal& journal) {
     const std::uint64_t operations = process.chance.between(0, 40);
     for (std::uint64_t i = 0; i < operations; ++i) {
-      if (!operate(process, stream, journal)) {
+      const bool goes_on = operate(process, stream, journal);
+      check_found_silent(process, stream, journal);
+      if (!goes_on) {
         return end_with_failure(process, stream, journal, close(stream));
       }
       if (process.chance.one_in(200)) return abandon(stream, journal);
     }
     const Status closed = close(stream);
+    check_found_silent(process, stream, journal);
     if (!closed.ok()) return end_with_failure(process, stream, journal, closed);
     published(journal);
   }
@@ -630,6 +634,25 @@ class Run final : public DataNode::Cluster {
   }
 
   // --- what must hold
+
+  // Only a node to which something has happened is found silent by its answers, however slow the
+  // others are. A client that is cut off for a while hears some of them before others.
+  void check_found_silent(const Process& process, const OutputStream& stream,
+                          const Journal& journal) {
+    const auto statistics = stream.statistics();
+    world_.require(
+        statistics.at("hdfs_datanodes_found_silent") <= statistics.at("hdfs_silence_probes"),
+        journal.path, ": two DataNodes are blamed in one round");
+    if (faults_.is_dead(process.host) || faults_.partition(process.host) > Duration{}) return;
+    for (const stream::PastEvent& event : stream.history()) {
+      if (event.what.find("getReplicaVisibleLength") == std::string::npos) continue;
+      const bool is_good = std::ranges::any_of(nodes_, [&](const auto& node) {
+        return faults_.is_good(*node) &&
+               event.what.starts_with("DataNode " + node->info().transfer_address() + " ");
+      });
+      world_.require(!is_good, journal.path, ": a good node is blamed: ", event.what);
+    }
+  }
 
   void check_end() {
     for (const auto& process : processes_) {

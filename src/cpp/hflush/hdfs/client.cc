@@ -158,7 +158,9 @@ class OpenFile final : public LeaseHolder {
 }  // namespace
 
 Client::Client(Settings settings, const env::Host& host)
-    : settings_(std::move(settings)), host_(host) {
+    : settings_(std::move(settings)),
+      host_(host),
+      ask_visible_length_(ask_datanode(settings_, host_)) {
   RpcTarget target;
   target.servers = settings_.name_nodes;
   target.name = settings_.service;
@@ -209,7 +211,8 @@ std::unique_ptr<stream::OutputStream> Client::stream_of(WriteTarget target,
                                                       .resolver = host_.resolver,
                                                       .name_node = *rpc_,
                                                       .leases = *leases_,
-                                                      .settings = settings_.write},
+                                                      .settings = settings_.write,
+                                                      .ask_visible_length = ask_visible_length_},
                                          std::move(target), std::move(name_space));
   return std::make_unique<stream::OutputStream>(
       std::move(path), std::move(sink), env::Process::current().buffers(), host_.loop.clock());
@@ -485,7 +488,7 @@ ReadContext Client::read_context() {
           .name_node = *rpc_,
           .connections = *connections_,
           .settings = settings_,
-          .ask_visible_length = ask_datanode(settings_, host_),
+          .ask_visible_length = ask_visible_length_,
           .connector = host_.connector,
           .clock = host_.loop.clock(),
           .randomness = host_.randomness};

@@ -17,6 +17,7 @@
 #include "hflush/env/host.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/env/process.h"
+#include "hflush/hdfs/rpc/ask_visible_length.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/data_transfer.h"
@@ -108,6 +109,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   const Settings settings_;
   const env::Host host_;
+  const AskVisibleLength ask_visible_length_;
   std::shared_ptr<RpcClient> rpc_;
   std::shared_ptr<LeaseRenewer> leases_;
   std::shared_ptr<DatanodeConnections> connections_;

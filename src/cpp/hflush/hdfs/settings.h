@@ -82,6 +82,8 @@ struct WriteSettings {
       std::chrono::milliseconds(2);  // hflush.hdfs.complete.initial.delay.ms
   // A call of an open stream is repeated for so long while no NameNode can carry it out.
   env::Duration name_node_patience = std::chrono::minutes(2);  // hflush.hdfs.namenode.patience
+  // The DataNodes of a pipeline that is silent for so long are asked why; 0: never.
+  env::Duration silence_probe = std::chrono::seconds(3);  // hflush.hdfs.silence.probe
   env::Duration excluded_nodes_expiry =
       std::chrono::minutes(10);  // ….exclude.nodes.cache.expiry.interval.millis
   env::Duration congestion_backoff_mean =

@@ -215,6 +215,11 @@ KEYS = (
     Key(_WRITING, "hflush.hdfs.complete.initial.delay.ms", _TIME,
         "pause before complete is asked again; our own: the block report is usually near",
         native="write.complete_first_delay"),
+    Key(_WRITING, "hflush.hdfs.silence.probe", _TIME,
+        "after so long a silence of a pipeline that has packets the DataNodes are asked who of "
+        "them is the reason; that one leaves the pipeline; 0: only timeouts say so, as in Hadoop; "
+        "our own",
+        native="write.silence_probe"),
     Key(_WRITING, "dfs.client.write.exclude.nodes.cache.expiry.interval.millis", _TIME,
         "how long a DataNode is avoided after a pipeline with it failed",
         native="write.excluded_nodes_expiry"),

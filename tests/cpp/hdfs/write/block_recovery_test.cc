@@ -28,6 +28,7 @@ using stream::Level;
 using State = BlockRecovery::State;
 
 constexpr auto kFault = BlockWriter::Failure::kFault;
+constexpr auto kSilence = BlockWriter::Failure::kSilence;
 
 bool is_at_home(const std::string& ip) { return ip == "10.0.0.3"; }
 
@@ -166,6 +167,15 @@ const RecoveryEvents& recovery_events() {
       return h.append(nodes);
     };
   };
+  const auto fails_to_copy = [begins](RecoveryHarness& h) {
+    std::optional<Recoveries::Replacement>& replacement = h.shared.recoveries.replacement;
+    if (h.recovery->state() == State::kHeld) {
+      replacement = {false, 2, {}, {replica(1).node.transfer_address()}};
+      return begins(3, true)(h);
+    }
+    if (replacement) replacement->failed_tries = 2;
+    return h.recovery->connection_lost(kRefused, h.now, h.actions);
+  };
   static const RecoveryEvents events = {
       {"an append finds enough replicas", appends(3)},
       {"an append finds too few replicas", appends(1)},
@@ -192,6 +202,14 @@ const RecoveryEvents& recovery_events() {
          if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
          BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
          broken.failure = BlockWriter::Failure::kRestart;
+         static_cast<void>(h.begin(broken, true));
+         return h.finds_none();
+       }},
+      {"getAdditionalDatanode: none after one was found silent",
+       [](RecoveryHarness& h) -> BlockRecovery::Outcome {
+         if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
+         BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
+         broken.failure = kSilence;
          static_cast<void>(h.begin(broken, true));
          return h.finds_none();
        }},
@@ -224,15 +242,11 @@ const RecoveryEvents& recovery_events() {
        }},
       {"the connection is lost",
        [](RecoveryHarness& h) { return h.recovery->connection_lost(kRefused, h.now, h.actions); }},
-      {"the third copy fails",
-       [begins](RecoveryHarness& h) {
-         std::optional<Recoveries::Replacement>& replacement = h.shared.recoveries.replacement;
-         if (h.recovery->state() == State::kHeld) {
-           replacement = {false, 2, {}, {replica(1).node.transfer_address()}};
-           return begins(3, true)(h);
-         }
-         if (replacement) replacement->failed_tries = 2;
-         return h.recovery->connection_lost(kRefused, h.now, h.actions);
+      {"the third copy fails", fails_to_copy},
+      {"the third copy fails after one was found silent",
+       [fails_to_copy](RecoveryHarness& h) {
+         h.shared.recoveries.silent = {replica(9), h.now + 1min};
+         return fails_to_copy(h);
        }},
       {"the time is over",
        [](RecoveryHarness& h) {
@@ -418,6 +432,54 @@ TEST_CASE("a restart that is waited for ends no stream that is short of DataNode
     }
     CHECK(addresses(outcome) == std::vector<std::string>{"10.0.0.2", "10.0.0.3"});
   }
+}
+
+TEST_CASE("a node that was found silent is waited for where there is no other, as Hadoop would") {
+  RecoveryHarness h;
+  const env::TimePoint found_at = h.now;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
+  broken.failure = kSilence;
+  static_cast<void>(h.begin(broken, true));
+  BlockRecovery::Outcome outcome = h.finds_none();
+  while (h.recovery->state() == State::kPausing) {
+    h.now = *h.recovery->deadline();
+    outcome = h.recovery->tick(h.now, h.actions);
+    // Tried as the last one, and silent still.
+    REQUIRE(addresses(outcome) == std::vector<std::string>{"10.0.0.1", "10.0.0.3", "10.0.0.2"});
+    broken = {std::get<BlockRecovery::Ready>(outcome).block, 2, broken.fault, kSilence, false};
+    h.now += 6s;
+    static_cast<void>(h.begin(broken, true));
+  }
+  CHECK(h.now - found_at >= 75s);
+  CHECK(h.now - found_at < 95s);
+  static_cast<void>(h.finds_none());  // nor would it be taken back
+  CHECK(why(h.finds_none_at_all()).find("the NameNode has no further DataNode") !=
+        std::string::npos);
+  CHECK(h.shared.counters.restarts_waited_for == 0);
+}
+
+TEST_CASE("of several that are found silent each is waited for, all in one time") {
+  RecoveryHarness h;
+  const env::TimePoint found_at = h.now;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
+  broken.failure = kSilence;
+  static_cast<void>(h.begin(broken, true));
+  while (h.recovery->state() == State::kFinding) {
+    static_cast<void>(h.finds_none());
+    if (h.recovery->state() != State::kPausing) break;
+    h.now = *h.recovery->deadline();
+    const BlockRecovery::Outcome outcome = h.recovery->tick(h.now, h.actions);
+    REQUIRE(addresses(outcome).size() == 3);
+    // The other one, which is silent too.
+    broken = {std::get<BlockRecovery::Ready>(outcome).block, 1, broken.fault, kSilence, false};
+    h.now += 6s;
+    static_cast<void>(h.begin(broken, true));
+    if (h.recovery->state() != State::kPausing) break;
+    h.now = *h.recovery->deadline();
+    static_cast<void>(h.recovery->tick(h.now, h.actions));
+  }
+  CHECK(h.now - found_at >= 75s);
+  CHECK(h.now - found_at < 95s);
 }
 
 TEST_CASE("golden: another node gets a copy from one that is left, with the token for it") {

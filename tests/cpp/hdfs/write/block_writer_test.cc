@@ -28,7 +28,7 @@ using stream::Level;
 
 // A block writer by itself: its packets are in the stream's queue.
 struct BlockHarness {
-  explicit BlockHarness(WriteTarget target = small_target(), WriteSettings settings = {})
+  explicit BlockHarness(WriteTarget target = small_target(), WriteSettings settings = patient())
       : shared(target, settings), packetizer(geometry_of(target), pool) {}
 
   void begin(BlockWriter::Block block) {
@@ -37,6 +37,7 @@ struct BlockHarness {
   static BlockWriter::Block block(bool again, bool close = false) {
     BlockWriter::Block block;
     block.located = located(5, 50, 3);
+    block.is_replaceable = !again;
     if (again) {
       block.stage = close ? WriteStage::kCloseRecovery : WriteStage::kSetupAppend;
       block.located.block.length = block.released_length = 100;
@@ -81,6 +82,22 @@ struct BlockHarness {
     }
     return sent;
   }
+  // All nodes are asked twice, and the second one is silent.
+  BlockWriter::Outcome probe() {
+    BlockWriter::Outcome outcome = BlockWriter::Continues{};
+    release();
+    for (const env::Duration later : {3000ms, 1500ms, 1500ms}) {
+      now += later;
+      outcome = writer->tick(now, actions);
+      writer->replica_answered(shared.last_question, 0, std::int64_t{0});
+      writer->replica_answered(shared.last_question, 2, std::int64_t{0});
+    }
+    std::erase_if(actions, [](const Action& action) {
+      return std::holds_alternative<action::AskReplicas>(action) ||
+             std::holds_alternative<action::DropQuestions>(action);
+    });
+    return outcome;
+  }
   BlockWriter::Outcome ack(std::int64_t number, NodeReplies replies) {
     BlockWriter::Outcome outcome = writer->acked({number, std::move(replies)}, now, actions);
     if (std::holds_alternative<BlockWriter::Continues>(outcome)) release();
@@ -98,12 +115,13 @@ struct BlockHarness {
 
 constexpr auto kGood = TransferStatus::kSuccess;
 
-std::unique_ptr<BlockHarness> block_in(const std::string& state) {
+std::unique_ptr<BlockHarness> block_in(const std::string& state,
+                                       const WriteSettings& settings = patient()) {
   const bool close = state.ends_with("close");
   const bool synced = state.ends_with("synced") || state == "syncing";
   const bool again =
       close || synced || state.ends_with("again") || state == "reserving" || state == "registering";
-  auto h = std::make_unique<BlockHarness>(again ? append_target() : small_target());
+  auto h = std::make_unique<BlockHarness>(again ? append_target() : small_target(), settings);
   h->written = again ? 100 : 0;
   const BlockWriter::Block block = synced ? h->synced_block() : BlockHarness::block(again, close);
   if (close) {
@@ -216,6 +234,7 @@ const BlockEvents& block_events() {
          h.now += 1h;
          return h.writer->tick(h.now, h.actions);
        }},
+      {"a silent DataNode is found", [](BlockHarness& h) { return h.probe(); }},
   };
   return events;
 }
@@ -231,7 +250,7 @@ TEST_CASE("every event in every state of a block: as the page's table says") {
   const PageTable table = page_table("hdfs-client.md", "### BlockWriter");
   const auto check = [](const std::string& name, const std::string& state,
                         const std::string& cell) {
-    const std::unique_ptr<BlockHarness> h = block_in(state);
+    const std::unique_ptr<BlockHarness> h = block_in(state, WriteSettings());
     const std::string_view before = to_string(h->writer->state());
     const BlockWriter::Outcome outcome = block_events().at(name)(*h);
     const bool closes = cell.starts_with("closed; ");
@@ -533,7 +552,7 @@ TEST_CASE("an append to a block that no DataNode has") {
 }
 
 TEST_CASE("HDFS-18: heartbeats keep an idle pipeline, and their acks count as life") {
-  WriteSettings settings;
+  WriteSettings settings = patient();
   settings.locate_following_block_retries = 0;
   Harness h(small_target(), settings);
   h.open_block(10, located(1, 10, 3));
@@ -578,7 +597,7 @@ TEST_CASE("silence begins with what was sent last, not with an idle time before 
 }
 
 TEST_CASE("silence of a pipeline that was repaired begins with what is sent on it") {
-  WriteSettings settings;
+  WriteSettings settings = patient();
   settings.replacement_policy = ReplacementPolicy::kNever;
   Harness h(small_target(), settings);
   h.open_block(10, located(1, 10, 3));
@@ -615,6 +634,87 @@ TEST_CASE("heartbeats keep a pipeline while the NameNode is asked to register it
   CHECK(h->writer->state() == BlockWriter::State::kStreaming);
 }
 
+TEST_CASE("what was found by asking is a node that may be there again, or only a link") {
+  const std::unique_ptr<BlockHarness> h = block_in("streaming", WriteSettings());
+  const BlockWriter::Outcome outcome = h->probe();
+  const auto* const broken = std::get_if<BlockWriter::Broken>(&outcome);
+  REQUIRE(broken != nullptr);
+  CHECK(broken->node == 1);
+  CHECK(broken->failure == BlockWriter::Failure::kSilence);
+  CHECK(broken->fault.message().find("did not answer getReplicaVisibleLength") == 0);
+  CHECK(h->shared.counters.silence_probes == 1);
+  CHECK(h->shared.counters.found_silent == 1);
+
+  // They have all acknowledged it, so that only the acks are lost.
+  const std::unique_ptr<BlockHarness> lost = block_in("streaming", WriteSettings());
+  BlockWriter::Outcome cut = BlockWriter::Continues{};
+  for (const env::Duration later : {3000ms, 1500ms, 1500ms}) {
+    lost->now += later;
+    cut = lost->writer->tick(lost->now, lost->actions);
+    for (const std::size_t node : {0U, 1U, 2U}) {
+      lost->writer->replica_answered(lost->shared.last_question, node, std::int64_t{300});
+    }
+  }
+  REQUIRE(std::holds_alternative<BlockWriter::Broken>(cut));
+  CHECK(std::get<BlockWriter::Broken>(cut).failure == BlockWriter::Failure::kLostConnection);
+}
+
+TEST_CASE("DataNodes are asked of packets that are out, and no more once the pipeline answers") {
+  const auto asks = [](BlockHarness& h) {
+    static_cast<void>(h.writer->tick(h.now, h.actions));
+    return take_from<action::AskReplicas>(h.actions).has_value();
+  };
+  const std::unique_ptr<BlockHarness> h = block_in("streaming", WriteSettings());
+  h->now += 3s - 1ms;
+  CHECK_FALSE(asks(*h));
+  static_cast<void>(h->ack(PipelineAck::kHeartbeat, {kGood, kGood, kGood}));
+  h->now += 1ms;
+  CHECK_FALSE(asks(*h));
+  CHECK(*h->writer->deadline() == h->now + 3s - 1ms);
+  h->now += 3s;
+  CHECK(asks(*h));
+  static_cast<void>(h->ack(PipelineAck::kHeartbeat, {kGood, kGood, kGood}));
+  CHECK(take_from<action::DropQuestions>(h->actions));
+  h->now += 1500ms;
+  CHECK_FALSE(asks(*h));
+  h->now += 1500ms;
+  CHECK(asks(*h));
+  // Nothing is owed: the time since then is no silence.
+  static_cast<void>(h->ack(0, {kGood, kGood, kGood}));
+  CHECK(take_from<action::DropQuestions>(h->actions));
+  h->now += 10s;
+  CHECK_FALSE(asks(*h));
+  h->put(100);
+  static_cast<void>(h->send_all());
+  CHECK(*h->writer->deadline() == h->now + 3s);
+  h->now += 3s;
+  CHECK(asks(*h));
+  h->writer->close(h->actions);
+  CHECK(take_from<action::DropQuestions>(h->actions));
+}
+
+TEST_CASE("the last attempt at a new block is as patient as Hadoop's") {
+  WriteSettings settings;
+  settings.block_write_retries = 1;
+  Harness h(small_target(), settings);
+  h.write(1000);
+  for (const bool is_last : {false, true}) {
+    h.machine.allocated(located(1, 10, 3), h.now, h.actions);
+    h.machine.connected(h.pipeline(), h.now);
+    static_cast<void>(h.send_all());
+    CHECK(*h.machine.deadline() == h.now + (is_last ? 75s : 3s));
+    for (const env::Duration later : {3000ms, 1500ms, 1500ms}) {
+      h.now += later;
+      h.machine.tick(h.now, h.actions);
+      const auto question = h.take<action::AskReplicas>();
+      if (question) h.machine.replica_answered(question->question, 0, kRefused);
+    }
+    CHECK((h.machine.state() == FileWriter::State::kAbandoning) == !is_last);
+    if (!is_last) h.machine.block_abandoned({}, h.now, h.actions);
+  }
+  CHECK(h.block_is(BlockWriter::State::kSettingUp));
+}
+
 TEST_CASE("recoveries are counted from the last sign that an idle pipeline stands") {
   const auto h = block_in("streaming");
   h->shared.recoveries.since_ack = 5;
@@ -627,7 +727,7 @@ TEST_CASE("recoveries are counted from the last sign that an idle pipeline stand
 }
 
 TEST_CASE("HDFS-23: a congested ack holds the next packets back, and heartbeats go on") {
-  WriteSettings settings;
+  WriteSettings settings = patient();
   settings.congestion_backoff_mean = 60s;
   settings.congestion_backoff_max = 80s;
   Harness h(small_target(), settings);
@@ -725,7 +825,7 @@ TEST_CASE("no heartbeat goes between the parts of a packet, and a stuck socket e
 }
 
 TEST_CASE("no timeout means none, and heartbeats are sent all the same") {
-  WriteSettings settings;
+  WriteSettings settings = patient();
   settings.socket_timeout = settings.socket_write_timeout = env::kNoTimeout;
   settings.excluded_nodes_expiry = env::kNoTimeout;
   Harness h(small_target(), settings);

@@ -9,10 +9,13 @@
 #include <cerrno>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "hdfs/writable_cluster.h"
+#include "hflush/base/mutex.h"
 #include "hflush/env/process.h"
 #include "hflush/stream/output_stream.h"
 #include "testing/bytes.h"
@@ -38,6 +41,42 @@ class Impatient final : public env::Interrupt {
   }
 };
 
+// What the DataNodes of a pipeline are asked beside it, and what they answer: a length, or nothing.
+class Questions {
+ public:
+  AskVisibleLength asker() {
+    return [this](const DatanodeInfo& /*node*/, const ExtendedBlock& /*block*/,
+                  const std::function<void(Result<std::int64_t>)>& answered) {
+      const auto under_way = std::make_shared<int>();
+      std::optional<std::int64_t> length;
+      {
+        const MutexLock lock(mutex_);
+        questions_.emplace_back(under_way);
+        length = length_;
+      }
+      if (length) answered(*length);
+      return under_way;
+    };
+  }
+  void answer(std::int64_t length) {
+    const MutexLock lock(mutex_);
+    length_ = length;
+  }
+  std::size_t count() {
+    const MutexLock lock(mutex_);
+    return questions_.size();
+  }
+  bool any_is_under_way() {
+    const MutexLock lock(mutex_);
+    return !std::ranges::all_of(questions_, &std::weak_ptr<int>::expired);
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::weak_ptr<int>> questions_ HFLUSH_GUARDED_BY(mutex_);
+  std::optional<std::int64_t> length_ HFLUSH_GUARDED_BY(mutex_);
+};
+
 class Cluster {
  public:
   Cluster() { name_node_->offer({datanode.node()}); }
@@ -53,7 +92,7 @@ class Cluster {
   std::unique_ptr<OutputStream> open(const WriteTarget& target) {
     auto sink = std::make_unique<HdfsSink>(
         WriteContext{name_node_, loop(), env::Process::current().resolver(), *name_node_, *leases_,
-                     settings},
+                     settings, asker_},
         target, "");
     return std::make_unique<OutputStream>(target.path, std::move(sink),
                                           env::Process::current().buffers(), env::steady_clock());
@@ -74,12 +113,14 @@ class Cluster {
   testing::CountingRenewer& leases() { return *leases_; }
 
   WriteSettings settings;
+  Questions questions;
   WritableDatanode datanode;
 
  private:
   std::shared_ptr<testing::WritableNameNode> name_node_ =
       std::make_shared<testing::WritableNameNode>(loop());
   std::shared_ptr<testing::CountingRenewer> leases_ = std::make_shared<testing::CountingRenewer>();
+  const AskVisibleLength asker_ = questions.asker();
 };
 
 TEST_CASE("geometry: packets of whole chunks that fit, a window of 80 of them") {
@@ -276,6 +317,44 @@ TEST_CASE("a pipeline that dies ends the stream with the node, the block and the
   CHECK(cluster.leases().open() == 0);
   CHECK(cluster.name_node().count("complete") == 0);
   CHECK(eventually([&] { return cluster.datanode.open_connections() == 0; }));
+}
+
+TEST_CASE("a DataNode of a silent pipeline is asked, and blamed by what it answers") {
+  Cluster cluster;
+  cluster.settings.silence_probe = 20ms;
+  cluster.settings.pipeline_recovery_retries = 0;  // else it is tried again
+  env::Uninterrupted none;
+  auto stream = cluster.open();
+  cluster.datanode.follow([](const PacketHeader& header) {
+    return header.sequence_number > 0 ? WritableDatanode::Deed::kSayNothing
+                                      : WritableDatanode::Deed::kAcknowledge;
+  });
+  REQUIRE(stream->write(pattern(1000), none).ok());
+  REQUIRE(stream->hflush(none).ok());
+  SUBCASE("it has acknowledged what is waited for: the acks are lost") {
+    cluster.questions.answer(2000);
+    REQUIRE(stream->write(pattern(1000), none).ok());
+    const Status failed = stream->hflush(none);
+    const auto* const story = failed.detail<WriteFailure>();
+    REQUIRE(story != nullptr);
+    REQUIRE(story->failed_nodes.size() == 1);
+    CHECK(story->failed_nodes[0].reason.starts_with("is lost: it has acknowledged what this"));
+    CHECK(std::ranges::any_of(story->history, [](const stream::PastEvent& event) {
+      return event.what.starts_with("asking DataNodes about blk_100_1100");
+    }));
+    CHECK(cluster.questions.count() == 2);
+    CHECK(stream->statistics().at("hdfs_silence_probes") == 1);
+    CHECK(stream->statistics().at("hdfs_datanodes_found_silent") == 1);
+  }
+  SUBCASE("it says nothing, and is the only one: the wait goes on, until the stream is dropped") {
+    REQUIRE(stream->write(pattern(1000), none).ok());
+    REQUIRE(stream->flush(none).ok());
+    CHECK(eventually([&] { return cluster.questions.count() > 2; }));
+    CHECK(cluster.questions.any_is_under_way());
+    CHECK(stream->state() == stream::State::kOpen);
+    stream.reset();
+  }
+  CHECK_FALSE(cluster.questions.any_is_under_way());
 }
 
 TEST_CASE("HDFS-11: a node that takes no connection is replaced before any byte is lost") {

@@ -259,7 +259,7 @@ class Simulation {
   };
 
   static WriteSettings settings(const Faults& faults, unsigned seed) {
-    WriteSettings settings;
+    WriteSettings settings = testing::patient();
     settings.max_packets_in_flight = 6;
     settings.replacement_best_effort = faults.best_effort;
     if (seed % 3 == 0) settings.replacement_policy = ReplacementPolicy::kAlways;
@@ -778,6 +778,8 @@ class Simulation {
     location_ = [this, answer] { h_.machine.located(answer, h_.now, h_.actions); };
   }
   void operator()(const action::RecoverLease&) { FAIL("nobody asked for it"); }
+  void operator()(const action::AskReplicas&) { FAIL("nobody asked for it"); }
+  void operator()(const action::DropQuestions&) { FAIL("nobody asked for it"); }
 
   // --- connections, and the stream above
 

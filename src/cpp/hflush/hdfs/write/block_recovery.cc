@@ -130,7 +130,9 @@ std::optional<std::size_t> BlockRecovery::node_that_leaves(env::TimePoint now) {
   if (restarts() && !awaited && is_worth_waiting_for(*bad)) {
     Replica restarting = std::move(*bad);
     replicas.erase(bad);
-    wait_for(std::move(restarting), now);
+    ++stream_.counters.restarts_waited_for;
+    wait_for(std::move(restarting),
+             env::deadline_after(now, stream_.settings.datanode_restart_timeout));
     return std::nullopt;
   }
   if (can_be_tried_again()) return std::nullopt;
@@ -155,9 +157,11 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
     return GivenUp{failure("no DataNode of the pipeline is left", broken_.fault)};
   }
   if (restarts()) restarting_ = replicas[node];
+  const Replica gone = std::move(replicas[node]);
   replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(node));
   has_lost_node_ = true;
   if (!known.replacement || std::erase(known.replacement->targets, left.transfer_address()) == 0) {
+    if (broken_.failure == BlockWriter::Failure::kSilence) note_silent(gone, now);
     known.add_failed(left, now, may_return);
     // With one node fewer the search begins anew. Who came in by the last one is not proven yet.
     if (known.replacement) known.replacement = begun_anew(*std::move(known.replacement));
@@ -167,23 +171,51 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
   Recoveries::Replacement& replacement = *known.replacement;
   replacement.excluded.push_back(left);
   if (++replacement.failed_tries < kReplacementTries) return std::nullopt;
-  return not_replaced(failure("no other DataNode could get a copy of the block", broken_.fault));
+  return not_copied(failure("no other DataNode could get a copy of the block", broken_.fault), now);
 }
 
 // --- who is waited for
 
 // As the last of the pipeline: all others get each new stamp, and can copy their replicas to it if
 // its own, from before that, is refused.
-void BlockRecovery::wait_for(Replica restarting, env::TimePoint now) {
-  ++stream_.counters.restarts_waited_for;
+void BlockRecovery::wait_for(Replica absent, env::TimePoint until) {
   Recoveries& known = stream_.recoveries;
-  const std::string address = restarting.node.transfer_address();
+  const std::string address = absent.node.transfer_address();
   std::erase_if(known.failed, [&](const Recoveries::FailedNode& failed) {
     return failed.node.transfer_address() == address;
   });
-  known.awaited = {address, env::deadline_after(now, stream_.settings.datanode_restart_timeout),
-                   kFirstPause};
-  broken_.block.located.replicas.push_back(std::move(restarting));
+  known.awaited = {address, until, kFirstPause};
+  broken_.block.located.replicas.push_back(std::move(absent));
+}
+
+// Where the stream would fail without another DataNode. None has left by that.
+BlockRecovery::Outcome BlockRecovery::wait_instead(Replica absent, env::TimePoint until,
+                                                   env::TimePoint now) {
+  wait_for(std::move(absent), until);
+  has_lost_node_ = false;
+  std::optional<Recoveries::Replacement>& replacement = stream_.recoveries.replacement;
+  if (replacement) replacement = begun_anew(*std::move(replacement));
+  if (replacement) replacement->is_extra = true;
+  return pause(now);
+}
+
+// All that are found silent before a pipeline stands again have the same time.
+void BlockRecovery::note_silent(const Replica& node, env::TimePoint now) {
+  std::optional<Recoveries::Silent>& silent = stream_.recoveries.silent;
+  const env::Duration patience =
+      TransferChannel::for_nodes(stream_.settings.socket_timeout, nodes().size() + 1);
+  silent = {node, silent ? silent->until : env::deadline_after(now, patience)};
+}
+
+bool BlockRecovery::can_wait_for_silent(env::TimePoint now) const {
+  const std::optional<Recoveries::Silent>& silent = stream_.recoveries.silent;
+  if (!needs_another() || !silent || now >= silent->until) return false;
+  return place_of(silent->node.node.transfer_address(), nodes()) == nodes().size();
+}
+
+BlockRecovery::Outcome BlockRecovery::wait_for_silent(env::TimePoint now) {
+  const Recoveries::Silent& silent = *stream_.recoveries.silent;
+  return wait_instead(silent.node, silent.until, now);
 }
 
 BlockRecovery::Outcome BlockRecovery::pause(env::TimePoint now) {
@@ -263,19 +295,17 @@ BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, env::Ti
   return Continues{};
 }
 
-// Where the policy insists on another one, one that restarts is waited for, wherever it is, and one
-// that was waited for and refused the pipeline gets a copy. If there is none of these either, the
-// NameNode is asked again, as for a new block: it may have just started, its DataNodes may be busy
-// for now, and one that has failed may be back.
+// Where the policy insists on another one, one that restarts is waited for, wherever it is, or one
+// that was found silent, and one that was waited for and refused the pipeline gets a copy. If there
+// is none of these either, the NameNode is asked again, as for a new block: it may have just
+// started, its DataNodes may be busy for now, and one that has failed may be back.
 BlockRecovery::Outcome BlockRecovery::none_found(env::TimePoint now, Actions& actions) {
   if (needs_another() && restarting_) {
-    wait_for(*std::exchange(restarting_, std::nullopt), now);
-    has_lost_node_ = false;
-    std::optional<Recoveries::Replacement>& replacement = stream_.recoveries.replacement;
-    replacement = begun_anew(*std::move(replacement));
-    if (replacement) replacement->is_extra = true;
-    return pause(now);
+    ++stream_.counters.restarts_waited_for;
+    return wait_instead(*std::exchange(restarting_, std::nullopt),
+                        env::deadline_after(now, stream_.settings.datanode_restart_timeout), now);
   }
+  if (can_wait_for_silent(now)) return wait_for_silent(now);
   const bool asked_first = std::get<Finding>(state_).avoided == Avoided::kAllFailed;
   if (needs_another() && asked_first && can_take_one_back()) {
     return find(actions, Avoided::kFailedForGood);
@@ -329,7 +359,7 @@ BlockRecovery::Outcome BlockRecovery::connection_lost(const Status& failure, env
   if (state() == State::kTransferring) return try_failed(lost(failure), now, actions);
   close(actions);
   note(nodes(), source(), reason(lost(failure)), now);
-  return try_again(lost(failure), actions);
+  return try_again(lost(failure), now, actions);
 }
 
 BlockRecovery::Outcome BlockRecovery::tick(env::TimePoint now, Actions& actions) {
@@ -357,13 +387,18 @@ BlockRecovery::Outcome BlockRecovery::try_failed(const Status& fault, env::TimeP
   note(replicas, extended.target,
        "got no copy from " + nodes()[source()].node.transfer_address() + ": " + reason(fault), now);
   stream_.recoveries.replacement->excluded.push_back(replicas[extended.target].node);
-  return try_again(fault, actions);
+  return try_again(fault, now, actions);
 }
 
 // Tries another target that is not excluded, and another source if there is one.
-BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, Actions& actions) {
+BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, env::TimePoint now,
+                                                Actions& actions) {
   if (++stream_.recoveries.replacement->failed_tries < kReplacementTries) return find(actions);
-  return not_replaced(failure("no other DataNode could get a copy of the block", fault));
+  return not_copied(failure("no other DataNode could get a copy of the block", fault), now);
+}
+
+BlockRecovery::Outcome BlockRecovery::not_copied(Status why, env::TimePoint now) {
+  return can_wait_for_silent(now) ? wait_for_silent(now) : not_replaced(std::move(why));
 }
 
 BlockRecovery::Outcome BlockRecovery::not_replaced(Status why) {
@@ -379,6 +414,7 @@ BlockRecovery::Outcome BlockRecovery::ready() { return Ready{std::move(broken_.b
 
 BlockRecovery::Outcome BlockRecovery::discard() {
   stream_.recoveries.awaited.reset();
+  stream_.recoveries.silent.reset();
   stream_.recoveries.replacement.reset();
   return Discarded{std::move(broken_.block.located.block),
                    std::move(broken_.block.located.replicas)};

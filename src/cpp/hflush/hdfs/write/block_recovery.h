@@ -146,7 +146,11 @@ class BlockRecovery {
 
   std::optional<std::size_t> node_that_leaves(env::TimePoint now);
   std::optional<Outcome> leave(std::size_t node, env::TimePoint now);
-  void wait_for(Replica restarting, env::TimePoint now);
+  void wait_for(Replica absent, env::TimePoint until);
+  Outcome wait_instead(Replica absent, env::TimePoint until, env::TimePoint now);
+  bool can_wait_for_silent(env::TimePoint now) const;
+  Outcome wait_for_silent(env::TimePoint now);
+  void note_silent(const Replica& node, env::TimePoint now);
   Outcome pause(env::TimePoint now);
   Outcome replace_or_go_on(Actions& actions);
   bool needs_another() const noexcept;
@@ -154,8 +158,9 @@ class BlockRecovery {
   Outcome find(Actions& actions, Avoided avoided = Avoided::kAllFailed);
   Outcome none_found(env::TimePoint now, Actions& actions);
   Outcome try_failed(const Status& fault, env::TimePoint now, Actions& actions);
-  Outcome try_again(const Status& fault, Actions& actions);
+  Outcome try_again(const Status& fault, env::TimePoint now, Actions& actions);
   Outcome not_replaced(Status why);
+  Outcome not_copied(Status why, env::TimePoint now);
   Outcome ready();
   Outcome discard();
   void note(std::span<const Replica> pipeline, std::size_t place, std::string reason,

@@ -37,7 +37,10 @@ std::string BlockWriter::Block::describe() const {
 
 BlockWriter::BlockWriter(WriteStream& stream, ConnectionNumber number, Block block,
                          Actions& actions)
-    : stream_(stream), number_(number), block_(std::move(block)) {
+    : stream_(stream),
+      number_(number),
+      block_(std::move(block)),
+      probe_(stream, stream.settings.silence_probe) {
   stream_.counters.bytes_sent_again += static_cast<std::int64_t>(stream_.packets.rewind());
   if (block_.stage == WriteStage::kSetupCreate) {
     connect(std::nullopt, actions);
@@ -96,6 +99,30 @@ std::optional<env::TimePoint> BlockWriter::heartbeat_at() const noexcept {
   return open->last_sent() + std::min(stream_.settings.socket_timeout / 2, kLongestSilence);
 }
 
+// Since when the pipeline owes an answer; none if it does not, or may take its time.
+std::optional<env::TimePoint> BlockWriter::silent_since() const noexcept {
+  const bool is_new = block_.stage == WriteStage::kSetupCreate && !has_pipeline();
+  if (is_new && !block_.is_replaceable) return std::nullopt;
+  if (const auto* const connecting = std::get_if<Connecting>(&state_)) return connecting->since;
+  if (has_pipeline()) {
+    if (!stream_.packets.has_unacknowledged()) return std::nullopt;
+    return std::max(channel()->silent_since(), stream_.packets.oldest().released_at);
+  }
+  const bool owes =
+      std::holds_alternative<SettingUp>(state_) || std::holds_alternative<Syncing>(state_);
+  return owes ? std::optional(channel()->silent_since()) : std::nullopt;
+}
+
+SilenceProbe::Expected BlockWriter::expected() const noexcept {
+  if (!has_pipeline()) return {.has_replicas = block_.stage != WriteStage::kSetupCreate};
+  if (!stream_.packets.has_unacknowledged()) return {};
+  const PacketQueue::Entry& oldest = stream_.packets.oldest();
+  const bool shows =
+      oldest.kind == PacketQueue::Kind::kData && !oldest.sync && stream_.packets.oldest_is_sent();
+  return {.has_replicas = true,
+          .length = shows ? std::optional(oldest.end_in_block()) : std::nullopt};
+}
+
 std::optional<env::TimePoint> BlockWriter::deadline() const noexcept {
   std::optional<env::TimePoint> earliest;
   const auto consider = [&earliest](std::optional<env::TimePoint> when) {
@@ -111,6 +138,7 @@ std::optional<env::TimePoint> BlockWriter::deadline() const noexcept {
     consider(open->held_until);
   }
   consider(heartbeat_at());
+  consider(probe_.deadline(silent_since()));
   return earliest;
 }
 
@@ -172,6 +200,7 @@ BlockWriter::Outcome BlockWriter::replied(const OperationReply& reply, env::Time
         {node_named(reply.first_bad_link), bad_answer(reply), failure_of(reply.status)}, actions);
   }
   setting_up->channel.heard(now);
+  probe_.heard(actions);
   Recoveries& recoveries = stream_.recoveries;
   stream_.counters.replacements += static_cast<std::int64_t>(recoveries.unproven());
   recoveries.pipeline_is_set_up();
@@ -253,6 +282,8 @@ std::size_t BlockWriter::node_named(std::string_view address) const {
 // --- packets
 
 void BlockWriter::release(env::TimePoint now) {
+  auto* const connecting = std::get_if<Connecting>(&state_);
+  if (connecting != nullptr && !connecting->since) connecting->since = now;
   PacketQueue& packets = stream_.packets;
   while (packets.has_waiting() && !std::holds_alternative<Ending>(state_)) {
     Pipeline* const open = pipeline();
@@ -301,6 +332,7 @@ BlockWriter::Outcome BlockWriter::acked(const PipelineAck& ack, env::TimePoint n
   TransferChannel* const connection = channel();
   if (connection == nullptr || std::holds_alternative<SettingUp>(state_)) return Continues{};
   connection->heard(now);
+  probe_.heard(actions);
   if (std::optional<Fault> fault = fault_of(ack)) return node_failed(*std::move(fault), actions);
   if (auto* const syncing = std::get_if<Syncing>(&state_)) {
     if (ack.sequence_number != PipelineAck::kHeartbeat) {
@@ -406,6 +438,11 @@ BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
     const env::Duration waited = now - unacknowledged_since(*open);
     return node_failed({0, no_answer("acknowledged nothing", waited)}, actions);
   }
+  if (auto found = probe_.tick(silent_since(), block_.located, expected(), now, actions)) {
+    ++stream_.counters.found_silent;
+    const Failure failure = found->is_link ? Failure::kLostConnection : Failure::kSilence;
+    return node_failed({found->node, std::move(found->why), failure}, actions);
+  }
   if (const auto due = heartbeat_at(); due && now >= *due) {
     ++stream_.counters.heartbeats;
     PacketHeader heartbeat;
@@ -453,6 +490,7 @@ WriteStage BlockWriter::recovery_stage() const noexcept {
 }
 
 void BlockWriter::close(Actions& actions) const {
+  probe_.drop(actions);
   if (channel() != nullptr || std::holds_alternative<Connecting>(state_)) {
     actions.emplace_back(action::Disconnect{number_});
   }

@@ -47,6 +47,7 @@
 #include "hflush/env/clock.h"
 #include "hflush/hdfs/wire/data_transfer.h"
 #include "hflush/hdfs/wire/types.h"
+#include "hflush/hdfs/write/silence_probe.h"
 #include "hflush/hdfs/write/transfer_channel.h"
 #include "hflush/hdfs/write/write_actions.h"
 #include "hflush/hdfs/write/write_stream.h"
@@ -76,13 +77,15 @@ class BlockWriter {
     // before this stream, and an earlier one may have synced it.
     bool is_synced = false;
     bool is_ending = false;  // its last packet was sent
+    // Its first pipeline may fail early: another block can take the place of this one.
+    bool is_replaceable = false;
 
     std::string describe() const;  // for messages
   };
 
-  // How a node failed: with an answer or with none; it says that it restarts; or its connection is
-  // lost, which a node survives.
-  enum class Failure : std::uint8_t { kFault, kRestart, kLostConnection };
+  // How a node failed: with an answer or with none; it says that it restarts; its connection is
+  // lost, which a node survives; or it was found silent, and may be there again.
+  enum class Failure : std::uint8_t { kFault, kRestart, kLostConnection, kSilence };
 
   // Outcome is what an event means to the file.
   //
@@ -133,6 +136,11 @@ class BlockWriter {
   Outcome replied(const OperationReply& reply, env::TimePoint now, Actions& actions);
   Outcome acked(const PipelineAck& ack, env::TimePoint now, Actions& actions);
   Outcome connection_lost(const Status& failure, Actions& actions);
+  // From a DataNode that was asked.
+  void replica_answered(QuestionNumber question, std::size_t node,
+                        const Result<std::int64_t>& length) {
+    probe_.answered(question, node, length);
+  }
   // From the clock.
   Outcome tick(env::TimePoint now, Actions& actions);
 
@@ -166,6 +174,7 @@ class BlockWriter {
   struct Reserving {};
   struct Connecting {
     std::optional<Stamp> stamp;
+    std::optional<env::TimePoint> since = {};
   };
   struct SettingUp {
     std::optional<Stamp> stamp;
@@ -200,6 +209,8 @@ class BlockWriter {
   env::TimePoint unacknowledged_since(const Pipeline& pipeline) const noexcept;
   env::TimePoint patient_until(const Pipeline& pipeline) const noexcept;
   std::optional<env::TimePoint> heartbeat_at() const noexcept;
+  std::optional<env::TimePoint> silent_since() const noexcept;
+  SilenceProbe::Expected expected() const noexcept;
 
   void connect(std::optional<Stamp> stamp, Actions& actions);
   std::string write_operation(std::optional<Stamp> stamp) const;
@@ -216,6 +227,7 @@ class BlockWriter {
   WriteStream& stream_;
   ConnectionNumber number_;
   Block block_;
+  SilenceProbe probe_;
   std::variant<Reserving, Connecting, SettingUp, Syncing, Registering, Streaming, Draining, Ending>
       state_;
 };

@@ -261,6 +261,7 @@ void FileWriter::allocated(Result<LocatedBlock> answer, env::TimePoint now, Acti
     block.located = *std::move(answer);
     block.located.offset = stream_.packets.oldest().block_start;
     block.located.block.length = 0;
+    block.is_replaceable = allocating->search.attempts_left > 0;
     write_block(allocating->search, std::move(block), actions);
   }
   advance(now, actions);
@@ -516,6 +517,13 @@ void FileWriter::lease_lost(const Status& failure, env::TimePoint now, Actions& 
   fail(
       Status(StatusCode::kLeaseLost, "write: the lease is lost", target().path).with_cause(failure),
       now, actions);
+}
+
+// --- DataNodes that were asked
+
+void FileWriter::replica_answered(QuestionNumber question, std::size_t node,
+                                  const Result<std::int64_t>& length) {
+  if (BlockWriter* const writing = writer()) writing->replica_answered(question, node, length);
 }
 
 // --- connections

@@ -122,6 +122,11 @@ class FileWriter {
   void located(const Result<LocatedBlocks>& answer, env::TimePoint now, Actions& actions);
   void lease_lost(const Status& failure, env::TimePoint now, Actions& actions);
 
+  // --- from a DataNode that was asked, the one at that place of its question
+
+  void replica_answered(QuestionNumber question, std::size_t node,
+                        const Result<std::int64_t>& length);
+
   // --- from the connections
 
   void connected(ConnectionNumber connection, env::TimePoint now);

@@ -94,6 +94,8 @@ void HdfsSink::add_statistics(Statistics& statistics) const {
   statistics["hdfs_block_transfers"] = counters.transfers;
   statistics["hdfs_bytes_sent_again"] = counters.bytes_sent_again;
   statistics["hdfs_datanode_restarts_awaited"] = counters.restarts_waited_for;
+  statistics["hdfs_silence_probes"] = counters.silence_probes;
+  statistics["hdfs_datanodes_found_silent"] = counters.found_silent;
   counters.ack_latency.add_to(statistics, "hdfs_ack_latency");
   counters.stalls.add_to(statistics, "hdfs_stall");
 }

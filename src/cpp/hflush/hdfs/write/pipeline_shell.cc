@@ -54,6 +54,7 @@ void PipelineDriver::release() noexcept {
   context_.name_node.cancel(call_);
   context_.name_node.cancel(locating_);
   context_.loop.cancel(timer_);
+  questions_.clear();
   for (Open& open : links_) {
     if (open.link) open.link->close();
     open = {};
@@ -192,6 +193,38 @@ void PipelineDriver::located(Result<std::optional<LocatedBlocks>> answer) {
 void PipelineDriver::perform(const action::RecoverLease& /*recover*/) {
   give_up_lease(LeaseRenewer::GiveBack::kNow);
 }
+
+// --- DataNodes beside their pipeline
+
+// Answers of those that are dropped meanwhile, or of a stream that has ended, mean nothing.
+void PipelineDriver::perform(const action::AskReplicas& ask) {
+  HistoryLine line;
+  line << "asking DataNodes about ";
+  if (const ExtendedBlock* const block = machine.failures().block()) line << *block;
+  line << ", as their pipeline is silent";
+  shell_.note(line.text());
+  for (std::size_t node = 0; node < ask.nodes.size(); ++node) {
+    const auto answered = [weak = shell_.weak_from_this(), question = ask.question,
+                           node](Result<std::int64_t> length) {
+      const std::shared_ptr<PipelineShell> shell = weak.lock();
+      if (!shell) return;
+      shell->drive([question, node, length = std::move(length)](PipelineDriver& driver) {
+        driver.replica_answered(question, node, length);
+      });
+    };
+    questions_.push_back(
+        {ask.question, node, context_.ask_visible_length(ask.nodes[node], ask.block, answered)});
+  }
+}
+
+void PipelineDriver::replica_answered(QuestionNumber question, std::size_t node,
+                                      const Result<std::int64_t>& length) {
+  machine.replica_answered(question, node, length);
+  std::erase_if(questions_,
+                [&](const Question& one) { return one.number == question && one.node == node; });
+}
+
+void PipelineDriver::perform(const action::DropQuestions& /*drop*/) { questions_.clear(); }
 
 // --- the stream
 

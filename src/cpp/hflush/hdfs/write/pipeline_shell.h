@@ -17,10 +17,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "hflush/base/mutex.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
+#include "hflush/hdfs/rpc/ask_visible_length.h"
 #include "hflush/hdfs/rpc/lease_renewer.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
 #include "hflush/hdfs/settings.h"
@@ -39,6 +41,7 @@ struct WriteContext {
   RpcClient& name_node;
   LeaseRenewer& leases;
   const WriteSettings& settings;
+  const AskVisibleLength& ask_visible_length;
 };
 
 class PipelineShell;
@@ -64,6 +67,8 @@ class PipelineDriver {
   void perform(const action::Complete& complete);
   void perform(const action::GetBlockLocations& locate);
   void perform(const action::RecoverLease& recover);
+  void perform(const action::AskReplicas& ask);
+  void perform(const action::DropQuestions& drop);
   void perform(const action::Connect& connect);
   void perform(const action::Disconnect& disconnect);
   void perform(const action::Acknowledged& acknowledged);
@@ -82,10 +87,18 @@ class PipelineDriver {
     std::shared_ptr<DataNodeLink> link;
     bool can_send = false;
   };
+  // What a DataNode is asked beside its pipeline.
+  struct Question {
+    QuestionNumber number;
+    std::size_t node;  // its place in the question
+    std::shared_ptr<void> under_way;
+  };
 
   template <Request T, typename Feed>
   RpcClient::CallId call(const T& request, Feed feed);
   void located(Result<std::optional<LocatedBlocks>> answer);
+  void replica_answered(QuestionNumber question, std::size_t node,
+                        const Result<std::int64_t>& length);
   void note_state();
   void note_failed_nodes();
   Open* link_of(ConnectionNumber connection);
@@ -108,6 +121,7 @@ class PipelineDriver {
   std::optional<std::uint64_t> acknowledged_;  // to be reported
   RpcClient::CallId call_ = RpcClient::kNoCall;
   RpcClient::CallId locating_ = RpcClient::kNoCall;
+  std::vector<Question> questions_;  // without an answer yet
   env::EventLoop::TimerId timer_ = 0;
   env::TimePoint timer_at_;
   bool has_lease_ = true;

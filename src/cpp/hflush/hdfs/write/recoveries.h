@@ -40,11 +40,17 @@ struct Recoveries {
     // other one.
     bool may_return = false;
   };
-  // A DataNode of the pipeline that restarts.
+  // A DataNode of the pipeline that restarts, or is silent.
   struct Awaited {
     std::string address;
     env::TimePoint until;
     env::Duration pause;  // the next one
+  };
+  // The DataNode that left last because it was found silent. Where the stream would fail without
+  // another one it is waited for, as long as its silence would have been borne.
+  struct Silent {
+    Replica node;
+    env::TimePoint until;
   };
   // The search for other DataNodes. It has succeeded when a pipeline with them is set up.
   struct Replacement {
@@ -71,12 +77,14 @@ struct Recoveries {
   void pipeline_is_set_up() {
     std::erase_if(failed, [](const FailedNode& node) { return node.may_return; });
     awaited.reset();
+    silent.reset();
     replacement.reset();
   }
 
   int since_ack = 0;  // recoveries without an acknowledgement between them
   std::vector<FailedNode> failed;
   std::optional<Awaited> awaited;
+  std::optional<Silent> silent;
   std::optional<Replacement> replacement;
 };
 

@@ -52,6 +52,16 @@ struct GetBlockLocations {
 // No thread waits for the answer.
 struct RecoverLease {};
 
+// How many bytes of the block each of these DataNodes shows to readers, answered one by one by
+// replica_answered().
+struct AskReplicas {
+  QuestionNumber question;
+  ExtendedBlock block;
+  std::vector<DatanodeInfo> nodes;
+};
+// No answer of a DataNode is waited for any more.
+struct DropQuestions {};
+
 // Answered by connected() or connection_lost(). What the connection then has to send is output().
 struct Connect {
   ConnectionNumber connection;
@@ -86,8 +96,9 @@ struct Failed {
 using Action = std::variant<action::AddBlock, action::AbandonBlock, action::UpdateBlockForPipeline,
                             action::UpdatePipeline, action::GetAdditionalDatanode, action::Fsync,
                             action::Complete, action::GetBlockLocations, action::RecoverLease,
-                            action::Connect, action::Disconnect, action::Acknowledged,
-                            action::Reached, action::NotReached, action::Finished, action::Failed>;
+                            action::AskReplicas, action::DropQuestions, action::Connect,
+                            action::Disconnect, action::Acknowledged, action::Reached,
+                            action::NotReached, action::Finished, action::Failed>;
 using Actions = std::vector<Action>;
 
 }  // namespace hflush::hdfs

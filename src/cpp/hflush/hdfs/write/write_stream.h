@@ -67,12 +67,16 @@ struct WriteCounters {
   std::int64_t transfers = 0;          // copies of a block made for them, as their sources say
   std::int64_t bytes_sent_again = 0;   // of packets, on another pipeline
   std::int64_t restarts_waited_for = 0;
+  std::int64_t silence_probes = 0;  // of pipelines whose DataNodes were asked why they are silent
+  std::int64_t found_silent = 0;    // DataNodes that were to blame, by their answers or without any
   stream::DurationStatistic ack_latency;
   stream::DurationStatistic stalls;  // StallWatch's
 };
 
 // Numbers a connection of one stream, from 1 on.
 using ConnectionNumber = std::uint32_t;
+// Numbers what the DataNodes of one stream were asked, from 1 on.
+using QuestionNumber = std::uint32_t;
 
 struct WriteStream {
   WriteStream(WriteTarget its_target, const WriteSettings& its_settings)
@@ -101,6 +105,7 @@ struct WriteStream {
   Recoveries recoveries;
   FailureRecord failures;
   ConnectionNumber last_connection = 0;
+  QuestionNumber last_question = 0;
 };
 
 }  // namespace hflush::hdfs

@@ -366,6 +366,58 @@ def test_a_rolling_upgrade(hdfs_cluster: Hdfs, path: str) -> None:
     hdfs_cluster.wait_replicated(path)
 
 
+# Whole fields: names of block pools have an address in them, too.
+HERE, ELSEWHERE = b"\n\t127.0.0.1", b"\n\t192.0.2.1"  # the second one of no machine
+
+
+@contextmanager
+def elsewhere(hdfs: Hdfs) -> Iterator[str]:
+    """The URL of a NameNode whose DataNodes are on other machines; host names lead to them."""
+    with Relay(("127.0.0.1", hdfs.cluster.name_node_port())) as relay:
+        relay.change = lambda data: data.replace(ELSEWHERE, HERE)
+        relay.change_answers = lambda data: data.replace(HERE, ELSEWHERE)
+        yield f"hdfs://127.0.0.1:{relay.port}"
+
+
+@pytest.mark.rule("HDFS-10")
+@pytest.mark.timeout(400 * PATIENCE)
+def test_a_rolling_upgrade_elsewhere(hdfs_new: NewHdfs) -> None:
+    """Every remote DataNode restarts, one by one, without a spare: none of three streams ends."""
+    by_name = {"dfs.datanode.hostname": "localhost", "dfs.datanode.use.datanode.hostname": "true"}
+    hdfs = hdfs_new(3, by_name, checkDataNodeHostConfig=True)
+    settings = {"dfs.client.use.datanode.hostname": "true", "dfs.replication": 3}
+    paths = ["/new", "/appended", "/idle"]
+    with elsewhere(hdfs) as url, hflush.FileSystem.new_instance(url, settings) as fs:
+        with fs.create("/appended") as out:
+            out.write(b"first ")
+        *busy, idle = outs = [fs.create("/new"), fs.append("/appended"), fs.create("/idle")]
+        expected = b""
+
+        def write(out: hflush.FSDataOutputStream, turn: int) -> None:
+            out.write(dataset(10_000, turn))
+            out.hflush()
+
+        write(idle, 0)
+        for turn, port in enumerate(hdfs.ports):
+            for out in busy:
+                write(out, turn)
+            stopped = hdfs.cluster.java.stopDataNodeForUpgrade(hdfs.ports.index(port))
+            writing = [Task(write, out, turn) for out in busy]
+            hdfs.restart(stopped)
+            for task in writing:
+                task.result(2 * DEADLINE_S)  # longer than a restart is waited for
+            expected += 2 * dataset(10_000, turn)
+            wait_until(
+                lambda n=turn + 1: counters(idle)["hdfs_pipelines"] > n, "a pipeline stands again"
+            )
+        for out in outs:
+            assert counters(out)["hdfs_datanode_restarts_awaited"] == 3
+            assert ELSEWHERE.decode().strip() in str(out.history())
+            out.close()
+    contents = [expected, b"first " + expected, dataset(10_000)]
+    assert [hdfs.java.read(path) for path in paths] == contents
+
+
 @pytest.mark.rule("HDFS-10")
 @pytest.mark.parametrize("place", range(3))
 def test_a_restart_loses_acknowledged_bytes(hdfs_cluster: Hdfs, path: str, place: int) -> None:

@@ -139,6 +139,59 @@ def pausing(writer: Subject, cluster: Cluster) -> Iterator[Reached]:
 
 
 @contextmanager
+def finding_later(writer: Subject, cluster: Cluster) -> Iterator[Reached]:
+    """The NameNode has no other DataNode, not even the one whose connection was lost."""
+    writer.sync()
+    (spare,) = set(cluster.hdfs.ports) - set(writer.gate.pipeline)
+    with cluster.hdfs.taken_for_dead(spare, writer.victim()):
+        writer.gate.cut(writer.victim())
+        yield lambda: None
+
+
+@contextmanager
+def connecting(_: Subject, cluster: Cluster) -> Iterator[Reached]:
+    with cluster.proxies.deaf():
+        yield lambda: None
+
+
+@contextmanager
+def connecting_to_copy(writer: Subject, cluster: Cluster) -> Iterator[Reached]:
+    """To the DataNode that copies the block to another one."""
+    writer.sync()
+    with cluster.proxies.deaf():
+        writer.gate.cut(writer.victim())
+        yield lambda: None
+
+
+@contextmanager
+def closing_again(writer: Subject, _: Cluster) -> Iterator[Reached]:
+    """A connection is lost after the last packet was sent, which carries no sync."""
+    writer.flush()
+
+    def cut() -> None:
+        last.wait()
+        writer.gate.cut(writer.victim())
+
+    with (
+        writer.gate.hold(lambda m: m.is_last) as last,
+        writer.gate.hold(calls("updatePipeline")) as hold,
+    ):
+        cutting = Task(cut)
+        yield hold.wait
+    cutting.result()
+
+
+@contextmanager
+def allocate_delay(writer: Subject, cluster: Cluster) -> Iterator[Reached]:
+    """The NameNode hears from no DataNode that the block before the last one is finished."""
+    writer.sync()
+    with cluster.hdfs.blocks_unreported():
+        for _ in range(2 * BLOCK // SIZE):
+            writer.write()
+        yield lambda: None
+
+
+@contextmanager
 def complete_delay(writer: Subject, cluster: Cluster) -> Iterator[Reached]:
     """The NameNode hears from no DataNode that the block is finished."""
     writer.sync()
@@ -170,6 +223,8 @@ def ended_block(writer: Subject) -> None:
 
 STATES = {
     "allocating": State(held(calls("addBlock"), nothing), "allocating"),
+    "allocate-delay": State(allocate_delay, "allocate delay"),
+    "connecting": State(connecting, "connecting"),
     "setting-up": State(held(lambda m: m.stage == CREATE, nothing), "setting up"),
     "abandoning": State(abandoning, "abandoning"),
     "streaming": State(held(lambda m: m.kind == "ack" and m.number >= 0, nothing), "streaming"),
@@ -182,12 +237,15 @@ STATES = {
     "completing": State(held(calls("complete"), Writer.sync), "completing", "close"),
     "complete-delay": State(complete_delay, "complete delay", "close"),
     "finding": State(recovering(calls("getAdditionalDatanode")), "finding"),
+    "finding-later": State(finding_later, "finding later"),
+    "connecting-to-copy": State(connecting_to_copy, "connecting"),
     "transferring": State(recovering(lambda m: m.kind == "transfer"), "transferring"),
     "pausing": State(pausing, "pausing"),
     "reserving": State(recovering(calls("updateBlockForPipeline")), "reserving"),
     "setting-up-again": State(recovering(lambda m: m.stage == RECOVERY), "setting up"),
     "syncing": State(recovering(is_sync), "syncing"),
     "registering": State(recovering(calls("updatePipeline")), "registering"),
+    "closing-again": State(closing_again, "registering", "close"),
 }
 
 
@@ -236,24 +294,22 @@ def go_on(writer: Subject) -> None:
 # --- what happens there
 
 
-@each_state("streaming", "completing", "finding", "pausing", "registering")
+@each_state("streaming", "completing", "finding-later", "pausing", "registering")
 def test_an_interrupt(cluster: Cluster, writer: Subject, state: State) -> None:
-    """Ctrl-C gets through at once; only `close` ends with it, and loses nothing acknowledged."""
+    """Ctrl-C gets through while the state lasts; only `close` ends with it, and loses nothing."""
     with state.held(writer, cluster) as reached:
 
-        def interrupt() -> float:
+        def interrupt() -> None:
             try:
                 reached()
             finally:  # else the call would wait for ever
-                began = time.monotonic()
                 interrupt_main_thread().result()
-            return began
 
         writer.write()
         interrupting = Task(interrupt)
         with pytest.raises(KeyboardInterrupt):
             getattr(writer.out, state.call)()
-        assert time.monotonic() - interrupting.result() < DEADLINE_S  # DataNodes have longer
+        interrupting.result()
         assert writer.out.closed == (state.call == "close")
     if state.call == "close":
         cluster.hdfs.recover_lease(writer.path)
@@ -262,7 +318,7 @@ def test_an_interrupt(cluster: Cluster, writer: Subject, state: State) -> None:
         go_on(writer)
 
 
-@each_state("allocating", "transferring", "pausing", "registering", "complete-delay")
+@each_state("allocating", "connecting-to-copy", "pausing", "registering", "complete-delay")
 def test_another_stream(cluster: Cluster, client: Client, path: str, state: State) -> None:
     """One of the same file system flushes while the first one waits."""
     other_path = f"{path}-other"
@@ -295,6 +351,8 @@ def test_a_fork(cluster: Cluster, client: Client, writer: Subject, state: State)
                 call()
         with suppress(OSError):
             writer.out.close()
+        if state.shown == "connecting":  # it could not
+            return
         own = client.fs.create(child_path)
         own.write(dataset(SIZE))
         own.hsync()
@@ -306,7 +364,8 @@ def test_a_fork(cluster: Cluster, client: Client, writer: Subject, state: State)
         assert waiting.is_alive()
     waiting.result()
     go_on(writer)
-    assert cluster.read(child_path) == dataset(SIZE)
+    if state.shown != "connecting":
+        assert cluster.read(child_path) == dataset(SIZE)
 
 
 class PeersStream:

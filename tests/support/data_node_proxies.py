@@ -266,6 +266,14 @@ class DataNodeProxies:
         finally:
             self._start(stopped)
 
+    @contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Let new connections to DataNodes wait, whichever client's."""
+        with contextlib.ExitStack() as deaf:
+            for server in self._servers.values():
+                deaf.enter_context(server.deaf())
+            yield
+
     def _start(self, stopped: Any) -> None:
         self._hdfs.restart(stopped)
         self._hdfs.cluster.java.triggerHeartbeats()  # before that it has no room for new blocks

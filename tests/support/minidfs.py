@@ -280,6 +280,15 @@ class Hdfs:
         self.cluster.java.setDataNodeDead(identity)
         return stopped
 
+    @contextmanager
+    def taken_for_dead(self, *ports: int) -> Iterator[None]:
+        """The NameNode gives these DataNodes to no one; they run all the same."""
+        with self.heartbeats_withheld():
+            for port in ports:
+                self.cluster.java.setDataNodeDead(self.node(port).getDatanodeId())
+            yield
+        self.wait_whole()
+
     def fsync_counts(self) -> dict[int, int]:
         """FsyncCount of each DataNode: how many times it has put a block on its disk so far."""
         return {

@@ -27,6 +27,7 @@ class Relay:
 
     def __init__(self, server: tuple[str, int], host: str = "127.0.0.1", port: int = 0) -> None:
         self.change: Callable[[bytes], bytes] = bytes  # of what clients send
+        self.change_answers: Callable[[bytes], bytes] = bytes
         self._server = server
         self._lock = threading.Lock()
         self._sent = bytearray()
@@ -58,7 +59,7 @@ class Relay:
                 server = socket.create_connection(self._server)
                 self._ends += [client, server]
                 self._begin(self._pass_on, client, server, self._sending)
-                self._begin(self._pass_on, server, client, bytes)
+                self._begin(self._pass_on, server, client, lambda data: self.change_answers(data))
 
     def _sending(self, data: bytes) -> bytes:
         changed = self.change(data)

@@ -18,8 +18,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from support.waiting import wait_until
+
 Handler = Callable[[socket.socket], None]
 
+BACKLOG = 64
 PREAMBLE_SIZE = 7  # "hrpc", version, service class, authentication
 
 
@@ -28,12 +31,15 @@ class RudeServer:
 
     def __init__(self, handler: Handler, address: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._handler = handler
-        self._listener = socket.create_server(address, backlog=64)
+        self._listener = socket.create_server(address, backlog=BACKLOG)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._accepted = 0
         self._closing = False
+        self._accepts = threading.Event()
+        self._accepts.set()
+        self._fillers: set[object] = set()  # addresses of connections that only take room
         self._acceptor = threading.Thread(target=self._accept_all, daemon=True)
         self._acceptor.start()
 
@@ -68,8 +74,27 @@ class RudeServer:
         with self._lock:
             self._open.discard(connection)
 
+    @contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Let new connections wait, unmade: the kernel has no room for them."""
+        self._accepts.clear()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._accepts.set)
+            self._fill(stack)
+            wait_until(lambda: not self._fillers, "one more is accepted")
+            for _ in range(BACKLOG + 1):
+                self._fill(stack)
+            yield
+
+    def _fill(self, stack: contextlib.ExitStack) -> None:
+        filler = stack.enter_context(socket.socket())
+        filler.bind(("127.0.0.1", 0))
+        self._fillers.add(filler.getsockname())
+        filler.connect(self._listener.getsockname())
+
     def close(self) -> None:
         """Refuse new connections, end those there are, join every thread."""
+        self._accepts.set()
         with self._lock:
             self._closing = True
             for connection in self._open:
@@ -83,9 +108,14 @@ class RudeServer:
     def _accept_all(self) -> None:
         while True:
             try:
-                connection, _ = self._listener.accept()
+                connection, peer = self._listener.accept()
             except OSError:
                 return
+            if peer in self._fillers:
+                self._fillers.discard(peer)
+                self._accepts.wait()
+                connection.close()
+                continue
             with self._lock:
                 if self._closing:
                     connection.close()

@@ -18,7 +18,9 @@
 #include "gil.h"
 #include "hflush/env/own_process.h"
 #include "hflush/hdfs/client.h"
+#include "hflush/hdfs/open_for_write.h"
 #include "hflush/hdfs/read/block_checksums.h"
+#include "hflush/hdfs/read/hdfs_source.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/rpc/lease_renewer.h"
 #include "hflush/hdfs/settings.h"
@@ -400,11 +402,9 @@ void cancel_delegation_token(HdfsClient& self, const py::tuple& token) {
 
 // --- files
 
-using Opened = Result<std::unique_ptr<stream::OutputStream>>;
-
 // A stream that was opened when a signal had come already has no owner: its file is closed, as it
 // is, and the handler's exception is raised.
-py::object made_stream(const py::type& stream_type, Opened&& opened) {
+py::object made_stream(const py::type& stream_type, hdfs::StreamResult&& opened) {
   if (opened.ok() && PyErr_CheckSignals() != 0) {
     py::error_already_set interrupted;
     static_cast<void>(waiting([&](SignalCheck& signals) { return (*opened)->close(signals); }));
@@ -419,7 +419,7 @@ py::object create(HdfsClient& self, const py::type& stream_type, const py::str& 
                   const hdfs::CreateOptions& options) {
   const std::shared_ptr<Client> client = self.client();
   return made_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
-                       return client->create(at, options, signals);
+                       return hdfs::create(*client, at, options, signals);
                      }));
 }
 
@@ -428,14 +428,15 @@ py::object append(HdfsClient& self, const py::type& stream_type, const py::str& 
   const hdfs::AppendOptions options{new_block, sync_block, update_length};
   const std::shared_ptr<Client> client = self.client();
   return made_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
-                       return client->append(at, options, signals);
+                       return hdfs::append(*client, at, options, signals);
                      }));
 }
 
 std::unique_ptr<stream::Source> open(HdfsClient& self, const py::str& path, bool verify) {
   const std::shared_ptr<Client> client = self.client();
-  return value(waiting(
-      [&, at = to_utf8(path)](SignalCheck& signals) { return client->open(at, verify, signals); }));
+  return value(waiting([&, at = to_utf8(path)](SignalCheck& signals) {
+    return hdfs::HdfsSource::open(client->read_context(), at, verify, signals);
+  }));
 }
 
 // By block: (bytes, bytes per sum, sums per block, MD5 or CRC, checksum type).

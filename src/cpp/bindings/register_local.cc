@@ -15,7 +15,7 @@
 #include "gil.h"
 #include "hflush/local/checksum_namespace.h"
 #include "hflush/local/namespace.h"
-#include "hflush/local/open_stream.h"
+#include "hflush/local/open_for_write.h"
 #include "hflush/local/paths.h"
 #include "hflush/local/sidecar.h"
 #include "opened_stream.h"

@@ -19,6 +19,7 @@
 #include "env/loopback.h"
 #include "hflush/env/epoll_loop.h"
 #include "hflush/env/process.h"
+#include "hflush/env/timer.h"
 
 namespace hflush::env {
 namespace {
@@ -209,6 +210,74 @@ TEST_CASE("timers run in order of time, then of age, and never early") {
   drain(loop);
   CHECK(order == std::vector{1, 2, 3, 4});
   loop.stop();
+}
+
+// Its timer is the loop thread's, or that of the test while the loop is drained.
+struct TimerOwner : std::enable_shared_from_this<TimerOwner> {
+  explicit TimerOwner(EventLoop& loop) : timer(loop) {}
+  void call(Timer::Arming arming) { calls.push_back(timer.fired(arming)); }
+
+  Timer timer;
+  std::vector<bool> calls;  // whether each was in time
+};
+
+TEST_CASE("a timer of an owner: at one time, the last one or the earliest, and not after it") {
+  ManualClock clock;
+  EpollLoop loop(clock);
+  const TimePoint start = clock.now();
+  const auto owner = std::make_shared<TimerOwner>(loop);
+  Timer& timer = owner->timer;
+  const auto calls_after = [&](Duration time) {
+    clock.advance(start + time - clock.now());
+    drain(loop);
+    drain(loop);  // timers follow tasks
+    return owner->calls.size();
+  };
+  timer.arm_by(start + seconds(2), *owner, &TimerOwner::call);
+  timer.arm_by(start + seconds(3), *owner, &TimerOwner::call);  // it stays as it is
+  timer.arm_by(TimePoint::max(), *owner, &TimerOwner::call);
+  CHECK(calls_after(seconds(1)) == 0);
+  CHECK(calls_after(seconds(2)) == 1);
+  timer.arm_by(start + seconds(9), *owner, &TimerOwner::call);
+  timer.arm_by(start + seconds(4), *owner, &TimerOwner::call);
+  CHECK(calls_after(seconds(4)) == 2);
+  timer.arm(start + seconds(5), *owner, &TimerOwner::call);
+  timer.arm(start + seconds(6), *owner, &TimerOwner::call);
+  CHECK(calls_after(seconds(5)) == 2);
+  CHECK(calls_after(seconds(6)) == 3);
+  timer.arm(start + seconds(7), *owner, &TimerOwner::call);
+  timer.cancel();
+  CHECK(calls_after(seconds(9)) == 3);
+  CHECK(owner->calls == std::vector<bool>(3, true));
+}
+
+TEST_CASE("a timer that was on its way when it was armed anew or cancelled has not fired") {
+  ManualClock clock;
+  EpollLoop loop(clock);
+  const auto owner = std::make_shared<TimerOwner>(loop);
+  Timer& timer = owner->timer;
+  const TimePoint later = clock.now() + seconds(1);
+  timer.arm(later, *owner, &TimerOwner::call);  // its first arming
+  timer.arm(later, *owner, &TimerOwner::call);
+  owner->call(1);
+  timer.cancel();
+  owner->call(2);
+  timer.arm(later, *owner, &TimerOwner::call);
+  clock.advance(seconds(1));
+  drain(loop);
+  drain(loop);  // timers follow tasks
+  CHECK(owner->calls == std::vector<bool>{false, false, true});
+}
+
+TEST_CASE("a timer calls no owner that is gone") {
+  ManualClock clock;
+  EpollLoop loop(clock);
+  auto owner = std::make_shared<TimerOwner>(loop);
+  owner->timer.arm(clock.now() + seconds(1), *owner, &TimerOwner::call);
+  owner.reset();
+  clock.advance(seconds(2));
+  drain(loop);
+  drain(loop);  // AddressSanitizer sees a call
 }
 
 TEST_CASE("an earlier timer shortens the sleep, on the real clock") {

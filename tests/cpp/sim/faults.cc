@@ -8,6 +8,9 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
+// Less than a stream waits for a DataNode, whether it has heard that it restarts or not.
+constexpr Duration kUpgrade = 29s;
+
 }  // namespace
 
 void Faults::plan(std::vector<std::string> hosts) {
@@ -94,7 +97,8 @@ void Faults::of_data_node(DataNode& node) {
     slowed_.insert(&node);
     return node.slow_down(chance_.up_to(2s));
   }
-  hit_.insert(&node);
+  const bool is_first = hit_.insert(&node).second;
+  upgraded_.erase(&node);
   switch (kind) {
     case 1:
     case 2:
@@ -105,10 +109,13 @@ void Faults::of_data_node(DataNode& node) {
       node.cut_power();
       if (chance_.one_in(2)) world_.after(chance_.up_to(100s), [&node] { node.restart(); });
       break;
-    case 4:
+    case 4: {
       if (chance_.one_in(2)) return node.restart_in_a_chunk(short_or(60s));
-      node.restart_for_upgrade(short_or(60s));
+      const Duration absence = short_or(60s);
+      if (is_first && absence <= kUpgrade) upgraded_.insert(&node);
+      node.restart_for_upgrade(absence);
       break;
+    }
     case 5: {
       const Duration length = short_or(200s);
       world_.note(node.info().host, " is cut off for ", length.count() / 1'000'000, " ms");

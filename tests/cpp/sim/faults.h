@@ -38,6 +38,8 @@ class Faults {
   // A good node answers, keeps what it has, and is not cut off.
   bool is_good(const DataNode& node) const { return !hit_.contains(&node); }
   std::size_t hit_nodes() const noexcept { return hit_.size(); }
+  // DataNodes are good, but for one that restarts for an upgrade and is back in seconds.
+  bool is_one_upgrade() const noexcept { return hit_.size() == 1 && hit_ == upgraded_; }
   bool any_power_cut() const;
   // How much was left of a block where a chunk was lost; the least.
   std::optional<std::uint64_t> cut(std::uint64_t block) const;
@@ -66,6 +68,7 @@ class Faults {
   std::vector<std::string> hosts_;
   std::uint64_t count_ = 0;
   std::set<const DataNode*> hit_;
+  std::set<const DataNode*> upgraded_;  // of these
   std::set<const DataNode*> slowed_;
   bool has_damage_ = false;
   std::set<std::string> dead_;

@@ -643,31 +643,21 @@ class RecoveryEvent {
   const bool is_extra_;
 };
 
-// What is waited for now was found silent.
-bool awaits_silent() {
-  if (Happening::is_before_blocks()) return false;
-  const Recoveries& known = Happening::known().stream->recoveries;
-  return known.awaited && known.silent &&
-         known.awaited->address == known.silent->node.node.transfer_address();
-}
-
 bool is_third_try() {
   if (Happening::is_before_blocks()) return false;
   const Recoveries& known = Happening::known().stream->recoveries;
   return known.replacement && known.replacement->failed_tries == 2;
 }
 
-// The third copy has failed.
-std::string_view third_failure(const BlockRecovery& recovery) {
-  return recovery.state() == BlockRecovery::State::kPausing
-             ? "the third copy fails after one was found silent"
-             : "the third copy fails";
-}
-
 // A copy has failed. In the beginning of an append it is the outcome that tells which one it was.
 bool was_third(bool is_third, const BlockRecovery::Outcome& outcome) {
   return is_third ||
          (Happening::is_before_blocks() && std::holds_alternative<BlockRecovery::Ready>(outcome));
+}
+
+std::string_view third_fails(const BlockRecovery& recovery) {
+  const bool waits = recovery.state() == BlockRecovery::State::kPausing;
+  return waits ? "the third copy fails while one can be waited for" : "the third copy fails";
 }
 
 // --- what a recovery begins with
@@ -705,8 +695,7 @@ Beginning beginning(const BlockRecovery& recovery, const BlockRecovery::Outcome&
             "it is broken before its first acknowledgement: another DataNode is wanted"};
   }
   if (recovery.state() == BlockRecovery::State::kPausing) {
-    return {was_third_try && awaits_silent() ? third_failure(recovery)
-                                             : "a node restarts that is waited for",
+    return {was_third_try ? third_fails(recovery) : "a node restarts that is waited for",
             "it is broken: a DataNode restarts"};
   }
   return {tries_the_last_again() ? "the last node's connection is lost: another one is wanted"
@@ -738,9 +727,7 @@ HFLUSH_EVENT(BlockRecovery, found, BlockRecovery::Outcome, BlockRecovery* recove
   const State after = recovery->state();
   const bool continues = std::holds_alternative<BlockRecovery::Continues>(outcome);
   event.add(after == State::kConnecting ? "getAdditionalDatanode: another node"
-            : after == State::kPausing && awaits_silent()
-                ? "getAdditionalDatanode: none after one was found silent"
-            : after == State::kPausing      ? "getAdditionalDatanode: none while one restarts"
+            : after == State::kPausing  ? "getAdditionalDatanode: none while one can be waited for"
             : after == State::kFindingLater ? "getAdditionalDatanode: none"
             : continues                     ? "getAdditionalDatanode: none after one was waited for"
             : was_refused                   ? "refused"
@@ -764,7 +751,7 @@ HFLUSH_EVENT(BlockRecovery, replied, BlockRecovery::Outcome, BlockRecovery* reco
   const bool goes_on = std::holds_alternative<BlockRecovery::Continues>(outcome);
   event.add(is_made && goes_on             ? "the copy is made: an append has too few still"
             : is_made                      ? "the copy is made"
-            : was_third(is_third, outcome) ? third_failure(*recovery)
+            : was_third(is_third, outcome) ? third_fails(*recovery)
                                            : "the copy is refused",
             outcome, !is_made);
   return outcome;
@@ -776,7 +763,7 @@ HFLUSH_EVENT(BlockRecovery, connection_lost, BlockRecovery::Outcome, BlockRecove
   const bool is_third = is_third_try();
   BlockRecovery::Outcome outcome =
       observed_BlockRecovery_connection_lost(recovery, failure, now, actions);
-  event.add(was_third(is_third, outcome) ? third_failure(*recovery) : "the connection is lost",
+  event.add(was_third(is_third, outcome) ? third_fails(*recovery) : "the connection is lost",
             outcome, true);
   return outcome;
 }
@@ -793,7 +780,7 @@ HFLUSH_EVENT(BlockRecovery, tick, BlockRecovery::Outcome, BlockRecovery* recover
   // As in the table, the block of a wait for a restart has acknowledged bytes.
   if (std::holds_alternative<BlockRecovery::Discarded>(outcome)) return outcome;
   event.add(was_pausing && continues ? "the time is over: another one is wanted"
-            : was_transferring && was_third(is_third, outcome) ? third_failure(*recovery)
+            : was_transferring && was_third(is_third, outcome) ? third_fails(*recovery)
                                                                : "the time is over",
             outcome, was_transferring);
   return outcome;

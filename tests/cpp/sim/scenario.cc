@@ -11,6 +11,9 @@
 #include "hflush/env/host.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/client.h"
+#include "hflush/hdfs/open_for_write.h"
+#include "hflush/hdfs/read/hdfs_source.h"
+#include "hflush/hdfs/read/read_context.h"
 #include "hflush/stream/source.h"
 #include "sim/balancer.h"
 #include "sim/callers.h"
@@ -240,7 +243,7 @@ class Run final : public DataNode::Cluster {
     env::Uninterrupted interrupt(world_.clock());
     const std::string path = journal.path;
     world_.note(process.name, " wants ", path);
-    const auto created = client.create(path, options, interrupt);
+    const auto created = hdfs::create(client, path, options, interrupt);
     world_.require(!created.ok(), path, " is given to a second writer");
     if (!created.ok()) world_.note(process.name, ": ", created.status().to_string());
   }
@@ -262,7 +265,7 @@ class Run final : public DataNode::Cluster {
     env::Uninterrupted interrupt(world_.clock());
     const std::uint64_t promised = promises_.visible_length(journals_, path);
     world_.note(process.name, " opens ", path, ", which has ", promised, " bytes at least");
-    const auto opened = client.open(path, true, interrupt);
+    const auto opened = hdfs::HdfsSource::open(client.read_context(), path, true, interrupt);
     if (!opened.ok()) {
       // The length of a block that is being written is what its nodes say, while they are set up.
       world_.note(path, " is not opened: ", opened.status().to_string());
@@ -377,7 +380,7 @@ class Run final : public DataNode::Cluster {
     hdfs::AppendOptions options;
     options.new_block = process.chance.one_in(4);
     world_.note(process.name, " appends to ", path);
-    auto opened = client.append(path, options, interrupt);
+    auto opened = hdfs::append(client, path, options, interrupt);
     if (!opened.ok()) {
       world_.note(path, " is not appended to: ", opened.status().to_string());
       const bool is_closed = space_.find(path)->holder.empty();
@@ -410,7 +413,7 @@ class Run final : public DataNode::Cluster {
     hdfs::CreateOptions options;
     options.sync_block = process.chance.one_in(8);
     options.update_length = process.chance.one_in(8);
-    auto created = client.create(journal.path, options, interrupt);
+    auto created = hdfs::create(client, journal.path, options, interrupt);
     if (!created.ok()) {
       world_.require(faults_.any(), journal.path,
                      " is not created: ", created.status().to_string());
@@ -519,7 +522,8 @@ class Run final : public DataNode::Cluster {
       for (const DataNode* const node : block.pipeline) left += faults_.is_good(*node) ? 1U : 0U;
       if (left == 0) return "no DataNode of its pipeline is good";
       const bool may_want_another = file->replication >= 3 && !process.goes_on_with_fewer;
-      if (may_want_another && (good < file->replication || faults_.hit_nodes() > 2)) {
+      const bool is_short = good < file->replication || faults_.hit_nodes() > 2;
+      if (may_want_another && is_short && !faults_.is_one_upgrade()) {
         return "no other DataNode";
       }
     }

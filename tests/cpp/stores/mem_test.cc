@@ -10,7 +10,8 @@
 
 #include "hflush/stream/output_stream.h"
 #include "mem/memory_files.h"
-#include "mem/open_stream.h"
+#include "mem/memory_source.h"
+#include "mem/open_for_write.h"
 #include "testing/bytes.h"
 
 namespace hflush::mem {
@@ -26,7 +27,7 @@ class NoInterrupt final : public stream::Interrupt {
 
 std::vector<std::byte> content(const std::shared_ptr<MemoryFiles>& files, const std::string& path) {
   NoInterrupt interrupt;
-  auto source = open(files, path);
+  auto source = MemorySource::open(files, path);
   REQUIRE(source.ok());
   std::vector<std::byte> bytes(*(*source)->length());
   CHECK(*(*source)->read_at(0, bytes, interrupt) == bytes.size());
@@ -50,7 +51,7 @@ TEST_CASE("a file in memory: records of many writers are whole, and a reader see
   std::atomic<bool> done{false};
   std::thread reader([&] {
     NoInterrupt interrupt;
-    auto source = open(files, "/dir/file");
+    auto source = MemorySource::open(files, "/dir/file");
     std::uint64_t before = 0;
     while (!done.load()) {
       const std::uint64_t length = *(*source)->length();
@@ -121,14 +122,14 @@ TEST_CASE("a file in memory that loses its name keeps its bytes for those who ha
   auto out = create(files, "/file", true, true, 0644);
   CHECK((*out)->write(bytes_of("old"), interrupt).ok());
   CHECK((*out)->flush(interrupt).ok());
-  auto source = open(files, "/file");
+  auto source = MemorySource::open(files, "/file");
   CHECK(*files->remove("/file", false));
   CHECK((*out)->write(bytes_of(", and more"), interrupt).ok());
   CHECK((*out)->close(interrupt).ok());
   std::vector<std::byte> bytes(13);
   CHECK(*(*source)->read_at(0, bytes, interrupt) == 13);
   CHECK(bytes == bytes_of("old, and more"));
-  CHECK(open(files, "/file").status().code() == StatusCode::kNotFound);
+  CHECK(MemorySource::open(files, "/file").status().code() == StatusCode::kNotFound);
   (*source)->close();
   CHECK((*source)->read_at(0, bytes, interrupt).status().code() == StatusCode::kClosed);
 }

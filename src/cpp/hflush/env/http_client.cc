@@ -17,6 +17,7 @@
 #include "hflush/env/curl_library.h"
 #include "hflush/env/http_exchange.h"
 #include "hflush/env/own_process.h"
+#include "hflush/env/timer.h"
 
 namespace hflush::env {
 namespace {
@@ -95,9 +96,10 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
   void end_broken();
   void finish(HttpExchange& exchange, CURLcode code);
   ExchangeRef take_out(HttpExchange& exchange, CURLcode code);
-  void look_for_stalls();
+  void look_for_stalls(Timer::Arming arming);
   void look_at(TimePoint when);
-  void wake_at(long milliseconds);
+  void wake_after(std::chrono::milliseconds delay);
+  void wake(Timer::Arming arming);
   void release() noexcept;
 
   void watch(HttpExchange* exchange, curl_socket_t descriptor, EventLoop::Interest interest);
@@ -135,11 +137,10 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
   std::vector<CURL*> idle_;
   std::unordered_map<int, EventLoop::Interest> watched_;  // for libcurl
   std::vector<ExchangeId> broken_;  // libcurl is called later: not from its own callback
-  EventLoop::TimerId timer_ = 0;    // libcurl's
+  Timer timer_{loop_};              // libcurl's
   bool call_now_ = false;           // libcurl's timer has no time
   bool call_all_ = false;           // libcurl has to be called, and does not know it
-  EventLoop::TimerId stall_timer_ = 0;
-  TimePoint stall_look_;
+  Timer stall_timer_{loop_};
 };
 
 Status Transfers::open() {
@@ -347,7 +348,7 @@ void Transfers::call_until_settled() {
     } while (!broken_.empty());
     if (!call_now_ && !call_all_) return;
     if (calls == kCallsInTurn) {
-      wake_at(1);  // others have a turn
+      wake_after(std::chrono::milliseconds(1));  // others have a turn
       return;
     }
     call_now_ = false;
@@ -408,16 +409,11 @@ Transfers::ExchangeRef Transfers::take_out(HttpExchange& exchange, CURLcode code
 }
 
 void Transfers::look_at(TimePoint when) {
-  if (when == TimePoint::max()) return;
-  if (stall_timer_ != 0 && stall_look_ <= when) return;
-  loop_.cancel(stall_timer_);
-  stall_look_ = when;
-  stall_timer_ = loop_.run_at(when, [self = shared_from_this()] { self->look_for_stalls(); });
+  stall_timer_.arm_by(when, *this, &Transfers::look_for_stalls);
 }
 
-void Transfers::look_for_stalls() {
-  stall_timer_ = 0;
-  if (multi_ == nullptr) return;
+void Transfers::look_for_stalls(Timer::Arming arming) {
+  if (!stall_timer_.fired(arming) || multi_ == nullptr) return;
   const TimePoint now = loop_.clock().now();
   for (const ExchangeRef& exchange : std::vector<ExchangeRef>(active_)) {
     const TimePoint next = exchange->look(now);
@@ -431,12 +427,12 @@ void Transfers::look_for_stalls() {
   settle();
 }
 
-void Transfers::wake_at(long milliseconds) {
-  loop_.cancel(timer_);
-  timer_ = loop_.run_after(std::chrono::milliseconds(milliseconds), [self = shared_from_this()] {
-    self->timer_ = 0;
-    self->act(CURL_SOCKET_TIMEOUT, 0);
-  });
+void Transfers::wake_after(std::chrono::milliseconds delay) {
+  timer_.arm(deadline_after(loop_.clock().now(), delay), *this, &Transfers::wake);
+}
+
+void Transfers::wake(Timer::Arming arming) {
+  if (timer_.fired(arming)) act(CURL_SOCKET_TIMEOUT, 0);
 }
 
 // All of libcurl's; nothing is reported any more.
@@ -454,8 +450,8 @@ void Transfers::release() noexcept {
   for (CURL* easy : std::exchange(idle_, {})) curl_.easy_cleanup(easy);
   if (multi != nullptr) curl_.multi_cleanup(multi);
   if (share_ != nullptr) curl_.share_cleanup(std::exchange(share_, nullptr));
-  loop_.cancel(std::exchange(timer_, 0));
-  loop_.cancel(std::exchange(stall_timer_, 0));
+  timer_.cancel();
+  stall_timer_.cancel();
   waiting_.clear();
   std::unordered_map<ExchangeId, ExchangeRef> exchanges;  // released without the lock
   const MutexLock lock(mutex_);
@@ -564,9 +560,9 @@ int Transfers::on_timer(CURLM* /*multi*/, long milliseconds, void* self) noexcep
   if (transfers->multi_ == nullptr) return 0;  // ending
   transfers->call_now_ = milliseconds == 0;
   if (milliseconds > 0) {
-    transfers->wake_at(milliseconds);
+    transfers->wake_after(std::chrono::milliseconds(milliseconds));
   } else {
-    transfers->loop_.cancel(std::exchange(transfers->timer_, 0));
+    transfers->timer_.cancel();
   }
   return 0;
 }

@@ -12,7 +12,7 @@
 
 #include "hflush/crc/checksum.h"
 #include "hflush/env/clock.h"
-#include "hflush/env/tcp_connection.h"
+#include "hflush/env/socket.h"
 #include "hflush/hdfs/sasl/credentials.h"
 #include "hflush/hdfs/sasl/mechanism.h"
 

@@ -167,7 +167,7 @@ const RecoveryEvents& recovery_events() {
       return h.append(nodes);
     };
   };
-  const auto fails_to_copy = [begins](RecoveryHarness& h) {
+  const auto third_copy_fails = [begins](RecoveryHarness& h) {
     std::optional<Recoveries::Replacement>& replacement = h.shared.recoveries.replacement;
     if (h.recovery->state() == State::kHeld) {
       replacement = {false, 2, {}, {replica(1).node.transfer_address()}};
@@ -197,19 +197,11 @@ const RecoveryEvents& recovery_events() {
          return h.finds_none_at_all();
        }},
       {"refused", [](RecoveryHarness& h) { return h.recovery->found(kRefused, h.now, h.actions); }},
-      {"getAdditionalDatanode: none while one restarts",
+      {"getAdditionalDatanode: none while one can be waited for",
        [](RecoveryHarness& h) -> BlockRecovery::Outcome {
          if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
          BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
          broken.failure = BlockWriter::Failure::kRestart;
-         static_cast<void>(h.begin(broken, true));
-         return h.finds_none();
-       }},
-      {"getAdditionalDatanode: none after one was found silent",
-       [](RecoveryHarness& h) -> BlockRecovery::Outcome {
-         if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
-         BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
-         broken.failure = kSilence;
          static_cast<void>(h.begin(broken, true));
          return h.finds_none();
        }},
@@ -242,11 +234,11 @@ const RecoveryEvents& recovery_events() {
        }},
       {"the connection is lost",
        [](RecoveryHarness& h) { return h.recovery->connection_lost(kRefused, h.now, h.actions); }},
-      {"the third copy fails", fails_to_copy},
-      {"the third copy fails after one was found silent",
-       [fails_to_copy](RecoveryHarness& h) {
+      {"the third copy fails", third_copy_fails},
+      {"the third copy fails while one can be waited for",
+       [third_copy_fails](RecoveryHarness& h) {
          h.shared.recoveries.silent = {replica(9), h.now + 1min};
-         return fails_to_copy(h);
+         return third_copy_fails(h);
        }},
       {"the time is over",
        [](RecoveryHarness& h) {
@@ -811,6 +803,39 @@ TEST_CASE("a node that restarts anywhere is waited for where no other one can co
   h.now = *h.recovery->deadline();
   static_cast<void>(h.recovery->tick(h.now, h.actions));
   CHECK(why(h.finds_none_at_all()).find("no further DataNode") != std::string::npos);
+}
+
+// A hflushed pipeline of three; the fourth node is chosen, and takes nothing.
+TEST_CASE("a node that restarts anywhere is waited for where another one gets no copy") {
+  RecoveryHarness h;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0);
+  broken.failure = BlockWriter::Failure::kRestart;
+  static_cast<void>(h.begin(broken, true));
+  BlockRecovery::Outcome outcome = BlockRecovery::Continues{};
+  SUBCASE("its copies fail") {
+    for (int tries = 0; tries < 3; ++tries) {
+      static_cast<void>(h.finds(4 + tries));
+      outcome = h.recovery->connection_lost(kRefused, h.now, h.actions);
+    }
+  }
+  SUBCASE("it refuses the pipeline, and there is no fifth") {
+    static_cast<void>(h.finds(4));
+    h.recovery->connected(h.now);
+    outcome = h.recovery->replied({}, h.now, h.actions);
+    CHECK(addresses(outcome) == std::vector<std::string>{"10.0.0.4", "10.0.0.2", "10.0.0.3"});
+    broken = {std::move(std::get<BlockRecovery::Ready>(outcome).block), 0, broken.fault};
+    h.actions.clear();
+    static_cast<void>(h.begin(broken, true));
+    outcome = h.finds_none();
+  }
+  CHECK(why(outcome).empty());
+  REQUIRE(h.recovery->state() == State::kPausing);
+  CHECK(h.shared.counters.restarts_waited_for == 1);
+  h.actions.clear();
+  h.now = *h.recovery->deadline();
+  outcome = h.recovery->tick(h.now, h.actions);
+  CHECK(addresses(outcome) == std::vector<std::string>{"10.0.0.2", "10.0.0.3", "10.0.0.1"});
+  CHECK(h.actions.empty());
 }
 
 TEST_CASE("a node that was waited for and refuses the pipeline gets a copy if there is no other") {

@@ -14,13 +14,7 @@ std::shared_ptr<DatanodeConnections> DatanodeConnections::make(env::EventLoop& l
 
 DatanodeConnections::DatanodeConnections(env::EventLoop& loop, std::size_t capacity,
                                          env::Duration expiry)
-    : loop_(loop), capacity_(capacity), expiry_(expiry) {}
-
-DatanodeConnections::~DatanodeConnections() {
-  if (origin_.is_parent()) return;
-  const MutexLock lock(mutex_);
-  if (timer_ != 0) loop_.cancel(timer_);
-}
+    : loop_(loop), capacity_(capacity), expiry_(expiry), timer_(loop) {}
 
 std::optional<env::BlockingSocket> DatanodeConnections::take(const env::Endpoint& datanode) {
   if (origin_.is_parent()) return std::nullopt;
@@ -58,10 +52,10 @@ std::size_t DatanodeConnections::idle() const {
   return idle_.size();
 }
 
-void DatanodeConnections::close_expired() {
+void DatanodeConnections::close_expired(env::Timer::Arming arming) {
   IdleList closing;
   const MutexLock lock(mutex_);
-  timer_ = 0;
+  if (!timer_.fired(arming)) return;
   closing = take_expired_locked(loop_.clock().now());
   arm_locked();
 }
@@ -75,10 +69,8 @@ DatanodeConnections::IdleList DatanodeConnections::take_expired_locked(env::Time
 }
 
 void DatanodeConnections::arm_locked() {
-  if (timer_ != 0 || idle_.empty()) return;
-  timer_ = loop_.run_at(idle_.front().expires, [pool = weak_from_this()] {
-    if (const auto alive = pool.lock()) alive->close_expired();
-  });
+  if (idle_.empty()) return;
+  timer_.arm_by(idle_.front().expires, *this, &DatanodeConnections::close_expired);
 }
 
 }  // namespace hflush::hdfs

@@ -17,6 +17,7 @@
 #include "hflush/env/clock.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/own_process.h"
+#include "hflush/env/timer.h"
 
 namespace hflush::hdfs {
 
@@ -25,7 +26,7 @@ class DatanodeConnections : public std::enable_shared_from_this<DatanodeConnecti
   // dfs.client.socketcache.capacity (0 keeps none) and .expiryMsec.
   static std::shared_ptr<DatanodeConnections> make(env::EventLoop& loop, std::size_t capacity,
                                                    env::Duration expiry);
-  ~DatanodeConnections();
+  ~DatanodeConnections() = default;
   DatanodeConnections(const DatanodeConnections&) = delete;
   DatanodeConnections& operator=(const DatanodeConnections&) = delete;
 
@@ -45,7 +46,7 @@ class DatanodeConnections : public std::enable_shared_from_this<DatanodeConnecti
 
   DatanodeConnections(env::EventLoop& loop, std::size_t capacity, env::Duration expiry);
 
-  void close_expired();
+  void close_expired(env::Timer::Arming arming);
   IdleList take_expired_locked(env::TimePoint now) HFLUSH_REQUIRES(mutex_);
   void arm_locked() HFLUSH_REQUIRES(mutex_);
 
@@ -57,7 +58,7 @@ class DatanodeConnections : public std::enable_shared_from_this<DatanodeConnecti
   // Before the loop's. Never held across anything that waits.
   mutable Mutex mutex_;
   IdleList idle_ HFLUSH_GUARDED_BY(mutex_);
-  env::EventLoop::TimerId timer_ HFLUSH_GUARDED_BY(mutex_) = 0;  // 0: not armed
+  env::Timer timer_ HFLUSH_GUARDED_BY(mutex_);
 };
 
 }  // namespace hflush::hdfs

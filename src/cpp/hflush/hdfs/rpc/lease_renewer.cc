@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hflush/env/own_process.h"
+#include "hflush/env/timer.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
 #include "hflush/hdfs/wire/remote_exception.h"
 
@@ -31,10 +32,8 @@ class Renewer final : public LeaseRenewer {
       : loop_(loop),
         rpc_(std::move(rpc)),
         client_name_(std::move(client_name)),
-        renewal_(rpc_timeout, hard_limit) {}
-  ~Renewer() override {
-    if (!origin_.is_parent()) loop_.cancel(timer_);
-  }
+        renewal_(rpc_timeout, hard_limit),
+        timer_(loop) {}
 
   void begin(std::uint64_t file_id, std::string name_space,
              std::weak_ptr<LeaseHolder> holder) override;
@@ -77,7 +76,7 @@ class Renewer final : public LeaseRenewer {
   std::vector<std::weak_ptr<LeaseHolder>> lose_files_locked(env::TimePoint now)
       HFLUSH_REQUIRES(mutex_);
   void perform_locked(const LeaseRenewal::Step& step) HFLUSH_REQUIRES(mutex_);
-  void on_timer(std::uint64_t arming);
+  void on_timer(env::Timer::Arming arming);
   void on_answer(const Status& status);
   RenewLease request_locked() const HFLUSH_REQUIRES(mutex_);
 
@@ -93,8 +92,7 @@ class Renewer final : public LeaseRenewer {
   Files files_ HFLUSH_GUARDED_BY(mutex_);
   Files given_up_ HFLUSH_GUARDED_BY(mutex_);  // known by their ids only
   std::uint64_t last_given_up_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  env::EventLoop::TimerId timer_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  std::uint64_t arming_ HFLUSH_GUARDED_BY(mutex_) = 0;  // a timer of an earlier one comes too late
+  env::Timer timer_ HFLUSH_GUARDED_BY(mutex_);
   std::int64_t renewals_ HFLUSH_GUARDED_BY(mutex_) = 0;
 };
 
@@ -238,12 +236,9 @@ void Renewer::close() {
 
 void Renewer::perform_locked(const LeaseRenewal::Step& step) {
   if (step.action == Action::kArm) {
-    timer_ = loop_.run_at(step.when, [weak = weak_from_this(), arming = ++arming_] {
-      if (const auto self = weak.lock()) static_cast<Renewer&>(*self).on_timer(arming);
-    });
+    timer_.arm(step.when, *this, &Renewer::on_timer);
   } else if (step.action == Action::kDisarm) {
-    ++arming_;
-    loop_.cancel(timer_);
+    timer_.cancel();
   }
 }
 
@@ -256,11 +251,11 @@ RenewLease Renewer::request_locked() const {
   return {.client_name = client_name_, .name_spaces = {name_spaces.begin(), name_spaces.end()}};
 }
 
-void Renewer::on_timer(std::uint64_t arming) {
+void Renewer::on_timer(env::Timer::Arming arming) {
   RenewLease request;
   {
     const MutexLock lock(mutex_);
-    if (arming != arming_ || renewal_.timer_fired().action != Action::kRenew) return;
+    if (!timer_.fired(arming) || renewal_.timer_fired().action != Action::kRenew) return;
     request = request_locked();
     ++renewals_;
   }

@@ -5,6 +5,7 @@
 
 #include "hflush/base/mutex.h"
 #include "hflush/env/own_process.h"
+#include "hflush/env/timer.h"
 #include "hflush/hdfs/rpc/call_table.h"
 #include "hflush/hdfs/rpc/name_node_link.h"
 
@@ -29,7 +30,8 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
         tokens_(target.tokens),
         table_(target, std::move(user), settings, make_client_id(host.randomness),
                host.randomness.next()),
-        links_(target.servers.size()) {
+        links_(target.servers.size()),
+        timer_(host.loop) {
     connecting_.no_delay = settings.tcp_no_delay;
     connecting_.connect_timeout = settings.connect_timeout;
   }
@@ -70,8 +72,7 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
   void take_over_locked(CallTable::Actions actions, Outbox& outbox) HFLUSH_REQUIRES(mutex_);
   void carry_out(Outbox outbox) HFLUSH_EXCLUDES(mutex_);
   Done take_done_locked(CallTable::CallId call) HFLUSH_REQUIRES(mutex_);
-  void arm_timer_locked() HFLUSH_REQUIRES(mutex_);
-  void on_timer() HFLUSH_EXCLUDES(mutex_);
+  void on_timer(env::Timer::Arming arming) HFLUSH_EXCLUDES(mutex_);
 
   std::shared_ptr<CallShell> self() {
     return std::static_pointer_cast<CallShell>(weak_from_this().lock());
@@ -89,8 +90,7 @@ class CallShell final : public RpcClient, public NameNodeLink::Owner {
   CallTable table_ HFLUSH_GUARDED_BY(mutex_);
   std::unordered_map<CallTable::CallId, Done> dones_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<Link> links_ HFLUSH_GUARDED_BY(mutex_);  // by server; null: there is none
-  env::EventLoop::TimerId timer_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  env::TimePoint timer_at_ HFLUSH_GUARDED_BY(mutex_);
+  env::Timer timer_ HFLUSH_GUARDED_BY(mutex_);         // for the whole table
 };
 
 // --- calls, from any thread ----------------------------------------------------------------------
@@ -187,7 +187,7 @@ void CallShell::take_over_locked(CallTable::Actions actions, Outbox& outbox) {
       outbox.answers.emplace_back(take_done_locked(answer->call), std::move(answer->body));
     }
   }
-  arm_timer_locked();
+  timer_.arm_by(table_.due(), *this, &CallShell::on_timer);
 }
 
 void CallShell::carry_out(Outbox outbox) {
@@ -204,28 +204,15 @@ RpcClient::Done CallShell::take_done_locked(CallTable::CallId call) {
   return taken.empty() ? Done([](const Result<std::string>&) {}) : std::move(taken.mapped());
 }
 
-// One timer for the whole table; one that is early costs less than one that is moved often.
-void CallShell::arm_timer_locked() {
-  const env::TimePoint due = table_.due();
-  if (timer_ != 0 && timer_at_ <= due && due != env::TimePoint::max()) return;
-  loop_.cancel(timer_);
-  timer_ = 0;
-  timer_at_ = due;
-  if (due == env::TimePoint::max()) return;
-  timer_ = loop_.run_at(due, [weak = std::weak_ptr(self())] {
-    if (const auto alive = weak.lock()) alive->on_timer();
-  });
-}
-
 // --- on the loop thread --------------------------------------------------------------------------
 
 // After the process was stopped for a while there may be answers that have not been received yet:
 // they come before the conclusion that there is no answer.
-void CallShell::on_timer() {
+void CallShell::on_timer(env::Timer::Arming arming) {
   std::vector<Link> links;
   {
     const MutexLock lock(mutex_);
-    timer_ = 0;
+    if (!timer_.fired(arming)) return;
     links = links_;
   }
   for (const Link& link : links) {

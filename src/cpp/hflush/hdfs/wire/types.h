@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hflush/crc/checksum.h"
-#include "hflush/env/tcp_connection.h"
+#include "hflush/env/socket.h"
 
 namespace hflush::hdfs {
 

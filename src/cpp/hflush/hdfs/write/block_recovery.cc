@@ -76,6 +76,10 @@ std::optional<env::TimePoint> BlockRecovery::deadline() const noexcept {
   return due < env::TimePoint::max() ? std::optional(due) : std::nullopt;
 }
 
+bool BlockRecovery::is_in_pipeline(const Replica& replica) const {
+  return place_of(replica.node.transfer_address(), nodes()) < nodes().size();
+}
+
 bool BlockRecovery::is_worth_waiting_for(const Replica& node) const {
   return nodes().size() == 1 ||
          (stream_.target.is_local != nullptr && stream_.target.is_local(node.node.ip));
@@ -156,12 +160,12 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
     }
     return GivenUp{failure("no DataNode of the pipeline is left", broken_.fault)};
   }
-  if (restarts()) restarting_ = replicas[node];
-  const Replica gone = std::move(replicas[node]);
+  Replica gone = std::move(replicas[node]);
+  if (restarts()) known.restarting = gone;
   replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(node));
   has_lost_node_ = true;
   if (!known.replacement || std::erase(known.replacement->targets, left.transfer_address()) == 0) {
-    if (broken_.failure == BlockWriter::Failure::kSilence) note_silent(gone, now);
+    if (was_silent()) note_silent(std::move(gone), now);
     known.add_failed(left, now, may_return);
     // With one node fewer the search begins anew. Who came in by the last one is not proven yet.
     if (known.replacement) known.replacement = begun_anew(*std::move(known.replacement));
@@ -171,7 +175,7 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
   Recoveries::Replacement& replacement = *known.replacement;
   replacement.excluded.push_back(left);
   if (++replacement.failed_tries < kReplacementTries) return std::nullopt;
-  return not_copied(failure("no other DataNode could get a copy of the block", broken_.fault), now);
+  return not_copied(broken_.fault, now);
 }
 
 // --- who is waited for
@@ -188,34 +192,37 @@ void BlockRecovery::wait_for(Replica absent, env::TimePoint until) {
   broken_.block.located.replicas.push_back(std::move(absent));
 }
 
-// Where the stream would fail without another DataNode. None has left by that.
-BlockRecovery::Outcome BlockRecovery::wait_instead(Replica absent, env::TimePoint until,
-                                                   env::TimePoint now) {
-  wait_for(std::move(absent), until);
-  has_lost_node_ = false;
-  std::optional<Recoveries::Replacement>& replacement = stream_.recoveries.replacement;
-  if (replacement) replacement = begun_anew(*std::move(replacement));
-  if (replacement) replacement->is_extra = true;
+// Where the stream would fail without another DataNode: the one that has left because it restarts,
+// wherever it is, or because it was found silent, may have its place back.
+std::optional<BlockRecovery::Outcome> BlockRecovery::wait_instead(env::TimePoint now) {
+  Recoveries& known = stream_.recoveries;
+  if (!needs_another()) return std::nullopt;
+  bool is_the_lost_one = false;  // and no other one has left
+  if (known.restarting) {
+    is_the_lost_one = restarts();
+    ++stream_.counters.restarts_waited_for;
+    wait_for(*std::exchange(known.restarting, std::nullopt),
+             env::deadline_after(now, stream_.settings.datanode_restart_timeout));
+  } else if (known.silent && now < known.silent->until && !is_in_pipeline(known.silent->node)) {
+    is_the_lost_one = was_silent();
+    wait_for(known.silent->node, known.silent->until);
+  } else {
+    return std::nullopt;
+  }
+  if (known.replacement) known.replacement = begun_anew(*std::move(known.replacement));
+  if (is_the_lost_one) {
+    has_lost_node_ = false;
+    if (known.replacement) known.replacement->is_extra = true;
+  }
   return pause(now);
 }
 
 // All that are found silent before a pipeline stands again have the same time.
-void BlockRecovery::note_silent(const Replica& node, env::TimePoint now) {
+void BlockRecovery::note_silent(Replica node, env::TimePoint now) {
   std::optional<Recoveries::Silent>& silent = stream_.recoveries.silent;
   const env::Duration patience =
       TransferChannel::for_nodes(stream_.settings.socket_timeout, nodes().size() + 1);
-  silent = {node, silent ? silent->until : env::deadline_after(now, patience)};
-}
-
-bool BlockRecovery::can_wait_for_silent(env::TimePoint now) const {
-  const std::optional<Recoveries::Silent>& silent = stream_.recoveries.silent;
-  if (!needs_another() || !silent || now >= silent->until) return false;
-  return place_of(silent->node.node.transfer_address(), nodes()) == nodes().size();
-}
-
-BlockRecovery::Outcome BlockRecovery::wait_for_silent(env::TimePoint now) {
-  const Recoveries::Silent& silent = *stream_.recoveries.silent;
-  return wait_instead(silent.node, silent.until, now);
+  silent = {std::move(node), silent ? silent->until : env::deadline_after(now, patience)};
 }
 
 BlockRecovery::Outcome BlockRecovery::pause(env::TimePoint now) {
@@ -276,9 +283,8 @@ BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, env::Ti
   if (state() != State::kFinding) return Continues{};
   if (!answer.ok()) return not_replaced(as_lost_lease(answer.status()));
   const std::vector<Replica>& listed = answer->replicas;
-  const auto target = std::ranges::find_if(listed, [this](const Replica& replica) {
-    return place_of(replica.node.transfer_address(), nodes()) == nodes().size();
-  });
+  const auto target = std::ranges::find_if(
+      listed, [this](const Replica& replica) { return !is_in_pipeline(replica); });
   if (listed.size() != nodes().size() + 1 || target == listed.end()) {
     const int enough = stream_.settings.replacement_min_replication;
     if (enough > 0 && listed.size() >= static_cast<std::size_t>(enough)) {
@@ -300,12 +306,7 @@ BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, env::Ti
 // is none of these either, the NameNode is asked again, as for a new block: it may have just
 // started, its DataNodes may be busy for now, and one that has failed may be back.
 BlockRecovery::Outcome BlockRecovery::none_found(env::TimePoint now, Actions& actions) {
-  if (needs_another() && restarting_) {
-    ++stream_.counters.restarts_waited_for;
-    return wait_instead(*std::exchange(restarting_, std::nullopt),
-                        env::deadline_after(now, stream_.settings.datanode_restart_timeout), now);
-  }
-  if (can_wait_for_silent(now)) return wait_for_silent(now);
+  if (std::optional<Outcome> waits = wait_instead(now)) return *std::move(waits);
   const bool asked_first = std::get<Finding>(state_).avoided == Avoided::kAllFailed;
   if (needs_another() && asked_first && can_take_one_back()) {
     return find(actions, Avoided::kFailedForGood);
@@ -394,11 +395,12 @@ BlockRecovery::Outcome BlockRecovery::try_failed(const Status& fault, env::TimeP
 BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, env::TimePoint now,
                                                 Actions& actions) {
   if (++stream_.recoveries.replacement->failed_tries < kReplacementTries) return find(actions);
-  return not_copied(failure("no other DataNode could get a copy of the block", fault), now);
+  return not_copied(fault, now);
 }
 
-BlockRecovery::Outcome BlockRecovery::not_copied(Status why, env::TimePoint now) {
-  return can_wait_for_silent(now) ? wait_for_silent(now) : not_replaced(std::move(why));
+BlockRecovery::Outcome BlockRecovery::not_copied(const Status& fault, env::TimePoint now) {
+  if (std::optional<Outcome> waits = wait_instead(now)) return *std::move(waits);
+  return not_replaced(failure("no other DataNode could get a copy of the block", fault));
 }
 
 BlockRecovery::Outcome BlockRecovery::not_replaced(Status why) {
@@ -416,6 +418,7 @@ BlockRecovery::Outcome BlockRecovery::discard() {
   stream_.recoveries.awaited.reset();
   stream_.recoveries.silent.reset();
   stream_.recoveries.replacement.reset();
+  stream_.recoveries.restarting.reset();
   return Discarded{std::move(broken_.block.located.block),
                    std::move(broken_.block.located.replicas)};
 }

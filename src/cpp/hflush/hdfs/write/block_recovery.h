@@ -143,14 +143,14 @@ class BlockRecovery {
   bool can_be_tried_again() const noexcept;
   bool has_fault() const noexcept { return !broken_.fault.ok(); }
   bool restarts() const noexcept { return broken_.failure == BlockWriter::Failure::kRestart; }
+  bool was_silent() const noexcept { return broken_.failure == BlockWriter::Failure::kSilence; }
+  bool is_in_pipeline(const Replica& replica) const;
 
   std::optional<std::size_t> node_that_leaves(env::TimePoint now);
   std::optional<Outcome> leave(std::size_t node, env::TimePoint now);
   void wait_for(Replica absent, env::TimePoint until);
-  Outcome wait_instead(Replica absent, env::TimePoint until, env::TimePoint now);
-  bool can_wait_for_silent(env::TimePoint now) const;
-  Outcome wait_for_silent(env::TimePoint now);
-  void note_silent(const Replica& node, env::TimePoint now);
+  void note_silent(Replica node, env::TimePoint now);
+  std::optional<Outcome> wait_instead(env::TimePoint now);
   Outcome pause(env::TimePoint now);
   Outcome replace_or_go_on(Actions& actions);
   bool needs_another() const noexcept;
@@ -159,8 +159,8 @@ class BlockRecovery {
   Outcome none_found(env::TimePoint now, Actions& actions);
   Outcome try_failed(const Status& fault, env::TimePoint now, Actions& actions);
   Outcome try_again(const Status& fault, env::TimePoint now, Actions& actions);
+  Outcome not_copied(const Status& fault, env::TimePoint now);
   Outcome not_replaced(Status why);
-  Outcome not_copied(Status why, env::TimePoint now);
   Outcome ready();
   Outcome discard();
   void note(std::span<const Replica> pipeline, std::size_t place, std::string reason,
@@ -171,9 +171,8 @@ class BlockRecovery {
   BlockWriter::Broken broken_;  // its block is what the next block writer gets
   bool is_hflushed_ = false;
   bool may_discard_ = false;
-  bool has_lost_node_ = false;         // by this recovery; else the search for another one may fail
-  std::optional<Replica> restarting_;  // the one that it lost says that it restarts
-  RetryDelays delays_;                 // of searches that find none
+  bool has_lost_node_ = false;  // by this recovery; else the search for another one may fail
+  RetryDelays delays_;          // of searches that find none
   std::variant<Held, Pausing, Finding, FindingLater, Connecting, Transferring> state_;
 };
 

@@ -27,7 +27,8 @@ PipelineDriver::PipelineDriver(stream::Reports& reports, PipelineShell& shell,
       shell_(shell),
       context_(context),
       location_path_(name_space.empty() ? inode_path(machine.target().file_id)
-                                        : machine.target().path) {}
+                                        : machine.target().path),
+      timer_(context.loop) {}
 
 // --- whatever has happened
 
@@ -38,7 +39,8 @@ void PipelineDriver::settled() {
   shell_.publish(machine.counters());
   note_state();
   if (acknowledged_) reports_.acknowledged(*std::exchange(acknowledged_, std::nullopt));
-  arm_timer();
+  const env::TimePoint due = machine.deadline().value_or(env::TimePoint::max());
+  timer_.arm_by(due, shell_, &PipelineShell::timer_fired);
 }
 
 void PipelineDriver::abandon() {
@@ -53,7 +55,7 @@ void PipelineDriver::abandon() {
 void PipelineDriver::release() noexcept {
   context_.name_node.cancel(call_);
   context_.name_node.cancel(locating_);
-  context_.loop.cancel(timer_);
+  timer_.cancel();
   questions_.clear();
   for (Open& open : links_) {
     if (open.link) open.link->close();
@@ -75,20 +77,9 @@ void PipelineDriver::give_up_lease(LeaseRenewer::GiveBack when) noexcept {
   }
 }
 
-// The timer may be early: what is due changes with every packet, and the machine knows.
-void PipelineDriver::arm_timer() {
-  const std::optional<env::TimePoint> deadline = machine.deadline();
-  if (!deadline || (timer_ != 0 && timer_at_ <= *deadline)) return;
-  context_.loop.cancel(timer_);
-  timer_at_ = *deadline;
-  timer_ = context_.loop.run_at(*deadline, [weak = shell_.weak_from_this()] {
-    if (const std::shared_ptr<PipelineShell> shell = weak.lock()) shell->timer_fired();
-  });
-}
-
-void PipelineDriver::tick() {
-  timer_ = 0;
-  machine.tick(now(), actions);
+// It may be early: what is due changes with every packet, and the machine knows.
+void PipelineDriver::tick(env::Timer::Arming arming) {
+  if (timer_.fired(arming)) machine.tick(now(), actions);
 }
 
 // --- the NameNode
@@ -406,7 +397,7 @@ void PipelineShell::lease_lost(const Status& failure) {
 
 // After the process was stopped for a while there may be answers that no thread has read yet: they
 // come before the conclusion that there is none.
-void PipelineShell::timer_fired() {
+void PipelineShell::timer_fired(env::Timer::Arming arming) {
   Links links;
   {
     MutexLock lock(mutex_);
@@ -415,7 +406,7 @@ void PipelineShell::timer_fired() {
   for (const std::shared_ptr<DataNodeLink>& link : links) {
     if (link) link->on_readable();
   }
-  drive([](PipelineDriver& driver) { driver.tick(); });
+  drive([arming](PipelineDriver& driver) { driver.tick(arming); });
 }
 
 void PipelineShell::connected(ConnectionNumber connection) {

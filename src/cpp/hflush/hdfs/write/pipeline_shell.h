@@ -22,6 +22,7 @@
 #include "hflush/base/mutex.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
+#include "hflush/env/timer.h"
 #include "hflush/hdfs/rpc/ask_visible_length.h"
 #include "hflush/hdfs/rpc/lease_renewer.h"
 #include "hflush/hdfs/rpc/rpc_client.h"
@@ -55,7 +56,7 @@ class PipelineDriver {
   void connected(ConnectionNumber connection);
   void writable(ConnectionNumber connection);
   void received(ConnectionNumber connection, const DataNodeLink::Received& received);
-  void tick();
+  void tick(env::Timer::Arming arming);
   void abandon();
 
   void perform(const action::AddBlock& add);
@@ -104,7 +105,6 @@ class PipelineDriver {
   Open* link_of(ConnectionNumber connection);
   void publish_links();
   void send_output(Open& open);
-  void arm_timer();
   // The file is closed, or another client's.
   void end_lease() noexcept;
   // It stays open.
@@ -122,8 +122,7 @@ class PipelineDriver {
   RpcClient::CallId call_ = RpcClient::kNoCall;
   RpcClient::CallId locating_ = RpcClient::kNoCall;
   std::vector<Question> questions_;  // without an answer yet
-  env::EventLoop::TimerId timer_ = 0;
-  env::TimePoint timer_at_;
+  env::Timer timer_;
   bool has_lease_ = true;
   std::optional<FileWriter::State> noted_state_;
   std::string_view noted_step_;     // of a block or its recovery
@@ -154,7 +153,7 @@ class PipelineShell final : public LeaseHolder,
     driven_.drive_for(events, std::move(feed));
   }
   void abandon() noexcept;
-  void timer_fired() HFLUSH_EXCLUDES(mutex_);
+  void timer_fired(env::Timer::Arming arming) HFLUSH_EXCLUDES(mutex_);
   void lease_lost(const Status& failure) override;
   void connected(ConnectionNumber connection) override;
   void writable(ConnectionNumber connection) override;

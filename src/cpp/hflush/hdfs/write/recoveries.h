@@ -76,6 +76,7 @@ struct Recoveries {
   // Every DataNode of a pipeline has accepted it.
   void pipeline_is_set_up() {
     std::erase_if(failed, [](const FailedNode& node) { return node.may_return; });
+    restarting.reset();
     awaited.reset();
     silent.reset();
     replacement.reset();
@@ -83,6 +84,7 @@ struct Recoveries {
 
   int since_ack = 0;  // recoveries without an acknowledgement between them
   std::vector<FailedNode> failed;
+  std::optional<Replica> restarting;  // has left; is waited for where no other one can come in
   std::optional<Awaited> awaited;
   std::optional<Silent> silent;
   std::optional<Replacement> replacement;

@@ -14,6 +14,7 @@
 #include "hflush/crypto/digest.h"
 #include "hflush/env/answer.h"
 #include "hflush/env/process.h"
+#include "hflush/env/timer.h"
 #include "hflush/s3/call/addresses.h"
 #include "hflush/s3/call/call_table.h"
 #include "hflush/s3/call/extras.h"
@@ -112,8 +113,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   // One event of the table: `event(table, now, actions)`.
   template <typename Event>
   void feed(const Event& event) HFLUSH_EXCLUDES(mutex_);
-  void arm_timer_locked() HFLUSH_REQUIRES(mutex_);
-  void on_timer() HFLUSH_EXCLUDES(mutex_);
+  void on_timer(env::Timer::Arming arming) HFLUSH_EXCLUDES(mutex_);
 
   void perform(const Actions& actions) HFLUSH_EXCLUDES(mutex_);
   // As std::visit(), which throws where a variant has no value: some callers may not.
@@ -158,8 +158,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   // function that takes an answer.
   mutable Mutex mutex_;
   CallTable table_ HFLUSH_GUARDED_BY(mutex_);
-  env::EventLoop::TimerId timer_ HFLUSH_GUARDED_BY(mutex_) = 0;
-  env::TimePoint timer_at_ HFLUSH_GUARDED_BY(mutex_) = env::TimePoint::max();
+  env::Timer timer_ HFLUSH_GUARDED_BY(mutex_);  // for the whole table
 };
 
 Client::Calls::Calls(Settings settings, std::shared_ptr<CredentialStore> credentials,
@@ -171,7 +170,8 @@ Client::Calls::Calls(Settings settings, std::shared_ptr<CredentialStore> credent
       endpoint_(settings_.scheme + "://" + settings_.authority({}) + settings_.base_path),
       refused_(settings_.refused_extras != nullptr ? settings_.refused_extras
                                                    : std::make_shared<RefusedExtras>(kNoExtras)),
-      table_(settings_, std::random_device()()) {}
+      table_(settings_, std::random_device()()),
+      timer_(loop) {}
 
 // --- from any thread -----------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ void Client::Calls::close() {
   {
     const MutexLock lock(mutex_);
     table_.close(actions);
-    if (timer_ != 0) loop_.cancel(timer_);
+    timer_.cancel();
   }
   perform(actions);
 }
@@ -237,25 +237,14 @@ void Client::Calls::feed(const Event& event) {
   {
     const MutexLock lock(mutex_);
     event(table_, loop_.clock().now(), actions);
-    arm_timer_locked();
+    timer_.arm_by(table_.due(), *this, &Calls::on_timer);
   }
   perform(actions);
 }
 
-// One timer for the whole table; one that is early costs less than one that is moved often.
-void Client::Calls::arm_timer_locked() {
-  const env::TimePoint due = table_.due();
-  if (timer_at_ <= due) return;
-  if (timer_ != 0) loop_.cancel(timer_);
-  timer_at_ = due;
-  timer_ = loop_.run_at(due, later([](Calls& self) { self.on_timer(); }));
-}
-
-void Client::Calls::on_timer() {
-  feed([this](CallTable& table, env::TimePoint now, Actions& actions) HFLUSH_REQUIRES(mutex_) {
-    timer_ = 0;
-    timer_at_ = env::TimePoint::max();
-    table.time_passed(now, actions);
+void Client::Calls::on_timer(env::Timer::Arming arming) {
+  feed([&](CallTable& table, env::TimePoint now, Actions& actions) HFLUSH_REQUIRES(mutex_) {
+    if (timer_.fired(arming)) table.time_passed(now, actions);
   });
 }
 

@@ -13,7 +13,8 @@
 #include "errors.h"
 #include "gil.h"
 #include "mem/memory_files.h"
-#include "mem/open_stream.h"
+#include "mem/memory_source.h"
+#include "mem/open_for_write.h"
 #include "opened_stream.h"
 #include "register.h"
 #include "text.h"
@@ -108,7 +109,8 @@ void register_streams(py::class_<MemoryNames>& names) {
                                 }));
            })
       .def("open", [](const MemoryNames& self, const py::str& path) {
-        return value(without_gil([&, at = to_utf8(path)] { return mem::open(self.files(), at); }));
+        return value(without_gil(
+            [&, at = to_utf8(path)] { return mem::MemorySource::open(self.files(), at); }));
       });
 }
 

@@ -9,6 +9,13 @@ MemorySource::MemorySource(std::shared_ptr<MemoryFiles> files, MemoryFiles::File
                            std::string path)
     : files_(std::move(files)), file_(std::move(file)), path_(std::move(path)) {}
 
+Result<std::unique_ptr<stream::Source>> MemorySource::open(
+    const std::shared_ptr<MemoryFiles>& files, const std::string& path) {
+  HFLUSH_ASSIGN_OR_RETURN(auto file, files->open(path));
+  return std::unique_ptr<stream::Source>(
+      std::make_unique<MemorySource>(files, std::move(file), path));
+}
+
 Result<std::size_t> MemorySource::read_at(std::uint64_t position, MutableByteView out,
                                           env::Interrupt& /*interrupt*/) {
   HFLUSH_RETURN_IF_ERROR(check_usable());

@@ -15,6 +15,8 @@ namespace hflush::mem {
 
 class MemorySource final : public stream::Source {
  public:
+  static Result<std::unique_ptr<stream::Source>> open(const std::shared_ptr<MemoryFiles>& files,
+                                                      const std::string& path);
   MemorySource(std::shared_ptr<MemoryFiles> files, MemoryFiles::File file, std::string path);
 
   const std::string& path() const noexcept override { return path_; }

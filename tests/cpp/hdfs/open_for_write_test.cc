@@ -1,6 +1,6 @@
-// Client against a NameNode that does as it is told: what create and append ask for, and what they
+// Opening against a NameNode that does as it is told: what create and append ask for, and what they
 // do about what comes back.
-#include "hflush/hdfs/client.h"
+#include "hflush/hdfs/open_for_write.h"
 
 #include <doctest/doctest.h>
 
@@ -196,7 +196,7 @@ TEST_CASE("create asks for what the options say, and else the settings") {
     options.lazy_persist = options.should_replicate = true;
     options.storage_policy = "HOT";
     options.ec_policy = "replication";
-    Stream stream = client->create("/f", options, none);
+    Stream stream = create(*client, "/f", options, none);
     REQUIRE(stream.ok());
     CHECK((*stream)->path() == "/f");
     CHECK((*stream)->has_capability("hsync"));
@@ -227,7 +227,7 @@ TEST_CASE("sizes that do not fit together are refused before anybody is asked") 
     CreateOptions options;
     options.block_size = block_size;
     options.bytes_per_checksum = chunk;
-    const Stream stream = client->create("/f", options, none);
+    const Stream stream = create(*client, "/f", options, none);
     CHECK(stream.status().code() == StatusCode::kInvalidArgument);
     CHECK(stream.status().path() == "/f");
     CAPTURE(stream.status().message());
@@ -250,7 +250,7 @@ TEST_CASE("RetryStartFileException is asked again, ten times") {
     NameNode node({again, again, created(), completed()});
     {
       const auto client = client_of(node);
-      Stream stream = client->create("/f", {}, none);
+      Stream stream = create(*client, "/f", {}, none);
       REQUIRE(stream.ok());
       CHECK((*stream)->close(none).ok());
     }
@@ -260,7 +260,7 @@ TEST_CASE("RetryStartFileException is asked again, ten times") {
   SUBCASE("and no more") {
     NameNode node(std::vector<Told>(11, again));
     const auto client = client_of(node);
-    CHECK_FALSE(client->create("/f", {}, none).ok());
+    CHECK_FALSE(create(*client, "/f", {}, none).ok());
   }
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("files that cannot be written are refused, and not left behind") {
   env::Uninterrupted none;
   {
     const auto client = client_of(node);
-    const Stream stream = client->create("/f", {}, none);
+    const Stream stream = create(*client, "/f", {}, none);
     CHECK(stream.status().code() == StatusCode::kUnsupported);
     CHECK(stream.status().message().starts_with("create: "));
   }
@@ -303,7 +303,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     NameNode node({refused("create", taken), directory({}), created(), completed()});
     {
       const auto client = client_of(node);
-      Stream stream = client->create("/d/f", {}, none);
+      Stream stream = create(*client, "/d/f", {}, none);
       REQUIRE(stream.ok());
       CHECK((*stream)->close(none).ok());
     }
@@ -316,7 +316,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
   SUBCASE("not where it could not be written") {
     NameNode node({refused("create", taken), directory({.erasure_coded = true})});
     const auto client = client_of(node);
-    const Stream stream = client->create("/d/f", {}, none);
+    const Stream stream = create(*client, "/d/f", {}, none);
     CHECK(stream.status().code() == StatusCode::kUnsupported);
     CHECK(stream.status().path() == "/d/f");
   }
@@ -324,14 +324,14 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     NameNode node(
         {refused("create", "org.apache.hadoop.hdfs.UnknownCryptoProtocolVersionException")});
     const auto client = client_of(node);
-    CHECK(client->create("/d/f", {}, none).status().code() == StatusCode::kUnsupported);
+    CHECK(create(*client, "/d/f", {}, none).status().code() == StatusCode::kUnsupported);
   }
   SUBCASE("at once, if replicas were asked for") {
     NameNode node({created(), completed()});
     const auto client = client_of(node);
     CreateOptions options;
     options.should_replicate = true;
-    Stream stream = client->create("/d/f", options, none);
+    Stream stream = create(*client, "/d/f", options, none);
     REQUIRE(stream.ok());
     CHECK((*stream)->close(none).ok());
   }
@@ -341,7 +341,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     const auto client = client_of(node);
     CreateOptions options;
     options.storage_policy = "COLDER";
-    const Stream stream = client->create("/d/f", options, none);
+    const Stream stream = create(*client, "/d/f", options, none);
     CHECK(stream.status().code() == StatusCode::kInvalidArgument);
     CHECK(stream.status().message().find("'COLDER'") != std::string::npos);
   }
@@ -353,7 +353,7 @@ TEST_CASE("an erasure coding policy is refused before anybody is asked") {
   env::Uninterrupted none;
   CreateOptions options;
   options.ec_policy = "RS-6-3-1024k";
-  const Stream stream = client->create("/f", options, none);
+  const Stream stream = create(*client, "/f", options, none);
   CHECK(stream.status().code() == StatusCode::kUnsupported);
   CHECK(stream.status().message().find("RS-6-3-1024k") != std::string::npos);
   CHECK_FALSE(node.is_called());
@@ -390,7 +390,7 @@ TEST_CASE("a create whose answer was lost is asked about, when its caller has go
   Result<std::shared_ptr<Client>> client = Client::make(settings);
   REQUIRE(client.ok());
   StopAfter stop(asked.get_future());
-  CHECK((*client)->create("/d/f", {}, stop).status().code() == StatusCode::kInterrupted);
+  CHECK(create(**client, "/d/f", {}, stop).status().code() == StatusCode::kInterrupted);
   gone.set_value();
   server.join();
 }
@@ -428,7 +428,7 @@ TEST_CASE("HDFS-2: the lease is renewed while append looks for the block's check
   Result<std::shared_ptr<Client>> client = Client::make(settings);
   REQUIRE(client.ok());
   env::Uninterrupted none;
-  Stream stream = (*client)->append("/f", {}, none);
+  Stream stream = append(**client, "/f", {}, none);
   REQUIRE(stream.ok());
   CHECK((*stream)->close(none).ok());
   server.join();
@@ -441,7 +441,7 @@ TEST_CASE("CREATE-11: a file that somebody writes is not created anew") {
   env::Uninterrupted none;
   CreateOptions options;
   options.overwrite = false;
-  CHECK(client->create("/f", options, none).status().code() == StatusCode::kLeaseHeldExists);
+  CHECK(create(*client, "/f", options, none).status().code() == StatusCode::kLeaseHeldExists);
 }
 
 TEST_CASE("a file that is opened for a caller who was interrupted is closed again, as it is") {
@@ -470,7 +470,7 @@ TEST_CASE("a file that is opened for a caller who was interrupted is closed agai
   REQUIRE(client.ok());
   SUBCASE("create") {
     std::thread server = serve(created());
-    CHECK((*client)->create("/f", {}, stop).status().code() == StatusCode::kInterrupted);
+    CHECK(create(**client, "/f", {}, stop).status().code() == StatusCode::kInterrupted);
     server.join();
     CHECK(completed_request == Complete{"/f", "C1", std::nullopt, 77}.encode());
   }
@@ -478,7 +478,7 @@ TEST_CASE("a file that is opened for a caller who was interrupted is closed agai
     testing::ScriptedDatanode datanode;
     const LocatedBlock block = last_block(datanode.node(), 0);
     std::thread server = serve(appended(block, StatusFields{.length = 1000}));
-    CHECK((*client)->append("/f", {}, stop).status().code() == StatusCode::kInterrupted);
+    CHECK(append(**client, "/f", {}, stop).status().code() == StatusCode::kInterrupted);
     server.join();
     CHECK(completed_request == Complete{"/f", "C1", block.block, 77}.encode());
   }
@@ -495,7 +495,7 @@ TEST_CASE("append goes on with the sums of the block, and completes it as it was
   env::Uninterrupted none;
   {
     const auto client = client_of(node);
-    Stream stream = client->append("/f", {}, none);
+    Stream stream = append(*client, "/f", {}, none);
     REQUIRE(stream.ok());
     CHECK((*stream)->position() == block.end());
     CHECK((*stream)->close(none).ok());
@@ -526,7 +526,7 @@ TEST_CASE("a file that append cannot go on with is closed again") {
   env::Uninterrupted none;
   {
     const auto client = client_of(node);
-    const Stream stream = client->append("/f", {}, none);
+    const Stream stream = append(*client, "/f", {}, none);
     CHECK(stream.status().code() == code);
     CHECK(stream.status().message().starts_with("append: "));
   }
@@ -548,25 +548,25 @@ TEST_CASE("a file that could not be closed again is given back beside others") {
   Stop stop;
   std::future<void> stopped = stop.stopped();
   bool is_interrupted = false;
-  const auto append = [&](Client& client) { return client.append("/f", {}, none).status(); };
+  const auto appends = [&](Client& client) { return append(client, "/f", {}, none).status(); };
   SUBCASE("not enough replicas") {
     refused_call = "complete";
     refused_answer = number(1, 0);
-    open = append;
+    open = appends;
   }
   SUBCASE("complete is refused") {
     refused_call = "complete";
-    open = append;
+    open = appends;
   }
   SUBCASE("delete is refused") {
     refused_call = "delete";
-    open = [&](Client& client) { return client.create("/f", {}, none).status(); };
+    open = [&](Client& client) { return create(client, "/f", {}, none).status(); };
   }
   SUBCASE("nobody waits for it") {
     refused_call = "complete";
     refused_answer = number(1, 0);
     is_interrupted = true;
-    open = [&](Client& client) { return client.append("/f", {}, stop).status(); };
+    open = [&](Client& client) { return append(client, "/f", {}, stop).status(); };
   }
   const StatusFields unusable{.length = 1000, .erasure_coded = true};
   std::promise<void> closed;
@@ -636,10 +636,10 @@ Status failure_of(const std::function<Status(Client&)>& open, bool is_answered) 
 
 TEST_CASE("a create or append that nobody answers says that the file may be open") {
   env::Uninterrupted none;
-  const auto create = [&](Client& client) { return client.create("/f", {}, none).status(); };
-  const auto append = [&](Client& client) { return client.append("/f", {}, none).status(); };
+  const auto creates = [&](Client& client) { return create(client, "/f", {}, none).status(); };
+  const auto appends = [&](Client& client) { return append(client, "/f", {}, none).status(); };
   for (const std::function<Status(Client&)>& open :
-       {std::function<Status(Client&)>(create), std::function<Status(Client&)>(append)}) {
+       {std::function<Status(Client&)>(creates), std::function<Status(Client&)>(appends)}) {
     for (const bool is_answered : {false, true}) {
       CAPTURE(is_answered);
       const Status failure = failure_of(open, is_answered);
@@ -660,7 +660,7 @@ TEST_CASE("behind a router a file that cannot be written is deleted by its path"
   env::Uninterrupted none;
   {
     const auto client = client_of(node);
-    CHECK(client->create("/f", {}, none).status().code() == StatusCode::kUnsupported);
+    CHECK(create(*client, "/f", {}, none).status().code() == StatusCode::kUnsupported);
   }
   CHECK(node.calls()[1].request == Delete{"/f", false}.encode());
 }
@@ -693,7 +693,7 @@ TEST_CASE("APPEND-8: NEW_BLOCK leaves the last block short, and the status may c
     const auto client = client_of(node);
     AppendOptions options;
     options.new_block = true;
-    Stream stream = client->append("/f", options, none);
+    Stream stream = append(*client, "/f", options, none);
     REQUIRE(stream.ok());
     CHECK((*stream)->position() == 1000);
     CHECK((*stream)->close(none).ok());
@@ -738,7 +738,7 @@ TEST_CASE(
     NameNode node({appended(std::nullopt, fields), located, next});
     {
       const auto client = client_of(node);
-      Stream stream = client->append("/f", {}, none);
+      Stream stream = append(*client, "/f", {}, none);
       REQUIRE(stream.ok());
       CHECK((*stream)->position() == 3000);
       if (writes) REQUIRE((*stream)->write(hflush::testing::pattern(10), none).ok());
@@ -766,7 +766,7 @@ TEST_CASE("append waits for a block that is not reported yet") {
   const auto start = std::chrono::steady_clock::now();
   env::Uninterrupted none;
   const auto client = client_of(node);
-  Stream stream = client->append("/f", {}, none);
+  Stream stream = append(*client, "/f", {}, none);
   REQUIRE(stream.ok());
   CHECK(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(500));
   CHECK((*stream)->close(none).ok());

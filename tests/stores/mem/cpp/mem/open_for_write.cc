@@ -1,11 +1,10 @@
-#include "mem/open_stream.h"
+#include "mem/open_for_write.h"
 
 #include <utility>
 
 #include "hflush/env/clock.h"
 #include "hflush/env/process.h"
 #include "mem/memory_sink.h"
-#include "mem/memory_source.h"
 
 namespace hflush::mem {
 namespace {
@@ -28,13 +27,6 @@ StreamResult create(const std::shared_ptr<MemoryFiles>& files, const std::string
 StreamResult append(const std::shared_ptr<MemoryFiles>& files, const std::string& path) {
   HFLUSH_ASSIGN_OR_RETURN(auto file, files->open(path));
   return stream_to(files, std::move(file), path);
-}
-
-Result<std::unique_ptr<stream::Source>> open(const std::shared_ptr<MemoryFiles>& files,
-                                             const std::string& path) {
-  HFLUSH_ASSIGN_OR_RETURN(auto file, files->open(path));
-  return std::unique_ptr<stream::Source>(
-      std::make_unique<MemorySource>(files, std::move(file), path));
 }
 
 }  // namespace hflush::mem

@@ -1,4 +1,4 @@
-#include "hflush/local/open_stream.h"
+#include "hflush/local/open_for_write.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

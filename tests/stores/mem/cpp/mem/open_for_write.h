@@ -1,4 +1,4 @@
-// Opens files of a memory store.
+// Opens files of a memory store for writing.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +8,6 @@
 
 #include "hflush/base/result.h"
 #include "hflush/stream/output_stream.h"
-#include "hflush/stream/source.h"
 #include "mem/memory_files.h"
 
 namespace hflush::mem {
@@ -19,7 +18,5 @@ using StreamResult = Result<std::unique_ptr<stream::OutputStream>>;
 StreamResult create(const std::shared_ptr<MemoryFiles>& files, const std::string& path,
                     bool overwrite, bool create_parent, mode_t mode);
 StreamResult append(const std::shared_ptr<MemoryFiles>& files, const std::string& path);
-Result<std::unique_ptr<stream::Source>> open(const std::shared_ptr<MemoryFiles>& files,
-                                             const std::string& path);
 
 }  // namespace hflush::mem

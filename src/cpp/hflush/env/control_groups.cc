@@ -74,12 +74,13 @@ std::vector<std::string> groups_of(const std::string& root, std::string_view con
     } else {
       group.erase(0, seen.size());
     }
+    const std::string top = root + mount->point;
     std::vector<std::string> directories;
     while (!group.empty() && group != "/") {
-      directories.push_back(root + mount->point + group);
+      directories.push_back(top + group);
       group.erase(group.rfind('/'));
     }
-    directories.push_back(root + mount->point);
+    directories.push_back(top);
     return directories;
   }
   return {};

@@ -12,7 +12,7 @@ from typing import Any
 import hflush
 import pytest
 from hdfs_cluster import hdfs, hdfs_on_disk, quick, wire_speed  # noqa: F401 - fixtures
-from hdfs_faults import data_nodes, ha_pair  # noqa: F401 - fixtures
+from hdfs_faults import data_nodes, ha_pair, links  # noqa: F401 - fixtures
 from interleaved import (
     Contender,
     Quantity,

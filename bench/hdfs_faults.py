@@ -2,6 +2,7 @@
 
 `data_nodes` is a NameNode and six DataNodes, each in a process of its own, so that one can be
 killed as `kill -9` does: its sockets end, its port refuses, and no code of its own runs any more.
+`links` is one JVM with four DataNodes that reach one another through proxies, the clients directly.
 `ha_pair` is one JVM with two NameNodes and three DataNodes, whose daemons restart for an upgrade or
 take over from one another. Both clients have the settings of SETTINGS and Hadoop's defaults.
 """
@@ -18,8 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hdfs_cluster import JAVA, JAVA_SETTINGS, OURS, SERVER_OPTIONS, HdfsBench, in_memory
+from hdfs_cluster import (
+    JAVA,
+    JAVA_SETTINGS,
+    OURS,
+    SERVER_OPTIONS,
+    Child,
+    HdfsBench,
+    in_memory,
+)
 from minidfs import Jvm, MiniCluster
+from support.data_node_proxies import Gate
+from support.hdfs_writers import Cluster, running_behind_proxies
 from support.lone_data_node import LoneDataNode
 from support.minidfs import Hdfs, known_ports
 from support.waiting import wait_until
@@ -135,6 +146,39 @@ def unread_bytes(port: int) -> int:
         if int(local.partition(":")[2], 16) == port:
             total += int(queues.partition(":")[2], 16)
     return total
+
+
+class Links:
+    """DataNodes behind proxies, and the clients on them, which have none. Used by one thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._proxies = cluster.proxies
+        self.clients = HdfsBench(cluster.hdfs.cluster, SETTINGS)
+
+    @contextmanager
+    def of(self, path: str, child: Child) -> Iterator[Gate]:
+        """The links between the DataNodes that this client's next pipelines have."""
+        gate = Gate()
+        child.order("hold", f"{path}-known", 1, RECORD, PIPELINE)
+        self._proxies.join(f"{path}-known/0", gate)
+        child.order("release")
+        try:
+            yield gate
+        finally:
+            gate.open()
+
+
+@pytest.fixture(scope="module")
+def links() -> Iterator[Links]:
+    with (
+        Jvm(SERVER_OPTIONS, place=in_memory()) as jvm,
+        running_behind_proxies(jvm, PIPELINE + 1) as cluster,
+    ):
+        links = Links(cluster)
+        try:
+            yield links
+        finally:
+            links.clients.stop()
 
 
 class HaPair:

@@ -8,7 +8,7 @@ from itertools import cycle
 
 import pytest
 from hdfs_cluster import JAVA, MIB, OURS, Answer, HdfsBench
-from hdfs_faults import PIPELINE, RECORD, WAIT_S, DataNodes, HaPair, unread_bytes
+from hdfs_faults import PIPELINE, RECORD, WAIT_S, DataNodes, HaPair, Links, unread_bytes
 from interleaved import Quantity, Target
 from support.waiting import wait_until
 
@@ -98,6 +98,62 @@ def test_kill_at_the_last_packet(data_nodes: DataNodes, ratios: Callable[..., No
         ours=partial(trial, OURS),
         peers={JAVA: partial(trial, JAVA)},
         rounds=7,
+    )
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_stop(data_nodes: DataNodes, ratios: Callable[..., None], place: str) -> None:
+    """A DataNode is stopped (SIGSTOP); every timeout is Hadoop's default."""
+
+    def trial(name: str) -> Answer:
+        data_nodes.keep(PIPELINE + 1)
+        clients = data_nodes.clients
+        path, child = clients.new_path(), clients.long_lived(name)
+        child.order("log", path, PIPELINE, 1, RECORD, "hflush")
+        child.order("more", BEFORE)
+        with data_nodes.paused(data_nodes.pipeline(path)[PLACES.index(place)]):
+            child.order("more", AFTER)
+        answer = child.order("end")
+        data_nodes.delete(path)
+        return answer
+
+    ratios(
+        [
+            Quantity(
+                "stall",
+                f"SIGSTOP of the {place} of 3 DataNodes under 1 KiB hflushes",
+                [Target(JAVA, time_at_most=0.15)],
+            )
+        ],
+        ours=partial(trial, OURS),
+        peers={JAVA: partial(trial, JAVA)},
+        rounds=3,
+    )
+
+
+def test_lost_link(links: Links, ratios: Callable[..., None]) -> None:
+    """What the first DataNode sends to the second one, and its answers, no longer arrive."""
+
+    def trial(name: str) -> Answer:
+        path, child = links.clients.new_path(), links.clients.long_lived(name)
+        with links.of(path, child) as gate:
+            child.order("log", path, PIPELINE, 1, RECORD, "hflush")
+            child.order("more", BEFORE)
+            gate.hang(gate.pipeline[0])  # of those behind the first one
+            child.order("more", AFTER)
+            return child.order("end")
+
+    ratios(
+        [
+            Quantity(
+                "stall",
+                "the link between the first two of 3 DataNodes is lost under 1 KiB hflushes",
+                [Target(JAVA, time_at_most=0.3)],
+            )
+        ],
+        ours=partial(trial, OURS),
+        peers={JAVA: partial(trial, JAVA)},
+        rounds=3,
     )
 
 

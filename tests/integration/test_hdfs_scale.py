@@ -162,6 +162,65 @@ def test_a_thousand_open_streams(
     assert lengths == Counter({size + 3: count, size: 20})
 
 
+BREAK_MANY = """
+import contextlib, ctypes, gc, os, socket
+from support.process import connections, resident_bytes, thread_names
+
+def cut():
+    for descriptor in os.listdir('/proc/self/fd'):
+        with contextlib.suppress(FileNotFoundError):  # that of the list
+            if os.readlink(f'/proc/self/fd/{descriptor}').startswith('socket:'):
+                with socket.socket(fileno=os.dup(int(descriptor))) as mine:
+                    with contextlib.suppress(OSError):  # it is not connected
+                        if mine.getpeername()[1] in ports:
+                            mine.shutdown(socket.SHUT_RDWR)
+
+def broken(number):
+    out = fs.create(f'{root}/{number}')
+    out.write(b'first ')
+    out.hflush()
+    cut()
+    try:
+        out.write(b'second')
+        out.hflush()
+        out.close()
+        return dict(out.io_statistics().counters)['hdfs_pipeline_recoveries']
+    except OSError:
+        try:
+            out.close()
+        except OSError:
+            return -1
+
+def measured(numbers):
+    results = {broken(number) for number in numbers}
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return results, connections(ports), thread_names(), resident_bytes()
+
+_, _, threads, size = measured(range(50))
+results, held, threads_after, size_after = measured(range(50, 350))
+result = results, held, threads == threads_after, size_after - size
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.rule("HDFS-9", "CLOSE-8")
+@pytest.mark.parametrize("recoveries", [0, 5], ids=["failed", "recovered"])
+def test_what_broken_streams_leave_behind(
+    hdfs_cluster: Hdfs, root: str, peers: list[Peer], recoveries: int
+) -> None:
+    """300 whose connection is cut: no socket, no thread, and no memory of theirs is left."""
+    conf = {"dfs.client.pipeline.recovery.max-retries": recoveries, "dfs.replication": 2}
+    peer = started(peers, hdfs_cluster, **conf)
+    results, held, same_threads, bytes_kept = peer.run(
+        BREAK_MANY, root=root, ports=list(hdfs_cluster.ports)
+    )
+    assert results == ({1} if recoveries else {-1})
+    assert held == []
+    assert same_threads
+    assert bytes_kept < MIB
+
+
 # --- processes ---
 
 JOURNAL = """

@@ -1,4 +1,4 @@
-"""./dev sanitize: the C++ tests and the thread tests under the sanitizers, and the fuzzers."""
+"""./dev sanitize: C++ tests, and tests of threads and recovery, under the sanitizers; fuzzers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from devkit.paths import BUILD, PACKAGE, PYTHON, ROOT
 
 FULL_TIMEOUT_S = 1800
 BOUNDED_TIMEOUT_S = 360
+RECOVERY_TIMEOUT_S = 3600
+PATIENCE = "4"
 BOUNDED_SEEDS = "100"  # of each simulation among the C++ tests, which have some hundreds
 
 
@@ -71,6 +73,7 @@ def rows(kinds: Iterable[str], *, bounded: bool) -> list[Row]:
     # A C++ test keeps one processor busy, or none.
     rows += side_by_side(partial(_cpp_row, bounded=bounded), built)
     rows += side_by_side(partial(_threads_row, bounded=bounded), built)
+    rows += side_by_side(_recovery_row, built)
     return rows + ([fuzzing.row(bounded=bounded)] if FUZZ in wanted else [])
 
 
@@ -89,6 +92,10 @@ def _threads_row(sanitizer: Sanitizer, bounded: bool) -> Row:
     return timed(f"{sanitizer.preset} threads", work)
 
 
+def _recovery_row(sanitizer: Sanitizer) -> Row:
+    return timed(f"{sanitizer.preset} recovery", partial(_recovery, sanitizer=sanitizer))
+
+
 def _cpp(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
     directory = BUILD / sanitizer.preset
     env = {"UBSAN_OPTIONS": "print_stacktrace=1"}
@@ -98,31 +105,52 @@ def _cpp(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
 
 
 def _threads(row: Row, sanitizer: Sanitizer, bounded: bool) -> None:
-    """tests/threads, with the instrumented extension in an interpreter that is not."""
-    directory = BUILD / sanitizer.preset
-    reports = directory / "reports"
-    shutil.rmtree(reports, ignore_errors=True)
-    reports.mkdir()
-    junit = BUILD / "test" / f"threads-{sanitizer.preset}.xml"
-    junit.unlink(missing_ok=True)
-    command = [PYTHON, "-m", "pytest", "tests/threads", "-p", "no:cacheprovider"]
-    command += [f"--junitxml={junit}", "-o", "timeout=300", "-o", "faulthandler_timeout=280"]
+    """tests/threads."""
+    arguments = ["tests/threads"]
     if bounded:
         # The streams are the same on every store, and other sinks have C++ tests of their own.
-        command += ["-m", "not slow and not hdfs and not s3"]
+        arguments += ["-m", "not slow and not hdfs and not s3"]
+    limit_s = BOUNDED_TIMEOUT_S if bounded else FULL_TIMEOUT_S
+    _python(row, sanitizer, "threads", arguments, limit_s)
+
+
+def _recovery(row: Row, sanitizer: Sanitizer) -> None:
+    """Pipelines of a real cluster that break."""
+    arguments = ["tests/faults/test_hdfs_recovery.py", "tests/faults/test_hdfs_silence.py"]
+    _python(row, sanitizer, "recovery", arguments, RECOVERY_TIMEOUT_S)
+
+
+def _python(
+    row: Row, sanitizer: Sanitizer, name: str, arguments: list[str], limit_s: float
+) -> None:
+    """Run tests with the instrumented extension, in an interpreter that is not."""
+    directory = BUILD / sanitizer.preset
+    reports = directory / f"reports-{name}"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+    log = f"{name}-{sanitizer.preset}"
+    junit = BUILD / "test" / f"{log}.xml"
+    junit.unlink(missing_ok=True)
+    command = [PYTHON, "-m", "pytest", *arguments, "-p", "no:cacheprovider"]
+    command += [f"--junitxml={junit}", "-o", "timeout=1200", "-o", "faulthandler_timeout=1100"]
     env = {
         **environment.variables(),
+        "HFLUSH_TEST_PATIENCE": PATIENCE,
         sanitizer.variable: f"{sanitizer.options}:log_path={reports}/report",
         "LD_PRELOAD": " ".join(
-            _library(sanitizer.compiler, name) for name in (sanitizer.runtime, "libstdc++.so.6")
+            _library(sanitizer.compiler, file) for file in (sanitizer.runtime, "libstdc++.so.6")
         ),
         "PYTHONPATH": str(_site(directory)),
     }
-    limit_s = BOUNDED_TIMEOUT_S if bounded else FULL_TIMEOUT_S
-    title, log = f"tests/threads ({sanitizer.preset})", f"threads-{sanitizer.preset}"
     code = 0
     try:
-        step(title, [*_fixed_addresses(), *command], log=log, env=env, timeout_s=limit_s)
+        step(
+            f"{name} ({sanitizer.preset})",
+            [*_fixed_addresses(), *command],
+            log=log,
+            env=env,
+            timeout_s=limit_s,
+        )
     except StepFailed as failure:
         code = failure.code
     add_junit(row, junit, code)

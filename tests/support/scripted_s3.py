@@ -290,10 +290,15 @@ class ScriptedS3(S3Front):
         contents, prefixes = [], set()
         encodes = request.query.get("encoding-type") == "url"
         shown: Callable[[str], str] = quote if encodes else str
+        listed, more = request.query.get("continuation-token", ""), ""
         for key in sorted(self.objects):
             rest = key.removeprefix(prefix)
-            if not key.startswith(prefix):
+            if not key.startswith(prefix) or key <= listed:
                 continue
+            if not delimiter and len(contents) == int(request.query.get("max-keys", "1000")):
+                more = f"<NextContinuationToken>{escape(listed)}</NextContinuationToken>"
+                break
+            listed = key
             if delimiter and delimiter in rest:
                 prefixes.add(prefix + rest.partition(delimiter)[0] + delimiter)
                 continue
@@ -308,8 +313,8 @@ class ScriptedS3(S3Front):
         ]
         number = f"<KeyCount>{len(contents) + len(common)}</KeyCount>"
         number += "<EncodingType>url</EncodingType>" if encodes else ""
-        inside = f"<IsTruncated>false</IsTruncated>{number}{''.join(contents)}{''.join(common)}"
-        return xml("ListBucketResult", inside)
+        number += f"<IsTruncated>{str(bool(more)).lower()}</IsTruncated>{more}"
+        return xml("ListBucketResult", number + "".join(contents + common))
 
     # Uploads.
 

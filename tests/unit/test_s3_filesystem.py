@@ -7,6 +7,7 @@ import datetime
 import errno
 import io
 import os
+import random
 import subprocess
 import sys
 import textwrap
@@ -20,7 +21,7 @@ import hflush
 import pytest
 from hflush import cli, paths
 from hflush.fsspec import HflushS3FileSystem
-from hflush.s3 import PendingCommit, S3FileSystem, conditional
+from hflush.s3 import PendingCommit, S3FileSystem, conditional, names
 from hflush.s3.remembered import RememberedPaths
 from support.s3_front import (
     Exchange,
@@ -147,22 +148,91 @@ class TestCreating:
                 write(fs, "/d/e/f")
                 assert asked(server).count("HeadObject") == 2
 
-    def test_what_is_looked_for_is_asked_at_once(self, server: ScriptedS3, fs: S3FileSystem):
+    @pytest.mark.parametrize(
+        ("path", "asked_for"),
+        [
+            ("/a/b/c", {"a", "a/b", "?a/b/c/"}),
+            ("/a/b/c/d/e/f", {"?a", "?a/b/c/d", "?a/b/c/d/e"}),
+        ],
+    )
+    def test_what_is_looked_for_is_asked_at_once(
+        self, server: ScriptedS3, fs: S3FileSystem, path: str, asked_for: set[str]
+    ):
         """No question waits for the answer to another."""
         released = threading.Event()
         for operation in ("HeadObject", "ListObjectsV2"):
             server.fail(operation, hold(released), times=None)
-        made = Task(lambda: fs.create("/a/b/c/d/e", recursive=False))
+        made = Task(lambda: fs.create(path).abort())
         try:
-            wait_until(lambda: len(server.log) >= 6, "all questions are asked")
+            wait_until(lambda: len(server.log) >= 3, "all questions are asked")
         finally:
             released.set()
-        with pytest.raises(FileNotFoundError, match="no parent"):
-            made.result()
-        heads = {call.key for call in server.log[:6] if call.operation == "HeadObject"}
-        assert heads == {"a", "a/b", "a/b/c", "a/b/c/d"}
-        lists = {call.query["prefix"] for call in server.log[:6] if not call.key}
-        assert lists == {"a/b/c/d/e/", "a/b/c/d/"}
+        made.result()
+        assert {call.key or "?" + call.query["prefix"] for call in server.log} == asked_for
+
+    @pytest.mark.parametrize(
+        ("there", "requests"),
+        [
+            ([], 4),  # a new tree
+            (["a/b/c/x"], 4),  # a new folder in it
+            (["a/b/c/d/x"], 4),  # its folder, with what is seen at a glance
+            ([f"a/b/c/d/{n:04}" for n in range(99)], 5),
+            (["a/b/x"], 4),
+            ([f"a/a{n:04}" for n in range(99)], 5),  # what lies between is asked for
+        ],
+    )
+    def test_the_first_object_deep_in_a_tree(
+        self, server: ScriptedS3, fs: S3FileSystem, there: list[str], requests: int
+    ):
+        for key in there:
+            server.put(key, b"")
+        write(fs, "/a/b/c/d/f")
+        assert len(asked(server)) == requests
+        write(fs, "/a/b/c/d/g")
+        assert len(asked(server)) == 2
+
+    @pytest.mark.rule("CREATE-4", "CREATE-7")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("keys_of_a_page", [1, 2, 32])
+    def test_what_is_in_the_way_deep_in_a_tree(
+        self, server: ScriptedS3, monkeypatch: pytest.MonkeyPatch, keys_of_a_page: int
+    ):
+        """Whatever else there is, and however little of it a page shows."""
+        monkeypatch.setattr(names, "_GLANCE_KEYS", keys_of_a_page)
+        above = ["a", "a/b", "a/b/c", "a/b/c/d"]
+        beside = [f"{key}{end}" for key in above for end in ("-x", "/", "/x")]
+        inside = ["a/b/c/d/f/", "a/b/c/d/f/x", "a/b/c/d/f", "a/b/c/d/f-x"]
+        chance = random.Random(25)
+        with connect(server) as fs:
+            for _ in range(150):
+                there = chance.sample(above + beside + inside, chance.randrange(5))
+                server.objects.clear()
+                for key in there:
+                    server.put(key, b"")
+                fs._no_files.forget("/")
+                expected: type[Exception] | None = None
+                if any(key.startswith("a/b/c/d/f/") for key in there):
+                    expected = hflush.PathIsDirectoryError
+                for key in above:
+                    if any(other.startswith(key + "/") for other in there):
+                        continue
+                    if key in there:
+                        expected = hflush.ParentNotDirectoryError
+                refused: type[Exception] | None = None
+                try:
+                    fs.create("/a/b/c/d/f").abort()
+                except OSError as refusal:
+                    refused = type(refusal)
+                assert refused is expected, there
+
+    def test_who_may_not_list_is_not_kept_from_writing(self, server: ScriptedS3, fs: S3FileSystem):
+        """What is above is looked at one by one then."""
+        server.fail("ListObjectsV2", answer(403, "AccessDenied"), times=None)
+        write(fs, "/a/b/c/d/f")
+        assert asked(server).count("HeadObject") == 4
+        server.put("z", b"a file")
+        with pytest.raises(PermissionError):
+            fs.create("/z/b/c/d/f")
 
     def test_what_is_not_asked_again_is_not_renewed(self, server: ScriptedS3, fs: S3FileSystem):
         """Creations that publish nothing do not keep what is above unasked for ever."""

@@ -23,6 +23,7 @@ from . import documents
 from .credentials import Refresher
 from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, Uploads, bare_etag
 from .lacks import is_refused, lacks_of
+from .pages import SeenPages
 from .settings import ENCRYPTION_PREFIX, integrity_of
 
 if TYPE_CHECKING:
@@ -268,11 +269,7 @@ class Bucket:
         OSError
             A request failed. What is only not answered plainly is None in the result.
         """
-        queries = [_list_query(prefix, "", "", 1) for prefix in prefixes]
-        name = "ListObjectsV2"
-        if self._lacks.listing_v2:
-            name, queries = "ListObjects", [_older(query) for query in queries]
-        lists = [self._call(name, "GET", "", path, query, []) for query in queries]
+        lists = self._lists(prefixes, path, 1)
         answers = self.client.ask([*self._heads(keys, path), *lists])
         exist, pages = answers[: len(keys)], answers[len(keys) :]
         unexplained = [at for at, head in enumerate(exist) if head.status in _UNEXPLAINED]
@@ -285,18 +282,46 @@ class Bucket:
         occupied = [self._has_keys(response, path) for response in pages]
         return Sight([_exists(head) for head in exist], occupied)
 
+    def glance(self, prefixes: Sequence[str], path: str, limit: int) -> SeenPages:
+        """Ask at once for the first keys, up to so many, that begin with prefixes: one round trip.
+
+        Raises
+        ------
+        OSError
+            A request failed. Of what is only not answered plainly nothing is known.
+        """
+        answers = self.client.ask(self._lists(prefixes, path, limit))
+        pages = [self._glanced(response, path) for response in answers]
+        return SeenPages(
+            (prefix, page)
+            for prefix, page in zip(prefixes, pages, strict=True)
+            if isinstance(page, Listing) and not page.doubtful
+        )
+
     def _heads(self, keys: Sequence[str], path: str) -> list[_core.S3Call]:
         sse_c = self.settings.sse_c
         return [self._call("HeadObject", "HEAD", key, path, (), sse_c) for key in keys]
 
-    def _has_keys(self, response: _core.S3Response, path: str) -> bool | PermissionError | None:
+    def _lists(self, prefixes: Sequence[str], path: str, limit: int) -> list[_core.S3Call]:
+        queries = [_list_query(prefix, "", "", limit) for prefix in prefixes]
+        name = "ListObjectsV2"
+        if self._lacks.listing_v2:
+            name, queries = "ListObjects", [_older(query) for query in queries]
+        return [self._call(name, "GET", "", path, query, []) for query in queries]
+
+    def _glanced(self, response: _core.S3Response, path: str) -> Listing | PermissionError | None:
         if is_refused(response):
             return None
         if isinstance(response.error, PermissionError) and not _is_reason(response.error):
             return response.error
         if response.error is not None:
             raise response.error
-        page = self.read(documents.parse_listing, response, "ListObjectsV2", path)
+        return self._read_page(response, path, self._lacks.plus)
+
+    def _has_keys(self, response: _core.S3Response, path: str) -> bool | PermissionError | None:
+        page = self._glanced(response, path)
+        if not isinstance(page, Listing):
+            return page
         if page.objects:
             return True
         # Stores may send empty pages before others.

@@ -28,6 +28,7 @@ from .conditional import conditions_of, known_conditions
 from .contract import OPTIONS, contract_options
 from .credentials import source_of
 from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
+from .pages import SeenPages
 from .remembered import RememberedPaths
 from .settings import Settings, check_bucket
 
@@ -49,6 +50,10 @@ _PACKET_BYTES = 1 << 20
 _NS_PER_S = 1_000_000_000
 _MAX_NOTES = 20
 _MAX_NAMES = 20
+# Pages of listings that are asked for at once, and the keys in each: it should be small, but show
+# what is in a small folder.
+_GLANCES = 3
+_GLANCE_KEYS = 32
 _DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
 
 _first = itemgetter(0)
@@ -320,37 +325,57 @@ class S3Names(FileSystem):
     def _look_at(
         self, path: str, *, file: bool, children: bool, parent: bool, sure: bool = False
     ) -> _Place:
-        """Ask at once for what may be in the way of something new: one round trip.
+        """Ask for what may be in the way of something new: one round trip, mostly.
 
         Whether it is a file, or has children, and whether there is a parent, as is asked for.
-        Of what is above, only what nothing is known of. Where it is not allowed to look nothing is
-        seen, but for the parent, and, with `sure`, the file.
+        Of what is above, only what nothing is known of, and nothing where a parent has to be there:
+        that is enough. Where it is not allowed to look nothing is seen, but for the parent, and,
+        with `sure`, the file.
         """
         moment = self._no_files.moment
         higher = self._no_files.missing(above(path))
-        keys = [place[1:] for place in ([path, *higher] if file else higher)]
-        folders = [path] if children else []
-        if parent and holder(path) != "/":
-            folders.append(holder(path))
-        sight = self._bucket.look(keys, [_prefix(folder) for folder in folders], path)
-        exist, occupied = iter(sight.exist), iter(sight.occupied)
-        is_object = next(exist) if file else False
-        has_children = next(occupied) if children else False
-        if isinstance(is_object, OSError):
-            is_object = sure and self._is_file(path)
-        if has_children is None:
-            has_children = self._sees_children(path)
-        parents = list(occupied)
-        for denied in parents:
-            if isinstance(denied, OSError):
-                raise denied
+        folder = holder(path) if parent and holder(path) != "/" else ""
+        pages = SeenPages() if folder else self._glance(higher, path, children=children)
+        is_object = pages.exists(path[1:]) if file else False
+        has_children = pages.occupied(_prefix(path)) if children else False
+        is_blocked, unknown = pages.above([] if folder else higher)
+        keys = [place[1:] for place in ([path, *unknown] if is_object is None else unknown)]
+        folders = [path] if has_children is None else []
+        if folder:
+            folders.append(folder)
+        if keys or folders:
+            sight = self._bucket.look(keys, [_prefix(place) for place in folders], path)
+            exist, occupied = iter(sight.exist), iter(sight.occupied)
+            if is_object is None:
+                found = next(exist)
+                is_object = sure and self._is_file(path) if isinstance(found, OSError) else found
+            if has_children is None:
+                seen = next(occupied)
+                has_children = self._sees_children(path) if seen is None else seen is True
+            parents = list(occupied)
+            for denied in parents:
+                if isinstance(denied, OSError):
+                    raise denied
+            is_blocked = is_blocked or True in exist or not all(parents)
         return _Place(
-            exists=is_object,
+            exists=is_object is True,
             has_children=has_children is True,
-            is_clear=not any(found is True for found in exist) and all(parents),
+            is_clear=not is_blocked,
             asked=higher,
             moment=moment,
         )
+
+    def _glance(self, higher: Sequence[str], path: str, *, children: bool) -> SeenPages:
+        """Look at the first keys above a path, where that takes fewer requests than single looks.
+
+        A new folder has nothing that begins with its name: that answers for all below it, and one
+        key tells that the directory above is one. So two pages tell in an old directory, and one
+        at the top in a new tree; only what lies between is asked for by itself.
+        """
+        if len(higher) + children <= _GLANCES:
+            return SeenPages()
+        prefixes = sorted({place[1:] for place in (higher[0], *higher[1 - _GLANCES :])})
+        return self._bucket.glance(prefixes, path, _GLANCE_KEYS)
 
     def _is_file(self, path: str) -> bool:
         return self._bucket.entry(path[1:], path) is not None

@@ -363,7 +363,7 @@ class TestCreating:
     def test_native_streams_are_output_streams(self, fs: S3FileSystem):
         """The core makes nothing else of what it has opened."""
         with pytest.raises(TypeError, match="subclass of OutputStream"):
-            fs._bucket.client.create(cast("Any", object), "/a", fs._usual_options)
+            fs._bucket.client.create(cast("Any", object), "/a", "/a", fs._usual_options, False, "")
 
     @pytest.mark.rule("BUILDER-5", "BUILDER-6")
     @pytest.mark.stores("s3")

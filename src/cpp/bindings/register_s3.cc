@@ -133,10 +133,22 @@ void register_call(py::module_& module) {
   attribute(type, "stall_timeout", [](S3Call& self) -> auto& { return self.call.stall_timeout; });
 }
 
+// By their names in lower case; those of one name together.
+py::dict headers(const S3Response& self) {
+  std::map<std::string, std::string> values;
+  for (const env::HttpHeader& header : self.head.headers) {
+    std::string& value = values[header.name];
+    value += value.empty() ? header.value : ", " + header.value;
+  }
+  py::dict headers;
+  for (const auto& [name, value] : values) headers[from_utf8(name)] = from_utf8(value);
+  return headers;
+}
+
 void register_response(py::module_& module) {
   py::class_<S3Response>(module, "S3Response", py::is_final())
       .def_readonly("status", &S3Response::status)
-      .def_readonly("headers", &S3Response::headers)
+      .def_property_readonly("headers", &headers)
       .def_readonly("body", &S3Response::body)
       .def_readonly("error", &S3Response::error)
       .def_readonly("kind", &S3Response::kind)
@@ -157,12 +169,7 @@ S3Response response_of(CallResult result) {
   if (result.status.code() == StatusCode::kInterrupted) check(result.status);
   S3Response response;
   response.status = result.head.status;
-  std::map<std::string, std::string> headers;
-  for (const env::HttpHeader& header : result.head.headers) {
-    std::string& value = headers[header.name];
-    value += value.empty() ? header.value : ", " + header.value;
-  }
-  for (const auto& [name, value] : headers) response.headers[from_utf8(name)] = from_utf8(value);
+  response.head = std::move(result.head);
   response.body = py::bytes(result.body);
   response.error = error_of(result.status);
   if (result.failure) response.kind = s3::to_string(result.failure->kind);
@@ -185,7 +192,8 @@ void register_s3(py::module_& module) {
       .def("wait_credentials_wanted", &wait_credentials_wanted, py::arg("timeout"))
       .def("call", &make_call, py::arg("call"))
       .def("ask", &ask, py::arg("calls"))
-      .def("create", &create_object, py::arg("stream_type"), py::arg("path"), py::arg("options"))
+      .def("create", &create_object, py::arg("stream_type"), py::arg("path"), py::arg("name"),
+           py::arg("options"), py::arg("if_absent"), py::arg("if_match"))
       .def("open", &open, py::arg("path"), py::arg("options"))
       .def("statistics", &statistics)
       .def("close", &S3Client::close);

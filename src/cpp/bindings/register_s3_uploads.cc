@@ -286,8 +286,12 @@ void register_upload(py::module_& module) {
 }  // namespace
 
 py::tuple create_object(S3Client& self, const py::type& stream_type, const py::str& path,
-                        const ObjectOptions& options) {
-  s3::OpenedObject opened = s3::open_for_write(self.client(), to_utf8(path), options);
+                        const py::str& name, const ObjectOptions& options, bool if_absent,
+                        const py::str& if_match) {
+  ObjectOptions own = options;
+  own.path = to_utf8(name);
+  own.condition = {if_absent, to_utf8(if_match)};
+  s3::OpenedObject opened = s3::open_for_write(self.client(), to_utf8(path), std::move(own));
   auto upload =
       std::make_unique<UploadHandle>(std::move(opened.upload), std::move(opened.keepable));
   py::object made = make_stream(stream_type, std::move(opened.stream));

@@ -69,7 +69,7 @@ class S3Client {
 
 struct S3Response {
   int status = 0;
-  pybind11::dict headers;
+  env::HttpHead head;  // most are never asked for their headers
   pybind11::bytes body;
   pybind11::object error;
   std::string_view kind;
@@ -85,9 +85,12 @@ inline pybind11::object error_of(const Status& status) {
   return status.ok() ? pybind11::object(pybind11::none()) : make_exception(status);
 }
 
-// A stream of that type that writes an object, and its upload.
+// A stream of that type that writes an object, and its upload. All that differs from object to
+// object is an argument, so that the usual options are shared and this is the only call.
 pybind11::tuple create_object(S3Client& self, const pybind11::type& stream_type,
-                              const pybind11::str& path, const s3::ObjectOptions& options);
+                              const pybind11::str& path, const pybind11::str& name,
+                              const s3::ObjectOptions& options, bool if_absent,
+                              const pybind11::str& if_match);
 
 // The parts of register_s3().
 void register_s3_documents(pybind11::module_& module);

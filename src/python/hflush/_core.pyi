@@ -624,8 +624,16 @@ class S3Client:
     def ask(
         self, calls: Sequence[S3Call]
     ) -> list[S3Response]: ...  # several at once, without bodies
+    # name: for messages; if_match: as the header has it. The options are copied, their conditions
+    # do not count.
     def create(
-        self, stream_type: type[_Self], path: str, options: S3ObjectOptions
+        self,
+        stream_type: type[_Self],
+        path: str,
+        name: str,
+        options: S3ObjectOptions,
+        if_absent: bool,
+        if_match: str,
     ) -> tuple[_Self, S3Upload]: ...
     def open(self, path: str, options: S3ReadOptions) -> InputFile: ...
     def statistics(self) -> dict[str, int]: ...

@@ -267,10 +267,9 @@ class S3FileSystem(S3Copies):
         is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
         if is_fast is None:
             is_fast = "create" in settings.performance
-        if_absent, if_match, native.if_absent = self._conditions(path, overwrite, asked)
+        delays = bool(options_of.read(asked, DELAYED, options_of.as_bool))
+        if_absent, if_match, sends_if_absent = self._conditions(path, overwrite, asked)
         is_asked = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
-        if if_match:
-            native.if_match = f'"{if_match}"'
         must_be_absent = not overwrite and not if_absent
         self._look_before_create(
             path,
@@ -283,22 +282,24 @@ class S3FileSystem(S3Copies):
         plan = StreamPlan(
             settings,
             self._bucket,
+            native,
             if_absent=if_absent,
             if_match=if_match,
-            capabilities=_stream_capabilities(if_absent, bool(if_match), native.delayed),
+            capabilities=_stream_capabilities(if_absent, bool(if_match), delays),
             checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
-            published=None if native.delayed else self._published,
-            sizes=(native.block_bytes, native.uniform_parts, native.max_parts),
+            published=None if delays else self._published,
         )
-        return self._started(path, native, plan, options)
+        return self._started(path, plan, options, if_absent=sends_if_absent)
 
     def _started(
-        self, path: str, native: _core.S3ObjectOptions, plan: StreamPlan, options: CreateOptions
+        self, path: str, plan: StreamPlan, options: CreateOptions, *, if_absent: bool
     ) -> FSDataOutputStream:
-        client = self._bucket.client
-        native.path = self._named(path)
+        """Begin an object; `if_absent`: the store is asked to check that, as far as it can."""
         kind = s3_stream_type(reports=options.progress is not None, downgrades=self._downgrades)
-        stream, upload = client.create(kind, path, native)
+        if_match = f'"{plan.if_match}"' if plan.if_match else ""
+        stream, upload = self._bucket.client.create(
+            kind, path, self._named(path), plan.native, if_absent, if_match
+        )
         stream._begin(upload, plan)
         if isinstance(stream, ReportingOutputStream) and options.progress is not None:
             stream._report_to(options.progress)
@@ -311,8 +312,12 @@ class S3FileSystem(S3Copies):
         return settings.downgrades or self._conf.get_bool("hflush.syncable.downgrade")
 
     @cached_property
+    def _buffer_directory(self) -> str:
+        return self._settings_of_bucket.writing.buffer_directory
+
+    @cached_property
     def _usual_options(self) -> _core.S3ObjectOptions:
-        """How an object is written if nothing is asked; to be copied."""
+        """How an object is written if nothing is asked: shared by all of them."""
         settings = self._settings_of_bucket
         native = settings.writing.copy()
         native.bucket = self._authority
@@ -321,15 +326,15 @@ class S3FileSystem(S3Copies):
         return native
 
     def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
+        if self._buffer_directory:
+            os.makedirs(self._buffer_directory, exist_ok=True)  # noqa: PTH103
+        if not options.asked:
+            return self._usual_options
         native = self._usual_options.copy()
-        if options.asked:
-            native.headers = self._object_headers(options.asked)
+        native.headers = self._object_headers(options.asked)
         if options.block_size is not None:  # a hint: brought within what parts can be
             native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
-        if native.buffer_directory:
-            os.makedirs(native.buffer_directory, exist_ok=True)  # noqa: PTH103
-        if options_of.read(options.asked, DELAYED, options_of.as_bool):
-            native.delayed = True
+        native.delayed = bool(options_of.read(options.asked, DELAYED, options_of.as_bool))
         return native
 
     def _object_headers(self, asked: Options) -> Headers:
@@ -454,7 +459,7 @@ class S3FileSystem(S3Copies):
             parts=tuple(Part(*part) for part in parts),
             checksums=checksums,
             full_object_checksum=full_object_checksum,
-            sizes=plan.sizes,
+            sizes=(plan.native.block_bytes, plan.native.uniform_parts, plan.native.max_parts),
             tail_key=tail_key,
             tail_size=len(tail),
             tail_crc32c=_core.crc32c(tail),
@@ -471,24 +476,23 @@ class S3FileSystem(S3Copies):
         saved = SavedUpload.of(token, path[1:], settings.customer_key)
         saved.check_upload(self._bucket, token, path[1:], path)
         tail = saved.tail(self._bucket, token)
-        native = self._native_options(CreateOptions({}, True))
+        options = CreateOptions({}, True)
+        native = self._native_options(options).copy()
         saved.go_on(native)
-        native.if_absent = saved.if_absent and conditions_of(self._bucket, path[1:], path).if_absent
-        if saved.if_match:
-            native.if_match = f'"{saved.if_match}"'
-        must_be_absent = saved.if_absent and not native.if_absent
+        if_absent = saved.if_absent and conditions_of(self._bucket, path[1:], path).if_absent
+        must_be_absent = saved.if_absent and not if_absent
         plan = StreamPlan(
             settings,
             self._bucket,
-            if_absent=native.if_absent,
+            native,
+            if_absent=if_absent,
             if_match=saved.if_match,
-            capabilities=_stream_capabilities(native.if_absent, bool(saved.if_match), False),
+            capabilities=_stream_capabilities(if_absent, bool(saved.if_match), False),
             checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
             published=self._published,
-            sizes=saved.sizes,
             saved_as=saved.token,
         )
-        stream = self._started(path, native, plan, CreateOptions({}, True))
+        stream = self._started(path, plan, options, if_absent=if_absent)
         try:
             _core.OutputStream.write(stream, tail)
         except BaseException:

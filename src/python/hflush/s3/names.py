@@ -54,6 +54,7 @@ _MAX_NAMES = 20
 # what is in a small folder.
 _GLANCES = 3
 _GLANCE_KEYS = 32
+_UNSEEN = SeenPages()
 _DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
 
 _first = itemgetter(0)
@@ -335,7 +336,7 @@ class S3Names(FileSystem):
         moment = self._no_files.moment
         higher = self._no_files.missing(above(path))
         folder = holder(path) if parent and holder(path) != "/" else ""
-        pages = SeenPages() if folder else self._glance(higher, path, children=children)
+        pages = _UNSEEN if folder else self._glance(higher, path, children=children)
         is_object = pages.exists(path[1:]) if file else False
         has_children = pages.occupied(_prefix(path)) if children else False
         is_blocked, unknown = pages.above([] if folder else higher)
@@ -373,7 +374,7 @@ class S3Names(FileSystem):
         at the top in a new tree; only what lies between is asked for by itself.
         """
         if len(higher) + children <= _GLANCES:
-            return SeenPages()
+            return _UNSEEN
         prefixes = sorted({place[1:] for place in (higher[0], *higher[1 - _GLANCES :])})
         return self._bucket.glance(prefixes, path, _GLANCE_KEYS)
 

@@ -55,27 +55,28 @@ class StreamPlan:
         "closed",
         "if_absent",
         "if_match",
+        "native",
         "published",
         "saved_as",
         "settings",
-        "sizes",
     )
 
     def __init__(
         self,
         settings: Settings,
         bucket: Bucket,
+        native: _core.S3ObjectOptions,
         *,
         if_absent: bool,
         if_match: str,
         capabilities: frozenset[str],
         checks: Callable[[], None] | None,
         published: Callable[[str], None] | None,
-        sizes: tuple[int, bool, int],
         saved_as: str = "",
     ) -> None:
         self.settings = settings
         self.bucket = bucket
+        self.native = native  # may be others', too: only read
         self.if_absent = if_absent
         self.if_match = if_match
         self.capabilities = capabilities
@@ -83,8 +84,6 @@ class StreamPlan:
         self.checks = checks
         # Called with the path once there is an object; None where closing publishes nothing.
         self.published = published
-        # Of its parts, as SavedUpload has them.
-        self.sizes = sizes
         # The upload's token, if others can go on with it: the stream was persisted, or resumed.
         self.saved_as = saved_as
         # When it was closed without a failure; 0 before.

@@ -238,6 +238,27 @@ TEST_CASE("whatever is signed changes the signature, and nothing else does") {
   CHECK(signed_as(request, credentials, "r", kTime + chrono::hours(24)) != original);
 }
 
+TEST_CASE("keys are made once for each day, region and generation of credentials") {
+  require_digests();
+  const Credentials credentials{"AK", "SK", ""};
+  const Credentials unlike{"AK", "never looked at where the key is known", ""};
+  SigningKeys keys;
+  const auto tomorrow = kTime + chrono::hours(24);
+  const SigningKey first = keys.of(credentials, 1, "r", kTime);
+  CHECK(first == signing_key(credentials, "r", kTime));
+  CHECK(keys.of(unlike, 1, "r", kTime + chrono::hours(1)) == first);
+  CHECK(keys.of(credentials, 1, "q", kTime) == signing_key(credentials, "q", kTime));
+  CHECK(keys.of(credentials, 1, "r", tomorrow) == signing_key(credentials, "r", tomorrow));
+  CHECK(keys.of(unlike, 2, "r", kTime) == signing_key(unlike, "r", kTime));
+  CHECK(keys.of(credentials, 1, "r", kTime) == first);
+  for (std::uint64_t newer = 3; newer < 9; ++newer) keys.of(credentials, newer, "r", kTime);
+  CHECK(keys.of(unlike, 1, "r", kTime) == signing_key(unlike, "r", kTime));  // was forgotten
+
+  const Request request;
+  CHECK(sign(request.to_sign(), credentials, "r", kTime, first).back().value ==
+        sign(request.to_sign(), credentials, "r", kTime).back().value);
+}
+
 TEST_CASE("what is added, and not the secret") {
   require_digests();
   const Request request;

@@ -25,8 +25,8 @@ struct Call {
   Query query;
   std::vector<env::HttpHeader> headers;
   std::shared_ptr<const env::HttpBody> body;
-  // Hex. Empty: the body is hashed on the caller's thread if it has at most kSmallBody bytes or
-  // is not an upload, or the settings sign payloads; else, and with kNever, it is unsigned.
+  // Hex. Empty: the body is hashed on the caller's thread if it is not an upload, the settings sign
+  // payloads or the server refuses it otherwise; else, and with kNever, it is unsigned.
   std::string body_sha256;
   Repeat repeat = Repeat::kFreely;
   Expect expect = Expect::kNothing;
@@ -42,8 +42,6 @@ struct Call {
   std::optional<int> retry_limit;      // fewer than the settings'
   std::optional<env::TimePoint> ends;  // no attempt begins later, none is silent for longer
   std::size_t max_response_bytes = std::size_t{16} << 20U;
-
-  static constexpr std::size_t kSmallBody = std::size_t{64} << 10U;
 };
 
 struct CallResult {

@@ -152,6 +152,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   const std::shared_ptr<env::HttpClient> http_;
   const std::string endpoint_;
   const std::shared_ptr<RefusedExtras> refused_;
+  SigningKeys keys_;
   std::atomic<std::uint64_t> last_stream_ = 0;
 
   // Before the loop's. Never held across a request, a function of the credential store, or the
@@ -176,11 +177,10 @@ Client::Calls::Calls(Settings settings, std::shared_ptr<CredentialStore> credent
 // --- from any thread -----------------------------------------------------------------------------
 
 Client::CallId Client::Calls::start(Call call, Done done, std::shared_ptr<Download> download) {
-  if (const Extras refused = refused_->load(); refused != kNoExtras) {
-    leave_out(extras_of(call, settings_) & refused, call);
-  }
+  const Extras refused = refused_->load();
+  if (refused != kNoExtras) leave_out(extras_of(call, settings_) & refused, call);
   Status refusal = loop_.start();
-  if (refusal.ok()) refusal = hash_body(settings_, call);
+  if (refusal.ok()) refusal = hash_body(settings_, call, (refused & kUnsignedBody) != 0);
   if (!refusal.ok()) return refuse(call, refusal, done, download.get());
   const auto running = std::make_shared<Running>(weak_from_this(), std::move(call), std::move(done),
                                                  std::move(download));
@@ -290,6 +290,10 @@ env::HttpClient::ExchangeId Client::Calls::begin_exchange(const RunningPtr& call
   attempt.time = std::chrono::system_clock::now() + attempt.target.clock_ahead;
   attempt.begins = loop_.clock().now();
   attempt.is_download = call->download != nullptr;
+  if (!current.credentials.anonymous()) {
+    attempt.key =
+        keys_.of(current.credentials, current.generation, attempt.target.region, attempt.time);
+  }
   call->credentials = current.generation;
   call->signing = signing_of(*call, attempt, current.credentials);
   call->response = {};
@@ -390,7 +394,9 @@ void Client::Calls::weigh_extras(Running& call) {
     return;
   }
   const Extras refused = refused_extras(*call.failure, call, settings_);
-  if (refused != kNoExtras) {
+  // Once for a server: later bodies are hashed by who sends them.
+  const bool can_do = (refused & kUnsignedBody) == 0 || hash_body(settings_, call, true).ok();
+  if (refused != kNoExtras && can_do) {
     leave_out(refused, call);
     call.left_out |= refused;
     call.failure->kind = FailureKind::kExtra;

@@ -21,6 +21,9 @@ constexpr std::string_view kBadArguments[] = {
 };
 // Calls whose checksums the store has asked for, or has said that it knows.
 constexpr std::string_view kChecked[] = {"CompleteMultipartUpload", "DeleteObjects", "UploadPart"};
+// In messages about bodies that the signature does not protect.
+constexpr std::string_view kUnsigned[] = {"x-amz-content-sha256", "unsigned-payload",
+                                          "unsigned payload"};
 // Of messages about what is in a header, and not about the header.
 constexpr std::string_view kContents[] = {"match", "value for", "digest"};
 
@@ -86,6 +89,20 @@ Extras named_extras(std::string_view message, const Call& call) {
   return named;
 }
 
+// Whether a body was refused because the signature does not protect it.
+bool refuses_unsigned(const Failure& failure, const Call& call, const Settings& settings,
+                      std::string_view message) noexcept {
+  if (!call.is_upload || call.body == nullptr || !call.body_sha256.empty() ||
+      settings.payload_signing == PayloadSigning::kNever) {
+    return false;
+  }
+  return failure.code == "XAmzContentSHA256Mismatch" ||
+         (failure.kind == FailureKind::kFinal &&
+          std::ranges::any_of(kUnsigned, [message](std::string_view name) {
+            return message.find(name) != std::string_view::npos;
+          }));
+}
+
 }  // namespace
 
 Extras extras_of(const Call& call, const Settings& settings) {
@@ -104,10 +121,11 @@ void leave_out(Extras extras, Call& call) {
 }
 
 Extras refused_extras(const Failure& failure, const Call& call, const Settings& settings) {
+  const std::string message = to_lower(failure.message);
+  if (refuses_unsigned(failure, call, settings, message)) return kUnsignedBody;
   if (failure.kind != FailureKind::kFinal || settings.is_aws()) return kNoExtras;
   const Extras had = extras_of(call, settings);
   if (had == kNoExtras) return kNoExtras;
-  const std::string message = to_lower(failure.message);
   const Extras named = named_extras(message, call) & had;
   if (is_unknown_there(failure)) return named != kNoExtras ? named : had;
   if (failure.code == "SignatureDoesNotMatch") return had & (kSentChecksums | kAskedChecksums);

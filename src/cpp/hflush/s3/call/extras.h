@@ -8,8 +8,9 @@
 //   about SignatureDoesNotMatch                                    checksums: a proxy may have
 //   taken them off
 //
-// Checksums of parts and of a Complete are none: the store has said that it knows them. AWS's own
-// servers know all. Pure.
+// The right to send a body that is not part of the signature is one, too: who refuses that by name
+// gets it hashed. Checksums of parts and of a Complete are none: the store has said that it knows
+// them. AWS's own servers know all; a policy may refuse unsigned bodies. Pure.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +30,12 @@ inline constexpr Extras kAskedChecksums = 2;    // of what is received
 inline constexpr Extras kObjectSize = 4;        // Complete says how much it is
 inline constexpr Extras kEncodedKeys = 8;       // of listings
 inline constexpr Extras kConditionOfRead = 16;  // If-Match, which the answer's ETag tells, too
+// The right to send a body that the signature does not protect; its refusal names it.
+inline constexpr Extras kUnsignedBody = 32;
 
-// Those that a call has.
+// Those that a call has, apart from kUnsignedBody.
 Extras extras_of(const Call& call, const Settings& settings);
-// Takes them off.
+// Takes them off; a body is hashed elsewhere (request.h).
 void leave_out(Extras extras, Call& call);
 // Those without which it is to be tried again.
 Extras refused_extras(const Failure& failure, const Call& call, const Settings& settings);

@@ -20,6 +20,8 @@ namespace {
 
 // A smaller body is sent as fast as the question whether it is wanted.
 constexpr std::uint64_t kExpectContinueAbove = std::uint64_t{1} << 20U;
+// Of a body that is hashed.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 10U;
 // Of a call that is to end now: it has been sent, and its answer may be on its way.
 constexpr env::Duration kLeastTimeout = std::chrono::milliseconds(100);
 
@@ -41,7 +43,7 @@ std::string_view payload_sha256(const Call& call) noexcept {
 
 // In hex; or why the body cannot be read.
 Result<std::string> sha256_of(const env::HttpBody& body) {
-  std::vector<std::byte> piece(std::min<std::uint64_t>(body.size(), Call::kSmallBody));
+  std::vector<std::byte> piece(std::min<std::uint64_t>(body.size(), kPieceBytes));
   crypto::RunningDigest digest(crypto::RunningDigest::Kind::kSha256);
   for (std::uint64_t offset = 0; offset < body.size();) {
     const std::ptrdiff_t count = body.read_at(offset, piece);
@@ -89,7 +91,7 @@ env::HttpRequest make_request(const Settings& settings, const Call& call, const 
                           .query = call.query,
                           .headers = call.headers,
                           .payload_sha256 = payload_sha256(call)},
-                         credentials, target.region, attempt.time);
+                         credentials, target.region, attempt.time, attempt.key);
   // What is signed, however libcurl would spell it ("127.1", ":443").
   request.headers.push_back({"Host", target.authority});
   request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
@@ -107,11 +109,11 @@ Signing signing_of(const Call& call, const Attempt& attempt, const Credentials& 
           .region = attempt.target.region};
 }
 
-Status hash_body(const Settings& settings, Call& call) {
+Status hash_body(const Settings& settings, Call& call, bool is_wanted) {
   if (call.body == nullptr || !call.body_sha256.empty()) return {};
   if (settings.payload_signing == PayloadSigning::kNever) return {};
-  const bool is_small = call.body->size() <= Call::kSmallBody;
-  if (!is_small && call.is_upload && !settings.signs_payload()) return {};
+  const bool is_protected = call.is_upload && !settings.signs_payload();
+  if (is_protected && !is_wanted && call.body->size() != 0) return {};
   HFLUSH_ASSIGN_OR_RETURN(call.body_sha256, sha256_of(*call.body));
   return {};
 }

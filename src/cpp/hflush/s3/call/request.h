@@ -1,6 +1,8 @@
 // What is sent for an attempt of a call: the request, signed, and the body's digest.
 #pragma once
 
+#include <optional>
+
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/http_client.h"
@@ -18,6 +20,7 @@ struct Attempt {
   SystemTime time;        // the store's, as far as it is known: for the signature
   env::TimePoint begins;  // ours
   bool is_download = false;
+  std::optional<SigningKey> key;  // else it is made
 };
 
 // The request, with the limits that the settings and the call have for it.
@@ -26,7 +29,8 @@ env::HttpRequest make_request(const Settings& settings, const Call& call, const 
 // What the response to it is judged by.
 Signing signing_of(const Call& call, const Attempt& attempt, const Credentials& credentials);
 
-// Fills Call::body_sha256 if the body is to be hashed now. Fails if it cannot be read.
-Status hash_body(const Settings& settings, Call& call);
+// Fills Call::body_sha256 if the body is to be hashed now: not if it is uploaded and something else
+// protects it, unless the server wants that (`is_wanted`). Fails if it cannot be read.
+Status hash_body(const Settings& settings, Call& call, bool is_wanted = false);
 
 }  // namespace hflush::s3

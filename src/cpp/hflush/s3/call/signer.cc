@@ -97,16 +97,6 @@ std::string canonical_request_of(const RequestToSign& request, const SignedHeade
   return text;
 }
 
-crypto::Sha256 signing_key(std::string_view secret_key, std::string_view day,
-                           std::string_view region) {
-  const std::string first = "AWS4" + std::string(secret_key);
-  crypto::Sha256 key = crypto::hmac_sha256(as_bytes(first), as_bytes(day));
-  for (const std::string_view part : {region, kService, kTerminator}) {
-    key = crypto::hmac_sha256(key, as_bytes(part));
-  }
-  return key;
-}
-
 void append_number(std::string& text, unsigned number, int digits) {
   std::string spelled = std::to_string(number);
   text.append(
@@ -145,8 +135,35 @@ std::optional<unsigned> take_one_of(std::string_view& text,
 
 }  // namespace
 
+SigningKey signing_key(const Credentials& credentials, std::string_view region, SystemTime now) {
+  const std::string first = "AWS4" + credentials.secret_key;
+  const std::string day = amz_date(now).substr(0, 8);
+  SigningKey key = crypto::hmac_sha256(as_bytes(first), as_bytes(day));
+  for (const std::string_view part : {region, kService, kTerminator}) {
+    key = crypto::hmac_sha256(key, as_bytes(part));
+  }
+  return key;
+}
+
+SigningKey SigningKeys::of(const Credentials& credentials, std::uint64_t generation,
+                           std::string_view region, SystemTime now) {
+  const auto day = chrono::floor<chrono::days>(now);
+  {
+    const MutexLock lock(mutex_);
+    for (const Known& one : known_) {
+      if (one.generation == generation && one.day == day && one.region == region) return one.key;
+    }
+  }
+  const SigningKey key = signing_key(credentials, region, now);
+  const MutexLock lock(mutex_);
+  if (known_.size() == kMost) known_.erase(known_.begin());
+  known_.push_back({generation, day, std::string(region), key});
+  return key;
+}
+
 std::vector<env::HttpHeader> sign(const RequestToSign& request, const Credentials& credentials,
-                                  std::string_view region, SystemTime now) {
+                                  std::string_view region, SystemTime now,
+                                  const std::optional<SigningKey>& key) {
   if (credentials.anonymous()) return {};
   const std::string time = amz_date(now);
   const std::string day = time.substr(0, time.find('T'));
@@ -165,11 +182,11 @@ std::vector<env::HttpHeader> sign(const RequestToSign& request, const Credential
   std::string to_sign(kAlgorithm);
   to_sign += '\n' + time + '\n' + scope + '\n';
   to_sign += to_hex(crypto::sha256(as_bytes(canonical_request_of(request, headers))));
-  const crypto::Sha256 key = signing_key(credentials.secret_key, day, region);
+  const SigningKey known = key ? *key : signing_key(credentials, region, now);
   std::string authorization(kAlgorithm);
   authorization += " Credential=" + credentials.access_key + '/' + scope;
   authorization += ", SignedHeaders=" + names_of(headers);
-  authorization += ", Signature=" + to_hex(crypto::hmac_sha256(key, as_bytes(to_sign)));
+  authorization += ", Signature=" + to_hex(crypto::hmac_sha256(known, as_bytes(to_sign)));
   added.push_back({"Authorization", std::move(authorization)});
   return added;
 }

@@ -6,11 +6,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hflush/base/mutex.h"
+#include "hflush/crypto/digest.h"
 #include "hflush/env/http_client.h"
 #include "hflush/s3/call/encoding.h"
 
@@ -40,12 +43,39 @@ struct RequestToSign {
 
 using SystemTime = std::chrono::system_clock::time_point;
 
+// What requests to a region are signed with for a day.
+using SigningKey = crypto::Sha256;
+SigningKey signing_key(const Credentials& credentials, std::string_view region, SystemTime now);
+
+// The keys that were made last: one takes four of the five HMACs of a signature. Thread-safe.
+class SigningKeys {
+ public:
+  // `generation`: of the credentials, which are others where it is another one.
+  SigningKey of(const Credentials& credentials, std::uint64_t generation, std::string_view region,
+                SystemTime now) HFLUSH_EXCLUDES(mutex_);
+
+ private:
+  static constexpr std::size_t kMost = 4;  // regions, and days around midnight
+  struct Known {
+    std::uint64_t generation;
+    std::chrono::sys_days day;
+    std::string region;
+    SigningKey key;
+  };
+
+  // Innermost. Never held while a key is made.
+  Mutex mutex_;
+  std::vector<Known> known_ HFLUSH_GUARDED_BY(mutex_);  // the oldest first
+};
+
 // The headers that a request needs to be taken as signed: x-amz-date, x-amz-content-sha256,
 // x-amz-security-token with a session, Authorization. Signed are Host, every x-amz-*, and
 // Content-Type, Content-MD5, Date, Range, If-Match and If-None-Match where present. Of anonymous
-// credentials: none. Headers of one name count as one, with their values in order.
+// credentials: none. Headers of one name count as one, with their values in order. `key`: that of
+// the credentials, region and day; made here where there is none.
 std::vector<env::HttpHeader> sign(const RequestToSign& request, const Credentials& credentials,
-                                  std::string_view region, SystemTime now);
+                                  std::string_view region, SystemTime now,
+                                  const std::optional<SigningKey>& key = {});
 
 // For tests: what is hashed and signed.
 std::string canonical_request(const RequestToSign& request,

@@ -269,12 +269,15 @@ TEST_CASE("a timer that was on its way when it was armed anew or cancelled has n
   CHECK(owner->calls == std::vector<bool>{false, false, true});
 }
 
-TEST_CASE("a timer calls no owner that is gone") {
+TEST_CASE("a timer calls no owner that is gone, and keeps nothing of it until its time") {
   ManualClock clock;
   EpollLoop loop(clock);
-  auto owner = std::make_shared<TimerOwner>(loop);
+  const auto kept = std::make_shared<int>();
+  std::shared_ptr<TimerOwner> owner(new TimerOwner(loop),
+                                    [kept](const TimerOwner* gone) { delete gone; });
   owner->timer.arm(clock.now() + seconds(1), *owner, &TimerOwner::call);
   owner.reset();
+  CHECK(kept.use_count() == 1);
   clock.advance(seconds(2));
   drain(loop);
   drain(loop);  // AddressSanitizer sees a call

@@ -18,8 +18,7 @@ class Timer {
   using Arming = std::uint64_t;
 
   explicit Timer(EventLoop& loop) noexcept : loop_(loop) {}
-  // Nothing is cancelled: an owner that is gone is not called.
-  ~Timer() = default;
+  ~Timer() { cancel(); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 

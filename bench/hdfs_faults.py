@@ -103,6 +103,13 @@ class DataNodes:
         return at
 
     @contextmanager
+    def killed(self, port: int) -> Iterator[None]:
+        """Kill a DataNode; the NameNode learns of it in the end."""
+        self.kill(port)
+        yield
+        self.declare_dead(port)
+
+    @contextmanager
     def paused(self, port: int) -> Iterator[None]:
         with self._nodes[port].paused():
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import cycle
 
@@ -20,17 +21,20 @@ THREADS = 16
 BEFORE, AFTER = 100, 20  # records
 
 
-def stall(data_nodes: DataNodes, name: str, place: int) -> Answer:
-    """Kill a DataNode under a writer; how long it had no acknowledgement."""
+def stall(
+    data_nodes: DataNodes,
+    name: str,
+    place: int,
+    struck: Callable[[int], AbstractContextManager[None]],
+) -> Answer:
+    """Strike a DataNode under a writer; how long it had no acknowledgement."""
     clients = data_nodes.clients
     path, child = clients.new_path(), clients.long_lived(name)
     child.order("log", path, PIPELINE, 1, RECORD, "hflush")
     child.order("more", BEFORE)
-    victim = data_nodes.pipeline(path)[place]
-    data_nodes.kill(victim)
-    child.order("more", AFTER)
-    answer = child.order("end")
-    data_nodes.declare_dead(victim)
+    with struck(data_nodes.pipeline(path)[place]):
+        child.order("more", AFTER)
+        answer = child.order("end")
     data_nodes.delete(path)
     return answer
 
@@ -48,7 +52,7 @@ def test_kill(data_nodes: DataNodes, ratios: Callable[..., None], place: str) ->
 
     def trial(name: str) -> Answer:
         data_nodes.keep(PIPELINE + 1)
-        return stall(data_nodes, name, PLACES.index(place))
+        return stall(data_nodes, name, PLACES.index(place), data_nodes.killed)
 
     ratios(
         median_and_p90("stall", f"kill -9 of the {place} of 3 DataNodes under 1 KiB hflushes"),
@@ -64,7 +68,7 @@ def test_kill_without_a_spare(data_nodes: DataNodes, ratios: Callable[..., None]
 
     def trial(name: str) -> Answer:
         data_nodes.keep(PIPELINE, PIPELINE)
-        return stall(data_nodes, name, next(places[name]))
+        return stall(data_nodes, name, next(places[name]), data_nodes.killed)
 
     ratios(
         median_and_p90("stall", "kill -9 of one of 3 DataNodes under 1 KiB hflushes, no spare"),
@@ -107,15 +111,7 @@ def test_stop(data_nodes: DataNodes, ratios: Callable[..., None], place: str) ->
 
     def trial(name: str) -> Answer:
         data_nodes.keep(PIPELINE + 1)
-        clients = data_nodes.clients
-        path, child = clients.new_path(), clients.long_lived(name)
-        child.order("log", path, PIPELINE, 1, RECORD, "hflush")
-        child.order("more", BEFORE)
-        with data_nodes.paused(data_nodes.pipeline(path)[PLACES.index(place)]):
-            child.order("more", AFTER)
-        answer = child.order("end")
-        data_nodes.delete(path)
-        return answer
+        return stall(data_nodes, name, PLACES.index(place), data_nodes.paused)
 
     ratios(
         [

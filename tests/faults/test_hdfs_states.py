@@ -115,19 +115,26 @@ def recovering(marks: Callable[[Message], bool]) -> Enter:
 
 
 @contextmanager
-def abandoning(writer: Subject, _: Cluster) -> Iterator[Reached]:
-    """The pipeline of a new block is not built."""
-
-    def cut() -> None:
-        writer.gate.cut(set_up.wait().port)
-
-    with (
-        writer.gate.hold(lambda m: m.stage == CREATE and m.port != writer.spared) as set_up,
-        writer.gate.hold(calls("abandonBlock")) as hold,
-    ):
-        cutting = Task(cut)
+def cut_at(
+    writer: Subject,
+    at: Callable[[Message], bool],
+    port: Callable[[Message], int],
+    then: Callable[[Message], bool],
+) -> Iterator[Reached]:
+    """A connection is lost when the one message passes; the other one follows."""
+    with writer.gate.hold(at) as passing, writer.gate.hold(then) as hold:
+        cutting = Task(lambda: writer.gate.cut(port(passing.wait())))
         yield hold.wait
     cutting.result()
+
+
+def abandoning(writer: Subject, _: Cluster) -> AbstractContextManager[Reached]:
+    """The pipeline of a new block is not built."""
+
+    def is_set_up(message: Message) -> bool:
+        return message.stage == CREATE and message.port != writer.spared
+
+    return cut_at(writer, is_set_up, lambda m: m.port, calls("abandonBlock"))
 
 
 @contextmanager
@@ -163,22 +170,10 @@ def connecting_to_copy(writer: Subject, cluster: Cluster) -> Iterator[Reached]:
         yield lambda: None
 
 
-@contextmanager
-def closing_again(writer: Subject, _: Cluster) -> Iterator[Reached]:
+def closing_again(writer: Subject, _: Cluster) -> AbstractContextManager[Reached]:
     """A connection is lost after the last packet was sent, which carries no sync."""
     writer.flush()
-
-    def cut() -> None:
-        last.wait()
-        writer.gate.cut(writer.victim())
-
-    with (
-        writer.gate.hold(lambda m: m.is_last) as last,
-        writer.gate.hold(calls("updatePipeline")) as hold,
-    ):
-        cutting = Task(cut)
-        yield hold.wait
-    cutting.result()
+    return cut_at(writer, lambda m: m.is_last, lambda _: writer.victim(), calls("updatePipeline"))
 
 
 @contextmanager

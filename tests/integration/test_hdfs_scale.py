@@ -101,15 +101,10 @@ def whole_frames(fs: hflush.FileSystem, path: str) -> bytes:
 # --- many streams ---
 
 OPEN_MANY = """
-import ctypes, gc, os, resource, threading
+import resource
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-from support.process import resident_bytes, thread_names
-
-def settled():
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    return resident_bytes()
+from support.process import settled_bytes, thread_names
 
 warm = [fs.create(f'{root}/warm-{number}', replication=1) for number in range(20)]
 for out in warm:
@@ -117,7 +112,7 @@ for out in warm:
     out.hflush()
 for out in warm:
     out.close()
-threads, before = thread_names(), settled()
+threads, before = thread_names(), settled_bytes()
 streams = []
 for number in range(count):  # DataNodes set the room of a whole block aside for each
     out = fs.create(f'{root}/{number}', replication=1, block_size=1 << 20)
@@ -125,7 +120,7 @@ for number in range(count):  # DataNodes set the room of a whole block aside for
         out.write(b'x' * size)
         out.hflush()
     streams.append(out)
-result = (threads, thread_names(), (settled() - before) / count)
+result = (threads, thread_names(), (settled_bytes() - before) / count)
 """
 CLOSE_ALL = """
 for out in streams:
@@ -163,8 +158,8 @@ def test_a_thousand_open_streams(
 
 
 BREAK_MANY = """
-import contextlib, ctypes, gc, os, socket
-from support.process import connections, resident_bytes, thread_names
+import contextlib, os, socket
+from support.process import connections, settled_bytes, thread_names
 
 def cut():
     for descriptor in os.listdir('/proc/self/fd'):
@@ -193,9 +188,8 @@ def broken(number):
 
 def measured(numbers):
     results = {broken(number) for number in numbers}
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    return results, connections(ports), thread_names(), resident_bytes()
+    size = settled_bytes()
+    return results, connections(ports), thread_names(), size
 
 _, _, threads, size = measured(range(50))
 results, held, threads_after, size_after = measured(range(50, 350))

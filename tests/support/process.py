@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -48,3 +50,10 @@ def resident_bytes() -> int:
     """Resident set size of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def settled_bytes() -> int:
+    """The same, when what is not used has been given back."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return resident_bytes()

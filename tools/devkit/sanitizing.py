@@ -19,7 +19,7 @@ from devkit.paths import BUILD, PACKAGE, PYTHON, ROOT
 FULL_TIMEOUT_S = 1800
 BOUNDED_TIMEOUT_S = 360
 RECOVERY_TIMEOUT_S = 3600
-PATIENCE = "4"
+PATIENCE = "4"  # of tests: an instrumented core is slower
 BOUNDED_SEEDS = "100"  # of each simulation among the C++ tests, which have some hundreds
 
 

@@ -37,6 +37,15 @@ struct Told {
   std::string why = "refused";
 };
 
+Settings settings_for(const hflush::testing::ScriptedNameNode& node) {
+  Settings settings;
+  settings.user = "alice";
+  settings.client_name = "C1";
+  settings.service = "nn";
+  settings.name_nodes = {node.endpoint()};
+  return settings;
+}
+
 // Answers the calls of one connection in order, on a thread of its own.
 class NameNode {
  public:
@@ -64,14 +73,7 @@ class NameNode {
   NameNode(const NameNode&) = delete;
   NameNode& operator=(const NameNode&) = delete;
 
-  Settings settings() const {
-    Settings settings;
-    settings.user = "alice";
-    settings.client_name = "C1";
-    settings.service = "nn";
-    settings.name_nodes = {node_.endpoint()};
-    return settings;
-  }
+  Settings settings() const { return settings_for(node_); }
   bool is_called() const { return node_.is_called(); }
   // After the client is gone.
   const std::vector<ReceivedCall>& calls() {
@@ -361,11 +363,7 @@ TEST_CASE("an erasure coding policy is refused before anybody is asked") {
 
 TEST_CASE("a create whose answer was lost is asked about, when its caller has gone") {
   hflush::testing::ScriptedNameNode node;
-  Settings settings;
-  settings.user = "alice";
-  settings.client_name = "C1";
-  settings.service = "nn";
-  settings.name_nodes = {node.endpoint()};
+  const Settings settings = settings_for(node);
   std::promise<void> asked;
   std::promise<void> gone;
   std::thread server([&] {
@@ -404,11 +402,7 @@ TEST_CASE("HDFS-2: the lease is renewed while append looks for the block's check
     renewed.get_future().wait();
     return std::nullopt;
   });
-  Settings settings;
-  settings.user = "alice";
-  settings.client_name = "C1";
-  settings.service = "nn";
-  settings.name_nodes = {node.endpoint()};
+  Settings settings = settings_for(node);
   settings.rpc.rpc_timeout = std::chrono::seconds(1);  // renews every half of that
   const LocatedBlock block = last_block(datanode.node(), 0);
   std::thread server([&] {
@@ -446,11 +440,7 @@ TEST_CASE("CREATE-11: a file that somebody writes is not created anew") {
 
 TEST_CASE("a file that is opened for a caller who was interrupted is closed again, as it is") {
   hflush::testing::ScriptedNameNode node;
-  Settings settings;
-  settings.user = "alice";
-  settings.client_name = "C1";
-  settings.service = "nn";
-  settings.name_nodes = {node.endpoint()};
+  const Settings settings = settings_for(node);
   Stop stop;
   std::future<void> stopped = stop.stopped();
   std::string completed_request;
@@ -535,11 +525,7 @@ TEST_CASE("a file that append cannot go on with is closed again") {
 
 TEST_CASE("a file that could not be closed again is given back beside others") {
   hflush::testing::ScriptedNameNode node;
-  Settings settings;
-  settings.user = "alice";
-  settings.client_name = "C1";
-  settings.service = "nn";
-  settings.name_nodes = {node.endpoint()};
+  Settings settings = settings_for(node);
   settings.rpc.rpc_timeout = std::chrono::seconds(1);  // and so long is the soft limit
   std::string refused_call;
   std::string refused_answer;  // empty: an exception
@@ -614,11 +600,7 @@ TEST_CASE("a file that could not be closed again is given back beside others") {
 // How opening a file fails whose first call ends like that.
 Status failure_of(const std::function<Status(Client&)>& open, bool is_answered) {
   hflush::testing::ScriptedNameNode node;
-  Settings settings;
-  settings.user = "alice";
-  settings.client_name = "C1";
-  settings.service = "nn";
-  settings.name_nodes = {node.endpoint()};
+  const Settings settings = settings_for(node);
   std::thread server([&] {
     auto connection = node.accept();
     const ReceivedCall call = connection.receive_call();

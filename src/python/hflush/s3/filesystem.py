@@ -267,7 +267,6 @@ class S3FileSystem(S3Copies):
         is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
         if is_fast is None:
             is_fast = "create" in settings.performance
-        delays = bool(options_of.read(asked, DELAYED, options_of.as_bool))
         if_absent, if_match, sends_if_absent = self._conditions(path, overwrite, asked)
         is_asked = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
         must_be_absent = not overwrite and not if_absent
@@ -285,9 +284,9 @@ class S3FileSystem(S3Copies):
             native,
             if_absent=if_absent,
             if_match=if_match,
-            capabilities=_stream_capabilities(if_absent, bool(if_match), delays),
+            capabilities=_stream_capabilities(if_absent, bool(if_match), native.delayed),
             checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
-            published=None if delays else self._published,
+            published=None if native.delayed else self._published,
         )
         return self._started(path, plan, options, if_absent=sends_if_absent)
 
@@ -312,10 +311,6 @@ class S3FileSystem(S3Copies):
         return settings.downgrades or self._conf.get_bool("hflush.syncable.downgrade")
 
     @cached_property
-    def _buffer_directory(self) -> str:
-        return self._settings_of_bucket.writing.buffer_directory
-
-    @cached_property
     def _usual_options(self) -> _core.S3ObjectOptions:
         """How an object is written if nothing is asked: shared by all of them."""
         settings = self._settings_of_bucket
@@ -326,11 +321,13 @@ class S3FileSystem(S3Copies):
         return native
 
     def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
-        if self._buffer_directory:
-            os.makedirs(self._buffer_directory, exist_ok=True)  # noqa: PTH103
+        """How an object is written; not to be changed, it may be that of others, too."""
+        usual = self._usual_options
+        if usual.buffer_directory:
+            os.makedirs(usual.buffer_directory, exist_ok=True)  # noqa: PTH103
         if not options.asked:
-            return self._usual_options
-        native = self._usual_options.copy()
+            return usual
+        native = usual.copy()
         native.headers = self._object_headers(options.asked)
         if options.block_size is not None:  # a hint: brought within what parts can be
             native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)

@@ -28,6 +28,7 @@ using stream::Level;
 using State = BlockRecovery::State;
 
 constexpr auto kFault = BlockWriter::Failure::kFault;
+constexpr auto kRestart = BlockWriter::Failure::kRestart;
 constexpr auto kSilence = BlockWriter::Failure::kSilence;
 
 bool is_at_home(const std::string& ip) { return ip == "10.0.0.3"; }
@@ -36,7 +37,8 @@ struct RecoveryHarness {
   explicit RecoveryHarness(WriteTarget target = small_target(), WriteSettings settings = {})
       : shared(target, settings) {}
 
-  static BlockWriter::Broken broken(int nodes, std::size_t bad) {
+  static BlockWriter::Broken broken(int nodes, std::size_t bad,
+                                    BlockWriter::Failure failure = kFault) {
     BlockWriter::Broken broken;
     broken.block.located = located(5, 50, nodes);
     broken.block.located.block.length = 100;
@@ -44,6 +46,7 @@ struct RecoveryHarness {
     broken.block.stage = WriteStage::kSetupStreamingRecovery;
     broken.node = bad;
     broken.fault = Status(StatusCode::kIo, "is lost", {}, EPIPE);
+    broken.failure = failure;
     broken.stood = true;
     return broken;
   }
@@ -127,8 +130,7 @@ std::unique_ptr<RecoveryHarness> recovery_in(const std::string& state) {
   if (state == "held") {
     h->hold(RecoveryHarness::broken(3, 1));
   } else if (state == "pausing") {
-    BlockWriter::Broken broken = RecoveryHarness::broken(1, 0);
-    broken.failure = BlockWriter::Failure::kRestart;
+    BlockWriter::Broken broken = RecoveryHarness::broken(1, 0, kRestart);
     static_cast<void>(h->begin(broken, false));
   } else {
     h->wants_another();
@@ -182,7 +184,7 @@ const RecoveryEvents& recovery_events() {
       {"a node fails: the others go on", begins(3, false)},
       {"a node fails: another one is wanted", begins(3, true)},
       {"a node fails before a new block's first acknowledgement", begins(3, true, kFault, 0, 0)},
-      {"a node restarts that is waited for", begins(1, true, BlockWriter::Failure::kRestart)},
+      {"a node restarts that is waited for", begins(1, true, kRestart)},
       {"the last node fails", begins(1, true)},
       {"the last node's connection is lost: another one is wanted",
        begins(1, true, BlockWriter::Failure::kLostConnection)},
@@ -200,8 +202,7 @@ const RecoveryEvents& recovery_events() {
       {"getAdditionalDatanode: none while one can be waited for",
        [](RecoveryHarness& h) -> BlockRecovery::Outcome {
          if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
-         BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
-         broken.failure = BlockWriter::Failure::kRestart;
+         BlockWriter::Broken broken = RecoveryHarness::broken(3, 1, kRestart);
          static_cast<void>(h.begin(broken, true));
          return h.finds_none();
        }},
@@ -413,7 +414,7 @@ TEST_CASE("a restart that is waited for ends no stream that is short of DataNode
     broken.block.located.replicas.erase(broken.block.located.replicas.begin());  // it left before
     broken.block.located.block.length = acknowledged;
     broken.node = 1;
-    broken.failure = BlockWriter::Failure::kRestart;
+    broken.failure = kRestart;
     BlockRecovery::Outcome outcome = h.begin(broken, true);
     CHECK(h.recovery->state() == State::kPausing);
     h.now = *h.recovery->deadline();
@@ -429,8 +430,7 @@ TEST_CASE("a restart that is waited for ends no stream that is short of DataNode
 TEST_CASE("a node that was found silent is waited for where there is no other, as Hadoop would") {
   RecoveryHarness h;
   const env::TimePoint found_at = h.now;
-  BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
-  broken.failure = kSilence;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 1, kSilence);
   static_cast<void>(h.begin(broken, true));
   BlockRecovery::Outcome outcome = h.finds_none();
   while (h.recovery->state() == State::kPausing) {
@@ -453,8 +453,7 @@ TEST_CASE("a node that was found silent is waited for where there is no other, a
 TEST_CASE("of several that are found silent each is waited for, all in one time") {
   RecoveryHarness h;
   const env::TimePoint found_at = h.now;
-  BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);
-  broken.failure = kSilence;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 1, kSilence);
   static_cast<void>(h.begin(broken, true));
   while (h.recovery->state() == State::kFinding) {
     static_cast<void>(h.finds_none());
@@ -720,8 +719,7 @@ TEST_CASE("a node that restarts here is waited for, and failures of it do not co
   target.is_local = &is_at_home;
   RecoveryHarness h(target);
   h.shared.recoveries.since_ack = 5;
-  BlockWriter::Broken broken = RecoveryHarness::broken(3, 2);
-  broken.failure = BlockWriter::Failure::kRestart;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 2, kRestart);
   static_cast<void>(h.begin(broken, false));
   const env::TimePoint start = h.now;
   env::Duration longest{0};
@@ -750,15 +748,13 @@ TEST_CASE("another node leaves while one is waited for; one that restarts elsewh
   WriteTarget target = small_target();
   target.is_local = &is_at_home;
   RecoveryHarness h(target);
-  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0);
-  broken.failure = BlockWriter::Failure::kRestart;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0, kRestart);
   CHECK(addresses(h.begin(broken, false)).size() == 2);  // 10.0.0.1 is not here
   REQUIRE(h.shared.recoveries.failed.size() == 1);
   h.shared.recoveries.pipeline_is_set_up();
   CHECK(h.shared.recoveries.failed.empty());
 
-  broken = RecoveryHarness::broken(3, 2);
-  broken.failure = BlockWriter::Failure::kRestart;
+  broken = RecoveryHarness::broken(3, 2, kRestart);
   static_cast<void>(h.begin(broken, false));
   CHECK(h.recovery->state() == State::kPausing);
   broken = RecoveryHarness::broken(3, 1);
@@ -782,8 +778,7 @@ TEST_CASE("another node leaves while one is waited for; one that restarts elsewh
 // A hflushed pipeline of three, the policy insists on three, and there is no fourth node.
 TEST_CASE("a node that restarts anywhere is waited for where no other one can come in") {
   RecoveryHarness h;
-  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0);
-  broken.failure = BlockWriter::Failure::kRestart;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0, kRestart);
   static_cast<void>(h.begin(broken, true));
   CHECK(h.recovery->state() == State::kFinding);
   BlockRecovery::Outcome outcome = h.finds_none();
@@ -808,8 +803,7 @@ TEST_CASE("a node that restarts anywhere is waited for where no other one can co
 // A hflushed pipeline of three; the fourth node is chosen, and takes nothing.
 TEST_CASE("a node that restarts anywhere is waited for where another one gets no copy") {
   RecoveryHarness h;
-  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0);
-  broken.failure = BlockWriter::Failure::kRestart;
+  BlockWriter::Broken broken = RecoveryHarness::broken(3, 0, kRestart);
   static_cast<void>(h.begin(broken, true));
   BlockRecovery::Outcome outcome = BlockRecovery::Continues{};
   SUBCASE("its copies fail") {
@@ -844,8 +838,7 @@ TEST_CASE("a node that was waited for and refuses the pipeline gets a copy if th
   for (const bool is_copied : {true, false}) {
     CAPTURE(is_copied);
     RecoveryHarness h(target);
-    BlockWriter::Broken broken = RecoveryHarness::broken(3, 2);
-    broken.failure = BlockWriter::Failure::kRestart;
+    BlockWriter::Broken broken = RecoveryHarness::broken(3, 2, kRestart);
     static_cast<void>(h.begin(broken, true));
     while (h.recovery->state() == State::kPausing) {
       h.now = *h.recovery->deadline();

@@ -134,9 +134,7 @@ std::optional<std::size_t> BlockRecovery::node_that_leaves(env::TimePoint now) {
   if (restarts() && !awaited && is_worth_waiting_for(*bad)) {
     Replica restarting = std::move(*bad);
     replicas.erase(bad);
-    ++stream_.counters.restarts_waited_for;
-    wait_for(std::move(restarting),
-             env::deadline_after(now, stream_.settings.datanode_restart_timeout));
+    wait_for_restart(std::move(restarting), now);
     return std::nullopt;
   }
   if (can_be_tried_again()) return std::nullopt;
@@ -192,6 +190,12 @@ void BlockRecovery::wait_for(Replica absent, env::TimePoint until) {
   broken_.block.located.replicas.push_back(std::move(absent));
 }
 
+void BlockRecovery::wait_for_restart(Replica restarting, env::TimePoint now) {
+  ++stream_.counters.restarts_waited_for;
+  wait_for(std::move(restarting),
+           env::deadline_after(now, stream_.settings.datanode_restart_timeout));
+}
+
 // Where the stream would fail without another DataNode: the one that has left because it restarts,
 // wherever it is, or because it was found silent, may have its place back.
 std::optional<BlockRecovery::Outcome> BlockRecovery::wait_instead(env::TimePoint now) {
@@ -200,9 +204,7 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::wait_instead(env::TimePoint
   bool is_the_lost_one = false;  // and no other one has left
   if (known.restarting) {
     is_the_lost_one = restarts();
-    ++stream_.counters.restarts_waited_for;
-    wait_for(*std::exchange(known.restarting, std::nullopt),
-             env::deadline_after(now, stream_.settings.datanode_restart_timeout));
+    wait_for_restart(*std::exchange(known.restarting, std::nullopt), now);
   } else if (known.silent && now < known.silent->until && !is_in_pipeline(known.silent->node)) {
     is_the_lost_one = was_silent();
     wait_for(known.silent->node, known.silent->until);

@@ -149,6 +149,7 @@ class BlockRecovery {
   std::optional<std::size_t> node_that_leaves(env::TimePoint now);
   std::optional<Outcome> leave(std::size_t node, env::TimePoint now);
   void wait_for(Replica absent, env::TimePoint until);
+  void wait_for_restart(Replica restarting, env::TimePoint now);
   void note_silent(Replica node, env::TimePoint now);
   std::optional<Outcome> wait_instead(env::TimePoint now);
   Outcome pause(env::TimePoint now);

@@ -549,6 +549,8 @@ class S3ObjectOptions:
     buffering: str  # "memory", "disk", "adaptive"
     buffer_directory: str
     memory_bytes: int
+    @property
+    def window_bytes(self) -> int: ...  # what a stream may have unacknowledged
     if_absent: bool
     if_match: str
     delayed: bool

@@ -2,8 +2,13 @@
 #include "hflush/base/buffer_pool.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -93,6 +98,75 @@ TEST_CASE("what comes back late does not drive out what is used") {
   const Buffer reused = pool.take(200);  // of what was kept there is none left
   CHECK(pool.cached_bytes() == 1000);
   CHECK(reused.size() == 200);
+}
+
+constexpr std::size_t kCut = (std::size_t{256} << 10U) + 128;
+
+std::vector<Buffer> filled_buffers(BufferPool& pool, std::size_t count) {
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < count; ++i) {
+    buffers.push_back(pool.take(kCut, Filling::kWhole));
+    std::memset(buffers.back().data(), static_cast<int>(i), kCut);
+  }
+  return buffers;
+}
+
+std::set<std::byte*> slabs_of(const std::vector<Buffer>& buffers) {
+  std::set<std::byte*> slabs;
+  for (const Buffer& buffer : buffers) slabs.insert(Slab::begin_of(buffer.data()));
+  return slabs;
+}
+
+// Whether there is memory behind an address; false also where nothing is mapped.
+bool is_resident(std::byte* address) {
+  unsigned char resident = 0;
+  const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::byte* const page = address - reinterpret_cast<std::uintptr_t>(address) % size;
+  return ::mincore(page, size, &resident) == 0 && (resident & 1U) != 0;
+}
+
+TEST_CASE("large buffers that will be filled are cut from slabs, and are apart from each other") {
+  BufferPool pool(0);
+  const std::vector<Buffer> buffers = filled_buffers(pool, 17);
+  CHECK(slabs_of(buffers).size() == 3);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const ByteView bytes{buffers[i].data(), kCut};
+    CHECK(std::ranges::all_of(bytes, [i](std::byte byte) { return byte == std::byte(i); }));
+    CHECK(reinterpret_cast<std::uintptr_t>(buffers[i].data()) % 64 == 0);
+  }
+  // Who may need but a few bytes has pages of its own.
+  const Buffer other = pool.take(kCut);
+  CHECK_FALSE(slabs_of(buffers).contains(Slab::begin_of(other.data())));
+}
+
+TEST_CASE("slabs whose buffers are back are released, but for what the pool keeps") {
+  BufferPool pool(8 * kCut);
+  std::vector<std::byte*> addresses;
+  {
+    const BufferPool::Reservation reservation(pool, 24 * kCut);
+    std::vector<Buffer> buffers = filled_buffers(pool, 32);
+    for (const Buffer& buffer : buffers) addresses.push_back(buffer.data() + kCut / 2);
+    buffers.clear();
+    CHECK(pool.cached_bytes() == 32 * kCut);
+    CHECK(std::ranges::all_of(addresses, is_resident));
+    CHECK(slabs_of(filled_buffers(pool, 32)).size() == 4);  // the same ones again
+  }
+  CHECK(pool.cached_bytes() == 8 * kCut);
+  CHECK(std::ranges::count_if(addresses, is_resident) == 8);
+}
+
+TEST_CASE("a buffer that is used keeps its slab, and not the memory of the others there") {
+  BufferPool pool(0);
+  std::vector<Buffer> buffers = filled_buffers(pool, 8);
+  std::vector<std::byte*> addresses;
+  for (const Buffer& buffer : buffers) addresses.push_back(buffer.data() + kCut / 2);
+  buffers.resize(1);
+  CHECK(pool.cached_bytes() == 0);
+  CHECK(buffers.front().data()[kCut - 1] == std::byte{0});
+  CHECK(std::ranges::count_if(addresses, is_resident) == 1);
+  const std::vector<Buffer> again = filled_buffers(pool, 7);
+  CHECK(slabs_of(again) == slabs_of(buffers));
+  buffers.clear();
 }
 
 TEST_CASE("one that can never fit drives out nothing") {

@@ -67,7 +67,8 @@ TEST_CASE("any split of the input gives the same file") {
   const auto no_sums = small_geometry(crc::Kind::kNone, 512, 8192);
   const auto crc32 = small_geometry(crc::Kind::kCrc32, 512, 8192);
   const auto crc32c = small_geometry(crc::Kind::kCrc32c, 512, 8192);
-  for (Geometry geometry : {no_chunks, no_sums, crc32, crc32c}) {
+  const auto large_chunks = small_geometry(crc::Kind::kCrc32c, 4096, 8192);
+  for (Geometry geometry : {no_chunks, no_sums, crc32, crc32c, large_chunks}) {
     for (int round = 0; round < 200; ++round) {
       geometry.block_bytes = round % 3 == 0 ? 20480 : 0;
       Packetizer packetizer(geometry, pool);

@@ -10,8 +10,6 @@
 namespace hflush::stream {
 namespace {
 
-constexpr std::size_t kFuseAtLeast = 4096;  // below this, catching up with the sums costs more
-
 std::size_t largest_sums(const Geometry& geometry) noexcept {
   return geometry.has_checksums()
              ? geometry.packet_bytes / geometry.bytes_per_checksum * crc::kSumSize
@@ -34,7 +32,10 @@ Packetizer::Packetizer(const Geometry& geometry, BufferPool& pool)
 }
 
 void Packetizer::start_packet() {
-  buffer_ = pool_.take(data_begin_ + geometry_.packet_bytes);
+  // Who has filled one packet fills others.
+  const bool is_first = packet_offset_ < geometry_.start + geometry_.packet_bytes;
+  buffer_ = pool_.take(data_begin_ + geometry_.packet_bytes,
+                       is_first ? Filling::kUnknown : Filling::kWhole);
   data_ = buffer_.data() + data_begin_;
   filled_ = summed_ = replayed_ = 0;
   capacity_ = geometry_.packet_bytes;
@@ -63,12 +64,10 @@ void Packetizer::append(ByteView data, std::vector<Packet>& sealed) {
 }
 
 void Packetizer::copy_in(ByteView data) noexcept {
+  if (!geometry_.has_checksums() || data.size() < kFuseAtLeast) return fill(data);
   const std::size_t chunk = geometry_.bytes_per_checksum;
-  if (!geometry_.has_checksums() || data.size() < std::max(kFuseAtLeast, 2 * chunk)) {
-    fill(data);
-    return;
-  }
   const std::size_t to_boundary = (chunk - filled_ % chunk) % chunk;
+  if (data.size() < to_boundary + chunk) return fill(data);
   fill(data.first(to_boundary));
   sum_whole_chunks();
   data = data.subspan(to_boundary);

@@ -1,10 +1,10 @@
 // Packetizer: cuts a stream of bytes into packets as a geometry asks, and sums their chunks.
 //
-// Pure apart from taking buffers. Bytes that arrive chunk-aligned are copied and summed in one
-// pass; small ones are copied and summed when the packet seals. Every byte appended is in exactly
-// one sealed packet after cut(kEverything), except that a chunk cut short there is sealed again,
-// longer, with the bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13). cut(kBlock)
-// ends the block with that: the next byte begins another one, and its first chunk.
+// Pure apart from taking buffers. Whole chunks are copied and summed in one pass; small pieces are
+// copied and summed when the packet seals. Every byte appended is in exactly one sealed packet
+// after cut(kEverything), except that a chunk cut short there is sealed again, longer, with the
+// bytes that follow (HDFS rewrites a partial chunk; rule HDFS-13). cut(kBlock) ends the block with
+// that: the next byte begins another one, and its first chunk.
 // Thread-compatible: LoneWriter guards it.
 #pragma once
 
@@ -49,6 +49,7 @@ class Packetizer {
   // The fast path. Requires: data.size() < room(), so that no packet fills up.
   void append_within(ByteView data) noexcept {
     HFLUSH_DCHECK(data.size() < room());
+    if (data.size() >= kFuseAtLeast) return copy_in(data);
     fill(data);
     // The cache lines of the next small writes: the lock of each waits for the copy before it.
     __builtin_prefetch(data_ + filled_ + kAhead, 1);
@@ -68,6 +69,7 @@ class Packetizer {
  private:
   static constexpr std::size_t kCacheLine = 64;
   static constexpr std::size_t kAhead = 3 * kCacheLine;
+  static constexpr std::size_t kFuseAtLeast = 4096;  // below, catching up with the sums costs more
 
   // For a few bytes a call of memcpy takes longer than two loads and two stores that may overlap.
   static void copy(std::byte* to, ByteView from) noexcept {

@@ -91,6 +91,6 @@ def contract_options(settings: Settings, conditional_create: bool | None) -> Map
             "max-filesize": uniform if writing.uniform_parts else MAX_OBJECT,
             "downgrade-syncable": settings.downgrades,
             "conditional-create": conditional_create,
-            "max-write-window": writing.memory_bytes or writing.active_blocks * writing.block_bytes,
+            "max-write-window": writing.window_bytes,
         }
     )

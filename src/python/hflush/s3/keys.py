@@ -219,7 +219,8 @@ KEYS = (
         "blocks of a stream that are under way or wait; then `write` waits",
         native="writing.active_blocks"),
     Key(_WRITING, "hflush.s3.memory", size(0, MAX_OBJECT),
-        "of a stream's blocks in memory; 0: as many blocks as above",
+        "of a stream's blocks in memory; 0: as many blocks as above, less half of one if they are "
+        "more than two",
         native="writing.memory_bytes"),
     Key(_WRITING, "hflush.s3.memory.total", size(1, 1 << 62),
         "of all streams and readers of the process, beyond what each needs to go on; else 512M, "

@@ -33,7 +33,8 @@ bool ReadBuffer::append(ByteView bytes) {
   try {
     while (!bytes.empty()) {
       if (blocks_.empty() || blocks_.back().end == blocks_.back().memory.size()) {
-        blocks_.push_back({env::Process::current().buffers().take(kBufferBytes), 0, 0});
+        const Filling filling = blocks_.empty() ? Filling::kUnknown : Filling::kWhole;
+        blocks_.push_back({env::Process::current().buffers().take(kBufferBytes, filling), 0, 0});
       }
       Block& block = blocks_.back();
       const std::size_t count = std::min(bytes.size(), block.memory.size() - block.end);

@@ -47,7 +47,7 @@ struct ObjectOptions {
   std::size_t active_blocks = 4;  // fs.s3a.fast.upload.active.blocks
   Buffering buffering = Buffering::kAdaptive;
   std::string buffer_directory;
-  std::uint64_t memory_bytes = 0;  // 0: active_blocks × block_bytes
+  std::uint64_t memory_bytes = 0;  // 0: as active_blocks needs (upload_target.h)
   Condition condition;
   bool delayed = false;
   bool verify_encryption = true;          // of what `headers` and `request_headers` ask for

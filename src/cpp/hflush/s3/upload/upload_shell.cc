@@ -22,7 +22,6 @@ UploadDriver::UploadDriver(stream::Reports& reports, UploadShell& shell, const U
       window_(upload_window(target.options), part_sizes(target.options), MemoryBudget::of_process(),
               begun_bytes(target.options)),
       publishing_{.time = PublicationTime(target.client->settings())} {
-  reservation_.emplace(env::Process::current().buffers(), window_.whole());
   if (const std::optional<BegunObject>& begun = target.options.begun) {
     checksums_ = begun->checksums;
     compares_parts_ = true;  // what Create was answered is not known here
@@ -216,6 +215,7 @@ void UploadDriver::created(const CallResult& result) {
 }
 
 void UploadDriver::perform(const upload_action::UploadPart& part) {
+  if (!reservation_) reservation_.emplace(env::Process::current().buffers(), window_.whole());
   const std::uint32_t number = part.number;
   Result<PartBody> body = store_.body(number);
   if (!body.ok()) {

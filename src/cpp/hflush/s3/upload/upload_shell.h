@@ -133,7 +133,7 @@ class UploadDriver {
 
   BlockUpload machine_;
   WriterWindow window_;
-  std::optional<BufferPool::Reservation> reservation_;  // until the stream's end
+  std::optional<BufferPool::Reservation> reservation_;  // from its first part to the stream's end
   std::vector<UnderWay> calls_;
   Ticket last_ticket_ = 0;
   UploadCounters counters_;

@@ -69,10 +69,13 @@ PartSizes part_sizes(const ObjectOptions& options) noexcept {
 
 std::uint64_t upload_window(const ObjectOptions& options) noexcept {
   const PartSizes sizes = part_sizes(options);
-  const std::uint64_t memory =
-      options.memory_bytes != 0
-          ? options.memory_bytes
-          : std::max<std::uint64_t>(options.active_blocks, 1) * sizes.block_bytes();
+  std::uint64_t memory = options.memory_bytes;
+  if (memory == 0) {
+    const std::uint64_t blocks = std::max<std::uint64_t>(options.active_blocks, 1);
+    memory = blocks * sizes.block_bytes();
+    // The last of them is half full when the writer waits. Two have to be there whole.
+    if (blocks > 2) memory -= sizes.block_bytes() / 2;
+  }
   const std::uint64_t window = std::max(memory, kLeastWindow);
   return options.buffering == Buffering::kMemory ? std::max(window, 2 * sizes.size(1)) : window;
 }

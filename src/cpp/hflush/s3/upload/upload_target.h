@@ -15,8 +15,9 @@
 
 namespace hflush::s3 {
 
-// The sizes of the parts, and the memory budget of the stream: at least 2 MiB, and where all parts
-// lie in memory at least two of them, as the one that fills is never acknowledged.
+// The sizes of the parts, and the memory budget of the stream: half a block less than may be
+// active, where these are more than two; at least 2 MiB, and where all parts lie in memory at least
+// two of them, as the one that fills is never acknowledged.
 PartSizes part_sizes(const ObjectOptions& options) noexcept;
 std::uint64_t upload_window(const ObjectOptions& options) noexcept;
 // Bytes of the parts that an upload had when it was begun before; else 0.

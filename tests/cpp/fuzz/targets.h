@@ -48,6 +48,8 @@ void file_writer(ByteView input);
 
 // The head of an HTTP response: one byte says when it is taken, then its lines.
 void http_head(ByteView input);
+// A whole response and what follows: one byte says how it is cut, and whether it answers HEAD.
+void http_response(ByteView input);
 
 // A document that a store answers with.
 void s3_xml(ByteView input);
@@ -75,6 +77,7 @@ inline constexpr Target kTargets[] = {
     {"block_reader", block_reader},
     {"file_writer", file_writer},
     {"http_head", http_head},
+    {"http_response", http_response},
     {"s3_xml", s3_xml},
     {"s3_error_document", s3_error_document},
     {"s3_http_date", s3_http_date},

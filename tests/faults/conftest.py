@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from support.scripted_s3 import ScriptedS3
 
 
-@pytest.fixture
-def s3() -> Iterator[ScriptedS3]:
-    """A store of one bucket."""
+@pytest.fixture(params=["true", "false"], ids=["direct", "libcurl"])
+def s3(request: pytest.FixtureRequest) -> Iterator[ScriptedS3]:
+    """A store of one bucket, asked in either of our ways."""
     from support.scripted_s3 import ScriptedS3
 
-    with ScriptedS3() as server:
+    with ScriptedS3(settings={"hflush.s3.direct.requests": request.param}) as server:
         yield server
 
 

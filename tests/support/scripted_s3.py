@@ -107,8 +107,15 @@ class Rules:
 class ScriptedS3(S3Front):
     """See the module. One bucket, `bucket`, path style."""
 
-    def __init__(self, rules: Rules | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        rules: Rules | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.rules = rules or Rules()
+        self.settings = settings or {}  # of its clients
         self.keys = {KEY_ID: Key(SECRET)}
         self.clock_ahead_s = 0.0
         self.objects: dict[str, Stored] = {}
@@ -126,6 +133,7 @@ class ScriptedS3(S3Front):
             "fs.s3a.path.style.access": "true",
             "fs.s3a.access.key": KEY_ID,
             "fs.s3a.secret.key": SECRET,
+            **self.settings,
         }
 
     def put(self, key: str, data: bytes) -> None:

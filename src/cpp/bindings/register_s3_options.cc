@@ -87,6 +87,7 @@ void register_settings(py::module_& module) {
   add("upload_timeout", &Settings::upload_timeout);
   add("request_timeout", &Settings::request_timeout);
   add("idle_timeout", [](Settings& self) -> auto& { return self.http.idle_timeout; });
+  add("direct", [](Settings& self) -> auto& { return self.http.direct; });
   py::class_<RefusedExtras, std::shared_ptr<RefusedExtras>>(module, "S3RefusedExtras",
                                                             py::is_final())
       .def(py::init([] { return std::make_shared<RefusedExtras>(std::uint8_t{0}); }));

@@ -485,6 +485,7 @@ class S3Settings:
     user_agent: str
     max_connections: int
     idle_timeout: float
+    direct: bool
     refused_extras: S3RefusedExtras | None
 
 @final

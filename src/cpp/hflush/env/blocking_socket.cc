@@ -103,14 +103,7 @@ class SocketLine final : public BlockingSocket::Line {
                     interrupt);
   }
   void set_low_water(std::size_t bytes) noexcept override { socket_.set_low_water(bytes); }
-  bool is_stale() const noexcept override {
-    std::byte unexpected{};
-    ssize_t received = -1;
-    do {
-      received = ::recv(socket_.descriptor(), &unexpected, 1, MSG_PEEK | MSG_DONTWAIT);
-    } while (received < 0 && errno == EINTR);
-    return received >= 0 || errno != EAGAIN;
-  }
+  bool is_stale() const noexcept override { return socket_.is_stale(); }
 
  private:
   Socket socket_;

@@ -1,5 +1,6 @@
 #include "hflush/env/epoll_loop.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -23,6 +24,8 @@ namespace {
 thread_local const EventLoop* running_here = nullptr;
 
 constexpr std::size_t kEventsAtOnce = 64;
+// For as long a guest looks at its errands alone.
+constexpr Duration kLongestErrand = std::chrono::milliseconds(50);
 // No watch has this key, because no descriptor is -1.
 constexpr std::uint64_t kWakeKey = ~std::uint64_t{0};
 
@@ -323,6 +326,32 @@ void EpollLoop::nudge() {
     asleep = must_wake_locked(TimePoint::min());
   }
   if (asleep) wake();
+}
+
+void EpollLoop::wait_for_errands(Errands& errands, TimePoint deadline) noexcept {
+  static constexpr std::size_t kPolledAtOnce = 32;  // the others have their turn after these
+  const std::size_t count = std::min(errands.size(), kPolledAtOnce);
+  std::array<pollfd, kPolledAtOnce> polled;
+  const TimePoint now = CondVar::Clock::now();
+  TimePoint until = std::min(deadline, now + kLongestErrand);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Errand::Wanted wanted = errands[i]->wanted();
+    until = wanted.descriptor < 0 ? now : std::min(until, wanted.due);
+    polled[i] = {wanted.descriptor, static_cast<short>(events_of(wanted.interest)), 0};
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+  const int ready = ::poll(polled.data(), count, static_cast<int>(std::max<std::int64_t>(left, 0)));
+  const bool may_be_due = ready <= 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (polled[i].revents != 0 ||
+        (may_be_due && errands[i]->wanted().due <= CondVar::Clock::now())) {
+      // It may begin others, which moves them.
+      const std::shared_ptr<Errand> errand = errands[i];
+      errand->carry_on();
+    }
+  }
+  std::erase_if(errands, [](const auto& errand) { return errand->wanted().descriptor < 0; });
+  if (errands.size() > count) std::rotate(errands.begin(), errands.begin() + 1, errands.end());
 }
 
 // --- the turn ------------------------------------------------------------------------------------

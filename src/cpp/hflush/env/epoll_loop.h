@@ -76,6 +76,8 @@ class EpollLoop final : public EventLoop {
   void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept override
       HFLUSH_EXCLUDES(mutex_);
   void nudge() override HFLUSH_EXCLUDES(mutex_);
+  bool waits_for_errands() const noexcept override { return !origin_.is_parent(); }
+  void wait_for_errands(Errands& errands, TimePoint deadline) noexcept override;
 
   static std::uint64_t key(int descriptor, std::uint32_t serial) noexcept {
     return std::uint64_t{serial} << 32U | static_cast<std::uint32_t>(descriptor);

@@ -9,13 +9,15 @@
 //
 // A thread that waits for the loop's work may do that work itself: as a Guest, which waits with
 // a LoopCondVar. In a guest's turn its thread is the loop thread, and no thread has to be woken for
-// a request or for its answer.
+// a request or for its answer. What a guest waits for on a connection of its own is an Errand: no
+// loop takes part, however many threads do so at once.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "hflush/base/status.h"
 #include "hflush/env/clock.h"
@@ -45,6 +47,23 @@ class EventLoop {
   // 0 is not a timer.
   using TimerId = std::uint64_t;
 
+  // What a guest waits for by itself: a descriptor that concerns no other thread. Belongs to the
+  // guest's thread until leave_to_loop(), which ends that: where the guest leaves, or has asked the
+  // loop for something else. Nothing here is called in a forked child.
+  class Errand {
+   public:
+    struct Wanted {
+      int descriptor = -1;  // -1: it is over
+      Interest interest = Interest::kNone;
+      TimePoint due;  // carry_on() by then whatever comes
+    };
+    virtual ~Errand() = default;
+    virtual Wanted wanted() const noexcept = 0;
+    virtual void carry_on() noexcept = 0;
+    virtual void leave_to_loop() noexcept = 0;
+  };
+  using Errands = std::vector<std::shared_ptr<Errand>>;
+
   // For the length of a call that asks the loop for something and then waits for it: what the
   // calling thread posts may wait until it waits itself. Guests of a thread may nest.
   class Guest {
@@ -56,8 +75,14 @@ class EventLoop {
     Guest& operator=(const Guest&) = delete;
 
    private:
-    EventLoop* loop_ = nullptr;      // none if the thread is its guest already
-    const EventLoop* const before_;  // whose guest it was
+    friend class EventLoop;
+
+    void leave_errands() noexcept;
+
+    EventLoop* loop_ = nullptr;  // none if the thread is its guest already
+    Guest* const before_;        // the one that is the thread's again
+    bool has_asked_ = false;     // the loop for something
+    Errands errands_;
   };
 
   virtual ~EventLoop() = default;
@@ -95,6 +120,11 @@ class EventLoop {
   // Call before closing the descriptor: a forked child that shares it would keep it watched.
   virtual void unwatch(int descriptor) = 0;
 
+  // Whether this thread is a guest that can have errands, and has asked the loop for nothing yet.
+  bool takes_errands() const noexcept;
+  // Requires: takes_errands(). Throws std::bad_alloc before anything has happened.
+  void add_errand(std::shared_ptr<Errand> errand);
+
   virtual bool on_loop_thread() const noexcept = 0;
   const Clock& clock() const noexcept { return clock_; }
   // What has not run is dropped, and so is all that comes later. On any other thread than the
@@ -104,12 +134,19 @@ class EventLoop {
  protected:
   explicit EventLoop(const Clock& clock) noexcept : clock_(clock) {}
 
-  // Whether this thread is a guest.
+  // Whether this thread is a guest; then it has asked for something.
   bool by_guest() const noexcept;
 
  private:
   friend class LoopCondVar;
 
+  // For LoopCondVar. Waits for this guest's errands and carries them on, once; or leaves them to
+  // the loop. Requires: has_errands().
+  void run_errands(TimePoint deadline) noexcept;
+  bool has_errands() const noexcept;
+  // False: guests of this loop have none, or had them before a fork.
+  virtual bool waits_for_errands() const noexcept { return false; }
+  virtual void wait_for_errands(Errands& /*errands*/, TimePoint /*deadline*/) noexcept {}
   // A guest, as long as it lives.
   virtual void enter() = 0;
   virtual void leave() = 0;

@@ -15,6 +15,7 @@
 
 #include "hflush/base/mutex.h"
 #include "hflush/env/curl_library.h"
+#include "hflush/env/direct_exchanges.h"
 #include "hflush/env/http_exchange.h"
 #include "hflush/env/own_process.h"
 #include "hflush/env/timer.h"
@@ -34,7 +35,8 @@ ino_t inode_of(int descriptor) noexcept {
 
 // The pool of connections and what runs on it. Kept alive by the client, and by what the loop still
 // has to do for it.
-class Transfers final : public std::enable_shared_from_this<Transfers> {
+class Transfers final : public DirectExchanges::OtherWay,
+                        public std::enable_shared_from_this<Transfers> {
  public:
   Transfers(EventLoop& loop, const CurlLibrary& curl, HttpSettings settings)
       : loop_(loop),
@@ -55,6 +57,10 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
   void end();
   std::size_t open_connections();
 
+  std::size_t count() override;
+  void start_again(ExchangeId id, HttpRequest request, std::shared_ptr<HttpEvents> events) override;
+  void room_came() override;
+
  private:
   using ExchangeRef = std::shared_ptr<HttpExchange>;
   struct Command {
@@ -64,9 +70,9 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
     std::function<void()> done;
   };
   // A descriptor that libcurl waits for.
-  class Socket final : public EventLoop::Handler {
+  class Watched final : public EventLoop::Handler {
    public:
-    Socket(std::shared_ptr<Transfers> transfers, curl_socket_t descriptor)
+    Watched(std::shared_ptr<Transfers> transfers, curl_socket_t descriptor)
         : transfers_(std::move(transfers)), descriptor_(descriptor) {}
     void on_ready(bool readable, bool writable) override {
       transfers_->act(descriptor_,
@@ -79,6 +85,7 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
     const curl_socket_t descriptor_;
   };
 
+  void begin_later(ExchangeRef exchange);
   void command(ExchangeId id, Command::What what, std::function<void()> done);
   void give(Command command);
 
@@ -118,8 +125,7 @@ class Transfers final : public std::enable_shared_from_this<Transfers> {
   const CurlLibrary& curl_;
   const HttpSettings settings_;
   const HttpProxies proxies_;
-
-  std::atomic<ExchangeId> last_id_ = 0;
+  std::shared_ptr<DirectExchanges> direct_;  // constant after open()
 
   // Before the loop's.
   Mutex mutex_;
@@ -162,12 +168,27 @@ Status Transfers::open() {
       static_cast<long>(std::clamp<std::size_t>(settings_.max_connections, 1, 4096)));
   // Only one thread at a time uses it, so it needs no locks.
   curl_.share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+  direct_ = std::make_shared<DirectExchanges>(
+      loop_, settings_, settings_.direct && proxies_.of_http.empty(), weak_from_this());
   return {};
 }
 
 ExchangeId Transfers::start(HttpRequest request, std::shared_ptr<HttpEvents> events) {
-  const ExchangeId id = ++last_id_;
-  auto exchange = std::make_shared<HttpExchange>(id, std::move(request), std::move(events));
+  const ExchangeId id = direct_->new_id();
+  if (direct_->start(id, request, events)) return id;
+  begin_later(std::make_shared<HttpExchange>(id, std::move(request), std::move(events)));
+  return id;
+}
+
+void Transfers::start_again(ExchangeId id, HttpRequest request,
+                            std::shared_ptr<HttpEvents> events) {
+  begin_later(std::make_shared<HttpExchange>(id, std::move(request), std::move(events),
+                                             /*was_sent=*/true));
+}
+
+// Throws std::bad_alloc before anything has happened.
+void Transfers::begin_later(ExchangeRef exchange) {
+  const ExchangeId id = exchange->id();
   {
     const MutexLock lock(mutex_);
     exchanges_.emplace(id, exchange);
@@ -179,12 +200,23 @@ ExchangeId Transfers::start(HttpRequest request, std::shared_ptr<HttpEvents> eve
     exchanges_.erase(id);
     throw;
   }
-  return id;
 }
 
-void Transfers::resume(ExchangeId exchange) { command(exchange, Command::What::kResume, {}); }
+std::size_t Transfers::count() {
+  const MutexLock lock(mutex_);
+  return exchanges_.size();
+}
+
+void Transfers::room_came() {
+  loop_.post([self = shared_from_this()] { self->obey(); });
+}
+
+void Transfers::resume(ExchangeId exchange) {
+  if (!direct_->resume(exchange)) command(exchange, Command::What::kResume, {});
+}
 
 void Transfers::cancel(ExchangeId exchange, std::function<void()> done) {
+  if (direct_->cancel(exchange, done)) return;
   command(exchange, Command::What::kCancel, std::move(done));
 }
 
@@ -219,6 +251,7 @@ void Transfers::end() {
     commands.swap(commands_);
     for (const auto& [id, exchange] : exchanges_) exchange->cancel();
   }
+  direct_->end();
   loop_.post([self = shared_from_this()] { self->release(); });
 }
 
@@ -252,9 +285,9 @@ void Transfers::obey() {
 
 // Those that are paused wait for readers, which may wait for others in turn.
 bool Transfers::has_room() const {
-  const auto moving = std::count_if(active_.begin(), active_.end(),
-                                    [](const ExchangeRef& one) { return !one->is_paused(); });
-  return std::cmp_less(moving, std::max<std::size_t>(settings_.max_connections, 1));
+  const auto moving =
+      std::ranges::count_if(active_, [](const ExchangeRef& one) { return !one->is_paused(); });
+  return direct_->has_room(static_cast<std::size_t>(moving));
 }
 
 void Transfers::begin_waiting() {
@@ -382,6 +415,9 @@ void Transfers::end_broken() {
 // Ends an active exchange: out of libcurl first, and then reported to its owner.
 void Transfers::finish(HttpExchange& exchange, CURLcode code) {
   HttpEnd end = exchange.outcome(code);
+  if (code == CURLE_OK && direct_->wants_address(exchange.authority())) {
+    if (const auto peer = exchange.plain_peer()) direct_->learn(exchange.authority(), *peer);
+  }
   const ExchangeRef ended = take_out(exchange, code);
   ended->report(std::move(end));
 }
@@ -475,7 +511,7 @@ void Transfers::watch(HttpExchange* exchange, curl_socket_t descriptor,
 
 Status Transfers::watch_new(curl_socket_t descriptor, EventLoop::Interest interest) {
   HFLUSH_RETURN_IF_ERROR(
-      loop_.watch(descriptor, interest, std::make_shared<Socket>(shared_from_this(), descriptor)));
+      loop_.watch(descriptor, interest, std::make_shared<Watched>(shared_from_this(), descriptor)));
   watched_[descriptor] = interest;
   return {};
 }
@@ -491,10 +527,11 @@ bool Transfers::was_closed(curl_socket_t descriptor) {
 }
 
 std::size_t Transfers::open_connections() {
+  const std::size_t direct = direct_->open_connections();
   const MutexLock lock(mutex_);
   std::erase_if(sockets_,
                 [](const auto& socket) { return inode_of(socket.first) != socket.second; });
-  return sockets_.size();
+  return direct + sockets_.size();
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means

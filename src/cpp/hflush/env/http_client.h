@@ -1,23 +1,24 @@
-// HttpClient: HTTP/1.1 exchanges over libcurl, all on the process's event loop.
+// HttpClient: HTTP/1.1 exchanges over libcurl, on the process's event loop; small ones that a guest
+// of the loop waits for, on its own thread (direct_exchanges.h).
 //
 // One client holds one pool of connections, kept alive and reused, whatever the number of streams.
 // start(), resume() and cancel() may be called from any thread; every event comes on the loop
-// thread, in order, and must not block. What is sent is read on that thread, too (HttpBody): one
-// that lies on a disk should lie in its cache. Redirects are never followed, and no header is added
-// but what the request says, Host, Content-Length and User-Agent: what goes out is what was signed.
-// Nothing is sent twice, with two exceptions of libcurl's: over a reused connection that turns out
-// to be dead (see fresh_connection), and to a server that answers 417 to expect_continue. libcurl
-// is loaded when the first client is made, so that a process that uses no object store does not pay
-// for it.
+// thread, or on that of the guest within its wait, in order, and must not block. What is sent is
+// read on that thread, too (HttpBody): one that lies on a disk should lie in its cache. Redirects
+// are never followed, and no header is added but what the request says, Host, Content-Length and
+// User-Agent: what goes out is what was signed. Nothing is sent twice, with two exceptions: over a
+// reused connection that turns out to be dead, before a byte of a response (see fresh_connection),
+// and to a server that answers 417 to expect_continue. libcurl is loaded when the first client is
+// made, so that a process that uses no object store does not pay for it.
 //
 // Failures are Status that name host and port and what was tried, with errno where there is one;
 // nothing of headers or credentials is in them. A client may be destroyed by any thread at any
-// time: no event starts after that, and what it held is released on the loop thread. In a forked
-// child a client of the parent does nothing: no events, no callbacks; the connections are the
-// parent's. Where start(), resume() or cancel() throws std::bad_alloc, it has done
-// nothing. On the loop thread, and in the end of a client, nothing can be done without memory:
-// there it ends the process. A name lookup that is given up ends on the loop thread with libcurl
-// before 7.87.
+// time: no event starts after that, and what it held is released on the loop thread, or a guest's.
+// In a forked child a client of the parent does nothing: no events, no callbacks; the connections
+// are the parent's. Where start(), resume() or cancel() throws std::bad_alloc, it has done nothing.
+// On the loop thread, in a guest's wait, and in the end of a client, nothing can be done without
+// memory: there it ends the process. A name lookup that is given up ends on the loop thread with
+// libcurl before 7.87.
 #pragma once
 
 #include <cstddef>
@@ -57,11 +58,14 @@ struct HttpRequest {
   std::string url;  // sent as it is: nothing in it is normalised
   std::vector<HttpHeader> headers;
   std::shared_ptr<const HttpBody> body;  // none: no body, and Content-Length 0 for PUT and POST
-  // A connection of its own, so that libcurl does not repeat by itself what a dead connection may
-  // have delivered.
+  // A connection of its own, so that it is not repeated because a dead connection may have
+  // delivered it.
   bool fresh_connection = false;
   // Ask before sending a body; a server that says nothing gets it after 200 ms.
   bool expect_continue = false;
+  // The thread that starts it waits for its response, all of which is taken as it comes: it may do
+  // the whole exchange itself (HttpSettings::direct).
+  bool is_awaited = false;
   Duration connect_timeout = std::chrono::seconds(10);
   // Without a byte in either direction for so long, the exchange fails with ETIMEDOUT. The time in
   // which on_body() took nothing does not count.
@@ -122,6 +126,9 @@ struct HttpSettings {
   std::size_t max_connections = 64;
   Duration idle_timeout = std::chrono::seconds(60);  // an older idle connection is not reused
   std::size_t upload_buffer_bytes = std::size_t{512} << 10U;
+  // Small requests over plain HTTP without a proxy, by a guest of the loop that waits for them, go
+  // over connections of our own, without libcurl and the loop.
+  bool direct = true;
 };
 
 // Whether requests to a host may go through a proxy: there is one, and its exceptions do not name

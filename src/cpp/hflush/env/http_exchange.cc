@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/env/http_framing.h"
 
 namespace hflush::env {
 namespace {
@@ -54,11 +55,6 @@ std::string environment(std::initializer_list<const char*> names) {
     if (value != nullptr && *value != '\0') return value;
   }
   return {};
-}
-
-// What would end a line or a string early.
-bool breaks_a_line(std::string_view text) noexcept {
-  return text.find_first_of(std::string_view("\r\n\0", 3)) != std::string_view::npos;
 }
 
 bool is_https(std::string_view url) noexcept {
@@ -126,11 +122,12 @@ class HttpExchange::Options {
 };
 
 HttpExchange::HttpExchange(HttpClient::ExchangeId id, HttpRequest request,
-                           std::shared_ptr<HttpEvents> events)
+                           std::shared_ptr<HttpEvents> events, bool was_sent)
     : id_(id),
       request_(std::move(request)),
       events_(std::move(events)),
-      authority_(http_authority(request_.url)) {}
+      authority_(http_authority(request_.url)),
+      requests_begun_(was_sent ? 2 : 0) {}
 
 HttpExchange::~HttpExchange() {
   if (headers_ != nullptr) curl_->slist_free_all(headers_);
@@ -143,7 +140,7 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   easy_ = easy;
   begun_ = last_active_ = now;
   if (easy == nullptr) return Status::from_errno(ENOMEM, "start of an http request", {});
-  HFLUSH_RETURN_IF_ERROR(validate());
+  HFLUSH_RETURN_IF_ERROR(check_http_request(request_));
 
   Options options(curl, easy);
   options.set(CURLOPT_PRIVATE, static_cast<void*>(this));
@@ -161,7 +158,7 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   options.prefer(kQuickExit, 1L);
   if (options.prefer(kPreRequestFunction, &HttpExchange::on_request)) {
     options.set(kPreRequestData, static_cast<void*>(this));
-  } else {
+  } else if (requests_begun_ == 0) {
     requests_begun_ = -1;
   }
 
@@ -201,29 +198,6 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   return options.status();
 }
 
-Status HttpExchange::validate() const {
-  const auto invalid = [](const char* what) {
-    return Status(StatusCode::kInvalidArgument, std::string("http request with ") + what, {},
-                  EINVAL);
-  };
-  if (authority_.empty()) return invalid("a url that is not http or https");
-  if (breaks_a_line(request_.url)) return invalid("a line end in its url");
-  if (request_.method.empty() || breaks_a_line(request_.method)) return invalid("no valid method");
-  for (const HttpHeader& header : request_.headers) {
-    if (header.name.empty() || breaks_a_line(header.name) || breaks_a_line(header.value) ||
-        header.name.find(':') != std::string::npos) {
-      return invalid("an invalid header");
-    }
-  }
-  return {};
-}
-
-bool HttpExchange::has_header(std::string_view name) const noexcept {
-  return std::ranges::any_of(request_.headers, [&](const HttpHeader& header) {
-    return equals_ignoring_case(header.name, name);
-  });
-}
-
 bool HttpExchange::asks_first() const noexcept {
   return request_.expect_continue && request_.body && request_.body->size() > 0;
 }
@@ -243,7 +217,8 @@ Status HttpExchange::make_header_list() {
         complete && add_header(header.name + (header.value.empty() ? ";" : ": " + header.value));
   }
   for (const char* unwanted : {"Accept", "Content-Type"}) {
-    if (!has_header(unwanted)) complete = complete && add_header(std::string(unwanted) + ":");
+    if (has_header(request_, unwanted)) continue;
+    complete = complete && add_header(std::string(unwanted) + ":");
   }
   if (!asks_first()) {
     complete = complete && add_header("Expect:");
@@ -471,8 +446,15 @@ Status HttpExchange::stalled(TimePoint now) const {
 
 HttpEnd HttpExchange::outcome(CURLcode code) const {
   if (failure_.ok() && code == CURLE_OK && head_.has_head()) return {};
-  if (easy_ == nullptr) return {failure_, false};
+  if (easy_ == nullptr) return {failure_, requests_begun_ > 1};
   return {failure_.ok() ? failure_of(code) : failure_, may_be_executed()};
+}
+
+std::optional<Endpoint> HttpExchange::plain_peer() const {
+  if (is_https(request_.url) || !proxy_.empty()) return std::nullopt;
+  const char* const address = info<const char*>(CURLINFO_PRIMARY_IP);
+  if (address == nullptr || *address == '\0') return std::nullopt;
+  return Endpoint{address, static_cast<std::uint16_t>(info<long>(CURLINFO_PRIMARY_PORT))};
 }
 
 bool HttpExchange::may_be_executed() const {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "hflush/env/curl_library.h"
 #include "hflush/env/http_client.h"
 #include "hflush/env/http_head.h"
+#include "hflush/env/socket.h"
 
 namespace hflush::env {
 
@@ -37,7 +39,9 @@ class HttpExchange {
  public:
   enum class State : std::uint8_t { kWaiting, kActive, kEnded };
 
-  HttpExchange(HttpClient::ExchangeId id, HttpRequest request, std::shared_ptr<HttpEvents> events);
+  // `was_sent`: once before, over a connection that died.
+  HttpExchange(HttpClient::ExchangeId id, HttpRequest request, std::shared_ptr<HttpEvents> events,
+               bool was_sent = false);
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
@@ -49,6 +53,10 @@ class HttpExchange {
 
   State state() const noexcept { return state_; }
   CURL* easy() const noexcept { return easy_; }
+  const std::string& authority() const noexcept { return authority_; }
+  // The server's address, as a number, where it was asked without TLS or a proxy. Requires: the
+  // handle still knows.
+  std::optional<Endpoint> plain_peer() const;
 
   // Makes `easy`, which has no options yet, or is null for want of memory, send the request;
   // kActive, also if it fails.
@@ -87,14 +95,12 @@ class HttpExchange {
 
   class Options;
 
-  Status validate() const;
   void set_method(Options& options) const;
   Status set_body(Options& options, const HttpSettings& settings);
   Status read_small_body();
   Status make_header_list();
   // Whether the body waits for the server's consent.
   bool asks_first() const noexcept;
-  bool has_header(std::string_view name) const noexcept;
   bool add_header(const std::string& line);
   void deliver_head();
   Activity activity() const;
@@ -129,7 +135,7 @@ class HttpExchange {
   curl_slist* headers_ = nullptr;
   std::string small_body_;
   std::uint64_t body_offset_ = 0;
-  // How often libcurl began to send the request; -1: it does not say.
+  // How often it was begun to be sent, and perhaps once more; -1: libcurl does not say.
   int requests_begun_ = 0;
   HttpHeadParser head_;
   std::uint64_t max_response_bytes_ = 0;  // of this response, as its status has it

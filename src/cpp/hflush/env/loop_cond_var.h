@@ -18,8 +18,13 @@ class LoopCondVar {
   LoopCondVar& operator=(const LoopCondVar&) = delete;
 
   // `loop` makes the change; null: no loop does. Tasks, timers and handlers of the loop may run in
-  // here, without the mutex: the caller must not hold what they take.
+  // here, and so may errands of this guest, without the mutex: the caller must not hold what they
+  // take. One that has errands hears of a change that another thread makes within 50 ms.
   void wait_until(Mutex& mutex, TimePoint deadline, EventLoop* loop) HFLUSH_REQUIRES(mutex) {
+    if (loop != nullptr && loop->has_errands()) {
+      const MutexUnlock unlock(mutex);
+      return loop->run_errands(deadline);
+    }
     const EventLoop::Guest guest(loop);
     if (loop == nullptr || !loop->take_turn()) return changed_.wait_until(mutex, deadline);
     notified_ = false;

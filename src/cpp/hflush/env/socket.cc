@@ -160,6 +160,15 @@ void Socket::set_low_water(std::size_t bytes) const noexcept {
   ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVLOWAT, &size, sizeof size);
 }
 
+bool Socket::is_stale() const noexcept {
+  std::byte unexpected{};
+  ssize_t received = -1;
+  do {
+    received = ::recv(descriptor_, &unexpected, 1, MSG_PEEK | MSG_DONTWAIT);
+  } while (received < 0 && errno == EINTR);
+  return received >= 0 || errno != EAGAIN;
+}
+
 void Socket::shut_down() const noexcept { ::shutdown(descriptor_, SHUT_RDWR); }
 
 std::optional<SocketAddress> numeric_address(const Endpoint& endpoint) {

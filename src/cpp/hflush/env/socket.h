@@ -71,6 +71,8 @@ class Socket {
   // Readable means so many bytes, or the end of the stream, or a failure; less if the system has no
   // room for them. 1 at first.
   void set_low_water(std::size_t bytes) const noexcept;
+  // Whether the peer has closed, or has sent what was not asked for. Never waits.
+  bool is_stale() const noexcept;
   // Ends it for the peer, and for a thread in a call, even if a forked child still has the
   // descriptor.
   void shut_down() const noexcept;

@@ -32,6 +32,7 @@ struct Call {
   Expect expect = Expect::kNothing;
   std::string root;  // Expect::kRoot
   bool fresh_connection = false;
+  bool is_awaited = false;  // a download: all of it, by the thread that makes the call
   // There is no way to ask why it was refused: 400 without a document is taken for the end of a
   // session's token, if there is one.
   bool guesses_expiry = false;

@@ -76,7 +76,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
 
  private:
   // A call, and the response to its attempt. What is not constant belongs to the thread that has an
-  // action of the table for it, and while its exchange is under way to the loop thread.
+  // action of the table for it, and while its exchange is under way to that of its events.
   class Running final : public Call, public env::HttpEvents {
    public:
     Running(std::weak_ptr<Calls> owner, Call call, Done its_done, std::shared_ptr<Download> to)
@@ -346,7 +346,7 @@ void Client::Calls::perform(const CallTable::End& end) {
   }
 }
 
-// --- the response: on the loop thread ------------------------------------------------------------
+// --- the response: on the loop thread, or a guest's ----------------------------------------------
 
 void Client::Calls::Running::on_head(env::HttpHead head) {
   response.head = std::move(head);

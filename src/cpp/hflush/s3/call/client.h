@@ -6,14 +6,14 @@
 // what follows. The client is their shell: it gives requests to env::HttpClient, and answers.
 //
 // Calls may be made from any thread, and the first attempt starts on it; `done` runs on the loop
-// thread, once, unless the call is cancelled, and must not block. Secrets are in no message.
-// Streams and files keep their client: when it is destroyed, what is under way ends and is not
-// reported. An attempt for which there is no memory fails with ENOMEM and is judged like every
-// other; where a function here throws std::bad_alloc, there is no such call. On the loop thread
-// nothing more is promised: there a failed allocation ends the process. A body is read and released
-// there, as env::HttpClient has it. In a forked child every call fails with kForked (Client::make
-// again there), and without a thread for the loop with the system's error: then `done` runs before
-// the call returns.
+// thread, or on the caller's in its wait, once, unless the call is cancelled, and must not block.
+// Secrets are in no message. Streams and files keep their client: when it is destroyed, what is
+// under way ends and is not reported. An attempt for which there is no memory fails with ENOMEM and
+// is judged like every other; where a function here throws std::bad_alloc, there is no such call.
+// On the loop thread nothing more is promised: there a failed allocation ends the process. A body
+// is read and released there, as env::HttpClient has it. In a forked child every call fails with
+// kForked (Client::make again there), and without a thread for the loop with the system's error:
+// then `done` runs before the call returns.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@
 
 namespace hflush::s3 {
 
-// A response that streams: what a reader takes, on the loop thread.
+// A response that streams: what a reader takes, on the loop thread or in its own wait.
 class Download {
  public:
   virtual ~Download() = default;

@@ -99,6 +99,7 @@ env::HttpRequest make_request(const Settings& settings, const Call& call, const 
   request.fresh_connection = call.fresh_connection;
   request.expect_continue =
       settings.expect_continue && call.body != nullptr && call.body->size() > kExpectContinueAbove;
+  request.is_awaited = !attempt.is_download || call.is_awaited;
   limit(settings, call, attempt, request);
   return request;
 }

@@ -183,6 +183,7 @@ S3Source::Reader::OpenResponse S3Source::Reader::open(ByteRange range, MutableBy
   call.bucket = options_->bucket;
   call.key = options_->key;
   if (!options_->version_id.empty()) call.query.emplace_back("versionId", options_->version_id);
+  call.is_awaited = range.end - range.begin <= out.size();
   call.headers.reserve(2 + options_->request_headers.size());
   const bool is_whole = range.begin == 0 && range.end == options_->size;
   if (is_whole && client_->settings().checksums) {

@@ -4,7 +4,7 @@
 //
 // Packets go to the PartStore on the caller's thread, which may wait for a disk there; the loop
 // thread may when it sends a part that lies on one (part_store.h). Calls are made through the
-// Client, whose answers arrive on the loop thread.
+// Client, whose answers arrive on the loop thread, or on a caller's that waits.
 //
 // Thread-safe. No lock is held across a call or a report to the stream, and nothing waits for the
 // network. After abandon() has returned nothing of the stream is touched; calls under way are

@@ -1,0 +1,180 @@
+#include "hflush/env/direct_connections.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <new>
+#include <string_view>
+#include <utility>
+
+namespace hflush::env {
+namespace {
+
+constexpr Duration kAddressIsKnownFor = std::chrono::minutes(1);  // as long as libcurl knows it
+
+// "host:port", with an address of version 6 in brackets.
+std::optional<Endpoint> numeric_endpoint(std::string_view authority) {
+  const std::size_t colon = authority.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  Endpoint endpoint;
+  std::string_view host = authority.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  endpoint.host = host;
+  const std::string_view port = authority.substr(colon + 1);
+  const char* const end = port.data() + port.size();
+  const auto [after, error] = std::from_chars(port.data(), end, endpoint.port);
+  if (error != std::errc() || after != end || !numeric_address(endpoint)) return std::nullopt;
+  return endpoint;
+}
+
+bool is_writable_now(const Socket& socket) noexcept {
+  pollfd polled{socket.descriptor(), POLLOUT, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+}  // namespace
+
+std::optional<DirectConnections::Taken> DirectConnections::take(const std::string& authority,
+                                                                bool fresh, TimePoint now) {
+  while (!fresh) {
+    std::optional<Idle> idle = take_idle(authority, now);
+    if (!idle) break;
+    if (idle->is_connected) {
+      if (!idle->socket.is_stale()) return Taken{std::move(idle->socket), true};
+    } else if (is_writable_now(idle->socket)) {
+      if (idle->socket.connect_outcome() == 0) return Taken{std::move(idle->socket), false};
+      forget_address(authority);
+    } else {
+      keep(authority, *std::move(idle));
+      return std::nullopt;
+    }
+    idle->socket.shut_down();
+  }
+  return connect(authority, now);
+}
+
+// The one that was used last; those that are too old are closed.
+std::optional<DirectConnections::Idle> DirectConnections::take_idle(const std::string& authority,
+                                                                    TimePoint now) {
+  std::vector<Idle> old;  // closed without the lock
+  std::optional<Idle> taken;
+  {
+    const MutexLock lock(mutex_);
+    const auto host = hosts_.find(authority);
+    if (host == hosts_.end()) return std::nullopt;
+    std::vector<Idle>& idle = host->second.idle;
+    const auto first_young = std::ranges::find_if(
+        idle, [&](const Idle& one) { return now - one.since < idle_timeout_; });
+    old.assign(std::move_iterator(idle.begin()), std::move_iterator(first_young));
+    idle.erase(idle.begin(), first_young);
+    if (!idle.empty()) {
+      taken = std::move(idle.back());
+      idle.pop_back();
+    }
+    count_ -= old.size() + (taken ? 1 : 0);
+  }
+  for (const Idle& one : old) one.socket.shut_down();
+  return taken;
+}
+
+std::optional<Endpoint> DirectConnections::address_of(const std::string& authority,
+                                                      TimePoint now) const {
+  {
+    const MutexLock lock(mutex_);
+    const auto host = hosts_.find(authority);
+    if (host != hosts_.end() && host->second.address && now < host->second.address_until) {
+      return host->second.address;
+    }
+  }
+  return numeric_endpoint(authority);
+}
+
+// What does not connect at once is kept, and found when it has.
+std::optional<DirectConnections::Taken> DirectConnections::connect(const std::string& authority,
+                                                                   TimePoint now) {
+  const std::optional<Endpoint> endpoint = address_of(authority, now);
+  if (!endpoint) return std::nullopt;
+  const std::optional<SocketAddress> address = numeric_address(*endpoint);
+  if (!address) return std::nullopt;
+  Result<Socket> started = Socket::start_connecting(*address, {}, *endpoint);
+  if (!started.ok()) {
+    forget_address(authority);
+    return std::nullopt;
+  }
+  Socket socket = *std::move(started);
+  if (!is_writable_now(socket)) {
+    keep(authority, {std::move(socket), now, false});
+    return std::nullopt;
+  }
+  if (socket.connect_outcome() == 0) return Taken{std::move(socket), false};
+  forget_address(authority);
+  return std::nullopt;
+}
+
+void DirectConnections::give_back(const std::string& authority, Socket socket,
+                                  TimePoint now) noexcept {
+  Idle idle{std::move(socket), now, true};
+  try {
+    keep(authority, std::move(idle));
+  } catch (const std::bad_alloc&) {
+    idle.socket.shut_down();
+  }
+}
+
+// Or closes it, where there are too many.
+void DirectConnections::keep(const std::string& authority, Idle idle) {
+  {
+    const MutexLock lock(mutex_);
+    if (!is_closed_ && count_ < max_) {
+      std::vector<Idle>& known = hosts_[authority].idle;
+      // In the order of their age; one that is not connected comes last.
+      known.insert(idle.is_connected ? known.end() : known.begin(), std::move(idle));
+      ++count_;
+      return;
+    }
+  }
+  idle.socket.shut_down();
+}
+
+void DirectConnections::learn(const std::string& authority, const Endpoint& address,
+                              TimePoint now) {
+  const MutexLock lock(mutex_);
+  if (is_closed_) return;
+  Server& host = hosts_[authority];
+  host.address = address;
+  host.address_until = now + kAddressIsKnownFor;
+}
+
+bool DirectConnections::knows(const std::string& authority, TimePoint now) const {
+  const MutexLock lock(mutex_);
+  const auto host = hosts_.find(authority);
+  return host != hosts_.end() && host->second.address && now < host->second.address_until;
+}
+
+void DirectConnections::forget_address(const std::string& authority) {
+  const MutexLock lock(mutex_);
+  const auto host = hosts_.find(authority);
+  if (host != hosts_.end()) host->second.address.reset();
+}
+
+void DirectConnections::close_all() noexcept {
+  std::map<std::string, Server> closing;
+  {
+    const MutexLock lock(mutex_);
+    is_closed_ = true;
+    closing.swap(hosts_);
+    count_ = 0;
+  }
+  for (const auto& [authority, host] : closing) {
+    for (const Idle& idle : host.idle) idle.socket.shut_down();
+  }
+}
+
+std::size_t DirectConnections::count() const {
+  const MutexLock lock(mutex_);
+  return count_;
+}
+
+}  // namespace hflush::env

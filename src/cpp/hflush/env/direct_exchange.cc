@@ -1,0 +1,373 @@
+#include "hflush/env/direct_exchange.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "hflush/base/ascii.h"
+
+namespace hflush::env {
+namespace {
+
+constexpr std::uint64_t kSmallBodyBytes = (std::uint64_t{64} << 10U) - 1;
+constexpr std::size_t kSmallBuffer = std::size_t{8} << 10U;
+constexpr std::size_t kLargeBuffer = std::size_t{64} << 10U;
+constexpr int kReceivesInTurn = 16;
+
+}  // namespace
+
+bool DirectExchange::suits(const HttpRequest& request) noexcept {
+  const std::string_view url = request.url;
+  const auto is_odd = [](char letter) { return letter <= ' ' || letter > '~'; };
+  if (std::ranges::any_of(url, is_odd) || std::ranges::any_of(request.method, is_odd)) return false;
+  if (!request.is_awaited || !equals_ignoring_case(url.substr(0, 7), "http://")) return false;
+  const std::size_t end = std::min(url.find_first_of("/?#", 7), url.size());
+  if (url.substr(7, end - 7).find('@') != std::string_view::npos) return false;
+  if (request.body) {
+    const std::uint64_t size = request.body->size();
+    if (size > kSmallBodyBytes || (size > 0 && request.expect_continue)) return false;
+  }
+  return std::ranges::none_of(
+      std::initializer_list<std::string_view>{"Connection", "Content-Length", "Expect",
+                                              "Transfer-Encoding", "Upgrade"},
+      [&](std::string_view name) { return has_header(request, name); });
+}
+
+DirectExchange::DirectExchange(std::shared_ptr<Owner> owner, EventLoop& loop, ExchangeId id,
+                               HttpRequest request, std::shared_ptr<HttpEvents> events,
+                               std::string bytes)
+    : owner_(std::move(owner)),
+      loop_(loop),
+      id_(id),
+      authority_(http_authority(request.url)),
+      request_(std::move(request)),
+      events_(std::move(events)),
+      sending_{.bytes = std::move(bytes)},
+      receiving_(request_) {}
+
+DirectExchange::Receiving::Receiving(const HttpRequest& request)
+    : reader(request.method == "HEAD"),
+      room_bytes(request.method == "GET" ? kLargeBuffer : kSmallBuffer),
+      room(std::make_unique_for_overwrite<std::byte[]>(room_bytes)) {}
+
+bool DirectExchange::begin(DirectConnections::Taken& connection, TimePoint now) noexcept {
+  const ByteView bytes = as_bytes(sending_.bytes);
+  const std::ptrdiff_t sent = connection.socket.send_some({&bytes, 1});
+  if (sent < 0 && sent != -EAGAIN) {
+    connection.socket.shut_down();
+    return false;
+  }
+  sending_.done = static_cast<std::size_t>(std::max<std::ptrdiff_t>(sent, 0));
+  times_.begun = times_.last_active = now;
+  sending_.is_used_line = connection.was_used;
+  const MutexLock lock(mutex_);
+  socket_ = std::move(connection.socket);
+  is_guests_ = true;
+  return true;
+}
+
+// --- from any thread
+
+bool DirectExchange::cancel(std::function<void()>& done) {
+  const MutexLock lock(mutex_);
+  if (is_over_) return false;
+  dones_.reserve(dones_.size() + 1);
+  // The task finds what follows: it takes the lock first.
+  if (is_loops_) loop_.post([self = shared_from_this()] { self->look(); });
+  if (done) dones_.push_back(std::move(done));
+  is_cancelled_ = true;
+  socket_.shut_down();  // wakes the thread that waits for it
+  return true;
+}
+
+void DirectExchange::look() {
+  {
+    const MutexLock lock(mutex_);
+  }
+  carry_on();
+}
+
+void DirectExchange::resume() {
+  const MutexLock lock(mutex_);
+  if (is_over_) return;
+  if (is_loops_) {
+    loop_.post([self = shared_from_this()] { self->unpause(); });
+  } else {
+    resume_asked_ = true;  // until it is the loop's
+  }
+}
+
+// --- from the thread that drives
+
+EventLoop::Errand::Wanted DirectExchange::wanted() const noexcept {
+  if (!is_guests_) return {};
+  return {socket_.descriptor(), interest(), due()};
+}
+
+EventLoop::Interest DirectExchange::interest() const noexcept {
+  if (is_paused_) return EventLoop::Interest::kNone;
+  return sending_.done < sending_.bytes.size() ? EventLoop::Interest::kReadAndWrite
+                                               : EventLoop::Interest::kRead;
+}
+
+TimePoint DirectExchange::due() const noexcept {
+  if (is_paused_) return TimePoint::max();
+  return std::min(deadline_after(times_.last_active, request_.stall_timeout),
+                  deadline_after(times_.begun, request_.total_timeout));
+}
+
+void DirectExchange::carry_on() noexcept {
+  if (events_ == nullptr) return;  // over
+  const auto self = shared_from_this();
+  if (is_cancelled_) return end({});
+  if (is_paused_) return;
+  const TimePoint now = loop_.clock().now();
+  send_rest(now);
+  receive(now);
+  if (events_ == nullptr || is_paused_) return;
+  check_time(now);
+  if (events_ == nullptr || !is_watched_) return;
+  loop_.change(socket_.descriptor(), interest());
+  set_timer();
+}
+
+void DirectExchange::send_rest(TimePoint now) {
+  while (sending_.done < sending_.bytes.size() && sending_.failure == 0) {
+    const ByteView rest = as_bytes(sending_.bytes).subspan(sending_.done);
+    const std::ptrdiff_t sent = socket_.send_some({&rest, 1});
+    if (sent == -EAGAIN) return;
+    if (sent < 0) {
+      sending_.failure = static_cast<int>(-sent);  // but an answer may be there already
+      return;
+    }
+    sending_.done += static_cast<std::size_t>(sent);
+    times_.last_active = now;
+  }
+}
+
+void DirectExchange::receive(TimePoint now) {
+  for (int i = 0; i < kReceivesInTurn; ++i) {
+    if (!take_in()) return;
+    const std::span<std::byte> room(receiving_.room.get(), receiving_.room_bytes);
+    const std::ptrdiff_t size = socket_.receive_some(room);
+    if (size == -EAGAIN) {
+      if (sending_.failure != 0) {
+        lost(Status::from_errno(sending_.failure, "send request to " + authority_, {}));
+      }
+      return;
+    }
+    if (size < 0) return lost(Status::from_errno(static_cast<int>(-size), receive_from(), {}));
+    if (size == 0) return closed();
+    times_.last_active = now;
+    receiving_.rest = room.first(static_cast<std::size_t>(size));
+  }
+}
+
+// Reports what has come; false: there is no more to be received, now or ever.
+bool DirectExchange::take_in() {
+  while (true) {
+    if (!receiving_.kept_body.empty()) {
+      if (!take_body(receiving_.kept_body)) return false;
+      receiving_.kept_body = {};
+    }
+    const HttpResponseReader::Step step = receiving_.reader.next(receiving_.rest);
+    receiving_.rest = receiving_.rest.subspan(step.taken);
+    switch (step.what) {
+      case HttpResponseReader::What::kMore:
+        return true;
+      case HttpResponseReader::What::kHead: {
+        HttpHead head = receiving_.reader.take_head();
+        receiving_.has_head = true;
+        receiving_.max_body_bytes = head.status / 100 == 2 ? request_.max_response_bytes
+                                                           : std::min(request_.max_response_bytes,
+                                                                      request_.max_error_bytes);
+        if (!is_cancelled_) events_->on_head(std::move(head));
+        break;
+      }
+      case HttpResponseReader::What::kBody:
+        receiving_.kept_body = step.body;
+        break;
+      case HttpResponseReader::What::kEnd:
+        end({});
+        return false;
+      case HttpResponseReader::What::kBroken:
+        if (receiving_.reader.is_too_long()) {
+          fail(receive_from() + ": its head is longer than " +
+                   std::to_string(HttpHeadParser::kMaxBytes) + " bytes",
+               EMSGSIZE);
+        } else {
+          fail(receive_from() + ": " + receiving_.reader.why(), EPROTO);
+        }
+        return false;
+    }
+    if (is_cancelled_) {
+      end({});
+      return false;
+    }
+  }
+}
+
+bool DirectExchange::take_body(ByteView bytes) {
+  if (bytes.size() > receiving_.max_body_bytes - receiving_.body_bytes) {
+    fail(receive_from() + ": it is longer than " + std::to_string(receiving_.max_body_bytes) +
+             " bytes",
+         EMSGSIZE);
+    return false;
+  }
+  {
+    const MutexLock lock(mutex_);
+    resume_asked_ = false;
+  }
+  if (!events_->on_body(bytes)) {
+    if (is_cancelled_) {
+      end({});
+    } else {
+      pause();
+    }
+    return false;
+  }
+  receiving_.body_bytes += bytes.size();
+  if (!is_cancelled_) return true;
+  end({});
+  return false;
+}
+
+void DirectExchange::closed() {
+  if (receiving_.reader.closed() == HttpResponseReader::What::kEnd) return end({});
+  if (!receiving_.has_head) {
+    return lost(
+        {StatusCode::kIo, receive_from() + ": the connection was closed instead", {}, ECONNRESET});
+  }
+  fail(receive_from() + ": the connection was closed after " +
+           std::to_string(receiving_.body_bytes) + " bytes of the body, before its end",
+       ECONNRESET);
+}
+
+void DirectExchange::lost(Status failure) {
+  const auto self = shared_from_this();
+  if (sending_.is_used_line && !receiving_.reader.has_begun() && owner_->direct_lost(*this)) return;
+  end({std::move(failure), may_be_executed()});
+}
+
+bool DirectExchange::may_be_executed() const noexcept {
+  const bool has_body = request_.body && request_.body->size() > 0;
+  return has_body ? sending_.done == sending_.bytes.size() : sending_.done > 0;
+}
+
+DirectExchange::Given DirectExchange::give_up() noexcept {
+  leave_network().shut_down();
+  sending_.bytes = {};
+  return {std::move(request_), std::move(events_)};
+}
+
+void DirectExchange::check_time(TimePoint now) {
+  if (now < due()) return;
+  const bool in_all = now >= deadline_after(times_.begun, request_.total_timeout);
+  int unacknowledged = 0;  // bytes in the system's buffer that the peer has not taken
+  static_cast<void>(::ioctl(socket_.descriptor(), SIOCOUTQ, &unacknowledged));
+  if (!in_all && std::exchange(times_.last_unacknowledged, unacknowledged) != unacknowledged) {
+    times_.last_active = now;
+    return;
+  }
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(
+      in_all ? request_.total_timeout : request_.stall_timeout);
+  end({{StatusCode::kTimedOut,
+        "exchange with " + authority_ + ": timed out after " + std::to_string(limit.count()) +
+            (in_all ? " ms in all" : " ms without a byte"),
+        {},
+        ETIMEDOUT},
+       may_be_executed()});
+}
+
+void DirectExchange::fail(const std::string& why, int error_number) {
+  end({{StatusCode::kIo, why, {}, error_number}, may_be_executed()});
+}
+
+void DirectExchange::end(HttpEnd end) {
+  const auto self = shared_from_this();
+  const bool is_reusable = end.failure.ok() && !is_cancelled_ &&
+                           receiving_.reader.keeps_connection() && receiving_.rest.empty() &&
+                           sending_.done == sending_.bytes.size();
+  const auto events = std::move(events_);
+  request_.body.reset();
+  sending_.bytes = {};
+  Socket socket = leave_network();
+  if (!is_reusable) socket.shut_down();
+  owner_->direct_ended(id_, authority_, is_reusable ? std::move(socket) : Socket());
+  if (!is_cancelled_) events->on_end(std::move(end));
+  std::vector<std::function<void()>> dones;
+  {
+    const MutexLock lock(mutex_);
+    dones.swap(dones_);
+  }
+  for (std::function<void()>& done : dones) loop_.post(std::move(done));
+}
+
+Socket DirectExchange::leave_network() noexcept {
+  if (std::exchange(is_watched_, false)) loop_.unwatch(socket_.descriptor());
+  if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
+  const MutexLock lock(mutex_);
+  is_over_ = true;
+  is_guests_ = false;
+  return std::move(socket_);
+}
+
+std::string DirectExchange::receive_from() const { return "receive response from " + authority_; }
+
+// --- on the loop
+
+void DirectExchange::pause() {
+  is_paused_ = true;
+  if (is_watched_) {
+    loop_.change(socket_.descriptor(), EventLoop::Interest::kNone);
+  } else {
+    leave_to_loop();
+  }
+}
+
+// From then on this thread touches nothing of it.
+void DirectExchange::leave_to_loop() noexcept {
+  if (!is_guests_.exchange(false)) return;
+  loop_.post([self = shared_from_this()] { self->go_on(); });
+}
+
+void DirectExchange::go_on() {
+  bool is_resumed = false;
+  {
+    const MutexLock lock(mutex_);
+    is_loops_ = true;
+    is_resumed = resume_asked_;
+  }
+  if (is_cancelled_) return end({});
+  if (Status failure = loop_.watch(socket_.descriptor(), interest(), shared_from_this());
+      !failure.ok()) {
+    return end({std::move(failure), may_be_executed()});
+  }
+  is_watched_ = true;
+  set_timer();
+  if (is_resumed) unpause();
+}
+
+void DirectExchange::unpause() {
+  if (events_ == nullptr || !is_paused_.exchange(false)) return;
+  times_.last_active = loop_.clock().now();
+  loop_.change(socket_.descriptor(), interest());
+  carry_on();
+}
+
+// One that is early looks again.
+void DirectExchange::set_timer() {
+  if (timer_ != 0 || due() == TimePoint::max()) return;
+  timer_ = loop_.run_at(due(), [self = shared_from_this()] {
+    self->timer_ = 0;
+    self->carry_on();
+  });
+}
+
+}  // namespace hflush::env

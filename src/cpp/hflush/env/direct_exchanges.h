@@ -1,0 +1,85 @@
+// DirectExchanges: the exchanges of a client that need neither libcurl nor the loop.
+//
+// What is simple and awaited by a guest of the loop goes over a plain connection of our own, on the
+// guest's thread (direct_exchange.h). Everything else is the other way's, and so is what fails
+// before anything was sent; HttpClient's promises hold for both. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "hflush/base/mutex.h"
+#include "hflush/env/direct_connections.h"
+#include "hflush/env/direct_exchange.h"
+#include "hflush/env/event_loop.h"
+#include "hflush/env/http_client.h"
+
+namespace hflush::env {
+
+class DirectExchanges final : public DirectExchange::Owner,
+                              public std::enable_shared_from_this<DirectExchanges> {
+ public:
+  using ExchangeId = HttpClient::ExchangeId;
+
+  // The other way. Called under this one's lock but for room_came().
+  class OtherWay {
+   public:
+    // Its exchanges, those that wait included.
+    virtual std::size_t count() = 0;
+    // One that was sent once before, over a connection that died.
+    virtual void start_again(ExchangeId id, HttpRequest request,
+                             std::shared_ptr<HttpEvents> events) = 0;
+    // After has_room() was false.
+    virtual void room_came() = 0;
+
+   protected:
+    ~OtherWay() = default;
+  };
+
+  // `is_on`: else none is made. The loop outlives it.
+  DirectExchanges(EventLoop& loop, const HttpSettings& settings, bool is_on,
+                  std::weak_ptr<OtherWay> other);
+
+  // For one of either way.
+  ExchangeId new_id() noexcept { return ++last_id_; }
+  // Sends what suits. False: nothing has happened.
+  bool start(ExchangeId id, HttpRequest& request, std::shared_ptr<HttpEvents>& events)
+      HFLUSH_EXCLUDES(mutex_);
+  // As HttpClient's. False: it is not one of these (any more).
+  bool resume(ExchangeId id) HFLUSH_EXCLUDES(mutex_);
+  bool cancel(ExchangeId id, std::function<void()>& done) HFLUSH_EXCLUDES(mutex_);
+  // Cancels all; there are none after it.
+  void end() HFLUSH_EXCLUDES(mutex_);
+
+  // Whether there may be one more beside `moving` of the other way.
+  bool has_room(std::size_t moving) HFLUSH_EXCLUDES(mutex_);
+  // The other way has reached "host:port" there.
+  void learn(const std::string& authority, const Endpoint& address);
+  bool wants_address(const std::string& authority) const;
+  std::size_t open_connections() HFLUSH_EXCLUDES(mutex_);
+
+  void direct_ended(ExchangeId id, const std::string& authority, Socket reusable) noexcept override;
+  bool direct_lost(DirectExchange& exchange) noexcept override;
+
+ private:
+  EventLoop& loop_;
+  const std::string user_agent_;
+  const std::size_t max_connections_;
+  const bool is_on_;
+  const std::weak_ptr<OtherWay> other_;
+  DirectConnections connections_;
+  std::atomic<ExchangeId> last_id_ = 0;
+
+  // Before the other way's, those of exchanges, and the loop's.
+  Mutex mutex_;
+  std::unordered_map<ExchangeId, std::shared_ptr<DirectExchange>> exchanges_
+      HFLUSH_GUARDED_BY(mutex_);  // not ended
+  bool room_is_wanted_ HFLUSH_GUARDED_BY(mutex_) = false;
+  bool has_ended_ HFLUSH_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace hflush::env

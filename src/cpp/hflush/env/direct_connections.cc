@@ -23,9 +23,10 @@ std::optional<Endpoint> numeric_endpoint(std::string_view authority) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   endpoint.host = host;
   const std::string_view port = authority.substr(colon + 1);
-  const char* const end = port.data() + port.size();
-  const auto [after, error] = std::from_chars(port.data(), end, endpoint.port);
-  if (error != std::errc() || after != end || !numeric_address(endpoint)) return std::nullopt;
+  const auto [after, error] =
+      std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
+  if (error != std::errc() || after != port.data() + port.size() || !numeric_address(endpoint))
+    return std::nullopt;
   return endpoint;
 }
 

@@ -79,7 +79,7 @@ bool DirectExchange::cancel(std::function<void()>& done) {
   if (is_over_) return false;
   dones_.reserve(dones_.size() + 1);
   // The task finds what follows: it takes the lock first.
-  if (is_loops_) loop_.post([self = shared_from_this()] { self->look(); });
+  if (is_loops_) loop_.post([self = self()] { self->look(); });
   if (done) dones_.push_back(std::move(done));
   is_cancelled_ = true;
   socket_.shut_down();  // wakes the thread that waits for it
@@ -97,7 +97,7 @@ void DirectExchange::resume() {
   const MutexLock lock(mutex_);
   if (is_over_) return;
   if (is_loops_) {
-    loop_.post([self = shared_from_this()] { self->unpause(); });
+    loop_.post([self = self()] { self->unpause(); });
   } else {
     resume_asked_ = true;  // until it is the loop's
   }
@@ -124,7 +124,7 @@ TimePoint DirectExchange::due() const noexcept {
 
 void DirectExchange::carry_on() noexcept {
   if (events_ == nullptr) return;  // over
-  const auto self = shared_from_this();
+  const auto kept = self();
   if (is_cancelled_) return end({});
   if (is_paused_) return;
   const TimePoint now = loop_.clock().now();
@@ -250,7 +250,7 @@ void DirectExchange::closed() {
 }
 
 void DirectExchange::lost(Status failure) {
-  const auto self = shared_from_this();
+  const auto kept = self();
   if (sending_.is_used_line && !receiving_.reader.has_begun() && owner_->direct_lost(*this)) return;
   end({std::move(failure), may_be_executed()});
 }
@@ -290,7 +290,7 @@ void DirectExchange::fail(const std::string& why, int error_number) {
 }
 
 void DirectExchange::end(HttpEnd end) {
-  const auto self = shared_from_this();
+  const auto kept = self();
   const bool is_reusable = end.failure.ok() && !is_cancelled_ &&
                            receiving_.reader.keeps_connection() && receiving_.rest.empty() &&
                            sending_.done == sending_.bytes.size();
@@ -334,7 +334,7 @@ void DirectExchange::pause() {
 // From then on this thread touches nothing of it.
 void DirectExchange::leave_to_loop() noexcept {
   if (!is_guests_.exchange(false)) return;
-  loop_.post([self = shared_from_this()] { self->go_on(); });
+  loop_.post([self = self()] { self->go_on(); });
 }
 
 void DirectExchange::go_on() {
@@ -345,8 +345,7 @@ void DirectExchange::go_on() {
     is_resumed = resume_asked_;
   }
   if (is_cancelled_) return end({});
-  if (Status failure = loop_.watch(socket_.descriptor(), interest(), shared_from_this());
-      !failure.ok()) {
+  if (Status failure = loop_.watch(socket_.descriptor(), interest(), self()); !failure.ok()) {
     return end({std::move(failure), may_be_executed()});
   }
   is_watched_ = true;
@@ -364,7 +363,7 @@ void DirectExchange::unpause() {
 // One that is early looks again.
 void DirectExchange::set_timer() {
   if (timer_ != 0 || due() == TimePoint::max()) return;
-  timer_ = loop_.run_at(due(), [self = shared_from_this()] {
+  timer_ = loop_.run_at(due(), [self = self()] {
     self->timer_ = 0;
     self->carry_on();
   });

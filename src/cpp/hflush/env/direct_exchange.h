@@ -81,6 +81,8 @@ class DirectExchange final : public EventLoop::Handler,
   bool is_patient() const noexcept override { return false; }
 
  private:
+  std::shared_ptr<DirectExchange> self() noexcept { return weak_from_this().lock(); }
+
   struct Sending {
     std::string bytes;
     std::size_t done = 0;

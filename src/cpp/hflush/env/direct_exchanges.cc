@@ -27,6 +27,14 @@ bool append_body(const HttpRequest& request, std::string& bytes) {
   return true;
 }
 
+// What it was given, for the other way.
+bool give_up(DirectExchange& exchange, HttpRequest& request, std::shared_ptr<HttpEvents>& events) {
+  DirectExchange::Given given = exchange.give_up();
+  request = std::move(given.request);
+  events = std::move(given.events);
+  return false;
+}
+
 }  // namespace
 
 DirectExchanges::DirectExchanges(EventLoop& loop, const HttpSettings& settings, bool is_on,
@@ -54,29 +62,23 @@ bool DirectExchanges::start(ExchangeId id, HttpRequest& request,
   if (!connection || other == nullptr) return false;
   const auto exchange = std::make_shared<DirectExchange>(
       shared_from_this(), loop_, id, std::move(request), std::move(events), std::move(bytes));
-  const auto give_up = [&] {
-    DirectExchange::Given given = exchange->give_up();
-    request = std::move(given.request);
-    events = std::move(given.events);
-    return false;
-  };
   try {
     loop_.add_errand(exchange);
     const MutexLock lock(mutex_);
     if (has_ended_ || exchanges_.size() + other->count() >= max_connections_) {
       connections_.give_back(authority, std::move(connection->socket), now);
-      return give_up();
+      return give_up(*exchange, request, events);
     }
     exchanges_.emplace(id, exchange);
   } catch (const std::bad_alloc&) {
-    return give_up();
+    return give_up(*exchange, request, events);
   }
   while (!exchange->begin(*connection, now)) {
     connection = connections_.take(authority, is_fresh, now);
     if (connection) continue;
     const MutexLock lock(mutex_);
     exchanges_.erase(id);
-    return give_up();
+    return give_up(*exchange, request, events);
   }
   return true;
 }

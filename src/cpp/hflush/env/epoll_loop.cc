@@ -345,13 +345,11 @@ void EpollLoop::wait_for_errands(Errands& errands, TimePoint deadline) noexcept 
   for (std::size_t i = 0; i < count; ++i) {
     if (polled[i].revents != 0 ||
         (may_be_due && errands[i]->wanted().due <= CondVar::Clock::now())) {
-      // It may begin others, which moves them.
-      const std::shared_ptr<Errand> errand = errands[i];
-      errand->carry_on();
+      errands[i]->carry_on();  // it may begin others: they are added to these
     }
   }
   std::erase_if(errands, [](const auto& errand) { return errand->wanted().descriptor < 0; });
-  if (errands.size() > count) std::rotate(errands.begin(), errands.begin() + 1, errands.end());
+  if (errands.size() > count) std::ranges::rotate(errands, errands.begin() + 1);
 }
 
 // --- the turn ------------------------------------------------------------------------------------

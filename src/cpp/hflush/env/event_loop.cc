@@ -24,7 +24,7 @@ bool EventLoop::takes_errands() const noexcept {
          !guest_here->has_asked_;
 }
 
-void EventLoop::add_errand(std::shared_ptr<Errand> errand) {
+void EventLoop::add_errand(std::shared_ptr<Errand> errand) const {
   HFLUSH_DCHECK(takes_errands());
   guest_here->errands_.push_back(std::move(errand));
 }

@@ -123,7 +123,7 @@ class EventLoop {
   // Whether this thread is a guest that can have errands, and has asked the loop for nothing yet.
   bool takes_errands() const noexcept;
   // Requires: takes_errands(). Throws std::bad_alloc before anything has happened.
-  void add_errand(std::shared_ptr<Errand> errand);
+  void add_errand(std::shared_ptr<Errand> errand) const;
 
   virtual bool on_loop_thread() const noexcept = 0;
   const Clock& clock() const noexcept { return clock_; }

@@ -28,9 +28,8 @@ std::string target_of(std::string_view url) {
 
 template <typename Number>
 bool is_number(std::string_view text, int base, Number& number) noexcept {
-  const char* const end = text.data() + text.size();
-  const auto [after, error] = std::from_chars(text.data(), end, number, base);
-  return !text.empty() && error == std::errc() && after == end;
+  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  return !text.empty() && error == std::errc() && after == text.data() + text.size();
 }
 
 }  // namespace

@@ -179,6 +179,26 @@ TEST_CASE("what a guest waits for needs no loop") {
   CHECK(bench.client->open_connections() == 1);
 }
 
+TEST_CASE("a response ends with its last bytes, however many come at once") {
+  Shared<std::size_t> sent;
+  HttpServer server([&](HttpServer::Exchange& exchange) {
+    const std::size_t size = std::stoul(exchange.request().target.substr(1));
+    exchange.respond(200, pattern(0, size));
+    sent.update([&](std::size_t& value) { value = size; });
+  });
+  Bench bench;
+  bench.block_loop();
+  for (std::size_t size = 2000; size < 300'000; size += 4096) {
+    const EventLoop::Guest guest(&bench.loop);
+    const auto events = std::make_shared<Events>();
+    bench.client->start(awaited("DELETE", server.url("/" + std::to_string(size))), events);
+    REQUIRE(sent.wait_until([&](std::size_t value) { return value == size; }));
+    Uninterrupted uninterrupted;
+    REQUIRE(events->wait(&bench.loop, uninterrupted));
+    CHECK(events->get().body.size() == size);
+  }
+}
+
 TEST_CASE("a name is looked up by libcurl; then its address is known") {
   HttpServer server(echo);
   Bench bench;

@@ -41,7 +41,7 @@ class SimLoop final : public env::EventLoop {
   std::size_t timers() const noexcept { return timers_.size(); }
 
  private:
-  void enter() override {}
+  bool enter() override { return false; }  // callers are fibers of one thread
   void leave() override {}
   bool take_turn() override { return true; }
   void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept override;

@@ -152,8 +152,8 @@ void DirectExchange::send_rest(TimePoint now) {
 }
 
 void DirectExchange::receive(TimePoint now) {
+  if (!take_in()) return;  // what a pause has left
   for (int i = 0; i < kReceivesInTurn; ++i) {
-    if (!take_in()) return;
     const std::span<std::byte> room(receiving_.room.get(), receiving_.room_bytes);
     const std::ptrdiff_t size = socket_.receive_some(room);
     if (size == -EAGAIN) {
@@ -166,6 +166,7 @@ void DirectExchange::receive(TimePoint now) {
     if (size == 0) return closed();
     times_.last_active = now;
     receiving_.rest = room.first(static_cast<std::size_t>(size));
+    if (!take_in()) return;
   }
 }
 

@@ -249,10 +249,11 @@ void EpollLoop::run() {
 
 // --- guests --------------------------------------------------------------------------------------
 
-void EpollLoop::enter() {
-  if (origin_.is_parent()) return;
+bool EpollLoop::enter() {
+  if (origin_.is_parent()) return false;
   const MutexLock lock(mutex_);
   turns_.entered(CondVar::Clock::now());
+  return true;
 }
 
 void EpollLoop::leave() {

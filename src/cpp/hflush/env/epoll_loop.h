@@ -70,7 +70,7 @@ class EpollLoop final : public EventLoop {
     }
   };
 
-  void enter() override HFLUSH_EXCLUDES(mutex_);
+  bool enter() override HFLUSH_EXCLUDES(mutex_);
   void leave() override HFLUSH_EXCLUDES(mutex_);
   bool take_turn() override HFLUSH_EXCLUDES(mutex_);
   void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept override

@@ -42,9 +42,9 @@ void EventLoop::run_errands(TimePoint deadline) noexcept {
 
 EventLoop::Guest::Guest(EventLoop* loop) noexcept : before_(guest_here) {
   if (loop == nullptr || (guest_here != nullptr && guest_here->loop_ == loop)) return;
+  if (!loop->enter()) return;
   loop_ = loop;
   guest_here = this;
-  loop->enter();
 }
 
 EventLoop::Guest::~Guest() {

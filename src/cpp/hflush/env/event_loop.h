@@ -79,7 +79,7 @@ class EventLoop {
 
     void leave_errands() noexcept;
 
-    EventLoop* loop_ = nullptr;  // none if the thread is its guest already
+    EventLoop* loop_ = nullptr;  // none if it has no guests, or the thread is one already
     Guest* const before_;        // the one that is the thread's again
     bool has_asked_ = false;     // the loop for something
     Errands errands_;
@@ -147,8 +147,8 @@ class EventLoop {
   // False: guests of this loop have none, or had them before a fork.
   virtual bool waits_for_errands() const noexcept { return false; }
   virtual void wait_for_errands(Errands& /*errands*/, TimePoint /*deadline*/) noexcept {}
-  // A guest, as long as it lives.
-  virtual void enter() = 0;
+  // A guest, as long as it lives. False: this loop has no guests, and leave() does not follow.
+  virtual bool enter() = 0;
   virtual void leave() = 0;
   // For LoopCondVar. Whether it is this thread's turn now; then run_turn() has to follow.
   virtual bool take_turn() = 0;

@@ -390,6 +390,34 @@ TEST_CASE("cancelled by another thread, from within an event, after the wait, wi
   CHECK(body.expired());
 }
 
+TEST_CASE("one that is cancelled while it begins does not wait for its response") {
+  struct Owner final : DirectExchange::Owner {
+    void direct_ended(HttpClient::ExchangeId, const std::string&, Socket) noexcept override {}
+    bool direct_lost(DirectExchange&) noexcept override { return false; }
+  };
+  Shared<bool> go;
+  HttpServer server(
+      [&](HttpServer::Exchange&) { CHECK(go.wait_until([](bool value) { return value; })); });
+  const std::string authority = http_authority(server.url("/"));
+  EpollLoop loop{steady_clock()};
+  DirectConnections connections(milliseconds(1000), 1);
+  std::optional<DirectConnections::Taken> taken =
+      connections.take(authority, true, loop.clock().now());
+  REQUIRE(taken.has_value());
+  const auto exchange = std::make_shared<DirectExchange>(
+      std::make_shared<Owner>(), loop, 1, awaited("GET", server.url("/")),
+      std::make_shared<Events>(), "GET / HTTP/1.1\r\n\r\n");
+  Shared<bool> is_done;
+  std::function<void()> done = [&] { is_done.update([](bool& value) { value = true; }); };
+  CHECK(exchange->cancel(done));
+  CHECK(exchange->begin(*taken, loop.clock().now()));
+  CHECK(testing::wait_readable(exchange->wanted().descriptor));
+  exchange->carry_on();
+  CHECK(exchange->wanted().descriptor < 0);
+  CHECK(is_done.wait_until([](bool value) { return value; }));
+  go.update([](bool& value) { value = true; });
+}
+
 TEST_CASE("a guest that forks in its wait: the child leaves the exchange to its parent") {
   Shared<bool> go;
   HttpServer server([&](HttpServer::Exchange& exchange) {

@@ -180,16 +180,13 @@ TEST_CASE("what could be read in two ways is no response") {
   }
 }
 
-TEST_CASE("heads, trailers and sizes of chunks have a limit together, also without a line's end") {
+TEST_CASE("heads, trailers and sizes of chunks have a limit, also without a line's end") {
   const std::string start = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
   const std::string most(HttpHeadParser::kMaxBytes, 'x');
-  std::string many;
-  while (many.size() < most.size()) many += "1;" + std::string(1000, 'x') + "\r\nz\r\n";
   std::string interim;
   while (interim.size() < most.size()) interim += "HTTP/1.1 100 Continue\r\n\r\n";
-  for (const std::string& text :
-       {start + "A: " + most, start + "\r\n1;" + most, start + "\r\n0\r\nA: " + most,
-        start + "\r\n" + many, interim, most}) {
+  for (const std::string& text : {start + "A: " + most, start + "\r\n1;" + most,
+                                  start + "\r\n0\r\nA: " + most, interim, most}) {
     HttpResponseReader reader(false);
     ByteView bytes = as_bytes(text);
     What what = What::kHead;
@@ -201,12 +198,13 @@ TEST_CASE("heads, trailers and sizes of chunks have a limit together, also witho
     CHECK(what == What::kBroken);
     CHECK(reader.is_too_long());
   }
-  // Of a body there is none.
-  std::string large = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-  for (int i = 0; i < 1000; ++i) large += "400\r\n" + std::string(1024, 'x') + "\r\n";
+  // Of a body there is none, nor of the number of its chunks.
+  std::string large = start + "\r\n";
+  const std::size_t chunks = HttpHeadParser::kMaxBytes;
+  for (std::size_t i = 0; i < chunks; ++i) large += "1\r\nx\r\n";
   const Read seen = read(large + "0\r\n\r\n", 4096);
   CHECK(seen.end == What::kEnd);
-  CHECK(seen.body.size() == 1000 * 1024);
+  CHECK(seen.body.size() == chunks);
 }
 
 class EmptyBody final : public HttpBody {

@@ -68,6 +68,7 @@ bool DirectExchange::begin(DirectConnections::Taken& connection, TimePoint now) 
   sending_.is_used_line = connection.was_used;
   const MutexLock lock(mutex_);
   socket_ = std::move(connection.socket);
+  if (is_cancelled_) socket_.shut_down();  // its thread does not wait for a response
   is_guests_ = true;
   return true;
 }

@@ -207,6 +207,7 @@ bool HttpResponseReader::take_chunk_size(std::string_view line) {
   const std::string_view digits = trimmed(line.substr(0, line.find(';')), kBlanks);
   if (!is_number(digits, 16, left_)) return breaks("the size of a chunk is no number");
   state_ = left_ == 0 ? State::kTrailers : State::kChunk;
+  if (left_ > 0) line_bytes_ = 0;
   return true;
 }
 

@@ -4,9 +4,10 @@
 // Interim responses (1xx) are passed over. A body ends with its Content-Length, its last chunk, or
 // the connection; HEAD, 204 and 304 have none. What could be read in two ways is refused: lengths
 // that differ or are no numbers, other transfer codings than chunked, sizes of chunks that are
-// none, another protocol. Trailers are read over. Bounded: of heads, trailers and lines between
-// chunks it takes no more than HttpHeadParser::kMaxBytes, 100 KiB of a line, and keeps nothing of
-// bodies. State machines without I/O; thread-compatible.
+// none, another protocol. Trailers are read over. Bounded: it takes no more than
+// HttpHeadParser::kMaxBytes of lines before a body, between two chunks and behind a body, and
+// 100 KiB of a line; of bodies it keeps nothing, and they may have any number of chunks. State
+// machines without I/O; thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -97,7 +98,7 @@ class HttpResponseReader {
   bool is_old_ = false;  // HTTP/1.0
   const char* why_ = "";
   std::uint64_t left_ = 0;
-  std::size_t line_bytes_ = 0;  // of all lines that were taken
+  std::size_t line_bytes_ = 0;  // of the lines that were taken since the last chunk
   std::string line_;            // the front of one whose end has not come
   HttpHeadParser parser_;
   HttpHead head_;

@@ -90,7 +90,7 @@ S3Response make_call(S3Client& self, const S3Call& asked) {
   if (!asked.body.is_none()) view.emplace(asked.body);
   CallResult result = waiting([&](SignalCheck& signals) {
     // A copy, made without the GIL: it may be read after an interruption of this call.
-    if (view) call.body = s3::text_body(std::string(as_text(view->bytes())));
+    if (view) call.body = env::text_body(std::string(as_text(view->bytes())));
     return client->call_and_wait(std::move(call), signals);
   });
   return response_to(asked, std::move(result));

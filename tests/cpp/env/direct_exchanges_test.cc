@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -28,24 +27,11 @@ namespace hflush::env {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::Gate;
 using testing::HttpServer;
 using testing::kPatience;
 using testing::pattern;
 using testing::Shared;
-
-class TextBody final : public HttpBody {
- public:
-  explicit TextBody(std::string text) : text_(std::move(text)) {}
-  std::uint64_t size() const noexcept override { return text_.size(); }
-  std::ptrdiff_t read_at(std::uint64_t offset, MutableByteView out) const noexcept override {
-    const std::size_t count = std::min<std::size_t>(out.size(), text_.size() - offset);
-    std::memcpy(out.data(), text_.data() + offset, count);
-    return static_cast<std::ptrdiff_t>(count);
-  }
-
- private:
-  const std::string text_;
-};
 
 // What has come, the thread that the end came on, and what happens at each event.
 class Events final : public HttpEvents {
@@ -116,7 +102,7 @@ HttpRequest awaited(std::string method, std::string url, std::optional<std::stri
   HttpRequest request;
   request.method = std::move(method);
   request.url = std::move(url);
-  if (body) request.body = std::make_shared<TextBody>(*std::move(body));
+  if (body) request.body = text_body(*std::move(body));
   request.is_awaited = true;
   return request;
 }
@@ -132,16 +118,14 @@ struct Bench {
 
   // From here on nothing comes from the loop.
   void block_loop() {
-    Shared<bool> is_blocked;
+    Gate is_blocked;
     loop.post([this, &is_blocked] {
-      is_blocked.update([](bool& value) { value = true; });
-      CHECK(freed.wait_until([](bool value) { return value; }));
+      is_blocked.open();
+      CHECK(freed.wait());
     });
-    REQUIRE(is_blocked.wait_until([](bool value) { return value; }));
+    REQUIRE(is_blocked.wait());
   }
-  void free_loop() {
-    freed.update([](bool& value) { value = true; });
-  }
+  void free_loop() { freed.open(); }
 
   Events::Came fetch(HttpRequest wanted) {
     const EventLoop::Guest guest(&loop);
@@ -152,7 +136,7 @@ struct Bench {
     return events->get();
   }
 
-  Shared<bool> freed;
+  Gate freed;
   EpollLoop loop{steady_clock()};
   std::shared_ptr<HttpClient> client;
 };
@@ -232,9 +216,9 @@ TEST_CASE("who is no guest, does not wait, or has said no, is served on the loop
 }
 
 TEST_CASE("an exchange goes on when its guest leaves, or asks the loop for something else") {
-  Shared<bool> go;
+  Gate go;
   HttpServer server([&](HttpServer::Exchange& exchange) {
-    CHECK(go.wait_until([](bool value) { return value; }));
+    CHECK(go.wait());
     echo(exchange);
   });
   Bench bench;
@@ -246,7 +230,7 @@ TEST_CASE("an exchange goes on when its guest leaves, or asks the loop for somet
       const EventLoop::Guest guest(&bench.loop);
       bench.client->start(awaited("GET", server.url("/x")), events);
     }
-    go.update([](bool& value) { value = true; });
+    go.open();
     REQUIRE(events->wait(nullptr, uninterrupted));
     CHECK(events->get().thread != std::this_thread::get_id());
   }
@@ -255,7 +239,7 @@ TEST_CASE("an exchange goes on when its guest leaves, or asks the loop for somet
     bench.client->start(awaited("GET", server.url("/x")), events);
     HttpRequest large = awaited("PUT", server.url("/y"), std::string(1 << 20, 'x'));
     bench.client->start(std::move(large), other);
-    go.update([](bool& value) { value = true; });
+    go.open();
     REQUIRE(other->wait(&bench.loop, uninterrupted));
     REQUIRE(events->wait(&bench.loop, uninterrupted));
     CHECK(other->get().end->failure.ok());
@@ -332,16 +316,15 @@ TEST_CASE("a body that is not taken comes again after resume(), on the loop") {
 }
 
 TEST_CASE("cancelled by another thread, from within an event, after the wait, with its client") {
-  Shared<bool> has_come;
+  Gate has_come;
   HttpServer server([&](HttpServer::Exchange& exchange) {
-    has_come.update([](bool& value) { value = true; });
+    has_come.open();
     if (exchange.request().target == "/answers") return exchange.respond(200, "x");
     CHECK(exchange.wait_until_gone());
   });
   Bench bench;
-  Shared<bool> gone;
-  const auto tell = [&gone] { gone.update([](bool& value) { value = true; }); };
-  const auto is_gone = [](bool value) { return value; };
+  Gate gone;
+  const auto tell = [&gone] { gone.open(); };
   std::atomic<HttpClient::ExchangeId> id = 0;
   const std::weak_ptr<const HttpBody> body = [&] {
     HttpRequest wanted = awaited("PUT", server.url("/hangs"), "body");
@@ -350,7 +333,7 @@ TEST_CASE("cancelled by another thread, from within an event, after the wait, wi
     std::thread canceller;
     SUBCASE("by another thread") {
       canceller = std::thread([&] {
-        REQUIRE(has_come.wait_until([](bool value) { return value; }));
+        REQUIRE(has_come.wait());
         bench.client->cancel(id, tell);
       });
       events = std::make_shared<Events>();
@@ -365,7 +348,7 @@ TEST_CASE("cancelled by another thread, from within an event, after the wait, wi
     SUBCASE("after the wait, by its own thread") { events = std::make_shared<Events>(); }
     SUBCASE("with its client") {
       canceller = std::thread([&] {
-        REQUIRE(has_come.wait_until([](bool value) { return value; }));
+        REQUIRE(has_come.wait());
         bench.client.reset();
         tell();
       });
@@ -375,14 +358,14 @@ TEST_CASE("cancelled by another thread, from within an event, after the wait, wi
       const EventLoop::Guest guest(&bench.loop);
       id = bench.client->start(std::move(wanted), events);
       Asking interrupted([&] {
-        const bool waits = canceller.joinable() && !gone.get();
+        const bool waits = canceller.joinable() && !gone.is_open();
         return waits ? Status() : Status(StatusCode::kInterrupted, "enough");
       });
       CHECK_FALSE(events->wait(&bench.loop, interrupted));
-      if (!canceller.joinable() && !gone.get()) bench.client->cancel(id, tell);
+      if (!canceller.joinable() && !gone.is_open()) bench.client->cancel(id, tell);
     }
     if (canceller.joinable()) canceller.join();
-    CHECK(gone.wait_until(is_gone));
+    CHECK(gone.wait());
     CHECK_FALSE(events->get().end.has_value());
     return kept;
   }();
@@ -395,9 +378,8 @@ TEST_CASE("one that is cancelled while it begins does not wait for its response"
     void direct_ended(HttpClient::ExchangeId, const std::string&, Socket) noexcept override {}
     bool direct_lost(DirectExchange&) noexcept override { return false; }
   };
-  Shared<bool> go;
-  HttpServer server(
-      [&](HttpServer::Exchange&) { CHECK(go.wait_until([](bool value) { return value; })); });
+  Gate go;
+  HttpServer server([&](HttpServer::Exchange&) { CHECK(go.wait()); });
   const std::string authority = http_authority(server.url("/"));
   EpollLoop loop{steady_clock()};
   DirectConnections connections(milliseconds(1000), 1);
@@ -407,21 +389,21 @@ TEST_CASE("one that is cancelled while it begins does not wait for its response"
   const auto exchange = std::make_shared<DirectExchange>(
       std::make_shared<Owner>(), loop, 1, awaited("GET", server.url("/")),
       std::make_shared<Events>(), "GET / HTTP/1.1\r\n\r\n");
-  Shared<bool> is_done;
-  std::function<void()> done = [&] { is_done.update([](bool& value) { value = true; }); };
+  Gate is_done;
+  std::function<void()> done = [&] { is_done.open(); };
   CHECK(exchange->cancel(done));
   CHECK(exchange->begin(*taken, loop.clock().now()));
   CHECK(testing::wait_readable(exchange->wanted().descriptor));
   exchange->carry_on();
   CHECK(exchange->wanted().descriptor < 0);
-  CHECK(is_done.wait_until([](bool value) { return value; }));
-  go.update([](bool& value) { value = true; });
+  CHECK(is_done.wait());
+  go.open();
 }
 
 TEST_CASE("a guest that forks in its wait: the child leaves the exchange to its parent") {
-  Shared<bool> go;
+  Gate go;
   HttpServer server([&](HttpServer::Exchange& exchange) {
-    CHECK(go.wait_until([](bool value) { return value; }));
+    CHECK(go.wait());
     echo(exchange);
   });
   static_cast<void>(Process::current());  // counts forks from here on
@@ -437,7 +419,7 @@ TEST_CASE("a guest that forks in its wait: the child leaves the exchange to its 
       child = ::fork();
       REQUIRE(child >= 0);
       if (child == 0) return Status(StatusCode::kInterrupted, "the child");
-      go.update([](bool& value) { value = true; });
+      go.open();
       return Status();
     });
     const bool has_ended = events->wait(&bench.loop, forks);

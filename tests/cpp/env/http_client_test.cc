@@ -28,6 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::drain;
+using testing::Gate;
 using testing::HangingLookups;
 using testing::HttpServer;
 using testing::kPatience;
@@ -65,34 +66,6 @@ std::string times(const std::string& line, int count) {
   return text;
 }
 
-// Something that happens once, and that others wait for.
-class Gate {
- public:
-  void open() {
-    opened_.update([](bool& value) { value = true; });
-  }
-  bool wait() {
-    return opened_.wait_until([](bool value) { return value; });
-  }
-
- private:
-  Shared<bool> opened_;
-};
-
-class TextBody final : public HttpBody {
- public:
-  explicit TextBody(std::string text) : text_(std::move(text)) {}
-  std::uint64_t size() const noexcept override { return text_.size(); }
-  std::ptrdiff_t read_at(std::uint64_t offset, MutableByteView out) const noexcept override {
-    const std::size_t count = std::min<std::size_t>(out.size(), text_.size() - offset);
-    std::memcpy(out.data(), text_.data() + offset, count);
-    return static_cast<std::ptrdiff_t>(count);
-  }
-
- private:
-  const std::string text_;
-};
-
 // Fails, or ends too early, from an offset on; gives little at a time before it.
 class BrokenBody final : public HttpBody {
  public:
@@ -116,10 +89,6 @@ HttpSettings without_proxy() {
   HttpSettings settings;
   settings.no_proxy = "*";
   return settings;
-}
-
-std::shared_ptr<const HttpBody> body_of(std::string text) {
-  return std::make_shared<TextBody>(std::move(text));
 }
 
 HttpRequest request(std::string method, std::string url,
@@ -333,7 +302,7 @@ TEST_CASE("no header is added but host, user-agent and the length, whatever the 
     send(method, {}, with_length);
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{64 * 1024 - 1},
                                    std::size_t{64 * 1024}, std::size_t{64 * 1024 + 1}, 2 * kMiB}) {
-      send(method, body_of(pattern(size, size)), with_length);
+      send(method, text_body(pattern(size, size)), with_length);
     }
   }
   REQUIRE(server.wait_for_requests(expected.size()));
@@ -380,11 +349,11 @@ TEST_CASE("connections are reused, but for requests that want their own") {
   HttpServer server(echo);
   Bench bench(by_the_thread_that_waits());
   for (int i = 0; i < 10; ++i) {
-    CHECK(bench.fetch(request("PUT", server.url("/k"), body_of("x"))).body == "x");
+    CHECK(bench.fetch(request("PUT", server.url("/k"), text_body("x"))).body == "x");
   }
   CHECK(server.connections() == 1);
   CHECK(bench.client->open_connections() == 1);
-  HttpRequest fresh = request("POST", server.url("/k"), body_of("y"));
+  HttpRequest fresh = request("POST", server.url("/k"), text_body("y"));
   fresh.fresh_connection = true;
   CHECK(bench.fetch(fresh).body == "y");
   CHECK(server.connections() == 2);
@@ -400,7 +369,7 @@ TEST_CASE("a connection that the server closes between two requests is not used 
   });
   Bench bench(by_the_thread_that_waits());
   for (std::size_t i = 1; i <= 20; ++i) {
-    const HttpResult result = bench.fetch(request("PUT", server.url("/k"), body_of("x")));
+    const HttpResult result = bench.fetch(request("PUT", server.url("/k"), text_body("x")));
     CHECK(result.end.failure.ok());
     REQUIRE(server.wait_for_requests(i));
   }
@@ -426,7 +395,7 @@ TEST_CASE("many exchanges at once, no more than allowed at a time, in the order 
   std::vector<std::shared_ptr<Recorder>> recorders;
   for (std::size_t i = 0; i < kExchanges; ++i) {
     recorders.push_back(bench.start(
-        request("PUT", server.url("/" + std::to_string(i)), body_of(pattern(i, 100 * i)))));
+        request("PUT", server.url("/" + std::to_string(i)), text_body(pattern(i, 100 * i)))));
   }
   REQUIRE(under_way.wait_until([](const auto& value) { return value.first == kConnections; }));
   drain(bench.loop);
@@ -457,7 +426,7 @@ TEST_CASE("an upload of 20 MiB arrives, byte for byte, several at once") {
   std::vector<std::shared_ptr<Recorder>> recorders;
   for (std::size_t i = 0; i < 3; ++i) {
     HttpRequest wanted = request(i == 1 ? "POST" : "PUT", server.url("/" + std::to_string(i)),
-                                 body_of(pattern(i, 20 * kMiB)));
+                                 text_body(pattern(i, 20 * kMiB)));
     recorders.push_back(bench.start(wanted));
   }
   for (const auto& recorder : recorders) {
@@ -474,7 +443,7 @@ TEST_CASE("an upload of 20 MiB arrives, byte for byte, several at once") {
 }
 
 TEST_CASE("a body that asks first: told to go on, refused, ignored, not understood") {
-  HttpRequest wanted = request("PUT", "", body_of(pattern(0, 3 * kMiB)));
+  HttpRequest wanted = request("PUT", "", text_body(pattern(0, 3 * kMiB)));
   wanted.expect_continue = true;
   Bench bench;
 
@@ -554,7 +523,7 @@ TEST_CASE("an answer before the end of the body ends the exchange with that answ
   });
   Bench bench(by_the_thread_that_waits());
   const HttpResult result =
-      bench.fetch(request("PUT", server.url("/"), body_of(pattern(0, 40 * kMiB))));
+      bench.fetch(request("PUT", server.url("/"), text_body(pattern(0, 40 * kMiB))));
   CHECK(result.end.failure.ok());
   CHECK(result.head.status == 403);
   CHECK(result.body == "denied");
@@ -603,13 +572,13 @@ TEST_CASE("a connection that is reset: whether the request may be executed") {
     read = 0;
     check(request("GET", server.url("/")), true);
     // More than the system's buffers take.
-    check(request("PUT", server.url("/"), body_of(pattern(0, 40 * kMiB))), false);
+    check(request("PUT", server.url("/"), text_body(pattern(0, 40 * kMiB))), false);
     read = kMiB;
-    check(request("PUT", server.url("/"), body_of(pattern(0, 40 * kMiB))), false);
+    check(request("PUT", server.url("/"), text_body(pattern(0, 40 * kMiB))), false);
     read = 40 * kMiB;
-    check(request("PUT", server.url("/"), body_of(pattern(0, 40 * kMiB))), true);
+    check(request("PUT", server.url("/"), text_body(pattern(0, 40 * kMiB))), true);
     read = 10;
-    check(request("POST", server.url("/"), body_of("0123456789")), true);
+    check(request("POST", server.url("/"), text_body("0123456789")), true);
   }
   CHECK(server.connections() == 10);  // nothing was sent twice
 }
@@ -623,7 +592,7 @@ TEST_CASE("a reused connection that dies: another one is tried, unless it was to
   });
   Bench bench(by_the_thread_that_waits());
   CHECK(bench.fetch(request("GET", server.url("/good"))).end.failure.ok());
-  HttpRequest wanted = request("POST", server.url("/bad"), body_of("x"));
+  HttpRequest wanted = request("POST", server.url("/bad"), text_body("x"));
   wanted.fresh_connection = true;
   check_failure(bench.fetch(wanted).end, server.endpoint(), ECONNRESET, true);
   REQUIRE(server.wait_for_requests(2));
@@ -770,7 +739,8 @@ TEST_CASE("nobody listens; nobody answers; nobody of that name; no tls") {
   CHECK(has(result.end.failure.message(), "connect to"));
 
   const testing::FullListener full;
-  HttpRequest wanted = request("PUT", "http://" + full.endpoint().to_string() + "/", body_of("x"));
+  HttpRequest wanted =
+      request("PUT", "http://" + full.endpoint().to_string() + "/", text_body("x"));
   wanted.connect_timeout = milliseconds(50);
   result = bench.fetch(wanted);
   check_failure(result.end, full.endpoint(), ETIMEDOUT, false);
@@ -800,7 +770,7 @@ TEST_CASE("of two addresses the second is asked when the first does not answer")
   HttpServer server(echo, "127.0.0.2", port);
   Bench bench;
   HttpRequest wanted =
-      request("PUT", "http://two.invalid:" + std::to_string(port) + "/", body_of("x"));
+      request("PUT", "http://two.invalid:" + std::to_string(port) + "/", text_body("x"));
   wanted.connect_timeout = seconds(2);  // of both: the first one may not take all of it
   const HttpResult result = bench.fetch(wanted);
   CHECK_MESSAGE(result.end.failure.ok(), result.end.failure.message());
@@ -841,7 +811,7 @@ TEST_CASE("silence is a failure, before, in and after the body; bytes of any kin
     static_cast<void>(over.wait());
   });
   Bench bench(by_the_thread_that_waits());
-  HttpRequest wanted = request("PUT", server.url("/"), body_of(std::string(20 * kMiB, 'x')));
+  HttpRequest wanted = request("PUT", server.url("/"), text_body(std::string(20 * kMiB, 'x')));
   wanted.stall_timeout = seconds(1);
   wanted.fresh_connection = true;
   const auto check = [&](bool may_be_executed) {
@@ -893,7 +863,7 @@ TEST_CASE("a server that takes a body slowly is alive, although all of it has be
     exchange.respond(200, "thanks");
   });
   Bench bench;
-  HttpRequest wanted = request("PUT", server.url("/"), body_of(pattern(0, kMiB)));
+  HttpRequest wanted = request("PUT", server.url("/"), text_body(pattern(0, kMiB)));
   wanted.stall_timeout = seconds(2);
   wanted.expect_continue = true;
   const HttpResult result = bench.fetch(wanted);
@@ -1023,7 +993,7 @@ TEST_CASE("cancel at every stage: out of the network, the body let go, no event 
   Bench bench(settings);
   const auto begin = [&](const std::string& url, HttpClient::ExchangeId& id,
                          std::weak_ptr<const HttpBody>& body) {
-    auto made = body_of(std::string(20 * kMiB, 'x'));
+    auto made = text_body(std::string(20 * kMiB, 'x'));
     body = made;
     return bench.start(request("PUT", url, std::move(made)), &id);
   };
@@ -1175,7 +1145,7 @@ TEST_CASE("a client that is destroyed while busy: no event after it, everything 
   std::vector<std::shared_ptr<Recorder>> recorders;
   std::vector<std::weak_ptr<const HttpBody>> bodies;
   const auto begin = [&](const std::string& url) {
-    auto body = body_of(std::string(20 * kMiB, 'x'));
+    auto body = text_body(std::string(20 * kMiB, 'x'));
     bodies.push_back(body);
     recorders.push_back(bench.start(request("PUT", url, std::move(body))));
   };
@@ -1261,7 +1231,7 @@ TEST_CASE("in a forked child the parent's client does nothing, and its connectio
   Bench bench;
   CHECK(bench.fetch(request("GET", server.url("/first"))).end.failure.ok());
   HttpClient::ExchangeId id = 0;
-  const auto recorder = bench.start(request("PUT", server.url("/waits"), body_of("x")), &id);
+  const auto recorder = bench.start(request("PUT", server.url("/waits"), text_body("x")), &id);
   const auto idle = bench.start(request("GET", server.url("/second")));
   REQUIRE(idle->wait_for_end());
   const std::string url = server.url("/child");
@@ -1351,10 +1321,12 @@ TEST_CASE("a proxy is used, with its password, unless the host is an exception")
   CHECK(server.connections() == 0);
 
   settings.no_proxy = "example.com,127.0.0.1";
-  CHECK(Bench(settings).fetch(request("PUT", server.url("/"), body_of("direct"))).body == "direct");
+  CHECK(Bench(settings).fetch(request("PUT", server.url("/"), text_body("direct"))).body ==
+        "direct");
   CHECK_FALSE(goes_through_proxy(settings, "http", "127.0.0.1"));
   settings.no_proxy = "*";
-  CHECK(Bench(settings).fetch(request("PUT", server.url("/"), body_of("direct"))).body == "direct");
+  CHECK(Bench(settings).fetch(request("PUT", server.url("/"), text_body("direct"))).body ==
+        "direct");
   CHECK_FALSE(goes_through_proxy(settings, "http", "127.0.0.1"));
   // In a list it is a name like others.
   settings.no_proxy = "example.com,*";

@@ -58,11 +58,26 @@ class Shared {
   T value_ HFLUSH_GUARDED_BY(mutex_){};
 };
 
+// Something that happens once, and that others wait for.
+class Gate {
+ public:
+  void open() {
+    opened_.update([](bool& value) { value = true; });
+  }
+  [[nodiscard]] bool wait() {
+    return opened_.wait_until([](bool value) { return value; });
+  }
+  bool is_open() { return opened_.get(); }
+
+ private:
+  Shared<bool> opened_;
+};
+
 // Returns when the loop has run all that was posted before.
 inline void drain(EventLoop& loop) {
-  Shared<bool> ran;
-  loop.post([&] { ran.update([](bool& value) { value = true; }); });
-  REQUIRE(ran.wait_until([](bool value) { return value; }));
+  Gate ran;
+  loop.post([&] { ran.open(); });
+  REQUIRE(ran.wait());
 }
 
 inline bool wait_readable(int descriptor, std::chrono::milliseconds patience = kPatience) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <deque>
 #include <new>
 #include <unordered_map>
@@ -645,7 +646,27 @@ class CurlHttpClient final : public HttpClient {
   const OwnProcess<Transfers> transfers_;
 };
 
+class TextBody final : public HttpBody {
+ public:
+  explicit TextBody(std::string text) : text_(std::move(text)) {}
+  std::uint64_t size() const noexcept override { return text_.size(); }
+  std::ptrdiff_t read_at(std::uint64_t offset, MutableByteView out) const noexcept override {
+    if (offset >= text_.size()) return 0;
+    const auto begin = static_cast<std::size_t>(offset);
+    const std::size_t count = std::min(out.size(), text_.size() - begin);
+    std::memcpy(out.data(), text_.data() + begin, count);
+    return static_cast<std::ptrdiff_t>(count);
+  }
+
+ private:
+  const std::string text_;
+};
+
 }  // namespace
+
+std::shared_ptr<const HttpBody> text_body(std::string text) {
+  return std::make_shared<TextBody>(std::move(text));
+}
 
 Result<std::shared_ptr<HttpClient>> HttpClient::make(EventLoop& loop, HttpSettings settings) {
   HFLUSH_ASSIGN_OR_RETURN(const CurlLibrary* curl, CurlLibrary::load());

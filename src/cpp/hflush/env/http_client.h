@@ -53,6 +53,9 @@ class HttpBody {
   virtual std::ptrdiff_t read_at(std::uint64_t offset, MutableByteView out) const noexcept = 0;
 };
 
+// A small one, in memory.
+std::shared_ptr<const HttpBody> text_body(std::string text);
+
 struct HttpRequest {
   std::string method;
   std::string url;  // sent as it is: nothing in it is normalised

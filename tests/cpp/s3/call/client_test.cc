@@ -76,7 +76,7 @@ Call put(std::string key, std::string text) {
   call.method = "PUT";
   call.bucket = "b";
   call.key = std::move(key);
-  call.body = text_body(std::move(text));
+  call.body = env::text_body(std::move(text));
   call.headers = {{"Content-Type", "application/octet-stream"}};
   return call;
 }

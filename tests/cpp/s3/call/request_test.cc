@@ -128,7 +128,7 @@ TEST_CASE("requests: a body is asked about before it is sent if it is large") {
   const auto asks = [&](std::size_t size, bool allowed = true) {
     Settings with = settings();
     with.expect_continue = allowed;
-    call.body = text_body(std::string(size, 'x'));
+    call.body = env::text_body(std::string(size, 'x'));
     const env::HttpRequest request = make_request(with, call, attempt(), kCredentials);
     CHECK(request.body == call.body);
     CHECK(header(request, "x-amz-content-sha256") == kUnsignedPayload);
@@ -174,7 +174,7 @@ TEST_CASE("requests: a body that cannot be hashed is a failure") {
   CHECK(hash_body(settings(), call).error_number() == EIO);
   call.body = std::make_shared<BrokenBody>(0);
   CHECK(hash_body(settings(), call).message().find("has been cut") != std::string::npos);
-  call.body = text_body("hello");
+  call.body = env::text_body("hello");
   CHECK(hash_body(settings(), call).ok());
   CHECK(call.body_sha256 == to_hex(crypto::sha256(as_bytes("hello"))));
 }

@@ -59,7 +59,5 @@ struct CallResult {
 
 // "s3://bucket/key", for messages.
 std::string path_of(const Call& call);
-// A body of text: small requests.
-std::shared_ptr<const env::HttpBody> text_body(std::string text);
 
 }  // namespace hflush::s3

@@ -80,7 +80,7 @@ PartBody body_of(std::string bytes, bool with_md5) {
   body.size = bytes.size();
   body.crc32c = crc::extend(crc::Kind::kCrc32c, 0, view);
   if (with_md5 && crypto::load_md5().ok()) body.md5 = to_base64(crypto::md5(view));
-  body.body = text_body(std::move(bytes));
+  body.body = env::text_body(std::move(bytes));
   return body;
 }
 
@@ -181,7 +181,7 @@ Call UploadCalls::complete(const std::string& upload_id, const std::vector<PartR
     complete.headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
   }
   add_condition(complete);
-  complete.body = text_body(std::move(list));
+  complete.body = env::text_body(std::move(list));
   complete.repeat = Repeat::kNotTwice;
   complete.fresh_connection = true;
   complete.stall_timeout = settings_.complete_timeout;

@@ -1,9 +1,12 @@
-// Letters and blanks of protocols and configurations: ASCII alone, whatever the locale. Pure.
+// Letters, blanks and numbers of protocols and configurations: ASCII alone, whatever the locale.
+// Pure.
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace hflush {
 
@@ -27,6 +30,16 @@ constexpr std::string_view trimmed(std::string_view text, std::string_view blank
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// Whether the whole of `text` is a number that fits: then `number` is it.
+template <typename Number>
+bool parse_number(std::string_view text, Number& number, int base = 10) noexcept {
+  Number parsed{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed, base);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  number = parsed;
+  return true;
 }
 
 }  // namespace hflush

@@ -95,7 +95,7 @@ class BufferPool {
   void drop_locked(std::byte* data, std::size_t size_bytes) noexcept HFLUSH_REQUIRES(mutex_);
   void drop_free_locked(Shelf& shelf, std::size_t room) noexcept HFLUSH_REQUIRES(mutex_);
 
-  // Innermost. Never held while memory is allocated.
+  // Innermost. Never held while a buffer or a slab is allocated.
   mutable Mutex mutex_;
   std::size_t max_cached_bytes_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<Shelf> shelves_ HFLUSH_GUARDED_BY(mutex_);

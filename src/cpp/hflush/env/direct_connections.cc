@@ -3,11 +3,12 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <new>
 #include <string_view>
 #include <utility>
+
+#include "hflush/base/ascii.h"
 
 namespace hflush::env {
 namespace {
@@ -22,12 +23,8 @@ std::optional<Endpoint> numeric_endpoint(std::string_view authority) {
   std::string_view host = authority.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   endpoint.host = host;
-  const std::string_view port = authority.substr(colon + 1);
-  const auto [after, error] =
-      std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
-  if (error != std::errc() || after != port.data() + port.size() || !numeric_address(endpoint))
-    return std::nullopt;
-  return endpoint;
+  const bool has_port = parse_number(authority.substr(colon + 1), endpoint.port);
+  return has_port && numeric_address(endpoint) ? std::optional(endpoint) : std::nullopt;
 }
 
 bool is_writable_now(const Socket& socket) noexcept {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/env/http_limits.h"
 
 namespace hflush::env {
 namespace {
@@ -49,7 +50,8 @@ DirectExchange::DirectExchange(std::shared_ptr<Owner> owner, EventLoop& loop, Ex
       request_(std::move(request)),
       events_(std::move(events)),
       sending_{.bytes = std::move(bytes)},
-      receiving_(request_) {}
+      receiving_(request_),
+      timer_(loop) {}
 
 DirectExchange::Receiving::Receiving(const HttpRequest& request)
     : reader(request.method == "HEAD"),
@@ -135,7 +137,7 @@ void DirectExchange::carry_on() noexcept {
   check_time(now);
   if (events_ == nullptr || !is_watched_) return;
   loop_.change(socket_.descriptor(), interest());
-  set_timer();
+  timer_.arm_by(due(), *this, &DirectExchange::on_due);
 }
 
 void DirectExchange::send_rest(TimePoint now) {
@@ -186,9 +188,7 @@ bool DirectExchange::take_in() {
       case HttpResponseReader::What::kHead: {
         HttpHead head = receiving_.reader.take_head();
         receiving_.has_head = true;
-        receiving_.max_body_bytes = head.status / 100 == 2 ? request_.max_response_bytes
-                                                           : std::min(request_.max_response_bytes,
-                                                                      request_.max_error_bytes);
+        receiving_.max_body_bytes = max_body_bytes(request_, head.status);
         if (!is_cancelled_) events_->on_head(std::move(head));
         break;
       }
@@ -199,13 +199,8 @@ bool DirectExchange::take_in() {
         end({});
         return false;
       case HttpResponseReader::What::kBroken:
-        if (receiving_.reader.is_too_long()) {
-          fail(receive_from() + ": its head is longer than " +
-                   std::to_string(HttpHeadParser::kMaxBytes) + " bytes",
-               EMSGSIZE);
-        } else {
-          fail(receive_from() + ": " + receiving_.reader.why(), EPROTO);
-        }
+        fail(receiving_.reader.is_too_long() ? head_too_long(authority_)
+                                             : bad_response(receiving_.reader.why(), EPROTO));
         return false;
     }
     if (is_cancelled_) {
@@ -217,9 +212,7 @@ bool DirectExchange::take_in() {
 
 bool DirectExchange::take_body(ByteView bytes) {
   if (bytes.size() > receiving_.max_body_bytes - receiving_.body_bytes) {
-    fail(receive_from() + ": it is longer than " + std::to_string(receiving_.max_body_bytes) +
-             " bytes",
-         EMSGSIZE);
+    fail(body_too_long(authority_, receiving_.max_body_bytes));
     return false;
   }
   {
@@ -243,18 +236,17 @@ bool DirectExchange::take_body(ByteView bytes) {
 void DirectExchange::closed() {
   if (receiving_.reader.closed() == HttpResponseReader::What::kEnd) return end({});
   if (!receiving_.has_head) {
-    return lost(
-        {StatusCode::kIo, receive_from() + ": the connection was closed instead", {}, ECONNRESET});
+    return lost(bad_response("the connection was closed instead", ECONNRESET));
   }
-  fail(receive_from() + ": the connection was closed after " +
-           std::to_string(receiving_.body_bytes) + " bytes of the body, before its end",
-       ECONNRESET);
+  fail(bad_response("the connection was closed after " + std::to_string(receiving_.body_bytes) +
+                        " bytes of the body, before its end",
+                    ECONNRESET));
 }
 
 void DirectExchange::lost(Status failure) {
   const auto kept = self();
   if (sending_.is_used_line && !receiving_.reader.has_begun() && owner_->direct_lost(*this)) return;
-  end({std::move(failure), may_be_executed()});
+  fail(std::move(failure));
 }
 
 bool DirectExchange::may_be_executed() const noexcept {
@@ -277,19 +269,10 @@ void DirectExchange::check_time(TimePoint now) {
     times_.last_active = now;
     return;
   }
-  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(
-      in_all ? request_.total_timeout : request_.stall_timeout);
-  end({{StatusCode::kTimedOut,
-        "exchange with " + authority_ + ": timed out after " + std::to_string(limit.count()) +
-            (in_all ? " ms in all" : " ms without a byte"),
-        {},
-        ETIMEDOUT},
-       may_be_executed()});
+  fail(exchange_timed_out(authority_, request_, in_all));
 }
 
-void DirectExchange::fail(const std::string& why, int error_number) {
-  end({{StatusCode::kIo, why, {}, error_number}, may_be_executed()});
-}
+void DirectExchange::fail(Status failure) { end({std::move(failure), may_be_executed()}); }
 
 void DirectExchange::end(HttpEnd end) {
   const auto kept = self();
@@ -313,7 +296,7 @@ void DirectExchange::end(HttpEnd end) {
 
 Socket DirectExchange::leave_network() noexcept {
   if (std::exchange(is_watched_, false)) loop_.unwatch(socket_.descriptor());
-  if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
+  timer_.cancel();
   const MutexLock lock(mutex_);
   is_over_ = true;
   is_guests_ = false;
@@ -321,6 +304,10 @@ Socket DirectExchange::leave_network() noexcept {
 }
 
 std::string DirectExchange::receive_from() const { return "receive response from " + authority_; }
+
+Status DirectExchange::bad_response(const std::string& why, int error_number) const {
+  return {StatusCode::kIo, receive_from() + ": " + why, {}, error_number};
+}
 
 // --- on the loop
 
@@ -348,10 +335,10 @@ void DirectExchange::go_on() {
   }
   if (is_cancelled_) return end({});
   if (Status failure = loop_.watch(socket_.descriptor(), interest(), self()); !failure.ok()) {
-    return end({std::move(failure), may_be_executed()});
+    return fail(std::move(failure));
   }
   is_watched_ = true;
-  set_timer();
+  timer_.arm_by(due(), *this, &DirectExchange::on_due);
   if (is_resumed) unpause();
 }
 
@@ -362,13 +349,8 @@ void DirectExchange::unpause() {
   carry_on();
 }
 
-// One that is early looks again.
-void DirectExchange::set_timer() {
-  if (timer_ != 0 || due() == TimePoint::max()) return;
-  timer_ = loop_.run_at(due(), [self = self()] {
-    self->timer_ = 0;
-    self->carry_on();
-  });
+void DirectExchange::on_due(Timer::Arming arming) {
+  if (timer_.fired(arming)) carry_on();
 }
 
 }  // namespace hflush::env

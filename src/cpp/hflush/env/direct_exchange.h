@@ -22,6 +22,7 @@
 #include "hflush/env/http_client.h"
 #include "hflush/env/http_framing.h"
 #include "hflush/env/socket.h"
+#include "hflush/env/timer.h"
 
 namespace hflush::env {
 
@@ -118,14 +119,15 @@ class DirectExchange final : public EventLoop::Handler,
   void lost(Status failure);
   bool may_be_executed() const noexcept;
   void check_time(TimePoint now);
-  void fail(const std::string& why, int error_number);
+  void fail(Status failure);
   void end(HttpEnd end) HFLUSH_EXCLUDES(mutex_);
   Socket leave_network() noexcept HFLUSH_EXCLUDES(mutex_);
   std::string receive_from() const;
+  Status bad_response(const std::string& why, int error_number) const;
   void pause();
   void go_on() HFLUSH_EXCLUDES(mutex_);
   void unpause();
-  void set_timer();
+  void on_due(Timer::Arming arming);
 
   const std::shared_ptr<Owner> owner_;
   EventLoop& loop_;
@@ -150,7 +152,7 @@ class DirectExchange final : public EventLoop::Handler,
   Receiving receiving_;
   Times times_;
   bool is_watched_ = false;
-  EventLoop::TimerId timer_ = 0;
+  Timer timer_;  // the loop's, once it drives; one that is early looks again
 };
 
 }  // namespace hflush::env

@@ -13,6 +13,7 @@
 
 #include "hflush/base/ascii.h"
 #include "hflush/env/http_framing.h"
+#include "hflush/env/http_limits.h"
 
 namespace hflush::env {
 namespace {
@@ -301,19 +302,14 @@ void HttpExchange::fail(Status failure) {
 
 bool HttpExchange::take_line(std::string_view line) {
   if (head_.add_line(line)) return true;
-  fail(Status(StatusCode::kIo,
-              "receive response from " + authority_ + ": its head is longer than " +
-                  std::to_string(HttpHeadParser::kMaxBytes) + " bytes",
-              {}, EMSGSIZE));
+  fail(head_too_long(authority_));
   return false;
 }
 
 void HttpExchange::deliver_head() {
   if (!head_.is_complete() || is_cancelled()) return;
   HttpHead head = head_.take();
-  max_response_bytes_ = head.status / 100 == 2
-                            ? request_.max_response_bytes
-                            : std::min(request_.max_response_bytes, request_.max_error_bytes);
+  max_response_bytes_ = max_body_bytes(request_, head.status);
   events_->on_head(std::move(head));
 }
 
@@ -321,10 +317,7 @@ std::size_t HttpExchange::take_body(ByteView bytes) {
   deliver_head();
   if (is_cancelled()) return 0;
   if (bytes.size() > max_response_bytes_ - response_bytes_) {
-    fail(Status(StatusCode::kIo,
-                "receive response from " + authority_ + ": it is longer than " +
-                    std::to_string(max_response_bytes_) + " bytes",
-                {}, EMSGSIZE));
+    fail(body_too_long(authority_, max_response_bytes_));
     return 0;
   }
   if (!bytes.empty() && !events_->on_body(bytes)) {
@@ -434,14 +427,7 @@ bool HttpExchange::is_out_of_time(TimePoint now) const noexcept {
 }
 
 Status HttpExchange::stalled(TimePoint now) const {
-  const bool in_all = is_out_of_time(now);
-  const auto limit = std::chrono::duration_cast<milliseconds>(in_all ? request_.total_timeout
-                                                                     : request_.stall_timeout);
-  return {StatusCode::kTimedOut,
-          "exchange with " + authority_ + ": timed out after " + std::to_string(limit.count()) +
-              (in_all ? " ms in all" : " ms without a byte"),
-          {},
-          ETIMEDOUT};
+  return exchange_timed_out(authority_, request_, is_out_of_time(now));
 }
 
 HttpEnd HttpExchange::outcome(CURLcode code) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
 #include "hflush/base/ascii.h"
@@ -24,12 +23,6 @@ std::string target_of(std::string_view url) {
   const std::size_t begin = std::min(url.find_first_of("/?#", authority), url.size());
   const std::string_view rest = url.substr(begin, url.find('#', begin) - begin);
   return rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
-}
-
-template <typename Number>
-bool is_number(std::string_view text, int base, Number& number) noexcept {
-  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  return !text.empty() && error == std::errc() && after == text.data() + text.size();
 }
 
 }  // namespace
@@ -180,7 +173,7 @@ std::optional<std::string_view> HttpResponseReader::take_line(ByteView bytes, st
 bool HttpResponseReader::take_status(std::string_view line) {
   int status = 0;
   if (!line.starts_with("HTTP/1.") || line.size() < 12 || line[8] != ' ' ||
-      (line.size() > 12 && line[12] != ' ') || !is_number(line.substr(9, 3), 10, status) ||
+      (line.size() > 12 && line[12] != ' ') || !parse_number(line.substr(9, 3), status) ||
       status < 100 || (line[7] != '0' && line[7] != '1')) {
     return breaks("it is not HTTP/1.1");
   }
@@ -205,7 +198,7 @@ bool HttpResponseReader::take_field(std::string_view line) {
 
 bool HttpResponseReader::take_chunk_size(std::string_view line) {
   const std::string_view digits = trimmed(line.substr(0, line.find(';')), kBlanks);
-  if (!is_number(digits, 16, left_)) return breaks("the size of a chunk is no number");
+  if (!parse_number(digits, left_, 16)) return breaks("the size of a chunk is no number");
   state_ = left_ == 0 ? State::kTrailers : State::kChunk;
   if (left_ > 0) line_bytes_ = 0;
   return true;
@@ -231,7 +224,7 @@ bool HttpResponseReader::choose_body() {
     }
     if (header.name == "content-length") {
       std::uint64_t number = 0;
-      if (!is_number(header.value, 10, number) || (length && *length != number)) {
+      if (!parse_number(header.value, number) || (length && *length != number)) {
         return breaks("its length is no number");
       }
       length = number;

@@ -4,10 +4,11 @@
 #include <pwd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <optional>
 #include <unordered_map>
 #include <vector>
+
+#include "hflush/base/ascii.h"
 
 namespace hflush::local {
 namespace {
@@ -49,9 +50,7 @@ Result<Number> number_or_failure(std::optional<Number> found, const std::string&
                                  const char* kind) {
   if (found) return *found;
   Number number = 0;
-  const char* const end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data(), end, number);
-  if (parsed.ec == std::errc() && parsed.ptr == end) return number;
+  if (parse_number(name, number)) return number;
   return Status(StatusCode::kInvalidArgument, "no " + std::string(kind) + " named '" + name + "'");
 }
 

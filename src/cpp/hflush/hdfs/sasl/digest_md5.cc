@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -236,13 +235,10 @@ Result<std::string> DigestMd5::answer(const Directives& challenge) {
   }
   const std::string_view ciphers = value_of(challenge, "cipher");
   HFLUSH_RETURN_IF_ERROR(choose(value_of(challenge, "qop"), ciphers));
-  if (const std::string_view said = value_of(challenge, "maxbuf"); !said.empty()) {
-    const auto [end, error] =
-        std::from_chars(said.data(), said.data() + said.size(), server_buffer_);
-    const bool is_number = error == std::errc() && end == said.data() + said.size();
-    if (!is_number || server_buffer_ <= 2 * (kMac + kTrailer) || server_buffer_ > 1U << 24U) {
-      return broken("the server's maxbuf is " + std::string(said));
-    }
+  const std::string_view said = value_of(challenge, "maxbuf");
+  const bool has_size = said.empty() || parse_number(said, server_buffer_);
+  if (!has_size || server_buffer_ <= 2 * (kMac + kTrailer) || server_buffer_ > 1U << 24U) {
+    return broken("the server's maxbuf is " + std::string(said));
   }
   const std::string_view realm = value_of(challenge, "realm");
   const Md5 secret = md5(joined(options_.user, realm, options_.password));

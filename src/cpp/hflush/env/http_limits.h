@@ -1,0 +1,23 @@
+// What an exchange may not exceed, whichever way it goes (http_exchange.h, direct_exchange.h): how
+// long its response is and how long it takes, as its request says; and the failures that name the
+// limit. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hflush/base/status.h"
+#include "hflush/env/http_client.h"
+
+namespace hflush::env {
+
+// Of the body of a response with that status.
+std::uint64_t max_body_bytes(const HttpRequest& request, int status) noexcept;
+
+// `authority`: "host:port".
+Status head_too_long(const std::string& authority);
+Status body_too_long(const std::string& authority, std::uint64_t max_bytes);
+// `in_all`: its total time, else that without a byte.
+Status exchange_timed_out(const std::string& authority, const HttpRequest& request, bool in_all);
+
+}  // namespace hflush::env

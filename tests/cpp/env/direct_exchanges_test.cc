@@ -137,7 +137,7 @@ struct Bench {
   }
 
   Gate freed;
-  EpollLoop loop{steady_clock()};
+  EpollLoop loop{steady_clock(), 2};
   std::shared_ptr<HttpClient> client;
 };
 

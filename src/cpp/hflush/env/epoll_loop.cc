@@ -340,9 +340,7 @@ void EpollLoop::wait_for_errands(Errands& errands, TimePoint deadline) noexcept 
     until = wanted.descriptor < 0 ? now : std::min(until, wanted.due);
     polled[i] = {wanted.descriptor, static_cast<short>(events_of(wanted.interest)), 0};
   }
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
-  const int ready = ::poll(polled.data(), count, static_cast<int>(std::max<std::int64_t>(left, 0)));
-  const bool may_be_due = ready <= 0;
+  const bool may_be_due = wait_for_any(std::span(polled).first(count), now, until) <= 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (polled[i].revents != 0 ||
         (may_be_due && errands[i]->wanted().due <= CondVar::Clock::now())) {
@@ -351,6 +349,24 @@ void EpollLoop::wait_for_errands(Errands& errands, TimePoint deadline) noexcept 
   }
   std::erase_if(errands, [](const auto& errand) { return errand->wanted().descriptor < 0; });
   if (errands.size() > count) std::ranges::rotate(errands, errands.begin() + 1);
+}
+
+// As poll(2).
+int EpollLoop::wait_for_any(std::span<pollfd> polled, TimePoint now, TimePoint until) noexcept {
+  int ready = 0;
+  if (now < until && short_waits_.may_look()) {
+    const TimePoint end = std::min(until, now + ShortWaits::kLook);
+    do {
+      ready = ::poll(polled.data(), polled.size(), 0);
+    } while (ready == 0 && CondVar::Clock::now() < end);
+    short_waits_.stops_looking();
+  }
+  if (ready == 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+    ready = ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left, 0)));
+  }
+  if (now < until) short_waits_.took(CondVar::Clock::now() - now);
+  return ready;
 }
 
 // --- the turn ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -23,14 +24,18 @@
 #include "hflush/env/event_loop.h"
 #include "hflush/env/loop_turns.h"
 #include "hflush/env/own_process.h"
+#include "hflush/env/short_waits.h"
 
 struct epoll_event;
+struct pollfd;
 
 namespace hflush::env {
 
 class EpollLoop final : public EventLoop {
  public:
-  explicit EpollLoop(const Clock& clock) : EventLoop(clock) {}
+  // `processors`: that this process may use.
+  explicit EpollLoop(const Clock& clock, unsigned processors = 1)
+      : EventLoop(clock), short_waits_(processors) {}
   ~EpollLoop() override;
 
   Status start() override HFLUSH_EXCLUDES(mutex_);
@@ -78,6 +83,7 @@ class EpollLoop final : public EventLoop {
   void nudge() override HFLUSH_EXCLUDES(mutex_);
   bool waits_for_errands() const noexcept override { return !origin_.is_parent(); }
   void wait_for_errands(Errands& errands, TimePoint deadline) noexcept override;
+  int wait_for_any(std::span<pollfd> polled, TimePoint now, TimePoint until) noexcept;
 
   static std::uint64_t key(int descriptor, std::uint32_t serial) noexcept {
     return std::uint64_t{serial} << 32U | static_cast<std::uint32_t>(descriptor);
@@ -137,6 +143,7 @@ class EpollLoop final : public EventLoop {
 
   LoopTurns turns_ HFLUSH_GUARDED_BY(mutex_);
   CondVar turn_changed_;
+  ShortWaits short_waits_;  // for errands
 };
 
 }  // namespace hflush::env

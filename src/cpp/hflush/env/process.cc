@@ -16,7 +16,7 @@ namespace hflush::env {
 std::atomic<std::uint32_t> Process::generation_{0};
 std::atomic<Process*> Process::current_{nullptr};
 
-Process::Process() : loop_(std::make_unique<EpollLoop>(steady_clock())) {}
+Process::Process() : loop_(std::make_unique<EpollLoop>(steady_clock(), usable_processors())) {}
 
 Process& Process::current() {
   if (Process* existing = current_.load()) return *existing;

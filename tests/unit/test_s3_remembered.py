@@ -55,6 +55,18 @@ def test_what_is_forgotten():
     assert len(seen) == 0
 
 
+def test_what_is_fresh():
+    clock = Clock()
+    seen = RememberedPaths(10.0, clock=clock)
+    assert not seen.is_fresh("/a")
+    seen.add(["/a"])
+    clock.now += 4
+    assert seen.is_fresh("/a")
+    clock.now += 1
+    assert not seen.is_fresh("/a")
+    assert seen.missing(["/a"]) == []
+
+
 def test_what_is_forgotten_while_one_looks():
     """What was seen before that may not be so any more."""
     remembered = RememberedPaths(60)

@@ -19,6 +19,7 @@
 #include "hflush/env/clock.h"
 #include "hflush/s3/call/client.h"
 #include "hflush/s3/call/encoding.h"
+#include "hflush/s3/call/first_key.h"
 #include "hflush/s3/call/outcome.h"
 #include "hflush/s3/memory_budget.h"
 #include "hflush/s3/read/s3_source.h"
@@ -115,6 +116,22 @@ std::vector<S3Response> ask(S3Client& self, const std::vector<S3Call>& asked) {
   return responses;
 }
 
+// Whether any key begins with `prefix`; the response, where that takes a closer look.
+py::object has_keys(S3Client& self, const py::str& bucket, const py::str& prefix,
+                    const py::str& path, const Pairs& headers) {
+  const std::shared_ptr<Client> client = self.client();
+  S3Call asked{s3::first_key_call(to_utf8(bucket), to_utf8(prefix), headers_of(headers)),
+               to_utf8(path)};
+  std::optional<bool> has;
+  CallResult result = waiting([&](SignalCheck& signals) {
+    CallResult answer = client->call_and_wait(asked.call, signals);
+    has = s3::has_first_key(answer);
+    return answer;
+  });
+  if (has) return py::bool_(*has);
+  return py::cast(response_to(asked, std::move(result)));
+}
+
 // --- files
 
 std::unique_ptr<stream::Source> open(S3Client& self, const py::str& path,
@@ -192,6 +209,8 @@ void register_s3(py::module_& module) {
       .def("wait_credentials_wanted", &wait_credentials_wanted, py::arg("timeout"))
       .def("call", &make_call, py::arg("call"))
       .def("ask", &ask, py::arg("calls"))
+      .def("has_keys", &has_keys, py::arg("bucket"), py::arg("prefix"), py::arg("path"),
+           py::arg("headers"))
       .def("create", &create_object, py::arg("stream_type"), py::arg("path"), py::arg("name"),
            py::arg("options"), py::arg("if_absent"), py::arg("if_match"))
       .def("open", &open, py::arg("path"), py::arg("options"))

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,15 @@ namespace py = pybind11;
 namespace hflush::bindings {
 namespace {
 
-// Parses without the GIL.
+// A shorter document is parsed in less time than it takes to get the GIL back.
+constexpr std::size_t kLongBytes = std::size_t{16} << 10U;
+
 template <typename Parse>
 auto read(const py::bytes& body, const Parse& parse) {
   const std::string_view document = body;
   auto result = [&] {
-    const ReleasedGil released;
+    std::optional<ReleasedGil> released;
+    if (document.size() >= kLongBytes) released.emplace();
     return parse(document);
   }();
   return value(std::move(result));

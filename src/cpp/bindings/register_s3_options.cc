@@ -119,7 +119,9 @@ void register_object_options(py::module_& module) {
   add("active_blocks", &ObjectOptions::active_blocks);
   add("buffer_directory", &ObjectOptions::buffer_directory);
   add("memory_bytes", &ObjectOptions::memory_bytes);
-  type.def_property_readonly("window_bytes", &s3::upload_window);
+  type.def_property_readonly("window_bytes", [](const ObjectOptions& self) {
+    return s3::upload_window(self, s3::part_sizes(self));
+  });
   add("if_absent", [](ObjectOptions& self) -> auto& { return self.condition.if_absent; });
   add("if_match", [](ObjectOptions& self) -> auto& { return self.condition.if_match; });
   add("delayed", &ObjectOptions::delayed);

@@ -277,8 +277,7 @@ void register_upload(py::module_& module) {
       .def_property_readonly("is_foreign", &UploadHandle::is_foreign)
       .def("outcome", &outcome)
       .def_property_readonly(
-          "cleanup",
-          [](const UploadHandle& self) { return error_of(self.upload().outcome().cleanup); })
+          "cleanup", [](const UploadHandle& self) { return error_of(self.upload().cleanup()); })
       .def("keep", &keep, py::arg("offset"))
       .def("wait_cleaned_up", &wait_cleaned_up, py::arg("timeout"));
 }

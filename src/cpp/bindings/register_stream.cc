@@ -15,7 +15,6 @@
 
 #include "buffers.h"
 #include "errors.h"
-#include "hflush/stream/statistics_sum.h"
 #include "history.h"
 #include "opened_stream.h"
 #include "register.h"
@@ -28,7 +27,6 @@ namespace hflush::bindings {
 namespace {
 
 using stream::OutputStream;
-using stream::StatisticsSum;
 
 using Counts = std::map<std::string, std::int64_t>;
 
@@ -309,17 +307,16 @@ Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
   add_raw_method(type, write_method);
   add_raw_method(type, write_byte_method);
 
-  py::class_<StatisticsSum>(module, "StatisticsSum", py::is_final())
+  py::class_<Statistics>(module, "StatisticsSum", py::is_final())
       .def(py::init())
       .def(
           "add",
-          [](StatisticsSum& sum, const OutputStream& stream, const Counts& own) {
-            Statistics statistics = stream.statistics();
-            for (const auto& [name, count] : own) statistics[name] += count;
-            sum.add(statistics);
+          [](Statistics& sum, const OutputStream& stream, const Counts& own) {
+            stream.add_statistics(sum);
+            for (const auto& [name, count] : own) sum[name] += count;
           },
           py::arg("stream"), py::arg("own"), py::pos_only())
-      .def("total", [](const StatisticsSum& sum) { return to_dict(sum.total()); });
+      .def("total", [](const Statistics& sum) { return to_dict(sum); });
 }
 
 }  // namespace hflush::bindings

@@ -627,6 +627,10 @@ class S3Client:
     def ask(
         self, calls: Sequence[S3Call]
     ) -> list[S3Response]: ...  # several at once, without bodies
+    # Whether any key begins so; the response to the question, where that takes a closer look.
+    def has_keys(
+        self, bucket: str, prefix: str, path: str, headers: Sequence[tuple[str, str]]
+    ) -> bool | S3Response: ...
     # name: for messages; if_match: as the header has it. The options are copied, their conditions
     # do not count.
     def create(

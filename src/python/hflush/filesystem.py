@@ -293,6 +293,15 @@ class FileSystem(OptionalOperations):
         ``atomic``).
         Source: Hadoop's FileSystem.create and FileContext.create; contract CREATE-1 to CREATE-23.
         """
+        sets_nothing = (
+            permission is None
+            and buffer_size is None
+            and replication is None
+            and block_size is None
+        )
+        is_usual = overwrite is True and recursive is True and create_parent is None
+        if is_usual and sets_nothing and flags is None and not options:
+            return self._build(path, _REPLACE, _NOTHING, True)
         replaces = options_of.flag("overwrite", overwrite)
         if flags is None:
             chosen = _REPLACE if replaces else CreateFlag.CREATE
@@ -416,6 +425,8 @@ class FileSystem(OptionalOperations):
     def _build(
         self, path: StrPath, flags: CreateFlag, options: Options, create_parent: bool
     ) -> FSDataOutputStream:
+        if options is _NOTHING:
+            return self._create_at(self._resolve_to_change(path), True, _USUAL)
         options_of.check_known(options, self.create_options)
         resolved = self._resolve_to_change(path)
         wanted = CreateOptions(options, create_parent, flags)
@@ -777,6 +788,9 @@ class FileSystem(OptionalOperations):
 
 _READ_AHEAD_BYTES = 64 << 10
 _REPLACE = CreateFlag.CREATE | CreateFlag.OVERWRITE
+# What create() hands on where nothing is asked, and what that means: made once, only read.
+_NOTHING: Options = {}
+_USUAL = CreateOptions(_NOTHING, True, _REPLACE)
 _CREATE_ARGUMENTS = (
     "overwrite",
     "recursive",

@@ -20,7 +20,7 @@ from .errors import invalid_path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import TypeAlias
+    from typing import TypeAlias, TypeGuard
 
     StrPath: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
@@ -33,6 +33,7 @@ __all__ = [
     "child",
     "depth",
     "is_normal",
+    "is_plain",
     "is_under",
     "normalize",
     "parent",
@@ -193,7 +194,7 @@ def normalize(path: str, working_directory: str = "/", *, any_name: bool = False
         If an element holds NUL or, without `any_name`, ``:`` or a control character, if ``..``
         climbs above the root, or if the text cannot be encoded.
     """
-    if _is_plain(path):
+    if is_plain(path):
         return path
     absolute = path if path.startswith("/") else f"{working_directory}/{path}"
     elements: list[str] = []
@@ -210,8 +211,8 @@ def normalize(path: str, working_directory: str = "/", *, any_name: bool = False
     return "/" + "/".join(elements)
 
 
-def _is_plain(path: str) -> bool:
-    """Whether a quick look shows that a path is normalised: most are. False: look closer."""
+def is_plain(path: StrPath) -> TypeGuard[str]:
+    """Whether a quick look shows that a name is a normalised path: most are. False: look closer."""
     return (
         type(path) is str
         and path.isascii()

@@ -49,15 +49,19 @@ TEST_CASE("more names than usual, and longer ones") {
     CHECK(statistics.at(std::string(100, 'x') + std::to_string(i)) == i);
 }
 
-TEST_CASE("merging combines what both have, in any order, and takes over the rest") {
-  const auto add = [](std::int64_t& known, std::int64_t value, std::string_view /*name*/) {
-    known += value;
-  };
+TEST_CASE("added to in any order, whatever was looked up last") {
   Statistics total{{"a", 1}, {"b", 2}, {"c", 3}};
-  total.merge({{"c", 10}, {"d", 20}, {"a", 30}}, add);
-  total.merge({}, add);
-  total.merge({{"a", 100}, {"b", 200}, {"c", 300}, {"d", 400}}, add);
-  CHECK(total == Statistics{{"a", 131}, {"b", 202}, {"c", 313}, {"d", 420}});
+  for (const char* const name : {"c", "d", "a", "a", "b", "c", "d"}) total[name] += 10;
+  CHECK(total == Statistics{{"a", 21}, {"b", 12}, {"c", 23}, {"d", 20}});
+}
+
+TEST_CASE("extremes are those of all that were given, the first included") {
+  Statistics total;
+  for (const int value : {5, 3, 4}) {
+    total.lower("op", ".min", value);
+    total.raise("op", ".max", -value);
+  }
+  CHECK(total == Statistics{{"op.max", -3}, {"op.min", 3}});
 }
 
 }  // namespace

@@ -14,11 +14,11 @@ constexpr std::string_view kBase64 =
 }  // namespace
 
 std::string to_hex(ByteView bytes) {
-  std::string text;
-  text.reserve(2 * bytes.size());
+  std::string text(2 * bytes.size(), '\0');
+  char* next = text.data();
   for (const std::byte byte : bytes) {
-    text += kHex[std::to_integer<unsigned>(byte) >> 4U];
-    text += kHex[std::to_integer<unsigned>(byte) & 0xFU];
+    *next++ = kHex[std::to_integer<unsigned>(byte) >> 4U];
+    *next++ = kHex[std::to_integer<unsigned>(byte) & 0xFU];
   }
   return text;
 }

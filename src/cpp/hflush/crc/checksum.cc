@@ -57,6 +57,7 @@ std::optional<std::size_t> first_mismatch(Kind kind, ByteView data, std::size_t 
 std::uint32_t combine(Kind kind, std::uint32_t a, std::uint32_t b,
                       std::uint64_t length_b) noexcept {
   if (kind == Kind::kNone) return 0;
+  if (a == 0) return b;  // as that of nothing
   return multiply(kind, a, power(kind, power_of_x(kind, 8), length_b)) ^ b;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "hflush/base/ascii.h"
+#include "hflush/env/http_head.h"
 #include "hflush/env/http_limits.h"
 
 namespace hflush::env {
@@ -28,8 +29,9 @@ bool DirectExchange::suits(const HttpRequest& request) noexcept {
   const auto is_odd = [](char letter) { return letter <= ' ' || letter > '~'; };
   if (std::ranges::any_of(url, is_odd) || std::ranges::any_of(request.method, is_odd)) return false;
   if (!request.is_awaited || !equals_ignoring_case(url.substr(0, 7), "http://")) return false;
-  const std::size_t end = std::min(url.find_first_of("/?#", 7), url.size());
-  if (url.substr(7, end - 7).find('@') != std::string_view::npos) return false;
+  if (url.substr(7, authority_size(url.substr(7))).find('@') != std::string_view::npos) {
+    return false;
+  }
   if (request.body) {
     const std::uint64_t size = request.body->size();
     if (size > kSmallBodyBytes || (size > 0 && request.expect_continue)) return false;

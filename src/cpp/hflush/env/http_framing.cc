@@ -12,17 +12,10 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r";
 constexpr std::size_t kLongestLine = std::size_t{100} << 10U;  // as libcurl has it
 
-// What would end a line or a string early.
+// What would end a line or a string early. One pass: find_first_of() searches for each character.
 bool breaks_a_line(std::string_view text) noexcept {
-  return text.find_first_of(std::string_view("\r\n\0", 3)) != std::string_view::npos;
-}
-
-// What follows the authority, without a fragment.
-std::string target_of(std::string_view url) {
-  const std::size_t authority = url.find("://") + 3;
-  const std::size_t begin = std::min(url.find_first_of("/?#", authority), url.size());
-  const std::string_view rest = url.substr(begin, url.find('#', begin) - begin);
-  return rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
+  return std::ranges::any_of(
+      text, [](char letter) { return letter == '\r' || letter == '\n' || letter == '\0'; });
 }
 
 }  // namespace
@@ -56,12 +49,13 @@ std::string http_request_head(const HttpRequest& request, std::string_view user_
   const auto add = [&head](std::string_view name, std::string_view value) {
     head.append(name).append(value.empty() ? ":" : ": ").append(value).append("\r\n");
   };
-  head.append(request.method).append(1, ' ').append(target_of(request.url)).append(" HTTP/1.1\r\n");
-  if (!has_header(request, "Host")) {
-    const std::size_t begin = request.url.find("://") + 3;
-    add("Host", std::string_view(request.url)
-                    .substr(begin, request.url.find_first_of("/?#", begin) - begin));
-  }
+  const std::string_view url = request.url;
+  const std::size_t authority = url.find("://") + 3;
+  const std::size_t begin = authority + authority_size(url.substr(authority));
+  const std::string_view target = url.substr(begin, url.find('#', begin) - begin);
+  head.append(request.method).append(target.starts_with('/') ? " " : " /").append(target);
+  head.append(" HTTP/1.1\r\n");
+  if (!has_header(request, "Host")) add("Host", url.substr(authority, begin - authority));
   if (!user_agent.empty() && !has_header(request, "User-Agent")) add("User-Agent", user_agent);
   for (const HttpHeader& header : request.headers) add(header.name, header.value);
   const bool has_length = request.body || request.method == "PUT" || request.method == "POST";

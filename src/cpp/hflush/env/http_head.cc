@@ -83,13 +83,20 @@ HttpHead HttpHeadParser::take() {
   return std::move(head_);
 }
 
+std::size_t authority_size(std::string_view rest) noexcept {
+  const auto end = std::ranges::find_if(
+      rest, [](char letter) { return letter == '/' || letter == '?' || letter == '#'; });
+  return static_cast<std::size_t>(end - rest.begin());
+}
+
 std::string http_authority(std::string_view url) {
   const std::size_t colon = url.find("://");
   if (colon == std::string_view::npos) return {};
-  const std::string scheme = to_lower(url.substr(0, colon));
-  if (scheme != "http" && scheme != "https") return {};
+  const std::string_view scheme = url.substr(0, colon);
+  const bool is_secure = equals_ignoring_case(scheme, "https");
+  if (!is_secure && !equals_ignoring_case(scheme, "http")) return {};
   std::string_view rest = url.substr(colon + 3);
-  rest = rest.substr(0, rest.find_first_of("/?#"));
+  rest = rest.substr(0, authority_size(rest));
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
     rest.remove_prefix(at + 1);
   }
@@ -97,7 +104,7 @@ std::string http_authority(std::string_view url) {
   std::string authority(rest);
   const bool has_port =
       rest.find(':', rest.front() == '[' ? rest.find(']') : 0) != std::string_view::npos;
-  if (!has_port) authority += scheme == "https" ? ":443" : ":80";
+  if (!has_port) authority += is_secure ? ":443" : ":80";
   return authority;
 }
 

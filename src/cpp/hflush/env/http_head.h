@@ -38,6 +38,9 @@ class HttpHeadParser {
   HttpHead head_;
 };
 
+// How much of what follows "://" in a URL is its authority.
+std::size_t authority_size(std::string_view rest) noexcept;
+
 // "host:port" of a URL, with the scheme's port if it has none of its own, for messages: nothing
 // else of it is in there. Empty if it is not a URL of http or https.
 std::string http_authority(std::string_view url);

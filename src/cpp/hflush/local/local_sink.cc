@@ -201,10 +201,10 @@ Status LocalSink::abandon() noexcept {
 }
 
 void LocalSink::add_statistics(Statistics& statistics) const {
-  statistics["file_writes"] = writes_.load(std::memory_order_relaxed);
-  statistics["file_writes_by_worker"] = worker_writes_.load(std::memory_order_relaxed);
-  statistics["file_syncs"] = syncs_.load(std::memory_order_relaxed);
-  statistics["directory_syncs"] = directory_syncs_.load(std::memory_order_relaxed);
+  statistics["file_writes"] += writes_.load(std::memory_order_relaxed);
+  statistics["file_writes_by_worker"] += worker_writes_.load(std::memory_order_relaxed);
+  statistics["file_syncs"] += syncs_.load(std::memory_order_relaxed);
+  statistics["directory_syncs"] += directory_syncs_.load(std::memory_order_relaxed);
 }
 
 }  // namespace hflush::local

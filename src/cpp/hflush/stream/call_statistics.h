@@ -16,8 +16,8 @@ struct CallStatistics {
   DurationStatistic close;
 
   void add_to(Statistics& statistics) const {
-    statistics["stream_write_exceptions"] = write_exceptions;
-    statistics["op_abort"] = aborts;
+    statistics["stream_write_exceptions"] += write_exceptions;
+    statistics["op_abort"] += aborts;
     hflush.add_to(statistics, "op_hflush");
     hsync.add_to(statistics, "op_hsync");
     close.add_to(statistics, "op_close");

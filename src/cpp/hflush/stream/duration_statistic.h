@@ -14,9 +14,6 @@ namespace hflush::stream {
 
 class DurationStatistic {
  public:
-  static constexpr std::string_view kMin = ".min_ns";
-  static constexpr std::string_view kMax = ".max_ns";
-
   void add(env::Duration duration) noexcept {
     const std::int64_t ns = duration.count();
     min_ns_ = samples_ == 0 ? ns : std::min(min_ns_, ns);
@@ -25,12 +22,13 @@ class DurationStatistic {
     ++samples_;
   }
 
+  // To a snapshot, or to the sum of many.
   void add_to(Statistics& statistics, std::string_view name) const {
     statistics.of(name, ".samples") += samples_;
     statistics.of(name, ".sum_ns") += sum_ns_;
     if (samples_ == 0) return;
-    statistics.of(name, kMin) = min_ns_;
-    statistics.of(name, kMax) = max_ns_;
+    statistics.lower(name, ".min_ns", min_ns_);
+    statistics.raise(name, ".max_ns", max_ns_);
   }
 
  private:

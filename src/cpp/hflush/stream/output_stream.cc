@@ -520,16 +520,20 @@ bool OutputStream::has_capability(std::string_view name) const {
   return traits_.has(lower == "hflush" ? "hsync" : lower);
 }
 
-Statistics OutputStream::statistics() const {
-  Statistics statistics;
-  if (is_foreign()) return statistics;
+void OutputStream::add_statistics(Statistics& statistics) const {
+  if (is_foreign()) return;
   {
     MutexLock lock(mutex_);
-    statistics["stream_write_bytes"] =
+    statistics["stream_write_bytes"] +=
         static_cast<std::int64_t>(lone_writer_.position() - geometry_.start);
     calls_.add_to(statistics);
   }
   sink_->add_statistics(statistics);
+}
+
+Statistics OutputStream::statistics() const {
+  Statistics statistics;
+  add_statistics(statistics);
   return statistics;
 }
 

@@ -97,6 +97,9 @@ class OutputStream final : private SinkEvents {
   State state() const;
   const std::string& path() const noexcept { return path_; }
   Statistics statistics() const;
+  // To the sum of many: counts add up, and extremes are those of all. Where it throws, part of them
+  // is added.
+  void add_statistics(Statistics& statistics) const;
   PastEvents history() const;
   // Made by a process that this one was forked from.
   bool is_foreign() const noexcept { return origin_.is_parent(); }

@@ -97,7 +97,8 @@ class Bucket:
         self._lock = threading.Lock()
         self._client: _core.S3Client | None = None
         self._refresher: Refresher | None = None
-        self._process = os.getpid()
+        # The client of the process that this one was forked from, until it has credentials here.
+        self._inherited: _core.S3Client | None = None
         # The store has said once that it encrypts as configured.
         self._encrypts = False
         self._lacks = lacks_of(settings.endpoint)
@@ -115,19 +116,19 @@ class Bucket:
             There are no credentials; what is configured about them is wrong.
         """
         client = self._client
-        if client is not None and self._process == os.getpid():
+        if client is not None:
             return client
         with self._lock:
             return self._connect()
 
     def _connect(self) -> _core.S3Client:
-        is_child = self._process != os.getpid()
-        if self._client is not None and not is_child:
+        if self._client is not None:
             return self._client
         credentials = self._source.get()
         if credentials is None:
             raise PermissionError(errno.EACCES, "the configured sources have no credentials for S3")
-        if self._client is None:
+        client = self._inherited
+        if client is None:
             native = self.settings.connected_to(self._source.region())
             # For newer credentials, unless there will be none.
             wait = self.settings.credentials_wait
@@ -135,18 +136,19 @@ class Bucket:
                 wait = min(wait, _REREAD_S) if self._source.can_refresh else 0.0
             native.credentials_wait = wait
             native.refused_extras = self._lacks.extras
-            self._client = _core.S3Client(native, *credentials[:3])
+            client = _core.S3Client(native, *credentials[:3])
         else:
-            self._client.set_credentials(*credentials[:3])
+            client.set_credentials(*credentials[:3])
         if self._source.can_refresh:
-            self._refresher = Refresher(self._client, self._source, credentials)
-        self._process = os.getpid()
-        return self._client
+            self._refresher = Refresher(client, self._source, credentials)
+        self._client, self._inherited = client, None
+        return client
 
     def _forget_parent(self) -> None:
         """In a forked child: the thread that held the lock is not here, nor the one that renews."""
         self._lock = threading.Lock()
         self._refresher = None
+        self._inherited, self._client = self._client or self._inherited, None
 
     def close(self) -> None:
         """End connections, and the thread that looks for newer credentials."""
@@ -281,6 +283,15 @@ class Bucket:
                 exist[at] = head
         occupied = [self._has_keys(response, path) for response in pages]
         return Sight([_exists(head) for head in exist], occupied)
+
+    def occupied(self, prefix: str, path: str) -> bool | PermissionError | None:
+        """Ask whether any key begins with a prefix; as :meth:`look` says it."""
+        if self._lacks.listing_v2:
+            return self.look((), (prefix,), path).occupied[0]
+        settings = self.settings
+        name = self.name(path)
+        seen = self.client.has_keys(settings.bucket, prefix, name, settings.extra_headers)
+        return seen if isinstance(seen, bool) else self._has_keys(seen, path)
 
     def glance(self, prefixes: Sequence[str], path: str, limit: int) -> SeenPages:
         """Ask at once for the first keys, up to so many, that begin with prefixes: one round trip.

@@ -261,48 +261,77 @@ class S3FileSystem(S3Copies):
         return "/" + commit.key
 
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
-        settings = self._settings_of_bucket
         asked = options.asked
-        native = self._native_options(options)
-        is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
+        if overwrite and not asked:
+            plan, sends_if_absent, is_fast, is_explicit = self._usual_plan, False, None, False
+        else:
+            plan, sends_if_absent = self._plan(path, overwrite, options)
+            is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
+            is_explicit = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
         if is_fast is None:
-            is_fast = "create" in settings.performance
-        if_absent, if_match, sends_if_absent = self._conditions(path, overwrite, asked)
-        is_asked = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
-        must_be_absent = not overwrite and not if_absent
-        self._look_before_create(
-            path,
-            may_exist=overwrite or (if_absent and (is_fast or is_asked)),
-            sure=must_be_absent,
-            needs_parent=not options.create_parent,
-            is_fast=is_fast,
-        )
+            is_fast = "create" in self._settings_of_bucket.performance
+        if not (is_fast and overwrite):
+            self._look_before_create(
+                path,
+                may_exist=overwrite or (plan.if_absent and (is_fast or is_explicit)),
+                sure=plan.must_be_absent,
+                needs_parent=not options.create_parent,
+                is_fast=is_fast,
+            )
         self._bucket.try_encryption(path[1:], path)
-        plan = StreamPlan(
-            settings,
-            self._bucket,
-            native,
-            if_absent=if_absent,
-            if_match=if_match,
-            capabilities=_stream_capabilities(if_absent, bool(if_match), native.delayed),
-            checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
-            published=None if native.delayed else self._published,
-        )
         return self._started(path, plan, options, if_absent=sends_if_absent)
 
+    def _plan(self, path: str, overwrite: bool, options: CreateOptions) -> tuple[StreamPlan, bool]:
+        """Return how an object is created; and whether the store is asked that there be none."""
+        native = self._native_options(options)
+        if_absent, if_match, sends_if_absent = self._conditions(path, overwrite, options.asked)
+        must_be_absent = not overwrite and not if_absent
+        return self._planned(native, if_absent, if_match, must_be_absent), sends_if_absent
+
+    def _planned(
+        self,
+        native: _core.S3ObjectOptions,
+        if_absent: bool,
+        if_match: str,
+        must_be_absent: bool,
+    ) -> StreamPlan:
+        held = _stream_capabilities(if_absent, bool(if_match), native.delayed)
+        return StreamPlan(native, held, if_absent, if_match, must_be_absent)
+
+    @cached_property
+    def _usual_plan(self) -> StreamPlan:
+        """How an object is created if nothing is asked."""
+        return self._planned(self._usual_options, False, "", False)
+
     def _started(
-        self, path: str, plan: StreamPlan, options: CreateOptions, *, if_absent: bool
+        self,
+        path: str,
+        plan: StreamPlan,
+        options: CreateOptions,
+        *,
+        if_absent: bool,
+        saved_as: str = "",
     ) -> FSDataOutputStream:
         """Begin an object; `if_absent`: the store is asked to check that, as far as it can."""
-        kind = s3_stream_type(reports=options.progress is not None, downgrades=self._downgrades)
+        if directory := plan.native.buffer_directory:
+            os.makedirs(directory, exist_ok=True)  # noqa: PTH103
+        kind = self._plain_type if options.progress is None else self._reporting_type
         if_match = f'"{plan.if_match}"' if plan.if_match else ""
         stream, upload = self._bucket.client.create(
             kind, path, self._named(path), plan.native, if_absent, if_match
         )
-        stream._begin(upload, plan)
+        stream._begin(upload, plan, self, path, saved_as)
         if isinstance(stream, ReportingOutputStream) and options.progress is not None:
             stream._report_to(options.progress)
         return stream
+
+    @cached_property
+    def _plain_type(self) -> type[S3OutputStream]:
+        return s3_stream_type(reports=False, downgrades=self._downgrades)
+
+    @cached_property
+    def _reporting_type(self) -> type[S3OutputStream]:
+        return s3_stream_type(reports=True, downgrades=self._downgrades)
 
     @cached_property
     def _downgrades(self) -> bool:
@@ -322,12 +351,9 @@ class S3FileSystem(S3Copies):
 
     def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
         """How an object is written; not to be changed, it may be that of others, too."""
-        usual = self._usual_options
-        if usual.buffer_directory:
-            os.makedirs(usual.buffer_directory, exist_ok=True)  # noqa: PTH103
         if not options.asked:
-            return usual
-        native = usual.copy()
+            return self._usual_options
+        native = self._usual_options.copy()
         native.headers = self._object_headers(options.asked)
         if options.block_size is not None:  # a hint: brought within what parts can be
             native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
@@ -389,18 +415,24 @@ class S3FileSystem(S3Copies):
             if not may_exist:
                 self._refuse_existing(path)
             return
+        if may_exist and not needs_parent and not self._no_files.missing(above(path)):
+            if self._seems_directory(path):  # all else is known
+                raise self._directory_there(path)
+            return
         place = self._look_at(
             path, file=not may_exist, children=True, parent=needs_parent, sure=sure
         )
         if place.exists:
             raise exists_already(self._named(path))
         if place.has_children:
-            raise PathIsDirectoryError(
-                errno.EISDIR, "create: path is a directory", self._named(path)
-            )
+            raise self._directory_there(path)
         if not place.is_clear:
             self._climb(path, needs_parent, "create")
         self._no_files.add(place.asked, place.moment)
+
+    def _directory_there(self, path: str) -> PathIsDirectoryError:
+        message = "create: path is a directory"
+        return PathIsDirectoryError(errno.EISDIR, message, self._named(path))
 
     def _create_atomically(
         self, path: str, overwrite: bool, options: CreateOptions
@@ -423,18 +455,13 @@ class S3FileSystem(S3Copies):
             return False
         return True
 
-    def _published(self, path: str) -> None:
-        """Note that there is a file: what is above it are directories."""
-        self._no_files.discard(path)
-        self._no_files.add(above(path))
-
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, self._named(path))
 
     # --- streams that can be resumed ---
 
     def _persists(self, stream: FSDataOutputStream) -> bool:
-        return isinstance(stream, S3OutputStream) and stream._plan.published is not None
+        return isinstance(stream, S3OutputStream) and stream._plan.publishes
 
     def _persist(self, stream: FSDataOutputStream) -> bytes:
         from ..tokens import Token
@@ -447,7 +474,7 @@ class S3FileSystem(S3Copies):
             offset, rest = stream._hand_over()
             kept = stream._upload.keep(offset)
         upload_id, parts, upload_token, checksums, full_object_checksum, behind = kept
-        plan.saved_as = upload_token
+        stream._saved_as = upload_token
         tail, length = behind + rest, offset + len(rest)
         tail_key = put_tail(self._bucket, key, upload_token, length, tail) if tail else ""
         saved = SavedUpload(
@@ -460,17 +487,16 @@ class S3FileSystem(S3Copies):
             tail_key=tail_key,
             tail_size=len(tail),
             tail_crc32c=_core.crc32c(tail),
-            if_absent=plan.if_absent or plan.checks is not None,
+            if_absent=plan.is_conditional,
             if_match=plan.if_match,
-            customer_key=plan.settings.customer_key,
+            customer_key=self._settings_of_bucket.customer_key,
         )
         return Token(self.store_name, self._public_name("/" + key), length, saved.state()).pack()
 
     def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
         from .resuming import SavedUpload
 
-        settings = self._settings_of_bucket
-        saved = SavedUpload.of(token, path[1:], settings.customer_key)
+        saved = SavedUpload.of(token, path[1:], self._settings_of_bucket.customer_key)
         saved.check_upload(self._bucket, token, path[1:], path)
         tail = saved.tail(self._bucket, token)
         options = CreateOptions({}, True)
@@ -478,18 +504,8 @@ class S3FileSystem(S3Copies):
         saved.go_on(native)
         if_absent = saved.if_absent and conditions_of(self._bucket, path[1:], path).if_absent
         must_be_absent = saved.if_absent and not if_absent
-        plan = StreamPlan(
-            settings,
-            self._bucket,
-            native,
-            if_absent=if_absent,
-            if_match=saved.if_match,
-            capabilities=_stream_capabilities(if_absent, bool(saved.if_match), False),
-            checks=(lambda: self._refuse_existing(path)) if must_be_absent else None,
-            published=self._published,
-            saved_as=saved.token,
-        )
-        stream = self._started(path, plan, options, if_absent=if_absent)
+        plan = self._planned(native, if_absent, saved.if_match, must_be_absent)
+        stream = self._started(path, plan, options, if_absent=if_absent, saved_as=saved.token)
         try:
             _core.OutputStream.write(stream, tail)
         except BaseException:

@@ -144,6 +144,13 @@ class S3Names(FileSystem):
         return resolved
 
     def _resolve_to_change(self, path: StrPath) -> str:
+        if (
+            paths.is_plain(path)
+            and len(path) <= _MAX_KEY
+            and "./" not in path
+            and not path.endswith(".")
+        ):
+            return path
         resolved = self._resolve(path)
         if self._as_written(path) is not None:
             _log.warning("%s is taken for %s, as in Hadoop", paths.as_text(path), resolved)
@@ -378,8 +385,19 @@ class S3Names(FileSystem):
         prefixes = sorted({place[1:] for place in (higher[0], *higher[1 - _GLANCES :])})
         return self._bucket.glance(prefixes, path, _GLANCE_KEYS)
 
+    def _published(self, path: str) -> None:
+        """Note that there is a file: what is above it are directories."""
+        self._no_files.discard(path)
+        if not self._no_files.is_fresh(holder(path)):
+            self._no_files.add(above(path))
+
     def _is_file(self, path: str) -> bool:
         return self._bucket.entry(path[1:], path) is not None
+
+    def _seems_directory(self, path: str) -> bool:
+        """Whether there is an object below a path, as far as one may look: one request, mostly."""
+        seen = self._bucket.occupied(_prefix(path), path)
+        return self._sees_children(path) if seen is None else seen is True
 
     def _sees_children(self, path: str) -> bool:
         """Whether there is an object below a path, as far as one may look."""
@@ -612,7 +630,13 @@ def exists_already(path: str) -> FileExistsError:
 
 def above(path: str) -> list[str]:
     """Return the paths above a path but for the root, from the top."""
-    return [path[:at] for at in range(1, len(path)) if path[at] == "/" != path[at - 1]]
+    found = []
+    at = path.find("/", 1)
+    while at > 0:
+        if path[at - 1] != "/":
+            found.append(path[:at])
+        at = path.find("/", at + 1)
+    return found
 
 
 def holder(path: str) -> str:

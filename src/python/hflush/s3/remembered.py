@@ -79,6 +79,11 @@ class RememberedPaths:
             self._forgotten += 1
             self._until.pop(path, None)
 
+    def is_fresh(self, path: str) -> bool:
+        """Whether a path will be known for at least half of the time from now on."""
+        now = self._clock()
+        return self._until.get(path, now) > now + self._seconds / 2
+
     def forget(self, path: str) -> None:
         """Forget a path and all below it."""
         below = path.rstrip("/") + "/"

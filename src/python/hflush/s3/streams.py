@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import capabilities
 from ..errors import attach
@@ -17,12 +17,10 @@ from .commit import PendingCommit
 from .documents import Part, bare_etag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import ClassVar
 
     from .. import _core
-    from .bucket import Bucket
-    from .settings import Settings
+    from .names import S3Names
 
 __all__ = ["S3InputStream", "S3OutputStream", "StreamPlan", "s3_stream_type"]
 
@@ -45,53 +43,26 @@ _OUTCOMES = {
 }
 
 
-class StreamPlan:
-    """What a stream has to know of how it was created."""
+class StreamPlan(NamedTuple):
+    """How objects are created: of many that are created alike, the same."""
 
-    __slots__ = (
-        "bucket",
-        "capabilities",
-        "checks",
-        "closed",
-        "if_absent",
-        "if_match",
-        "native",
-        "published",
-        "saved_as",
-        "settings",
-    )
+    native: _core.S3ObjectOptions  # others have it, too: only read
+    capabilities: frozenset[str]
+    # Under which conditions the store publishes, as far as it checks them.
+    if_absent: bool = False
+    if_match: str = ""  # an etag, without quotes
+    # There may be no object yet, and the store does not check that: who publishes looks.
+    must_be_absent: bool = False
 
-    def __init__(
-        self,
-        settings: Settings,
-        bucket: Bucket,
-        native: _core.S3ObjectOptions,
-        *,
-        if_absent: bool,
-        if_match: str,
-        capabilities: frozenset[str],
-        checks: Callable[[], None] | None,
-        published: Callable[[str], None] | None,
-        saved_as: str = "",
-    ) -> None:
-        self.settings = settings
-        self.bucket = bucket
-        self.native = native  # may be others', too: only read
-        self.if_absent = if_absent
-        self.if_match = if_match
-        self.capabilities = capabilities
-        # Raises if there is an object and must not be, where the store cannot check that itself.
-        self.checks = checks
-        # Called with the path once there is an object; None where closing publishes nothing.
-        self.published = published
-        # The upload's token, if others can go on with it: the stream was persisted, or resumed.
-        self.saved_as = saved_as
-        # When it was closed without a failure; 0 before.
-        self.closed = 0
+    @property
+    def publishes(self) -> bool:
+        """Whether close() publishes; otherwise it hands the upload over."""
+        return not self.native.delayed
 
-
-def _path_of(url: str) -> str:
-    return "/" + url.split("/", 3)[3]
+    @property
+    def is_conditional(self) -> bool:
+        """Whether an object that is there already may not be replaced."""
+        return self.if_absent or self.must_be_absent
 
 
 class S3OutputStream(FSDataOutputStream):
@@ -100,22 +71,44 @@ class S3OutputStream(FSDataOutputStream):
     Blocks are uploaded while the program writes; ``write`` waits where too many are under way, and
     raises when one has failed. Leaving a ``with`` block by an exception, :meth:`abort`, garbage
     collection and the end of the interpreter publish nothing. There is neither hflush nor hsync.
+
+    Where :meth:`close` fails, nothing is published (or :attr:`outcome` is ``unknown``), and the
+    upload is ended before it returns if the store lets it within a few seconds. It raises
+    FileExistsError or :class:`hflush.PreconditionFailedError` if the object appeared, or changed,
+    against the condition of its creation.
     """
 
     __slots__ = ()
-    _fields: ClassVar[tuple[str, ...]] = ("_plan", "_upload")
+    _fields: ClassVar[tuple[str, ...]] = (
+        "_closed_at",
+        "_place",
+        "_plan",
+        "_saved_as",
+        "_store",
+        "_upload",
+    )
 
-    _plan: StreamPlan
     _upload: _core.S3Upload
+    _plan: StreamPlan
+    _store: S3Names  # whose object it is: `_owner` may be a façade
+    _place: str  # its path there
+    _saved_as: str  # the upload's token, if others can go on with it: persisted, or resumed
+    _closed_at: int  # when it was closed without a failure; 0 before
 
-    def _begin(self, upload: _core.S3Upload, plan: StreamPlan) -> None:
+    def _begin(
+        self, upload: _core.S3Upload, plan: StreamPlan, store: S3Names, place: str, saved_as: str
+    ) -> None:
         self._upload = upload
         self._plan = plan
+        self._store = store
+        self._place = place
+        self._saved_as = saved_as
+        self._closed_at = 0
 
     @property
     def path(self) -> str:
         """The absolute path in the bucket. Errors name the URL."""
-        return _path_of(self._path)
+        return self._place
 
     @property
     def _error_path(self) -> str:
@@ -156,10 +149,10 @@ class S3OutputStream(FSDataOutputStream):
         outcome = self._upload.outcome()
         if outcome["state"] != "pending":
             return None
-        plan = self._plan
+        settings = self._store._settings_of_bucket
         return PendingCommit(
-            bucket=plan.settings.bucket,
-            key=_path_of(self._path)[1:],  # `path` may be a façade's name
+            bucket=settings.bucket,
+            key=self._place[1:],
             upload_id=outcome["upload_id"],
             parts=tuple(Part(*part) for part in outcome["parts"]),
             length=outcome["size"],
@@ -167,35 +160,19 @@ class S3OutputStream(FSDataOutputStream):
             checksums=outcome["has_checksums"],
             full_object_checksum=outcome["full_object_checksum"],
             token=outcome["token"],
-            if_absent=plan.if_absent or plan.checks is not None,
-            if_match=plan.if_match,
-            customer_key=plan.settings.customer_key,
-            created=plan.closed,
+            if_absent=self._plan.is_conditional,
+            if_match=self._plan.if_match,
+            customer_key=settings.customer_key,
+            created=self._closed_at,
         )
 
     # --- ending ---
 
-    def close(self) -> None:
-        """Publish the object, whole: the one attempt. A second call is a no-op.
-
-        Where that fails, nothing is published (or :attr:`outcome` is ``unknown``), and the upload
-        is ended before this returns if the store lets it within a few seconds. A call that an
-        exception brings about aborts: see :meth:`hflush.FSDataOutputStream.close`.
-
-        Raises
-        ------
-        FileExistsError, PreconditionFailedError
-            The object appeared, or changed, against the condition of its creation.
-        OSError
-            The first failure of anything that went on in the background.
-        """
-        super().close()
-
     def _publish(self) -> None:
         was_open = not self.closed
-        if self._plan.checks is not None and was_open:
+        if self._plan.must_be_absent and was_open:
             try:
-                self._plan.checks()
+                self._store._refuse_existing(self._place)
             except BaseException as refusal:
                 result = self.abort()
                 if result.cleanup_exception is not None:
@@ -204,23 +181,26 @@ class S3OutputStream(FSDataOutputStream):
         try:
             super()._publish()
         except OSError as failure:
-            cleanup = self._wait_cleaned_up()
-            said = [str(failure), *getattr(failure, "__notes__", ())]
-            for also in (*self._upload.outcome()["others"], cleanup):
-                if also is not None and not any(str(also) in text for text in said):
-                    attach(failure, also)
+            self._explain(failure)
             raise
         if self._upload.is_foreign:  # a forked child's copy: it was the parent's to publish
             return
-        plan = self._plan
-        if was_open and plan.published is not None:
-            plan.published(_path_of(self._path))  # `path` may be a façade's name
-        if not plan.closed:
-            plan.closed = int(time.time())
-            if plan.saved_as:
+        if was_open and self._plan.publishes:
+            self._store._published(self._place)
+        if not self._closed_at:
+            self._closed_at = int(time.time())
+            if self._saved_as:
                 self._remove_tails()
             if (left := self._upload.cleanup) is not None:
                 _log.warning("published, but: %s", left)
+
+    def _explain(self, failure: OSError) -> None:
+        """Attach what else went wrong to the failure of close()."""
+        cleanup = self._wait_cleaned_up()
+        said = [str(failure), *getattr(failure, "__notes__", ())]
+        for also in (*self._upload.outcome()["others"], cleanup):
+            if also is not None and not any(str(also) in text for text in said):
+                attach(failure, also)
 
     def abort(self) -> AbortResult:
         """Publish nothing: what is at the path stays as it is.
@@ -230,7 +210,7 @@ class S3OutputStream(FSDataOutputStream):
         removed, is in the result. The tokens of the stream cannot be used any more.
         """
         result = self._withdraw()
-        if not self._plan.saved_as or self._upload.is_foreign or self.outcome == "published":
+        if not self._saved_as or self._upload.is_foreign or self.outcome == "published":
             return result
         return AbortResult(result.already_closed, result.cleanup_exception or self._end_saved())
 
@@ -244,9 +224,9 @@ class S3OutputStream(FSDataOutputStream):
 
     def _end_saved(self) -> OSError | None:
         """End an upload that others could have gone on with; return what keeps us from that."""
-        plan, key = self._plan, _path_of(self._path)[1:]
+        upload_id = str(self._upload.outcome()["upload_id"])
         try:
-            plan.bucket.abort_upload(key, str(self._upload.outcome()["upload_id"]), "/" + key)
+            self._store._bucket.abort_upload(self._place[1:], upload_id, self._place)
         except OSError as failure:
             return failure
         return self._remove_tails()
@@ -254,7 +234,7 @@ class S3OutputStream(FSDataOutputStream):
     def _remove_tails(self) -> OSError | None:
         from .resuming import remove_tails
 
-        return remove_tails(self._plan.bucket, _path_of(self._path)[1:], self._plan.saved_as)
+        return remove_tails(self._store._bucket, self._place[1:], self._saved_as)
 
     def _wait_cleaned_up(self) -> OSError | None:
         """Wait until nothing of the upload is under way; what is left of it, and why."""
@@ -320,4 +300,4 @@ class S3InputStream(FSDataInputStream):
     @property
     def path(self) -> str:
         """The absolute path in the bucket. Errors name the URL."""
-        return _path_of(self.raw.path)
+        return "/" + self.raw.path.split("/", 3)[3]

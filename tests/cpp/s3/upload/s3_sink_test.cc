@@ -146,7 +146,7 @@ TEST_CASE("geometry: what a stream relies on, whatever the options") {
   CHECK(geometry.batch_bytes == 1U << 20U);
   CHECK(geometry.block_bytes == 8U << 20U);
   CHECK(geometry.window_bytes == 4U << 20U);
-  CHECK(upload_window(usual) == 28U << 20U);  // three and a half blocks
+  CHECK(upload_window(usual, part_sizes(usual)) == 28U << 20U);  // three and a half blocks
   for (const std::uint64_t block : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{5'000'001},
                                     std::uint64_t{8} << 20U, std::uint64_t{6} << 30U, UINT64_MAX}) {
     for (const std::uint64_t memory :
@@ -164,9 +164,9 @@ TEST_CASE("geometry: what a stream relies on, whatever the options") {
           CHECK(sizes.block_bytes >= std::min(block, PartSizes::kMaxPart));
           CHECK(sizes.block_bytes <= PartSizes::kMaxPart);
           if (buffering == Buffering::kMemory) {
-            CHECK(upload_window(options) >= 2 * sizes.block_bytes);
+            CHECK(upload_window(options, part_sizes(options)) >= 2 * sizes.block_bytes);
           }
-          CHECK(sizes.window_bytes <= upload_window(options));
+          CHECK(sizes.window_bytes <= upload_window(options, part_sizes(options)));
         }
       }
     }

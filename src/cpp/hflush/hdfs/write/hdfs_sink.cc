@@ -76,26 +76,26 @@ void HdfsSink::advise(std::optional<bool> drop_behind) {
 
 void HdfsSink::add_statistics(Statistics& statistics) const {
   const WriteCounters counters = shell_.here()->counters();
-  statistics["hdfs_packets_sent"] = counters.packets_sent;
-  statistics["hdfs_bytes_sent"] = counters.bytes_sent;
-  statistics["hdfs_heartbeats"] = counters.heartbeats;
-  statistics["hdfs_acks"] = counters.acks;
-  statistics["hdfs_blocks"] = counters.blocks;
-  statistics["hdfs_pipelines"] = counters.pipelines;
-  statistics["hdfs_block_retries"] = counters.block_retries;
-  statistics["hdfs_allocate_retries"] = counters.allocate_retries;
-  statistics["hdfs_complete_retries"] = counters.complete_retries;
-  statistics["hdfs_namenode_fsyncs"] = counters.fsyncs;
-  statistics["hdfs_replicas_synced_afterwards"] = counters.synced_afterwards;
-  statistics["hdfs_replicas_left_unsynced"] = counters.left_unsynced;
-  statistics["hdfs_congestion_delays"] = counters.congestion_delays;
-  statistics["hdfs_pipeline_recoveries"] = counters.recoveries;
-  statistics["hdfs_datanode_replacements"] = counters.replacements;
-  statistics["hdfs_block_transfers"] = counters.transfers;
-  statistics["hdfs_bytes_sent_again"] = counters.bytes_sent_again;
-  statistics["hdfs_datanode_restarts_awaited"] = counters.restarts_waited_for;
-  statistics["hdfs_silence_probes"] = counters.silence_probes;
-  statistics["hdfs_datanodes_found_silent"] = counters.found_silent;
+  statistics["hdfs_packets_sent"] += counters.packets_sent;
+  statistics["hdfs_bytes_sent"] += counters.bytes_sent;
+  statistics["hdfs_heartbeats"] += counters.heartbeats;
+  statistics["hdfs_acks"] += counters.acks;
+  statistics["hdfs_blocks"] += counters.blocks;
+  statistics["hdfs_pipelines"] += counters.pipelines;
+  statistics["hdfs_block_retries"] += counters.block_retries;
+  statistics["hdfs_allocate_retries"] += counters.allocate_retries;
+  statistics["hdfs_complete_retries"] += counters.complete_retries;
+  statistics["hdfs_namenode_fsyncs"] += counters.fsyncs;
+  statistics["hdfs_replicas_synced_afterwards"] += counters.synced_afterwards;
+  statistics["hdfs_replicas_left_unsynced"] += counters.left_unsynced;
+  statistics["hdfs_congestion_delays"] += counters.congestion_delays;
+  statistics["hdfs_pipeline_recoveries"] += counters.recoveries;
+  statistics["hdfs_datanode_replacements"] += counters.replacements;
+  statistics["hdfs_block_transfers"] += counters.transfers;
+  statistics["hdfs_bytes_sent_again"] += counters.bytes_sent_again;
+  statistics["hdfs_datanode_restarts_awaited"] += counters.restarts_waited_for;
+  statistics["hdfs_silence_probes"] += counters.silence_probes;
+  statistics["hdfs_datanodes_found_silent"] += counters.found_silent;
   counters.ack_latency.add_to(statistics, "hdfs_ack_latency");
   counters.stalls.add_to(statistics, "hdfs_stall");
 }

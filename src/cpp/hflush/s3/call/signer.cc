@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <functional>
-#include <map>
 #include <utility>
 
 #include "hflush/base/ascii.h"
@@ -20,18 +18,27 @@ namespace chrono = std::chrono;
 constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
 constexpr std::string_view kService = "s3";
 constexpr std::string_view kTerminator = "aws4_request";
+// About so long are the names of signed headers, and a canonical request without its path.
+constexpr std::size_t kNameBytes = 24;
+constexpr std::size_t kCanonicalBytes = 1024;
 constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 constexpr std::array<std::string_view, 7> kWeekdays = {"Mon", "Tue", "Wed", "Thu",
                                                        "Fri", "Sat", "Sun"};
 
-// name, value: sorted, each name once.
-using SignedHeaders = std::map<std::string, std::string, std::less<>>;  // sorted by name
+// Sorted by name, each name once.
+using SignedHeaders = std::vector<env::HttpHeader>;
 
 constexpr bool is_blank(char c) noexcept { return c == ' ' || c == '\t'; }
 
 // Without surrounding blanks, and with one for each run of them.
 std::string condensed(std::string_view value) {
+  const auto both_blank = [](char one, char next) { return is_blank(one) && is_blank(next); };
+  if (value.empty() || (!is_blank(value.front()) && !is_blank(value.back()) &&
+                        value.find('\t') == std::string_view::npos &&
+                        std::ranges::adjacent_find(value, both_blank) == value.end())) {
+    return std::string(value);
+  }
   std::string result;
   bool pending = false;
   for (const char c : value) {
@@ -55,21 +62,28 @@ bool is_signed(std::string_view name) noexcept {
 SignedHeaders signed_headers(const RequestToSign& request,
                              const std::vector<env::HttpHeader>& added) {
   SignedHeaders headers;
-  headers.emplace("host", condensed(request.host));
+  headers.reserve(1 + request.headers.size() + added.size());
+  headers.push_back({"host", condensed(request.host)});
   for (const auto* list : {&request.headers, &added}) {
     for (const env::HttpHeader& header : *list) {
       std::string name = to_lower(header.name);
       if (!is_signed(name)) continue;
       std::string value = condensed(header.value);
-      const auto [known, is_new] = headers.try_emplace(std::move(name), value);
-      if (!is_new) known->second.append(1, ',').append(value);
+      const auto known = std::ranges::find(headers, name, &env::HttpHeader::name);
+      if (known != headers.end()) {
+        known->value.append(1, ',').append(value);
+      } else {
+        headers.push_back({std::move(name), std::move(value)});
+      }
     }
   }
+  std::ranges::sort(headers, {}, &env::HttpHeader::name);
   return headers;
 }
 
 std::string names_of(const SignedHeaders& headers) {
   std::string names;
+  names.reserve(kNameBytes * headers.size());
   for (const auto& [name, value] : headers) {
     if (!names.empty()) names += ';';
     names += name;
@@ -77,8 +91,11 @@ std::string names_of(const SignedHeaders& headers) {
   return names;
 }
 
-std::string canonical_request_of(const RequestToSign& request, const SignedHeaders& headers) {
-  std::string text(request.method);
+std::string canonical_request_of(const RequestToSign& request, const SignedHeaders& headers,
+                                 std::string_view names) {
+  std::string text;
+  text.reserve(kCanonicalBytes + request.encoded_path.size());
+  text += request.method;
   text += '\n';
   text += request.encoded_path.empty() ? std::string_view("/") : request.encoded_path;
   text += '\n';
@@ -91,7 +108,7 @@ std::string canonical_request_of(const RequestToSign& request, const SignedHeade
     text += '\n';
   }
   text += '\n';
-  text += names_of(headers);
+  text += names;
   text += '\n';
   text += request.payload_sha256;
   return text;
@@ -173,6 +190,7 @@ std::vector<env::HttpHeader> sign(const RequestToSign& request, const Credential
     added.push_back({"x-amz-security-token", credentials.session_token});
   }
   const SignedHeaders headers = signed_headers(request, added);
+  const std::string names = names_of(headers);
   std::string scope = day + '/';
   scope += region;
   scope += '/';
@@ -181,11 +199,11 @@ std::vector<env::HttpHeader> sign(const RequestToSign& request, const Credential
   scope += kTerminator;
   std::string to_sign(kAlgorithm);
   to_sign += '\n' + time + '\n' + scope + '\n';
-  to_sign += to_hex(crypto::sha256(as_bytes(canonical_request_of(request, headers))));
+  to_sign += to_hex(crypto::sha256(as_bytes(canonical_request_of(request, headers, names))));
   const SigningKey known = key ? *key : signing_key(credentials, region, now);
   std::string authorization(kAlgorithm);
   authorization += " Credential=" + credentials.access_key + '/' + scope;
-  authorization += ", SignedHeaders=" + names_of(headers);
+  authorization += ", SignedHeaders=" + names;
   authorization += ", Signature=" + to_hex(crypto::hmac_sha256(known, as_bytes(to_sign)));
   added.push_back({"Authorization", std::move(authorization)});
   return added;
@@ -193,7 +211,8 @@ std::vector<env::HttpHeader> sign(const RequestToSign& request, const Credential
 
 std::string canonical_request(const RequestToSign& request,
                               const std::vector<env::HttpHeader>& added) {
-  return canonical_request_of(request, signed_headers(request, added));
+  const SignedHeaders headers = signed_headers(request, added);
+  return canonical_request_of(request, headers, names_of(headers));
 }
 
 std::string amz_date(SystemTime time) {

@@ -74,29 +74,29 @@ void UploadCounters::block_committed(std::uint64_t bytes) noexcept {
 void UploadCounters::add_to(Statistics& statistics, std::uint64_t size,
                             std::uint32_t blocks) const {
   const std::int64_t ended = committed + failed + cancelled;
-  statistics["stream_write_total_data"] = bytes_committed;
+  statistics["stream_write_total_data"] += bytes_committed;
   uploads.add_to(statistics, "stream_write_total_time");
-  statistics["stream_write_block_uploads"] = block_uploads;
-  statistics["stream_write_block_uploads_active"] = active;
-  statistics["stream_write_block_uploads_pending"] =
+  statistics["stream_write_block_uploads"] += block_uploads;
+  statistics["stream_write_block_uploads_active"] += active;
+  statistics["stream_write_block_uploads_pending"] +=
       std::max<std::int64_t>(0, std::int64_t{blocks} - ended - active);
-  statistics["stream_write_block_uploads_data_pending"] = signed_of(size) - bytes_committed;
-  statistics["stream_write_block_uploads_committed"] = committed;
-  statistics["stream_write_block_uploads_aborted"] = cancelled;
-  statistics["stream_write_exceptions_completing_upload"] = complete_failures;
-  statistics["object_put_request"] = block_uploads;
-  statistics["object_put_request_completed"] = ended;
-  statistics["object_put_request_active"] = active;
-  statistics["object_put_bytes"] = bytes_put;
-  statistics["object_put_bytes_pending"] = bytes_active;
-  statistics["object_multipart_initiated"] = creates;
-  statistics["object_multipart_aborted"] = aborts;
-  statistics["object_multipart_aborted.failures"] = abort_failures;
-  statistics["multipart_upload_completed"] = completed;
-  statistics["multipart_upload_part_put"] = parts_put;
-  statistics["multipart_upload_part_put_bytes"] = part_bytes_put;
-  statistics["multipart_upload_list"] = lists;
-  statistics["object_metadata_request"] = looks;
+  statistics["stream_write_block_uploads_data_pending"] += signed_of(size) - bytes_committed;
+  statistics["stream_write_block_uploads_committed"] += committed;
+  statistics["stream_write_block_uploads_aborted"] += cancelled;
+  statistics["stream_write_exceptions_completing_upload"] += complete_failures;
+  statistics["object_put_request"] += block_uploads;
+  statistics["object_put_request_completed"] += ended;
+  statistics["object_put_request_active"] += active;
+  statistics["object_put_bytes"] += bytes_put;
+  statistics["object_put_bytes_pending"] += bytes_active;
+  statistics["object_multipart_initiated"] += creates;
+  statistics["object_multipart_aborted"] += aborts;
+  statistics["object_multipart_aborted.failures"] += abort_failures;
+  statistics["multipart_upload_completed"] += completed;
+  statistics["multipart_upload_part_put"] += parts_put;
+  statistics["multipart_upload_part_put_bytes"] += part_bytes_put;
+  statistics["multipart_upload_list"] += lists;
+  statistics["object_metadata_request"] += looks;
 }
 
 // --- the ledger
@@ -115,6 +115,11 @@ UploadLedger::UploadLedger(std::string token, const PartSizes& sizes,
 UploadOutcome UploadLedger::outcome() const {
   MutexLock lock(mutex_);
   return outcome_;
+}
+
+Status UploadLedger::cleanup() const {
+  MutexLock lock(mutex_);
+  return outcome_.cleanup;
 }
 
 Status UploadLedger::wait_cleaned_up(env::Duration timeout, env::Interrupt& interrupt) {

@@ -48,6 +48,7 @@ class S3Upload {
  public:
   virtual ~S3Upload() = default;
   virtual UploadOutcome outcome() const = 0;  // thread-safe
+  virtual Status cleanup() const = 0;         // of that
   // Waits until nothing of the upload is under way. kTimedOut after `timeout`.
   virtual Status wait_cleaned_up(env::Duration timeout, env::Interrupt& interrupt) = 0;
 };
@@ -106,6 +107,7 @@ class UploadLedger final : public S3Upload {
                const std::optional<BegunObject>& begun = {});
 
   UploadOutcome outcome() const override HFLUSH_EXCLUDES(mutex_);
+  Status cleanup() const override HFLUSH_EXCLUDES(mutex_);
   Status wait_cleaned_up(env::Duration timeout, env::Interrupt& interrupt) override
       HFLUSH_EXCLUDES(mutex_);
   void add_statistics(Statistics& statistics) const HFLUSH_EXCLUDES(mutex_);

@@ -21,6 +21,7 @@
 #include "hflush/env/own_process.h"
 #include "hflush/env/writable_file.h"
 #include "hflush/s3/call/encoding.h"
+#include "hflush/s3/packets.h"
 
 namespace hflush::s3 {
 namespace {
@@ -56,8 +57,16 @@ int open_unlinked(const std::string& directory) {
   return file;
 }
 
-// The sum of what `sum` is of, followed by the packet. `power`: what crc::combine() multiplies by
-// for a whole chunk.
+// What crc::combine() multiplies by for a whole chunk.
+std::uint32_t chunk_power(std::size_t chunk_bytes) noexcept {
+  const auto power = [](std::size_t bytes) constexpr {
+    return crc::power(crc::Kind::kCrc32c, crc::power_of_x(crc::Kind::kCrc32c, 8), bytes);
+  };
+  constexpr std::uint32_t kUsual = power(kChunkBytes);
+  return chunk_bytes == kChunkBytes ? kUsual : power(chunk_bytes);
+}
+
+// The sum of what `sum` is of, followed by the packet. `power`: that of a whole chunk.
 std::uint32_t extend(std::uint32_t sum, const stream::Packet& packet, std::size_t chunk_bytes,
                      std::uint32_t power) noexcept {
   const ByteView sums = packet.sums();
@@ -257,8 +266,7 @@ class PartStore::DiskPart final : public Part {
 
 PartStore::PartStore(PartStoreOptions options)
     : options_(std::move(options)),
-      chunk_power_(crc::power(crc::Kind::kCrc32c, crc::power_of_x(crc::Kind::kCrc32c, 8),
-                              options_.chunk_bytes)),
+      chunk_power_(chunk_power(options_.chunk_bytes)),
       filling_end_(options_.begin),
       end_(options_.begin),
       crc32c_(options_.begin_crc32c) {}

@@ -21,7 +21,7 @@ stream::Geometry upload_geometry(const ObjectOptions& options) noexcept {
   geometry.bytes_per_checksum = kChunkBytes;
   geometry.packet_bytes = kPacketBytes;
   geometry.batch_bytes = std::min(kBatchBytes, sizes.block_bytes());
-  geometry.window_bytes = std::min(upload_window(options), WriterWindow::kFirst);
+  geometry.window_bytes = std::min(upload_window(options, sizes), WriterWindow::kFirst);
   geometry.block_bytes = sizes.block_bytes();
   geometry.start = geometry.block_start = begun_bytes(options);
   return geometry;

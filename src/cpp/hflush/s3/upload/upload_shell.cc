@@ -19,8 +19,7 @@ UploadDriver::UploadDriver(stream::Reports& reports, UploadShell& shell, const U
       asking_(target.client->settings(), target.options, target.token_or_empty(),
               target.client->new_stream()),
       machine_(target.upload_options()),
-      window_(upload_window(target.options), part_sizes(target.options), MemoryBudget::of_process(),
-              begun_bytes(target.options)),
+      window_(target.window, target.sizes, MemoryBudget::of_process(), begun_bytes(target.options)),
       publishing_{.time = PublicationTime(target.client->settings())} {
   if (const std::optional<BegunObject>& begun = target.options.begun) {
     checksums_ = begun->checksums;
@@ -466,7 +465,7 @@ void UploadDriver::perform(const upload_action::Failed& failed) {
 UploadShell::UploadShell(std::shared_ptr<Client> client, ObjectOptions options)
     : target_(std::move(client), std::move(options)),
       store_(target_.store_options()),
-      ledger_(std::make_shared<UploadLedger>(target_.token_or_empty(), part_sizes(target_.options),
+      ledger_(std::make_shared<UploadLedger>(target_.token_or_empty(), target_.sizes,
                                              target_.options.begun)),
       driven_(target_.out_of_memory, *this, target_, store_, *ledger_) {}
 
@@ -491,7 +490,7 @@ void UploadShell::abandon() noexcept {
 
 Result<KeptUpload> UploadShell::keep(std::uint64_t offset, env::Interrupt& interrupt) {
   HFLUSH_ASSIGN_OR_RETURN(PartTail tail, store_.tail(offset));
-  const std::uint32_t parts = part_sizes(target_.options).at(tail.begin) - 1;
+  const std::uint32_t parts = target_.sizes.at(tail.begin) - 1;
   drive([parts](UploadDriver& driver) { driver.keep(parts); });
   HFLUSH_ASSIGN_OR_RETURN(BegunObject object, ledger_->wait_kept(parts, interrupt, loop()));
   return KeptUpload{std::move(object), std::move(tail)};

@@ -67,8 +67,7 @@ PartSizes part_sizes(const ObjectOptions& options) noexcept {
                    options.uniform_parts);
 }
 
-std::uint64_t upload_window(const ObjectOptions& options) noexcept {
-  const PartSizes sizes = part_sizes(options);
+std::uint64_t upload_window(const ObjectOptions& options, const PartSizes& sizes) noexcept {
   std::uint64_t memory = options.memory_bytes;
   if (memory == 0) {
     const std::uint64_t blocks = std::max<std::uint64_t>(options.active_blocks, 1);
@@ -83,6 +82,8 @@ std::uint64_t upload_window(const ObjectOptions& options) noexcept {
 UploadTarget::UploadTarget(std::shared_ptr<Client> its_client, ObjectOptions its_options)
     : client(std::move(its_client)),
       options(std::move(its_options)),
+      sizes(part_sizes(options)),
+      window(upload_window(options, sizes)),
       path(path_of(options)),
       token(prepare(client->settings(), options.begun)),
       out_of_memory(Status::from_errno(ENOMEM, "write", path)) {}
@@ -93,9 +94,9 @@ std::uint64_t begun_bytes(const ObjectOptions& options) noexcept {
 
 PartStoreOptions UploadTarget::store_options() const {
   const Settings& settings = client->settings();
-  return {.sizes = part_sizes(options),
+  return {.sizes = sizes,
           .buffering = options.buffering,
-          .memory_bytes = upload_window(options),
+          .memory_bytes = window,
           .directory = options.buffer_directory,
           .chunk_bytes = kChunkBytes,
           .packet_bytes = kPacketBytes,
@@ -108,7 +109,7 @@ PartStoreOptions UploadTarget::store_options() const {
 
 UploadOptions UploadTarget::upload_options() const {
   return {.path = path,
-          .sizes = part_sizes(options),
+          .sizes = sizes,
           .active_parts = std::max<std::size_t>(options.active_blocks, 1),
           .delayed = options.delayed,
           .always_multipart = options.delayed,

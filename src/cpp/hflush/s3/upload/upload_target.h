@@ -19,7 +19,7 @@ namespace hflush::s3 {
 // active, where these are more than two; at least 2 MiB, and where all parts lie in memory at least
 // two of them, as the one that fills is never acknowledged.
 PartSizes part_sizes(const ObjectOptions& options) noexcept;
-std::uint64_t upload_window(const ObjectOptions& options) noexcept;
+std::uint64_t upload_window(const ObjectOptions& options, const PartSizes& sizes) noexcept;
 // Bytes of the parts that an upload had when it was begun before; else 0.
 std::uint64_t begun_bytes(const ObjectOptions& options) noexcept;
 
@@ -35,6 +35,8 @@ struct UploadTarget {
 
   const std::shared_ptr<Client> client;
   const ObjectOptions options;
+  const PartSizes sizes;
+  const std::uint64_t window;  // upload_window()
   const std::string path;
   // x-amz-meta-hflush-token; or what is missing: the stream fails with it at its first call.
   const Result<std::string> token;

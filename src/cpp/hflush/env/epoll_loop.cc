@@ -348,7 +348,7 @@ void EpollLoop::wait_for_errands(Errands& errands, TimePoint deadline) noexcept 
     }
   }
   std::erase_if(errands, [](const auto& errand) { return errand->wanted().descriptor < 0; });
-  if (errands.size() > count) std::ranges::rotate(errands, errands.begin() + 1);
+  if (errands.size() > count) std::rotate(errands.begin(), errands.begin() + 1, errands.end());
 }
 
 // As poll(2).

@@ -119,6 +119,7 @@ void register_object_options(py::module_& module) {
   add("active_blocks", &ObjectOptions::active_blocks);
   add("buffer_directory", &ObjectOptions::buffer_directory);
   add("memory_bytes", &ObjectOptions::memory_bytes);
+  add("references", &ObjectOptions::references);
   type.def_property_readonly("window_bytes", [](const ObjectOptions& self) {
     return s3::upload_window(self, s3::part_sizes(self));
   });

@@ -16,6 +16,7 @@
 #include "buffers.h"
 #include "errors.h"
 #include "history.h"
+#include "kept_bytes.h"
 #include "opened_stream.h"
 #include "register.h"
 #include "signals.h"
@@ -40,7 +41,11 @@ OutputStream* stream_of(PyObject* self) noexcept {
   return static_cast<OutputStream*>(pointer);
 }
 
-bool append(PyObject* self, OutputStream& stream, ByteView data) {
+// Copying less takes less time than keeping it.
+constexpr std::size_t kKeptAtLeast = std::size_t{32} << 10U;
+
+template <typename Data>
+bool append(PyObject* self, OutputStream& stream, const Data& data) {
   if (stream.try_write(data)) return true;
   Status written;
   {
@@ -51,6 +56,19 @@ bool append(PyObject* self, OutputStream& stream, ByteView data) {
   if (written.ok()) return true;
   set_exception(written);
   return false;
+}
+
+bool append_bytes(PyObject* self, OutputStream& stream, PyObject* bytes) {
+  const ByteView data{reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
+                      static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+  if (data.size() < kKeptAtLeast || !stream.takes_references()) return append(self, stream, data);
+  bool is_written = false;
+  {
+    const stream::Owner owner = keep_bytes(bytes);
+    is_written = append(self, stream, OutputStream::Piece{data, &owner});
+  }
+  release_kept_bytes();  // also these, if the stream does not want them
+  return is_written;
 }
 
 // One of write()'s numbers. A number no Py_ssize_t holds is out of every buffer's range.
@@ -127,10 +145,8 @@ PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
   if (stream == nullptr) return nullptr;
   return guarded([&]() -> PyObject* {
     if (nargs == 1 && names == nullptr && PyBytes_CheckExact(args[0])) {
-      const Py_ssize_t size = PyBytes_GET_SIZE(args[0]);
-      const ByteView data{reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(args[0])),
-                          static_cast<std::size_t>(size)};
-      return append(self, *stream, data) ? PyLong_FromSsize_t(size) : nullptr;
+      return append_bytes(self, *stream, args[0]) ? PyLong_FromSsize_t(PyBytes_GET_SIZE(args[0]))
+                                                  : nullptr;
     }
     PyObject* b = nullptr;
     PyObject* off = nullptr;
@@ -149,7 +165,7 @@ PyObject* write_byte(PyObject* self, PyObject* value) {
     const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value));
     if (!number) return nullptr;
     const auto byte = static_cast<std::byte>(PyLong_AsUnsignedLongMask(number.ptr()) & 0xFFU);
-    return append(self, *stream, {&byte, 1}) ? py::none().release().ptr() : nullptr;
+    return append(self, *stream, ByteView{&byte, 1}) ? py::none().release().ptr() : nullptr;
   });
 }
 
@@ -162,7 +178,8 @@ PyMethodDef write_method = {
 Parameters
 ----------
 b : bytes-like
-    C-contiguous, counted in bytes; copied or written before return, so it may be reused.
+    C-contiguous, counted in bytes. It may be reused on return: it is copied or written before
+    that; only `bytes` objects may be kept instead, until the store has them.
 off : int
     Where in `b` to begin, in bytes.
 len : int, optional
@@ -214,6 +231,7 @@ void waiting(const py::object& self) {
     SignalCheck signals(self.ptr());
     done = (stream.*Call)(signals);
   }
+  release_kept_bytes();
   check(done);
   pending.raise();
 }
@@ -230,6 +248,7 @@ py::tuple abort(OutputStream& stream) {
     const ReleasedGil unlocked;
     done = stream.abort(result);
   }
+  release_kept_bytes();
   check(done);
   const py::object cleanup =
       result.cleanup.ok() ? py::object(py::none()) : make_exception(result.cleanup);
@@ -238,8 +257,13 @@ py::tuple abort(OutputStream& stream) {
 
 bool abandon(OutputStream& stream) {
   if (stream::is_final(stream.state())) return false;  // each time a stream is released
-  const ReleasedGil unlocked;
-  return stream.abandon();
+  bool was_open = false;
+  {
+    const ReleasedGil unlocked;
+    was_open = stream.abandon();
+  }
+  release_kept_bytes();
+  return was_open;
 }
 
 // (offset, bytes behind it)

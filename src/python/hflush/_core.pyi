@@ -550,6 +550,7 @@ class S3ObjectOptions:
     buffering: str  # "memory", "disk", "adaptive"
     buffer_directory: str
     memory_bytes: int
+    references: bool
     @property
     def window_bytes(self) -> int: ...  # what a stream may have unacknowledged
     if_absent: bool

@@ -108,6 +108,28 @@ TEST_CASE("a caller's own bytes are offered only where nothing asks for chunks")
   }
 }
 
+TEST_CASE("references are in the file among what is copied, and let go when the store has them") {
+  for (const std::size_t size : {100U, 64U << 10U, 300U << 10U, (11U << 20U) + 7U}) {
+    Geometry geometry;
+    geometry.bytes_per_checksum = 512;
+    geometry.takes_references = true;
+    Fixture fixture(Answer::kAtOnce, geometry);
+    OutputStream& stream = fixture.open();
+    CHECK(stream.takes_references());
+    const auto data = pattern(size + 2);
+    const ByteView all(data);
+    const Owner owner = std::make_shared<int>();
+    const OutputStream::Piece middle{all.subspan(1, size), &owner};
+    CHECK(stream.try_write(all.first(1)));
+    CHECK((stream.try_write(middle) || stream.write(middle, fixture.patient).ok()));
+    CHECK(stream.position() == size + 1);
+    CHECK(stream.write(all.last(1), fixture.patient).ok());
+    CHECK(stream.close(fixture.patient).ok());
+    CHECK(fixture.file() == data);
+    CHECK(owner.use_count() == 1);
+  }
+}
+
 TEST_CASE("HFLUSH-2: hflush covers what was written, and asks the store once for it") {
   Fixture fixture(Answer::kAtOnce);
   OutputStream& stream = fixture.open();

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -336,6 +337,46 @@ TEST_CASE("a wire header fits in front of sums and data, in one run of memory") 
   const MutableByteView header = sealed[0].header_room(33);
   CHECK(header.data() + header.size() == sealed[0].sums().data());
   CHECK(sealed[0].sums().size() == 8);
+}
+
+TEST_CASE("references stand where they were appended, end with blocks, and hold their owner") {
+  BufferPool pool(0);
+  Geometry geometry = small_geometry(crc::Kind::kCrc32c);
+  geometry.block_bytes = 48;
+  geometry.takes_references = true;
+  Packetizer packetizer(geometry, pool);
+  const auto data = pattern(200);
+  const ByteView all(data);
+  const Owner owner = std::make_shared<int>();
+
+  std::vector<Packet> sealed;
+  packetizer.append(all.first(5), sealed);
+  packetizer.append_reference(all.subspan(5, 70), owner, sealed);
+  CHECK(packetizer.position() == 75);
+  packetizer.append(all.subspan(75, 20), sealed);
+  packetizer.append_reference(all.subspan(95, 105), owner, sealed);
+  packetizer.cut(Cut::kFinal, sealed);
+
+  std::uint64_t end = 0;
+  std::vector<std::uint64_t> ends;
+  for (const Packet& packet : sealed) {
+    CHECK(packet.offset() == end);
+    end = packet.end();
+    const auto offset = static_cast<std::size_t>(packet.offset());
+    CHECK(std::ranges::equal(packet.data(), all.subspan(offset, packet.data().size())));
+    const bool is_there = packet.data().data() == all.data() + packet.offset();
+    CHECK(is_there == packet.is_reference());
+    std::vector<std::byte> sums(packet.sums().size());
+    REQUIRE(sums.size() == crc::kSumSize * crc::checksum_count(packet.data().size(), 8));
+    crc::chunk_sums(crc::Kind::kCrc32c, packet.data(), 8, sums.data());
+    CHECK(std::ranges::equal(packet.sums(), sums));
+    if (packet.is_reference()) ends.push_back(packet.end());
+  }
+  CHECK(end == data.size());
+  CHECK(ends == std::vector<std::uint64_t>{37, 48, 75, 96, 128, 144, 176, 192, 200});
+  CHECK(owner.use_count() == 1 + static_cast<long>(ends.size()));
+  sealed.clear();
+  CHECK(owner.use_count() == 1);
 }
 
 TEST_CASE("buffers return to the pool with their packets") {

@@ -25,6 +25,9 @@ struct Geometry {
   // No packet crosses the end of a block: blocks of this size follow on each other from
   // `block_start` on; 0: the rest of the file is one block.
   std::uint64_t block_bytes = 0;
+  // Packets may be references to the caller's memory (packet.h): for a sink that writes no headers,
+  // and to which chunks are what a packet's sums are of, wherever it begins.
+  bool takes_references = false;
   // The file's length when the stream was opened.
   std::uint64_t start = 0;
   // Where the block begins that holds, or will hold, the byte at `start`. Chunks are counted from

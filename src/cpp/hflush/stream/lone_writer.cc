@@ -29,6 +29,11 @@ void LoneWriter::append(ByteView data, std::vector<Packet>& sealed) {
   packetizer_.append(data, sealed);
 }
 
+void LoneWriter::append_reference(ByteView data, const Owner& owner, std::vector<Packet>& sealed) {
+  const SpinLockHolder holder(lock_);
+  packetizer_.append_reference(data, owner, sealed);
+}
+
 std::uint64_t LoneWriter::cut(Cut cut, std::vector<Packet>& sealed) {
   const SpinLockHolder holder(lock_);
   const std::uint64_t target = packetizer_.position_after(cut);

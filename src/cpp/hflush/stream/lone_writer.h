@@ -58,6 +58,7 @@ class LoneWriter {
   std::uint64_t position_after(Cut cut) const noexcept;
   // As Packetizer's: packets are added to `sealed`. Throw std::bad_alloc.
   void append(ByteView data, std::vector<Packet>& sealed);
+  void append_reference(ByteView data, const Owner& owner, std::vector<Packet>& sealed);
   // Returns the offset up to which everything is sealed.
   std::uint64_t cut(Cut cut, std::vector<Packet>& sealed);
   // Requires: shut. A copy of Packetizer's.

@@ -178,11 +178,12 @@ Status OutputStream::wait_locked(Interrupt& interrupt) {
 
 // --- writing
 
-bool OutputStream::try_append(ByteView data) {
+bool OutputStream::try_append(Piece piece) {
   if (!mutex_.try_lock()) return false;
   // Again the fast path: another small write may have been in its way.
-  const bool accepted = state_ == State::kOpen && !writer_turn_.taken &&
-                        (lone_writer_.append(data) || try_append_locked(data));
+  const bool accepted =
+      state_ == State::kOpen && !writer_turn_.taken &&
+      ((piece.owner == nullptr && lone_writer_.append(piece.data)) || try_append_locked(piece));
   mutex_.unlock();
   return accepted;
 }
@@ -190,13 +191,13 @@ bool OutputStream::try_append(ByteView data) {
 // What a small write does at the end of a packet: the next one is taken, as long as that needs
 // neither the sink nor the window. Releasing the GIL for each packet would cost more than the
 // packet.
-bool OutputStream::try_append_locked(ByteView data) {
-  return data.size() <= geometry_.packet_bytes &&
+bool OutputStream::try_append_locked(Piece piece) {
+  return piece.data.size() <= geometry_.packet_bytes &&
          sealed_bytes_locked() + 2 * geometry_.packet_bytes < geometry_.batch_bytes &&
-         window_has_room_locked(data.size()) && append_or_break_locked(data);
+         window_has_room_locked(piece.data.size()) && append_or_break_locked(piece);
 }
 
-Status OutputStream::write(ByteView data, Interrupt& interrupt) {
+Status OutputStream::write(Piece piece, Interrupt& interrupt) {
   if (is_foreign()) return foreign_failure("write");
   MutexLock lock(mutex_);
   HFLUSH_RETURN_IF_ERROR(check_not_reentered_locked("write"));
@@ -207,10 +208,12 @@ Status OutputStream::write(ByteView data, Interrupt& interrupt) {
   }
   const TurnHolder turn(writer_turn_, changed_);
   const LoneWriter::Shut shut(lone_writer_);
-  return append_locked(data, interrupt);
+  return append_locked(piece, interrupt);
 }
 
-Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
+Status OutputStream::append_locked(Piece rest, Interrupt& interrupt) {
+  ByteView& data = rest.data;
+  const std::size_t copied = rest.owner == nullptr ? data.size() : copied_end_locked(data.size());
   // A record of at most half a window is reserved whole: if interrupted, nothing of it is appended.
   std::size_t piece_bytes = geometry_.window_bytes / 2;
   while (!data.empty()) {
@@ -219,9 +222,10 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
       HFLUSH_RETURN_IF_ERROR(offer_locked(data, taken, interrupt));
     }
     if (taken == 0) {
-      taken = std::min(data.size(), piece_bytes);
+      const bool is_kept = data.size() > copied;
+      taken = std::min(is_kept ? data.size() - copied : data.size(), piece_bytes);
       HFLUSH_RETURN_IF_ERROR(reserve_locked(taken, interrupt));
-      append_or_break_locked(data.first(taken));
+      append_or_break_locked({data.first(taken), is_kept ? rest.owner : nullptr});
       const bool batch_is_full = sealed_bytes_locked() >= geometry_.batch_bytes;
       // A thread inside the sink does not make a writer wait: only the window does.
       if (batch_is_full && !sink_turn_.taken) put_locked({});
@@ -235,10 +239,25 @@ Status OutputStream::append_locked(ByteView data, Interrupt& interrupt) {
   return {};
 }
 
-// Without memory part of `data` may be appended, so that the stream cannot go on.
-bool OutputStream::append_or_break_locked(ByteView data) {
+// How much at the end of a reference to `size` bytes is copied all the same: the beginning of a
+// block, which may not be full for long, and would keep all of them. Not where it is most of them.
+std::size_t OutputStream::copied_end_locked(std::size_t size) const {
+  if (geometry_.block_bytes == 0) return 0;
+  const std::uint64_t begin = lone_writer_.position() - geometry_.block_start;
+  const std::uint64_t end = begin % geometry_.block_bytes + size;
+  if (end < geometry_.block_bytes) return 0;
+  const auto behind = static_cast<std::size_t>(end % geometry_.block_bytes);
+  return behind < size / 2 ? behind : 0;
+}
+
+// Without memory part of the piece may be appended, so that the stream cannot go on.
+bool OutputStream::append_or_break_locked(Piece piece) {
   try {
-    lone_writer_.append(data, sealed_);
+    if (piece.owner != nullptr) {
+      lone_writer_.append_reference(piece.data, *piece.owner, sealed_);
+    } else {
+      lone_writer_.append(piece.data, sealed_);
+    }
     return true;
   } catch (const std::bad_alloc&) {
     break_locked(out_of_memory_);

@@ -62,9 +62,19 @@ class OutputStream final : private SinkEvents {
   // The part of write() that never waits, not even for the mutex: true if all of `data` is
   // appended; false if nothing is, and write() has to be called.
   bool try_write(ByteView data) {
-    return !is_foreign() && (lone_writer_.append(data) || try_append(data));
+    return !is_foreign() && (lone_writer_.append(data) || try_append({data}));
   }
-  Status write(ByteView data, Interrupt& interrupt);
+  Status write(ByteView data, Interrupt& interrupt) { return write(Piece{data}, interrupt); }
+  // Whether memory that stays as it is may be written without a copy: with its owner, which is held
+  // until the store has the bytes, or the stream has ended. No more than twice the bytes that are
+  // needed is held for long: write() copies the end of what fills blocks.
+  bool takes_references() const noexcept { return geometry_.takes_references; }
+  struct Piece {
+    ByteView data;
+    const Owner* owner = nullptr;  // none: the data is copied
+  };
+  bool try_write(Piece piece) { return !is_foreign() && try_append(piece); }
+  Status write(Piece piece, Interrupt& interrupt);
   // Passes on what it can, promises nothing; a no-op unless the stream is open (FLUSH-2).
   Status flush(Interrupt& interrupt);
   // flush(), and what that keeps back, less than a chunk: every byte before rest.offset is handed
@@ -129,10 +139,11 @@ class OutputStream final : private SinkEvents {
   void break_locked(Status failure) HFLUSH_REQUIRES(mutex_);
   Status wait_locked(Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
 
-  bool try_append(ByteView data) HFLUSH_EXCLUDES(mutex_);
-  bool try_append_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
-  Status append_locked(ByteView data, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
-  bool append_or_break_locked(ByteView data) HFLUSH_REQUIRES(mutex_);
+  bool try_append(Piece piece) HFLUSH_EXCLUDES(mutex_);
+  bool try_append_locked(Piece piece) HFLUSH_REQUIRES(mutex_);
+  Status append_locked(Piece rest, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
+  std::size_t copied_end_locked(std::size_t size) const HFLUSH_REQUIRES(mutex_);
+  bool append_or_break_locked(Piece piece) HFLUSH_REQUIRES(mutex_);
   std::optional<std::uint64_t> cut_or_break_locked(Cut cut) HFLUSH_REQUIRES(mutex_);
   Status reserve_locked(std::size_t size, Interrupt& interrupt) HFLUSH_REQUIRES(mutex_);
   bool window_has_room_locked(std::size_t size) const HFLUSH_REQUIRES(mutex_);

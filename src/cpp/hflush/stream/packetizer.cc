@@ -39,18 +39,23 @@ void Packetizer::start_packet() {
   data_ = buffer_.data() + data_begin_;
   filled_ = summed_ = replayed_ = 0;
   capacity_ = geometry_.packet_bytes;
-  std::uint64_t into_block = packet_offset_ - block_start_;
-  if (geometry_.block_bytes != 0) into_block %= geometry_.block_bytes;
   if (geometry_.has_chunks()) {
     // After an append inside a chunk the first packet ends that chunk, so that the next are
     // aligned.
-    const std::size_t into_chunk = into_block % geometry_.bytes_per_checksum;
+    const std::size_t into_chunk = into_block() % geometry_.bytes_per_checksum;
     if (into_chunk != 0) capacity_ = geometry_.bytes_per_checksum - into_chunk;
   }
-  if (geometry_.block_bytes != 0) {
-    const std::uint64_t left = geometry_.block_bytes - into_block;
-    capacity_ = static_cast<std::size_t>(std::min<std::uint64_t>(capacity_, left));
-  }
+  capacity_ = static_cast<std::size_t>(std::min<std::uint64_t>(capacity_, left_in_block()));
+}
+
+// Of the packet being filled, or of the next one.
+std::uint64_t Packetizer::into_block() const noexcept {
+  const std::uint64_t begin = packet_offset_ - block_start_;
+  return geometry_.block_bytes == 0 ? begin : begin % geometry_.block_bytes;
+}
+
+std::uint64_t Packetizer::left_in_block() const noexcept {
+  return geometry_.block_bytes == 0 ? ~std::uint64_t{0} : geometry_.block_bytes - into_block();
 }
 
 void Packetizer::append(ByteView data, std::vector<Packet>& sealed) {
@@ -60,6 +65,26 @@ void Packetizer::append(ByteView data, std::vector<Packet>& sealed) {
     copy_in(data.first(count));
     data = data.subspan(count);
     if (filled_ == capacity_) cut(Cut::kFinal, sealed);
+  }
+}
+
+void Packetizer::append_reference(ByteView data, const Owner& owner, std::vector<Packet>& sealed) {
+  HFLUSH_DCHECK(geometry_.takes_references);
+  cut(Cut::kFinal, sealed);
+  HFLUSH_DCHECK(filled_ == 0);
+  while (!data.empty()) {
+    const ByteView piece = data.first(static_cast<std::size_t>(
+        std::min<std::uint64_t>({data.size(), geometry_.packet_bytes, left_in_block()})));
+    Buffer buffer = pool_.take(data_begin_);
+    std::size_t sums_size = 0;
+    if (geometry_.has_checksums()) {
+      sums_size = crc::checksum_count(piece.size(), geometry_.bytes_per_checksum) * crc::kSumSize;
+      crc::chunk_sums(geometry_.checksum, piece, geometry_.bytes_per_checksum,
+                      buffer.data() + data_begin_ - sums_size);
+    }
+    sealed.push_back(Packet(std::move(buffer), packet_offset_, piece, owner, sums_size));
+    packet_offset_ += piece.size();
+    data = data.subspan(piece.size());
   }
 }
 

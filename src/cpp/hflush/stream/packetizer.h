@@ -57,6 +57,9 @@ class Packetizer {
   }
   // Appends all of `data`; packets that fill up are added to `sealed`.
   void append(ByteView data, std::vector<Packet>& sealed);
+  // Seals what is being filled, and adds packets that refer to `data`. Requires: the geometry takes
+  // references.
+  void append_reference(ByteView data, const Owner& owner, std::vector<Packet>& sealed);
   // Counts bytes that went to the sink directly. Requires: no packet is being filled.
   void skip(std::uint64_t count) noexcept {
     HFLUSH_DCHECK(filled_ == 0);
@@ -101,6 +104,8 @@ class Packetizer {
   }
 
   void start_packet();
+  std::uint64_t into_block() const noexcept;
+  std::uint64_t left_in_block() const noexcept;
   void copy_in(ByteView data) noexcept;
   void sum_whole_chunks() noexcept;
   Packet seal(std::size_t data_size);

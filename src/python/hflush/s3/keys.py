@@ -225,6 +225,9 @@ KEYS = (
         "of a stream's blocks in memory; 0: as many blocks as above, less half of one if they are "
         "more than two",
         native="writing.memory_bytes"),
+    Key(_WRITING, "hflush.s3.references", BOOL,
+        "`bytes` objects of 32 KiB or more are kept until the store has them, not copied",
+        native="writing.references"),
     Key(_WRITING, "hflush.s3.memory.total", size(1, 1 << 62),
         "of all streams and readers of the process, beyond what each needs to go on; else 512M, "
         "or an eighth of what control groups, the address space and the machine leave the process; "

@@ -165,7 +165,7 @@ class PartStore::MemoryPart final : public Part {
   Status take(std::span<stream::Packet> packets) override {
     for (stream::Packet& packet : packets) {
       const std::size_t count = packet.data().size();
-      if (count < wasteful_below_) {
+      if (count < wasteful_below_ && !packet.is_reference()) {
         const ByteView data = packet.data();
         std::vector<std::byte>& copy = copies_.emplace_back(data.begin(), data.end());
         add_run(ByteView(copy));

@@ -23,6 +23,7 @@ stream::Geometry upload_geometry(const ObjectOptions& options) noexcept {
   geometry.batch_bytes = std::min(kBatchBytes, sizes.block_bytes());
   geometry.window_bytes = std::min(upload_window(options, sizes), WriterWindow::kFirst);
   geometry.block_bytes = sizes.block_bytes();
+  geometry.takes_references = options.references;
   geometry.start = geometry.block_start = begun_bytes(options);
   return geometry;
 }

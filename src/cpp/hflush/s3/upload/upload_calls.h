@@ -48,6 +48,7 @@ struct ObjectOptions {
   Buffering buffering = Buffering::kAdaptive;
   std::string buffer_directory;
   std::uint64_t memory_bytes = 0;  // 0: as active_blocks needs (upload_target.h)
+  bool references = true;          // a caller's memory that stays is sent from where it lies
   Condition condition;
   bool delayed = false;
   bool verify_encryption = true;          // of what `headers` and `request_headers` ask for

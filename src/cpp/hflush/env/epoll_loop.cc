@@ -348,7 +348,11 @@ void EpollLoop::wait_for_errands(Errands& errands, TimePoint deadline) noexcept 
     }
   }
   std::erase_if(errands, [](const auto& errand) { return errand->wanted().descriptor < 0; });
-  if (errands.size() > count) std::rotate(errands.begin(), errands.begin() + 1, errands.end());
+  if (errands.size() > count) {
+    std::shared_ptr<Errand> first = std::move(errands.front());
+    errands.erase(errands.begin());
+    errands.push_back(std::move(first));
+  }
 }
 
 // As poll(2).

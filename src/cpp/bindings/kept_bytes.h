@@ -14,7 +14,7 @@ namespace hflush::bindings {
 // Keeps `bytes`, which are exactly of that type. With the GIL. Throws std::bad_alloc.
 std::shared_ptr<const void> keep_bytes(PyObject* bytes);
 
-// Releases what was let go. With the GIL; may run no code of the program, since bytes have none.
+// Releases what was let go. With the GIL; bytes run no code when they end.
 void release_kept_bytes() noexcept;
 
 }  // namespace hflush::bindings

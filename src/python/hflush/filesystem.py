@@ -301,7 +301,7 @@ class FileSystem(OptionalOperations):
         )
         is_usual = overwrite is True and recursive is True and create_parent is None
         if is_usual and sets_nothing and flags is None and not options:
-            return self._build(path, _REPLACE, _NOTHING, True)
+            return self._build(path, _REPLACE, {}, True)
         replaces = options_of.flag("overwrite", overwrite)
         if flags is None:
             chosen = _REPLACE if replaces else CreateFlag.CREATE
@@ -425,7 +425,7 @@ class FileSystem(OptionalOperations):
     def _build(
         self, path: StrPath, flags: CreateFlag, options: Options, create_parent: bool
     ) -> FSDataOutputStream:
-        if options is _NOTHING:
+        if not options and create_parent and flags == _REPLACE:
             return self._create_at(self._resolve_to_change(path), True, _USUAL)
         options_of.check_known(options, self.create_options)
         resolved = self._resolve_to_change(path)
@@ -788,9 +788,8 @@ class FileSystem(OptionalOperations):
 
 _READ_AHEAD_BYTES = 64 << 10
 _REPLACE = CreateFlag.CREATE | CreateFlag.OVERWRITE
-# What create() hands on where nothing is asked, and what that means: made once, only read.
-_NOTHING: Options = {}
-_USUAL = CreateOptions(_NOTHING, True, _REPLACE)
+# Those of create() where nothing is asked: made once, only read.
+_USUAL = CreateOptions({}, True, _REPLACE)
 _CREATE_ARGUMENTS = (
     "overwrite",
     "recursive",

@@ -387,7 +387,7 @@ TEST_CASE("one that is cancelled while it begins does not wait for its response"
       connections.take(authority, true, loop.clock().now());
   REQUIRE(taken.has_value());
   const auto exchange = std::make_shared<DirectExchange>(
-      std::make_shared<Owner>(), loop, 1, awaited("GET", server.url("/")),
+      std::make_shared<Owner>(), loop, 1, authority, awaited("GET", server.url("/")),
       std::make_shared<Events>(), "GET / HTTP/1.1\r\n\r\n");
   Gate is_done;
   std::function<void()> done = [&] { is_done.open(); };

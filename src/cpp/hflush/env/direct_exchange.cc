@@ -43,12 +43,12 @@ bool DirectExchange::suits(const HttpRequest& request) noexcept {
 }
 
 DirectExchange::DirectExchange(std::shared_ptr<Owner> owner, EventLoop& loop, ExchangeId id,
-                               HttpRequest request, std::shared_ptr<HttpEvents> events,
-                               std::string bytes)
+                               std::string authority, HttpRequest request,
+                               std::shared_ptr<HttpEvents> events, std::string bytes)
     : owner_(std::move(owner)),
       loop_(loop),
       id_(id),
-      authority_(http_authority(request.url)),
+      authority_(std::move(authority)),
       request_(std::move(request)),
       events_(std::move(events)),
       sending_{.bytes = std::move(bytes)},

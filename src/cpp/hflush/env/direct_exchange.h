@@ -57,9 +57,10 @@ class DirectExchange final : public EventLoop::Handler,
   // that is about the connection.
   static bool suits(const HttpRequest& request) noexcept;
 
-  // `bytes`: all that is sent.
-  DirectExchange(std::shared_ptr<Owner> owner, EventLoop& loop, ExchangeId id, HttpRequest request,
-                 std::shared_ptr<HttpEvents> events, std::string bytes);
+  // `authority`: "host:port" of the request. `bytes`: all that is sent.
+  DirectExchange(std::shared_ptr<Owner> owner, EventLoop& loop, ExchangeId id,
+                 std::string authority, HttpRequest request, std::shared_ptr<HttpEvents> events,
+                 std::string bytes);
 
   // Sends over `connection`; false: that has taken nothing, since it was closed meanwhile.
   // Requires: it has not begun.

@@ -60,8 +60,9 @@ bool DirectExchanges::start(ExchangeId id, HttpRequest& request,
   const std::shared_ptr<OtherWay> other = other_.lock();
   auto connection = connections_.take(authority, is_fresh, now);
   if (!connection || other == nullptr) return false;
-  const auto exchange = std::make_shared<DirectExchange>(
-      shared_from_this(), loop_, id, std::move(request), std::move(events), std::move(bytes));
+  const auto exchange =
+      std::make_shared<DirectExchange>(shared_from_this(), loop_, id, authority, std::move(request),
+                                       std::move(events), std::move(bytes));
   try {
     loop_.add_errand(exchange);
     const MutexLock lock(mutex_);

@@ -284,15 +284,6 @@ class Bucket:
         occupied = [self._has_keys(response, path) for response in pages]
         return Sight([_exists(head) for head in exist], occupied)
 
-    def occupied(self, prefix: str, path: str) -> bool | PermissionError | None:
-        """Ask whether any key begins with a prefix; as :meth:`look` says it."""
-        if self._lacks.listing_v2:
-            return self.look((), (prefix,), path).occupied[0]
-        settings = self.settings
-        name = self.name(path)
-        seen = self.client.has_keys(settings.bucket, prefix, name, settings.extra_headers)
-        return seen if isinstance(seen, bool) else self._has_keys(seen, path)
-
     def glance(self, prefixes: Sequence[str], path: str, limit: int) -> SeenPages:
         """Ask at once for the first keys, up to so many, that begin with prefixes: one round trip.
 
@@ -539,6 +530,17 @@ class Bucket:
                     errno.EIO, "list: the store's pages go round in circles", self.name(path)
                 )
             token, marker = following
+
+    def has_keys(self, prefix: str, path: str) -> bool:
+        """Return whether any key begins with a prefix: one request, if its answer is plain."""
+        if self._lacks.listing_v2:
+            return bool(self.first_keys(prefix, path, 1))
+        bucket, headers = self.settings.bucket, self.settings.extra_headers
+        answer = self.client.has_keys(bucket, prefix, self.name(path), headers)
+        seen = answer if isinstance(answer, bool) else self._has_keys(answer, path)
+        if isinstance(seen, PermissionError):
+            raise seen
+        return bool(self.first_keys(prefix, path, 1)) if seen is None else seen
 
     def first_keys(self, prefix: str, path: str, limit: int) -> list[str]:
         """Return the first keys, up to so many, that begin with a prefix."""

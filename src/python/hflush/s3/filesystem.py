@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import errno
 import os
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import _core, capabilities, paths
@@ -263,21 +263,20 @@ class S3FileSystem(S3Copies):
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         asked = options.asked
         if overwrite and not asked:
-            plan, sends_if_absent, is_fast, is_explicit = self._usual_plan, False, None, False
+            plan, sends_if_absent = self._usual_plan, False
         else:
             plan, sends_if_absent = self._plan(path, overwrite, options)
-            is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
-            is_explicit = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
+        is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
         if is_fast is None:
             is_fast = "create" in self._settings_of_bucket.performance
-        if not (is_fast and overwrite):
-            self._look_before_create(
-                path,
-                may_exist=overwrite or (plan.if_absent and (is_fast or is_explicit)),
-                sure=plan.must_be_absent,
-                needs_parent=not options.create_parent,
-                is_fast=is_fast,
-            )
+        is_explicit = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
+        self._look_before_create(
+            path,
+            may_exist=overwrite or (plan.if_absent and (is_fast or is_explicit)),
+            sure=plan.must_be_absent,
+            needs_parent=not options.create_parent,
+            is_fast=is_fast,
+        )
         self._bucket.try_encryption(path[1:], path)
         return self._started(path, plan, options, if_absent=sends_if_absent)
 
@@ -286,22 +285,12 @@ class S3FileSystem(S3Copies):
         native = self._native_options(options)
         if_absent, if_match, sends_if_absent = self._conditions(path, overwrite, options.asked)
         must_be_absent = not overwrite and not if_absent
-        return self._planned(native, if_absent, if_match, must_be_absent), sends_if_absent
-
-    def _planned(
-        self,
-        native: _core.S3ObjectOptions,
-        if_absent: bool,
-        if_match: str,
-        must_be_absent: bool,
-    ) -> StreamPlan:
-        held = _stream_capabilities(if_absent, bool(if_match), native.delayed)
-        return StreamPlan(native, held, if_absent, if_match, must_be_absent)
+        return StreamPlan(native, if_absent, if_match, must_be_absent), sends_if_absent
 
     @cached_property
     def _usual_plan(self) -> StreamPlan:
         """How an object is created if nothing is asked."""
-        return self._planned(self._usual_options, False, "", False)
+        return StreamPlan(self._usual_options)
 
     def _started(
         self,
@@ -315,7 +304,7 @@ class S3FileSystem(S3Copies):
         """Begin an object; `if_absent`: the store is asked to check that, as far as it can."""
         if directory := plan.native.buffer_directory:
             os.makedirs(directory, exist_ok=True)  # noqa: PTH103
-        kind = self._plain_type if options.progress is None else self._reporting_type
+        kind = s3_stream_type(reports=options.progress is not None, downgrades=self._downgrades)
         if_match = f'"{plan.if_match}"' if plan.if_match else ""
         stream, upload = self._bucket.client.create(
             kind, path, self._named(path), plan.native, if_absent, if_match
@@ -324,14 +313,6 @@ class S3FileSystem(S3Copies):
         if isinstance(stream, ReportingOutputStream) and options.progress is not None:
             stream._report_to(options.progress)
         return stream
-
-    @cached_property
-    def _plain_type(self) -> type[S3OutputStream]:
-        return s3_stream_type(reports=False, downgrades=self._downgrades)
-
-    @cached_property
-    def _reporting_type(self) -> type[S3OutputStream]:
-        return s3_stream_type(reports=True, downgrades=self._downgrades)
 
     @cached_property
     def _downgrades(self) -> bool:
@@ -416,7 +397,7 @@ class S3FileSystem(S3Copies):
                 self._refuse_existing(path)
             return
         if may_exist and not needs_parent and not self._no_files.missing(above(path)):
-            if self._seems_directory(path):  # all else is known
+            if self._sees_children(path):  # all else is known
                 raise self._directory_there(path)
             return
         place = self._look_at(
@@ -504,7 +485,7 @@ class S3FileSystem(S3Copies):
         saved.go_on(native)
         if_absent = saved.if_absent and conditions_of(self._bucket, path[1:], path).if_absent
         must_be_absent = saved.if_absent and not if_absent
-        plan = self._planned(native, if_absent, saved.if_match, must_be_absent)
+        plan = StreamPlan(native, if_absent, saved.if_match, must_be_absent)
         stream = self._started(path, plan, options, if_absent=if_absent, saved_as=saved.token)
         try:
             _core.OutputStream.write(stream, tail)
@@ -673,18 +654,6 @@ def _as_etag(value: object) -> str:
     if not etag or not etag.isascii() or not etag.isprintable() or '"' in etag:
         raise ValueError("must be an etag")
     return etag
-
-
-@cache
-def _stream_capabilities(if_absent: bool, if_match: bool, delayed: bool) -> frozenset[str]:
-    held = {capabilities.CREATE_IN_CLOSE}
-    if if_absent:
-        held.add(CONDITIONAL_OVERWRITE)
-    if if_match:
-        held.add(CONDITIONAL_ETAG)
-    if delayed:
-        held.add(capabilities.DELAYED_COMPLETION)
-    return frozenset(held)
 
 
 # --- the end of the process -----------------------------------------------------------------------

@@ -123,6 +123,8 @@ class S3Names(FileSystem):
         return self._public_name(path)
 
     def _resolve(self, path: StrPath) -> str:
+        if paths.is_plain(path) and len(path) <= _MAX_KEY:
+            return path
         try:
             resolved = path if isinstance(path, paths.Exact) else super()._resolve(path)
         except InvalidPathError as refusal:
@@ -144,15 +146,8 @@ class S3Names(FileSystem):
         return resolved
 
     def _resolve_to_change(self, path: StrPath) -> str:
-        if (
-            paths.is_plain(path)
-            and len(path) <= _MAX_KEY
-            and "./" not in path
-            and not path.endswith(".")
-        ):
-            return path
         resolved = self._resolve(path)
-        if self._as_written(path) is not None:
+        if resolved is not path and self._as_written(path) is not None:
             _log.warning("%s is taken for %s, as in Hadoop", paths.as_text(path), resolved)
         if "./" in resolved or resolved.endswith("."):
             _log.warning("some stores drop the last dot of a name: %s", resolved)
@@ -189,7 +184,7 @@ class S3Names(FileSystem):
 
     def _has_children(self, path: str) -> bool:
         """Whether there is an object below a path, its marker included: it is a directory."""
-        return bool(self._bucket.first_keys(path[1:] + "/", path, 1))
+        return self._bucket.has_keys(_prefix(path), path)
 
     def _file(self, path: str, size: int, etag: str, modified: int) -> FileStatus:
         user = user_name()
@@ -393,11 +388,6 @@ class S3Names(FileSystem):
 
     def _is_file(self, path: str) -> bool:
         return self._bucket.entry(path[1:], path) is not None
-
-    def _seems_directory(self, path: str) -> bool:
-        """Whether there is an object below a path, as far as one may look: one request, mostly."""
-        seen = self._bucket.occupied(_prefix(path), path)
-        return self._sees_children(path) if seen is None else seen is True
 
     def _sees_children(self, path: str) -> bool:
         """Whether there is an object below a path, as far as one may look."""

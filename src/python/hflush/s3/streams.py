@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import time
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import capabilities
 from ..errors import attach
+from ..options import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE
 from ..output import FSDataOutputStream
 from ..output_kinds import DowngradedOutputStream, ReportingOutputStream, stream_type
 from ..streams import FSDataInputStream
@@ -47,7 +49,6 @@ class StreamPlan(NamedTuple):
     """How objects are created: of many that are created alike, the same."""
 
     native: _core.S3ObjectOptions  # others have it, too: only read
-    capabilities: frozenset[str]
     # Under which conditions the store publishes, as far as it checks them.
     if_absent: bool = False
     if_match: str = ""  # an etag, without quotes
@@ -58,6 +59,18 @@ class StreamPlan(NamedTuple):
     def publishes(self) -> bool:
         """Whether close() publishes; otherwise it hands the upload over."""
         return not self.native.delayed
+
+    @property
+    def capabilities(self) -> set[str]:
+        """What a stream can because it was created so."""
+        held = {capabilities.CREATE_IN_CLOSE}
+        if self.if_absent:
+            held.add(CONDITIONAL_OVERWRITE)
+        if self.if_match:
+            held.add(CONDITIONAL_ETAG)
+        if self.native.delayed:
+            held.add(capabilities.DELAYED_COMPLETION)
+        return held
 
     @property
     def is_conditional(self) -> bool:
@@ -278,6 +291,7 @@ class _Downgraded(DowngradedOutputStream):
         )
 
 
+@cache
 def s3_stream_type(*, reports: bool, downgrades: bool) -> type[S3OutputStream]:
     """Return the type of streams that call `progress`, or count hflush and hsync, or neither."""
     kinds: list[type[FSDataOutputStream]] = []

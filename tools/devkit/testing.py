@@ -130,7 +130,7 @@ class _Run:
         if name == "cpp":
             return partial(native.cpp_tests, directory=self._directory)
         if name == "sim":
-            return partial(simulating.fixed_and_fresh_runs, directory=self._directory)
+            return partial(simulating.gate_runs, directory=self._directory)
         return linting.CHECKS[name]
 
     def once_more(self, row: Row) -> None:
@@ -153,7 +153,7 @@ class _Run:
         if name == "mutants":
             return [mutating.row()]
         if name == "sim-transitions":
-            return [timed(name, partial(simulating.fresh_runs, directory=self._directory))]
+            return [timed(name, partial(simulating.full_runs, directory=self._directory))]
         if name in ELSEWHERE:
             return [timed(name, ELSEWHERE[name])]
         return [timed(name, linting.CHECKS[name])]

@@ -1,5 +1,6 @@
-// Small exchanges by the thread that waits for them: without the loop, and on it where that thread
-// does not stay. What holds for every exchange is in http_client_test.cc.
+// Exchanges without libcurl: by the thread that waits for them, without the loop; and on it where
+// that thread does not stay, or for much memory from the start. What holds for every exchange is in
+// http_client_test.cc.
 #include "hflush/env/direct_exchanges.h"
 
 #include <doctest/doctest.h>
@@ -193,6 +194,41 @@ TEST_CASE("a name is looked up by libcurl; then its address is known") {
   CHECK(server.connections() == 2);
 }
 
+TEST_CASE("a connection that is not there at once is waited for, with what is sent over it") {
+  testing::FullListener full;
+  HttpRequest wanted = awaited("PUT", "http://" + full.endpoint().to_string() + "/", "");
+  bool is_guest = false;
+  SUBCASE("nothing, by a guest") { is_guest = true; }
+  SUBCASE("much, by a guest") {
+    is_guest = true;
+    wanted.body = text_body(pattern(0, 3 << 20));
+  }
+  SUBCASE("much, on the loop") { wanted.body = text_body(pattern(0, 3 << 20)); }
+  Bench bench;
+  if (is_guest) bench.block_loop();
+  const EventLoop::Guest guest(is_guest ? &bench.loop : nullptr);
+  const std::uint64_t size = wanted.body->size();
+  const auto events = std::make_shared<Events>();
+  bench.client->start(std::move(wanted), events);
+  std::string received;
+  std::thread server([&] {
+    const testing::Peer peer = full.accept();
+    while (!received.ends_with("\r\n\r\n")) {
+      const std::string more = peer.receive(1);
+      if (more.empty()) return;
+      received += more;
+    }
+    received = peer.receive(static_cast<std::size_t>(size));
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine");
+  });
+  Uninterrupted uninterrupted;
+  CHECK(events->wait(is_guest ? &bench.loop : nullptr, uninterrupted));
+  server.join();
+  CHECK(events->get().body == "fine");
+  CHECK((received == pattern(0, size)));
+  CHECK(bench.client->open_connections() == 1);
+}
+
 TEST_CASE("who is no guest, does not wait, or has said no, is served on the loop") {
   HttpServer server(echo);
   HttpSettings settings;
@@ -237,8 +273,9 @@ TEST_CASE("an exchange goes on when its guest leaves, or asks the loop for somet
   SUBCASE("asks") {
     const EventLoop::Guest guest(&bench.loop);
     bench.client->start(awaited("GET", server.url("/x")), events);
-    HttpRequest large = awaited("PUT", server.url("/y"), std::string(1 << 20, 'x'));
-    bench.client->start(std::move(large), other);
+    HttpRequest of_loop = awaited("GET", server.url("/y"));
+    of_loop.is_awaited = false;
+    bench.client->start(std::move(of_loop), other);
     go.open();
     REQUIRE(other->wait(&bench.loop, uninterrupted));
     REQUIRE(events->wait(&bench.loop, uninterrupted));
@@ -376,7 +413,7 @@ TEST_CASE("cancelled by another thread, from within an event, after the wait, wi
 TEST_CASE("one that is cancelled while it begins does not wait for its response") {
   struct Owner final : DirectExchange::Owner {
     void direct_ended(HttpClient::ExchangeId, const std::string&, Socket) noexcept override {}
-    bool direct_lost(DirectExchange&) noexcept override { return false; }
+    bool direct_fails(DirectExchange&) noexcept override { return false; }
   };
   Gate go;
   HttpServer server([&](HttpServer::Exchange&) { CHECK(go.wait()); });

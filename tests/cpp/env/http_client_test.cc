@@ -172,18 +172,36 @@ void fetch(HttpClient& client, HttpRequest wanted, std::size_t max_bytes, Collec
   client.start(std::move(wanted), std::make_shared<Collector>(std::move(done)));
 }
 
-// Small requests go both ways: what holds for one holds for the other.
-bool by_the_thread_that_waits() {
-  bool is = false;
+// Small requests go two ways, bodies in memory three: what holds for one holds for the others.
+enum class Way { kLibcurl, kByGuest, kByLoop };
+
+Way small_way() {
+  Way way = Way::kLibcurl;
   SUBCASE("over libcurl, on the loop") {}
-  SUBCASE("directly, by the thread that waits") { is = true; }
-  return is;
+  SUBCASE("directly, by the thread that waits") { way = Way::kByGuest; }
+  return way;
+}
+
+Way loop_way() {
+  Way way = Way::kByLoop;
+  SUBCASE("over libcurl") { way = Way::kLibcurl; }
+  SUBCASE("directly") {}
+  return way;
+}
+
+Way large_way() {
+  Way way = Way::kByLoop;
+  SUBCASE("over libcurl, on the loop") { way = Way::kLibcurl; }
+  SUBCASE("directly, by the thread that waits") { way = Way::kByGuest; }
+  SUBCASE("directly, on the loop") {}
+  return way;
 }
 
 // A loop with a client on it, and a way to wait for a whole response.
 struct Bench {
-  explicit Bench(bool waits_itself) : Bench(HttpSettings()) { is_guest = waits_itself; }
-  explicit Bench(HttpSettings settings = {}) {
+  explicit Bench(HttpSettings settings = {}) : Bench(Way::kByLoop, std::move(settings)) {}
+  explicit Bench(Way way, HttpSettings settings = {}) : is_guest(way == Way::kByGuest) {
+    settings.direct = way != Way::kLibcurl;
     // Whatever the environment of the tests says.
     if (settings.proxy.empty() && settings.no_proxy.empty()) settings.no_proxy = "*";
     if (settings.user_agent.empty()) settings.user_agent = "hflush-test";
@@ -227,7 +245,7 @@ struct Bench {
 
   EpollLoop loop{steady_clock()};
   std::shared_ptr<HttpClient> client;
-  bool is_guest = false;
+  const bool is_guest;  // that waits for what it fetches
 };
 
 void echo(HttpServer::Exchange& exchange) {
@@ -260,7 +278,7 @@ TEST_CASE("a request is what it says, and the response what was sent") {
   HttpServer server([](HttpServer::Exchange& exchange) {
     exchange.respond(207, "some bytes", {{"ETag", "\"x\""}, {"X-A", "1"}, {"x-a", "2"}});
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   HttpRequest wanted = request("GET", server.url("/b/a/../b/./c//d%2f%2F?x=&y=%20~"));
   wanted.headers = {{"X-Amz-Date", "now"}, {"x-empty", ""}, {"Accept", "text/*"}};
   const HttpResult result = bench.fetch(wanted);
@@ -286,7 +304,7 @@ TEST_CASE("a request is what it says, and the response what was sent") {
 
 TEST_CASE("no header is added but host, user-agent and the length, whatever the method") {
   HttpServer server(echo);
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   const std::set<std::string> bare{"host", "user-agent"};
   const std::set<std::string> with_length{"content-length", "host", "user-agent"};
   std::vector<std::set<std::string>> expected;
@@ -311,12 +329,12 @@ TEST_CASE("no header is added but host, user-agent and the length, whatever the 
   CHECK(requests[3].content_length() == 0);
   CHECK(requests[5].body == pattern(1, 1));
   CHECK(requests[9].content_length() == 2 * kMiB);
-  CHECK(server.connections() == (bench.is_guest ? 2 : 1));  // large bodies are libcurl's
+  CHECK(server.connections() == 1);
 }
 
 TEST_CASE("a request that cannot be one fails, and nothing is sent") {
   HttpServer server(echo);
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   std::vector<HttpRequest> bad;
   for (const std::string& url :
        {std::string("ftp://127.0.0.1/x"), std::string("file:///etc/hostname"), std::string(),
@@ -347,7 +365,7 @@ TEST_CASE("a request that cannot be one fails, and nothing is sent") {
 
 TEST_CASE("connections are reused, but for requests that want their own") {
   HttpServer server(echo);
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   for (int i = 0; i < 10; ++i) {
     CHECK(bench.fetch(request("PUT", server.url("/k"), text_body("x"))).body == "x");
   }
@@ -367,7 +385,7 @@ TEST_CASE("a connection that the server closes between two requests is not used 
     exchange.respond(200, "x");
     exchange.close();
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   for (std::size_t i = 1; i <= 20; ++i) {
     const HttpResult result = bench.fetch(request("PUT", server.url("/k"), text_body("x")));
     CHECK(result.end.failure.ok());
@@ -422,7 +440,7 @@ TEST_CASE("an upload of 20 MiB arrives, byte for byte, several at once") {
   HttpServer server([](HttpServer::Exchange& exchange) {
     if (exchange.read_body()) exchange.respond(200);
   });
-  Bench bench;
+  Bench bench(loop_way());
   std::vector<std::shared_ptr<Recorder>> recorders;
   for (std::size_t i = 0; i < 3; ++i) {
     HttpRequest wanted = request(i == 1 ? "POST" : "PUT", server.url("/" + std::to_string(i)),
@@ -442,10 +460,10 @@ TEST_CASE("an upload of 20 MiB arrives, byte for byte, several at once") {
   }
 }
 
-TEST_CASE("a body that asks first: told to go on, refused, ignored, not understood") {
+void ask_first(Way way) {
   HttpRequest wanted = request("PUT", "", text_body(pattern(0, 3 * kMiB)));
   wanted.expect_continue = true;
-  Bench bench;
+  Bench bench(way);
 
   SUBCASE("told to go on") {
     std::atomic<std::size_t> before = 1;
@@ -515,13 +533,25 @@ TEST_CASE("a body that asks first: told to go on, refused, ignored, not understo
   }
 }
 
+TEST_CASE("a body that asks first: told to go on, refused, ignored, not understood; over libcurl") {
+  ask_first(Way::kLibcurl);
+}
+
+TEST_CASE("a body that asks first: told to go on, refused, ignored, not understood; directly") {
+  ask_first(Way::kByLoop);
+}
+
+TEST_CASE("a body that asks first: told to go on, refused, ignored, not understood; by a guest") {
+  ask_first(Way::kByGuest);
+}
+
 TEST_CASE("an answer before the end of the body ends the exchange with that answer") {
   HttpServer server([](HttpServer::Exchange& exchange) {
     CHECK(exchange.read_body(kMiB));
     exchange.respond(403, "denied");
     CHECK(exchange.wait_until_gone());
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(large_way());
   const HttpResult result =
       bench.fetch(request("PUT", server.url("/"), text_body(pattern(0, 40 * kMiB))));
   CHECK(result.end.failure.ok());
@@ -531,7 +561,7 @@ TEST_CASE("an answer before the end of the body ends the exchange with that answ
 
 TEST_CASE("a body that cannot be read fails the request, which is not whole then") {
   HttpServer server(echo);
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   for (const std::uint64_t size : {std::uint64_t{2000}, std::uint64_t{3 * kMiB}}) {
     const auto failed = std::make_shared<BrokenBody>(size, 1500, -ENOSPC);
     check_failure(bench.fetch(request("PUT", server.url("/"), failed)).end, server.endpoint(),
@@ -558,7 +588,7 @@ TEST_CASE("a connection that is reset: whether the request may be executed") {
       exchange.reset();
     }
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(large_way());
   const auto check = [&](HttpRequest wanted, bool may_be_executed) {
     const HttpResult result = bench.fetch(std::move(wanted));
     CHECK(result.head.status == 0);
@@ -590,7 +620,7 @@ TEST_CASE("a reused connection that dies: another one is tried, unless it was to
     CHECK(exchange.read_body());
     exchange.reset();
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   CHECK(bench.fetch(request("GET", server.url("/good"))).end.failure.ok());
   HttpRequest wanted = request("POST", server.url("/bad"), text_body("x"));
   wanted.fresh_connection = true;
@@ -613,7 +643,7 @@ TEST_CASE("a response that is cut off is a failure, with what had come before") 
     exchange.send(text.get());
     exchange.close();
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   struct Case {
     const char* text;
     int status;
@@ -647,7 +677,7 @@ TEST_CASE("responses in every form") {
     exchange.send(text.get());
     if (!has(text.get(), "Content-Length") && !has(text.get(), "chunked")) exchange.close();
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   text =
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n"
       "5;name=value\r\n01234\r\n1\r\n5\r\n0\r\nX: trailer\r\n\r\n";
@@ -697,7 +727,7 @@ TEST_CASE("heads and bodies that are too long are failures") {
     exchange.send(status.get() + extra.get() + "Content-Length: 1000\r\n\r\n" +
                   std::string(1000, 'x'));
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   const std::string line = "X: " + std::string(995, 'x') + "\r\n";
   extra = extra.get() + times(line, 250);
   HttpResult result = bench.fetch(request("GET", server.url("/")));
@@ -732,7 +762,7 @@ TEST_CASE("heads and bodies that are too long are failures") {
 }
 
 TEST_CASE("nobody listens; nobody answers; nobody of that name; no tls") {
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   const testing::DeafPort closed;
   HttpResult result = bench.fetch(request("GET", "http://" + closed.endpoint().to_string() + "/"));
   check_failure(result.end, closed.endpoint(), ECONNREFUSED, false);
@@ -810,7 +840,7 @@ TEST_CASE("silence is a failure, before, in and after the body; bytes of any kin
     exchange.send(before.get());
     static_cast<void>(over.wait());
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(large_way());
   HttpRequest wanted = request("PUT", server.url("/"), text_body(std::string(20 * kMiB, 'x')));
   wanted.stall_timeout = seconds(1);
   wanted.fresh_connection = true;
@@ -840,7 +870,7 @@ TEST_CASE("a server that sends a blank now and then is alive") {
       exchange.send(" ");
     }
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   HttpRequest wanted = request("POST", server.url("/"));
   wanted.stall_timeout = seconds(2);
   const HttpResult result = bench.fetch(wanted);
@@ -862,7 +892,7 @@ TEST_CASE("a server that takes a body slowly is alive, although all of it has be
     }
     exchange.respond(200, "thanks");
   });
-  Bench bench;
+  Bench bench(large_way());
   HttpRequest wanted = request("PUT", server.url("/"), text_body(pattern(0, kMiB)));
   wanted.stall_timeout = seconds(2);
   wanted.expect_continue = true;
@@ -880,7 +910,7 @@ TEST_CASE("an answer that trickles is alive, until its time in all is over") {
     // Readable: the client has gone.
     while (!testing::wait_readable(exchange.descriptor(), milliseconds(50))) exchange.send(" ");
   });
-  Bench bench(by_the_thread_that_waits());
+  Bench bench(small_way());
   HttpRequest wanted = request("POST", server.url("/"));
   wanted.stall_timeout = seconds(1);
   wanted.total_timeout = milliseconds(2500);
@@ -974,7 +1004,7 @@ TEST_CASE("while nothing is taken nothing comes, and time does not count") {
 
 // --- cancel
 
-TEST_CASE("cancel at every stage: out of the network, the body let go, no event after it") {
+void cancel_at_every_stage(Way way) {
   Gate over;
   Shared<int> arrived;
   HttpServer server([&](HttpServer::Exchange& exchange) {
@@ -990,7 +1020,7 @@ TEST_CASE("cancel at every stage: out of the network, the body let go, no event 
   const testing::FullListener full;
   HttpSettings settings;
   settings.max_connections = 2;
-  Bench bench(settings);
+  Bench bench(way, settings);
   const auto begin = [&](const std::string& url, HttpClient::ExchangeId& id,
                          std::weak_ptr<const HttpBody>& body) {
     auto made = text_body(std::string(20 * kMiB, 'x'));
@@ -1069,6 +1099,16 @@ TEST_CASE("cancel at every stage: out of the network, the body let go, no event 
   over.open();
 }
 
+TEST_CASE(
+    "cancel at every stage: out of the network, the body let go, no event after it; over libcurl") {
+  cancel_at_every_stage(Way::kLibcurl);
+}
+
+TEST_CASE(
+    "cancel at every stage: out of the network, the body let go, no event after it; directly") {
+  cancel_at_every_stage(Way::kByLoop);
+}
+
 TEST_CASE("cancel from within each event") {
   HttpServer server(
       [](HttpServer::Exchange& exchange) { exchange.respond(200, pattern(0, kMiB)); });
@@ -1128,7 +1168,7 @@ TEST_CASE("cancel() and resume() against the loop, from several threads") {
 
 // --- the end of the client
 
-TEST_CASE("a client that is destroyed while busy: no event after it, everything let go") {
+void destroy_while_busy(Way way) {
   Gate over;
   Shared<int> arrived;
   HttpServer server([&](HttpServer::Exchange& exchange) {
@@ -1141,7 +1181,7 @@ TEST_CASE("a client that is destroyed while busy: no event after it, everything 
   const testing::FullListener full;
   HttpSettings settings;
   settings.max_connections = 6;
-  Bench bench(settings);
+  Bench bench(way, settings);
   std::vector<std::shared_ptr<Recorder>> recorders;
   std::vector<std::weak_ptr<const HttpBody>> bodies;
   const auto begin = [&](const std::string& url) {
@@ -1185,6 +1225,15 @@ TEST_CASE("a client that is destroyed while busy: no event after it, everything 
     CHECK(bodies[i].expired());
   }
   over.open();
+}
+
+TEST_CASE(
+    "a client that is destroyed while busy: no event after it, everything let go; over libcurl") {
+  destroy_while_busy(Way::kLibcurl);
+}
+
+TEST_CASE("a client that is destroyed while busy: no event after it, everything let go; directly") {
+  destroy_while_busy(Way::kByLoop);
 }
 
 TEST_CASE("a client that is destroyed by the event that ends an exchange") {

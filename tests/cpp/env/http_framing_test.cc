@@ -135,6 +135,17 @@ TEST_CASE("a response ends with its length, its last chunk, or its head; what fo
   }
 }
 
+TEST_CASE("it may be told to go on before its response, among other interim ones") {
+  HttpResponseReader reader(false);
+  const auto feed = [&](std::string_view text) { return reader.next(as_bytes(text)).what; };
+  CHECK(feed("HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n") == HttpResponseReader::What::kMore);
+  CHECK_FALSE(reader.was_told_to_go_on());
+  CHECK(feed("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Wait\r\n\r\n") ==
+        HttpResponseReader::What::kMore);
+  CHECK(reader.was_told_to_go_on());
+  CHECK(feed("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") == HttpResponseReader::What::kHead);
+}
+
 TEST_CASE("without a length a response ends with its connection") {
   const std::string text = "HTTP/1.1 200 OK\r\nContent-Type: x\r\n\r\n";
   for (const char* body : {"", "a body\r\n0\r\n\r\n"}) {
@@ -237,6 +248,12 @@ TEST_CASE("the head of a request: as it was asked for, with what it has to have"
   CHECK(http_request_head(request, "we") ==
         "PUT / HTTP/1.1\r\nhost: other\r\nUSER-AGENT: they\r\nContent-Length: 12345\r\n\r\n");
   CHECK(check_http_request(request).ok());
+  request.headers = {};
+  request.expect_continue = true;
+  CHECK(http_request_head(request, "") ==
+        "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 12345\r\nExpect: 100-continue\r\n\r\n");
+  request.body = std::make_shared<EmptyBody>(0);
+  CHECK(http_request_head(request, "") == "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
   request.headers = {{"A", "1\r\nB: 2"}};
   CHECK(check_http_request(request).error_number() == EINVAL);
 }

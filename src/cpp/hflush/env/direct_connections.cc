@@ -1,7 +1,5 @@
 #include "hflush/env/direct_connections.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <iterator>
 #include <new>
@@ -27,37 +25,23 @@ std::optional<Endpoint> numeric_endpoint(std::string_view authority) {
   return has_port && numeric_address(endpoint) ? std::optional(endpoint) : std::nullopt;
 }
 
-bool is_writable_now(const Socket& socket) noexcept {
-  pollfd polled{socket.descriptor(), POLLOUT, 0};
-  return ::poll(&polled, 1, 0) > 0;
-}
-
 }  // namespace
 
 std::optional<DirectConnections::Taken> DirectConnections::take(const std::string& authority,
                                                                 bool fresh, TimePoint now) {
   while (!fresh) {
-    std::optional<Idle> idle = take_idle(authority, now);
+    std::optional<Socket> idle = take_idle(authority, now);
     if (!idle) break;
-    if (idle->is_connected) {
-      if (!idle->socket.is_stale()) return Taken{std::move(idle->socket), true};
-    } else if (is_writable_now(idle->socket)) {
-      if (idle->socket.connect_outcome() == 0) return Taken{std::move(idle->socket), false};
-      forget_address(authority);
-    } else {
-      keep(authority, *std::move(idle));
-      return std::nullopt;
-    }
-    idle->socket.shut_down();
+    if (!idle->is_stale()) return Taken{*std::move(idle), true};
+    idle->shut_down();
   }
   return connect(authority, now);
 }
 
 // The one that was used last; those that are too old are closed.
-std::optional<DirectConnections::Idle> DirectConnections::take_idle(const std::string& authority,
-                                                                    TimePoint now) {
+std::optional<Socket> DirectConnections::take_idle(const std::string& authority, TimePoint now) {
   std::vector<Idle> old;  // closed without the lock
-  std::optional<Idle> taken;
+  std::optional<Socket> taken;
   {
     const MutexLock lock(mutex_);
     const auto host = hosts_.find(authority);
@@ -68,7 +52,7 @@ std::optional<DirectConnections::Idle> DirectConnections::take_idle(const std::s
     old.assign(std::move_iterator(idle.begin()), std::move_iterator(first_young));
     idle.erase(idle.begin(), first_young);
     if (!idle.empty()) {
-      taken = std::move(idle.back());
+      taken = std::move(idle.back().socket);
       idle.pop_back();
     }
     count_ -= old.size() + (taken ? 1 : 0);
@@ -89,7 +73,6 @@ std::optional<Endpoint> DirectConnections::address_of(const std::string& authori
   return numeric_endpoint(authority);
 }
 
-// What does not connect at once is kept, and found when it has.
 std::optional<DirectConnections::Taken> DirectConnections::connect(const std::string& authority,
                                                                    TimePoint now) {
   const std::optional<Endpoint> endpoint = address_of(authority, now);
@@ -101,39 +84,24 @@ std::optional<DirectConnections::Taken> DirectConnections::connect(const std::st
     forget_address(authority);
     return std::nullopt;
   }
-  Socket socket = *std::move(started);
-  if (!is_writable_now(socket)) {
-    keep(authority, {std::move(socket), now, false});
-    return std::nullopt;
-  }
-  if (socket.connect_outcome() == 0) return Taken{std::move(socket), false};
-  forget_address(authority);
-  return std::nullopt;
+  return Taken{*std::move(started), false};
 }
 
 void DirectConnections::give_back(const std::string& authority, Socket socket,
                                   TimePoint now) noexcept {
-  Idle idle{std::move(socket), now, true};
+  Idle idle{std::move(socket), now};
   try {
-    keep(authority, std::move(idle));
-  } catch (const std::bad_alloc&) {
-    idle.socket.shut_down();
-  }
-}
-
-// Or closes it, where there are too many.
-void DirectConnections::keep(const std::string& authority, Idle idle) {
-  {
-    const MutexLock lock(mutex_);
-    if (!is_closed_ && count_ < max_) {
-      std::vector<Idle>& known = hosts_[authority].idle;
-      // In the order of their age; one that is not connected comes last.
-      known.insert(idle.is_connected ? known.end() : known.begin(), std::move(idle));
-      ++count_;
-      return;
-    }
+    keep(authority, idle);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is closed
   }
   idle.socket.shut_down();
+}
+
+void DirectConnections::keep(const std::string& authority, Idle& idle) {
+  const MutexLock lock(mutex_);
+  if (is_closed_ || count_ >= max_) return;
+  hosts_[authority].idle.push_back(std::move(idle));
+  ++count_;
 }
 
 void DirectConnections::learn(const std::string& authority, const Endpoint& address,

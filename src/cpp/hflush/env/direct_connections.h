@@ -1,8 +1,8 @@
 // DirectConnections: plain TCP connections of our own to servers, idle between two exchanges.
 //
-// Made from the addresses that libcurl has reached, and from numeric ones. Connecting never waits:
-// a connection that is not there at once is found when it is. Closing shuts a connection down, so
-// that the peer learns it even if a forked child still has the descriptor. Thread-safe.
+// Made from the addresses that libcurl has reached, and from numeric ones. Closing shuts a
+// connection down, so that the peer learns it even if a forked child still has the descriptor.
+// Never waits. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class DirectConnections {
  public:
   struct Taken {
     Socket socket;
-    bool was_used = false;  // for an exchange before
+    bool was_used = false;  // for an exchange before; else it may not be connected yet
   };
 
   // `max`: idle at once.
@@ -31,8 +31,8 @@ class DirectConnections {
   DirectConnections(const DirectConnections&) = delete;
   DirectConnections& operator=(const DirectConnections&) = delete;
 
-  // One to "host:port" that its peer has not closed; nullopt: none is there now. `fresh`: no
-  // exchange was made over it.
+  // One to "host:port" that its peer has not closed, or a new one; nullopt: its address is not
+  // known. `fresh`: a new one.
   std::optional<Taken> take(const std::string& authority, bool fresh, TimePoint now)
       HFLUSH_EXCLUDES(mutex_);
   void give_back(const std::string& authority, Socket socket, TimePoint now) noexcept
@@ -40,6 +40,7 @@ class DirectConnections {
   // Where it is reached; known for a minute. `address`: numeric.
   void learn(const std::string& authority, const Endpoint& address, TimePoint now)
       HFLUSH_EXCLUDES(mutex_);
+  void forget_address(const std::string& authority) HFLUSH_EXCLUDES(mutex_);
   bool knows(const std::string& authority, TimePoint now) const HFLUSH_EXCLUDES(mutex_);
   // Those that are here; what is given back later is closed.
   void close_all() noexcept HFLUSH_EXCLUDES(mutex_);
@@ -49,7 +50,6 @@ class DirectConnections {
   struct Idle {
     Socket socket;
     TimePoint since;
-    bool is_connected = false;
   };
   struct Server {
     std::vector<Idle> idle;
@@ -57,13 +57,13 @@ class DirectConnections {
     TimePoint address_until;
   };
 
-  std::optional<Idle> take_idle(const std::string& authority, TimePoint now)
+  std::optional<Socket> take_idle(const std::string& authority, TimePoint now)
       HFLUSH_EXCLUDES(mutex_);
   std::optional<Endpoint> address_of(const std::string& authority, TimePoint now) const
       HFLUSH_EXCLUDES(mutex_);
   std::optional<Taken> connect(const std::string& authority, TimePoint now) HFLUSH_EXCLUDES(mutex_);
-  void keep(const std::string& authority, Idle idle) HFLUSH_EXCLUDES(mutex_);
-  void forget_address(const std::string& authority) HFLUSH_EXCLUDES(mutex_);
+  // Where there is room; else it is left.
+  void keep(const std::string& authority, Idle& idle) HFLUSH_EXCLUDES(mutex_);
 
   const Duration idle_timeout_;
   const std::size_t max_;

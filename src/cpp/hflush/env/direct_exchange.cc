@@ -17,10 +17,11 @@
 namespace hflush::env {
 namespace {
 
-constexpr std::uint64_t kSmallBodyBytes = (std::uint64_t{64} << 10U) - 1;
 constexpr std::size_t kSmallBuffer = std::size_t{8} << 10U;
 constexpr std::size_t kLargeBuffer = std::size_t{64} << 10U;
 constexpr int kReceivesInTurn = 16;
+constexpr std::uint64_t kSentInTurn = std::uint64_t{1} << 20U;
+constexpr int kExpectationFailed = 417;
 
 }  // namespace
 
@@ -28,13 +29,9 @@ bool DirectExchange::suits(const HttpRequest& request) noexcept {
   const std::string_view url = request.url;
   const auto is_odd = [](char letter) { return letter <= ' ' || letter > '~'; };
   if (std::ranges::any_of(url, is_odd) || std::ranges::any_of(request.method, is_odd)) return false;
-  if (!request.is_awaited || !equals_ignoring_case(url.substr(0, 7), "http://")) return false;
+  if (!equals_ignoring_case(url.substr(0, 7), "http://")) return false;
   if (url.substr(7, authority_size(url.substr(7))).find('@') != std::string_view::npos) {
     return false;
-  }
-  if (request.body) {
-    const std::uint64_t size = request.body->size();
-    if (size > kSmallBodyBytes || (size > 0 && request.expect_continue)) return false;
   }
   return std::ranges::none_of(
       std::initializer_list<std::string_view>{"Connection", "Content-Length", "Expect",
@@ -44,14 +41,14 @@ bool DirectExchange::suits(const HttpRequest& request) noexcept {
 
 DirectExchange::DirectExchange(std::shared_ptr<Owner> owner, EventLoop& loop, ExchangeId id,
                                std::string authority, HttpRequest request,
-                               std::shared_ptr<HttpEvents> events, std::string bytes)
+                               std::shared_ptr<HttpEvents> events, std::string head)
     : owner_(std::move(owner)),
       loop_(loop),
       id_(id),
       authority_(std::move(authority)),
       request_(std::move(request)),
       events_(std::move(events)),
-      sending_{.bytes = std::move(bytes)},
+      sending_(std::move(head), request_),
       receiving_(request_),
       timer_(loop) {}
 
@@ -60,21 +57,52 @@ DirectExchange::Receiving::Receiving(const HttpRequest& request)
       room_bytes(request.method == "GET" ? kLargeBuffer : kSmallBuffer),
       room(std::make_unique_for_overwrite<std::byte[]>(room_bytes)) {}
 
+DirectExchange::Sending::Sending(std::string its_head, const HttpRequest& request)
+    : head(std::move(its_head)),
+      body_bytes(request.body ? request.body->size() : 0),
+      waits_for_consent(asks_first(request)) {}
+
+std::span<const ByteView> DirectExchange::Sending::next(const HttpRequest& request,
+                                                        Pieces& room) const noexcept {
+  std::size_t count = 0;
+  if (done < head.size()) room[count++] = as_bytes(head).subspan(done);
+  const std::uint64_t offset = std::max<std::uint64_t>(done, head.size()) - head.size();
+  if (offset < body_bytes && !waits_for_consent) {
+    count += request.body->views_at(offset, std::span(room).subspan(count));
+  }
+  return std::span(room).first(count);
+}
+
 bool DirectExchange::begin(DirectConnections::Taken& connection, TimePoint now) noexcept {
-  const ByteView bytes = as_bytes(sending_.bytes);
-  const std::ptrdiff_t sent = connection.socket.send_some({&bytes, 1});
-  if (sent < 0 && sent != -EAGAIN) {
+  const int outcome = connection.was_used ? 0 : connection.socket.connect_outcome();
+  std::ptrdiff_t bytes = outcome == EINPROGRESS ? 0 : -outcome;
+  if (outcome == 0) {
+    Pieces room;
+    bytes = connection.socket.send_some(sending_.next(request_, room));
+  }
+  if (bytes < 0 && bytes != -EAGAIN) {
     connection.socket.shut_down();
     return false;
   }
-  sending_.done = static_cast<std::size_t>(std::max<std::ptrdiff_t>(sent, 0));
-  times_.begun = times_.last_active = now;
-  sending_.is_used_line = connection.was_used;
-  const MutexLock lock(mutex_);
-  socket_ = std::move(connection.socket);
-  if (is_cancelled_) socket_.shut_down();  // its thread does not wait for a response
+  take(connection, now);
+  sending_.is_connecting = outcome != 0;
+  sent(static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(bytes, 0)), now);
   is_guests_ = true;
   return true;
+}
+
+void DirectExchange::begin_on_loop(DirectConnections::Taken& connection, TimePoint now) {
+  take(connection, now);
+  loop_.post([self = self()] { self->go_on(); });
+}
+
+void DirectExchange::take(DirectConnections::Taken& connection, TimePoint now) noexcept {
+  times_.begun = times_.last_active = now;
+  sending_.is_used_line = connection.was_used;
+  sending_.is_connecting = !connection.was_used;
+  const MutexLock lock(mutex_);
+  socket_ = std::move(connection.socket);
+  if (is_cancelled_) socket_.shut_down();  // no thread waits for a response
 }
 
 // --- from any thread
@@ -117,14 +145,18 @@ EventLoop::Errand::Wanted DirectExchange::wanted() const noexcept {
 
 EventLoop::Interest DirectExchange::interest() const noexcept {
   if (is_paused_) return EventLoop::Interest::kNone;
-  return sending_.done < sending_.bytes.size() ? EventLoop::Interest::kReadAndWrite
-                                               : EventLoop::Interest::kRead;
+  if (sending_.is_connecting) return EventLoop::Interest::kWrite;
+  const bool sends = !sending_.is_whole() && sending_.failure == 0 &&
+                     !(sending_.waits_for_consent && sending_.done >= sending_.head.size());
+  return sends ? EventLoop::Interest::kReadAndWrite : EventLoop::Interest::kRead;
 }
 
 TimePoint DirectExchange::due() const noexcept {
   if (is_paused_) return TimePoint::max();
-  return std::min(deadline_after(times_.last_active, request_.stall_timeout),
-                  deadline_after(times_.begun, request_.total_timeout));
+  // The other way has more addresses, perhaps.
+  if (sending_.is_connecting) return deadline_after(times_.begun, request_.connect_timeout / 2);
+  return std::min({deadline_after(times_.last_active, request_.stall_timeout),
+                   deadline_after(times_.begun, request_.total_timeout), sending_.consent_due});
 }
 
 void DirectExchange::carry_on() noexcept {
@@ -133,27 +165,61 @@ void DirectExchange::carry_on() noexcept {
   if (is_cancelled_) return end({});
   if (is_paused_) return;
   const TimePoint now = loop_.clock().now();
-  send_rest(now);
-  receive(now);
-  if (events_ == nullptr || is_paused_) return;
-  check_time(now);
+  if (is_connected(now)) {
+    send_rest(now);
+    receive(now);
+    if (events_ == nullptr || is_paused_) return;
+    look_for_consent(now);
+    check_time(now);
+  }
   if (events_ == nullptr || !is_watched_) return;
   loop_.change(socket_.descriptor(), interest());
   timer_.arm_by(due(), *this, &DirectExchange::on_due);
 }
 
+void DirectExchange::sent(std::uint64_t bytes, TimePoint now) noexcept {
+  sending_.done += bytes;
+  times_.last_active = now;
+  if (sending_.waits_for_consent && sending_.done == sending_.head.size()) {
+    sending_.consent_due = deadline_after(now, kConsentIsDueAfter);
+  }
+}
+
+bool DirectExchange::is_connected(TimePoint now) {
+  if (!sending_.is_connecting) return true;
+  const int outcome = socket_.connect_outcome();
+  if (outcome == 0) {
+    sending_.is_connecting = false;
+    times_.last_active = now;
+    return true;
+  }
+  if ((outcome != EINPROGRESS || now >= due()) && !goes_another_way()) end({});
+  return false;
+}
+
 void DirectExchange::send_rest(TimePoint now) {
-  while (sending_.done < sending_.bytes.size() && sending_.failure == 0) {
-    const ByteView rest = as_bytes(sending_.bytes).subspan(sending_.done);
-    const std::ptrdiff_t sent = socket_.send_some({&rest, 1});
-    if (sent == -EAGAIN) return;
-    if (sent < 0) {
-      sending_.failure = static_cast<int>(-sent);  // but an answer may be there already
+  Pieces room;
+  for (std::uint64_t in_turn = 0; in_turn < kSentInTurn && sending_.failure == 0;) {
+    const std::span<const ByteView> pieces = sending_.next(request_, room);
+    if (pieces.empty()) return;
+    const std::ptrdiff_t bytes = socket_.send_some(pieces);
+    if (bytes == -EAGAIN) return;
+    if (bytes < 0) {
+      sending_.failure = static_cast<int>(-bytes);  // but an answer may be there already
       return;
     }
-    sending_.done += static_cast<std::size_t>(sent);
-    times_.last_active = now;
+    in_turn += static_cast<std::uint64_t>(bytes);
+    sent(static_cast<std::uint64_t>(bytes), now);
   }
+}
+
+// A server that says nothing consents; one that has answered wants no body.
+void DirectExchange::look_for_consent(TimePoint now) {
+  if (!sending_.waits_for_consent || receiving_.has_head) return;
+  if (!receiving_.reader.was_told_to_go_on() && now < sending_.consent_due) return;
+  sending_.waits_for_consent = false;
+  sending_.consent_due = TimePoint::max();
+  send_rest(now);
 }
 
 void DirectExchange::receive(TimePoint now) {
@@ -190,6 +256,11 @@ bool DirectExchange::take_in() {
       case HttpResponseReader::What::kHead: {
         HttpHead head = receiving_.reader.take_head();
         receiving_.has_head = true;
+        sending_.consent_due = TimePoint::max();
+        if (head.status == kExpectationFailed && sending_.waits_for_consent) {
+          request_.expect_continue = false;
+          if (goes_another_way()) return false;
+        }
         receiving_.max_body_bytes = max_body_bytes(request_, head.status);
         if (!is_cancelled_) events_->on_head(std::move(head));
         break;
@@ -246,19 +317,21 @@ void DirectExchange::closed() {
 }
 
 void DirectExchange::lost(Status failure) {
-  const auto kept = self();
-  if (sending_.is_used_line && !receiving_.reader.has_begun() && owner_->direct_lost(*this)) return;
+  if (sending_.is_used_line && !receiving_.reader.has_begun() && goes_another_way()) return;
   fail(std::move(failure));
 }
 
+bool DirectExchange::goes_another_way() {
+  const auto kept = self();
+  return owner_->direct_fails(*this);
+}
+
 bool DirectExchange::may_be_executed() const noexcept {
-  const bool has_body = request_.body && request_.body->size() > 0;
-  return has_body ? sending_.done == sending_.bytes.size() : sending_.done > 0;
+  return sending_.body_bytes > 0 ? sending_.is_whole() : sending_.done > 0;
 }
 
 DirectExchange::Given DirectExchange::give_up() noexcept {
   leave_network().shut_down();
-  sending_.bytes = {};
   return {std::move(request_), std::move(events_)};
 }
 
@@ -280,10 +353,9 @@ void DirectExchange::end(HttpEnd end) {
   const auto kept = self();
   const bool is_reusable = end.failure.ok() && !is_cancelled_ &&
                            receiving_.reader.keeps_connection() && receiving_.rest.empty() &&
-                           sending_.done == sending_.bytes.size();
+                           sending_.is_whole();
   const auto events = std::move(events_);
   request_.body.reset();
-  sending_.bytes = {};
   Socket socket = leave_network();
   if (!is_reusable) socket.shut_down();
   owner_->direct_ended(id_, authority_, is_reusable ? std::move(socket) : Socket());
@@ -340,8 +412,8 @@ void DirectExchange::go_on() {
     return fail(std::move(failure));
   }
   is_watched_ = true;
-  timer_.arm_by(due(), *this, &DirectExchange::on_due);
   if (is_resumed) unpause();
+  carry_on();
 }
 
 void DirectExchange::unpause() {

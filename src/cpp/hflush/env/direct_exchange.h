@@ -1,16 +1,19 @@
-// DirectExchange: a small request and its response over a plain TCP connection of our own, by the
-// thread that waits for the response: it sends at once, and receives in its wait
-// (EventLoop::Errand). If that thread does not stay, the exchange goes on by itself on the loop.
+// DirectExchange: a request and its response over a plain TCP connection of our own. By the thread
+// that waits for the response: it sends at once, and goes on in its wait (EventLoop::Errand); if
+// that thread does not stay, the exchange goes on by itself on the loop. Or on the loop from the
+// start. The body goes out from where it lies.
 //
 // Driven by one thread at a time: that of its guest, then perhaps the loop's. cancel() and resume()
 // may be called by any. Where memory runs out while it is driven the process ends, as on the loop.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,10 +42,10 @@ class DirectExchange final : public EventLoop::Handler,
     // connection, if that is good for another exchange.
     virtual void direct_ended(ExchangeId id, const std::string& authority,
                               Socket reusable) noexcept = 0;
-    // Its connection, which was used before, has died without a byte of a response. True: what was
-    // asked for goes another way, after give_up(), and may have been executed; false: it has been
-    // cancelled.
-    virtual bool direct_lost(DirectExchange& exchange) noexcept = 0;
+    // It cannot go on: it cannot be connected; or its connection, which was used before, has died
+    // without a byte of a response; or its server does not understand that it asks first. True:
+    // what was asked for goes another way, after give_up(); false: it has been cancelled.
+    virtual bool direct_fails(DirectExchange& exchange) noexcept = 0;
 
    protected:
     ~Owner() = default;
@@ -53,22 +56,27 @@ class DirectExchange final : public EventLoop::Handler,
     std::shared_ptr<HttpEvents> events;
   };
 
-  // Whether it is simple: plain HTTP, no question before the body, which is small, and no header
-  // that is about the connection.
+  // Whether it is plain HTTP, and no header is about the connection.
   static bool suits(const HttpRequest& request) noexcept;
 
-  // `authority`: "host:port" of the request. `bytes`: all that is sent.
+  // `authority`: "host:port" of the request. `head`: what goes before its body, all of which lies
+  // in memory.
   DirectExchange(std::shared_ptr<Owner> owner, EventLoop& loop, ExchangeId id,
                  std::string authority, HttpRequest request, std::shared_ptr<HttpEvents> events,
-                 std::string bytes);
+                 std::string head);
 
   // Sends over `connection`; false: that has taken nothing, since it was closed meanwhile.
   // Requires: it has not begun.
   bool begin(DirectConnections::Taken& connection, TimePoint now) noexcept HFLUSH_EXCLUDES(mutex_);
-  // Ends without an event; what was asked for. Requires: it has not begun, or direct_lost().
+  // The same on the loop. Throws std::bad_alloc before anything was sent.
+  void begin_on_loop(DirectConnections::Taken& connection, TimePoint now) HFLUSH_EXCLUDES(mutex_);
+  // Ends without an event; what was asked for. Requires: nothing was sent, or direct_fails().
   Given give_up() noexcept HFLUSH_EXCLUDES(mutex_);
 
   ExchangeId id() const noexcept { return id_; }
+  const std::string& authority() const noexcept { return authority_; }
+  // Of the thread that drives.
+  bool is_connecting() const noexcept { return sending_.is_connecting; }
   bool is_paused() const noexcept { return is_paused_; }
 
   // From any thread, as HttpClient's. False: it is over, and `done` is left alone.
@@ -85,11 +93,22 @@ class DirectExchange final : public EventLoop::Handler,
  private:
   std::shared_ptr<DirectExchange> self() noexcept { return weak_from_this().lock(); }
 
+  using Pieces = std::array<ByteView, Socket::kMaxPieces>;
   struct Sending {
-    std::string bytes;
-    std::size_t done = 0;
-    int failure = 0;            // errno: no more of it goes out
-    bool is_used_line = false;  // whose connection was used before
+    Sending(std::string its_head, const HttpRequest& request);
+
+    // What may go out now, as far as there is room.
+    std::span<const ByteView> next(const HttpRequest& request, Pieces& room) const noexcept;
+    bool is_whole() const noexcept { return done == head.size() + body_bytes; }
+
+    std::string head;
+    std::uint64_t body_bytes;
+    std::uint64_t done = 0;
+    bool waits_for_consent;                    // with the body
+    TimePoint consent_due = TimePoint::max();  // then it is taken for given
+    int failure = 0;                           // errno: no more of it goes out
+    bool is_used_line = false;                 // whose connection was used before
+    bool is_connecting = false;
   };
   struct Receiving {
     explicit Receiving(const HttpRequest& request);
@@ -109,15 +128,20 @@ class DirectExchange final : public EventLoop::Handler,
     int last_unacknowledged = 0;
   };
 
+  void take(DirectConnections::Taken& connection, TimePoint now) noexcept HFLUSH_EXCLUDES(mutex_);
   TimePoint due() const noexcept;
   EventLoop::Interest interest() const noexcept;
   void look() HFLUSH_EXCLUDES(mutex_);
+  void sent(std::uint64_t bytes, TimePoint now) noexcept;
+  bool is_connected(TimePoint now);
   void send_rest(TimePoint now);
+  void look_for_consent(TimePoint now);
   void receive(TimePoint now);
   bool take_in();
   bool take_body(ByteView bytes);
   void closed();
   void lost(Status failure);
+  bool goes_another_way();
   bool may_be_executed() const noexcept;
   void check_time(TimePoint now);
   void fail(Status failure);

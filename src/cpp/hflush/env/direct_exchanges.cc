@@ -13,17 +13,30 @@
 namespace hflush::env {
 namespace {
 
-// Behind `bytes`; false if it cannot be read.
-bool append_body(const HttpRequest& request, std::string& bytes) {
-  const std::uint64_t size = request.body ? request.body->size() : 0;
-  const std::size_t head = bytes.size();
-  bytes.resize(head + static_cast<std::size_t>(size));
-  for (std::uint64_t offset = 0; offset < size;) {
-    const std::ptrdiff_t count = request.body->read_at(
-        offset, std::as_writable_bytes(std::span(bytes)).subspan(head + offset));
+constexpr std::uint64_t kSmallBodyBytes = (std::uint64_t{64} << 10U) - 1;
+
+std::uint64_t body_bytes(const HttpRequest& request) {
+  return request.body ? request.body->size() : 0;
+}
+
+bool lies_in_memory(const HttpBody& body) {
+  ByteView first;
+  return body.views_at(0, {&first, 1}) > 0;
+}
+
+// A small one is brought there; false if that cannot be read, or is not small.
+bool bring_into_memory(HttpRequest& request) {
+  const std::uint64_t size = body_bytes(request);
+  if (size == 0 || lies_in_memory(*request.body)) return true;
+  if (size > kSmallBodyBytes) return false;
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  for (std::size_t offset = 0; offset < bytes.size();) {
+    const std::ptrdiff_t count =
+        request.body->read_at(offset, std::as_writable_bytes(std::span(bytes)).subspan(offset));
     if (count <= 0) return false;
-    offset += static_cast<std::uint64_t>(count);
+    offset += static_cast<std::size_t>(count);
   }
+  request.body = text_body(std::move(bytes));
   return true;
 }
 
@@ -48,40 +61,55 @@ DirectExchanges::DirectExchanges(EventLoop& loop, const HttpSettings& settings, 
 
 bool DirectExchanges::start(ExchangeId id, HttpRequest& request,
                             std::shared_ptr<HttpEvents>& events) {
-  if (!is_on_ || !loop_.takes_errands() || !DirectExchange::suits(request) ||
-      !check_http_request(request).ok()) {
-    return false;
+  const bool by_guest = request.is_awaited && loop_.takes_errands();
+  const bool is_small = body_bytes(request) <= kSmallBodyBytes;
+  if (!is_on_ || (is_small && !by_guest) || !DirectExchange::suits(request) ||
+      !check_http_request(request).ok() || !bring_into_memory(request)) {
+    return false;  // the other way reports what cannot be read
   }
   const TimePoint now = loop_.clock().now();
   const std::string authority = http_authority(request.url);
   const bool is_fresh = request.fresh_connection;
-  std::string bytes = http_request_head(request, user_agent_);
-  if (!append_body(request, bytes)) return false;  // the other way reports it
+  std::string head = http_request_head(request, user_agent_);
   const std::shared_ptr<OtherWay> other = other_.lock();
-  auto connection = connections_.take(authority, is_fresh, now);
-  if (!connection || other == nullptr) return false;
+  if (other == nullptr) return false;
   const auto exchange =
       std::make_shared<DirectExchange>(shared_from_this(), loop_, id, authority, std::move(request),
-                                       std::move(events), std::move(bytes));
+                                       std::move(events), std::move(head));
   try {
-    loop_.add_errand(exchange);
+    if (by_guest) loop_.add_errand(exchange);
     const MutexLock lock(mutex_);
     if (has_ended_ || exchanges_.size() + other->count() >= max_connections_) {
-      connections_.give_back(authority, std::move(connection->socket), now);
       return give_up(*exchange, request, events);
     }
     exchanges_.emplace(id, exchange);
   } catch (const std::bad_alloc&) {
     return give_up(*exchange, request, events);
   }
-  while (!exchange->begin(*connection, now)) {
-    connection = connections_.take(authority, is_fresh, now);
-    if (connection) continue;
-    const MutexLock lock(mutex_);
-    exchanges_.erase(id);
-    return give_up(*exchange, request, events);
+  if (begin(*exchange, by_guest, is_fresh, now)) return true;
+  const MutexLock lock(mutex_);
+  exchanges_.erase(id);
+  return give_up(*exchange, request, events);
+}
+
+// Over the first connection that is good for it.
+bool DirectExchanges::begin(DirectExchange& exchange, bool by_guest, bool fresh, TimePoint now) {
+  const std::string& authority = exchange.authority();
+  try {
+    while (auto connection = connections_.take(authority, fresh, now)) {
+      if (!by_guest) {
+        exchange.begin_on_loop(*connection, now);
+        return true;
+      }
+      if (exchange.begin(*connection, now)) return true;
+      if (connection->was_used) continue;
+      connections_.forget_address(authority);
+      return false;
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+    // The other way may have some.
   }
-  return true;
+  return false;
 }
 
 bool DirectExchanges::resume(ExchangeId id) {
@@ -99,12 +127,14 @@ bool DirectExchanges::cancel(ExchangeId id, std::function<void()>& done) {
 }
 
 void DirectExchanges::end() {
-  std::function<void()> nothing;
+  std::unordered_map<ExchangeId, std::shared_ptr<DirectExchange>> exchanges;
   {
     const MutexLock lock(mutex_);
     has_ended_ = true;
-    for (const auto& [id, exchange] : exchanges_) exchange->cancel(nothing);
+    exchanges.swap(exchanges_);  // who drives one keeps it
   }
+  std::function<void()> nothing;
+  for (const auto& [id, exchange] : exchanges) exchange->cancel(nothing);
   connections_.close_all();
 }
 
@@ -143,12 +173,14 @@ void DirectExchanges::direct_ended(ExchangeId id, const std::string& authority,
 }
 
 // Under the lock from start to end: it is cancelled before, or as one of the other way's.
-bool DirectExchanges::direct_lost(DirectExchange& exchange) noexcept {
+bool DirectExchanges::direct_fails(DirectExchange& exchange) noexcept {
   const std::shared_ptr<OtherWay> other = other_.lock();
   const MutexLock lock(mutex_);
-  if (other == nullptr || exchange.is_cancelled()) return false;
+  if (other == nullptr || has_ended_ || exchange.is_cancelled()) return false;
+  const bool was_sent = !exchange.is_connecting();
+  if (!was_sent) connections_.forget_address(exchange.authority());
   DirectExchange::Given given = exchange.give_up();
-  other->start_again(exchange.id(), std::move(given.request), std::move(given.events));
+  other->start_again(exchange.id(), std::move(given.request), std::move(given.events), was_sent);
   exchanges_.erase(exchange.id());
   return true;
 }

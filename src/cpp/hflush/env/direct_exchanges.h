@@ -1,8 +1,9 @@
-// DirectExchanges: the exchanges of a client that need neither libcurl nor the loop.
+// DirectExchanges: the exchanges of a client that do not need libcurl.
 //
-// What is simple and awaited by a guest of the loop goes over a plain connection of our own, on the
-// guest's thread (direct_exchange.h). Everything else is the other way's, and so is what fails
-// before anything was sent; HttpClient's promises hold for both. Thread-safe.
+// What is small and awaited by a guest of the loop goes over a plain connection of our own, on the
+// guest's thread (direct_exchange.h); so does a body that lies in memory, on the loop where nobody
+// waits for it. Everything else is the other way's, and so is what fails before anything was sent;
+// HttpClient's promises hold for both. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -30,9 +31,9 @@ class DirectExchanges final : public DirectExchange::Owner,
    public:
     // Its exchanges, those that wait included.
     virtual std::size_t count() = 0;
-    // One that was sent once before, over a connection that died.
-    virtual void start_again(ExchangeId id, HttpRequest request,
-                             std::shared_ptr<HttpEvents> events) = 0;
+    // `was_sent`: once before, so that it may have been executed.
+    virtual void start_again(ExchangeId id, HttpRequest request, std::shared_ptr<HttpEvents> events,
+                             bool was_sent) = 0;
     // After has_room() was false.
     virtual void room_came() = 0;
 
@@ -63,9 +64,11 @@ class DirectExchanges final : public DirectExchange::Owner,
   std::size_t open_connections() HFLUSH_EXCLUDES(mutex_);
 
   void direct_ended(ExchangeId id, const std::string& authority, Socket reusable) noexcept override;
-  bool direct_lost(DirectExchange& exchange) noexcept override;
+  bool direct_fails(DirectExchange& exchange) noexcept override;
 
  private:
+  bool begin(DirectExchange& exchange, bool by_guest, bool fresh, TimePoint now);
+
   EventLoop& loop_;
   const std::string user_agent_;
   const std::size_t max_connections_;

@@ -59,7 +59,8 @@ class Transfers final : public DirectExchanges::OtherWay,
   std::size_t open_connections();
 
   std::size_t count() override;
-  void start_again(ExchangeId id, HttpRequest request, std::shared_ptr<HttpEvents> events) override;
+  void start_again(ExchangeId id, HttpRequest request, std::shared_ptr<HttpEvents> events,
+                   bool was_sent) override;
   void room_came() override;
 
  private:
@@ -181,10 +182,9 @@ ExchangeId Transfers::start(HttpRequest request, std::shared_ptr<HttpEvents> eve
   return id;
 }
 
-void Transfers::start_again(ExchangeId id, HttpRequest request,
-                            std::shared_ptr<HttpEvents> events) {
-  begin_later(std::make_shared<HttpExchange>(id, std::move(request), std::move(events),
-                                             /*was_sent=*/true));
+void Transfers::start_again(ExchangeId id, HttpRequest request, std::shared_ptr<HttpEvents> events,
+                            bool was_sent) {
+  begin_later(std::make_shared<HttpExchange>(id, std::move(request), std::move(events), was_sent));
 }
 
 // Throws std::bad_alloc before anything has happened.
@@ -656,6 +656,11 @@ class TextBody final : public HttpBody {
     const std::size_t count = std::min(out.size(), text_.size() - begin);
     std::memcpy(out.data(), text_.data() + begin, count);
     return static_cast<std::ptrdiff_t>(count);
+  }
+  std::size_t views_at(std::uint64_t offset, std::span<ByteView> out) const noexcept override {
+    if (offset >= text_.size() || out.empty()) return 0;
+    out[0] = as_bytes(text_).subspan(static_cast<std::size_t>(offset));
+    return 1;
   }
 
  private:

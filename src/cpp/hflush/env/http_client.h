@@ -1,5 +1,6 @@
-// HttpClient: HTTP/1.1 exchanges over libcurl, on the process's event loop; small ones that a guest
-// of the loop waits for, on its own thread (direct_exchanges.h).
+// HttpClient: HTTP/1.1 exchanges over libcurl, on the process's event loop; without libcurl those
+// that are small and that a guest of the loop waits for, on its own thread, and those that send
+// much memory (direct_exchanges.h).
 //
 // One client holds one pool of connections, kept alive and reused, whatever the number of streams.
 // start(), resume() and cancel() may be called from any thread; every event comes on the loop
@@ -26,6 +27,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +53,12 @@ class HttpBody {
   virtual std::uint64_t size() const noexcept = 0;
   // Copies bytes from `offset` on into `out`; how many (0 only at the end), or a negated errno.
   virtual std::ptrdiff_t read_at(std::uint64_t offset, MutableByteView out) const noexcept = 0;
+  // Where the bytes from `offset` on lie in memory, for as long as it lives: how many pieces, as
+  // far as `out` has room for them. 0: they do not, whatever the offset, or there are none.
+  virtual std::size_t views_at(std::uint64_t /*offset*/,
+                               std::span<ByteView> /*out*/) const noexcept {
+    return 0;
+  }
 };
 
 // A small one, in memory.
@@ -129,8 +137,8 @@ struct HttpSettings {
   std::size_t max_connections = 64;
   Duration idle_timeout = std::chrono::seconds(60);  // an older idle connection is not reused
   std::size_t upload_buffer_bytes = std::size_t{512} << 10U;
-  // Small requests over plain HTTP without a proxy, by a guest of the loop that waits for them, go
-  // over connections of our own, without libcurl and the loop.
+  // Over plain HTTP without a proxy, small requests by a guest of the loop that waits for them, and
+  // bodies that lie in memory, go over connections of our own, without libcurl.
   bool direct = true;
 };
 

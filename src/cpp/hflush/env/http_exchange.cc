@@ -30,7 +30,6 @@ constexpr int kUnknownProxyError = 97;                                        //
 using std::chrono::milliseconds;
 
 constexpr int kLooks = 4;
-constexpr long kExpectTimeoutMs = 200;
 // Smaller bodies go out together with the head, in one piece.
 constexpr std::uint64_t kSmallBodyBytes = (std::uint64_t{64} << 10U) - 1;
 // There it writes the header itself, and leaves it out for a server that answers 417 to it.
@@ -188,7 +187,8 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   options.set(CURLOPT_HTTPHEADER, headers_);
   set_method(options);
   HFLUSH_RETURN_IF_ERROR(set_body(options, settings));
-  options.set(CURLOPT_EXPECT_100_TIMEOUT_MS, kExpectTimeoutMs);
+  options.set(CURLOPT_EXPECT_100_TIMEOUT_MS,
+              static_cast<long>(to_milliseconds(kConsentIsDueAfter)));
   // libcurl allocates it for every request: a large one where much may come.
   options.set(CURLOPT_BUFFERSIZE,
               request_.method == "GET" ? kLargeReceiveBuffer : kSmallReceiveBuffer);
@@ -197,10 +197,6 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   options.set(CURLOPT_WRITEFUNCTION, &HttpExchange::on_write);
   options.set(CURLOPT_WRITEDATA, static_cast<void*>(this));
   return options.status();
-}
-
-bool HttpExchange::asks_first() const noexcept {
-  return request_.expect_continue && request_.body && request_.body->size() > 0;
 }
 
 bool HttpExchange::add_header(const std::string& line) {
@@ -221,7 +217,7 @@ Status HttpExchange::make_header_list() {
     if (has_header(request_, unwanted)) continue;
     complete = complete && add_header(std::string(unwanted) + ":");
   }
-  if (!asks_first()) {
+  if (!asks_first(request_)) {
     complete = complete && add_header("Expect:");
   } else if (request_.body->size() <= kLibcurlAsksFirstAbove) {
     complete = complete && add_header("Expect: 100-continue");
@@ -246,7 +242,7 @@ Status HttpExchange::set_body(Options& options, const HttpSettings& settings) {
     return Status(StatusCode::kInvalidArgument, "http request with a body that is too long", {},
                   EFBIG);
   }
-  if (size <= kSmallBodyBytes && !asks_first()) {
+  if (size <= kSmallBodyBytes && !asks_first(request_)) {
     HFLUSH_RETURN_IF_ERROR(read_small_body());
     options.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(size));
     options.set(CURLOPT_POSTFIELDS, small_body_.c_str());

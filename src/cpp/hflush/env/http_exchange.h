@@ -99,8 +99,6 @@ class HttpExchange {
   Status set_body(Options& options, const HttpSettings& settings);
   Status read_small_body();
   Status make_header_list();
-  // Whether the body waits for the server's consent.
-  bool asks_first() const noexcept;
   bool add_header(const std::string& line);
   void deliver_head();
   Activity activity() const;

@@ -62,7 +62,12 @@ std::string http_request_head(const HttpRequest& request, std::string_view user_
   if (has_length && request.method != "HEAD") {
     add("Content-Length", std::to_string(request.body ? request.body->size() : 0));
   }
+  if (asks_first(request)) add("Expect", "100-continue");
   return head.append("\r\n");
+}
+
+bool asks_first(const HttpRequest& request) noexcept {
+  return request.expect_continue && request.body && request.body->size() > 0;
 }
 
 HttpResponseReader::Step HttpResponseReader::next(ByteView bytes) {
@@ -173,6 +178,7 @@ bool HttpResponseReader::take_status(std::string_view line) {
   }
   // Nothing has asked for another protocol.
   if (status == 101) return breaks("it changes the protocol");
+  was_told_to_go_on_ = was_told_to_go_on_ || status == 100;
   is_old_ = line[7] == '0';
   state_ = State::kFields;
   return true;

@@ -30,9 +30,11 @@ Status check_http_request(const HttpRequest& request);
 bool has_header(const HttpRequest& request, std::string_view name) noexcept;
 
 // Everything before the body: the request's headers, Host, User-Agent unless `user_agent` is empty,
-// and Content-Length where there is a body, or PUT and POST. Requires: check_http_request() is
-// fine.
+// Content-Length where there is a body, or PUT and POST, and Expect where it asks before it.
+// Requires: check_http_request() is fine.
 std::string http_request_head(const HttpRequest& request, std::string_view user_agent);
+// Whether it asks before it sends its body.
+bool asks_first(const HttpRequest& request) noexcept;
 
 class HttpResponseReader {
  public:
@@ -62,6 +64,8 @@ class HttpResponseReader {
   HttpHead take_head() noexcept { return std::move(head_); }
   // Whether a byte has come.
   bool has_begun() const noexcept { return has_begun_; }
+  // Whether an interim response said to go on (100).
+  bool was_told_to_go_on() const noexcept { return was_told_to_go_on_; }
   // Whether the connection is good for another request. Requires: kEnd.
   bool keeps_connection() const noexcept { return keeps_connection_; }
   bool is_too_long() const noexcept { return is_too_long_; }
@@ -93,6 +97,7 @@ class HttpResponseReader {
   const bool to_head_;
   State state_ = State::kStatusLine;
   bool has_begun_ = false;
+  bool was_told_to_go_on_ = false;
   bool keeps_connection_ = false;
   bool is_too_long_ = false;
   bool is_old_ = false;  // HTTP/1.0

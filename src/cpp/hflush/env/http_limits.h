@@ -7,9 +7,13 @@
 #include <string>
 
 #include "hflush/base/status.h"
+#include "hflush/env/clock.h"
 #include "hflush/env/http_client.h"
 
 namespace hflush::env {
+
+// A server that says nothing to a request that asks before its body consents after that time.
+constexpr Duration kConsentIsDueAfter = std::chrono::milliseconds(200);
 
 // Of the body of a response with that status.
 std::uint64_t max_body_bytes(const HttpRequest& request, int status) noexcept;

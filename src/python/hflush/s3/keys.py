@@ -157,8 +157,9 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.connection.idle.time", _PAUSE,
         "an older idle connection is not used again", native="client.idle_timeout"),
     Key(_ENDPOINT, "hflush.s3.direct.requests", BOOL,
-        "small requests over plain HTTP without a proxy are made by the thread that waits for "
-        "them, over connections of hflush's own; false: all are libcurl's", native="client.direct"),
+        "over plain HTTP without a proxy, small requests that a thread waits for and bodies that "
+        "lie in memory go over connections of hflush's own; false: all are libcurl's",
+        native="client.direct"),
     Key(_ENDPOINT, "fs.s3a.connection.expect.continue", BOOL,
         "large bodies wait up to 200 ms for the server's consent", native="client.expect_continue"),
     Key(_ENDPOINT, "fs.s3a.user.agent.prefix", text("text"),

@@ -99,6 +99,19 @@ std::vector<std::byte> read_all(const env::HttpBody& body, std::size_t piece) {
   }
 }
 
+// Where it lies from an offset on, `room` pieces at a time.
+std::vector<std::byte> view_all(const env::HttpBody& body, std::size_t from, std::size_t room) {
+  std::vector<std::byte> bytes;
+  std::vector<ByteView> views(room);
+  while (const std::size_t count = body.views_at(from + bytes.size(), views)) {
+    REQUIRE(count <= room);
+    for (const ByteView view : std::span(views).first(count)) {
+      bytes.insert(bytes.end(), view.begin(), view.end());
+    }
+  }
+  return bytes;
+}
+
 std::vector<std::string> entries_of(const std::string& path) {
   std::vector<std::string> names;
   DIR* const directory = ::opendir(path.c_str());
@@ -173,6 +186,12 @@ TEST_CASE("a part reads as it was written, whatever the pieces, where it lies an
           for (const std::size_t read : {1U, 511U, 1U << 20U}) {
             CHECK(std::ranges::equal(read_all(*part->body, read), wanted));
           }
+          const bool in_memory = buffering != Buffering::kDisk;
+          for (const std::size_t from : {std::size_t{0}, wanted.size() / 3, wanted.size()}) {
+            const ByteView rest = in_memory ? wanted.subspan(from) : ByteView();
+            CHECK(std::ranges::equal(view_all(*part->body, from, 3), rest));
+          }
+          CHECK(part->body->views_at(UINT64_MAX, std::span<ByteView>()) == 0);
           std::byte nothing[1];
           CHECK(part->body->read_at(wanted.size(), nothing) == 0);
           CHECK(part->body->read_at(UINT64_MAX, nothing) == 0);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
@@ -146,12 +147,8 @@ class PartStore::MemoryPart final : public Part {
 
   std::ptrdiff_t read_at(std::uint64_t offset, MutableByteView out) const noexcept override {
     const MutexLock lock(runs_mutex_);
-    // The last that begins at or before `offset`.
-    auto run = std::ranges::upper_bound(runs_, offset, {}, &Run::begin);
-    if (run == runs_.begin() || offset >= size_) return 0;
-    --run;
     std::size_t done = 0;
-    for (; run != runs_.end() && done < out.size(); ++run) {
+    for (auto run = run_at(offset); run != runs_.end() && done < out.size(); ++run) {
       const ByteView rest = run->bytes.subspan(static_cast<std::size_t>(offset - run->begin));
       const std::size_t count = std::min(rest.size(), out.size() - done);
       std::memcpy(out.data() + done, rest.data(), count);
@@ -159,6 +156,15 @@ class PartStore::MemoryPart final : public Part {
       offset += count;
     }
     return static_cast<std::ptrdiff_t>(done);
+  }
+  std::size_t views_at(std::uint64_t offset, std::span<ByteView> out) const noexcept override {
+    const MutexLock lock(runs_mutex_);
+    std::size_t count = 0;
+    for (auto run = run_at(offset); run != runs_.end() && count < out.size(); ++run) {
+      out[count] = run->bytes.subspan(static_cast<std::size_t>(offset - run->begin));
+      offset += out[count++].size();
+    }
+    return count;
   }
 
  protected:
@@ -185,6 +191,12 @@ class PartStore::MemoryPart final : public Part {
     ByteView bytes;       // they stay where they are when their owners move
   };
 
+  // The one that has the byte there; none where there is no such byte.
+  std::vector<Run>::const_iterator run_at(std::uint64_t offset) const noexcept
+      HFLUSH_REQUIRES(runs_mutex_) {
+    if (offset >= size_) return runs_.end();
+    return std::prev(std::ranges::upper_bound(runs_, offset, {}, &Run::begin));
+  }
   void add_run(ByteView bytes) {
     const MutexLock lock(runs_mutex_);
     runs_.push_back({size_, bytes});

@@ -1,9 +1,9 @@
 // DirectExchanges: the exchanges of a client that do not need libcurl.
 //
 // What is small and awaited by a guest of the loop goes over a plain connection of our own, on the
-// guest's thread (direct_exchange.h); so does a body that lies in memory, on the loop where nobody
-// waits for it. Everything else is the other way's, and so is what fails before anything was sent;
-// HttpClient's promises hold for both. Thread-safe.
+// guest's thread (direct_exchange.h); so does a body that lies in memory, on the loop where no
+// thread waits for it. Everything else is the other way's, and so is what fails before anything was
+// sent; HttpClient's promises hold for both. Thread-safe.
 #pragma once
 
 #include <atomic>

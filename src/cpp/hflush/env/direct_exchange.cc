@@ -146,9 +146,8 @@ EventLoop::Errand::Wanted DirectExchange::wanted() const noexcept {
 EventLoop::Interest DirectExchange::interest() const noexcept {
   if (is_paused_) return EventLoop::Interest::kNone;
   if (sending_.is_connecting) return EventLoop::Interest::kWrite;
-  const bool sends = !sending_.is_whole() && sending_.failure == 0 &&
-                     !(sending_.waits_for_consent && sending_.done >= sending_.head.size());
-  return sends ? EventLoop::Interest::kReadAndWrite : EventLoop::Interest::kRead;
+  return sending_.has_more() && sending_.failure == 0 ? EventLoop::Interest::kReadAndWrite
+                                                      : EventLoop::Interest::kRead;
 }
 
 TimePoint DirectExchange::due() const noexcept {

@@ -99,6 +99,10 @@ class DirectExchange final : public EventLoop::Handler,
 
     // What may go out now, as far as there is room.
     std::span<const ByteView> next(const HttpRequest& request, Pieces& room) const noexcept;
+    // Whether there is some, once there is room.
+    bool has_more() const noexcept {
+      return done < head.size() + (waits_for_consent ? 0 : body_bytes);
+    }
     bool is_whole() const noexcept { return done == head.size() + body_bytes; }
 
     std::string head;

@@ -187,8 +187,7 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   options.set(CURLOPT_HTTPHEADER, headers_);
   set_method(options);
   HFLUSH_RETURN_IF_ERROR(set_body(options, settings));
-  options.set(CURLOPT_EXPECT_100_TIMEOUT_MS,
-              static_cast<long>(to_milliseconds(kConsentIsDueAfter)));
+  options.set(CURLOPT_EXPECT_100_TIMEOUT_MS, to_milliseconds(kConsentIsDueAfter));
   // libcurl allocates it for every request: a large one where much may come.
   options.set(CURLOPT_BUFFERSIZE,
               request_.method == "GET" ? kLargeReceiveBuffer : kSmallReceiveBuffer);

@@ -27,13 +27,14 @@ Status sync_to(Level level, stream::OutputStream& stream, env::Interrupt& interr
 }  // namespace
 
 Callers::Callers(World& world, Promises& promises, Texts& texts, stream::OutputStream& stream,
-                 Journal& journal, Refused refused)
+                 Journal& journal, Refused refused, Ended ended)
     : world_(world),
       promises_(promises),
       texts_(texts),
       stream_(stream),
       journal_(journal),
       refused_(std::move(refused)),
+      ended_(std::move(ended)),
       records_(journal.file),
       chance_(world.seed(), "callers of " + journal.path) {}
 
@@ -85,7 +86,10 @@ void Callers::act(Caller& caller) {
     const Status status = operate(caller);
     if (status.ok()) continue;
     world_.note(journal_.path, " caller ", caller.number, ": ", status.to_string());
-    if (stream_.state() != stream::State::kOpen) return failures_.push_back({status, began});
+    if (stream_.state() != stream::State::kOpen) {
+      ended_();
+      return failures_.push_back({status, began});
+    }
     refused_(status, began);
   }
 }

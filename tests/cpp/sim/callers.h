@@ -28,10 +28,12 @@ class Callers {
  public:
   // A call has failed, and the stream goes on.
   using Refused = std::function<void(const Status&, TimePoint began)>;
+  // A call has failed, and the stream has ended; others may be at work yet.
+  using Ended = std::function<void()>;
 
   // Of a new file.
   Callers(World& world, Promises& promises, Texts& texts, stream::OutputStream& stream,
-          Journal& journal, Refused refused);
+          Journal& journal, Refused refused, Ended ended);
 
   // In the program of the first of them. Returns when all have ended, with what close() has
   // answered; none: the stream was dropped.
@@ -63,6 +65,7 @@ class Callers {
   stream::OutputStream& stream_;
   Journal& journal_;
   const Refused refused_;
+  const Ended ended_;
   Records records_;
   Chance chance_;
   std::vector<std::unique_ptr<Caller>> callers_;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/world.h"
@@ -34,6 +36,7 @@ struct Journal {
   std::int64_t recoveries_at_ack = 0;
   bool ends_blocks = false;  // before they are full
   End end = End::kOpen;
+  std::optional<std::string_view> excuse;  // why the stream may have failed, when it was seen to
 
   void hsync_begins(std::uint64_t covered, TimePoint now) {
     if (hsyncs.empty() || hsyncs.back().covered < covered) hsyncs.push_back({covered, now});

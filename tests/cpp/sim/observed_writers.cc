@@ -671,7 +671,7 @@ struct Beginning {
 bool tries_the_last_again() {
   const Recoveries& known = Happening::known().stream->recoveries;
   return known.replacement && known.replacement->is_extra && known.replacement->targets.empty() &&
-         known.replacement->excluded.empty() && !known.awaited;
+         known.replacement->uncopied.empty() && !known.awaited;
 }
 
 Beginning beginning(const BlockRecovery& recovery, const BlockRecovery::Outcome& outcome,

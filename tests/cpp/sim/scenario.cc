@@ -398,6 +398,7 @@ class Run final : public DataNode::Cluster {
     texts_.end_sharing(journal.file, journal.begin);
     for (const auto& other : journals_) {
       if (other->path != path || other.get() == &journal) continue;
+      if (file->seizures != seizures) continue;  // what was promised since then is another's
       const std::uint64_t promised = file->left_of(
           faults_.any_power_cut() ? other->durable : other->acknowledged, other->session);
       world_.require(promised <= journal.begin, path, ": an append begins at ", journal.begin, ", ",
@@ -429,10 +430,14 @@ class Run final : public DataNode::Cluster {
   // Several callers write to it.
   void share(Process& process, OutputStream& stream, Journal& journal) {
     texts_.share(journal.file);
-    Callers callers(world_, promises_, texts_, stream, journal,
-                    [&](const Status& status, TimePoint began) {
-                      may_be_refused(process, journal, status, began);
-                    });
+    const auto refused = [&](const Status& status, TimePoint began) {
+      may_be_refused(process, journal, status, began);
+    };
+    const auto ended = [&] {
+      const bool is_first = !journal.excuse && stream.state() == stream::State::kFailed;
+      if (is_first) journal.excuse = excuse(process, journal);
+    };
+    Callers callers(world_, promises_, texts_, stream, journal, refused, ended);
     const std::optional<Status> closed = callers.run();
     if (!closed) {
       journal.end = Journal::End::kAbandoned;
@@ -490,7 +495,7 @@ class Run final : public DataNode::Cluster {
                      without_ack, " recoveries since the last acknowledgement, at most");
       return;
     }
-    const std::string_view why = excuse(process, journal);
+    const std::string_view why = journal.excuse.value_or(excuse(process, journal));
     world_.note(journal.path, " may fail: ", why);
     world_.require(!why.empty(), journal.path,
                    " fails although it could go on: ", status.to_string());

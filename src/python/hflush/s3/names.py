@@ -123,8 +123,8 @@ class S3Names(FileSystem):
         return self._public_name(path)
 
     def _resolve(self, path: StrPath) -> str:
-        if paths.is_plain(path) and len(path) <= _MAX_KEY:
-            return path
+        if (plain := self._plain(path)) is not None:
+            return plain
         try:
             resolved = path if isinstance(path, paths.Exact) else super()._resolve(path)
         except InvalidPathError as refusal:
@@ -145,10 +145,18 @@ class S3Names(FileSystem):
             raise OSError(errno.ENAMETOOLONG, message, self._named(resolved))
         return resolved
 
+    def _plain(self, path: StrPath) -> str | None:
+        """Return the path that a quick look shows that a name is, or a URL here; else None."""
+        if type(path) is str and path.startswith(self._uri):
+            path = path[len(self._uri) - 1 :]
+        return path if paths.is_plain(path) and len(path) <= _MAX_KEY else None
+
     def _resolve_to_change(self, path: StrPath) -> str:
-        resolved = self._resolve(path)
-        if resolved is not path and self._as_written(path) is not None:
-            _log.warning("%s is taken for %s, as in Hadoop", paths.as_text(path), resolved)
+        resolved = self._plain(path)
+        if resolved is None:
+            resolved = self._resolve(path)
+            if self._as_written(path) is not None:
+                _log.warning("%s is taken for %s, as in Hadoop", paths.as_text(path), resolved)
         if "./" in resolved or resolved.endswith("."):
             _log.warning("some stores drop the last dot of a name: %s", resolved)
         return resolved

@@ -653,6 +653,29 @@ TEST_CASE("a NameNode that has no other node is asked again before the stream fa
   }
 }
 
+TEST_CASE("where there is no other one, a node that got no copy is asked for again, in 4 s") {
+  RecoveryHarness h;
+  h.wants_another();
+  static_cast<void>(h.finds(4));
+  h.recovery->connected(h.now);
+  const env::TimePoint failed_at = h.now;
+  static_cast<void>(
+      h.recovery->replied({TransferStatus::kError, "", "", {}, 0, {}}, h.now, h.actions));
+  static_cast<void>(h.finds_none());
+  bool is_asked_for = false;
+  while (h.recovery->state() == State::kFindingLater) {
+    h.now = *h.recovery->deadline();
+    static_cast<void>(h.recovery->tick(h.now, h.actions));
+    const auto ask = h.take<action::GetAdditionalDatanode>();
+    REQUIRE(ask);
+    CHECK(ask->excluded.empty() == (h.now - failed_at >= 4s));
+    is_asked_for = ask->excluded.empty();
+    h.actions.emplace_back(*ask);
+    static_cast<void>(h.finds_none());
+  }
+  CHECK(is_asked_for);
+}
+
 TEST_CASE("a node that fails at a block's end is replaced, too, but costs no file") {
   RecoveryHarness h;
   BlockWriter::Broken broken = RecoveryHarness::broken(3, 1);

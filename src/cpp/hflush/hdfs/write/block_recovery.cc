@@ -15,6 +15,8 @@ namespace {
 constexpr env::Duration kFirstPause = std::chrono::milliseconds(250);
 constexpr env::Duration kLongestPause = std::chrono::seconds(4);
 constexpr int kReplacementTries = 3;
+// Where there is no other one, a DataNode that got no copy may be back after that.
+constexpr env::Duration kUncopiedFor = kLongestPause;
 // Hadoop waits longer for a copy, by 5 s for each so many packets.
 constexpr std::uint64_t kPacketsOfAStep = 200;
 
@@ -109,7 +111,7 @@ BlockRecovery::Outcome BlockRecovery::begin(bool is_hflushed, bool may_discard, 
   HFLUSH_DCHECK(state() == State::kHeld);
   is_hflushed_ = is_hflushed;
   may_discard_ = may_discard;
-  if (!has_fault()) return replace_or_go_on(actions);
+  if (!has_fault()) return replace_or_go_on(now, actions);
   Recoveries& known = stream_.recoveries;
   if (broken_.stood) {
     ++stream_.counters.recoveries;
@@ -123,7 +125,7 @@ BlockRecovery::Outcome BlockRecovery::begin(bool is_hflushed, bool may_discard, 
   if (const std::optional<std::size_t> node = node_that_leaves(now)) {
     if (std::optional<Outcome> end = leave(*node, now)) return *std::move(end);
   }
-  return known.awaited ? pause(now) : replace_or_go_on(actions);
+  return known.awaited ? pause(now) : replace_or_go_on(now, actions);
 }
 
 // None where the one that failed restarts and is waited for, or can be tried again.
@@ -171,7 +173,7 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
   }
   // The copy had not arrived, whatever its source said.
   Recoveries::Replacement& replacement = *known.replacement;
-  replacement.excluded.push_back(left);
+  replacement.uncopied.push_back({left, now});
   if (++replacement.failed_tries < kReplacementTries) return std::nullopt;
   return not_copied(broken_.fault, now);
 }
@@ -247,24 +249,24 @@ bool BlockRecovery::needs_another() const noexcept {
 bool BlockRecovery::can_take_one_back() const {
   const Recoveries& known = stream_.recoveries;
   return std::ranges::any_of(known.failed, [&](const Recoveries::FailedNode& failed) {
-    const auto is_it = [&](const DatanodeInfo& node) {
-      return node.transfer_address() == failed.node.transfer_address();
+    const auto is_it = [&](const Recoveries::Uncopied& uncopied) {
+      return uncopied.node.transfer_address() == failed.node.transfer_address();
     };
-    return failed.may_return && std::ranges::none_of(known.replacement->excluded, is_it);
+    return failed.may_return && std::ranges::none_of(known.replacement->uncopied, is_it);
   });
 }
 
-BlockRecovery::Outcome BlockRecovery::replace_or_go_on(Actions& actions) {
+BlockRecovery::Outcome BlockRecovery::replace_or_go_on(env::TimePoint now, Actions& actions) {
   const BlockWriter::Block& block = broken_.block;
   const bool wanted =
       wants_replacement(stream_.settings, stream_.target.replication, nodes().size(),
                         stream_.target.partial_block.has_value(), is_hflushed_);
   if (!wanted) return ready();
-  if (block.located.block.length > 0) return find(actions);
+  if (block.located.block.length > 0) return find(now, actions);
   return has_lost_node_ && can_be_discarded() ? discard() : ready();
 }
 
-BlockRecovery::Outcome BlockRecovery::find(Actions& actions, Avoided avoided) {
+BlockRecovery::Outcome BlockRecovery::find(env::TimePoint now, Actions& actions, Avoided avoided) {
   Recoveries& known = stream_.recoveries;
   if (!known.replacement) known.replacement = Recoveries::Replacement{!has_lost_node_, 0, {}, {}};
   action::GetAdditionalDatanode ask{broken_.block.located.block, nodes(), {}};
@@ -273,8 +275,11 @@ BlockRecovery::Outcome BlockRecovery::find(Actions& actions, Avoided avoided) {
                             (avoided == Avoided::kFailedForGood && !failed.may_return);
     if (is_avoided) ask.excluded.push_back(failed.node);
   }
-  const std::vector<DatanodeInfo>& excluded = known.replacement->excluded;
-  ask.excluded.insert(ask.excluded.end(), excluded.begin(), excluded.end());
+  for (const Recoveries::Uncopied& uncopied : known.replacement->uncopied) {
+    const bool is_avoided =
+        avoided != Avoided::kJustUncopied || now - uncopied.failed_at < kUncopiedFor;
+    if (is_avoided) ask.excluded.push_back(uncopied.node);
+  }
   actions.emplace_back(std::move(ask));
   state_ = Finding{avoided};
   return Continues{};
@@ -311,7 +316,7 @@ BlockRecovery::Outcome BlockRecovery::none_found(env::TimePoint now, Actions& ac
   if (std::optional<Outcome> waits = wait_instead(now)) return *std::move(waits);
   const bool asked_first = std::get<Finding>(state_).avoided == Avoided::kAllFailed;
   if (needs_another() && asked_first && can_take_one_back()) {
-    return find(actions, Avoided::kFailedForGood);
+    return find(now, actions, Avoided::kFailedForGood);
   }
   if (needs_another()) {
     if (const std::optional<env::Duration> delay = delays_.next()) {
@@ -353,7 +358,7 @@ BlockRecovery::Outcome BlockRecovery::replied(const OperationReply& reply, env::
   stream_.recoveries.replacement->targets.push_back(
       extended.located.replicas[extended.target].node.transfer_address());
   broken_.block.located.replicas = std::move(extended.located.replicas);
-  return has_fault() ? ready() : replace_or_go_on(actions);
+  return has_fault() ? ready() : replace_or_go_on(now, actions);
 }
 
 BlockRecovery::Outcome BlockRecovery::connection_lost(const Status& failure, env::TimePoint now,
@@ -369,10 +374,10 @@ BlockRecovery::Outcome BlockRecovery::tick(env::TimePoint now, Actions& actions)
   if (const auto* const pausing = std::get_if<Pausing>(&state_)) {
     if (now < pausing->until) return Continues{};
     // The one that is waited for counts as there. Alone, it leaves no source for a copy.
-    return nodes().size() > 1 ? replace_or_go_on(actions) : ready();
+    return nodes().size() > 1 ? replace_or_go_on(now, actions) : ready();
   }
   if (const auto* const later = std::get_if<FindingLater>(&state_)) {
-    return now < later->at ? Outcome(Continues{}) : find(actions, Avoided::kUncopied);
+    return now < later->at ? Outcome(Continues{}) : find(now, actions, Avoided::kJustUncopied);
   }
   const auto* const transferring = std::get_if<Transferring>(&state_);
   if (transferring == nullptr || now < silent_until(transferring->channel)) return Continues{};
@@ -389,14 +394,14 @@ BlockRecovery::Outcome BlockRecovery::try_failed(const Status& fault, env::TimeP
   const std::vector<Replica>& replicas = extended.located.replicas;
   note(replicas, extended.target,
        "got no copy from " + nodes()[source()].node.transfer_address() + ": " + reason(fault), now);
-  stream_.recoveries.replacement->excluded.push_back(replicas[extended.target].node);
+  stream_.recoveries.replacement->uncopied.push_back({replicas[extended.target].node, now});
   return try_again(fault, now, actions);
 }
 
 // Tries another target that is not excluded, and another source if there is one.
 BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, env::TimePoint now,
                                                 Actions& actions) {
-  if (++stream_.recoveries.replacement->failed_tries < kReplacementTries) return find(actions);
+  if (++stream_.recoveries.replacement->failed_tries < kReplacementTries) return find(now, actions);
   return not_copied(fault, now);
 }
 

@@ -116,8 +116,8 @@ class BlockRecovery {
     env::TimePoint until;
   };
   // Which DataNodes the NameNode may not name: all that have failed; not those that restarted, were
-  // waited for and refused the pipeline; only those that got no copy in this search.
-  enum class Avoided : std::uint8_t { kAllFailed, kFailedForGood, kUncopied };
+  // waited for and refused the pipeline; only those that got no copy a short while ago.
+  enum class Avoided : std::uint8_t { kAllFailed, kFailedForGood, kJustUncopied };
   struct Finding {
     Avoided avoided;
   };
@@ -153,10 +153,10 @@ class BlockRecovery {
   void note_silent(Replica node, env::TimePoint now);
   std::optional<Outcome> wait_instead(env::TimePoint now);
   Outcome pause(env::TimePoint now);
-  Outcome replace_or_go_on(Actions& actions);
+  Outcome replace_or_go_on(env::TimePoint now, Actions& actions);
   bool needs_another() const noexcept;
   bool can_take_one_back() const;
-  Outcome find(Actions& actions, Avoided avoided = Avoided::kAllFailed);
+  Outcome find(env::TimePoint now, Actions& actions, Avoided avoided = Avoided::kAllFailed);
   Outcome none_found(env::TimePoint now, Actions& actions);
   Outcome try_failed(const Status& fault, env::TimePoint now, Actions& actions);
   Outcome try_again(const Status& fault, env::TimePoint now, Actions& actions);

@@ -52,11 +52,16 @@ struct Recoveries {
     Replica node;
     env::TimePoint until;
   };
+  // A DataNode that was to come in, and got no copy of the block.
+  struct Uncopied {
+    DatanodeInfo node;
+    env::TimePoint failed_at;
+  };
   // The search for other DataNodes. It has succeeded when a pipeline with them is set up.
   struct Replacement {
     bool is_extra = false;  // no DataNode has left: the stream can go on without
     int failed_tries = 0;
-    std::vector<DatanodeInfo> excluded;
+    std::vector<Uncopied> uncopied;
     std::vector<std::string> targets;  // the addresses of those that are in the pipeline
   };
 

@@ -7,6 +7,7 @@ namespace hflush::sim {
 void Texts::end_sharing(std::uint64_t file, std::uint64_t place) {
   const auto found = shared_.find(file);
   if (found == shared_.end() || found->second.has_ended) return;
+  found->second.written = found->second.known;
   found->second.known.resize(std::min<std::size_t>(found->second.known.size(), place));
   found->second.has_ended = true;
 }
@@ -21,7 +22,9 @@ bool Texts::accept(std::uint64_t file, std::uint64_t place, std::string_view byt
     known += bytes.substr(old);
     return true;
   }
-  return at(file, place, bytes.size()) == bytes;
+  if (at(file, place, bytes.size()) == bytes) return true;
+  return found != shared_.end() && place < found->second.written.size() &&
+         std::string_view(found->second.written).substr(place, bytes.size()) == bytes;
 }
 
 std::string Texts::at(std::uint64_t file, std::uint64_t place, std::size_t size) const {

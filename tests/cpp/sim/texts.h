@@ -17,7 +17,8 @@ class Texts {
  public:
   // The file has several callers.
   void share(std::uint64_t file) { shared_[file]; }
-  // From this place on it has one again, who appends.
+  // From this place on it has one again, who appends. What the callers wrote there before may still
+  // be on its way to a DataNode that was cut off, for a replica that nothing counts any more.
   void end_sharing(std::uint64_t file, std::uint64_t place);
 
   // Whether these bytes belong there.
@@ -30,6 +31,7 @@ class Texts {
  private:
   struct Shared {
     std::string known;
+    std::string written;  // by the callers, when it ended
     bool has_ended = false;
   };
 

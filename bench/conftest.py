@@ -11,6 +11,7 @@ from typing import Any
 
 import hflush
 import pytest
+from devkit import sources
 from hdfs_cluster import hdfs, hdfs_on_disk, quick, wire_speed  # noqa: F401 - fixtures
 from hdfs_faults import data_nodes, ha_pair, links  # noqa: F401 - fixtures
 from interleaved import (
@@ -58,6 +59,11 @@ def pytest_benchmark_update_machine_info(
     machine_info["kernel"] = platform.release()
     machine_info["crc_kernel"] = hflush.crc.kernel()
     machine_info["load"] = round(os.getloadavg()[2])  # others' work is in it, too
+
+
+def pytest_benchmark_update_commit_info(config: pytest.Config, commit_info: dict[str, Any]) -> None:
+    """Pages do not count: those of the sections before are written by them."""
+    commit_info["dirty"] = sources.digest() != sources.digest("HEAD")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from devkit import changes, parts, testing
+from devkit import benching, changes, parts, sources, testing
 from devkit.outcome import FLAKY_MOST, Row, summarize
 from support.waiting import DEADLINE_S, wait_until
 
@@ -169,6 +169,16 @@ class TestFlaky:
         row.run_again(Row("unit"))
         assert summarize([row]) == 1
         assert f"more than {FLAKY_MOST} flaky tests" in capsys.readouterr().out
+
+
+def test_what_no_reader_has_is_not_measured_for_the_page(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sources, "digest", lambda commit=None: commit)
+    ran: list[object] = []
+    monkeypatch.setattr(benching, "stream", lambda command, env: ran.append(command) or 1)
+    assert benching.bench(["crc"], quick=False, before=None, pytest_args=[]) == 1
+    assert ran == []
+    assert benching.bench(["crc"], quick=True, before=None, pytest_args=[]) == 1
+    assert len(ran) == 1
 
 
 def test_tests_that_interrupt_pass_where_the_shell_ignores_interrupts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from devkit import environment
+from devkit import environment, sources
 from devkit.console import say, step, stream
 from devkit.paths import BUILD, PYTHON, ROOT
 
@@ -28,6 +28,9 @@ def bench(
     Of some sections, it takes their place there and leaves the others as they are. `before` is a
     built tree of an earlier commit, which is one more peer.
     """
+    if not (quick or pytest_args) and sources.digest() != sources.digest("HEAD"):
+        say("these sources have local changes, which no reader has: commit them, or use --quick")
+        return 1
     RAW.parent.mkdir(parents=True, exist_ok=True)
     files = [BENCH / f"test_{name.replace('-', '_')}.py" for name in chosen] or [BENCH]
     command = [PYTHON, "-m", "pytest", *files, f"--benchmark-json={RAW}", "-o", "timeout=1800"]

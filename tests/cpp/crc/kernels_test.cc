@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "hflush/base/bytes.h"
@@ -234,6 +236,34 @@ TEST_CASE("a fused copy is a copy and its chunk sums, and touches nothing else")
     }
   });
 }
+
+#if !defined(__SANITIZE_THREAD__)
+// Python's buffers may change while they are written: what is sent has the sums of what is sent.
+TEST_CASE("the sums of a fused copy are those of the copy, though its source changes meanwhile") {
+  for (const std::size_t size : Sizes{512, 4096 + 63, 100}) {
+    Bytes source = random_bytes(size, 11);
+    std::atomic<bool> is_over = false;
+    std::thread changing([&] {
+      volatile std::byte* const bytes = source.data();
+      for (std::size_t i = 0; !is_over; ++i) bytes[i % size] = static_cast<std::byte>(i * 7 / size);
+    });
+    for_each_kernel_and_kind([&](const Kernel& kernel, Kind kind) {
+      for (int round = 0; round < 20'000; ++round) {
+        Bytes copy(size);
+        Bytes sums(checksum_count(size, 512) * kSumSize);
+        kernel.copy_and_sum(kind, copy.data(), source, 512, sums.data());
+        Bytes of_copy(sums.size());
+        kPortableKernel.chunk_sums(kind, copy, 512, of_copy.data());
+        if (sums == of_copy) continue;
+        FAIL_CHECK("round " << round << " of " << size);
+        break;
+      }
+    });
+    is_over = true;
+    changing.join();
+  }
+}
+#endif
 
 TEST_CASE("random sizes, offsets, chunks and beginnings agree with the portable kernel") {
   const Bytes data = random_bytes(1 << 18, 7);

@@ -100,13 +100,15 @@ HFLUSH_INLINE std::uint32_t update_block(std::uint32_t state, const std::byte* s
                                          std::byte* destination) {
   constexpr std::uint32_t kPastTwo = power_of_x(Kind::kCrc32c, 8 * (2 * kStream + 8) - 33);
   constexpr std::uint32_t kPastOne = power_of_x(Kind::kCrc32c, 8 * (kStream + 8) - 33);
-  Sums sums;
-  sum_steps(sums, source);
   if constexpr (kCopy) {
     for (std::size_t at = 0; at < kDotBytes; at += sizeof(Vector)) {
       store(destination + at, load(source + at));
     }
+    source = destination;  // it does not change meanwhile
+    asm("" : : : "memory");
   }
+  Sums sums;
+  sum_steps(sums, source);
   const Vector factors = constants_of<Kind::kCrc32c>(kDotBytes / sizeof(Vector));
   const Words dot = add_lanes(multiply_add(add_state(load(source), state), factors, sums.dot));
   const std::uint64_t last = multiply_words(sums.a, kPastTwo) ^ multiply_words(sums.b, kPastOne) ^

@@ -63,7 +63,7 @@ def pytest_benchmark_update_machine_info(
 
 def pytest_benchmark_update_commit_info(config: pytest.Config, commit_info: dict[str, Any]) -> None:
     """Pages do not count: those of the sections before are written by them."""
-    commit_info["dirty"] = sources.digest() != sources.digest("HEAD")
+    commit_info["dirty"] = sources.has_local_changes()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def bench(
     Of some sections, it takes their place there and leaves the others as they are. `before` is a
     built tree of an earlier commit, which is one more peer.
     """
-    if not (quick or pytest_args) and sources.digest() != sources.digest("HEAD"):
+    if not (quick or pytest_args) and sources.has_local_changes():
         say("these sources have local changes, which no reader has: commit them, or use --quick")
         return 1
     RAW.parent.mkdir(parents=True, exist_ok=True)

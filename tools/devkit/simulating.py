@@ -15,7 +15,6 @@ from devkit.console import side_by_side, step, stream
 from devkit.outcome import Row, summarize, timed
 
 PROGRAM = "hflush_sim"
-SEEDS = 5_000
 # In the gate: the same each time, and a few that no run had before.
 GATE_SEEDS, GATE_FRESH_SEEDS = 1_000, 500
 _NEVER_TYPED = range(10**9, 10**12)
@@ -41,7 +40,7 @@ def gate_runs(row: Row, directory: Path) -> None:
 
 def full_runs(row: Row, directory: Path) -> None:
     """Run as many seeds as see every transition that is not listed, and as many fresh ones."""
-    _fixed(row, directory, 1, SEEDS)
+    _fixed(row, directory, 1, covering.ENOUGH_FOR_ALL)
     _fresh(row, directory)
 
 
@@ -52,7 +51,7 @@ def _fixed(row: Row, directory: Path, first: int, last: int) -> None:
     covering.check_lists(row, seen, last - first + 1)
 
 
-def _fresh(row: Row, directory: Path, count: int = SEEDS) -> None:
+def _fresh(row: Row, directory: Path, count: int = covering.ENOUGH_FOR_ALL) -> None:
     """Run so many seeds that were drawn: what they happen not to see says nothing."""
     first = random.choice(_NEVER_TYPED)
     covering.check_tables(row, _seen_in(row, directory, first, first + count - 1))

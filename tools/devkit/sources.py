@@ -29,6 +29,14 @@ def commit() -> str:
     return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").strip()
 
 
+def has_local_changes() -> bool:
+    """Whether the sources are others than the commit's; False where there is no commit."""
+    try:
+        return digest() != digest("HEAD")
+    except NoRepository:
+        return False
+
+
 def _of_commit(commit: str) -> Iterable[tuple[str, str]]:
     for entry in _git("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")[:-1]:
         description, _, path = entry.partition("\t")

@@ -104,8 +104,8 @@ HFLUSH_INLINE std::uint32_t update_block(std::uint32_t state, const std::byte* s
     for (std::size_t at = 0; at < kDotBytes; at += sizeof(Vector)) {
       store(destination + at, load(source + at));
     }
-    source = destination;  // it does not change meanwhile
-    asm("" : : : "memory");
+    source = destination;    // which does not change meanwhile
+    asm("" : : : "memory");  // the compiler reads no byte of the source again
   }
   Sums sums;
   sum_steps(sums, source);

@@ -38,8 +38,8 @@ std::uint32_t extend(Kind kind, std::uint32_t crc, ByteView data) noexcept;
 void chunk_sums(Kind kind, ByteView data, std::size_t bytes_per_checksum,
                 std::byte* sums_be) noexcept;
 
-// chunk_sums of `source` and a copy of it to `destination`, in one pass over memory. The three
-// ranges do not overlap.
+// A copy of `source` to `destination` and chunk_sums of that copy, in one pass over memory. The
+// three ranges do not overlap. Another thread may change `source` meanwhile: the sums fit the copy.
 void copy_and_sum(Kind kind, std::byte* destination, ByteView source,
                   std::size_t bytes_per_checksum, std::byte* sums_be) noexcept;
 

@@ -59,7 +59,7 @@ DirectExchange::Receiving::Receiving(const HttpRequest& request)
 
 DirectExchange::Sending::Sending(std::string its_head, const HttpRequest& request)
     : head(std::move(its_head)),
-      body_bytes(request.body ? request.body->size() : 0),
+      body_bytes(body_size(request)),
       waits_for_consent(asks_first(request)) {}
 
 std::span<const ByteView> DirectExchange::Sending::next(const HttpRequest& request,
@@ -164,7 +164,7 @@ void DirectExchange::carry_on() noexcept {
   if (is_cancelled_) return end({});
   if (is_paused_) return;
   const TimePoint now = loop_.clock().now();
-  if (is_connected(now)) {
+  if (look_for_connection(now)) {
     send_rest(now);
     receive(now);
     if (events_ == nullptr || is_paused_) return;
@@ -184,7 +184,8 @@ void DirectExchange::sent(std::uint64_t bytes, TimePoint now) noexcept {
   }
 }
 
-bool DirectExchange::is_connected(TimePoint now) {
+// Whether it can send now. One that cannot be connected goes another way, or ends.
+bool DirectExchange::look_for_connection(TimePoint now) {
   if (!sending_.is_connecting) return true;
   const int outcome = socket_.connect_outcome();
   if (outcome == 0) {
@@ -192,7 +193,11 @@ bool DirectExchange::is_connected(TimePoint now) {
     times_.last_active = now;
     return true;
   }
-  if ((outcome != EINPROGRESS || now >= due()) && !goes_another_way()) end({});
+  if (outcome == EINPROGRESS && now < due()) return false;
+  if (!goes_another_way()) {
+    const int error_number = outcome == EINPROGRESS ? ETIMEDOUT : outcome;
+    fail(Status::from_errno(error_number, "connect to " + authority_, {}));
+  }
   return false;
 }
 

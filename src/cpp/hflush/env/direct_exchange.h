@@ -44,7 +44,8 @@ class DirectExchange final : public EventLoop::Handler,
                               Socket reusable) noexcept = 0;
     // It cannot go on: it cannot be connected; or its connection, which was used before, has died
     // without a byte of a response; or its server does not understand that it asks first. True:
-    // what was asked for goes another way, after give_up(); false: it has been cancelled.
+    // what was asked for goes another way, after give_up(); false: it has been cancelled, or the
+    // client has ended.
     virtual bool direct_fails(DirectExchange& exchange) noexcept = 0;
 
    protected:
@@ -65,7 +66,8 @@ class DirectExchange final : public EventLoop::Handler,
                  std::string authority, HttpRequest request, std::shared_ptr<HttpEvents> events,
                  std::string head);
 
-  // Sends over `connection`; false: that has taken nothing, since it was closed meanwhile.
+  // Sends over `connection`; false: that has taken nothing, since it was closed meanwhile, or
+  // cannot be connected.
   // Requires: it has not begun.
   bool begin(DirectConnections::Taken& connection, TimePoint now) noexcept HFLUSH_EXCLUDES(mutex_);
   // The same on the loop. Throws std::bad_alloc before anything was sent.
@@ -137,7 +139,7 @@ class DirectExchange final : public EventLoop::Handler,
   EventLoop::Interest interest() const noexcept;
   void look() HFLUSH_EXCLUDES(mutex_);
   void sent(std::uint64_t bytes, TimePoint now) noexcept;
-  bool is_connected(TimePoint now);
+  bool look_for_connection(TimePoint now);
   void send_rest(TimePoint now);
   void look_for_consent(TimePoint now);
   void receive(TimePoint now);

@@ -9,15 +9,10 @@
 
 #include "hflush/env/http_framing.h"
 #include "hflush/env/http_head.h"
+#include "hflush/env/http_limits.h"
 
 namespace hflush::env {
 namespace {
-
-constexpr std::uint64_t kSmallBodyBytes = (std::uint64_t{64} << 10U) - 1;
-
-std::uint64_t body_bytes(const HttpRequest& request) {
-  return request.body ? request.body->size() : 0;
-}
 
 bool lies_in_memory(const HttpBody& body) {
   ByteView first;
@@ -26,7 +21,7 @@ bool lies_in_memory(const HttpBody& body) {
 
 // A small one is brought there; false if that cannot be read, or is not small.
 bool bring_into_memory(HttpRequest& request) {
-  const std::uint64_t size = body_bytes(request);
+  const std::uint64_t size = body_size(request);
   if (size == 0 || lies_in_memory(*request.body)) return true;
   if (size > kSmallBodyBytes) return false;
   std::string bytes(static_cast<std::size_t>(size), '\0');
@@ -62,20 +57,20 @@ DirectExchanges::DirectExchanges(EventLoop& loop, const HttpSettings& settings, 
 bool DirectExchanges::start(ExchangeId id, HttpRequest& request,
                             std::shared_ptr<HttpEvents>& events) {
   const bool by_guest = request.is_awaited && loop_.takes_errands();
-  const bool is_small = body_bytes(request) <= kSmallBodyBytes;
+  const bool is_small = body_size(request) <= kSmallBodyBytes;
   if (!is_on_ || (is_small && !by_guest) || !DirectExchange::suits(request) ||
       !check_http_request(request).ok() || !bring_into_memory(request)) {
     return false;  // the other way reports what cannot be read
   }
   const TimePoint now = loop_.clock().now();
-  const std::string authority = http_authority(request.url);
+  std::string authority = http_authority(request.url);
   const bool is_fresh = request.fresh_connection;
   std::string head = http_request_head(request, user_agent_);
   const std::shared_ptr<OtherWay> other = other_.lock();
   if (other == nullptr) return false;
   const auto exchange =
-      std::make_shared<DirectExchange>(shared_from_this(), loop_, id, authority, std::move(request),
-                                       std::move(events), std::move(head));
+      std::make_shared<DirectExchange>(shared_from_this(), loop_, id, std::move(authority),
+                                       std::move(request), std::move(events), std::move(head));
   try {
     if (by_guest) loop_.add_errand(exchange);
     const MutexLock lock(mutex_);

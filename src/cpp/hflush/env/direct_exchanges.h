@@ -67,6 +67,7 @@ class DirectExchanges final : public DirectExchange::Owner,
   bool direct_fails(DirectExchange& exchange) noexcept override;
 
  private:
+  // False: nothing was sent.
   bool begin(DirectExchange& exchange, bool by_guest, bool fresh, TimePoint now);
 
   EventLoop& loop_;

@@ -30,8 +30,6 @@ constexpr int kUnknownProxyError = 97;                                        //
 using std::chrono::milliseconds;
 
 constexpr int kLooks = 4;
-// Smaller bodies go out together with the head, in one piece.
-constexpr std::uint64_t kSmallBodyBytes = (std::uint64_t{64} << 10U) - 1;
 // There it writes the header itself, and leaves it out for a server that answers 417 to it.
 constexpr std::uint64_t kLibcurlAsksFirstAbove = std::uint64_t{1} << 20U;
 constexpr long kSmallReceiveBuffer = 16L << 10U;
@@ -234,7 +232,7 @@ void HttpExchange::set_method(Options& options) const {
 }
 
 Status HttpExchange::set_body(Options& options, const HttpSettings& settings) {
-  const std::uint64_t size = request_.body ? request_.body->size() : 0;
+  const std::uint64_t size = body_size(request_);
   const bool has_length = request_.body || request_.method == "PUT" || request_.method == "POST";
   if (!has_length || request_.method == "HEAD") return {};
   if (size > static_cast<std::uint64_t>(std::numeric_limits<curl_off_t>::max())) {

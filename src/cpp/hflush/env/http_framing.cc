@@ -60,14 +60,18 @@ std::string http_request_head(const HttpRequest& request, std::string_view user_
   for (const HttpHeader& header : request.headers) add(header.name, header.value);
   const bool has_length = request.body || request.method == "PUT" || request.method == "POST";
   if (has_length && request.method != "HEAD") {
-    add("Content-Length", std::to_string(request.body ? request.body->size() : 0));
+    add("Content-Length", std::to_string(body_size(request)));
   }
   if (asks_first(request)) add("Expect", "100-continue");
   return head.append("\r\n");
 }
 
+std::uint64_t body_size(const HttpRequest& request) noexcept {
+  return request.body && request.method != "HEAD" ? request.body->size() : 0;
+}
+
 bool asks_first(const HttpRequest& request) noexcept {
-  return request.expect_continue && request.body && request.body->size() > 0;
+  return request.expect_continue && body_size(request) > 0;
 }
 
 HttpResponseReader::Step HttpResponseReader::next(ByteView bytes) {

@@ -33,6 +33,8 @@ bool has_header(const HttpRequest& request, std::string_view name) noexcept;
 // Content-Length where there is a body, or PUT and POST, and Expect where it asks before it.
 // Requires: check_http_request() is fine.
 std::string http_request_head(const HttpRequest& request, std::string_view user_agent);
+// How much follows the head: HEAD sends no body.
+std::uint64_t body_size(const HttpRequest& request) noexcept;
 // Whether it asks before it sends its body.
 bool asks_first(const HttpRequest& request) noexcept;
 

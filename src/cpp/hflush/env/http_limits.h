@@ -1,6 +1,6 @@
-// What an exchange may not exceed, whichever way it goes (http_exchange.h, direct_exchange.h): how
-// long its response is and how long it takes, as its request says; and the failures that name the
-// limit. Pure.
+// The limits of an exchange, whichever way it goes (http_exchange.h, direct_exchange.h): of its
+// body and of the wait for consent, and how long its response is and how long it takes, as its
+// request says; and the failures that name the limit. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 
 namespace hflush::env {
 
+// A body up to here is read as a whole before it is sent.
+constexpr std::uint64_t kSmallBodyBytes = (std::uint64_t{64} << 10U) - 1;
 // A server that says nothing to a request that asks before its body consents after that time.
 constexpr Duration kConsentIsDueAfter = std::chrono::milliseconds(200);
 

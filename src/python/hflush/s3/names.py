@@ -146,7 +146,7 @@ class S3Names(FileSystem):
         return resolved
 
     def _plain(self, path: StrPath) -> str | None:
-        """Return the path that a quick look shows that a name is, or a URL here; else None."""
+        """Return the path of a name or URL here that a quick look shows to be normal, or None."""
         if type(path) is str and path.startswith(self._uri):
             path = path[len(self._uri) - 1 :]
         return path if paths.is_plain(path) and len(path) <= _MAX_KEY else None

@@ -36,6 +36,7 @@ def _of_ccache() -> dict[str, str]:
         "CCACHE_DIR": str(CACHE / "ccache"),
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_NOHASHDIR": "true",
+        "CCACHE_SLOPPINESS": "pch_defines,time_macros",
         "CCACHE_MAXSIZE": "5G",
     }
 

@@ -35,7 +35,7 @@ const Status kGone = remote("org.apache.hadoop.hdfs.server.datanode.ReplicaNotFo
 struct ProbeHarness {
   Verdict tick(env::Duration later) {
     now += later;
-    return probe.tick(since, block, {true, kAwaited}, now, actions);
+    return probe.tick(since, block, expected, now, actions);
   }
   // The number of the question that is asked then.
   QuestionNumber ask(env::Duration later) {
@@ -65,6 +65,7 @@ struct ProbeHarness {
 
   WriteStream shared{small_target(), WriteSettings()};
   SilenceProbe probe{shared, 3s};
+  SilenceProbe::Expected expected = {true, kAwaited};
   LocatedBlock block = located(5, 50, 3);
   env::TimePoint now = env::TimePoint(1h);
   std::optional<env::TimePoint> since = now;
@@ -204,6 +205,38 @@ TEST_CASE("who is to blame for a packet on its way is decided as the page's tabl
     CHECK(h.probe.state() == State::kResting);
   }
   CHECK(table.rows.size() == 13);
+}
+
+TEST_CASE("who is to blame for a set-up on its way is decided as the page's table says") {
+  const std::map<std::string, std::optional<Length>> answers = {{"silence", std::nullopt},
+                                                                {"gone", kGone},
+                                                                {"other", kRefused},
+                                                                {"has", Length(std::int64_t{7})}};
+  constexpr std::uint64_t kStamp = 77;
+  const PageTable table = page_table("hdfs-client.md", "While a pipeline is set up");
+  for (const PageTable::Row& row : table.rows) {
+    std::vector<std::string> nodes = {row.event};
+    nodes.insert(nodes.end(), row.cells.begin(), row.cells.end());
+    CAPTURE(row.event + ", " + nodes[1] + ", " + nodes[2]);
+    ProbeHarness h;
+    h.expected = {.set_up = kStamp};
+    for (const env::Duration later : {3000ms, 1500ms}) {
+      CHECK_FALSE(h.tick(later));
+      const action::AskReplicas question = h.asked();
+      CHECK(question.block.generation_stamp == kStamp);
+      const std::size_t round = later == 3000ms ? 0 : 1;
+      for (std::size_t node = 0; node < 3; ++node) {
+        const std::vector<std::string> said = hflush::testing::split(nodes[node], " ");
+        if (const auto& length = answers.at(said.at(round))) {
+          h.probe.answered(question.question, node, *length);
+        }
+      }
+    }
+    const Verdict verdict = h.tick(1500ms);
+    constexpr auto kNames = std::to_array<std::string_view>({"first", "second", "third"});
+    CHECK((verdict ? kNames.at(verdict->node) : "none") == nodes[3]);
+  }
+  CHECK(table.rows.size() == 9);
 }
 
 TEST_CASE("what was received is asked only where that can tell who is to blame") {

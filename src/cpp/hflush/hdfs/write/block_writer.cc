@@ -114,7 +114,13 @@ std::optional<env::TimePoint> BlockWriter::silent_since() const noexcept {
 }
 
 SilenceProbe::Expected BlockWriter::expected() const noexcept {
-  if (!has_pipeline()) return {.has_replicas = block_.stage != WriteStage::kSetupCreate};
+  if (!has_pipeline()) {
+    const auto* const setting_up = std::get_if<SettingUp>(&state_);
+    const Stamp known = block_.located.block.generation_stamp;
+    return {.has_replicas = block_.stage != WriteStage::kSetupCreate,
+            .set_up = setting_up != nullptr ? std::optional(setting_up->stamp.value_or(known))
+                                            : std::nullopt};
+  }
   if (!stream_.packets.has_unacknowledged()) return {};
   const PacketQueue::Entry& oldest = stream_.packets.oldest();
   const bool shows =

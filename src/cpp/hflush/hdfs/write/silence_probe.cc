@@ -81,12 +81,12 @@ std::optional<SilenceProbe::Verdict> SilenceProbe::tick(std::optional<env::TimeP
   const bool is_late = !is_resting() && now - until_ >= patience_;
   if (!is_late && is_resting()) {
     ++stream_.counters.silence_probes;
-    begin(block, false, now, actions);
+    begin(block, expected, false, now, actions);
     return std::nullopt;
   }
   if (!is_late && state_ == State::kAsking) {
     state_ = State::kAskingAgain;
-    ask(block, now, actions);
+    ask(block, expected, now, actions);
     return std::nullopt;
   }
   std::optional<Verdict> found;
@@ -95,7 +95,7 @@ std::optional<SilenceProbe::Verdict> SilenceProbe::tick(std::optional<env::TimeP
     const bool all_have_lengths = std::ranges::all_of(
         answers_, [](const Answers& node) { return says(node, Said::kLengths); });
     if (!found && !in_detail_ && expected.length && all_have_lengths) {
-      begin(block, true, now, actions);
+      begin(block, expected, true, now, actions);
       return std::nullopt;
     }
     pause_ *= 2;
@@ -105,17 +105,19 @@ std::optional<SilenceProbe::Verdict> SilenceProbe::tick(std::optional<env::TimeP
   return found;
 }
 
-void SilenceProbe::begin(const LocatedBlock& block, bool in_detail, env::TimePoint now,
-                         Actions& actions) {
+void SilenceProbe::begin(const LocatedBlock& block, const Expected& expected, bool in_detail,
+                         env::TimePoint now, Actions& actions) {
   in_detail_ = in_detail;
   first_ = stream_.last_question + 1;
   answers_.assign(block.replicas.size(), {});
   state_ = State::kAsking;
-  ask(block, now, actions);
+  ask(block, expected, now, actions);
 }
 
-void SilenceProbe::ask(const LocatedBlock& block, env::TimePoint now, Actions& actions) {
+void SilenceProbe::ask(const LocatedBlock& block, const Expected& expected, env::TimePoint now,
+                       Actions& actions) {
   action::AskReplicas question{++stream_.last_question, block.block, {}};
+  if (expected.set_up) question.block.generation_stamp = *expected.set_up;
   if (in_detail_) question.block.generation_stamp = kNewerStamp;
   for (const Replica& replica : block.replicas) question.nodes.push_back(replica.node);
   actions.emplace_back(std::move(question));
@@ -145,7 +147,19 @@ std::optional<SilenceProbe::Verdict> SilenceProbe::verdict(const Expected& expec
     if (!says(answers_[i], Said::kNoReplica)) continue;
     return Verdict{i, fault("has no replica of the block that can be written")};
   }
+  if (expected.set_up) return not_reached();
   return expected.length ? lost_on_its_way(*expected.length) : std::nullopt;
+}
+
+// The first that has not the stamp, or the new block, which the one in front of it has. Where the
+// first of all has it not, that may be this client's link, or a question that is not answered.
+std::optional<SilenceProbe::Verdict> SilenceProbe::not_reached() const {
+  const auto has_it = [](const Answers& node) { return says(node, Said::kLengths); };
+  const auto first = std::ranges::find_if_not(answers_, has_it);
+  if (first == answers_.begin() || first == answers_.end()) return std::nullopt;
+  if (!says(*first, Said::kOther) && !says(*first, Said::kNoReplica)) return std::nullopt;
+  return Verdict{static_cast<std::size_t>(first - answers_.begin()),
+                 fault("was not reached by the set-up that the DataNode in front of it has")};
 }
 
 // Whether it is so in both rounds, or in neither; none where that is not known.

@@ -18,8 +18,8 @@
 // acknowledges it. A DataNode shows what it and all behind it have acknowledged (Hadoop's
 // ReplicaBeingWritten). What it has received it says only when it is asked about a stamp that it
 // does not have (replica_lengths.h), and notes that in its log: so that is asked afterwards, where
-// none has acknowledged the packet. One verdict names one node; the next pipeline shows whether
-// there is another.
+// none has acknowledged the packet. A set-up is looked for likewise, by the stamp that it brings to
+// each node in turn. One verdict names one node; the next pipeline shows whether there is another.
 //
 // Thread-compatible.
 #pragma once
@@ -50,6 +50,8 @@ class SilenceProbe {
     // How long a replica is that has the oldest packet. None where that has no bytes, is not all
     // sent, or waits for a disk: a long sync is no fault.
     std::optional<std::uint64_t> length = {};
+    // The stamp of who has been reached by the set-up, which is on its way; none: it stands.
+    std::optional<std::uint64_t> set_up = {};
   };
   // Who is to blame, and why: continues after the node's name.
   struct Verdict {
@@ -93,12 +95,15 @@ class SilenceProbe {
   Answer answer_of(const Result<std::int64_t>& length) const;
   bool is_resting() const noexcept { return state_ == State::kResting; }
   void rest(Actions& actions);
-  void begin(const LocatedBlock& block, bool in_detail, env::TimePoint now, Actions& actions);
-  void ask(const LocatedBlock& block, env::TimePoint now, Actions& actions);
+  void begin(const LocatedBlock& block, const Expected& expected, bool in_detail,
+             env::TimePoint now, Actions& actions);
+  void ask(const LocatedBlock& block, const Expected& expected, env::TimePoint now,
+           Actions& actions);
   std::optional<Verdict> verdict(const Expected& expected, env::Duration silence) const;
   std::optional<bool> has_received(std::size_t node, std::uint64_t length) const;
   std::optional<bool> has_acknowledged(std::size_t node, std::uint64_t length) const;
   std::optional<Verdict> lost_on_its_way(std::uint64_t length) const;
+  std::optional<Verdict> not_reached() const;
 
   WriteStream& stream_;
   const env::Duration patience_;

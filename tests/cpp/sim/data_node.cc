@@ -402,13 +402,19 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     }
     if (!can) return stop();
     phase_ = Phase::kMirror;
+    DataNode* const target = node_.cluster_.node_at(operation_.targets.front());
+    const TimePoint given_up = world_.now() + patience();
+    TimePoint copied =
+        world_.now() + std::chrono::microseconds(1) + node_.chance_.up_to(node_.longest_store_);
+    if (target != nullptr) {
+      copied = std::max(copied, node_.network_.silent_until(node_.ip(), target->ip()));
+    }
     const auto self = shared_from_this();
-    world_.after(std::chrono::microseconds(1) + node_.chance_.up_to(node_.longest_store_), [self] {
+    world_.at(std::min(copied, given_up), [self, target, is_copied = copied <= given_up] {
       if (self->phase_ != Phase::kMirror) return;
-      DataNode* const target = self->node_.cluster_.node_at(self->operation_.targets.front());
       const StoredReplica* const source = self->node_.replica(self->operation_.block.id);
       if (!self->node_.is_up_ || source == nullptr) return self->stop();
-      if (target != nullptr) target->take_copy(self->operation_.block.id, *source);
+      if (is_copied && target != nullptr) target->take_copy(self->operation_.block.id, *source);
       self->upstream_->send_all(reply(TransferStatus::kSuccess, {}));
       self->stop();
     });
@@ -939,6 +945,7 @@ void DataNode::check() const {
 bool DataNode::take_copy(std::uint64_t block, const StoredReplica& original) {
   const StoredReplica* const known = replica(block);
   if (!is_up_ || is_full_ || (known != nullptr && known->stamp >= original.stamp)) return false;
+  if (const auto writer = writers_[block].lock()) writer->stop();
   StoredReplica copy;
   copy.state = original.state;
   copy.stamp = original.stamp;

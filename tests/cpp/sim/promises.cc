@@ -57,8 +57,10 @@ void Promises::check_survival(const Journal& journal) {
 
 void Promises::check_block(const NameSpace::File& file, const Journal& journal, const Block& block,
                            std::uint64_t start, std::uint64_t end) {
-  // What no machine had synced may be gone with its block, in whose place a later stream writes.
-  const bool is_replaced = file.has_lost_block && faults_.any_power_cut();
+  // What no machine had synced may be gone with its block, or from its end: a later stream writes
+  // in its place.
+  const bool is_replaced =
+      faults_.any_power_cut() && (file.has_lost_block || file.sessions != journal.session);
   const std::uint64_t acknowledged =
       share(file.left_of(is_replaced ? journal.durable : journal.acknowledged, journal.session),
             start, end);

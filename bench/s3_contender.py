@@ -3,16 +3,18 @@
     s3_contender.py CLIENT URL BUCKET ACCESS_KEY SECRET_KEY
 
 Reads one order a line and answers it with one line, as hdfs_contender.py does; what is asked is
-done and timed in here. tools/s3_clients.py knows the clients. Sizes are bytes.
+done and timed in here. tools/s3_clients.py knows the clients, VARIANTS those that are hflush with
+other settings. Sizes are bytes.
 
     write KEY BYTES SIZE             an object, in writes of SIZE
     peak KEY BYTES SIZE              the same; how far resident memory grew at its highest
     files PREFIX COUNT THREADS       each: create, 1 KiB, close
     read KEY SIZE                    from start to end, SIZE at most at a time
     preads KEY BYTES COUNT SIZE      at positions drawn below BYTES
+    keys DIRECTORY                   all objects below it
 
 The answer is `name=number ...`: seconds, cpu (seconds of the whole process), p50 (seconds of an
-object), bytes; or `error` and what went wrong.
+object), bytes, objects; or `error` and what went wrong.
 """
 
 from __future__ import annotations
@@ -34,6 +36,13 @@ from s3_clients import CLIENTS, MIB, Endpoint, S3Client
 # Memory that writes come from: more than caches hold.
 SOURCES = 64 * MIB
 PART = 8 * MIB
+# No peer looks for files and directories in its way before it writes.
+FASTEST = {"fs.s3a.create.performance": "true"}
+VARIANTS = {
+    "hflush": FASTEST,
+    "hflush-as-it-comes": {},
+    "hflush-without-checksums": {**FASTEST, "fs.s3a.create.checksum.algorithm": "none"},
+}
 
 
 class Contender:
@@ -93,6 +102,11 @@ class Contender:
         answer = measured(lambda: lengths.append(self._client.preads(key, positions, int(size))))
         return answer | {"bytes": lengths[0]}
 
+    def keys(self, directory: str) -> Answer:
+        counts: list[int] = []
+        answer = measured(lambda: counts.append(self._client.count(directory)))
+        return answer | {"objects": counts[0]}
+
 
 def highest_resident_bytes() -> int:
     status = Path("/proc/self/status").read_text()
@@ -108,10 +122,10 @@ def main() -> None:
         secret_key,
         part_bytes=PART,
         cheapest=True,
-        # No peer looks for files and directories in its way before it writes.
-        settings={"fs.s3a.create.performance": "true"},
+        settings=VARIANTS.get(name, {}),
     )
-    contender = Contender(CLIENTS[name](endpoint))
+    client = "hflush" if name in VARIANTS else name
+    contender = Contender(CLIENTS[client](endpoint))
     answer_with("ready")
     for line in sys.stdin:
         order, *arguments = line.split()

@@ -23,9 +23,24 @@ from minio import MinioServer
 HERE = Path(__file__).resolve().parent
 NULL_S3 = HERE.parent / "build" / "dev" / "hflush_null_s3"
 OBSTORE, PYARROW, S3FS, BOTO3 = "obstore", "pyarrow", "s3fs", "boto3"
+# Of s3_contender.VARIANTS: nothing is set; no checksums are sent, as none of the peers sends any.
+AS_IT_COMES, WITHOUT_SUMS = "hflush-as-it-comes", "hflush-without-checksums"
+DELAY_MS = 20
 BUCKET = "bench"
 
-__all__ = ["BOTO3", "BUCKET", "OBSTORE", "OURS", "PYARROW", "S3FS", "Answer", "S3Bench"]
+__all__ = [
+    "AS_IT_COMES",
+    "BOTO3",
+    "BUCKET",
+    "DELAY_MS",
+    "OBSTORE",
+    "OURS",
+    "PYARROW",
+    "S3FS",
+    "WITHOUT_SUMS",
+    "Answer",
+    "S3Bench",
+]
 
 
 class S3Bench:
@@ -78,12 +93,12 @@ def minio() -> Iterator[S3Bench]:
             yield bench
 
 
-@pytest.fixture(scope="module")
-def null_s3() -> Iterator[S3Bench]:
-    """A server that costs next to nothing."""
+@contextmanager
+def _dropping(*arguments: object) -> Iterator[S3Bench]:
     if not NULL_S3.exists():
         pytest.skip("build/dev has no hflush_null_s3")
-    server = subprocess.Popen([NULL_S3], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [str(NULL_S3), *map(str, arguments)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
@@ -96,3 +111,17 @@ def null_s3() -> Iterator[S3Bench]:
         for stream in (server.stdin, server.stdout):
             if stream is not None:
                 stream.close()
+
+
+@pytest.fixture(scope="module")
+def null_s3() -> Iterator[S3Bench]:
+    """A server that costs next to nothing."""
+    with _dropping() as bench:
+        yield bench
+
+
+@pytest.fixture(scope="module")
+def far_s3() -> Iterator[S3Bench]:
+    """The same, as far away as another region."""
+    with _dropping(DELAY_MS) as bench:
+        yield bench

@@ -8,7 +8,18 @@ from functools import partial
 
 import pytest
 from interleaved import Quantity, Target
-from s3_servers import BOTO3, OBSTORE, OURS, PYARROW, S3FS, Answer, S3Bench
+from s3_servers import (
+    AS_IT_COMES,
+    BOTO3,
+    DELAY_MS,
+    OBSTORE,
+    OURS,
+    PYARROW,
+    S3FS,
+    WITHOUT_SUMS,
+    Answer,
+    S3Bench,
+)
 
 MIB = 1 << 20
 GB = 1e9
@@ -17,6 +28,8 @@ WRITE = 64 << 10
 WRITERS = (OBSTORE, PYARROW, S3FS, BOTO3)
 READERS = (OBSTORE, PYARROW)
 NULL, MINIO = "a server that drops it", "MinIO"
+FAR = f"one that answers {DELAY_MS} ms later"
+KEYS = 100_000
 
 
 @pytest.fixture(params=["null_s3", "minio"])
@@ -69,7 +82,39 @@ def test_cpu_of_a_gigabyte(null_s3: S3Bench, figure: Callable[..., None], quick:
     figure("median", statistics.median(seconds), "s", at_most=0.5, work=work)
 
 
-def test_latency(server: tuple[str, S3Bench], ratios: Callable[..., None], quick: bool) -> None:
+def test_write_alike(null_s3: S3Bench, ratios: Callable[..., None], quick: bool) -> None:
+    """Without the checksums that the peer does not send either."""
+    nbytes = OBJECT // 4 if quick else OBJECT
+
+    def trial(name: str) -> Answer:
+        answer = null_s3.order(name, "write", "alike", nbytes, WRITE)
+        return {"seconds": answer["seconds"], "cpu": answer["cpu"] * GB / nbytes}
+
+    about = f"256 MiB in writes of 64 KiB to {NULL}, no checksums"
+    ratios(
+        [
+            Quantity(
+                "seconds",
+                f"{about}: throughput",
+                [Target(OBSTORE, speed_at_least=1.1)],
+                nbytes=nbytes,
+            ),
+            Quantity("cpu", f"{about}: client CPU", [Target(OBSTORE, time_at_most=1.0)], "s/GB"),
+        ],
+        ours=partial(trial, WITHOUT_SUMS),
+        peers=peers(trial, OBSTORE),
+        rounds=15,
+    )
+
+
+# How hflush is set, and what the report says of it.
+settings = pytest.mark.parametrize(("ours", "said"), [(OURS, ""), (AS_IT_COMES, ", as it comes")])
+
+
+@settings
+def test_latency(
+    server: tuple[str, S3Bench], ratios: Callable[..., None], quick: bool, ours: str, said: str
+) -> None:
     """One small object after the other."""
     where, bench = server
     objects = 50 if quick else 300
@@ -79,15 +124,70 @@ def test_latency(server: tuple[str, S3Bench], ratios: Callable[..., None], quick
 
     targets = [Target(OBSTORE, time_at_most=1.0), Target(BOTO3, time_at_most=0.5)]
     ratios(
-        [Quantity("p50", f"create, 1 KiB, close on {where}: p50", targets)],
-        ours=partial(trial, OURS),
+        [Quantity("p50", f"create, 1 KiB, close on {where}{said}: p50", targets)],
+        ours=partial(trial, ours),
         peers=peers(trial, OBSTORE, BOTO3),
         rounds=15,
     )
 
 
+@settings
+def test_latency_far_away(
+    far_s3: S3Bench, ratios: Callable[..., None], quick: bool, ours: str, said: str
+) -> None:
+    """What the round trips of one object cost."""
+    objects = 10 if quick else 30
+
+    def trial(name: str) -> Answer:
+        return far_s3.order(name, "files", f"small/{name}", objects, 1)
+
+    targets = [Target(OBSTORE, time_at_most=1.0), Target(BOTO3, time_at_most=1.0)]
+    ratios(
+        [Quantity("p50", f"create, 1 KiB, close on {FAR}{said}: p50", targets)],
+        ours=partial(trial, ours),
+        peers=peers(trial, OBSTORE, BOTO3),
+        rounds=5,
+    )
+
+
+def test_write_far_away(far_s3: S3Bench, ratios: Callable[..., None]) -> None:
+    """What the round trips of parts cost."""
+    nbytes = OBJECT // 4
+
+    def trial(name: str) -> Answer:
+        return far_s3.order(name, "write", f"write/{name}", nbytes, WRITE)
+
+    targets = [Target(OBSTORE, speed_at_least=1.0), Target(BOTO3, speed_at_least=1.0)]
+    work = f"64 MiB in writes of 64 KiB to {FAR}: throughput"
+    ratios(
+        [Quantity("seconds", work, targets, nbytes=nbytes)],
+        ours=partial(trial, OURS),
+        peers=peers(trial, OBSTORE, BOTO3),
+        rounds=5,
+    )
+
+
+def test_listing(null_s3: S3Bench, ratios: Callable[..., None]) -> None:
+    """All objects below a directory, in pages of a thousand."""
+
+    def trial(name: str) -> Answer:
+        answer = null_s3.order(name, "keys", f"listed/{KEYS}")
+        assert answer["objects"] == KEYS
+        return answer
+
+    names = (OBSTORE, PYARROW, S3FS, BOTO3)
+    targets = [Target(name, speed_at_least=1.0) for name in names]
+    ratios(
+        [Quantity("seconds", f"{KEYS:,} keys listed", targets, operations=KEYS)],
+        ours=partial(trial, OURS),
+        peers=peers(trial, *names),
+        rounds=5,
+    )
+
+
+@settings
 def test_small_objects(
-    server: tuple[str, S3Bench], ratios: Callable[..., None], quick: bool
+    server: tuple[str, S3Bench], ratios: Callable[..., None], quick: bool, ours: str, said: str
 ) -> None:
     """Sixteen threads that share one client."""
     where, bench = server
@@ -100,12 +200,12 @@ def test_small_objects(
         [
             Quantity(
                 "seconds",
-                f"small objects: create, 1 KiB, close on {where}; 16 threads",
+                f"small objects: create, 1 KiB, close on {where}{said}; 16 threads",
                 [Target(OBSTORE, speed_at_least=1.1), Target(S3FS, speed_at_least=3.0)],
                 operations=objects,
             )
         ],
-        ours=partial(trial, OURS),
+        ours=partial(trial, ours),
         peers=peers(trial, OBSTORE, S3FS),
         rounds=10,
     )

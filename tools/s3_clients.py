@@ -75,6 +75,10 @@ class S3Client(ABC):
     def preads(self, key: str, positions: Iterable[int], size: int) -> int:
         """Read so many bytes at each of the positions; return how many in all."""
 
+    @abstractmethod
+    def count(self, directory: str) -> int:
+        """List all objects below a directory, with their sizes; return how many there are."""
+
     def close(self) -> None:  # noqa: B027 - most need not
         """Release what the client holds."""
 
@@ -119,6 +123,9 @@ class Hflush(S3Client):
     def preads(self, key: str, positions: Iterable[int], size: int) -> int:
         with self._fs.open(f"/{key}") as stream:
             return sum(len(stream.pread(position, size)) for position in positions)
+
+    def count(self, directory: str) -> int:
+        return sum(1 for _ in self._fs.list_files(f"/{directory}", recursive=True))
 
     def close(self) -> None:
         self._fs.close()
@@ -166,6 +173,9 @@ class Obstore(S3Client):
         get_range = self._obstore.get_range
         return sum(len(get_range(self._store, key, start=p, length=size)) for p in positions)
 
+    def count(self, directory: str) -> int:
+        return sum(len(page) for page in self._obstore.list(self._store, directory))
+
 
 class PyArrow(S3Client):
     """Arrow's file system, which is the AWS SDK for C++."""
@@ -209,6 +219,12 @@ class PyArrow(S3Client):
     def preads(self, key: str, positions: Iterable[int], size: int) -> int:
         with self.open(key) as stream:
             return sum(len(stream.read_at(size, position)) for position in positions)
+
+    def count(self, directory: str) -> int:
+        from pyarrow import fs
+
+        found = self._fs.get_file_info(fs.FileSelector(self._path(directory), recursive=True))
+        return sum(1 for one in found if one.is_file)
 
 
 def botocore_settings(endpoint: Endpoint) -> dict[str, Any]:
@@ -254,6 +270,10 @@ class S3fs(S3Client):
     def preads(self, key: str, positions: Iterable[int], size: int) -> int:
         path = self._path(key)
         return sum(len(self._fs.cat_file(path, start=p, end=p + size)) for p in positions)
+
+    def count(self, directory: str) -> int:
+        self._fs.invalidate_cache()
+        return len(self._fs.find(self._path(directory)))
 
 
 class Boto3(S3Client):
@@ -308,6 +328,12 @@ class Boto3(S3Client):
             answer = self.client.get_object(Bucket=self.endpoint.bucket, Key=key, Range=wanted)
             total += len(answer["Body"].read())
         return total
+
+    def count(self, directory: str) -> int:
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.endpoint.bucket, Prefix=f"{directory}/"
+        )
+        return sum(len(page.get("Contents", ())) for page in pages)
 
 
 class Upload:
@@ -366,6 +392,9 @@ class SmartOpen(S3Client):
                 stream.seek(position)
                 total += len(stream.read(size))
         return total
+
+    def count(self, directory: str) -> int:
+        raise NotImplementedError(f"smart_open lists no keys: {directory}")
 
 
 class _Pieces(io.RawIOBase):

@@ -1,9 +1,13 @@
 // An S3 server that drops what it is sent and answers at wire speed, for measuring what a client
 // costs without the server's share. It verifies nothing and keeps nothing.
 //
+//     hflush_null_s3 [DELAY]
+//
 // Listens on the loopback interface, prints {"port": PORT} on one line, and ends when its standard
-// input does. A thread per connection. Bodies are dropped within the kernel, without a copy. An
-// object whose key ends in "-SIZE" is there and has so many bytes, all of them 'x'; others are not.
+// input does. A thread per connection. Bodies are dropped within the kernel, without a copy. Each
+// answer comes DELAY milliseconds late. An object whose key ends in "-SIZE" is there and has so many
+// bytes, all of them 'x'; others are not. A list of the keys that begin with "listed/COUNT/" has so
+// many; any other list is empty.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,6 +19,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +36,12 @@ constexpr std::size_t kLongestHead = std::size_t{64} << 10U;
 constexpr std::size_t kPiece = std::size_t{1} << 20U;
 constexpr std::string_view kXml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 constexpr std::string_view kDate = "Fri, 02 Jan 2026 03:04:05 GMT";
+constexpr std::string_view kModified = "2026-01-02T03:04:05.000Z";
+constexpr std::string_view kListed = "listed";
+constexpr std::uint64_t kKeysOfPage = 1000;
+constexpr int kDigits = 9;  // of a key that is listed
+
+std::chrono::milliseconds delay{0};  // set before the first connection
 
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
@@ -65,6 +76,17 @@ struct Request {
   std::string checksums;  // the lines of x-amz-checksum-*, to be sent back
 
   bool has(std::string_view parameter) const { return query.find(parameter) != std::string::npos; }
+  // Of `name=value`, as it is spelt there; empty if there is none.
+  std::string_view value(std::string_view name) const {
+    for (std::string_view rest = query; !rest.empty();) {
+      const std::string_view one = rest.substr(0, rest.find('&'));
+      rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+      if (one.starts_with(name) && one.substr(name.size()).starts_with('=')) {
+        return one.substr(name.size() + 1);
+      }
+    }
+    return {};
+  }
   bool of_bucket() const { return path.find('/', 1) == std::string::npos || path.back() == '/'; }
   // Of an object that is there.
   std::optional<std::uint64_t> size() const {
@@ -110,6 +132,7 @@ class Connection {
   void serve() {
     while (const std::optional<std::string> head = read_head()) {
       const Request request = parse(*head);
+      std::this_thread::sleep_for(delay);
       if (request.expects && !send("HTTP/1.1 100 Continue\r\n\r\n")) return;
       if (!(request.chunked ? drop_chunks() : drop(request.length))) return;
       if (!answer(request) || request.closes) return;
@@ -214,10 +237,43 @@ class Connection {
     }
     if (request.of_bucket()) {
       if (request.method == "HEAD") return respond("200 OK", "", 0, "");
-      return document("ListBucketResult", "<KeyCount>0</KeyCount><IsTruncated>false</IsTruncated>",
-                      "");
+      return list(request);
     }
     return object(request);
+  }
+
+  static std::uint64_t keys_below(std::string_view prefix) {
+    if (!prefix.starts_with(kListed)) return 0;
+    prefix.remove_prefix(kListed.size());
+    for (const std::string_view slash : {"/", "%2F"}) {
+      if (prefix.starts_with(slash)) return number(prefix.substr(slash.size())).value_or(0);
+    }
+    return 0;
+  }
+
+  // A page; its token is the number of the first key of the next one.
+  bool list(const Request& request) const {
+    const std::uint64_t count = keys_below(request.value("prefix"));
+    const std::uint64_t first = number(request.value("continuation-token")).value_or(0);
+    const std::uint64_t asked = number(request.value("max-keys")).value_or(kKeysOfPage);
+    const std::uint64_t end = std::min(count, first + std::min(asked, kKeysOfPage));
+    std::string inside;
+    for (std::uint64_t i = first; i < end; ++i) {
+      std::string name = std::to_string(i);
+      name.insert(0, kDigits - name.size(), '0');
+      inside.append("<Contents><Key>listed/").append(std::to_string(count)).append("/");
+      inside.append(name).append("</Key><LastModified>").append(kModified);
+      inside.append("</LastModified><ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag>");
+      inside.append("<Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>");
+    }
+    inside.append("<KeyCount>").append(std::to_string(end - first)).append("</KeyCount>");
+    if (end < count) {
+      inside.append("<NextContinuationToken>").append(std::to_string(end));
+      inside.append("</NextContinuationToken><IsTruncated>true</IsTruncated>");
+    } else {
+      inside.append("<IsTruncated>false</IsTruncated>");
+    }
+    return document("ListBucketResult", inside, "");
   }
 
   bool object(const Request& request) const {
@@ -293,7 +349,8 @@ void serve_all(int listener) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  delay = std::chrono::milliseconds(argc > 1 ? number(argv[1]).value_or(0) : 0);
   const Listener listener = listen_on_loopback();
   std::cout << "{\"port\": " << listener.port << "}" << std::endl;
   std::thread([listener] { serve_all(listener.descriptor); }).detach();

@@ -587,16 +587,24 @@ def user_name() -> str:
 
 def real_user_name() -> str:
     """Return the real user, without Kerberos: ``HADOOP_USER_NAME``, else the process' user."""
-    named = os.environ.get("HADOOP_USER_NAME")
-    if named:
-        return named
-    import pwd
+    return os.environ.get("HADOOP_USER_NAME") or _name_of(os.geteuid())
 
-    uid = os.geteuid()
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+
+# Names of users by their numbers, asked for once: a directory service may have to be asked.
+_users: dict[int, str] = {}
+
+
+def _name_of(uid: int) -> str:
+    name = _users.get(uid)
+    if name is None:
+        import pwd
+
+        try:
+            name = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            name = str(uid)
+        _users[uid] = name
+    return name
 
 
 # --- files ----------------------------------------------------------------------------------------

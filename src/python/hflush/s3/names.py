@@ -31,6 +31,7 @@ from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
 from .pages import SeenPages
 from .remembered import RememberedPaths
 from .settings import Settings, check_bucket
+from .statuses import Statuses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,10 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["S3Names", "above", "exists_already", "holder"]
 
 _MAX_KEY = 1024
-_FILE_MODE = 0o666
-_DIRECTORY_MODE = 0o777
 _PACKET_BYTES = 1 << 20
-_NS_PER_S = 1_000_000_000
 _MAX_NOTES = 20
 _MAX_NAMES = 20
 # Pages of listings that are asked for at once, and the keys in each: it should be small, but show
@@ -174,12 +172,12 @@ class S3Names(FileSystem):
     def _status(self, path: str) -> FileStatus:
         if path == "/":
             self._bucket.first_keys("", path, 1)  # there is such a bucket
-            return self._directory(path)
+            return self._statuses().directory(path)
         entry = self._bucket.entry(path[1:], path)
         if entry is not None:
-            return self._file(path, entry.size, entry.etag, entry.modified)
+            return self._statuses().file(path, entry)
         if self._has_children(path):
-            return self._directory(path)
+            return self._statuses().directory(path)
         raise FileNotFoundError(errno.ENOENT, "no such file or directory", self._named(path))
 
     def _head_of_file(self, path: str) -> Head:
@@ -194,38 +192,8 @@ class S3Names(FileSystem):
         """Whether there is an object below a path, its marker included: it is a directory."""
         return self._bucket.has_keys(_prefix(path), path)
 
-    def _file(self, path: str, size: int, etag: str, modified: int) -> FileStatus:
-        user = user_name()
-        return FileStatus(
-            self._public_name(path),
-            kind="file",
-            length=size,
-            replication=1,
-            block_size=self._settings_of_bucket.block_size,
-            modification_time_ns=modified * _NS_PER_S,
-            access_time_ns=0,
-            owner=user,
-            group=user,
-            permission=_FILE_MODE,
-            etag=etag or None,
-            is_encrypted=True,  # Hadoop's way to say that the mode bits mean nothing
-        )
-
-    def _directory(self, path: str) -> FileStatus:
-        user = user_name()
-        return FileStatus(
-            self._public_name(path),
-            kind="directory",
-            length=0,
-            replication=0,
-            block_size=0,
-            modification_time_ns=0,
-            access_time_ns=0,
-            owner=user,
-            group=user,
-            permission=_DIRECTORY_MODE,
-            is_encrypted=True,
-        )
+    def _statuses(self) -> Statuses:
+        return Statuses(self._public_name("/"), user_name(), self._settings_of_bucket.block_size)
 
     def _list(self, path: str) -> list[FileStatus]:
         return list(self._iterate(path))
@@ -244,18 +212,17 @@ class S3Names(FileSystem):
         return self._entries(path, prefix, _chain(first, pages))
 
     def _entries(self, path: str, prefix: str, pages: Iterable[Listing]) -> Iterator[FileStatus]:
+        statuses = self._statuses()
         for page in pages:
             found: list[tuple[str, FileStatus]] = []
             for entry in page.objects:
                 name = entry.key[len(prefix) :]
                 if _is_name(name):
-                    place = paths.child(path, name)
-                    status = self._file(place, entry.size, entry.etag, entry.modified)
-                    found.append((entry.key, status))
+                    found.append((entry.key, statuses.file(paths.child(path, name), entry)))
             for directory in page.prefixes:
                 name = directory[len(prefix) : -1]
                 if _is_name(name):
-                    found.append((directory, self._directory(paths.child(path, name))))
+                    found.append((directory, statuses.directory(paths.child(path, name))))
             found.sort(key=_first)  # a page has the two kinds one after the other
             yield from (status for _, status in found)
 
@@ -268,11 +235,12 @@ class S3Names(FileSystem):
         first = next(pages)
         if prefix and not first.objects:
             return iter((self._status(path),))
+        status = self._statuses().file
         return (
-            self._file("/" + entry.key, entry.size, entry.etag, entry.modified)
+            status("/" + entry.key, entry)
             for page in _chain(first, pages)
             for entry in page.objects
-            if all(map(_is_name, entry.key.split("/")))
+            if _has_path(entry.key)
         )
 
     def _content_summary(self, path: str) -> ContentSummary:
@@ -658,6 +626,13 @@ def _is_marker(entry: ObjectEntry, key: str) -> bool:
 def _is_name(name: str) -> bool:
     """Whether a path can hold an element: another key has no path, or that of something else."""
     return name not in ("", ".", "..")
+
+
+def _has_path(key: str) -> bool:
+    """Whether all elements of a key are names."""
+    if "//" in key or "/." in key or key.startswith(("/", ".")) or key.endswith("/"):
+        return all(map(_is_name, key.split("/")))
+    return bool(key)
 
 
 def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:

@@ -144,7 +144,11 @@ py::object make_exception(const Status& status) {
 void set_exception(const Status& status) {
   if (status.code() == StatusCode::kInterrupted && PyErr_Occurred() != nullptr) return;
   try {
+    const PendingError raised;  // by a signal handler, where that did not end the wait
     const py::object exception = make_exception(status);
+    if (const py::object before = raised.value(); !before.is_none()) {
+      PyException_SetContext(exception.ptr(), before.inc_ref().ptr());
+    }
     PyErr_SetObject(py::type::of(exception).ptr(), exception.ptr());
   } catch (py::error_already_set& error) {
     error.restore();

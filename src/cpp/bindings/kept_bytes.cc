@@ -4,7 +4,6 @@
 #include <utility>
 
 namespace hflush::bindings {
-namespace {
 
 struct Kept {
   PyObject* bytes = nullptr;
@@ -12,6 +11,8 @@ struct Kept {
 };
 
 std::atomic<Kept*> let_go{nullptr};
+
+namespace {
 
 void note(Kept* kept) noexcept {
   kept->next = let_go.load(std::memory_order_relaxed);
@@ -29,8 +30,7 @@ std::shared_ptr<const void> keep_bytes(PyObject* bytes) {
   return {kept.release(), note};  // where it throws, it is noted
 }
 
-void release_kept_bytes() noexcept {
-  if (let_go.load(std::memory_order_relaxed) == nullptr) return;
+void release_noted_bytes() noexcept {
   Kept* next = let_go.exchange(nullptr, std::memory_order_acquire);
   while (next != nullptr) {
     const std::unique_ptr<Kept> kept(next);

@@ -12,6 +12,7 @@
 #include "gil.h"
 #include "hflush/base/result.h"
 #include "hflush/stream/output_stream.h"
+#include "kept_bytes.h"
 
 namespace hflush::bindings {
 
@@ -24,6 +25,8 @@ struct StreamDeleter {
     std::optional<ReleasedGil> released;
     if (!stream::is_final(stream->state())) released.emplace();
     delete stream;
+    released.reset();
+    release_kept_bytes();
   }
 };
 using StreamPointer = std::unique_ptr<stream::OutputStream, StreamDeleter>;

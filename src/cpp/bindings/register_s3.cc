@@ -167,7 +167,8 @@ void register_response(py::module_& module) {
       .def_readonly("status", &S3Response::status)
       .def_property_readonly("headers", &headers)
       .def_readonly("body", &S3Response::body)
-      .def_readonly("error", &S3Response::error)
+      .def_property_readonly("error",
+                             [](const S3Response& self) { return error_of(self.failure); })
       .def_readonly("kind", &S3Response::kind)
       .def_readonly("ambiguous", &S3Response::ambiguous)
       .def_readonly("attempts", &S3Response::attempts);
@@ -188,7 +189,7 @@ S3Response response_of(CallResult result) {
   response.status = result.head.status;
   response.head = std::move(result.head);
   response.body = py::bytes(result.body);
-  response.error = error_of(result.status);
+  response.failure = std::move(result.status);
   if (result.failure) response.kind = s3::to_string(result.failure->kind);
   response.ambiguous = result.ambiguous;
   response.attempts = result.attempts;

@@ -60,7 +60,7 @@ constexpr Named<s3::Holders> kHolders[] = {
 struct S3Completed {
   std::string_view outcome;
   std::string etag;
-  py::object error;
+  Status failure;  // as in S3Response
   std::string_view kind;
 };
 
@@ -118,7 +118,7 @@ class UploadCaller {
       return s3::complete(*client, calls_of(*client), what, signals);
     });
     if (done.failure.code() == StatusCode::kInterrupted) check(done.failure);
-    return {s3::to_string(done.outcome), std::move(done.etag), error_of(done.failure),
+    return {s3::to_string(done.outcome), std::move(done.etag), std::move(done.failure),
             s3::to_string(done.kind)};
   }
 
@@ -255,7 +255,8 @@ void register_upload_calls(py::module_& module) {
   py::class_<S3Completed>(module, "S3Completed", py::is_final())
       .def_readonly("outcome", &S3Completed::outcome)
       .def_property_readonly("etag", [](const S3Completed& self) { return from_utf8(self.etag); })
-      .def_readonly("error", &S3Completed::error)
+      .def_property_readonly("error",
+                             [](const S3Completed& self) { return error_of(self.failure); })
       .def_readonly("kind", &S3Completed::kind);
   py::class_<UploadCaller>(module, "S3UploadCalls", py::is_final())
       .def(py::init<S3Client&, const py::str&, ObjectOptions, const py::str&>(), py::arg("client"),

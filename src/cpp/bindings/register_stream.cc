@@ -46,14 +46,18 @@ constexpr std::size_t kKeptAtLeast = std::size_t{32} << 10U;
 
 template <typename Data>
 bool append(PyObject* self, OutputStream& stream, const Data& data) {
-  if (stream.try_write(data)) return true;
+  if (stream.try_write(data)) {
+    release_kept_bytes();
+    return true;
+  }
   Status written;
   {
     const ReleasedGil unlocked;
     SignalCheck signals(self);
     written = stream.write(data, signals);
   }
-  if (written.ok()) return true;
+  release_kept_bytes();
+  if (written.ok()) return PyErr_Occurred() == nullptr;
   set_exception(written);
   return false;
 }
@@ -233,6 +237,7 @@ void waiting(const py::object& self) {
   }
   release_kept_bytes();
   check(done);
+  raise_from_signals();
   pending.raise();
 }
 

@@ -71,7 +71,7 @@ struct S3Response {
   int status = 0;
   env::HttpHead head;  // most are never asked for their headers
   pybind11::bytes body;
-  pybind11::object error;
+  Status failure;  // no exception: one that is raised refers to the frame that refers to this
   std::string_view kind;
   bool ambiguous = false;
   int attempts = 0;

@@ -6,6 +6,7 @@
 
 #include "gil.h"
 #include "hflush/env/interrupt.h"
+#include "kept_bytes.h"
 
 namespace hflush::bindings {
 
@@ -36,12 +37,23 @@ class SignalCheck final : public env::Interrupt {
   PyObject* const stream_ = nullptr;
 };
 
+// Throws what a signal handler has raised. A wait that was over when it was raised is not
+// interrupted by it, but the caller is.
+inline void raise_from_signals() {
+  if (PyErr_Occurred() != nullptr) throw pybind11::error_already_set();
+}
+
 // Makes `call` without the GIL; it may be interrupted by a Python signal handler.
 template <typename Call>
 auto waiting(const Call& call) {
-  const ReleasedGil released;
-  SignalCheck signals;
-  return call(signals);
+  auto result = [&call] {
+    const ReleasedGil released;
+    SignalCheck signals;
+    return call(signals);
+  }();
+  release_kept_bytes();
+  raise_from_signals();
+  return result;
 }
 
 }  // namespace hflush::bindings

@@ -46,7 +46,7 @@ class _Counters:
 
     def __init__(self, *names: str) -> None:
         self._counts = dict.fromkeys(names, 0)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.place = 0
 
     def add(self, **counts: int) -> None:

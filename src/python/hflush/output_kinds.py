@@ -104,12 +104,12 @@ class DowngradedOutputStream(FSDataOutputStream):
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]] = ("_downgraded", "_lock")
     _downgraded: dict[str, int]
-    _lock: threading.Lock
+    _lock: threading.RLock
 
     def _bind(self, owner: Owner, name: str, mode: str, older: Marks | None) -> None:
         super()._bind(owner, name, mode, older)
         self._downgraded = {"op_hflush": 0, "op_hsync": 0}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def hflush(self) -> None:
         """Flush and count, where the store cannot hflush."""

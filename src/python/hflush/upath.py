@@ -8,12 +8,18 @@ which universal_pathlib takes for the end of a protocol.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 from fsspec import get_filesystem_class  # type: ignore[import-untyped]
 from upath import UPath
 from upath._flavour import WrappedFileSystemFlavour
+from upath._protocol import get_upath_protocol
 from upath.implementations.cloud import CloudPath
+
+from . import transfer
+from .errors import unsupported
+from .fsspec.base import HflushFileSystem
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -46,6 +52,59 @@ class _Sendable(UPath):
 
     def __deepcopy__(self, _: object) -> Self:
         return self.__copy__()
+
+    def move(self, target: Any, **options: Any) -> Any:
+        """Move a file or a tree to a path that is no directory, and return that path.
+
+        What was copied is removed when all of it is, and nothing else: see
+        :meth:`hflush.FileSystem.copy_to_local_file`.
+
+        Parameters
+        ----------
+        target : UPath, os.PathLike or str
+            Of hflush; or, for a file, of any library.
+        **options
+            Those of ``copy``, where the target is another library's.
+
+        Raises
+        ------
+        IsADirectoryError
+            The target is a directory: ``move_into`` goes into it.
+        io.UnsupportedOperation
+            A directory would be moved to another library's path: copy it, then remove it.
+        OSError
+            Not all was copied, or not all of it could be removed.
+        """
+        to = self._as_path(target)
+        if to.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "move: the target is a directory", str(to))
+        if isinstance(to.fs, HflushFileSystem) and not options:
+            source, place = self.fs._place(self.path), to.fs._place(to.path)
+            transfer.copy(
+                source.store,
+                source.path,
+                place.store,
+                place.path,
+                delete_source=True,
+                overwrite=True,
+            )
+            return to
+        before = self.fs.info(self.path)
+        if before["type"] != "file":
+            raise unsupported(f"move to {to}", "a directory of hflush", str(self))
+        copied = self.copy(to, **options)
+        if self.fs.info(self.path) != before:
+            message = f"move: copied to {to}, but it changed meanwhile, and stays"
+            raise OSError(errno.EBUSY, message, str(self))
+        self.unlink()
+        return copied
+
+    def _as_path(self, target: Any) -> UPath:
+        """Return what universal_pathlib takes a target for."""
+        if isinstance(target, UPath):
+            return target
+        is_own = isinstance(target, str) and get_upath_protocol(target) == self.protocol
+        return self.with_segments(target) if is_own else UPath(target)
 
 
 class HflushFilePath(_Sendable):

@@ -94,7 +94,7 @@ class Bucket:
         self.url = url or f"s3://{settings.bucket}"
         self._source = source
         # Guards the fields below.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._client: _core.S3Client | None = None
         self._refresher: Refresher | None = None
         # The client of the process that this one was forked from, until it has credentials here.
@@ -125,6 +125,8 @@ class Bucket:
         if self._client is not None:
             return self._client
         credentials = self._source.get()
+        if self._client is not None:  # a signal handler, which ran meanwhile, has made one
+            return self._client
         if credentials is None:
             raise PermissionError(errno.EACCES, "the configured sources have no credentials for S3")
         client = self._inherited
@@ -146,7 +148,7 @@ class Bucket:
 
     def _forget_parent(self) -> None:
         """In a forked child: the thread that held the lock is not here, nor the one that renews."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._refresher = None
         self._inherited, self._client = self._client or self._inherited, None
 

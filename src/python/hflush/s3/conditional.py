@@ -51,7 +51,7 @@ class Conditions(NamedTuple):
 _ALL, _NONE = Conditions(True, True, True), Conditions(False, False, False)
 _known: dict[Place, Conditions] = {}
 # One trial at a time of each place.
-_trials: dict[Place, threading.Lock] = {}
+_trials: dict[Place, threading.RLock] = {}
 
 
 def known_conditions(bucket: Bucket) -> Conditions | None:
@@ -85,7 +85,7 @@ def conditions_of(bucket: Bucket, beside: str, path: str) -> Conditions:
     if known is not None:
         return known
     place = _place(bucket)
-    with _trials.setdefault(place, threading.Lock()):
+    with _trials.setdefault(place, threading.RLock()):
         if place in _known:
             return _known[place]
         found = _try_until_answered(bucket, beside.rpartition("/")[0], path)

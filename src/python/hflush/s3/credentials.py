@@ -165,7 +165,7 @@ class BotocoreSource(Source):
     def __init__(self, methods: Sequence[str] = (), profile: str = "") -> None:
         self._methods = tuple(methods)
         self._profile = profile
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._session: Any = None
         self._found: Any = None
         _botocore_sources.add(self)
@@ -205,7 +205,7 @@ class BotocoreSource(Source):
 
     def _forget_parent(self) -> None:
         """In a forked child: our lock, or one of botocore's, may be held by who is not here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._session = self._found = None
 
     def _load(self) -> Any:

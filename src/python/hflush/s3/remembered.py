@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import weakref
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ _MOST = 4096
 
 
 class RememberedPaths:
-    """Paths of which something was seen; those seen longest ago go first. Thread-safe.
+    """Paths of which something was seen; those seen longest ago go first.
+
+    Thread-safe, also for a signal handler that runs in the middle of a call.
 
     Parameters
     ----------
@@ -39,7 +42,7 @@ class RememberedPaths:
         self._seconds = seconds
         self._most = most
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Until when, in the order of that.
         self._until: dict[str, float] = {}
         self._forgotten = 0  # how often something was: what was seen before that may not be so
@@ -70,8 +73,9 @@ class RememberedPaths:
             for path in seen:
                 self._until.pop(path, None)
                 self._until[path] = end
-            while len(self._until) > self._most:
-                del self._until[next(iter(self._until))]
+            beyond = max(len(self._until) - self._most, 0)
+            for path in list(islice(self._until, beyond)):
+                self._until.pop(path, None)
 
     def discard(self, path: str) -> None:
         """Forget a path."""
@@ -89,8 +93,9 @@ class RememberedPaths:
         below = path.rstrip("/") + "/"
         with self._lock:
             self._forgotten += 1
-            for known in [k for k in self._until if k == path or k.startswith(below)]:
-                del self._until[known]
+            for known in list(self._until):
+                if known == path or known.startswith(below):
+                    self._until.pop(known, None)
 
 
 _all: weakref.WeakSet[RememberedPaths] = weakref.WeakSet()
@@ -98,7 +103,7 @@ _all: weakref.WeakSet[RememberedPaths] = weakref.WeakSet()
 
 def _free_locks() -> None:
     for remembered in list(_all):
-        remembered._lock = threading.Lock()
+        remembered._lock = threading.RLock()
 
 
 # In a child, the thread that held the lock does not exist.

@@ -335,10 +335,10 @@ void Client::Calls::perform(const CallTable::Answer& answer) {
   call->done(std::move(result));
 }
 
-// "Gone" means that the body is not read any more.
+// "Gone" means that the body is not read any more. The body itself goes with the call: the thread of
+// its events may be at it, where its attempt is just over.
 void Client::Calls::perform(const CallTable::End& end) {
   const RunningPtr call = running_of(end.call);
-  call->body.reset();
   if (end.exchange != 0) {
     http_->cancel(end.exchange, std::move(call->gone));
   } else if (call->gone) {

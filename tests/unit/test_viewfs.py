@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import hflush
 import pytest
-from hflush import Configuration, Rename, transfer
+from hflush import Configuration, Rename, cli, transfer
+from hflush.checkpoint import FileContextBased
 from hflush.viewfs import ViewFileSystem
 from hflush.viewfs.mounts import MountTable
+from support.scripted_s3 import ScriptedS3
 
 TABLE = "fs.viewfs.mounttable.c."
 
@@ -226,6 +230,124 @@ class TestOperations:
         assert out.closed
         assert not other.closed
         other.close()
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedS3]:
+    with ScriptedS3() as server:
+        yield server
+
+
+@pytest.fixture
+def both(conf: dict[str, str], server: ScriptedS3) -> dict[str, str]:
+    """Local links, one to a whole bucket, one into it."""
+    s3 = {f"{TABLE}link./s3": "s3a://bucket/", f"{TABLE}link./part": "s3a://bucket/base"}
+    return {**conf, **server.conf, **s3}
+
+
+class TestUploads:
+    """Paths are those of the view, in and out, whatever the store."""
+
+    @pytest.mark.parametrize("base", ["/data", "/s3", "/part"])
+    def test_of_one_file(self, both: dict[str, str], base: str):
+        """Made where its path says; the id of an upload serves any uploader of the directory."""
+        fs = hflush.FileSystem.new_instance("/", both)
+        path = f"{base}/d/up"
+        with fs.create_multipart_uploader(base) as uploader:
+            assert uploader.base == base
+            upload = uploader.start_upload(path)
+            dropped = uploader.start_upload(f"{base}/dropped")
+        again = fs.create_multipart_uploader(base)
+        part = again.put_part(upload, f"viewfs://c{path}", 1, True, io.BytesIO(b"data"))
+        again.complete(upload, path, {1: part})
+        again.abort(dropped, f"{base}/dropped")
+        assert hflush.open(f"viewfs://c{path}", "rb", conf=both).read() == b"data"
+        with pytest.raises(FileNotFoundError):
+            again.abort(dropped, f"{base}/dropped")
+        with pytest.raises(hflush.PathIsDirectoryError):
+            again.start_upload(f"{base}/d")
+        with pytest.raises(ValueError, match=f"'/user/ann/x' is neither '{base}' nor below it"):
+            again.start_upload("/user/ann/x")
+
+    @pytest.mark.parametrize("base", ["/data", "/s3", "/part"])
+    def test_all_below_a_path(self, both: dict[str, str], server: ScriptedS3, base: str):
+        fs = hflush.FileSystem.new_instance("/", both)
+        uploader = fs.create_multipart_uploader(base)
+        kept = uploader.start_upload(f"{base}/kept")
+        uploader.start_upload(f"{base}/d/x")
+        assert uploader.abort_uploads_under_path(f"{base}/d") == 1
+        with pytest.raises(ValueError, match="make an uploader for it"):
+            uploader.abort_uploads_under_path("/user/ann")
+        if base == "/data":
+            assert uploader.uploads() == [(kept, "/data/kept")]
+            return
+        (found,) = fs.list_multipart_uploads(base)
+        assert (found.path, found.upload_id) == (f"viewfs://c{base}/kept", *server.uploads)
+        with pytest.raises(io.UnsupportedOperation, match="list_multipart_uploads"):
+            uploader.uploads()
+
+    def test_by_the_command(self, both: dict[str, str], capfd: pytest.CaptureFixture[str]):
+        """What it can say and do is that of the store behind the path."""
+        settings = [f"-D{key}={value}" for key, value in both.items()]
+        fs = hflush.FileSystem.new_instance("/", both)
+        upload = fs.create_multipart_uploader("/data").start_upload("/data/x").decode()
+        fs.create_multipart_uploader("/part").start_upload("/part/x")
+        assert cli.main([*settings, "uploads", "/part"]) == 0
+        assert capfd.readouterr().out.endswith(" viewfs://c/part/x\n")
+        assert cli.main([*settings, "uploads", "--abort", "--older-than", "0", "/part"]) == 0
+        assert cli.main([*settings, "uploads", "/data"]) == 0
+        assert capfd.readouterr().out == f"1 aborted\n{upload} /data/x\n"
+        assert cli.main([*settings, "uploads", "--older-than", "0", "/data"]) == 1
+        assert "not supported by raw local files" in capfd.readouterr().err
+        assert cli.main([*settings, "put", "--sync", "/nosuch", "/part/x"]) == 1
+        assert "--sync (--atomic does more) is not supported by s3" in capfd.readouterr().err
+
+
+def test_put_if_absent(both: dict[str, str]):
+    """As the store behind the link does it; not in the table itself."""
+    fs = hflush.FileSystem.new_instance("/", both)
+    for path in ("/data/p", "/sums/p", "/s3/p", "/part/p"):
+        assert [fs.put_if_absent(path, b"1"), fs.put_if_absent(path, b"2")] == [True, False]
+        assert fs.open(path).read() == b"1"
+    with pytest.raises(PermissionError, match="the mount table c cannot be changed"):
+        fs.put_if_absent("/user", b"")
+
+
+def test_the_trash(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It takes paths of the view, of its own store alone; links stay."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fs = hflush.FileSystem.new_instance("/", {**conf, "fs.trash.interval": "10"})
+    trash = fs.get_trash("/data")
+    fs.create("/user/ann/x").close()
+    fs.create("/sums/y").close()
+    assert trash.move("viewfs://c/user/ann/x")
+    assert not fs.exists("/user/ann/x")
+    assert list(Path(trash.root).rglob("x"))
+    with pytest.raises(ValueError, match="'/sums/y' is not in the file system of this trash"):
+        trash.move("/sums/y")
+    with pytest.raises(PermissionError, match="cannot be changed"):
+        trash.move("/data")
+
+
+def test_corrupt_files(fs: ViewFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """They have the names of the view."""
+    store = fs._store_at("/data/x")
+    monkeypatch.setattr(store, "_corrupt_files", lambda path: iter((f"file://{path}/x",)))
+    assert list(fs.list_corrupt_file_blocks("/data/d")) == ["viewfs://c/data/d/x"]
+
+
+def test_checkpoints(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """They go by what the store behind the path is and has, also where another link is broken."""
+    one = tmp_path / "one"
+    (one / ".x.crc").touch()
+    manager = FileContextBased("viewfs://c/data", conf)
+    assert manager.is_local
+    synced: list[str] = []
+    monkeypatch.setattr(manager.filesystem._store_at("/data"), "_sync_entry", synced.append)
+    with manager.create_atomic("viewfs://c/data/x", True) as out:
+        out.write(b"data")
+    assert [path.name for path in one.iterdir()] == ["x"]
+    assert synced == [f"{one}/x"]
 
 
 def test_a_view_under_another_scheme(conf):

@@ -203,6 +203,10 @@ class NameSpace(ABC):
         """Return the file system that has a file, and its path there: of a view, another one."""
         return self, path
 
+    def _store_at(self, path: str) -> Self:
+        """Return the file system that decides about a path: of a view, the one behind the link."""
+        return self
+
     def _accepts(self, location: Location) -> bool:
         """Whether a URL is of this file system; one without a host is of ``fs.defaultFS``."""
         if location.scheme != self._scheme:

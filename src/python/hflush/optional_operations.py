@@ -29,7 +29,7 @@ _NO_LIMIT = (1 << 63) - 1  # Java's Long.MAX_VALUE
 class OptionalOperations(Listing):
     """The operations that :attr:`contract_options` and :meth:`has_path_capability` announce."""
 
-    # Whether list_multipart_uploads knows how old uploads are.
+    # Whether list_multipart_uploads knows how old uploads are: ask what _store_at returns.
     _dates_uploads = False
 
     # --- the store and its parts ---

@@ -151,7 +151,7 @@ class _Copy:
 
     def _check_distinct(self, path: str) -> None:
         """Refuse to go on where two names are one file: by case, by a link."""
-        if not self._target._is_local:
+        if not self._target._store_at(path)._is_local:
             return
         identity = self._target._status(path).file_id
         other = self._made.setdefault(identity, path) if identity else path

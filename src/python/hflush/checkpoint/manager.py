@@ -164,7 +164,7 @@ class CheckpointFileManager(ABC):
     @property
     def is_local(self) -> bool:
         """Whether the files are on this machine only."""
-        return self.filesystem._is_local
+        return self.filesystem._store_at(self.path)._is_local
 
     def _remove_side_files(self, path: str) -> None:
         """Remove the side files that another program left: they describe the old content."""
@@ -198,7 +198,7 @@ class RenamingManager(CheckpointFileManager):
         temporary = _temporary(resolved)
         builder = self.filesystem.create_file(temporary).overwrite(False)
         builder.opt(SYNC_ON_CLOSE, self._sync)
-        for key, value in self.filesystem._to_be_renamed.items():
+        for key, value in self.filesystem._store_at(resolved)._to_be_renamed.items():
             builder.opt(key, value)
         if self._creates_parents:
             builder.recursive()
@@ -256,10 +256,11 @@ class FileContextBased(RenamingManager):
 
     def __init__(self, path: StrPath, conf: Conf = None) -> None:
         super().__init__(path, conf)
-        if not self.filesystem.contract_options.get(EXACT_RENAME, True):
+        store = self.filesystem._store_at(self.path)
+        if not store.contract_options.get(EXACT_RENAME, True):
             raise UnsupportedFileSystemError(
                 errno.EPROTONOSUPPORT,
-                f"{self.filesystem.store_name} has no exact rename",
+                f"{store.store_name} has no exact rename",
                 self.filesystem.uri,
             )
 

@@ -164,8 +164,9 @@ def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
     # An atomic file is on disk when it appears, and has no hsync.
     syncs = arguments.sync and not arguments.atomic
-    if syncs and not fs._fixed_options().get("supports-hsync", True):
-        raise unsupported("--sync (--atomic does more)", fs.store_name, arguments.path)
+    store = _store_of(fs, arguments.path)
+    if syncs and not store._fixed_options().get("supports-hsync", True):
+        raise unsupported("--sync (--atomic does more)", store.store_name, arguments.path)
     with (
         _input(arguments.source) as source,
         fs.create(arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic) as out,
@@ -174,6 +175,11 @@ def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
             out.write(part)
         if syncs:
             out.hsync()
+
+
+def _store_of(fs: FileSystem, path: str) -> FileSystem:
+    """Return what decides about a path: in a view, the file system behind the link."""
+    return fs._store_at(fs._resolve(path))
 
 
 def _input(source: str) -> BinaryIO:
@@ -284,11 +290,13 @@ def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
 def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
     age = None if arguments.older_than is None else parse_time(arguments.older_than, "s")
-    if fs._dates_uploads:
+    store = _store_of(fs, arguments.path)
+    if store._dates_uploads:
         _dated_uploads(fs, arguments, age)
         return
     if age is not None:
-        raise ValueError(f"{fs.store_name} does not know how old an upload is")
+        what = "--older-than, which asks how old an upload is,"
+        raise unsupported(what, store.store_name, arguments.path)
     with fs.create_multipart_uploader(arguments.path) as uploader:
         if arguments.abort:
             say(f"{uploader.abort_uploads_under_path(arguments.path)} aborted")

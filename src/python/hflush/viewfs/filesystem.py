@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import capabilities, paths
 from ..configuration import user_name
@@ -15,7 +15,7 @@ from ..keys import Reader
 from ..statistics import IOStatistics, aggregate
 from ..status import FileStatus
 from .keys import DEFAULT_TABLE, KEYS, STRATEGY
-from .mounts import Link, MountTable
+from .mounts import MountTable, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from ..streams import FSDataInputStream, FSDataOutputStream
     from ..trash import Trash
+    from .mounts import Link
 
 __all__ = ["ViewFileSystem"]
 
@@ -47,14 +48,6 @@ _NOT_OF_VIEWS = frozenset(
     )
 )
 _log = logging.getLogger(__name__)
-
-
-class Place(NamedTuple):
-    """Where a path of a view leads to."""
-
-    link: Link
-    store: FileSystem
-    path: str
 
 
 class ViewFileSystem(FileSystem):
@@ -138,6 +131,11 @@ class ViewFileSystem(FileSystem):
         place = None if path in self._table.links else self._place(path)
         return (self, path) if place is None else (place.store, place.path)
 
+    def _store_at(self, path: str) -> Any:
+        """Return the file system behind the link that a path is at or below; else this one."""
+        place = self._place(path)
+        return self if place is None else place.store
+
     # --- where a path leads ---
 
     def _store(self, link: Link) -> FileSystem:
@@ -190,7 +188,7 @@ class ViewFileSystem(FileSystem):
         return PermissionError(errno.EACCES, message, path)
 
     def _outward(self, place: Place, status: FileStatus) -> FileStatus:
-        """Return a status with its name in the view."""
+        """Return a status, or what else has a path, with its name in the view."""
         shown = copy.copy(status)
         shown.path = self._public_name(place.link.outward(place.store._store_path(status)))
         return shown
@@ -233,6 +231,10 @@ class ViewFileSystem(FileSystem):
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         place = self._to_change(path)
         return place.store._create(place.path, overwrite, options)
+
+    def _put_if_absent(self, path: str, data: memoryview) -> bool:
+        place = self._to_change(path)
+        return place.store._put_if_absent(place.path, data)
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
         place = self._to_change(path)
@@ -367,6 +369,20 @@ class ViewFileSystem(FileSystem):
         left = place.store._remove_emptied(place.path)
         return [place.link.outward(path) for path in left]
 
+    def _side_files(self, path: str) -> tuple[str, ...]:
+        place = self._at(path)
+        beside = place.store._side_files(place.path)
+        base = place.link.base  # what is beside a link itself is not in the view
+        return tuple(place.link.outward(one) for one in beside if paths.is_under(one, base))
+
+    def _check_publication(self, path: str, overwrite: bool) -> None:
+        place = self._to_change(path)
+        place.store._check_publication(place.path, overwrite)
+
+    def _sync_entry(self, path: str) -> None:
+        place = self._at(path)
+        place.store._sync_entry(place.path)
+
     def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
         place = self._to_change(path)
         place.store._set_times(place.path, modification_time, access_time)
@@ -430,8 +446,16 @@ class ViewFileSystem(FileSystem):
         return place.store.move_to_trash(place.path)
 
     def _trash(self, path: str) -> Trash | None:
+        from .wrappers import ViewTrash
+
         place = self._at(path)
-        return place.store._trash(place.path)
+        trash = place.store._trash(place.path)
+        return None if trash is None else ViewTrash(self, trash)
+
+    def _corrupt_files(self, path: str) -> Iterator[str]:
+        place = self._at(path)
+        found = map(place.store._resolve, place.store._corrupt_files(place.path))
+        return (self._public_name(place.link.outward(one)) for one in found)
 
     def _recover_lease(
         self, path: str, wait: float, progress: Callable[[LeaseRecovery], object] | None
@@ -444,12 +468,15 @@ class ViewFileSystem(FileSystem):
         return place.store._is_file_closed(place.path)
 
     def _multipart_uploader(self, base: str) -> Any:
+        from .wrappers import ViewMultipartUploader
+
         place = self._to_change(base)
-        return place.store._multipart_uploader(place.path)
+        uploader = place.store._multipart_uploader(place.path)
+        return ViewMultipartUploader(self, base, place.link, uploader)
 
     def _multipart_uploads(self, path: str) -> Sequence[Any]:
         place = self._at(path)
-        return place.store._multipart_uploads(place.path)
+        return [self._outward(place, one) for one in place.store._multipart_uploads(place.path)]
 
     def _abort_multipart_uploads(self, path: str, older_than: float) -> int:
         place = self._at(path)

@@ -13,8 +13,9 @@ from .keys import PREFIX
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..configuration import Configuration
+    from ..filesystem import FileSystem
 
-__all__ = ["Link", "MountTable"]
+__all__ = ["Link", "MountTable", "Place"]
 
 _LINK = "link."
 _REFUSED = ("linkMerge.", "linkNfly", "linkRegx", "linkRegex")
@@ -44,6 +45,14 @@ class Link(NamedTuple):
     def outward(self, path: str) -> str:
         """Return the path of the view of a path in the file system."""
         return _moved(path, self.base, self.path)
+
+
+class Place(NamedTuple):
+    """Where a path of a view leads to."""
+
+    link: Link
+    store: FileSystem
+    path: str
 
 
 class MountTable:

@@ -1,0 +1,141 @@
+"""S3: what signal handlers do in the middle of a call, and what is left when a call is over."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+from weakref import ref
+
+import hflush
+import pytest
+from hflush.s3.filesystem import S3FileSystem
+from support.s3_front import Exchange, answer, hold
+from support.scripted_s3 import ScriptedS3
+from support.waiting import wait_until
+
+PART = 5 << 20
+FAST = {"fs.s3a.create.performance": "true", "fs.s3a.multipart.size": str(PART)}
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedS3]:
+    with ScriptedS3() as server:
+        yield server
+
+
+@pytest.fixture
+def fs(server: ScriptedS3) -> Iterator[S3FileSystem]:
+    made = hflush.FileSystem.new_instance("s3://bucket/", {**server.conf, **FAST})
+    with made:
+        yield cast("S3FileSystem", made)
+
+
+@contextmanager
+def on_signal(handler: Callable[[], None]) -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, lambda *_: handler())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
+def test_a_failure_keeps_neither_frames_nor_what_is_in_them(server: ScriptedS3, fs: S3FileSystem):
+    class Data:
+        pass
+
+    server.fail("ListObjectsV2", answer(403, "AccessDenied"), times=None)
+
+    def look() -> ref[Data]:
+        data = Data()
+        try:
+            fs.list_status("/d")
+        except PermissionError:
+            return ref(data)
+        raise AssertionError("it is allowed")
+
+    gone = look()
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_handler_that_raises_when_all_is_published(server: ScriptedS3, fs: S3FileSystem):
+    """What it raises is raised, and not SystemError."""
+    released = threading.Event()
+
+    def send_signal(exchange: Exchange) -> None:
+        if exchange.request.part == 2:  # which close() sends
+            interrupt()
+            hold(released)(exchange)
+        else:
+            exchange.send(exchange.execute())
+
+    server.fail("UploadPart", send_signal, times=None)
+    stream: Any = fs.create("/k")
+    stream.write(bytes(2 * PART - 1))
+
+    def handler() -> None:
+        released.set()
+        wait_until(lambda: stream._upload.outcome()["state"] == "published", "it is published")
+        raise KeyboardInterrupt
+
+    with on_signal(handler), pytest.raises(KeyboardInterrupt):
+        stream.close()
+    assert stream.outcome == "published"
+    assert server.objects["k"].data == bytes(2 * PART - 1)
+
+
+def test_a_handler_that_uses_the_file_system_meanwhile(
+    server: ScriptedS3, fs: S3FileSystem, monkeypatch: pytest.MonkeyPatch
+):
+    """Also while the first call waits for its credentials."""
+    get = fs._bucket._source.get
+    calls: list[int] = []
+
+    def asked(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            interrupt()
+        return get(*arguments)
+
+    monkeypatch.setattr(fs._bucket._source, "get", asked)
+
+    def handler() -> None:
+        with fs.create("/state") as out:
+            out.write(b"s")
+
+    with on_signal(handler):
+        assert not fs.exists("/x")
+    assert server.objects["state"].data == b"s"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_bytes_are_let_go_by_the_next_call(server: ScriptedS3, fs: S3FileSystem, ends: bool):
+    """Of the file system where the stream has ended, else of the stream."""
+    data = bytes(PART)
+    before = sys.getrefcount(data)
+    stream: Any = fs.create("/k")
+    stream.write(data)
+    assert sys.getrefcount(data) > before
+    if ends:
+        stream.abort()
+
+    def is_let_go() -> bool:
+        if ends:
+            fs.exists("/x")
+        else:
+            stream.write(b"x")
+        return sys.getrefcount(data) == before
+
+    wait_until(is_let_go, "nobody refers to the bytes")
+    if not ends:
+        stream.close()

@@ -1,0 +1,55 @@
+"""Moves by universal_pathlib: what was copied goes, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.scripted_s3 import ScriptedS3
+from upath import UPath
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedS3]:
+    with ScriptedS3() as server:
+        for key in ("m/a", "m//b"):
+            server.put(key, b"data")
+        yield server
+
+
+@pytest.mark.parametrize("there", ["hflushs3://bucket/n", "hflushfile://{}/n"])
+def test_what_was_not_copied_stays(server: ScriptedS3, tmp_path: Path, there: str):
+    source = UPath("hflushs3://bucket/m", conf=server.conf)
+    target = UPath(there.format(tmp_path), conf=server.conf)
+    with pytest.raises(OSError, match=r"m//b \(not copied\)") as stayed:
+        source.move(target)
+    assert stayed.value.errno == errno.ENOTEMPTY
+    assert "m/a" not in server.objects
+    assert server.objects["m//b"].data == b"data"
+    assert (target / "a").read_bytes() == b"data"
+
+
+def test_all_of_it(server: ScriptedS3, tmp_path: Path):
+    del server.objects["m//b"]
+    (tmp_path / "in").mkdir()
+    source = UPath("hflushs3://bucket/m", conf=server.conf)
+    moved = source.move_into(UPath(f"hflushfile://{tmp_path}/in"))
+    assert str(moved) == f"hflushfile://{tmp_path}/in/m"
+    assert (tmp_path / "in" / "m" / "a").read_bytes() == b"data"
+    assert not server.objects
+    with pytest.raises(IsADirectoryError, match="move: the target is a directory"):
+        moved.move(UPath(f"hflushfile://{tmp_path}"))
+
+
+def test_to_another_library(server: ScriptedS3, tmp_path: Path):
+    """A file; of a tree it is not known what was copied."""
+    source = UPath("hflushs3://bucket/m", conf=server.conf)
+    with pytest.raises(io.UnsupportedOperation, match="a directory of hflush"):
+        source.move(tmp_path / "n")
+    assert set(server.objects) == {"m/a", "m//b"}
+    (source / "a").move(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == b"data"
+    assert set(server.objects) == {"m//b"}

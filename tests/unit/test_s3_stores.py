@@ -133,6 +133,25 @@ class TestSparseAnswers:
         assert fs.delete("/d", recursive=True)
         assert not any(key.startswith("d/") for key in server.objects)
 
+    @pytest.mark.parametrize("status", [200, 204])
+    @pytest.mark.parametrize(("is_named", "many", "single"), [(True, 3, 0), (False, 2, 4)])
+    def test_deletes_of_many_without_a_body(
+        self, server: Store, status: int, is_named: bool, many: int, single: int
+    ):
+        """They prove nothing: the names of what is gone are asked for, else each object is."""
+        for name in ("d/a", "d/b", "e/a", "e/b"):
+            server.put(name, b"x")
+        server.changes = lambda r, full: (
+            make_answer(status, b"")
+            if r.operation == "DeleteObjects" and not (is_named and b"<Quiet>" not in r.body)
+            else full
+        )
+        fs = connect(server)
+        assert fs.delete("/d", recursive=True)
+        assert fs.bulk_delete("/e").delete(["/e/a", "/e/b"]) == []
+        assert not [key for key in server.objects if not key.endswith("/")]
+        assert (server.count("DeleteObjects"), server.count("DeleteObject")) == (many, single)
+
     def test_a_marker_that_cannot_be_put(self, server: Store):
         """The file is gone: that is what was asked for."""
         server.put("d/a", b"x")

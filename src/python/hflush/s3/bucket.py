@@ -61,6 +61,8 @@ _REASONS = frozenset(
 _ABSENT = "NoSuchKey"
 # Of objects that were not removed: the store may do it when it is asked again.
 _PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
+# Asks DeleteObjects for failures alone; a key has no such text, since "<" is escaped there.
+_QUIET = b"<Quiet>true</Quiet>"
 
 
 class Head(NamedTuple):
@@ -412,17 +414,10 @@ class Bucket:
         """Remove objects by one request; None if that is to be done one by one."""
         if self._lacks.bulk_delete:
             return None
-        body = _core.s3_delete_document(keys)
-        response = self.call(
-            "DeleteObjects",
-            "POST",
-            "",
-            path,
-            query=[("delete", "")],
-            headers=[integrity_of(body), ("Content-Type", "application/xml")],
-            body=body,
-            expect_root="DeleteResult",
-        )
+        response = self._ask_to_delete(keys, path)
+        if response.error is None and not response.body:
+            self._lacks.bulk_delete = True
+            return None
         if response.error is None:
             return self.read(documents.parse_delete_result, response, "DeleteObjects", path)
         is_lacking = is_refused(response)
@@ -434,6 +429,34 @@ class Bucket:
             raise response.error from None
         self._lacks.bulk_delete |= is_lacking
         return None
+
+    def _ask_to_delete(self, keys: list[str], path: str) -> _core.S3Response:
+        """Remove objects by one request. A good answer without a body proves nothing.
+
+        Some stores answer so where they are asked to name failures alone: they are asked again, and
+        from then on, to name what they have removed, too.
+        """
+        quiet = _core.s3_delete_document(keys)
+        full = quiet.replace(_QUIET, b"", 1)
+        if not self._lacks.quiet_delete:
+            response = self._send_delete(quiet, path)
+            if response.error is not None or response.body:
+                return response
+            self._lacks.quiet_delete = True
+        return self._send_delete(full, path)
+
+    def _send_delete(self, body: bytes, path: str) -> _core.S3Response:
+        """Send a document of DeleteObjects; again, as often as is usual, where the answer is odd.
+
+        An answer without a body is returned at once: no repetition would change it.
+        """
+        query = [("delete", "")]
+        headers = [integrity_of(body), ("Content-Type", "application/xml")]
+        how: dict[str, Any] = {"query": query, "headers": headers, "body": body}
+        response = self.call("DeleteObjects", "POST", "", path, **how)
+        if response.error is not None or not response.body or _is_delete_result(response.body):
+            return response
+        return self.call("DeleteObjects", "POST", "", path, **how, expect_root="DeleteResult")
 
     # --- listings ---
 
@@ -721,6 +744,15 @@ class Bucket:
             return parse(response.body)
         except ValueError as malformed:
             raise OSError(errno.EIO, f"{operation}: {malformed}", self.name(path)) from malformed
+
+
+def _is_delete_result(body: bytes) -> bool:
+    """Whether an answer of DeleteObjects says what was removed."""
+    try:
+        documents.parse_delete_result(body)
+    except ValueError:
+        return False
+    return True
 
 
 def _delete_error(failure: DeleteFailure, name: str) -> OSError:

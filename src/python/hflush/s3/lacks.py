@@ -22,19 +22,22 @@ class Lacks:
     listing_v2 : bool
         It has no ListObjectsV2: ListObjects is asked.
     bulk_delete : bool
-        It has no DeleteObjects: objects are removed one by one.
+        It has no DeleteObjects, or does not say what came out: objects are removed one by one.
+    quiet_delete : bool
+        It answers nothing to a DeleteObjects that asks for failures alone: it is asked for all.
     extras : S3RefusedExtras
         What it refuses of headers and parameters; the core finds out (``s3/call/extras.h``).
     plus : str
         What a plus sign is in a key that it has encoded: ``"blank"``, ``"itself"``; empty: unknown.
     """
 
-    __slots__ = ("bulk_delete", "extras", "listing_v2", "plus")
+    __slots__ = ("bulk_delete", "extras", "listing_v2", "plus", "quiet_delete")
 
     def __init__(self) -> None:
         self.extras = _core.S3RefusedExtras()
         self.listing_v2 = False
         self.bulk_delete = False
+        self.quiet_delete = False
         self.plus = ""
 
 

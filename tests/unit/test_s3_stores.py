@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import fsspec
@@ -357,6 +358,22 @@ class TestPermissions:
             with pytest.raises(FileExistsError):
                 write(fs, "/d/e/small", overwrite=False)
 
+    def test_parts(self, server: Store):
+        forbid(server, "HeadObject", "ListObjectsV2", "GetObject", "DeleteObject", "ListParts")
+        uploader = connect(server).create_multipart_uploader("/d")
+        upload = uploader.start_upload("/d/x")
+        part = uploader.put_part(upload, "/d/x", 1, True, b"data")
+        uploader.complete(upload, "/d/x", {1: part})
+        assert server.objects["d/x"].data == b"data"
+
+    def test_copies(self, server: Store, tmp_path: Path):
+        """They might have to go into the target: that is not guessed."""
+        forbid(server, "HeadObject", "ListObjectsV2")
+        (tmp_path / "x").write_bytes(b"data")
+        with pytest.raises(PermissionError, match=r"copy: .*s3:ListBucket.*s3://bucket/d/x"):
+            connect(server).copy_from_local_file(tmp_path / "x", "/d/x")
+        assert not server.objects
+
     def test_through_fsspec(self, server: Store):
         forbid(server, "HeadObject", "ListObjectsV2")
         fs = fsspec.filesystem(
@@ -406,12 +423,16 @@ class TestPermissions:
             fs.list_status("/d")
 
     def test_not_to_list(self, server: Store):
-        """Files are moved and removed all the same."""
-        server.put("d/a", b"abc")
+        """Files are removed and listed all the same; what is not seen is refused by name."""
+        for name in "abcd":
+            server.put(f"d/{name}", b"abc")
         forbid(server, "ListObjectsV2")
         fs = connect(server)
         assert fs.delete("/d/a")
-        assert "d/a" not in server.objects
+        ((path, failure),) = fs.bulk_delete("/d").delete(["/d/b", "/d/c", "/d/missing"])
+        assert (path, type(failure)) == ("/d/missing", PermissionError)
+        assert list(server.objects) == ["d/d"]
+        assert [entry.length for entry in fs.list_files("/d/d", recursive=True)] == [3]
 
 
 class TestPaths:

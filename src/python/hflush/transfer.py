@@ -44,6 +44,8 @@ def copy(
         The source is missing.
     FileExistsError
         A file exists and may not be overwritten, or a file and a directory are in each other's way.
+    PermissionError
+        The store refuses; it forbids to look whether the target is a directory.
     OSError
         A tree would be copied into itself, or something in it is neither file nor directory. All
         was copied, but some of the source stayed (``ENOTEMPTY``): the message names it.
@@ -53,7 +55,7 @@ def copy(
     if delete_source and source_path == "/":
         message = "move: the root directory stays: move what is in it"
         raise OSError(errno.EINVAL, message, source._named(source_path))
-    if target.is_directory(target_path):
+    if _is_directory(target, target_path):
         target_path = child(target_path, basename(source_path))
     target, target_path = target._behind(target_path)
     if _is_within(target, target_path, source, status):
@@ -79,6 +81,24 @@ def copy_file(source: Files, source_path: str, target: Files, target_path: str) 
     target, target_path = target._behind(target_path)
     status = source._status(source_path)
     _Copy(source, target, True).make(status, source_path, target_path)
+
+
+def _is_directory(target: Files, path: str) -> bool:
+    """Return whether a target is a directory, which is copied into.
+
+    Raises
+    ------
+    PermissionError
+        That cannot be seen: the copy could be made under another name than is meant.
+    """
+    try:
+        return target.is_directory(path)
+    except PermissionError as denied:
+        message = (
+            "copy: whether the target is a directory has to be known, and looking there is "
+            f"forbidden (on S3 s3:ListBucket allows it; create() does without): {denied.strerror}"
+        )
+        raise PermissionError(denied.errno, message, denied.filename or path) from denied
 
 
 def _is_within(target: Files, path: str, source: Files, status: FileStatus) -> bool:

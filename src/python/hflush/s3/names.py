@@ -232,7 +232,12 @@ class S3Names(FileSystem):
             return (entry for entry in self._iterate(path) if entry.is_file)
         prefix = _prefix(path)
         pages = self._bucket.list_pages(prefix, path)
-        first = next(pages)
+        try:
+            first = next(pages)
+        except PermissionError:  # a file can be looked at all the same
+            if prefix and self._is_file(path):
+                return iter((self._status(path),))
+            raise
         if prefix and not first.objects:
             return iter((self._status(path),))
         status = self._statuses().file
@@ -523,7 +528,7 @@ class S3Names(FileSystem):
         keys: list[str] = []
         threads = self._settings_of_bucket.copy_threads
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
-            looks = [(path, executor.submit(self._is_directory, path)) for path in page]
+            looks = [(path, executor.submit(self._goes_as_directory, path)) for path in page]
         directories: list[str] = []
         for path, look in looks:
             try:
@@ -535,7 +540,7 @@ class S3Names(FileSystem):
                 failures.append((path, failure))
         parents: list[str] = []
         if self._keeps_directories:  # not those that were missing
-            parents = list(filter(self._is_directory, {holder("/" + key) for key in keys}))
+            parents = list(filter(self._may_be_directory, {holder("/" + key) for key in keys}))
         refused = self._bucket.delete_many(keys, page[0]) if keys else []
         failures += [("/" + key, failure) for key, failure in refused]
         # A directory after what is in it; without a marker it goes with the last of that.
@@ -551,6 +556,21 @@ class S3Names(FileSystem):
 
     def _is_directory(self, path: str) -> bool:
         return path == "/" or self._has_children(path)
+
+    def _goes_as_directory(self, path: str) -> bool:
+        """Whether what is to be deleted is a directory; a file is seen without listing, too."""
+        try:
+            return self._is_directory(path)
+        except PermissionError:
+            if self._is_file(path):
+                return False
+            raise
+
+    def _may_be_directory(self, path: str) -> bool:
+        try:
+            return self._is_directory(path)
+        except PermissionError:
+            return True
 
     def _status_at(self, path: str) -> FileStatus | None:
         try:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     class Objects(Protocol):
         """What an uploader asks of the file system that made it."""
 
-        def _has_children(self, path: str) -> bool: ...
         def _published(self, path: str) -> None: ...
         def _resolve(self, path: StrPath) -> str: ...
         def _resolve_to_change(self, path: StrPath) -> str: ...
+        def _sees_children(self, path: str) -> bool: ...
         def abort_multipart_uploads(self, prefix: StrPath) -> int: ...
 
 
@@ -117,7 +117,7 @@ class S3MultipartUploader(UploaderBelow):
     # --- how ---
 
     def _refuse_directory(self, path: str) -> None:
-        if self._filesystem._has_children(path):
+        if self._filesystem._sees_children(path):
             name = self._bucket.name(path)
             raise PathIsDirectoryError(errno.EISDIR, "upload: path is a directory", name)
 

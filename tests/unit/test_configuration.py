@@ -62,8 +62,11 @@ def test_more_files(conf_dir: Path, tmp_path: Path):
     conf = Configuration()
     assert (conf["a"], conf["b"], conf["c"]) == ("core", "more", "x")
     other = site(tmp_path / "other.xml", "b=other", "c=other")
-    conf = Configuration.of({"c": "mine", "hflush.conf.files": str(other)})
-    assert (conf["a"], conf["b"], conf["c"]) == ("core", "other", "mine")
+    for name in (str(other), f"file://{other}"):
+        conf = Configuration.of({"c": "mine", "hflush.conf.files": name})
+        assert (conf["a"], conf["b"], conf["c"]) == ("core", "other", "mine")
+    with pytest.raises(ValueError, match=r"hflush\.conf\.files must be local .*'hdfs://nn/x"):
+        Configuration.of({"hflush.conf.files": "hdfs://nn/x.xml"})
     with pytest.raises(FileNotFoundError, match=r"hflush\.conf\.files.*nosuch\.xml"):
         Configuration.of({"hflush.conf.files": "nosuch.xml"})
 
@@ -232,13 +235,14 @@ def test_attributes_comments_and_whitespace(tmp_path: Path):
     assert dict(conf) == {"a": "1", "b": " 2 ", "empty": ""}
 
 
-def test_includes_of_local_files(tmp_path: Path):
+@pytest.mark.parametrize("before", ["", "{}/", "file:{}/", "file://{}/"])
+def test_includes_of_local_files(tmp_path: Path, before: str):
     """xi:include brings in a file beside this one; its fallback is for one that is missing."""
     site(tmp_path / "other.xml", "a=included")
     path = tmp_path / "x.xml"
     path.write_text(
         '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">'
-        '<xi:include href="other.xml"/>'
+        f'<xi:include href="{before.format(tmp_path)}other.xml"/>'
         '<xi:include href="nosuch.xml"><xi:fallback><property><name>b</name>'
         "<value>fallback</value></property></xi:fallback></xi:include></configuration>"
     )

@@ -37,6 +37,24 @@ def test_urls_are_split_and_taken_literally(url, scheme, authority, path):
     assert (location.scheme, location.authority, location.path) == (scheme, authority, path)
 
 
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [
+        ("/a b", "/a b"), ("a/b", "a/b"), ("./~", "./~"), ("file:/a", "/a"),
+        ("file:///a/b", "/a/b"), ("file://localhost/a", "/a"),
+        ("~", None), ("~/a", None), ("~ann/a", None), ("file:a", None), ("file://host/a", None),
+        ("hdfs://nn/a", None), ("s3a://b/a", None), ("http://host/a", None), ("", None),
+    ],
+)  # fmt: skip
+def test_local_names(text: str, local: str | None):
+    """What the system is asked for; what it would take for an odd name is refused."""
+    if local is not None:
+        assert paths.local(text) == local
+    else:
+        with pytest.raises(ValueError, match=r"local path|invalid path"):
+            paths.local(text)
+
+
 @pytest.mark.parametrize("url", [3, None, pathlib.PurePosixPath])
 def test_what_is_no_path_is_a_type_error(url):
     """File descriptors and None are not paths."""

@@ -116,6 +116,10 @@ class TestValues:
             ("hflush.s3.payload.signing", "now and then"),
             ("fs.s3a.encryption.algorithm", "ROT13"),
             ("fs.s3a.user.agent.prefix", "a\r\nHost: b"),
+            ("fs.s3a.buffer.dir", "~/buffers"),
+            ("fs.s3a.buffer.dir", "/a,hdfs://nn/b"),
+            ("hflush.s3.ssl.ca.file", "~/ca.pem"),
+            ("hflush.s3.ssl.ca.file", "https://host/ca.pem"),
         ],
     )
     def test_what_is_wrong_is_named(self, key: str, value: str):
@@ -170,6 +174,16 @@ class TestValues:
     )
     def test_buffers(self, value: str, buffering: str):
         assert settings(fs_s3a_fast_upload_buffer=value).writing.buffering == buffering
+
+    @pytest.mark.parametrize(
+        ("value", "used"),
+        [("file:///a/b", "/a/b"), ("file:/a b , /c", "/a b"), ("\n /a,\n/b", "/a"), ("a/b", "a/b")],
+    )
+    def test_local_places(self, value: str, used: str):
+        """As Hadoop writes them: paths or URIs, by commas."""
+        assert settings(fs_s3a_buffer_dir=value).writing.buffer_directory == used
+        native = settings(hflush_s3_ssl_ca_file="file:///etc/ca.pem").native
+        assert native.ca_file == "/etc/ca.pem"
 
     def test_performance(self):
         assert settings(fs_s3a_create_performance=True).performance == {"create"}

@@ -14,6 +14,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
 
+from . import paths
 from .deprecations import RENAMED, names_of_today
 from .warn import warn_once
 
@@ -153,7 +154,11 @@ class Configuration(MutableMapping[str, str]):
         """Read the files that a key names, those of Hadoop's directory by their names alone."""
         directory = _configured_directory(os.environ)[1]
         for name in self.get(MORE_FILES, "").replace(",", " ").split():
-            path = os.path.join(directory, os.path.expanduser(name))
+            try:
+                path = os.path.join(directory, paths.local(os.path.expanduser(name)))
+            except ValueError:
+                expected = "local files by commas, as /a/b.xml, file:///a/b.xml or b.xml"
+                raise self.bad_value(MORE_FILES, name, expected) from None
             if not os.path.exists(path):
                 raise FileNotFoundError(errno.ENOENT, f"{MORE_FILES} names a missing file", path)
             self.add_resource(path)
@@ -722,13 +727,14 @@ def _add_property(element: Element, into: Resource) -> None:
 
 def _include(element: Element, path: str, depth: int, into: Resource) -> None:
     href = element.get("href") or ""
-    if "://" in href and not href.startswith("file://"):
-        raise ValueError(f"{path}: only local files can be included, not {href!r}")
     if not href or depth >= _MAX_INCLUDES:
         raise ValueError(
             f"{path}: {'includes are nested too deep' if href else 'an include without href'}"
         )
-    target = os.path.join(os.path.dirname(path), href.removeprefix("file://"))
+    try:
+        target = os.path.join(os.path.dirname(path), paths.local(href))
+    except ValueError:
+        raise ValueError(f"{path}: only local files can be included, not {href!r}") from None
     fallback = element.find(_XINCLUDE + "fallback")
     if fallback is not None and not os.path.exists(target):
         _collect(fallback, path, depth, into)

@@ -33,8 +33,8 @@ KEYS = (
         "the file system of a path without a scheme, and the host of a URL without one",
         default=DEFAULTS["fs.defaultFS"]),
     Key(_ALL, MORE_FILES, names("files"),
-        "files of the form of core-site.xml that are read after Hadoop's own, by commas: absolute, "
-        "or in the directory of those"),
+        "files of the form of core-site.xml that are read after Hadoop's own, by commas: paths "
+        "and `file:` URIs, absolute or in the directory of those"),
     Key(_ALL, "fs.permissions.umask-mode", text("octal or symbolic"),
         "permissions that new files and directories do not get; unless set: 022 on HDFS, the umask "
         "of the process on local files"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from . import paths
 from .configuration import parse_bool, parse_size, parse_time, parse_whole, to_text
 from .warn import warn_once
 
@@ -193,6 +194,22 @@ def text(shown: str = "name") -> Kind:
 def names(shown: str) -> Kind:
     """Return the kind of several texts, which commas, blanks or line ends separate."""
     return Kind(shown, "names", lambda value: value.replace(",", " ").split())
+
+
+def local_file() -> Kind:
+    """Return the kind of local files, by their paths or ``file:`` URIs."""
+    return Kind("file", "a local path, as /a/b or file:///a/b, without '~'", paths.local)
+
+
+def local_directories() -> Kind:
+    """Return the kind of several local directories, which commas or line ends separate."""
+
+    def read(value: str) -> list[str]:
+        parts = (part.strip() for part in value.replace("\n", ",").split(","))
+        return [paths.local(part) for part in parts if part]
+
+    expected = "local directories by commas, as /a/b or file:///a/b, without '~'"
+    return Kind("directories", expected, read, ",".join)
 
 
 BOOL = Kind("bool", "true or false", parse_bool, to_text)

@@ -35,6 +35,7 @@ __all__ = [
     "is_normal",
     "is_plain",
     "is_under",
+    "local",
     "normalize",
     "parent",
     "parse",
@@ -168,6 +169,21 @@ def check_slashes(scheme: str | None, path: str) -> None:
             f"a slash is missing: {scheme}:///{rest} is a path of the default file system, "
             f"{scheme}://{rest} begins with a host, service or bucket",
         )
+
+
+def local(text: str) -> str:
+    """Return the name that the system knows: that of a plain path, or of a ``file:`` URI.
+
+    Raises
+    ------
+    ValueError
+        It has another scheme or a host, or begins with ``~``, which is not expanded.
+    """
+    location = parse(text)
+    is_here = location.scheme in (None, "file") and location.authority in ("", "localhost")
+    if not is_here or location.path.startswith("~"):
+        raise ValueError(f"{text!r} is not a local path")
+    return location.path
 
 
 def _check_relative(text: str) -> None:

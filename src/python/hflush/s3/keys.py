@@ -18,6 +18,8 @@ from ..keys import (
     Key,
     Kind,
     choice,
+    local_directories,
+    local_file,
     mapped,
     names,
     number,
@@ -123,7 +125,7 @@ KEYS = (
         "HTTPS, where the endpoint names no scheme", default="true"),
     Key(_ENDPOINT, "hflush.s3.ssl.verify", BOOL,
         "the server's certificate is checked", native="client.verify_peer"),
-    Key(_ENDPOINT, "hflush.s3.ssl.ca.file", text("file"),
+    Key(_ENDPOINT, "hflush.s3.ssl.ca.file", local_file(),
         "certificates of authorities, in PEM; else `AWS_CA_BUNDLE`, else the system's",
         native="client.ca_file"),
     Key(_ENDPOINT, "fs.s3a.proxy.host", text("host"),
@@ -233,8 +235,8 @@ KEYS = (
         "of all streams and readers of the process, beyond what each needs to go on; else 512M, "
         "or an eighth of what control groups, the address space and the machine leave the process; "
         "of several values the least holds"),
-    Key(_WRITING, "fs.s3a.buffer.dir", names("directories"),
-        "of blocks on disk: the first is used; else the system's for temporary files"),
+    Key(_WRITING, "fs.s3a.buffer.dir", local_directories(),
+        "of blocks on disk, by commas: the first is used; else the system's for temporary files"),
     Key(_WRITING, "fs.s3a.threads.max", number(2, 10_000, (-INT32_MAX - 1, INT32_MAX)),
         "uploads of parts and objects at once, of all streams of a file system",
         native="client.max_uploads"),

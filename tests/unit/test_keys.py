@@ -126,6 +126,7 @@ class TestReader:
         Key("", "t", time("s"), "", default="1m"),
         Key("", "above", time(zero=None), "", default="1s"),
         Key("", "timeout", time(zero=7.0), "", default="1s"),
+        Key("", "least", time(zero=7.0, takes_negative=True), "", default="1s"),
         Key("", "b", BOOL, "", default="true"),
         Key("", "c", choice("One", "two", "three"), "", default="one"),
         Key("", "m", mapped({"Yes": 1, "No": 0}), "", default="no"),
@@ -152,7 +153,7 @@ class TestReader:
             ("t", "2", 2.0), ("t", "3 ms", 0.003), ("t", "1500us", 0.0015), ("t", "70ns", 7e-8),
             ("t", "0x1d", 29.0), ("t", "1D", 86400.0), ("t", "0", 0.0),
             ("t", "9223372036854775807d", 1e9), ("above", "9223372036854775807", 1e9),
-            ("timeout", "0", 7.0), ("timeout", "2m", 120.0),
+            ("timeout", "0", 7.0), ("timeout", "2m", 120.0), ("least", "-1s", 7.0),
             ("b", "FALSE", False), ("c", "THREE", "three"), ("m", "YES", 1),
             ("list", " a,b c\n,d", ["a", "b", "c", "d"]),
         ],
@@ -263,10 +264,10 @@ class TestStoresAgree:
     def test_what_is_none(self, kind: str, value: str):
         """Refused by name before anything is opened."""
         for url, key in {
-            "size": (("hdfs://nn/", "dfs.blocksize"), ("s3://b/", "fs.s3a.multipart.size"),
+            "size": (("hdfs://nn/", "dfs.blocksize"), ("s3://b/", "fs.s3a.block.size"),
                      ("file:///", "fs.local.block.size")),
             "time": (("hdfs://nn/", "dfs.client.socket-timeout"),
-                     ("s3://b/", "fs.s3a.connection.timeout"),
+                     ("s3://b/", "fs.s3a.retry.interval"),
                      ("hdfs://nn/", "hflush.atomic.sweep-after")),
             "count": (("hdfs://nn/", "dfs.client.retry.max.attempts"),
                       ("s3://b/", "fs.s3a.retry.limit"),
@@ -277,7 +278,7 @@ class TestStoresAgree:
 
     def test_a_key_of_one_bucket_is_named_as_it_was_written(self):
         with pytest.raises(ValueError, match=r"^fs\.s3a\.bucket\.b\.multipart\.size must be"):
-            self.s3(**{"fs.s3a.bucket.b.multipart.size": "6g", "fs.s3a.multipart.size": "8m"})
+            self.s3(**{"fs.s3a.bucket.b.multipart.size": "6q", "fs.s3a.multipart.size": "8m"})
 
 
 def test_every_key_that_is_read_is_in_a_table():

@@ -24,6 +24,7 @@ from hflush.s3.settings import (
 )
 
 PYTHON = Path(__file__).resolve().parents[2] / "src" / "python" / "hflush"
+NO_LIMIT = (1 << 63) / 1e9  # as the core has it, in seconds
 KEY = base64.b64encode(bytes(range(32))).decode()
 
 
@@ -78,8 +79,6 @@ class TestValues:
         assert native.complete_timeout == 420.0
         assert native.stall_timeout == 60.0
         assert (native.request_timeout, native.upload_timeout) == (15.0, 900.0)
-        with pytest.raises(ValueError, match=r"request\.timeout"):
-            settings(fs_s3a_connection_request_timeout="-1s")
 
     @pytest.mark.parametrize(
         ("given", "limit"),
@@ -101,10 +100,11 @@ class TestValues:
     @pytest.mark.parametrize(
         ("key", "value"),
         [
-            ("fs.s3a.multipart.size", "6G"),
+            ("fs.s3a.multipart.size", "much"),
+            ("fs.s3a.block.size", "-1"),
             ("fs.s3a.fast.upload.buffer", "tape"),
             ("fs.s3a.fast.upload.active.blocks", "0"),
-            ("fs.s3a.connection.timeout", "-1s"),
+            ("fs.s3a.retry.interval", "-1s"),
             ("fs.s3a.connection.timeout", "soon"),
             ("fs.s3a.connection.ssl.enabled", "perhaps"),
             ("fs.s3a.path.style.access", "maybe"),
@@ -134,6 +134,9 @@ class TestValues:
         [
             ("multipart.size", "1M", "writing.block_bytes", 5 << 20, "5m is used"),
             ("multipart.size", "0", "writing.block_bytes", 5 << 20, "5m is used"),
+            ("multipart.size", "-1", "writing.block_bytes", 5 << 20, "5m is used, the least"),
+            ("multipart.size", "10G", "writing.block_bytes", 5 << 30, "5g is used, the most"),
+            ("multipart.threshold", "-1", "copy_threshold", 5 << 20, "5m is used"),
             ("multipart.threshold", "0", "copy_threshold", 5 << 20, "5m is used"),
             ("multipart.threshold", "1T", "copy_threshold", 5 << 30, "5g is used, the most"),
             ("threads.max", "0", "native.max_uploads", 2, "2 is used, the least"),
@@ -142,7 +145,12 @@ class TestValues:
             ("retry.limit", "2147483647", "native.retry_limit", 1000, "1000 is used"),
             ("retry.interval", "0", "native.retry_interval", 0.001, ""),
             ("connection.timeout", "0", "native.stall_timeout", 15.0, "15s is used"),
+            ("connection.timeout", "-1", "native.stall_timeout", 15.0, "15s is used"),
+            ("connection.establish.timeout", "-1s", "native.connect_timeout", 15.0, "15s is used"),
             ("connection.idle.time", "0", "native.idle_timeout", 0.001, ""),
+            ("connection.idle.time", "-1", "native.idle_timeout", 0.001, "1ms is used"),
+            ("connection.request.timeout", "-1", "native.request_timeout", NO_LIMIT, "0 is used"),
+            ("connection.part.upload.timeout", "-1", "native.upload_timeout", NO_LIMIT, "0 is"),
             ("create.checksum.algorithm", "SHA256", "native.checksums", True, "CRC32C is sent"),
             ("create.checksum.algorithm", "crc32", "native.checksums", True, "CRC32C is sent"),
             ("create.checksum.algorithm", "CRC64_NVME", "native.checksums", True, "CRC32C is sent"),

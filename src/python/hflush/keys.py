@@ -279,23 +279,34 @@ def _limited(
     return Kind(shown, f"{what} from {low} to {high}", read, written, remark if taken else None)
 
 
-def time(unit: str = "ms", *, zero: float | None = 0.0, warns: bool = False) -> Kind:
-    """Return the kind of times in seconds: bare numbers count `unit`, 0 means `zero`, if any."""
+def time(
+    unit: str = "ms",
+    *,
+    zero: float | None = 0.0,
+    warns: bool = False,
+    takes_negative: bool = False,
+) -> Kind:
+    """Return the kind of times in seconds: bare numbers count `unit`, 0 means `zero`, if any.
+
+    With `warns` 0 is warned of. With `takes_negative` a time below 0 means what 0 means, with a
+    warning.
+    """
 
     def read(value: str) -> float:
         seconds = min(parse_time(value, unit), LONGEST_S)
-        if seconds < 0 or (zero is None and not seconds):
+        if (seconds < 0 and not takes_negative) or (zero is None and not seconds):
             raise ValueError
-        return seconds or zero or 0.0
+        return max(seconds, 0.0) or zero or 0.0
 
     def remark(value: str) -> str:
-        used = read(value)
-        return "" if parse_time(value, unit) else f"{time_text(used)} is used"
+        given, used = parse_time(value, unit), read(value)
+        return f"{time_text(used)} is used" if given < 0 or (warns and not given) else ""
 
     bare = f" ({unit})" if unit != "ms" else ""
     above = " above 0" if zero is None else ""
     expected = f"a time{above} such as 500ms, 30s or 2m"
-    return Kind(f"time{bare}", expected, read, time_text, remark if warns else None)
+    says = remark if warns or takes_negative else None
+    return Kind(f"time{bare}", expected, read, time_text, says)
 
 
 def number_of(shown: str) -> Kind:

@@ -70,9 +70,12 @@ def _is_checksum(text: str) -> bool:
 
 
 _TIME = time(zero=None)
-_NETWORK_TIME = time(zero=15.0, warns=True)  # as S3A has it
 _PAUSE = time(zero=0.001)  # 0: as good as none
-_LIMIT = time(zero=math.inf)  # 0: none
+# Times and sizes that S3A brings to what it needs at least, with a warning, whatever they are.
+_NETWORK_TIME = time(zero=15.0, warns=True, takes_negative=True)
+_IDLE_TIME = time(zero=0.001, takes_negative=True)
+_LIMIT = time(zero=math.inf, takes_negative=True)  # 0: none
+_ANY_SIZE = (-INT64_MAX - 1, INT64_MAX)
 _BUFFERING = mapped(
     {"disk": "disk", "array": "memory", "bytebuffer": "memory", "memory": "memory",
      "adaptive": "adaptive"}
@@ -156,7 +159,7 @@ KEYS = (
         "parts and objects that are uploaded", native="client.request_timeout"),
     Key(_ENDPOINT, "fs.s3a.connection.part.upload.timeout", _LIMIT,
         "the same of parts and objects that are uploaded", native="client.upload_timeout"),
-    Key(_ENDPOINT, "fs.s3a.connection.idle.time", _PAUSE,
+    Key(_ENDPOINT, "fs.s3a.connection.idle.time", _IDLE_TIME,
         "an older idle connection is not used again", native="client.idle_timeout"),
     Key(_ENDPOINT, "hflush.s3.direct.requests", BOOL,
         "over plain HTTP without a proxy, small requests that a thread waits for and bodies that "
@@ -207,8 +210,8 @@ KEYS = (
         "server errors other than 503 are tried again", native="client.retry_5xx"),
     Key(_RETRIES, "hflush.s3.retry.deadline", _TIME,
         "of all attempts of a request", native="client.retry_deadline"),
-    Key(_WRITING, "fs.s3a.multipart.size", size(MIN_PART, MAX_PART, taken=(0, MAX_PART)),
-        "the first parts; later ones grow so that 5 TiB fit; 5M at least",
+    Key(_WRITING, "fs.s3a.multipart.size", size(MIN_PART, MAX_PART, taken=_ANY_SIZE),
+        "the first parts; later ones grow so that 5 TiB fit; 5M at least, 5G at most",
         native="writing.block_bytes"),
     Key(_WRITING, "hflush.s3.multipart.uniform", BOOL,
         "all parts but the last have that size, as some stores want it",
@@ -216,7 +219,7 @@ KEYS = (
     Key(_WRITING, "hflush.s3.multipart.parts", number(1, MAX_PARTS),
         "how many parts the store takes", native="writing.max_parts"),
     Key(_WRITING, "fs.s3a.multipart.threshold",
-        size(MIN_PART, MAX_COPY, taken=(0, INT64_MAX)),
+        size(MIN_PART, MAX_COPY, taken=_ANY_SIZE),
         "larger objects are copied in parts; 5G at most", default="5G"),
     Key(_WRITING, "fs.s3a.fast.upload.buffer", _BUFFERING,
         "where blocks wait; adaptive: in memory, and on disk where its budget is too small",

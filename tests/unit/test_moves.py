@@ -134,6 +134,20 @@ class TestOutOfABucket:
         with pytest.raises(PermissionError, match=r"copied to .*/out, .*ExpiredToken"):
             fs.copy_to_local_file("/d", tmp_path / "out", delete_source=True)
 
+    def test_a_key_that_is_no_path(self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path):
+        """Neither is the path moved that it is in Hadoop, nor one put there."""
+        server.put("d/a", b"data")
+        server.put("d//a", b"another program's")
+        (tmp_path / "in").write_bytes(b"new")
+        with pytest.raises(hflush.InvalidPathError, match="'d//a'"):
+            fs.copy_to_local_file("s3://bucket/d//a", tmp_path / "out", delete_source=True)
+        with pytest.raises(hflush.InvalidPathError, match="'d//a'"):
+            fs.copy_from_local_file(tmp_path / "in", "s3://bucket/d//a")
+        assert {key: stored.data for key, stored in server.objects.items()} == {
+            "d/a": b"data",
+            "d//a": b"another program's",
+        }
+
     def test_the_root_stays(self, server: ScriptedS3, fs: hflush.FileSystem, tmp_path: Path):
         """That is said before anything is copied, not after."""
         server.put("a", b"data")

@@ -1013,6 +1013,8 @@ class TestNames:
         server.put("z//k", b"another program's")
         with pytest.raises(hflush.InvalidPathError, match=r"both 'z//k' and 'z/k'"):
             fs.open(f"{ROOT}z//k")
+        with pytest.raises(hflush.InvalidPathError, match=r"an object 'z//k', and to change 'z/k'"):
+            fs.delete(f"{ROOT}z//k")
         fs.delete("/z/k")
         assert fs.open(f"{ROOT}z//k").read() == b"another program's"
         with pytest.raises(FileNotFoundError):

@@ -744,7 +744,7 @@ class FileSystem(OptionalOperations):
             local,
             self._local_files(raw=True)._resolve(src),  # any name that there may be
             self,
-            self._resolve(dst),
+            self._resolve_to_change(dst),
             delete_source=options_of.flag("delete_source", delete_source),
             overwrite=options_of.flag("overwrite", overwrite),
         )
@@ -769,12 +769,13 @@ class FileSystem(OptionalOperations):
         from .transfer import copy
 
         local = self._local_files(raw=options_of.flag("use_raw_local", use_raw_local))
+        moves = options_of.flag("delete_source", delete_source)
         copy(
             self,
-            self._resolve(src),
+            self._resolve_to_change(src) if moves else self._resolve(src),
             local,
             local._resolve(dst),
-            delete_source=options_of.flag("delete_source", delete_source),
+            delete_source=moves,
             overwrite=options_of.flag("overwrite", overwrite),
         )
 

@@ -305,7 +305,7 @@ class OptionalOperations(Listing):
             The destination is the source, or below it; the store refuses.
         """
         options.flag("overwrite", overwrite)
-        self._copy(self._resolve(src), self._resolve_to_change(dst), overwrite)
+        self._copy(self._resolve_to_change(src), self._resolve_to_change(dst), overwrite)
 
     def _copy(self, source: str, target: str, overwrite: bool) -> None:
         raise self._unsupported("copy", source)

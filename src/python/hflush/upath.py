@@ -19,7 +19,6 @@ from upath.implementations.cloud import CloudPath
 
 from . import transfer
 from .errors import unsupported
-from .fsspec.base import HflushFileSystem
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -78,7 +77,7 @@ class _Sendable(UPath):
         to = self._as_path(target)
         if to.is_dir():
             raise IsADirectoryError(errno.EISDIR, "move: the target is a directory", str(to))
-        if isinstance(to.fs, HflushFileSystem) and not options:
+        if isinstance(to, _Sendable) and not options:
             source, place = self.fs._place(self.path), to.fs._place(to.path)
             transfer.copy(
                 source.store,

@@ -582,14 +582,6 @@ class S3FileSystem(S3Copies):
         stream.etag = native.etag.strip('"') or None
         return stream
 
-    def _seen(self, path: str) -> tuple[int, str] | None:
-        """Return the size and etag of an object, None if there is none that can be seen."""
-        try:
-            head = self._bucket.head(path[1:], path)
-        except OSError:  # not all stores can be asked for such a key
-            return None
-        return None if head is None else (head.size, head.etag)
-
     def _read_ahead(self, policies: tuple[str, ...] | None) -> tuple[int, int]:
         """Return what is read over, and how far ahead, by the first policy that is known."""
         usual = self._settings_of_bucket.reading

@@ -166,7 +166,7 @@ KEYS = (
         "lie in memory go over connections of hflush's own; false: all are libcurl's",
         native="client.direct"),
     Key(_ENDPOINT, "fs.s3a.connection.expect.continue", BOOL,
-        "large bodies wait up to 200 ms for the server's consent", native="client.expect_continue"),
+        "large bodies wait up to 200 ms for the server's consent, until it has taken one", native="client.expect_continue"),
     Key(_ENDPOINT, "fs.s3a.user.agent.prefix", text("text"),
         "before ours in `User-Agent`"),
     Key(_ENDPOINT, "hflush.s3.payload.signing", choice("auto", "always", "never"),

@@ -153,11 +153,31 @@ class S3Names(FileSystem):
         resolved = self._plain(path)
         if resolved is None:
             resolved = self._resolve(path)
-            if self._as_written(path) is not None:
+            if (written := self._as_written(path)) is not None:
+                self._check_taken_for(written, resolved)
                 _log.warning("%s is taken for %s, as in Hadoop", paths.as_text(path), resolved)
         if "./" in resolved or resolved.endswith("."):
             _log.warning("some stores drop the last dot of a name: %s", resolved)
         return resolved
+
+    def _check_taken_for(self, written: str, resolved: str) -> None:
+        """Refuse to change a path where the key that it is to other programs is another object."""
+        found = self._seen(written)
+        # Some stores clean keys: then both are one object.
+        if found is not None and (not found[1] or found != self._seen(resolved)):
+            why = (
+                f"there is an object {written[1:]!r}, and to change {resolved[1:]!r} may not be "
+                "meant: fsspec's functions take the name as it is"
+            )
+            raise invalid_path(self._named(written), why)
+
+    def _seen(self, path: str) -> tuple[int, str] | None:
+        """Return the size and etag of an object, None if there is none that can be seen."""
+        try:
+            head = self._bucket.head(path[1:], path)
+        except OSError:  # not all stores can be asked for such a key
+            return None
+        return None if head is None else (head.size, head.etag)
 
     def _as_written(self, path: StrPath) -> paths.Exact | None:
         """Return the key that a path with empty elements is to other programs; else None."""

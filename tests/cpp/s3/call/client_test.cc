@@ -499,6 +499,24 @@ TEST_CASE("a store may refuse a large body before it is sent") {
   CHECK_FALSE(wait_for(client, put("k", text.substr(1))).failure);
 }
 
+TEST_CASE("a store that has taken a large body is not asked for the next one") {
+  std::atomic<bool> refuses = false;
+  ScriptedS3 server([&](const Request&) {
+    return refuses ? Answer::error(403, "AccessDenied") : Answer{};
+  });
+  const auto client = make_client(quick_settings(server.port()));
+  const std::string text = pattern(0, (1U << 20U) + 1);
+  const auto asks = [&] {
+    static_cast<void>(wait_for(client, put("k", text)));
+    return !server.requests().back().header("expect").empty();
+  };
+  CHECK(asks());
+  CHECK_FALSE(asks());
+  refuses = true;
+  CHECK_FALSE(asks());
+  CHECK(asks());  // one was refused
+}
+
 TEST_CASE("a longer response than is taken is a failure") {
   ScriptedS3 server([](const Request&) { return Answer{.body = std::string(2000, 'x')}; });
   const auto client = make_client(quick_settings(server.port()));
@@ -604,6 +622,42 @@ TEST_CASE("a cancelled call is gone from the network") {
   client->cancel(id, gone_into(outcome));
   client->cancel(12345, gone_into(outcome));
   REQUIRE(outcome->wait_until([](const Outcomes& all) { return all.gone == 3; }));
+}
+
+// Passes a gate when it is read for the second time, and notes then whether it is still there.
+class GatedBody final : public env::HttpBody {
+ public:
+  explicit GatedBody(Gate& gate) : gate_(gate) {}
+  std::uint64_t size() const noexcept override { return 1; }
+  std::ptrdiff_t read_at(std::uint64_t /*offset*/, MutableByteView out) const noexcept override {
+    if (++reads_ == 2) gate_.pass();
+    out[0] = static_cast<std::byte>(text_[0]);
+    return 1;
+  }
+
+ private:
+  Gate& gate_;
+  mutable std::atomic<int> reads_ = 0;
+  const std::string text_ = std::string(100, 'x');  // of the heap, which is free when it is gone
+};
+
+TEST_CASE("a call is cancelled while its refused body is hashed") {
+  ScriptedS3 server([](const Request&) { return Answer::error(400, "XAmzContentSHA256Mismatch"); });
+  const auto client = make_client(quick_settings(server.port()));
+  const Outcome outcome = outcomes();
+  Gate gate;
+  Call call = put("k", "");
+  call.is_upload = true;
+  call.body = std::make_shared<GatedBody>(gate);
+  const std::weak_ptr<const env::HttpBody> body = call.body;
+  const Client::CallId id = client->call(std::move(call), into(outcome));
+  REQUIRE(gate.wait_for_waiting(1));
+  client->cancel(id, gone_into(outcome));
+  CHECK_FALSE(body.expired());
+  gate.open();
+  REQUIRE(outcome->wait_until([](const Outcomes& all) { return all.gone == 1; }));
+  CHECK(body.expired());
+  CHECK(outcome->get().results.empty());
 }
 
 TEST_CASE("a call that pauses before another attempt can be cancelled") {

@@ -37,6 +37,7 @@ struct Call {
   // session's token, if there is one.
   bool guesses_expiry = false;
   bool is_upload = false;    // counts against max_uploads, and waits for its turn
+  bool is_counted = true;    // false: who makes it counts it
   bool urgent = false;       // among uploads: before others (it frees resources)
   std::uint64_t stream = 0;  // uploads take turns by it
   std::optional<env::Duration> stall_timeout;

@@ -54,7 +54,7 @@ CallTable::CallId CallTable::start(CallRef call, Actions& actions) {
   last_id_ = id;
   const auto* const counter =
       std::ranges::find(kOperationCounters, entry.call->operation, &OperationCounter::operation);
-  if (counter != kOperationCounters.end()) {
+  if (entry.call->is_counted && counter != kOperationCounters.end()) {
     ++operation_counts_[static_cast<std::size_t>(counter - kOperationCounters.begin())];
   }
   return id;

@@ -75,6 +75,10 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   std::uint64_t new_stream() noexcept { return ++last_stream_; }
 
  private:
+  // The thread of an attempt's events reads the body once more when it is over (weigh_extras()), while
+  // another one may end the call: then the body goes when it has been read.
+  enum class BodyIs : std::uint8_t { kKept, kWeighed, kUnwanted };
+
   // A call, and the response to its attempt. What is not constant belongs to the thread that has an
   // action of the table for it, and while its exchange is under way to that of its events.
   class Running final : public Call, public env::HttpEvents {
@@ -90,6 +94,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
     void on_end(env::HttpEnd end) override;
 
     CallId id = 0;
+    BodyIs body_is = BodyIs::kKept;  // with the lock
     const Done done;
     const std::shared_ptr<Download> download;
     std::function<void()> gone;     // of one that was cancelled
@@ -154,6 +159,8 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   const std::shared_ptr<RefusedExtras> refused_;
   SigningKeys keys_;
   std::atomic<std::uint64_t> last_stream_ = 0;
+  // The last large body was taken: the next one is sent without a question, which costs a round trip.
+  std::atomic<bool> takes_bodies_ = false;
 
   // Before the loop's. Never held across a request, a function of the credential store, or the
   // function that takes an answer.
@@ -290,6 +297,7 @@ env::HttpClient::ExchangeId Client::Calls::begin_exchange(const RunningPtr& call
   attempt.time = std::chrono::system_clock::now() + attempt.target.clock_ahead;
   attempt.begins = loop_.clock().now();
   attempt.is_download = call->download != nullptr;
+  attempt.asks_first = !takes_bodies_.load(std::memory_order_relaxed);
   if (!current.credentials.anonymous()) {
     attempt.key =
         keys_.of(current.credentials, current.generation, attempt.target.region, attempt.time);
@@ -335,10 +343,19 @@ void Client::Calls::perform(const CallTable::Answer& answer) {
   call->done(std::move(result));
 }
 
-// "Gone" means that the body is not read any more. The body itself goes with the call: the thread of
-// its events may be at it, where its attempt is just over.
+// "Gone" means that the body is not read any more.
 void Client::Calls::perform(const CallTable::End& end) {
   const RunningPtr call = running_of(end.call);
+  std::shared_ptr<const env::HttpBody> unwanted;
+  {
+    const MutexLock lock(mutex_);
+    if (call->body_is == BodyIs::kWeighed) {
+      call->body_is = BodyIs::kUnwanted;
+    } else {
+      unwanted = std::move(call->body);
+    }
+  }
+  unwanted.reset();
   if (end.exchange != 0) {
     http_->cancel(end.exchange, std::move(call->gone));
   } else if (call->gone) {
@@ -376,7 +393,16 @@ void Client::Calls::Running::on_end(env::HttpEnd end) {
 void Client::Calls::attempt_over(Running& call) {
   call.failure = judge(call.response, call.expect, call.root, call.signing);
   if (call.failure) check_redirect(settings_, call.bucket, call.signing.region, *call.failure);
+  {
+    const MutexLock lock(mutex_);
+    call.body_is = BodyIs::kWeighed;
+  }
   weigh_extras(call);
+  if (has_large_body(call)) takes_bodies_.store(!call.failure, std::memory_order_relaxed);
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(call.body_is, BodyIs::kKept) == BodyIs::kUnwanted) call.body.reset();
+  }
   feed([&call](CallTable& table, env::TimePoint now, Actions& actions) {
     if (!call.failure) return table.succeeded(call.id, now, actions);
     table.failed(call.id,

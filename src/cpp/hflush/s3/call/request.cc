@@ -75,6 +75,10 @@ void limit(const Settings& settings, const Call& call, const Attempt& attempt,
 
 }  // namespace
 
+bool has_large_body(const Call& call) noexcept {
+  return call.body != nullptr && call.body->size() > kExpectContinueAbove;
+}
+
 env::HttpRequest make_request(const Settings& settings, const Call& call, const Attempt& attempt,
                               const Credentials& credentials) {
   const Target& target = attempt.target;
@@ -97,8 +101,7 @@ env::HttpRequest make_request(const Settings& settings, const Call& call, const 
   request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
   request.body = call.body;
   request.fresh_connection = call.fresh_connection;
-  request.expect_continue =
-      settings.expect_continue && call.body != nullptr && call.body->size() > kExpectContinueAbove;
+  request.expect_continue = settings.expect_continue && attempt.asks_first && has_large_body(call);
   request.is_awaited = !attempt.is_download || call.is_awaited;
   limit(settings, call, attempt, request);
   return request;

@@ -20,8 +20,12 @@ struct Attempt {
   SystemTime time;        // the store's, as far as it is known: for the signature
   env::TimePoint begins;  // ours
   bool is_download = false;
+  bool asks_first = true;  // a large body is sent when the store consents
   std::optional<SigningKey> key;  // else it is made
 };
+
+// Whether its body is worth a question whether it would be taken, where that is asked at all.
+bool has_large_body(const Call& call) noexcept;
 
 // The request, with the limits that the settings and the call have for it.
 env::HttpRequest make_request(const Settings& settings, const Call& call, const Attempt& attempt,

@@ -132,6 +132,7 @@ void UploadDriver::begin_block(Ticket ticket, std::uint64_t bytes) {
 template <typename Feed>
 void UploadDriver::start(Ticket ticket, Call call, const Feed& feed) {
   under_way(ticket)->since = now();
+  call.is_counted = false;
   const Client::CallId id = target_.client->call(
       std::move(call), [shell = shell_.shared_from_this(), ticket, feed](CallResult result) {
         shell->drive([ticket, feed, result = std::move(result)](UploadDriver& driver) {

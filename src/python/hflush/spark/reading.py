@@ -38,7 +38,7 @@ def files(url: str, conf: Conf = None) -> list[str]:
     FileNotFoundError
         There is no such directory.
     NotADirectoryError
-        It is a file.
+        It is a file, or ``_spark_metadata`` in it is.
     ValueError
         An intent, a record or the log is damaged; the message names its file.
     OSError

@@ -31,6 +31,7 @@ WEEK_S = 7 * 24 * 3600.0
 CONTROL = "_hflush"
 SUCCESS = "_SUCCESS"
 SPARKS_LOG = "_spark_metadata"
+_STAGING = "staging"
 _THREADS = 16
 
 _log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Committer:
         # The log gets a URL: without one, it would look for the path in fs.defaultFS.
         self.control = self.filesystem.make_qualified(control)
         self.log = CommitLog(f"{self.control}/commits", conf)
-        self.staging = Staging.of(self.filesystem, self.path, paths.child(control, "staging"))
+        self.staging = Staging.of(self.filesystem, self.path, paths.child(control, _STAGING))
 
     @property
     def url(self) -> str:
@@ -106,9 +107,28 @@ class Committer:
                 "its files only. Write to another path"
             )
 
+    def check_directories(self) -> None:
+        """Refuse files where a commit or a query has its directories: nothing is known then.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no destination.
+        NotADirectoryError
+            It is a file, or what is to be a directory in it is.
+        """
+        if not self.filesystem.get_file_status(self.path).is_directory:
+            raise NotADirectoryError(
+                errno.ENOTDIR,
+                "vacuum: the path is a file. Give the directory that was written to",
+                self.url,
+            )
+        for name in (CONTROL, f"{CONTROL}/{_STAGING}", SPARKS_LOG):
+            self._has_directory(name)
+
     def has_batches(self) -> bool:
-        """Whether a streaming query writes here."""
-        return self.filesystem.exists(paths.child(self.path, SPARKS_LOG))
+        """Whether a streaming query has written here: its log is what readers go by."""
+        return self._has_directory(SPARKS_LOG)
 
     def prepare(self, job: Job) -> None:
         """Make room for a job, once, before its tasks begin."""
@@ -291,6 +311,20 @@ class Committer:
             directory = paths.parent(directory)
 
     # --- small things ---
+
+    def _has_directory(self, name: str) -> bool:
+        place = self._place(name)
+        try:
+            status = self.filesystem.get_file_status(place)
+        except FileNotFoundError:
+            return False
+        if not status.is_directory:
+            raise NotADirectoryError(
+                errno.ENOTDIR,
+                "commits: this is a file, where there has to be a directory. Move it away",
+                self.filesystem.make_qualified(place),
+            )
+        return True
 
     def _sweep_what_is_old(self) -> None:
         try:

@@ -7,6 +7,7 @@ for ever; what is older is removed by the next commit.
 
 from __future__ import annotations
 
+import errno
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -62,6 +63,8 @@ class CommitLog:
         ------
         ValueError
             A file is not what this version writes; the message names it.
+        IsADirectoryError, NotADirectoryError
+            A directory has the name of an intent or a record, or a file that of the log.
         """
         while True:
             listed = self._list()
@@ -115,14 +118,41 @@ class CommitLog:
                 self._manager.delete(path)
 
     def _list(self) -> _Listed:
-        names = [paths.basename(status.path) for status in self._statuses()]
-        return _Listed(_numbers(names, _INTENT), _numbers(names, _RECORD))
+        statuses = self._statuses()
+        names = [paths.basename(status.path) for status in statuses]
+        listed = _Listed(_numbers(names, _INTENT), _numbers(names, _RECORD))
+        if any(not status.is_file for status in statuses):
+            self._refuse_odd(statuses)
+        return listed
+
+    def _refuse_odd(self, statuses: list[FileStatus]) -> None:
+        """Refuse a directory or a broken link whose name is that of an intent or a record.
+
+        It cannot be read, and its number cannot be taken: to look again would never end.
+        """
+        for status in statuses:
+            name = [paths.basename(status.path)]
+            if not status.is_file and (_numbers(name, _INTENT) or _numbers(name, _RECORD)):
+                raise IsADirectoryError(
+                    errno.EISDIR,
+                    "commits: this is no file, but has the name of an intent or a record, which "
+                    "only hflush writes. Move it away",
+                    self._manager.filesystem.make_qualified(status.path),
+                )
 
     def _statuses(self) -> list[FileStatus]:
         try:
-            return self._manager.list(self.path)
+            found = self._manager.list(self.path)
         except FileNotFoundError:
             return []
+        if len(found) == 1 and self._manager.filesystem._store_path(found[0]) == self.path:
+            raise NotADirectoryError(  # the listing of a file is the file
+                errno.ENOTDIR,
+                "commits: this is a file, where the directory of intents and records has to be. "
+                "Move it away",
+                self._manager.filesystem.make_qualified(self.path),
+            )
+        return found
 
     def _read(self, number: int, suffix: str, parse: Callable[[bytes], T]) -> T | None:
         path = self._path(number, suffix)

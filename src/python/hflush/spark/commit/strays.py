@@ -8,12 +8,14 @@ runs their batch again.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from typing import TYPE_CHECKING
 
 from ... import paths
 from ...checkpoint import CheckpointFileManager, FileStreamSinkLog
+from ...errors import NotAFileError
 
 if TYPE_CHECKING:
     from ...namespace import Conf
@@ -36,10 +38,19 @@ def query_of(manager: CheckpointFileManager, path: str) -> str | None:
     ------
     ValueError
         It does not name a query.
+    IsADirectoryError
+        It is a directory.
     """
     try:
         with manager.open(path) as stream:
             content = stream.read()
+    except NotAFileError:
+        raise IsADirectoryError(
+            errno.EISDIR,
+            "query: this is a directory, where the file that names the query has to be. "
+            "Move it away",
+            path,
+        ) from None
     except FileNotFoundError:
         return None
     try:

@@ -52,13 +52,16 @@ def vacuum(url: str, conf: Conf = None, *, older_than: float = WEEK_S) -> Vacuum
         `older_than` is negative; or a file of the log of commits or batches is damaged.
     FileNotFoundError
         There is no such directory; or a declared commit has lost files (LostFilesError).
+    NotADirectoryError, IsADirectoryError
+        It is a file; or in it a file is where a directory has to be, or a directory where a file
+        has to be.
     OSError
         The store refuses.
     """
     if not older_than >= 0:
         raise ValueError(f"older_than={older_than} must not be negative")
     committer = Committer(url, conf)
-    committer.filesystem.get_file_status(committer.path)
+    committer.check_directories()
     before = committer.log.look()
     rolled = before.next_number if before.unfinished is not None else None
     committer.roll_forward()

@@ -1,0 +1,90 @@
+"""Commits where something is not what it has to be, or two kinds of writers meet: local files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import hflush.spark
+import pytest
+from hflush.spark.commit import Committer, Job, StagedFile, vacuum
+from hflush.spark.commit.strays import query_of
+
+
+def staged(
+    committer: Committer, job: Job, *places: str, content: bytes = b"x"
+) -> tuple[StagedFile, ...]:
+    """What the only task of a job has staged."""
+    committer.prepare(job)
+    attempt = committer.attempt(job, "attempt")
+    files = []
+    for place in places:
+        stream = attempt.create(place)
+        stream.write(content)
+        files.append(StagedFile(place, attempt.close(stream), 1, len(content), 0))
+    return tuple(files)
+
+
+def committed(url: Path, *places: str) -> None:
+    committer, job = Committer(str(url)), Job("a")
+    committer.commit(job, staged(committer, job, *places))
+
+
+# --- directories where files have to be, and files where directories have to be ---
+
+USES: dict[str, Callable[[str], object]] = {
+    "vacuum": vacuum,
+    "write": lambda url: committed(Path(url), "part-1"),
+    "last_commit": hflush.spark.last_commit,
+    "files": hflush.spark.files,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", ["0.record", "7.intent"])
+def test_a_directory_that_is_named_as_a_record_is_named(
+    tmp_path: Path, name: str, use: str
+) -> None:
+    """Its number can neither be read nor taken: to look again would never end."""
+    odd = tmp_path / "_hflush" / "commits" / name
+    odd.mkdir(parents=True)
+    with pytest.raises(IsADirectoryError, match=r"commits: .*Move it away") as refused:
+        USES[use](str(tmp_path))
+    assert refused.value.filename == f"file://{odd}"
+
+
+def test_a_link_that_leads_nowhere_is_no_record(tmp_path: Path) -> None:
+    """It is listed, and cannot be opened."""
+    (tmp_path / "_hflush" / "commits").mkdir(parents=True)
+    (tmp_path / "_hflush" / "commits" / "0.record").symlink_to(tmp_path / "missing")
+    with pytest.raises(IsADirectoryError, match=r"commits: .*Move it away"):
+        vacuum(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "_hflush", "_hflush/commits", "_hflush/staging", "_spark_metadata"]
+)
+def test_a_vacuum_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    """It would find nothing to do, and say that all is well."""
+    odd = tmp_path / "out" / name
+    odd.parent.mkdir(parents=True, exist_ok=True)
+    odd.write_bytes(b"")
+    with pytest.raises(NotADirectoryError) as refused:
+        vacuum(str(tmp_path / "out"))
+    assert refused.value.filename == f"file://{odd}"
+
+
+def test_a_log_of_batches_that_is_a_file_is_no_empty_one(tmp_path: Path) -> None:
+    """Readers are not told that there are no files."""
+    committed(tmp_path, "part-1")
+    (tmp_path / "_spark_metadata").write_bytes(b"")
+    with pytest.raises(NotADirectoryError, match="Move it away"):
+        hflush.spark.files(str(tmp_path))
+
+
+def test_a_directory_names_no_query(tmp_path: Path) -> None:
+    """It is not taken for a path without one."""
+    (tmp_path / "query").mkdir()
+    manager = Committer(str(tmp_path)).log._manager
+    with pytest.raises(IsADirectoryError, match=r"query: .*Move it away"):
+        query_of(manager, f"{tmp_path}/query")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,6 +173,50 @@ def test_files_that_are_there_stop_create_and_ignore() -> None:
         assert process.ended[-1][1].outcome is outcome
         assert world.visible == OLD
         assert world.staged == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("mode", "stopped"),
+    [(Mode.CREATE, m.Outcome.REFUSED), (Mode.IGNORE, m.Outcome.IGNORED)],
+)
+@pytest.mark.parametrize("is_same", [False, True])
+def test_a_job_that_files_stop_begins_with_what_was_declared(
+    mode: Mode, stopped: m.Outcome, is_same: bool
+) -> None:
+    """Beside a driver killed anywhere, it is stopped by a commit that is whole, never by a part.
+
+    If that is of an earlier run of the same job, this is told instead. So before its tasks begin,
+    and in its commit.
+    """
+    identity = Identity("nightly", 7)
+    first = Process((work("a", identity=identity),))
+    again, files = work("b", mode, identity=identity if is_same else Identity("another", 7))
+    told = m.Outcome.REPLAYED if is_same else stopped
+    starts = Process(reader_of=lambda: m.JobStart(again))
+    for second, goes_on in ((starts, m.Outcome.CLEAN), (Process(((again, files),)), None)):
+        outcomes = set()
+        for world, (_, ended) in walk((first, second)):
+            if ended.is_dead:
+                continue
+            outcome = ended.ended[-1][1].outcome
+            outcomes.add(outcome)
+            if outcome is told:
+                assert world.visible == {"k=0/a0", "k=1/a1"}
+                assert world.record(0) is not None
+        assert outcomes == {told, goes_on or m.Outcome.COMMITTED}
+
+
+def test_a_job_that_files_stop_counts_those_that_are_there() -> None:
+    """Of whatever kind; an earlier run is told before them."""
+    job = Job("b", Mode.CREATE, Identity("nightly", 7))
+    machine = m.JobStart(job)
+    assert machine.start() == m.Look()
+    assert machine.on(m.Seen(None, None)) == m.Survey(None)
+    assert machine.on(m.Surveyed(())) == m.End(m.Outcome.CLEAN)
+    assert machine.on(m.Surveyed(("x",))) == m.Look()
+    assert machine.on(m.Seen(None, None)) == m.End(m.Outcome.REFUSED)
+    last = Record.of(0, Intent(replace(job, id="a"), ()), None)
+    assert machine.on(m.Seen(last, None)) == m.End(m.Outcome.REPLAYED)
 
 
 def test_a_lost_file_is_an_error_and_nothing_is_published() -> None:

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import hflush.spark
 import pytest
-from hflush.spark.commit import Committer, Job, StagedFile, vacuum
+from hflush.spark.commit import Committer, Identity, Job, Mode, StagedFile, vacuum
+from hflush.spark.commit.records import Intent
 from hflush.spark.commit.strays import query_of
+from hflush.spark.settings import WriteSettings
+from hflush.spark.writer import BatchWriter
+from pyspark.sql.types import LongType, StructField, StructType
+
+SCHEMA = StructType([StructField("a", LongType())])
 
 
 def staged(
@@ -88,3 +94,51 @@ def test_a_directory_names_no_query(tmp_path: Path) -> None:
     manager = Committer(str(tmp_path)).log._manager
     with pytest.raises(IsADirectoryError, match=r"query: .*Move it away"):
         query_of(manager, f"{tmp_path}/query")
+
+
+# --- writes that ask for what is there ---
+
+
+def batch_writer(url: Path, **options: str) -> BatchWriter:
+    return BatchWriter(WriteSettings.of({"path": str(url), **options}, False), SCHEMA)
+
+
+def half_published(url: Path, identity: Identity | None = None) -> Committer:
+    """Leave what a driver leaves that was killed between its two files."""
+    committer, job = Committer(str(url)), Job("dead", Mode.APPEND, identity)
+    files = staged(committer, job, "part-1", "part-2")
+    committer.log.declare(0, Intent(job, files))
+    committer.staging.publish(job, files[0])
+    return committer
+
+
+def is_whole(committer: Committer) -> bool:
+    both = committer.visible() == ("part-1", "part-2")
+    return both and committer.log.look().unfinished is None
+
+
+@pytest.mark.parametrize("how", ["ignore", "error"])
+def test_a_write_that_files_stop_carries_out_what_was_declared(tmp_path: Path, how: str) -> None:
+    """It does not leave half of a commit behind."""
+    committer = half_published(tmp_path)
+    if how == "ignore":
+        batch_writer(tmp_path, ifexists=how).commit([])
+    else:
+        with pytest.raises(FileExistsError, match="ifExists=error"):
+            batch_writer(tmp_path, ifexists=how)
+    assert is_whole(committer)
+
+
+def test_a_commit_id_that_is_repeated_writes_nothing_and_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also with ifExists=error, and if its first run was killed in its commit."""
+    committer = half_published(tmp_path, Identity("night", 0))
+    for _ in range(2):
+        writer = batch_writer(tmp_path, ifexists="error", commitid="night")
+        assert writer.write(iter(())).files == ()
+        writer.commit([])
+        assert is_whole(committer)
+    assert "has the commit of commitId=night" in caplog.text
+    with pytest.raises(FileExistsError, match="ifExists=error"):
+        batch_writer(tmp_path, ifexists="error", commitid="another night")

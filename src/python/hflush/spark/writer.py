@@ -71,11 +71,16 @@ class BatchWriter(DataSourceArrowWriter):
             Identity(settings.commit_id, 0) if settings.commit_id else None,
             digest(waiting.files) if is_append and waiting is not None else "",
         )
-        self._is_idle = settings.mode in (Mode.CREATE, Mode.IGNORE) and bool(committer.visible())
-        if self._is_idle and settings.mode is Mode.CREATE:
+        self._start = committer.start(self._job)
+        if self._start is Outcome.REFUSED:
             raise FileExistsError(f"{committer.url} has files, and ifExists=error")
         if not self._is_idle:
             committer.prepare(self._job)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether the tasks have nothing to write."""
+        return self._start is not Outcome.CLEAN
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesWritten:
         """Stage the rows of one partition."""
@@ -117,7 +122,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _commit(self, messages: list[FilesWritten | None]) -> None:
         if self._is_idle:
-            _log.warning("%s has files, ifExists=ignore: nothing is written", self._settings.url)
+            self._say_why_idle()
             return
         reports = (message.report for message in messages if message is not None)
         report = Report.of(one for one in reports if one is not None)
@@ -134,6 +139,13 @@ class BatchWriter(DataSourceArrowWriter):
             end.outcome.value,
             report,
         )
+
+    def _say_why_idle(self) -> None:
+        url, name = self._settings.url, self._settings.commit_id
+        if self._start is Outcome.REPLAYED:
+            _log.warning("%s has the commit of commitId=%s: nothing is written", url, name)
+        else:
+            _log.warning("%s has files, ifExists=ignore: nothing is written", url)
 
     def abort(self, messages: list[FilesWritten | None]) -> None:  # type: ignore[override]
         """Drop what the tasks have staged, unless the commit is declared: then it will happen."""

@@ -14,6 +14,7 @@ from ...errors import attach
 from ...filesystem import FileSystem
 from . import machine as m
 from .log import CommitLog
+from .records import Mode
 from .reports import NO_REPORT, Report
 from .staging import Staging
 
@@ -129,6 +130,29 @@ class Committer:
     def has_batches(self) -> bool:
         """Whether a streaming query has written here: its log is what readers go by."""
         return self._has_directory(SPARKS_LOG)
+
+    def start(self, job: Job) -> m.Outcome:
+        """Tell, before anything is staged, whether a commit of a job would take it.
+
+        With the modes CREATE and IGNORE an intent that a killed writer has left is carried out
+        first. With the others nothing is looked at.
+
+        Returns
+        -------
+        Outcome
+            CLEAN: it would, as far as is known now. REPLAYED: an earlier run with its identity was
+            committed. IGNORED or REFUSED: there are files.
+
+        Raises
+        ------
+        LostFilesError
+            The intent has lost files.
+        OSError
+            The store refuses.
+        """
+        if job.mode not in (Mode.CREATE, Mode.IGNORE):
+            return m.Outcome.CLEAN
+        return self._run(m.JobStart(job)).outcome
 
     def prepare(self, job: Job) -> None:
         """Make room for a job, once, before its tasks begin."""

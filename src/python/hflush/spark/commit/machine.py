@@ -36,6 +36,7 @@ __all__ = [
     "Finish",
     "Finished",
     "JobCommit",
+    "JobStart",
     "Look",
     "Lost",
     "Outcome",
@@ -65,7 +66,7 @@ class Outcome(str, enum.Enum):
     REFUSED = "refused"  # Mode.CREATE, and there were files
     LOST = "lost"  # staged files are gone: see End.paths
     UNKNOWN = "unknown"  # the process was asleep while very many others committed
-    CLEAN = "clean"  # of RollForward: nothing is unfinished
+    CLEAN = "clean"  # of RollForward: nothing is unfinished; of JobStart: there is work to do
     READ = "read"  # of Reading: see End.paths
 
 
@@ -292,6 +293,47 @@ class RollForward:
         return None
 
 
+class JobStart(RollForward):
+    """Tells before the tasks of a job begin whether its commit will take what they write.
+
+    What a killed writer has declared counts, too: it is carried out first. That is for jobs whose
+    mode asks for what is there; any other may begin.
+
+    Parameters
+    ----------
+    job : Job
+        With the mode CREATE or IGNORE.
+    """
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self._job = job
+        # How files have stopped the job, and the number that was next when they were listed.
+        self._stopped: tuple[Outcome | None, int] = (None, -1)
+
+    def on(self, event: Event) -> Action:
+        """Return the action after an event."""
+        if isinstance(event, Surveyed):
+            return self._on_surveyed(event.paths)
+        return super().on(event)
+
+    def _on_surveyed(self, found: tuple[str, ...]) -> Action:
+        stopped = _stopped(self._job, found)
+        if stopped is None:
+            return End(Outcome.CLEAN)
+        self._stopped = stopped, self._seen.next_number
+        return Look()  # they may be of a commit that was declared meanwhile
+
+    def _idle(self, seen: Seen) -> Action:
+        identity = self._job.identity
+        if identity is not None and seen.last is not None and seen.last.has(identity):
+            return End(Outcome.REPLAYED)
+        stopped, number = self._stopped
+        if stopped is not None and number == seen.next_number:
+            return End(stopped)
+        return Survey(None)
+
+
 class JobCommit(RollForward):
     """Commits the files of one job, after whatever others have left unfinished.
 
@@ -315,6 +357,8 @@ class JobCommit(RollForward):
         self._ends: End | None = None  # after the staged files are dropped
         # What was not staged any more, and the number that was next then.
         self._missing: tuple[tuple[str, ...], int] = ((), -1)
+        # How files have stopped the job, and the number that was next when they were listed.
+        self._stopped: tuple[Outcome | None, int] = (None, -1)
 
     def on(self, event: Event) -> Action:
         """Return the action after an event."""
@@ -361,6 +405,9 @@ class JobCommit(RollForward):
         paths, number = self._missing
         if paths and number == seen.next_number:  # no other process has published them
             return End(Outcome.LOST, None, paths)
+        stopped, number = self._stopped
+        if stopped is not None and number == seen.next_number:
+            return self._discard(stopped)
         return Verify(self._job, self._files)
 
     def _is_repeated(self, last: Record | None) -> bool:
@@ -382,10 +429,10 @@ class JobCommit(RollForward):
         return Survey(None)
 
     def _on_surveyed(self, found: tuple[str, ...]) -> Action:
-        if found and self._job.mode is Mode.IGNORE:
-            return self._discard(Outcome.IGNORED)
-        if found and self._job.mode is Mode.CREATE:
-            return self._discard(Outcome.REFUSED)
+        stopped = _stopped(self._job, found)
+        if stopped is not None:
+            self._stopped = stopped, self._seen.next_number
+            return Look()  # they may be of a commit that was declared meanwhile
         self._intent = replace(self._intent, removes=found)
         return Declare(self._seen.next_number, self._intent)
 
@@ -433,6 +480,13 @@ class Reading:
         if new <= found:
             return found - old
         return found - new if old <= found else None
+
+
+def _stopped(job: Job, found: tuple[str, ...]) -> Outcome | None:
+    """How files that are there end a job, by its mode; None if they do not."""
+    if found and job.mode is Mode.IGNORE:
+        return Outcome.IGNORED
+    return Outcome.REFUSED if found and job.mode is Mode.CREATE else None
 
 
 def _is_of(intent: Intent | None, job: Job) -> bool:

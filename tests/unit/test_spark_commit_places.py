@@ -7,11 +7,13 @@ from pathlib import Path
 
 import hflush.spark
 import pytest
+from hflush.checkpoint import FileStreamSinkLog
 from hflush.spark.commit import Committer, Identity, Job, Mode, StagedFile, vacuum
 from hflush.spark.commit.records import Intent
 from hflush.spark.commit.strays import query_of
 from hflush.spark.settings import WriteSettings
-from hflush.spark.writer import BatchWriter
+from hflush.spark.stream import Owner
+from hflush.spark.writer import BatchWriter, FilesWritten
 from pyspark.sql.types import LongType, StructField, StructType
 
 SCHEMA = StructType([StructField("a", LongType())])
@@ -142,3 +144,41 @@ def test_a_commit_id_that_is_repeated_writes_nothing_and_is_no_error(
     assert "has the commit of commitId=night" in caplog.text
     with pytest.raises(FileExistsError, match="ifExists=error"):
         batch_writer(tmp_path, ifexists="error", commitid="another night")
+
+
+# --- a batch job and a streaming query ---
+
+
+def begin_query(url: Path, *, has_log: bool) -> None:
+    """Do what the first batch of a query does before its log entry, and that."""
+    log = FileStreamSinkLog(f"file://{url}/_spark_metadata")
+    Owner(f"file://{url}", {}).claim("q", 0, log.get_latest_batch_id())
+    if has_log:
+        log.add(0, [])
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_a_query_that_begins_during_a_job_stops_its_commit(tmp_path: Path, has_log: bool) -> None:
+    """Also before its first batch is in its log: readers would not see the job's rows."""
+    writer = batch_writer(tmp_path)
+    committer = Committer(str(tmp_path))
+    written = FilesWritten(staged(committer, writer._job, "part-1"))
+    begin_query(tmp_path, has_log=has_log)
+    with pytest.raises(ValueError, match=r"a streaming query .*Write to another path"):
+        writer.commit([written])
+    writer.abort([written])
+    assert committer.visible() == ()
+    with pytest.raises(ValueError, match=r"a streaming query .*Write to another path"):
+        batch_writer(tmp_path)
+    assert hflush.spark.files(str(tmp_path)) == []
+
+
+def test_a_job_that_commits_before_a_querys_first_batch_stops_the_query(tmp_path: Path) -> None:
+    """Its claim, made before it was killed, does not let it go on; a log with entries does."""
+    begin_query(tmp_path, has_log=False)
+    committed(tmp_path, "part-1")
+    owner = Owner(f"file://{tmp_path}", {})
+    with pytest.raises(FileExistsError, match="a batch job has written files here"):
+        owner.claim("q", 0, None)
+    owner.claim("q", 1, 0)
+    assert hflush.spark.files(str(tmp_path)) == [f"file://{tmp_path}/part-1"]

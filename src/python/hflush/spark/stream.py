@@ -247,8 +247,9 @@ class Owner:
             A batch job has.
         """
         found = query_of(self._manager, self._path)
-        if found is None:
+        if found is None or latest is None:  # a job may have come since the claim
             self._refuse_jobs()
+        if found is None:
             if latest is not None and batch != latest + 1:
                 raise ForeignQueryError(
                     errno.EEXIST,

@@ -126,7 +126,9 @@ class BatchWriter(DataSourceArrowWriter):
             return
         reports = (message.report for message in messages if message is not None)
         report = Report.of(one for one in reports if one is not None)
-        end = self._committer().commit(self._job, tuple(_files(messages)), report)
+        committer = self._committer()
+        committer.check()  # a query may have begun since the job did
+        end = committer.commit(self._job, tuple(_files(messages)), report)
         if end.outcome is Outcome.REFUSED:
             raise FileExistsError(
                 f"{self._settings.url} has got files since the job began, and ifExists=error"

@@ -30,6 +30,7 @@ __all__ = ["WEEK_S", "Committer", "LostFilesError"]
 # What did nothing for so long is no job at work.
 WEEK_S = 7 * 24 * 3600.0
 CONTROL = "_hflush"
+QUERY = "query"
 SUCCESS = "_SUCCESS"
 SPARKS_LOG = "_spark_metadata"
 _STAGING = "staging"
@@ -98,7 +99,8 @@ class Committer:
         NotADirectoryError
             It is a file.
         ValueError
-            A streaming query of Spark writes there: its readers skip all other files.
+            A streaming query of Spark writes there, or has begun to: its readers skip all other
+            files.
         """
         if self.filesystem.is_file(self.path):
             raise NotADirectoryError(errno.ENOTDIR, "write: the path is a file", self.url)
@@ -106,6 +108,12 @@ class Committer:
             raise ValueError(
                 f"{self.url} has {SPARKS_LOG}: a streaming query writes there, and readers see "
                 "its files only. Write to another path"
+            )
+        if self.filesystem.exists(self._place(f"{CONTROL}/{QUERY}")):
+            raise ValueError(
+                f"{self.url} has {CONTROL}/{QUERY}: a streaming query has begun there, and readers "
+                "will see its files only. Write to another path; if there is no such query any "
+                "more, remove that file"
             )
 
     def check_directories(self) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import hflush.spark
 import pytest
+from hflush import paths
 from hflush.checkpoint import FileStreamSinkLog
+from hflush.local.filesystem import LocalFileSystem
 from hflush.spark.commit import Committer, Identity, Job, Mode, StagedFile, vacuum
 from hflush.spark.commit.records import Intent
 from hflush.spark.commit.strays import query_of
@@ -182,3 +184,26 @@ def test_a_job_that_commits_before_a_querys_first_batch_stops_the_query(tmp_path
         owner.claim("q", 0, None)
     owner.claim("q", 1, 0)
     assert hflush.spark.files(str(tmp_path)) == [f"file://{tmp_path}/part-1"]
+
+
+# --- what is on disk ---
+
+
+def test_every_directory_that_a_commit_makes_is_on_disk_before_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entry is synced: a file in a directory that is gone after a power failure is gone."""
+    synced: set[str] = set()
+
+    def sync(_: LocalFileSystem, path: str) -> None:
+        if not path.endswith(".record"):
+            synced.add(paths.parent(path))
+        elif path.endswith("0.record"):
+            at_the_record.update(synced)
+
+    at_the_record: set[str] = set()
+    monkeypatch.setattr(LocalFileSystem, "_sync_entry", sync)
+    committed(tmp_path / "new" / "out", "day=1/hour=2/part-0", "day=1/hour=3/part-1")
+    below = ("", "new", "new/out", "new/out/_hflush", "new/out/_hflush/commits")
+    days = ("new/out/day=1", "new/out/day=1/hour=2", "new/out/day=1/hour=3")
+    assert at_the_record >= {str(tmp_path / name) for name in (*below, *days)}

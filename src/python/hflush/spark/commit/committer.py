@@ -315,8 +315,11 @@ class Committer:
         if lost:
             return m.Lost(tuple(lost))
         # The record that follows is on disk: so have to be the names that it vouches for.
-        for file in {file.directory: file for file in intent.files}.values():
-            self.filesystem._sync_entry(self._place(file.path))
+        files = [self._place(file.path) for file in intent.files]
+        above = {parent for place in files for parent in self._parents(place)}
+        # One entry of each directory: to sync it is to sync the directory.
+        for entry in {paths.parent(entry): entry for entry in (*files, *above)}.values():
+            self.filesystem._sync_entry(entry)
         return m.Published()
 
     def _remove(self, removed: tuple[str, ...]) -> None:

@@ -83,7 +83,15 @@ class CommitLog:
 
     def declare(self, number: int, intent: Intent) -> bool:
         """Write an intent; False if the number is taken."""
+        if number == 0:
+            self._make()
         return self._write(number, _INTENT, intent.to_bytes())
+
+    def _make(self) -> None:
+        """Make the directory, on disk: an intent is there before anything of it is published."""
+        self._manager.mkdirs(self.path)
+        for directory in (paths.parent(self.path), self.path):  # _hflush, and commits in it
+            self._manager.filesystem._sync_entry(directory)
 
     def withdraw(self, number: int) -> None:
         """Remove an intent that is void."""

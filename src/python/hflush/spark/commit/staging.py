@@ -117,8 +117,14 @@ class RenamedStaging(Staging):
     """Files wait in ``DIRECTORY/<job>/<attempt>/`` and are renamed."""
 
     def prepare(self, job: Job) -> None:
-        """Make the job's directory."""
+        """Make the job's directory; on disk the destination, which it makes with it."""
+        made, missing = [], self._destination
+        while missing != "/" and not self._fs.exists(missing):
+            made.append(missing)
+            missing = paths.parent(missing)
         self._fs.mkdirs(self._of(job))
+        for directory in made:
+            self._fs._sync_entry(directory)
 
     def attempt(self, job: Job, name: str) -> Attempt:
         """Make the attempt's directory."""

@@ -1,13 +1,18 @@
-"""What the encodings of hflush.spark write, without a session."""
+"""What the encodings of hflush.spark write and refuse, without a session."""
 
 from __future__ import annotations
 
 import random
+import re
 
 import pyarrow as pa
 import pytest
+from hflush.spark.encodings import ENCODINGS
 from hflush.spark.encodings.base import timestamp_text
+from pyspark.sql import types as t
 
+LONG, STRING, NTZ = t.LongType(), t.StringType(), t.TimestampNTZType()
+PAIR = t.StructType([t.StructField("a", LONG), t.StructField("b", STRING)])
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 and 9999, in µs
 
 
@@ -32,3 +37,17 @@ def test_timestamps_without_a_text_are_refused(zone: str | None, moment: int):
 def test_no_timestamps():
     assert timestamp_text(pa.array([], pa.timestamp("us", tz="UTC"))).to_pylist() == []
     assert timestamp_text(pa.array([None], pa.timestamp("us"))).to_pylist() == [None]
+
+
+def columns(**types: t.DataType) -> t.StructType:
+    return t.StructType([t.StructField(name, data) for name, data in types.items()])
+
+
+@pytest.mark.parametrize("key", [PAIR, t.ArrayType(LONG)], ids=["struct", "array"])
+def test_keys_of_maps_in_json_are_strings(key: t.DataType):
+    """Wherever the map is; the text of a nested key made a line that nothing could read."""
+    json = ENCODINGS["json"]
+    json.check(columns(id=LONG, m=t.MapType(LONG, PAIR)))
+    message = re.escape(f"json cannot hold column 'a.element.key' of type {key.simpleString()}: ")
+    with pytest.raises(TypeError, match=f"{message}.*cast it"):
+        json.check(columns(id=LONG, a=t.ArrayType(t.MapType(key, LONG))))

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import types as t
 
-__all__ = ["ATOMIC", "NESTED", "arrow_schema", "check_columns", "check_types", "nullable_json"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "ATOMIC",
+    "NESTED",
+    "arrow_schema",
+    "check_columns",
+    "check_types",
+    "map_keys",
+    "nullable_json",
+]
 
 # What every encoding has a text or a column for.
 ATOMIC: tuple[type[t.DataType], ...] = (
@@ -103,15 +114,32 @@ def check_types(
             f"{what} cannot hold column {path!r} of type {data.simpleString()}: "
             "cast it, or choose another encoding"
         )
+    for inner, part in _parts(data, path):
+        check_types(part, supported, what, inner)
+
+
+def map_keys(data: t.DataType, path: str = "") -> Iterator[tuple[str, t.DataType]]:
+    """Return the path and the type of the keys of each map in a type, or in a whole schema."""
+    if isinstance(data, t.UserDefinedType):
+        yield from map_keys(data.sqlType(), path)
+        return
+    if isinstance(data, t.MapType):
+        key = data.keyType
+        yield f"{path}.key", key.sqlType() if isinstance(key, t.UserDefinedType) else key
+    for inner, part in _parts(data, path):
+        yield from map_keys(part, inner)
+
+
+def _parts(data: t.DataType, path: str) -> list[tuple[str, t.DataType]]:
+    """Return the types in a nested one, each with its path."""
     if isinstance(data, t.StructType):
-        for field in data.fields:
-            inner = f"{path}.{field.name}" if path else field.name
-            check_types(field.dataType, supported, what, inner)
-    elif isinstance(data, t.ArrayType):
-        check_types(data.elementType, supported, what, f"{path}.element")
-    elif isinstance(data, t.MapType):
-        check_types(data.keyType, supported, what, f"{path}.key")
-        check_types(data.valueType, supported, what, f"{path}.value")
+        prefix = f"{path}." if path else ""
+        return [(f"{prefix}{field.name}", field.dataType) for field in data.fields]
+    if isinstance(data, t.ArrayType):
+        return [(f"{path}.element", data.elementType)]
+    if isinstance(data, t.MapType):
+        return [(f"{path}.key", data.keyType), (f"{path}.value", data.valueType)]
+    return []
 
 
 def arrow_schema(schema: t.StructType, without: tuple[str, ...] = ()) -> pa.Schema:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
-from ..schemas import ATOMIC, NESTED
+from ..schemas import ATOMIC, NESTED, map_keys
 from .base import OF_TEXT, CompressedEncoder, Encoder, Encoding, timestamp_text
 
 if TYPE_CHECKING:
@@ -111,6 +111,16 @@ class _Json(Encoding):
     name = "json"
     compressions = OF_TEXT
     supported = (*ATOMIC, *NESTED, t.BinaryType)
+
+    def check(self, schema: t.StructType) -> None:
+        """Refuse columns that a file cannot hold: a key of an object is a string, never nested."""
+        super().check(schema)
+        for path, key in map_keys(schema):
+            if isinstance(key, NESTED):
+                raise TypeError(
+                    f"the encoding json cannot hold column {path!r} of type {key.simpleString()}: "
+                    "keys of maps are strings in JSON; cast it, or choose another encoding"
+                )
 
     def encoder(
         self,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hflush.spark.encodings import ENCODINGS
 from hflush.spark.encodings.base import timestamp_text
+from hflush.spark.schemas import check_columns
 from pyspark.sql import types as t
 
 LONG, STRING, NTZ = t.LongType(), t.StringType(), t.TimestampNTZType()
@@ -51,3 +52,16 @@ def test_keys_of_maps_in_json_are_strings(key: t.DataType):
     message = re.escape(f"json cannot hold column 'a.element.key' of type {key.simpleString()}: ")
     with pytest.raises(TypeError, match=f"{message}.*cast it"):
         json.check(columns(id=LONG, a=t.ArrayType(t.MapType(key, LONG))))
+
+
+def test_rows_without_columns_are_refused():
+    """No file says how many there are."""
+    with pytest.raises(ValueError, match=r"there are no columns: .* select one"):
+        check_columns(columns(), ())
+
+
+@pytest.mark.parametrize("name", ["arrow", "json", "orc", "parquet"])
+def test_structs_without_fields_are_refused(name: str):
+    """As Spark's own writers do."""
+    with pytest.raises(TypeError, match=rf"{name} cannot hold column 'a\.element', a struct with"):
+        ENCODINGS[name].check(columns(id=LONG, a=t.ArrayType(t.StructType())))

@@ -62,7 +62,7 @@ _ARROW: dict[type[t.DataType], pa.DataType] = {
 
 
 def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> None:
-    """Refuse columns that no reader could tell apart, and partitions without data.
+    """Refuse columns that no reader could tell apart, and files or partitions without any.
 
     Raises
     ------
@@ -70,6 +70,8 @@ def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> None:
         The message names the column.
     """
     names = [field.name for field in schema.fields]
+    if not names:
+        raise ValueError("there are no columns: no file could hold the rows; select one at least")
     seen: dict[str, str] = {}
     for name in names:
         twin = seen.setdefault(name.lower(), name) if name.lower() in seen else None
@@ -81,7 +83,7 @@ def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> None:
             raise ValueError(f"partitionBy: there is no column {name!r}; there are {names}")
     if len(set(partition_by)) != len(partition_by):
         raise ValueError(f"partitionBy names a column twice: {list(partition_by)}")
-    if names and len(partition_by) == len(names):
+    if len(partition_by) == len(names):
         raise ValueError("partitionBy names all columns: no data would be left for the files")
 
 
@@ -113,6 +115,11 @@ def check_types(
         raise TypeError(
             f"{what} cannot hold column {path!r} of type {data.simpleString()}: "
             "cast it, or choose another encoding"
+        )
+    if path and isinstance(data, t.StructType) and not data.fields:
+        raise TypeError(
+            f"{what} cannot hold column {path!r}, a struct without fields: drop it, or give it a "
+            "field"
         )
     for inner, part in _parts(data, path):
         check_types(part, supported, what, inner)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hflush.spark.encodings import ENCODINGS, Encoder, Sink
 from pyarrow import orc
+from pyspark.sql import types as t
 
 UTC = dt.timezone.utc
 DATES = pa.schema([("d", pa.date32())])
@@ -57,6 +58,21 @@ def test_times_from_1970_on() -> None:
     _, writer = encoder(schema)
     with pytest.raises(ValueError, match="cannot hold 1066-10-14 in column 'm'"):
         writer.write(rows(schema, [("hastings", dt.date(1066, 10, 14))]))
+
+
+def test_times_without_a_zone_are_marked_wherever_they_are() -> None:
+    """They are whole numbers in the file; keys of maps, which are never null, are among them."""
+    times = t.MapType(t.TimestampNTZType(), t.ArrayType(t.TimestampNTZType()))
+    schema = ENCODINGS["orc"].schema(t.StructType([t.StructField("m", times)]), ())
+    stream, writer = encoder(schema)
+    moment = dt.datetime(2024, 1, 1)
+    plain = pa.map_(pa.timestamp("us"), pa.list_(pa.timestamp("us")))
+    writer.write(pa.record_batch({"m": pa.array([{moment: [moment]}], plain)}).cast(schema))
+    writer.finish()
+    read = orc.ORCFile(BytesIO(stream.getvalue())).schema.field("m").type
+    for field in (read.key_field, read.item_type.value_field):
+        assert field.type == pa.int64()
+        assert field.metadata == {b"spark.sql.catalyst.type": b"timestamp_ntz"}
 
 
 FAILING = """

@@ -166,7 +166,8 @@ class _Orc(Encoding):
 def _stored(field: pa.Field) -> pa.Field:
     data = field.type
     if pa.types.is_timestamp(data) and data.tz is None:
-        return pa.field(field.name, pa.int64(), metadata={_SPARKS_TYPE: b"timestamp_ntz"})
+        metadata = {**(field.metadata or {}), _SPARKS_TYPE: b"timestamp_ntz"}
+        return field.with_type(pa.int64()).with_metadata(metadata)
     if pa.types.is_struct(data):
         return field.with_type(pa.struct([_stored(child) for child in data]))
     if pa.types.is_map(data):

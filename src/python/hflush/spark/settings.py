@@ -108,18 +108,19 @@ class WriteSettings:
         if not url:
             raise ValueError("option 'path' is missing: say where to write, save('hdfs://…/table')")
         encoding = ENCODINGS[_one_of("encoding", given.get("encoding", "parquet"), ENCODINGS)]
-        own = {name: given[name] for name in encoding.options if name in given}
+        own = _own(encoding, given)
         if "header" in given and "header" not in own:
             raise ValueError(f"option 'header' is not for the encoding {encoding.name}")
+        partition_by = _names(given.get("partitionby", ""))
         return cls(
             url,
             encoding.name,
             _compression(given.get("compression"), encoding),
-            _names(given.get("partitionby", "")),
+            partition_by,
             _limit("maxRecordsPerFile", given),
             _limit("maxBytesPerFile", given),
             _one_of("durability", given.get("durability", "close"), _DURABILITIES),
-            _mode(given, overwrite),
+            _mode(given, overwrite, partition_by),
             given.get("commitid", ""),
             conf,
             own,
@@ -159,6 +160,17 @@ def _one_of(option: str, value: str, known: Mapping[str, object] | tuple[str, ..
     if lowered not in known:
         raise ValueError(f"option {option!r} is {value!r}; it can be {', '.join(known)}")
     return lowered
+
+
+def _own(encoding: Encoding, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that only the encoding hears, once each can be read."""
+    own = {name: given[name] for name in encoding.options if name in given}
+    for name, text in own.items():
+        try:
+            encoding.options[name](text)
+        except ValueError as odd:  # noqa: PERF203 -- the first one is enough
+            raise ValueError(f"option {name!r}: {odd}") from None
+    return own
 
 
 def _compression(value: str | None, encoding: Encoding) -> str:
@@ -248,7 +260,7 @@ def _limit(option: str, given: Mapping[str, str]) -> int:
     return number
 
 
-def _mode(given: Mapping[str, str], overwrite: bool) -> Mode:
+def _mode(given: Mapping[str, str], overwrite: bool, partition_by: tuple[str, ...]) -> Mode:
     exists = _one_of("ifExists", given.get("ifexists", "append"), ("append", "error", "ignore"))
     partitions = _one_of(
         "partitionOverwriteMode", given.get("partitionoverwritemode", "static"), _OVERWRITES
@@ -256,8 +268,11 @@ def _mode(given: Mapping[str, str], overwrite: bool) -> Mode:
     if overwrite:
         if "ifexists" in given:
             raise ValueError("option 'ifExists' contradicts mode('overwrite'): use mode('append')")
-        if partitions == "dynamic" and not given.get("partitionby"):
-            raise ValueError("option 'partitionOverwriteMode' is dynamic: partitionBy is missing")
+        if partitions == "dynamic" and not partition_by:
+            raise ValueError(
+                "option 'partitionOverwriteMode' is dynamic: option 'partitionBy' is missing, or "
+                "names no column; without one all files would be replaced"
+            )
         return _OVERWRITES[partitions]
     if "partitionoverwritemode" in given:
         raise ValueError("option 'partitionOverwriteMode' needs mode('overwrite')")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ..schemas import arrow_schema, check_types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import types as t
 
@@ -49,12 +49,14 @@ class Encoding(ABC):
         As the option has it.
     compressions : mapping
         The names of compressions, and what they add to a file's name; the first is the default.
+    options : mapping
+        The names of its own options, and what reads their text: ValueError if it is malformed.
     """
 
     name: str
     compressions: Mapping[str, str]
     supported: tuple[type[t.DataType], ...]
-    options: frozenset[str] = frozenset()
+    options: Mapping[str, Callable[[str], object]] = {}
 
     def check(self, schema: t.StructType) -> None:
         """Refuse columns that a file cannot hold: TypeError names one."""

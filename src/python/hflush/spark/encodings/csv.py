@@ -58,7 +58,7 @@ class _Csv(Encoding):
     name = "csv"
     compressions = OF_TEXT
     supported = ATOMIC
-    options = frozenset(("header",))
+    options = {"header": parse_bool}  # noqa: RUF012
 
     def encoder(
         self, sink: Sink, schema: pa.Schema, compression: str, options: Mapping[str, str]

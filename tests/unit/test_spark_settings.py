@@ -1,0 +1,26 @@
+"""The options of a write, which are read before anything is written."""
+
+from __future__ import annotations
+
+import pytest
+from hflush.spark.commit import Mode
+from hflush.spark.settings import WriteSettings
+
+
+def settings(overwrite: bool = False, **options: str) -> WriteSettings:
+    return WriteSettings.of({"path": "/table", **options}, overwrite)
+
+
+def test_options_of_an_encoding_are_read_before_anything_is_written():
+    assert settings(encoding="csv", header=" True ").encoding_options == {"header": " True "}
+    with pytest.raises(ValueError, match="option 'header': neither true nor false: 'maybe'"):
+        settings(encoding="csv", header="maybe")
+
+
+@pytest.mark.parametrize("names", ["", " , ", "[]"])
+def test_only_partitions_can_be_replaced_one_by_one(names: str):
+    """Without a column all files would be the one partition, and go."""
+    dynamic = settings(overwrite=True, partitionOverwriteMode="dynamic", partitionBy="day")
+    assert dynamic.mode is Mode.OVERWRITE_PARTITIONS
+    with pytest.raises(ValueError, match="dynamic: option 'partitionBy' is missing, or names no"):
+        settings(overwrite=True, partitionOverwriteMode="dynamic", partitionBy=names)

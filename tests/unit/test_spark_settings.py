@@ -24,3 +24,8 @@ def test_only_partitions_can_be_replaced_one_by_one(names: str):
     assert dynamic.mode is Mode.OVERWRITE_PARTITIONS
     with pytest.raises(ValueError, match="dynamic: option 'partitionBy' is missing, or names no"):
         settings(overwrite=True, partitionOverwriteMode="dynamic", partitionBy=names)
+
+
+def test_parquet_has_no_compression_that_spark_cannot_read():
+    with pytest.raises(ValueError, match="'compression of parquet' is 'brotli'; it can be snappy"):
+        settings(compression="brotli")

@@ -57,13 +57,13 @@ class _ParquetEncoder(Encoder):
 
 class _Parquet(Encoding):
     name = "parquet"
+    # What a Spark without further jars can read: Brotli is not among it.
     compressions = {  # noqa: RUF012
         "snappy": ".snappy",
         "none": "",
         "gzip": ".gz",
         "zstd": ".zstd",
         "lz4": ".lz4",
-        "brotli": ".br",
     }
     supported = (*ATOMIC, *NESTED, t.BinaryType, t.DayTimeIntervalType)
 

@@ -18,6 +18,10 @@ __all__ = ["NULL", "check_partitions", "escaped", "split"]
 NULL = "__HIVE_DEFAULT_PARTITION__"
 # What a name must not have, as in Hive.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 0x20)}
+_DAY = 86_400_000_000  # µs
+# The calendar repeats itself, with its weekdays, each 400 years.
+_CYCLE_DAYS = 146_097
+_DAYS_TO_1970 = 719_162  # from 0001-01-01
 _SUPPORTED = (
     t.BooleanType,
     t.ByteType,
@@ -70,14 +74,19 @@ def _directories(columns: list[pa.Array], names: tuple[str, ...]) -> pa.Array:
     segments = []
     for name, column in zip(names, columns, strict=True):
         coded = column.dictionary_encode(null_encoding="encode")
-        values = [f"{escaped(name)}={_named(value)}" for value in coded.dictionary.to_pylist()]
+        values = [f"{escaped(name)}={text}" for text in _texts(name, coded.dictionary)]
         segments.append(pa.array(values, pa.string()).take(coded.indices))
     return pc.binary_join_element_wise(*segments, "/") if len(segments) > 1 else segments[0]
 
 
+def _texts(name: str, values: pa.Array) -> list[str]:
+    """Return values as Spark casts them to strings, escaped."""
+    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+        return _moments(name, values)
+    return [_named(value) for value in values.to_pylist()]
+
+
 def _named(value: Any) -> str:
-    """Return a value as Spark casts it to a string."""
-    import datetime
     from decimal import Decimal
 
     if value is None or value == "":
@@ -86,7 +95,58 @@ def _named(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, Decimal):
         return f"{value:f}"
-    if isinstance(value, datetime.datetime):
-        text = value.replace(tzinfo=None).isoformat(" ", "microseconds")
-        return escaped(text.rstrip("0").removesuffix(".") if "." in text else text)
     return escaped(str(value))
+
+
+def _moments(name: str, values: pa.Array) -> list[str]:
+    """Return dates and timestamps, of any year: those that Python lacks by whole calendar cycles.
+
+    Raises
+    ------
+    ValueError
+        The zone of the timestamps is unknown.
+    """
+    is_date = pa.types.is_date(values.type)
+    number = pa.int32() if is_date else pa.int64()
+    per_day = 1 if is_date else _DAY
+    counts = values.cast(number).to_pylist()
+    shifts = [0 if count is None else _cycles(count // per_day) for count in counts]
+    near = [
+        None if count is None else count - shift * _CYCLE_DAYS * per_day
+        for count, shift in zip(counts, shifts, strict=True)
+    ]
+    try:
+        moments = pa.array(near, number).cast(values.type).to_pylist()
+    except (KeyError, ValueError):  # what pytz, and what zoneinfo and Arrow raise
+        raise ValueError(
+            f"partitionBy: the timestamps of column {name!r} cannot be named in the time zone "
+            f"{values.type.tz!r}, which Python does not know: set spark.sql.session.timeZone to "
+            "a name such as America/Los_Angeles or an offset such as -08:00"
+        ) from None
+    return [
+        NULL if moment is None else escaped(_spelt(moment, 400 * shift))
+        for moment, shift in zip(moments, shifts, strict=True)
+    ]
+
+
+def _cycles(day: int) -> int:
+    """Return how many cycles of the calendar lie between a day since 1970 and those of Python.
+
+    With room for an offset: the days of Python are those of the years 401 to 9600 here.
+    """
+    cycle = (day + _DAYS_TO_1970) // _CYCLE_DAYS
+    return cycle - min(max(cycle, 1), 23)
+
+
+def _spelt(moment: Any, years: int) -> str:
+    """Return a date or a datetime that lies years later."""
+    import datetime
+
+    if isinstance(moment, datetime.datetime):
+        text = moment.replace(tzinfo=None).isoformat(" ", "microseconds")
+        text = text.rstrip("0").removesuffix(".")
+    else:
+        text = str(moment)
+    year = moment.year + years
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}{text[4:]}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import re
+from io import BytesIO
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from hflush.spark.encodings import ENCODINGS
+from hflush.spark.encodings import ENCODINGS, Sink
 from hflush.spark.encodings.base import timestamp_text
 from hflush.spark.schemas import check_columns
 from pyspark.sql import types as t
@@ -42,6 +44,36 @@ def test_no_timestamps():
 
 def columns(**types: t.DataType) -> t.StructType:
     return t.StructType([t.StructField(name, data) for name, data in types.items()])
+
+
+class Stream(BytesIO):
+    """As far as a Sink needs one."""
+
+
+def written(name: str, batch: pa.RecordBatch) -> str:
+    """Return the text of a file."""
+    stream: Any = Stream()
+    encoder = ENCODINGS[name].encoder(Sink(stream), batch.schema, "none", {})
+    encoder.write(batch)
+    encoder.finish()
+    return bytes(stream.getvalue()).decode()
+
+
+@pytest.mark.parametrize("data", [pa.float32(), pa.float64()], ids=str)
+def test_whole_floats_stay_floats_for_those_who_infer_types(data: pa.DataType):
+    floats = [1.0, -0.0, -3.0, 0.5, 1e30, None, float("nan"), float("-inf")]
+    batch = pa.record_batch({"n": range(8), "f": pa.array(floats, data)})
+    spelt = ["1.0", "-0.0", "-3.0", "0.5", "1e+30", None, '"NaN"', '"-Infinity"']
+    values = ["" if text is None else f',"f":{text}' for text in spelt]
+    lines = [f'{{"n":{number}{value}}}\n' for number, value in enumerate(values)]
+    assert written("json", batch) == "".join(lines)
+    texts = ["1.0", "-0.0", "-3.0", "0.5", "1e+30", "", "NaN", "-Inf"]
+    lines = [f"{number},{text}\n" for number, text in enumerate(texts)]
+    assert written("csv", batch).replace('"', "") == "".join(lines)
+    assert written("csv", batch.slice(3, 1)) == "3,0.5\n"
+    assert written("csv", batch.slice(0, 1)) == '0,"1.0"\n'
+    keys = pa.array([[(2.0, 1)]], pa.map_(data, pa.int64()))
+    assert written("json", pa.record_batch({"m": keys})) == '{"m":{"2.0":1}}\n'
 
 
 @pytest.mark.parametrize("key", [PAIR, t.ArrayType(LONG)], ids=["struct", "array"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .sink import Sink
 
-__all__ = ["OF_TEXT", "CompressedEncoder", "Encoder", "Encoding", "timestamp_text"]
+__all__ = ["OF_TEXT", "CompressedEncoder", "Encoder", "Encoding", "float_text", "timestamp_text"]
 
 
 class Encoder(ABC):
@@ -110,3 +110,15 @@ def timestamp_text(column: pa.Array) -> pa.Array:
     if pc.any(pc.starts_with(text, "<")).as_py():  # what it prints instead
         raise ValueError("a timestamp lies beyond the year 32767, which has no text here")
     return text if column.type.tz is None else pc.binary_join_element_wise(text, "Z", "")
+
+
+def float_text(column: pa.Array) -> pa.Array:
+    """Return floats as text from which a reader takes them for floats: whole ones as ``1.0``.
+
+    Arrow prints ``1`` and ``-0``, which are whole numbers for those who infer types.
+    """
+    text = column.cast(pa.string())
+    is_whole = pc.ascii_is_decimal(pc.ascii_ltrim(text, "-"))
+    if not pc.any(is_whole).as_py():
+        return text
+    return pc.if_else(is_whole, pc.binary_join_element_wise(text, ".0", ""), text)

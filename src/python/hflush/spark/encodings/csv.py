@@ -10,7 +10,7 @@ from pyarrow import csv
 
 from ...configuration import parse_bool
 from ..schemas import ATOMIC
-from .base import OF_TEXT, CompressedEncoder, Encoder, Encoding, timestamp_text
+from .base import OF_TEXT, CompressedEncoder, Encoder, Encoding, float_text, timestamp_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,12 +46,17 @@ def _spelt(column: pa.Array) -> pa.Array:
     """Return a column as Spark spells it, where Arrow does otherwise."""
     if pa.types.is_timestamp(column.type):
         return timestamp_text(column)
-    if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
-        text = column.cast(pa.string())
+    if pa.types.is_floating(column.type) and not pc.all(_is_fraction(column)).as_py():
+        text = float_text(column)
         for arrows, sparks in (("nan", "NaN"), ("inf", "Inf"), ("-inf", "-Inf")):
             text = pc.if_else(pc.equal(text, arrows), sparks, text)
         return text
     return column
+
+
+def _is_fraction(column: pa.Array) -> pa.Array:
+    """Return which floats Arrow spells with a dot or an exponent, all but whole and odd ones."""
+    return pc.and_(pc.is_finite(column), pc.not_equal(column, pc.trunc(column)))
 
 
 class _Csv(Encoding):

@@ -76,6 +76,19 @@ def test_whole_floats_stay_floats_for_those_who_infer_types(data: pa.DataType):
     assert written("json", pa.record_batch({"m": keys})) == '{"m":{"2.0":1}}\n'
 
 
+@pytest.mark.parametrize("name", ["csv", "json"])
+def test_dates_without_a_text_are_refused(name: str):
+    """Arrow prints a remark instead."""
+    days = [-12_687_429, -12_687_428, 11_248_737, 11_248_738]
+    dates = pa.record_batch({"n": range(4), "d": pa.array(days, pa.int32()).cast(pa.date32())})
+    text = written(name, dates.slice(1, 2))
+    assert "-32767-01-01" in text
+    assert "32767-12-31" in text
+    for odd in (dates.slice(0, 2), dates.slice(2, 2)):
+        with pytest.raises(ValueError, match="beyond the year 32767"):
+            written(name, odd)
+
+
 @pytest.mark.parametrize("key", [PAIR, t.ArrayType(LONG)], ids=["struct", "array"])
 def test_keys_of_maps_in_json_are_strings(key: t.DataType):
     """Wherever the map is; the text of a nested key made a line that nothing could read."""

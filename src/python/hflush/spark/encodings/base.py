@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from .sink import Sink
 
-__all__ = ["OF_TEXT", "CompressedEncoder", "Encoder", "Encoding", "float_text", "timestamp_text"]
+__all__ = [
+    "OF_TEXT",
+    "CompressedEncoder",
+    "Encoder",
+    "Encoding",
+    "check_dates",
+    "float_text",
+    "timestamp_text",
+]
 
 
 class Encoder(ABC):
@@ -110,6 +118,23 @@ def timestamp_text(column: pa.Array) -> pa.Array:
     if pc.any(pc.starts_with(text, "<")).as_py():  # what it prints instead
         raise ValueError("a timestamp lies beyond the year 32767, which has no text here")
     return text if column.type.tz is None else pc.binary_join_element_wise(text, "Z", "")
+
+
+# Days since 1970 that Arrow can print: those of the years -32767 to 32767.
+_PRINTED = range(-12_687_428, 11_248_738)
+
+
+def check_dates(column: pa.Array) -> None:
+    """Refuse dates that Arrow cannot print: it would print a remark in their place.
+
+    Raises
+    ------
+    ValueError
+        A year beyond 32767.
+    """
+    for end in pc.min_max(column).values():
+        if end.is_valid and end.value not in _PRINTED:
+            raise ValueError("a date lies beyond the year 32767, which has no text here")
 
 
 def float_text(column: pa.Array) -> pa.Array:

@@ -10,7 +10,15 @@ from pyarrow import csv
 
 from ...configuration import parse_bool
 from ..schemas import ATOMIC
-from .base import OF_TEXT, CompressedEncoder, Encoder, Encoding, float_text, timestamp_text
+from .base import (
+    OF_TEXT,
+    CompressedEncoder,
+    Encoder,
+    Encoding,
+    check_dates,
+    float_text,
+    timestamp_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +54,8 @@ def _spelt(column: pa.Array) -> pa.Array:
     """Return a column as Spark spells it, where Arrow does otherwise."""
     if pa.types.is_timestamp(column.type):
         return timestamp_text(column)
+    if pa.types.is_date(column.type):
+        check_dates(column)
     if pa.types.is_floating(column.type) and not pc.all(_is_fraction(column)).as_py():
         text = float_text(column)
         for arrows, sparks in (("nan", "NaN"), ("inf", "Inf"), ("-inf", "-Inf")):

@@ -12,7 +12,15 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from ..schemas import ATOMIC, NESTED, map_keys
-from .base import OF_TEXT, CompressedEncoder, Encoder, Encoding, float_text, timestamp_text
+from .base import (
+    OF_TEXT,
+    CompressedEncoder,
+    Encoder,
+    Encoding,
+    check_dates,
+    float_text,
+    timestamp_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +80,8 @@ def _atoms(column: pa.Array) -> Fragments:
     if pa.types.is_floating(data):
         floats: list[str | None] = float_text(column).to_pylist()
         return [None if v is None else _NOT_FINITE.get(v, v) for v in floats]
+    if pa.types.is_date(data):
+        check_dates(column)
     text: list[str | None] = column.cast(pa.string()).to_pylist()
     if pa.types.is_date(data) or pa.types.is_time(data):
         return [None if v is None else f'"{v}"' for v in text]

@@ -38,6 +38,9 @@ def test_dates_from_1582_on() -> None:
     writer.write(rows(DATES, dt.date(1582, 10, 15), None, dt.date(9999, 12, 31)))
     with pytest.raises(ValueError, match="orc cannot hold 1582-10-14 in column 'd'"):
         writer.write(rows(DATES, dt.date(2020, 1, 1), dt.date(1582, 10, 14)))
+    ancient = pa.array([-719_163], pa.int32()).cast(pa.date32())  # before Python's first year
+    with pytest.raises(ValueError, match="orc cannot hold 0000-12-31 in column 'd'"):
+        writer.write(pa.record_batch([ancient], DATES))
     writer.finish()
     assert orc.ORCFile(BytesIO(stream.getvalue())).read()["d"].to_pylist() == [
         dt.date(1582, 10, 15),

@@ -110,9 +110,12 @@ def _check(name: str, column: pa.Array) -> None:
             first = pa.scalar(_EPOCH, leaf.type)
         least = pc.min(leaf) if first is not None else None
         if least is not None and least.is_valid and pc.less(least, first).as_py():
+            # Spelt by Arrow: Python has no years before 1.
+            plain = least.cast(pa.timestamp("us")) if pa.types.is_timestamp(leaf.type) else least
             raise ValueError(
-                f"the encoding orc cannot hold {least.as_py()} in column {name!r}: Spark would "
-                f"not read a value before {first.as_py()} as it is; choose another encoding"
+                f"the encoding orc cannot hold {plain.cast(pa.string())} in column {name!r}: "
+                f"Spark would not read a value before {first.as_py()} as it is; choose another "
+                "encoding"
             )
 
 

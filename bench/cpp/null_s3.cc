@@ -5,9 +5,9 @@
 //
 // Listens on the loopback interface, prints {"port": PORT} on one line, and ends when its standard
 // input does. A thread per connection. Bodies are dropped within the kernel, without a copy. Each
-// answer comes DELAY milliseconds late. An object whose key ends in "-SIZE" is there and has so many
-// bytes, all of them 'x'; others are not. A list of the keys that begin with "listed/COUNT/" has so
-// many; any other list is empty.
+// answer comes DELAY milliseconds late. An object whose key ends in "-SIZE" is there and has so
+// many bytes, all of them 'x'; others are not. A list of the keys that begin with "listed/COUNT/"
+// has so many; any other list is empty.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -30,7 +30,7 @@ from support.minidfs import Hdfs
 from support.waiting import DEADLINE_S
 
 DEMO = Path(__file__).resolve().parents[2] / "demo"
-TIMEOUT_S = 600
+TIMEOUT_S = 10 * DEADLINE_S
 ROWS = 4_000
 PARTITIONS = 4
 JOURNAL_EVERY = 50

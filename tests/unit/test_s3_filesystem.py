@@ -403,6 +403,18 @@ class TestCreating:
 
     @pytest.mark.rule("CLOSE-20", divergence="s3")
     @pytest.mark.stores("s3")
+    def test_requests_of_streams_are_counted_once(self, server: ScriptedS3, fs: S3FileSystem):
+        write(fs, "/k", DATA)
+        counters = fs.io_statistics().counters
+        for name, operation in (
+            ("multipart_upload_part_put", "UploadPart"),
+            ("object_multipart_initiated", "CreateMultipartUpload"),
+            ("multipart_upload_completed", "CompleteMultipartUpload"),
+            ("object_list_request", "ListObjectsV2"),
+        ):
+            made = [request for request in server.log if request.operation == operation]
+            assert counters[name] == len(made), operation
+
     def test_closing_the_file_system(self, server: ScriptedS3):
         fs = connect(server)
         first, second, done = (fs.create(f"/{name}") for name in "abc")

@@ -167,8 +167,7 @@ void register_response(py::module_& module) {
       .def_readonly("status", &S3Response::status)
       .def_property_readonly("headers", &headers)
       .def_readonly("body", &S3Response::body)
-      .def_property_readonly("error",
-                             [](const S3Response& self) { return error_of(self.failure); })
+      .def_property_readonly("error", [](const S3Response& self) { return error_of(self.failure); })
       .def_readonly("kind", &S3Response::kind)
       .def_readonly("ambiguous", &S3Response::ambiguous)
       .def_readonly("attempts", &S3Response::attempts);

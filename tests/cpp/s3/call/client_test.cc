@@ -501,9 +501,8 @@ TEST_CASE("a store may refuse a large body before it is sent") {
 
 TEST_CASE("a store that has taken a large body is not asked for the next one") {
   std::atomic<bool> refuses = false;
-  ScriptedS3 server([&](const Request&) {
-    return refuses ? Answer::error(403, "AccessDenied") : Answer{};
-  });
+  ScriptedS3 server(
+      [&](const Request&) { return refuses ? Answer::error(403, "AccessDenied") : Answer{}; });
   const auto client = make_client(quick_settings(server.port()));
   const std::string text = pattern(0, (1U << 20U) + 1);
   const auto asks = [&] {

@@ -75,8 +75,8 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   std::uint64_t new_stream() noexcept { return ++last_stream_; }
 
  private:
-  // The thread of an attempt's events reads the body once more when it is over (weigh_extras()), while
-  // another one may end the call: then the body goes when it has been read.
+  // The thread of an attempt's events reads the body once more when it is over (weigh_extras()),
+  // while another one may end the call: then the body goes when it has been read.
   enum class BodyIs : std::uint8_t { kKept, kWeighed, kUnwanted };
 
   // A call, and the response to its attempt. What is not constant belongs to the thread that has an
@@ -159,7 +159,8 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   const std::shared_ptr<RefusedExtras> refused_;
   SigningKeys keys_;
   std::atomic<std::uint64_t> last_stream_ = 0;
-  // The last large body was taken: the next one is sent without a question, which costs a round trip.
+  // The last large body was taken: the next one is sent without a question, which costs a round
+  // trip.
   std::atomic<bool> takes_bodies_ = false;
 
   // Before the loop's. Never held across a request, a function of the credential store, or the

@@ -20,7 +20,7 @@ struct Attempt {
   SystemTime time;        // the store's, as far as it is known: for the signature
   env::TimePoint begins;  // ours
   bool is_download = false;
-  bool asks_first = true;  // a large body is sent when the store consents
+  bool asks_first = true;         // a large body is sent when the store consents
   std::optional<SigningKey> key;  // else it is made
 };
 

@@ -15,10 +15,11 @@ namespace hflush::bindings {
 // Keeps `bytes`, which are exactly of that type. With the GIL. Throws std::bad_alloc.
 std::shared_ptr<const void> keep_bytes(PyObject* bytes);
 
-// Releases what was let go. With the GIL; bytes run no code when they end.
 struct Kept;
-extern std::atomic<Kept*> let_go;
+extern std::atomic<Kept*> let_go;  // the newest that was noted
 void release_noted_bytes() noexcept;
+
+// Releases what was let go. With the GIL; bytes run no code when they end.
 inline void release_kept_bytes() noexcept {
   if (let_go.load(std::memory_order_relaxed) != nullptr) release_noted_bytes();
 }

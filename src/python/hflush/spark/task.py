@@ -38,11 +38,22 @@ class _OpenFile:
         self.sink = sink
         self.encoder = encoder
         self.rows = 0
+        self._given = 0  # bytes, as rows are in memory
 
-    @property
-    def bytes(self) -> int:
-        """The size, roughly: what is kept counts as it is in memory."""
-        return self.sink.length + self.encoder.buffered
+    def write(self, rows: pa.RecordBatch) -> None:
+        self.encoder.write(rows)
+        self.rows += rows.num_rows
+        self._given += rows.nbytes
+
+    def has(self, limit: int) -> bool:
+        """Whether it has so many bytes, roughly: rows that are kept shrink as those before did."""
+        kept, encoded = self.encoder.buffered, self.sink.length
+        if encoded + kept < limit:
+            return False
+        if kept == self._given:  # nothing is known yet
+            self.encoder.flush()
+            return self.sink.length >= limit
+        return encoded + kept * encoded / max(self._given - kept, 1) >= limit
 
 
 class TaskWriter:
@@ -144,13 +155,12 @@ class TaskWriter:
             file = self._file(directory)
             room = limit - file.rows if limit else rows.num_rows
             part = rows.slice(start, room).cast(self._schema)
-            file.encoder.write(part)
-            file.rows += part.num_rows
+            file.write(part)
             start += part.num_rows
             if file.encoder.buffered > _BUFFER_BYTES // len(self._open):
                 file.encoder.flush()
             is_full = limit and file.rows >= limit
-            if is_full or 0 < self._settings.max_bytes <= file.bytes:
+            if is_full or (self._settings.max_bytes and file.has(self._settings.max_bytes)):
                 self._close(directory)
 
     def _file(self, directory: str) -> _OpenFile:

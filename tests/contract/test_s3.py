@@ -170,7 +170,6 @@ def test_parts_are_in_order_however_they_end(
 @pytest.mark.parametrize(
     ("key", "wrong"),
     [
-        ("fs.s3a.multipart.size", "6G"),
         ("fs.s3a.multipart.size", "large"),
         ("fs.s3a.fast.upload.active.blocks", "0"),
         ("fs.s3a.fast.upload.buffer", "tape"),

@@ -111,6 +111,11 @@ def test_the_directory_of_an_installation(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.setenv("HADOOP_HOME", str(tmp_path))
     assert Configuration()["fs.defaultFS"] == "hdfs://nn"
+    (tmp_path / "conf").mkdir()
+    site(tmp_path / "conf" / "core-site.xml", "fs.defaultFS=hdfs://older")
+    assert Configuration()["fs.defaultFS"] == "hdfs://nn"
+    (tmp_path / "conf" / "hadoop-env.sh").touch()
+    assert Configuration()["fs.defaultFS"] == "hdfs://older"
     monkeypatch.setenv("HADOOP_CONF_DIR", str(site(tmp_path / "core-site.xml").parent))
     assert Configuration()["fs.defaultFS"] == "file:///"
 

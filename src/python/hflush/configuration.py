@@ -86,10 +86,10 @@ class Configuration(MutableMapping[str, str]):
     ----------
     load_defaults : bool
         Read the built-in defaults, then ``core-site.xml``, ``hdfs-site.xml`` and
-        ``hdfs-rbf-site.xml`` of ``HADOOP_CONF_DIR``, or else of ``$HADOOP_HOME/etc/hadoop``, then
-        the files that ``hflush.conf.files`` names in them. Later files override earlier ones,
-        except for keys marked ``final``. A HADOOP_CONF_DIR that has none of these files is warned
-        of.
+        ``hdfs-rbf-site.xml`` of ``HADOOP_CONF_DIR``, or else of ``$HADOOP_HOME/etc/hadoop`` (of
+        ``$HADOOP_HOME/conf`` if there is a ``hadoop-env.sh``), then the files that
+        ``hflush.conf.files`` names in them. Later files override earlier ones, except for keys
+        marked ``final``. A HADOOP_CONF_DIR that has none of these files is warned of.
 
     Raises
     ------
@@ -623,7 +623,9 @@ def _configured_directory(environment: Mapping[str, str]) -> tuple[str, str]:
     if directory := environment.get("HADOOP_CONF_DIR"):
         return "HADOOP_CONF_DIR", directory
     if home := environment.get("HADOOP_HOME"):  # as Hadoop's own scripts do
-        return "HADOOP_HOME", os.path.join(home, "etc", "hadoop")
+        older = os.path.join(home, "conf")
+        is_older = os.path.exists(os.path.join(older, "hadoop-env.sh"))
+        return "HADOOP_HOME", older if is_older else os.path.join(home, "etc", "hadoop")
     return "", ""
 
 

@@ -17,7 +17,6 @@ from upath._flavour import WrappedFileSystemFlavour
 from upath._protocol import get_upath_protocol
 from upath.implementations.cloud import CloudPath
 
-from . import transfer
 from .errors import unsupported
 
 if TYPE_CHECKING:
@@ -78,15 +77,7 @@ class _Sendable(UPath):
         if to.is_dir():
             raise IsADirectoryError(errno.EISDIR, "move: the target is a directory", str(to))
         if isinstance(to, _Sendable) and not options:
-            source, place = self.fs._place(self.path), to.fs._place(to.path)
-            transfer.copy(
-                source.store,
-                source.path,
-                place.store,
-                place.path,
-                delete_source=True,
-                overwrite=True,
-            )
+            self.fs._move_by_copying(self.fs._place(self.path), to.fs._place(to.path))
             return to
         before = self.fs.info(self.path)
         if before["type"] != "file":

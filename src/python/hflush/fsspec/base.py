@@ -467,6 +467,17 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if not source.store.rename(source.path, target.path):
             raise OSError(errno.EIO, f"mv: {path1} was not moved", path2)
 
+    def _move_by_copying(self, source: Place, target: Place) -> None:
+        """Move from one store to another: what was copied is removed when all of it is."""
+        transfer.copy(
+            source.store,
+            source.path,
+            target.store,
+            target.path,
+            delete_source=True,
+            overwrite=True,
+        )
+
     def modified(self, path: str) -> datetime.datetime:
         """Return when a file was last modified."""
         return datetime.datetime.fromtimestamp(self.info(path)["mtime"], datetime.timezone.utc)

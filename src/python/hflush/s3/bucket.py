@@ -437,13 +437,12 @@ class Bucket:
         from then on, to name what they have removed, too.
         """
         quiet = _core.s3_delete_document(keys)
-        full = quiet.replace(_QUIET, b"", 1)
         if not self._lacks.quiet_delete:
             response = self._send_delete(quiet, path)
             if response.error is not None or response.body:
                 return response
             self._lacks.quiet_delete = True
-        return self._send_delete(full, path)
+        return self._send_delete(quiet.replace(_QUIET, b"", 1), path)
 
     def _send_delete(self, body: bytes, path: str) -> _core.S3Response:
         """Send a document of DeleteObjects; again, as often as is usual, where the answer is odd.

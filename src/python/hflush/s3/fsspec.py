@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any
 
-from .. import paths, transfer
+from .. import paths
 from ..deprecations import RENAMED
 from ..errors import unsupported
 from ..filesystem import FileSystem
@@ -190,14 +190,7 @@ class HflushS3FileSystem(HflushFileSystem):
         if source.store is target.store:
             super().mv(path1, path2, **options)
         else:
-            transfer.copy(
-                source.store,
-                source.path,
-                target.store,
-                target.path,
-                delete_source=True,
-                overwrite=True,
-            )
+            self._move_by_copying(source, target)
 
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         store: Any = place.store

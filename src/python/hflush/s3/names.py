@@ -221,15 +221,20 @@ class S3Names(FileSystem):
     def _iterate(self, path: str) -> Iterator[FileStatus]:
         prefix = _prefix(path)
         pages = self._bucket.list_pages(prefix, path, delimiter="/")
+        first = self._first_page(path, pages)
+        if first is None:
+            return iter((self._status(path),))
+        return self._entries(path, prefix, _chain(first, pages))
+
+    def _first_page(self, path: str, pages: Iterator[Listing]) -> Listing | None:
+        """Return the first page of what is below a path; None: a file is there, or nothing."""
         try:
             first = next(pages)
         except PermissionError:  # a file can be looked at all the same
-            if prefix and self._is_file(path):
-                return iter((self._status(path),))
+            if path != "/" and self._is_file(path):
+                return None
             raise
-        if prefix and not (first.objects or first.prefixes):
-            return iter((self._status(path),))  # a file, or nothing
-        return self._entries(path, prefix, _chain(first, pages))
+        return first if path == "/" or first.objects or first.prefixes else None
 
     def _entries(self, path: str, prefix: str, pages: Iterable[Listing]) -> Iterator[FileStatus]:
         statuses = self._statuses()
@@ -250,22 +255,16 @@ class S3Names(FileSystem):
         """Return them with as many requests as there are pages: directories are not visited."""
         if not recursive:
             return (entry for entry in self._iterate(path) if entry.is_file)
-        prefix = _prefix(path)
-        pages = self._bucket.list_pages(prefix, path)
-        try:
-            first = next(pages)
-        except PermissionError:  # a file can be looked at all the same
-            if prefix and self._is_file(path):
-                return iter((self._status(path),))
-            raise
-        if prefix and not first.objects:
+        pages = self._bucket.list_pages(_prefix(path), path)
+        first = self._first_page(path, pages)
+        if first is None:
             return iter((self._status(path),))
         status = self._statuses().file
         return (
-            status("/" + entry.key, entry)
+            status(place, entry)
             for page in _chain(first, pages)
             for entry in page.objects
-            if _has_path(entry.key)
+            if paths.is_normal(place := "/" + entry.key)
         )
 
     def _content_summary(self, path: str) -> ContentSummary:
@@ -666,13 +665,6 @@ def _is_marker(entry: ObjectEntry, key: str) -> bool:
 def _is_name(name: str) -> bool:
     """Whether a path can hold an element: another key has no path, or that of something else."""
     return name not in ("", ".", "..")
-
-
-def _has_path(key: str) -> bool:
-    """Whether all elements of a key are names."""
-    if "//" in key or "/." in key or key.startswith(("/", ".")) or key.endswith("/"):
-        return all(map(_is_name, key.split("/")))
-    return bool(key)
 
 
 def _chain(first: Listing, others: Iterable[Listing]) -> Iterator[Listing]:

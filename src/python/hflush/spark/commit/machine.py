@@ -293,7 +293,32 @@ class RollForward:
         return None
 
 
-class JobStart(RollForward):
+class _OfJob(RollForward):
+    """What has a job, which files that are there may stop."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self._job = job
+        # How files have stopped the job, and the number that was next when they were listed.
+        self._stopped: tuple[Outcome | None, int] = (None, -1)
+
+    def _stop(self, found: tuple[str, ...]) -> Look | None:
+        """Look again if files stop the job: they may be of a commit that was declared meanwhile."""
+        outcome = None
+        if found and self._job.mode is Mode.IGNORE:
+            outcome = Outcome.IGNORED
+        elif found and self._job.mode is Mode.CREATE:
+            outcome = Outcome.REFUSED
+        self._stopped = outcome, self._seen.next_number
+        return None if outcome is None else Look()
+
+    def _stopped_at(self, seen: Seen) -> Outcome | None:
+        """Return how files have stopped the job, unless anything was declared since."""
+        outcome, number = self._stopped
+        return outcome if number == seen.next_number else None
+
+
+class JobStart(_OfJob):
     """Tells before the tasks of a job begin whether its commit will take what they write.
 
     What a killed writer has declared counts, too: it is carried out first. That is for jobs whose
@@ -305,36 +330,22 @@ class JobStart(RollForward):
         With the mode CREATE or IGNORE.
     """
 
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self._job = job
-        # How files have stopped the job, and the number that was next when they were listed.
-        self._stopped: tuple[Outcome | None, int] = (None, -1)
-
     def on(self, event: Event) -> Action:
         """Return the action after an event."""
         if isinstance(event, Surveyed):
-            return self._on_surveyed(event.paths)
+            again = self._stop(event.paths)
+            return End(Outcome.CLEAN) if again is None else again
         return super().on(event)
-
-    def _on_surveyed(self, found: tuple[str, ...]) -> Action:
-        stopped = _stopped(self._job, found)
-        if stopped is None:
-            return End(Outcome.CLEAN)
-        self._stopped = stopped, self._seen.next_number
-        return Look()  # they may be of a commit that was declared meanwhile
 
     def _idle(self, seen: Seen) -> Action:
         identity = self._job.identity
         if identity is not None and seen.last is not None and seen.last.has(identity):
             return End(Outcome.REPLAYED)
-        stopped, number = self._stopped
-        if stopped is not None and number == seen.next_number:
-            return End(stopped)
-        return Survey(None)
+        stopped = self._stopped_at(seen)
+        return Survey(None) if stopped is None else End(stopped)
 
 
-class JobCommit(RollForward):
+class JobCommit(_OfJob):
     """Commits the files of one job, after whatever others have left unfinished.
 
     Parameters
@@ -349,16 +360,13 @@ class JobCommit(RollForward):
     """
 
     def __init__(self, job: Job, files: tuple[StagedFile, ...], report: Report = NO_REPORT) -> None:
-        super().__init__()
-        self._job = job
+        super().__init__(job)
         self._files = files
         self._intent = Intent(job, files, (), report)
         self._own: int | None = None  # the number of the own intent
         self._ends: End | None = None  # after the staged files are dropped
         # What was not staged any more, and the number that was next then.
         self._missing: tuple[tuple[str, ...], int] = ((), -1)
-        # How files have stopped the job, and the number that was next when they were listed.
-        self._stopped: tuple[Outcome | None, int] = (None, -1)
 
     def on(self, event: Event) -> Action:
         """Return the action after an event."""
@@ -405,8 +413,7 @@ class JobCommit(RollForward):
         paths, number = self._missing
         if paths and number == seen.next_number:  # no other process has published them
             return End(Outcome.LOST, None, paths)
-        stopped, number = self._stopped
-        if stopped is not None and number == seen.next_number:
+        if (stopped := self._stopped_at(seen)) is not None:
             return self._discard(stopped)
         return Verify(self._job, self._files)
 
@@ -429,10 +436,8 @@ class JobCommit(RollForward):
         return Survey(None)
 
     def _on_surveyed(self, found: tuple[str, ...]) -> Action:
-        stopped = _stopped(self._job, found)
-        if stopped is not None:
-            self._stopped = stopped, self._seen.next_number
-            return Look()  # they may be of a commit that was declared meanwhile
+        if (again := self._stop(found)) is not None:
+            return again
         self._intent = replace(self._intent, removes=found)
         return Declare(self._seen.next_number, self._intent)
 
@@ -480,13 +485,6 @@ class Reading:
         if new <= found:
             return found - old
         return found - new if old <= found else None
-
-
-def _stopped(job: Job, found: tuple[str, ...]) -> Outcome | None:
-    """How files that are there end a job, by its mode; None if they do not."""
-    if found and job.mode is Mode.IGNORE:
-        return Outcome.IGNORED
-    return Outcome.REFUSED if found and job.mode is Mode.CREATE else None
 
 
 def _is_of(intent: Intent | None, job: Job) -> bool:

@@ -277,10 +277,9 @@ def test_includes_that_are_refused(tmp_path: Path, href: str):
         ("<configuration>\n<property>\n</configuration>", "line 3"),
         ("", "line 1"),
         ("<project/>", "configuration"),
-        ("<configuration><name>x</name></configuration>", "name"),
         ('<!DOCTYPE c [<!ENTITY e "x">]>\n<configuration>&e;</configuration>', "entit"),
     ],
-    ids=["not closed", "empty", "other root", "stray element", "entity"],
+    ids=["not closed", "empty", "other root", "entity"],
 )
 def test_unreadable_xml_is_a_value_error_with_file_and_line(
     conf_dir: Path, text: str, complaint: str
@@ -291,6 +290,20 @@ def test_unreadable_xml_is_a_value_error_with_file_and_line(
     with pytest.raises(ValueError, match=complaint) as refusal:
         Configuration()
     assert str(path) in str(refusal.value)
+
+
+def test_elements_of_no_meaning(conf_dir: Path, caplog: pytest.LogCaptureFixture):
+    """They are passed over as in Hadoop, with a warning; properties in them count."""
+    properties = "".join(
+        f"<property><name>{name}</name><value>1</value></property>" for name in "ab"
+    )
+    path = conf_dir / "core-site.xml"
+    path.write_text(
+        f"<configuration><!-- c --><comment>x</comment><group>{properties}</group></configuration>"
+    )
+    conf = Configuration()
+    assert (conf["a"], conf["b"]) == ("1", "1")
+    assert f"{path}: <comment> means nothing" in caplog.text
 
 
 def test_a_file_that_cannot_be_read_is_an_os_error(conf_dir: Path):

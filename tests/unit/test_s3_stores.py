@@ -215,6 +215,22 @@ class TestRefusals:
             write(fs, "/a", overwrite=False)
         write(fs, "/a")  # overwrites, which needs none
 
+    def test_conditions_of_copies(self, server: Store):
+        """Whether the source has changed is looked at before it is removed."""
+        condition = "x-amz-copy-source-if-match"
+        server.refuses = lambda r: (
+            Refused(400, "InvalidArgument", f"{condition} is unknown")
+            if r.head.get(condition)
+            else None
+        )
+        server.put("a", b"data")
+        fs = connect(server)
+        assert fs.rename("/a", "/b")
+        server.put("d/a", b"data")
+        assert fs.rename("/d", "/e")
+        assert list(server.objects) == ["b", "e/a"]
+        assert server.count("CopyObject") == 3
+
     def test_encoded_keys(self, server: Store):
         for name in ("a+b", "a b", "a%20b"):
             server.put(f"d/{name}", b"x")
@@ -400,7 +416,7 @@ class TestPermissions:
         with pytest.raises(PermissionError, match="InvalidAccessKeyId"):
             connect(server).create("/d/a")
 
-    def test_only_to_list_and_delete(self, server: Store):
+    def test_not_to_look(self, server: Store):
         """What HEAD may not say a listing does."""
         server.put("d/a", b"abc")
         server.put("d/ab", b"abcd")
@@ -408,7 +424,8 @@ class TestPermissions:
         fs = connect(server)
         assert fs.get_file_status("/d/a").length == 3
         assert fs.is_directory("/d")
-        assert fs.delete("/d/a")
+        assert fs.rename("/d/a", "/d/c")
+        assert fs.delete("/d/c")
         assert fs.delete("/d", recursive=True)
         assert not server.objects
 

@@ -94,11 +94,11 @@ py::str parse_etag(const py::bytes& body, const py::str& root) {
       read(body, [&name](std::string_view text) { return s3::parse_etag(text, name); }));
 }
 
-py::bytes delete_document(const std::vector<py::str>& keys) {
+py::bytes delete_document(const std::vector<py::str>& keys, bool quiet) {
   std::vector<std::string> names;
   names.reserve(keys.size());
   for (const py::str& key : keys) names.push_back(to_utf8(key));
-  return s3::delete_document(names);
+  return s3::delete_document(names, quiet);
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ void register_s3_documents(py::module_& module) {
   module.def("s3_parse_delete_result", &parse_delete_result, py::arg("body"));
   module.def("s3_parse_upload_id", &parse_upload_id, py::arg("body"));
   module.def("s3_parse_etag", &parse_etag, py::arg("body"), py::arg("root"));
-  module.def("s3_delete_document", &delete_document, py::arg("keys"));
+  module.def("s3_delete_document", &delete_document, py::arg("keys"), py::arg("quiet"));
 }
 
 }  // namespace hflush::bindings

@@ -698,15 +698,13 @@ def _collect(parent: Element, path: str, depth: int, into: Resource) -> bool:
     for element in parent:
         if element.tag == "property":
             _add_property(element, into)
-        elif element.tag == "configuration":
-            included |= _collect(element, path, depth, into)
         elif element.tag == _XINCLUDE + "include":
             _include(element, path, depth, into)
             included = True
-        elif isinstance(element.tag, str):
-            raise ValueError(
-                f"{path}: unexpected element <{element.tag}> in a Hadoop configuration"
-            )
+        else:  # Hadoop looks into every element, and knows the names of few
+            if element.tag != "configuration":
+                warn_once(f"{path}: <{element.tag}> means nothing in a Hadoop configuration")
+            included |= _collect(element, path, depth, into)
     return included
 
 

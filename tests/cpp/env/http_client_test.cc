@@ -1430,6 +1430,14 @@ TEST_CASE("a proxy that refuses, or is not there: named, without its password") 
     CHECK(has(result.end.failure.message(), closed.endpoint().to_string()));
     CHECK_FALSE(has(result.end.failure.message(), "secret"));
   }
+  settings.no_proxy = closed.endpoint().host;
+  {
+    Bench bench(settings);
+    const HttpResult result =
+        bench.fetch(request("GET", "http://" + closed.endpoint().to_string()));
+    check_failure(result.end, closed.endpoint(), ECONNREFUSED, false);
+    CHECK_FALSE(has(result.end.failure.message(), "proxy"));
+  }
   settings.proxy = "nonsense://user:secret@host";
   Bench bench(settings);
   const HttpResult result = bench.fetch(request("GET", "http://s3.invalid/"));

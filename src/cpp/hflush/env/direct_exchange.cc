@@ -97,7 +97,7 @@ void DirectExchange::begin_on_loop(DirectConnections::Taken& connection, TimePoi
 }
 
 void DirectExchange::take(DirectConnections::Taken& connection, TimePoint now) noexcept {
-  times_.begun = times_.last_active = now;
+  times_.begun = times_.last_active = times_.last_look = now;
   sending_.is_used_line = connection.was_used;
   sending_.is_connecting = !connection.was_used;
   const MutexLock lock(mutex_);
@@ -155,6 +155,7 @@ TimePoint DirectExchange::due() const noexcept {
   // The other way has more addresses, perhaps.
   if (sending_.is_connecting) return deadline_after(times_.begun, request_.connect_timeout / 2);
   return std::min({deadline_after(times_.last_active, request_.stall_timeout),
+                   deadline_after(times_.last_look, request_.stall_timeout / 4),
                    deadline_after(times_.begun, request_.total_timeout), sending_.consent_due});
 }
 
@@ -339,16 +340,19 @@ DirectExchange::Given DirectExchange::give_up() noexcept {
   return {std::move(request_), std::move(events_)};
 }
 
+// Bytes that the peer takes from the system's buffer are activity, too, of which nothing tells.
 void DirectExchange::check_time(TimePoint now) {
   if (now < due()) return;
   const bool in_all = now >= deadline_after(times_.begun, request_.total_timeout);
-  int unacknowledged = 0;  // bytes in the system's buffer that the peer has not taken
+  int unacknowledged = 0;
   static_cast<void>(::ioctl(socket_.descriptor(), SIOCOUTQ, &unacknowledged));
-  if (!in_all && std::exchange(times_.last_unacknowledged, unacknowledged) != unacknowledged) {
+  if (std::exchange(times_.last_unacknowledged, unacknowledged) != unacknowledged) {
     times_.last_active = now;
-    return;
   }
-  fail(exchange_timed_out(authority_, request_, in_all));
+  times_.last_look = now;
+  if (in_all || now >= deadline_after(times_.last_active, request_.stall_timeout)) {
+    fail(exchange_timed_out(authority_, request_, in_all));
+  }
 }
 
 void DirectExchange::fail(Status failure) { end({std::move(failure), may_be_executed()}); }

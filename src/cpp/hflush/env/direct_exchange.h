@@ -131,7 +131,8 @@ class DirectExchange final : public EventLoop::Handler,
   struct Times {
     TimePoint begun;
     TimePoint last_active;
-    int last_unacknowledged = 0;
+    TimePoint last_look;          // at what the peer has not taken
+    int last_unacknowledged = 0;  // bytes
   };
 
   void take(DirectConnections::Taken& connection, TimePoint now) noexcept HFLUSH_EXCLUDES(mutex_);

@@ -170,14 +170,13 @@ Status Transfers::open() {
       static_cast<long>(std::clamp<std::size_t>(settings_.max_connections, 1, 4096)));
   // Only one thread at a time uses it, so it needs no locks.
   curl_.share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
-  direct_ = std::make_shared<DirectExchanges>(
-      loop_, settings_, settings_.direct && proxies_.of_http.empty(), weak_from_this());
+  direct_ = std::make_shared<DirectExchanges>(loop_, settings_, settings_.direct, weak_from_this());
   return {};
 }
 
 ExchangeId Transfers::start(HttpRequest request, std::shared_ptr<HttpEvents> events) {
   const ExchangeId id = direct_->new_id();
-  if (direct_->start(id, request, events)) return id;
+  if (proxies_.of(request.url).empty() && direct_->start(id, request, events)) return id;
   begin_later(std::make_shared<HttpExchange>(id, std::move(request), std::move(events)));
   return id;
 }

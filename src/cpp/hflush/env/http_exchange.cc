@@ -73,22 +73,29 @@ HttpProxies HttpProxies::choose(const HttpSettings& settings) {
   return proxies;
 }
 
-bool goes_through_proxy(const HttpSettings& settings, std::string_view scheme,
-                        std::string_view host) {
-  const HttpProxies proxies = HttpProxies::choose(settings);
-  if ((scheme == "https" ? proxies.of_https : proxies.of_http).empty()) return false;
+std::string_view HttpProxies::of(std::string_view url) const {
+  const std::string& proxy = is_https(url) ? of_https : of_http;
+  if (proxy.empty()) return {};
+  const std::string authority = http_authority(url);
+  std::string_view host = std::string_view(authority).substr(0, authority.rfind(':'));
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (proxies.exceptions == "*") return false;  // in a list it is a name like others
-  std::string_view rest = proxies.exceptions;
+  if (exceptions == "*") return {};  // in a list it is a name like others
+  std::string_view rest = exceptions;
   while (!rest.empty()) {
     const std::size_t end = rest.find_first_of(", ");
     std::string_view name = rest.substr(0, end);
     if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
-    if (equals_ignoring_case(name, host)) return false;
+    if (equals_ignoring_case(name, host)) return {};
     if (end == std::string_view::npos) break;
     rest.remove_prefix(end + 1);
   }
-  return true;
+  return proxy;
+}
+
+bool goes_through_proxy(const HttpSettings& settings, std::string_view scheme,
+                        std::string_view host) {
+  const std::string url = std::string(scheme) + "://" + std::string(host);
+  return !HttpProxies::choose(settings).of(url).empty();
 }
 
 // Options of a handle, one after the other; the first that fails is remembered.
@@ -173,7 +180,7 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   options.set(CURLOPT_NOPROXY, proxies.exceptions.c_str());
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   if (!proxy.empty()) {
-    proxy_ = http_authority(proxy);
+    proxy_ = http_authority(proxies.of(request_.url));
     if (!settings.proxy_user.empty()) {
       options.set(CURLOPT_PROXYUSERNAME, settings.proxy_user.c_str());
       options.set(CURLOPT_PROXYPASSWORD, settings.proxy_password.c_str());

@@ -33,6 +33,9 @@ struct HttpProxies {
   std::string exceptions;
 
   static HttpProxies choose(const HttpSettings& settings);
+  // That of a url; empty if there is none, or the exceptions name the host as it is written.
+  // libcurl knows other ways to name one: more goes past a proxy than is said here.
+  std::string_view of(std::string_view url) const;
 };
 
 class HttpExchange {
@@ -125,7 +128,7 @@ class HttpExchange {
   HttpRequest request_;
   std::shared_ptr<HttpEvents> events_;
   const std::string authority_;  // "host:port", for messages
-  std::string proxy_;            // the same of the proxy that is set
+  std::string proxy_;            // the same of the proxy that it may go through
 
   State state_ = State::kWaiting;
   const CurlLibrary* curl_ = nullptr;

@@ -19,9 +19,9 @@
 namespace hflush::local {
 namespace {
 
-// A file opened for writing. What was in it is still there until cut().
+// A file opened for writing. What was in it is still there until cut() or open_by_cutting().
 struct OpenedFile {
-  Descriptor descriptor;
+  Descriptor descriptor;  // none: it exists, and nothing but cutting it may open it
   bool is_new = false;
   std::vector<std::string> directories_to_sync;  // whose entries are new with it
 };
@@ -59,6 +59,7 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
 
     Descriptor existing = open_descriptor(path.c_str(), kOpenFlags);
     if (existing) return OpenedFile{std::move(existing), false, {}};
+    if (errno == EPERM) return OpenedFile{};
     if (errno != ENOENT) return creation_failure(errno, path);
     // A dangling link, which only creation through it fills, or a file deleted just now.
     Descriptor through_link(uninterrupted(
@@ -69,8 +70,15 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
 }
 
 // Mountpoint for S3 replaces a file, if at all, only where open(2) itself cuts it.
-OpenedFile cut_by_opening(const std::string& path) {
-  return {open_descriptor(path.c_str(), kOpenFlags | O_TRUNC), false, {}};
+Descriptor cut_by_opening(const std::string& path) {
+  return open_descriptor(path.c_str(), kOpenFlags | O_TRUNC);
+}
+
+// Opens what create_or_open() could not.
+Status open_by_cutting(OpenedFile& file, const std::string& path) {
+  if (file.descriptor) return {};
+  file.descriptor = cut_by_opening(path);
+  return file.descriptor ? Status() : creation_failure(errno, path);
 }
 
 // The directories whose entries are new if `path` is created now: its parent, and the ones above
@@ -101,14 +109,29 @@ Result<OpenedFile> open_file(const std::string& path, const CreateOptions& optio
 }
 
 // Cuts a file; pipes and devices hold nothing. One that is short enough is left alone: ext4 starts
-// writing a file back at close if it was ever truncated, which halves the speed.
+// writing a file back at close if it was ever truncated, which halves the speed. Where ftruncate is
+// refused, open(2) cuts it, to nothing, and the descriptor goes on with that; locks on it are gone.
 Status cut(int descriptor, off_t size, const std::string& path) {
   struct stat facts{};
   if (::fstat(descriptor, &facts) == 0 && (facts.st_size <= size || !S_ISREG(facts.st_mode))) {
     return {};
   }
   if (::ftruncate(descriptor, size) == 0) return {};
-  return Status::from_errno(errno, "truncate", path);
+  const int error_number = errno;
+  const Descriptor opened = cut_by_opening(path);
+  if (opened && ::dup3(opened.get(), descriptor, O_CLOEXEC) >= 0) return {};
+  return Status::from_errno(error_number, "truncate", path);
+}
+
+// Gives a sidecar that open(2) cut its mark and its header back; no other's offset is 0 by then.
+Status begin_again(int sidecar, std::uint32_t bytes_per_checksum, const std::string& path) {
+  if (::lseek(sidecar, 0, SEEK_CUR) != 0) return {};
+  mark_unfinished(sidecar);
+  const SidecarHeader header = sidecar_header(bytes_per_checksum);
+  const ssize_t written =
+      uninterrupted([&] { return ::write(sidecar, header.data(), header.size()); });
+  if (written == static_cast<ssize_t>(header.size())) return {};
+  return Status::from_errno(written < 0 ? errno : ENOSPC, "write", path);
 }
 
 // 0 of what is no regular file: it cannot be cut.
@@ -129,11 +152,8 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
 
 StreamResult make_raw_stream(const std::string& path, OpenedFile file,
                              const CreateOptions& options) {
-  if (Status failure = cut(file.descriptor.get(), 0, path); !failure.ok()) {
-    OpenedFile opened = cut_by_opening(path);
-    if (!opened.descriptor) return failure;
-    file = std::move(opened);
-  }
+  HFLUSH_RETURN_IF_ERROR(open_by_cutting(file, path));
+  HFLUSH_RETURN_IF_ERROR(cut(file.descriptor.get(), 0, path));
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
@@ -145,13 +165,8 @@ StreamResult make_raw_stream(const std::string& path, OpenedFile file,
 }  // namespace
 
 StreamResult create_raw(const std::string& path, const CreateOptions& options) {
-  Result<OpenedFile> file = open_file(path, options);
-  if (!file.ok() && file.status().error_number() == EPERM && options.overwrite) {
-    OpenedFile opened = cut_by_opening(path);
-    if (opened.descriptor) file = std::move(opened);
-  }
-  if (!file.ok()) return file.status();
-  return make_raw_stream(path, *std::move(file), options);
+  HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
+  return make_raw_stream(path, std::move(file), options);
 }
 
 StreamResult create_without_checksum(const std::string& path, const CreateOptions& options) {
@@ -172,31 +187,35 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
                       ", not " + std::to_string(bytes_per_checksum),
                   path);
   }
+  const auto bytes_per_sum = static_cast<std::uint32_t>(bytes_per_checksum);
   HFLUSH_ASSIGN_OR_RETURN(OpenedFile file, open_file(path, options));
   const std::string sidecar = sidecar_path(path);
   CreateOptions sidecar_options = options;
   sidecar_options.overwrite = true;  // the data file decides who wins
   Result<OpenedFile> sums = open_file(sidecar, sidecar_options);
-  if (!sums.ok()) {
-    if (file.is_new) ::unlink(path.c_str());  // nothing is left behind (CREATE-9)
-    return sums.status();
-  }
+  const auto withdraw = [&](Status failure) {  // nothing is left behind (CREATE-9)
+    if (sums.ok() && sums->is_new) ::unlink(sidecar.c_str());
+    if (file.is_new) ::unlink(path.c_str());
+    return failure;
+  };
+  if (!sums.ok()) return withdraw(sums.status());
+  Status ready = open_by_cutting(*sums, sidecar);
+  if (ready.ok()) ready = open_by_cutting(file, path);
+  if (!ready.ok()) return withdraw(std::move(ready));
+
   const int file_descriptor = file.descriptor.release();
   const int sums_descriptor = sums->descriptor.release();
-  auto destination = make_checksummed_destination(env::make_posix_file(file_descriptor), path,
-                                                  env::make_posix_file(sums_descriptor), sidecar,
-                                                  static_cast<std::uint32_t>(bytes_per_checksum));
+  auto destination =
+      make_checksummed_destination(env::make_posix_file(file_descriptor), path,
+                                   env::make_posix_file(sums_descriptor), sidecar, bytes_per_sum);
   // In this order no reader ever takes old sums for new data or the reverse, and an old file is
   // whole until nothing but cutting it is left to do. The header makes an open empty file verify.
   mark_unfinished(sums_descriptor);
-  Status ready = destination->flush();
+  ready = destination->flush();
   if (ready.ok()) ready = cut(sums_descriptor, kSidecarHeaderSize, sidecar);
+  if (ready.ok()) ready = begin_again(sums_descriptor, bytes_per_sum, sidecar);
   if (ready.ok()) ready = cut(file_descriptor, 0, path);
-  if (!ready.ok()) {
-    if (sums->is_new) ::unlink(sidecar.c_str());
-    if (file.is_new) ::unlink(path.c_str());
-    return ready;
-  }
+  if (!ready.ok()) return withdraw(std::move(ready));
 
   LocalSinkOptions sink_options;
   sink_options.geometry = stream::Geometry::with_checksums(crc::Kind::kCrc32, bytes_per_checksum);

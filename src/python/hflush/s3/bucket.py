@@ -61,8 +61,6 @@ _REASONS = frozenset(
 _ABSENT = "NoSuchKey"
 # Of objects that were not removed: the store may do it when it is asked again.
 _PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
-# Asks DeleteObjects for failures alone; a key has no such text, since "<" is escaped there.
-_QUIET = b"<Quiet>true</Quiet>"
 
 
 class Head(NamedTuple):
@@ -436,13 +434,12 @@ class Bucket:
         Some stores answer so where they are asked to name failures alone: they are asked again, and
         from then on, to name what they have removed, too.
         """
-        quiet = _core.s3_delete_document(keys)
         if not self._lacks.quiet_delete:
-            response = self._send_delete(quiet, path)
+            response = self._send_delete(_core.s3_delete_document(keys, quiet=True), path)
             if response.error is not None or response.body:
                 return response
             self._lacks.quiet_delete = True
-        return self._send_delete(quiet.replace(_QUIET, b"", 1), path)
+        return self._send_delete(_core.s3_delete_document(keys, quiet=False), path)
 
     def _send_delete(self, body: bytes, path: str) -> _core.S3Response:
         """Send a document of DeleteObjects; again, as often as is usual, where the answer is odd.

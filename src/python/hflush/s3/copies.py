@@ -12,7 +12,6 @@ from ..errors import (
     PathIsDirectoryError,
 )
 from ..status import FileStatus
-from .bucket import Head
 from .names import S3Names, holder
 from .object_copy import ObjectCopy
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["S3Copies"]
 
 
-def _version(seen: ObjectEntry | Head) -> tuple[object, ...]:
+def _version(seen: ObjectEntry) -> tuple[object, ...]:
     """Return what tells one content of an object from another."""
     return (seen.size, seen.etag) if seen.etag else (seen.size, seen.modified)
 
@@ -113,10 +112,14 @@ class S3Copies(S3Names):
         done = f"rename: copied to {self._named(target)}"
         if status.is_file:
             self._copy_file(source, status, target)
-            now = self._bucket.head(source[1:], source)
-            modified = status.modification_time // 1000
+            now = self._bucket.entry(source[1:], source)
             if now is not None:
-                if _version(now) != _version(Head(status.length, status.etag or "", modified, {})):
+                was = now._replace(
+                    size=status.length,
+                    etag=status.etag or "",
+                    modified=status.modification_time // 1000,
+                )
+                if _version(now) != _version(was):
                     message = f"{done}: written anew meanwhile, and stays"
                     raise OSError(errno.ENOTEMPTY, message, self._named(source))
                 self._bucket.delete(source[1:], source)

@@ -288,10 +288,11 @@ TEST_CASE("deletions") {
   CHECK(nameless->at(0).key.empty());
 
   const std::vector<std::string> keys = {"a", "b&<>\"'c", "tab\tline\nreturn\r", "  blanks  "};
-  const auto asked = parse_xml(delete_document(keys));
+  const auto asked = parse_xml(delete_document(keys, true));
   REQUIRE(asked.ok());
   CHECK(asked->name == "Delete");
   CHECK(asked->value("Quiet") == "true");
+  CHECK(delete_document(keys, false).find("Quiet") == std::string::npos);
   REQUIRE(asked->children.size() == 1 + keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     CHECK(asked->children[i + 1].value("Key") == keys[i]);

@@ -24,6 +24,11 @@ const env::HttpHeader kSize{"x-amz-mp-object-size", "5"};
 Call put() { return call("PutObject", "PUT", {{"Content-Type", "text/plain"}, kSum}); }
 Call complete() { return call("CompleteMultipartUpload", "POST", {kSize, kSum}); }
 
+Call copy(std::string operation) {
+  return call(std::move(operation), "PUT",
+              {{"x-amz-copy-source", "/b/k"}, {"x-amz-copy-source-if-match", "\"e\""}});
+}
+
 Call listing() {
   Call list = call("ListObjectsV2", "GET", {});
   list.query = {{"list-type", "2"}, {"encoding-type", "url"}};
@@ -54,6 +59,8 @@ TEST_CASE("extras of calls") {
   CHECK(extras_of(complete(), settings()) == kObjectSize);
   CHECK(extras_of(get, insists) == (kAskedChecksums | kConditionOfRead));
   CHECK(extras_of(listing(), settings()) == kEncodedKeys);
+  CHECK(extras_of(copy("CopyObject"), settings()) == kConditionOfCopy);
+  CHECK(extras_of(copy("UploadPartCopy"), settings()) == kNoExtras);
   // What was asked for, and what has to be there.
   CHECK(extras_of(call("PutObject", "PUT", {{"If-Match", "e"}, {"x-amz-acl", "private"}}),
                   settings()) == kNoExtras);
@@ -84,6 +91,9 @@ TEST_CASE("what is refused by name is left out") {
   CHECK(refused(failure(501, "NotImplemented", "x-amz-mp-object-size"), complete()) == kObjectSize);
   CHECK(refused(failure(400, "NotImplemented"), complete()) == kObjectSize);
   CHECK(refused(failure(400, "InvalidArgument", "encoding-type"), listing()) == kEncodedKeys);
+  const std::string of_copies = "X-Amz-Copy-Source-If-Match is not supported";
+  CHECK(refused(failure(400, "InvalidArgument", of_copies), copy("CopyObject")) ==
+        kConditionOfCopy);
 }
 
 TEST_CASE("what is refused for its content is not") {
@@ -96,6 +106,9 @@ TEST_CASE("what is refused for its content is not") {
   CHECK(
       refused(failure(400, "InvalidRequest", "Value for x-amz-checksum-crc32c header is invalid."),
               put()) == kNoExtras);
+  CHECK(refused(
+            failure(400, "InvalidArgument", "x-amz-copy-source-if-match: the etag does not match"),
+            copy("CopyObject")) == kNoExtras);
   CHECK(refused(failure(400, "InvalidRequest"), complete()) == kNoExtras);
   CHECK(refused(failure(400), call("UploadPart", "PUT", {kSum})) == kNoExtras);
   CHECK(refused(failure(400, "EntityTooLarge"), put()) == kNoExtras);

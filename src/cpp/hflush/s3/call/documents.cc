@@ -359,8 +359,9 @@ Result<std::string> parse_etag(std::string_view document, std::string_view root)
   return std::string(bare_etag(found.value("ETag")));
 }
 
-std::string delete_document(const std::vector<std::string>& keys) {
-  std::string document = "<Delete xmlns=\"" + std::string(kNamespace) + "\"><Quiet>true</Quiet>";
+std::string delete_document(const std::vector<std::string>& keys, bool quiet) {
+  std::string document = "<Delete xmlns=\"" + std::string(kNamespace) + "\">";
+  if (quiet) document += "<Quiet>true</Quiet>";
   for (const std::string& key : keys) {
     document += "<Object><Key>" + escape_xml(key) + "</Key></Object>";
   }

@@ -74,7 +74,7 @@ Result<std::string> parse_etag(std::string_view document, std::string_view root)
 // may make an etag weak.
 std::string_view bare_etag(std::string_view text) noexcept;
 
-// What DeleteObjects is sent: the answer names only what was not removed.
-std::string delete_document(const std::vector<std::string>& keys);
+// What DeleteObjects is sent. Quiet: the answer is to name only what was not removed.
+std::string delete_document(const std::vector<std::string>& keys, bool quiet);
 
 }  // namespace hflush::s3

@@ -1,8 +1,10 @@
 #include "hflush/s3/call/extras.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "hflush/base/ascii.h"
 
@@ -55,6 +57,9 @@ bool is_among(const Texts& texts, std::string_view text) noexcept {
 // Which extra a header is, by its name in lower case.
 Extras extra_of(std::string_view name, const Call& call) noexcept {
   if (name == "x-amz-mp-object-size") return kObjectSize;
+  if (name == "x-amz-copy-source-if-match") {  // parts of a copy have to be of one object
+    return call.operation == "CopyObject" ? kConditionOfCopy : kNoExtras;
+  }
   if (name == "if-match") return call.operation == "GetObject" ? kConditionOfRead : kNoExtras;
   if (!name.starts_with("x-amz-checksum-")) return kNoExtras;
   if (is_read(call)) return kAskedChecksums;
@@ -69,8 +74,16 @@ bool is_unknown_there(const Failure& failure) noexcept {
   return failure.http_status == 501 || is_among(kNotImplemented, failure.code);
 }
 
-bool is_about_contents(std::string_view message) noexcept {
-  return std::ranges::any_of(kContents, [message](std::string_view word) {
+// Headers are named after what they are for: their names say nothing of a refusal's reason.
+bool is_about_contents(std::string message, const Call& call) {
+  std::vector<std::string> names;
+  for (const env::HttpHeader& header : call.headers) names.push_back(to_lower(header.name));
+  std::ranges::sort(names, std::greater(), &std::string::size);  // one may begin another
+  for (const std::string& name : names) {
+    const std::size_t at = message.find(name);
+    if (at != std::string::npos) message.erase(at, name.size());
+  }
+  return std::ranges::any_of(kContents, [&message](std::string_view word) {
     return message.find(word) != std::string_view::npos;
   });
 }
@@ -129,7 +142,7 @@ Extras refused_extras(const Failure& failure, const Call& call, const Settings& 
   const Extras named = named_extras(message, call) & had;
   if (is_unknown_there(failure)) return named != kNoExtras ? named : had;
   if (failure.code == "SignatureDoesNotMatch") return had & (kSentChecksums | kAskedChecksums);
-  if (failure.http_status != 400 || is_about_contents(message)) return kNoExtras;
+  if (failure.http_status != 400 || is_about_contents(message, call)) return kNoExtras;
   if (named != kNoExtras) return named;
   if (call.operation == "CompleteMultipartUpload") return kNoExtras;
   return failure.code.empty() || is_among(kBadArguments, failure.code) ? had : kNoExtras;
@@ -139,7 +152,7 @@ std::string advice(const Failure& failure, const Call& call) {
   if (failure.kind != FailureKind::kFinal) return {};
   const std::string message = to_lower(failure.message);
   const bool is_unknown = is_unknown_there(failure);
-  if (!is_unknown && (failure.http_status != 400 || is_about_contents(message))) return {};
+  if (!is_unknown && (failure.http_status != 400 || is_about_contents(message, call))) return {};
   std::string named;
   std::string all;
   for (const env::HttpHeader& header : call.headers) {

@@ -20,10 +20,9 @@ def server() -> Iterator[ScriptedS3]:
         yield server
 
 
-@pytest.mark.parametrize("there", ["hflushs3://bucket/n", "hflushfile://{}/n"])
-def test_what_was_not_copied_stays(server: ScriptedS3, tmp_path: Path, there: str):
+def test_what_was_not_copied_stays(server: ScriptedS3, tmp_path: Path):
     source = UPath("hflushs3://bucket/m", conf=server.conf)
-    target = UPath(there.format(tmp_path), conf=server.conf)
+    target = UPath(f"hflushfile://{tmp_path}/n")
     with pytest.raises(OSError, match=r"m//b \(not copied\)") as stayed:
         source.move(target)
     assert stayed.value.errno == errno.ENOTEMPTY
@@ -42,6 +41,29 @@ def test_all_of_it(server: ScriptedS3, tmp_path: Path):
     assert not server.objects
     with pytest.raises(IsADirectoryError, match="move: the target is a directory"):
         moved.move(UPath(f"hflushfile://{tmp_path}"))
+
+
+def test_within_a_store(tmp_path: Path):
+    """A rename, also onto a file; one that is refused changes nothing."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").write_bytes(b"data")
+    (tmp_path / "b").write_bytes(b"old")
+    inode = (tmp_path / "d" / "a").stat().st_ino
+    here = UPath(f"hflushfile://{tmp_path}")
+    (here / "d" / "a").move(here / "b")
+    assert (tmp_path / "b").stat().st_ino == inode
+    (here / "d").move(here / "e" / "f")
+    assert (here / "e" / "f").is_dir()
+    with pytest.raises(OSError, match="is below the directory itself"):
+        (here / "e").move(here / "e" / "g")
+    assert sorted(name.name for name in tmp_path.rglob("*")) == ["b", "e", "f"]
+
+
+def test_within_a_bucket(server: ScriptedS3):
+    source = UPath("hflushs3://bucket/m", conf=server.conf)
+    source.move(source.parent / "n")
+    assert set(server.objects) == {"n/a", "n//b"}
+    assert server.count("CopyObject") == 2
 
 
 def test_to_another_library(server: ScriptedS3, tmp_path: Path):

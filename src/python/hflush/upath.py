@@ -54,8 +54,8 @@ class _Sendable(UPath):
     def move(self, target: Any, **options: Any) -> Any:
         """Move a file or a tree to a path that is no directory, and return that path.
 
-        What was copied is removed when all of it is, and nothing else: see
-        :meth:`hflush.FileSystem.copy_to_local_file`.
+        Within a store that is a rename. Else what was copied is removed when all of it is, and
+        nothing else: see :meth:`hflush.FileSystem.copy_to_local_file`.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class _Sendable(UPath):
         if to.is_dir():
             raise IsADirectoryError(errno.EISDIR, "move: the target is a directory", str(to))
         if isinstance(to, _Sendable) and not options:
-            self.fs._move_by_copying(self.fs._place(self.path), to.fs._place(to.path))
+            self.fs._move(self.fs._place(self.path), to.fs._place(to.path))
             return to
         before = self.fs.info(self.path)
         if before["type"] != "file":

@@ -20,7 +20,7 @@ from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
 from ..opening import TextOutputWrapper, check_text, written_text
-from ..options import CreateFlag
+from ..options import CreateFlag, Rename
 from . import options as words
 from .files import as_fsspec_file, compressed
 from .transactions import HeldFile, TransactionFile, WriteTransaction
@@ -466,6 +466,19 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         target.store.mkdirs(paths.parent(target.path))
         if not source.store.rename(source.path, target.path):
             raise OSError(errno.EIO, f"mv: {path1} was not moved", path2)
+
+    def _move(self, source: Place, target: Place) -> None:
+        """Move to that very name, whose place a file gives up: by a rename, where there is one."""
+        if source.store is target.store:
+            target.store.mkdirs(paths.parent(target.path))
+            try:
+                source.store.rename(source.path, target.path, Rename.OVERWRITE)
+            except OSError as refusal:
+                if refusal.errno != errno.EXDEV:
+                    raise
+            else:
+                return
+        self._move_by_copying(source, target)
 
     def _move_by_copying(self, source: Place, target: Place) -> None:
         """Move from one store to another: what was copied is removed when all of it is."""

@@ -22,7 +22,7 @@ from minio import MinioServer
 
 HERE = Path(__file__).resolve().parent
 NULL_S3 = HERE.parent / "build" / "dev" / "hflush_null_s3"
-OBSTORE, PYARROW, S3FS, BOTO3 = "obstore", "pyarrow", "s3fs", "boto3"
+OBSTORE, OPENDAL, PYARROW, S3FS, BOTO3 = "obstore", "opendal", "pyarrow", "s3fs", "boto3"
 # Of s3_contender.VARIANTS: nothing is set; no checksums are sent, as none of the peers sends any.
 AS_IT_COMES, WITHOUT_SUMS = "hflush-as-it-comes", "hflush-without-checksums"
 DELAY_MS = 20
@@ -34,6 +34,7 @@ __all__ = [
     "BUCKET",
     "DELAY_MS",
     "OBSTORE",
+    "OPENDAL",
     "OURS",
     "PYARROW",
     "S3FS",

@@ -1,4 +1,4 @@
-"""S3, beside obstore, pyarrow, s3fs and boto3: see s3_servers.py for what they run on."""
+"""S3, beside obstore, opendal, pyarrow, s3fs and boto3: see s3_servers.py for what they run on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from s3_servers import (
     BOTO3,
     DELAY_MS,
     OBSTORE,
+    OPENDAL,
     OURS,
     PYARROW,
     S3FS,
@@ -25,8 +26,8 @@ MIB = 1 << 20
 GB = 1e9
 OBJECT = 256 * MIB
 WRITE = 64 << 10
-WRITERS = (OBSTORE, PYARROW, S3FS, BOTO3)
-READERS = (OBSTORE, PYARROW)
+WRITERS = (OBSTORE, OPENDAL, PYARROW, S3FS, BOTO3)
+READERS = (OBSTORE, OPENDAL, PYARROW)
 NULL, MINIO = "a server that drops it", "MinIO"
 FAR = f"one that answers {DELAY_MS} ms later"
 KEYS = 100_000
@@ -122,11 +123,14 @@ def test_latency(
     def trial(name: str) -> Answer:
         return bench.order(name, "files", f"small/{name}", objects, 1)
 
-    targets = [Target(OBSTORE, time_at_most=1.0), Target(BOTO3, time_at_most=0.5)]
+    targets = [
+        *(Target(name, time_at_most=1.0) for name in (OBSTORE, OPENDAL)),
+        Target(BOTO3, time_at_most=0.5),
+    ]
     ratios(
         [Quantity("p50", f"create, 1 KiB, close on {where}{said}: p50", targets)],
         ours=partial(trial, ours),
-        peers=peers(trial, OBSTORE, BOTO3),
+        peers=peers(trial, OBSTORE, OPENDAL, BOTO3),
         rounds=15,
     )
 
@@ -141,11 +145,11 @@ def test_latency_far_away(
     def trial(name: str) -> Answer:
         return far_s3.order(name, "files", f"small/{name}", objects, 1)
 
-    targets = [Target(OBSTORE, time_at_most=1.0), Target(BOTO3, time_at_most=1.0)]
+    targets = [Target(name, time_at_most=1.0) for name in (OBSTORE, OPENDAL, BOTO3)]
     ratios(
         [Quantity("p50", f"create, 1 KiB, close on {FAR}{said}: p50", targets)],
         ours=partial(trial, ours),
-        peers=peers(trial, OBSTORE, BOTO3),
+        peers=peers(trial, OBSTORE, OPENDAL, BOTO3),
         rounds=5,
     )
 
@@ -157,12 +161,12 @@ def test_write_far_away(far_s3: S3Bench, ratios: Callable[..., None]) -> None:
     def trial(name: str) -> Answer:
         return far_s3.order(name, "write", f"write/{name}", nbytes, WRITE)
 
-    targets = [Target(OBSTORE, speed_at_least=1.0), Target(BOTO3, speed_at_least=1.0)]
+    targets = [Target(name, speed_at_least=1.0) for name in (OBSTORE, OPENDAL, BOTO3)]
     work = f"64 MiB in writes of 64 KiB to {FAR}: throughput"
     ratios(
         [Quantity("seconds", work, targets, nbytes=nbytes)],
         ours=partial(trial, OURS),
-        peers=peers(trial, OBSTORE, BOTO3),
+        peers=peers(trial, OBSTORE, OPENDAL, BOTO3),
         rounds=5,
     )
 
@@ -200,12 +204,15 @@ def test_small_objects(
             Quantity(
                 "seconds",
                 f"small objects: create, 1 KiB, close on {where}{said}; 16 threads",
-                [Target(OBSTORE, speed_at_least=1.1), Target(S3FS, speed_at_least=3.0)],
+                [
+                    *(Target(name, speed_at_least=1.1) for name in (OBSTORE, OPENDAL)),
+                    Target(S3FS, speed_at_least=3.0),
+                ],
                 operations=objects,
             )
         ],
         ours=partial(trial, ours),
-        peers=peers(trial, OBSTORE, S3FS),
+        peers=peers(trial, OBSTORE, OPENDAL, S3FS),
         rounds=10,
     )
 

@@ -177,6 +177,53 @@ class Obstore(S3Client):
         return sum(len(page) for page in self._obstore.list(self._store, directory))
 
 
+class OpenDal(S3Client):
+    """Apache OpenDAL, in Rust."""
+
+    name = "opendal"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        import opendal
+
+        super().__init__(endpoint)
+        self._operator = opendal.Operator(
+            "s3",
+            bucket=endpoint.bucket,
+            endpoint=endpoint.url,
+            region=endpoint.region,
+            access_key_id=endpoint.access_key,
+            secret_access_key=endpoint.secret_key,
+            disable_config_load="true",
+            disable_ec2_metadata="true",
+        )
+
+    def create(self, key: str) -> Any:
+        endpoint = self.endpoint
+        return self._operator.open(
+            key, "wb", chunk=endpoint.part_bytes, concurrent=endpoint.parts_in_flight
+        )
+
+    def create_new(self, key: str) -> Any:
+        endpoint = self.endpoint
+        return self._operator.open(
+            key,
+            "wb",
+            chunk=endpoint.part_bytes,
+            concurrent=endpoint.parts_in_flight,
+            if_not_exists=True,
+        )
+
+    def open(self, key: str) -> Any:
+        return self._operator.open(key, "rb")
+
+    def preads(self, key: str, positions: Iterable[int], size: int) -> int:
+        read = self._operator.read
+        return sum(len(read(key, offset=position, size=size)) for position in positions)
+
+    def count(self, directory: str) -> int:
+        return sum(1 for _ in self._operator.list(f"{directory}/", recursive=True))
+
+
 class PyArrow(S3Client):
     """Arrow's file system, which is the AWS SDK for C++."""
 
@@ -422,5 +469,5 @@ class _Pieces(io.RawIOBase):
 
 
 CLIENTS: dict[str, type[S3Client]] = {
-    client.name: client for client in (Hflush, Obstore, PyArrow, S3fs, Boto3, SmartOpen)
+    client.name: client for client in (Hflush, Obstore, OpenDal, PyArrow, S3fs, Boto3, SmartOpen)
 }

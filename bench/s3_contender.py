@@ -1,12 +1,13 @@
 """One contender of the S3 benchmarks, in a process of its own.
 
-    s3_contender.py CLIENT URL BUCKET ACCESS_KEY SECRET_KEY
+    s3_contender.py CLIENT URL BUCKET ACCESS_KEY SECRET_KEY [AUTHORITY]
 
 Reads one order a line and answers it with one line, as hdfs_contender.py does; what is asked is
 done and timed in here. tools/s3_clients.py knows the clients, VARIANTS those that are hflush with
 other settings. Sizes are bytes.
 
     write KEY BYTES SIZE             an object, in writes of SIZE
+    streams PREFIX COUNT BYTES SIZE  so many such objects at once, each in a thread
     peak KEY BYTES SIZE              the same; how far resident memory grew at its highest
     files PREFIX COUNT THREADS       each: create, 1 KiB, close
     read KEY SIZE                    from start to end, SIZE at most at a time
@@ -62,6 +63,14 @@ class Contender:
         pieces = list(self._pieces(int(total), int(size)))
         return measured(lambda: self._client.write(key, pieces))
 
+    def streams(self, prefix: str, count: str, total: str, size: str) -> Answer:
+        pieces = list(self._pieces(int(total), int(size)))
+
+        def write(thread: int) -> None:
+            self._client.write(f"{prefix}/{thread}", pieces)
+
+        return measured(lambda: in_threads(int(count), write))
+
     def peak(self, key: str, total: str, size: str) -> Answer:
         source = random.Random(5).randbytes(MIB)
         starts = islice(cycle(range(0, MIB, int(size))), int(total) // int(size))
@@ -114,7 +123,7 @@ def highest_resident_bytes() -> int:
 
 
 def main() -> None:
-    name, url, bucket, access_key, secret_key = sys.argv[1:]
+    name, url, bucket, access_key, secret_key, *authority = sys.argv[1:]
     endpoint = Endpoint(
         url,
         bucket,
@@ -122,6 +131,7 @@ def main() -> None:
         secret_key,
         part_bytes=PART,
         cheapest=True,
+        authority="".join(authority),
         settings=VARIANTS.get(name, {}),
     )
     client = "hflush" if name in VARIANTS else name

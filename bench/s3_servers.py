@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from hdfs_cluster import LEAST_MEMORY, MEMORY, OURS, Answer, Child
 from minio import MinioServer
+from support.certificates import make_server_directory
 
 HERE = Path(__file__).resolve().parent
 NULL_S3 = HERE.parent / "build" / "dev" / "hflush_null_s3"
@@ -48,9 +49,14 @@ class S3Bench:
     """A server and the contenders that talk to it."""
 
     def __init__(
-        self, url: str, access_key: str, secret_key: str, after_order: Callable[[], None]
+        self,
+        url: str,
+        access_key: str,
+        secret_key: str,
+        after_order: Callable[[], None],
+        *authority: Path,
     ) -> None:
-        self._arguments = (url, BUCKET, access_key, secret_key)
+        self._arguments: tuple[str | Path, ...] = (url, BUCKET, access_key, secret_key, *authority)
         self._after_order = after_order  # not in the time of any contender
         self._names = count()
         self._children: dict[str, Child] = {}
@@ -83,15 +89,32 @@ def _with_children(bench: S3Bench) -> Iterator[S3Bench]:
         bench.stop()
 
 
+@contextmanager
+def _minio(*authority: Path, certificates: Path | None = None) -> Iterator[S3Bench]:
+    large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
+    place = MEMORY if large else None
+    with MinioServer.start(place=place, certificates=certificates) as server:
+        server.make_bucket(BUCKET)
+        keys = server.access_key, server.secret_key
+        bench = S3Bench(server.url, *keys, server.empty_trash, *authority)
+        with _with_children(bench):
+            yield bench
+
+
 @pytest.fixture(scope="module")
 def minio() -> Iterator[S3Bench]:
     """A real server."""
-    large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
-    with MinioServer.start(place=MEMORY if large else None) as server:
-        server.make_bucket(BUCKET)
-        bench = S3Bench(server.url, server.access_key, server.secret_key, server.empty_trash)
-        with _with_children(bench):
-            yield bench
+    with _minio() as bench:
+        yield bench
+
+
+@pytest.fixture(scope="module")
+def minio_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Bench]:
+    """The same over TLS."""
+    directory = tmp_path_factory.mktemp("certificates")
+    authority = make_server_directory(directory)
+    with _minio(authority, certificates=directory) as bench:
+        yield bench
 
 
 @contextmanager

@@ -171,6 +171,27 @@ def test_write_far_away(far_s3: S3Bench, ratios: Callable[..., None]) -> None:
     )
 
 
+@pytest.mark.parametrize("streams", [1, 8])
+def test_write_tls(
+    minio_tls: S3Bench, ratios: Callable[..., None], quick: bool, streams: int
+) -> None:
+    """Each in a thread of its own; together as much as one alone."""
+    nbytes = (OBJECT // 4 if quick else OBJECT) // streams
+
+    def trial(name: str) -> Answer:
+        return minio_tls.order(name, "streams", f"tls/{name}", streams, nbytes, WRITE)
+
+    at_once = "one stream" if streams == 1 else f"{streams} streams"
+    work = f"256 MiB in writes of 64 KiB to MinIO over TLS, {at_once}: throughput"
+    targets = [Target(name, speed_at_least=1.0) for name in (OBSTORE, BOTO3)]
+    ratios(
+        [Quantity("seconds", work, targets, nbytes=nbytes * streams)],
+        ours=partial(trial, OURS),
+        peers=peers(trial, OBSTORE, BOTO3),
+        rounds=10,
+    )
+
+
 def test_listing(null_s3: S3Bench, ratios: Callable[..., None]) -> None:
     """All objects below a directory, in pages of a thousand."""
 

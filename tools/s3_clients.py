@@ -32,6 +32,7 @@ class Endpoint:
     part_bytes: int = 8 * MIB
     parts_in_flight: int = 4
     cheapest: bool = False
+    authority: str = ""  # the file of the certificate that has signed the server's
     settings: Mapping[str, str] = field(default_factory=dict)  # hflush's, beyond these
 
 
@@ -100,6 +101,7 @@ class Hflush(S3Client):
             "fs.s3a.secret.key": endpoint.secret_key,
             "fs.s3a.multipart.size": str(endpoint.part_bytes),
             "fs.s3a.fast.upload.active.blocks": str(endpoint.parts_in_flight),
+            **({"hflush.s3.ssl.ca.file": endpoint.authority} if endpoint.authority else {}),
             **endpoint.settings,
         }
         self._fs = hflush.FileSystem.new_instance(f"s3://{endpoint.bucket}/", conf)
@@ -150,7 +152,11 @@ class Obstore(S3Client):
             region=endpoint.region,
             virtual_hosted_style_request=False,
             unsigned_payload=endpoint.cheapest,
-            client_options={"allow_http": True},
+            # It takes no authority but those of the system.
+            client_options={
+                "allow_http": True,
+                "allow_invalid_certificates": bool(endpoint.authority),
+            },
         )
 
     def create(self, key: str) -> Any:
@@ -341,6 +347,7 @@ class Boto3(S3Client):
             region_name=endpoint.region,
             aws_access_key_id=endpoint.access_key,
             aws_secret_access_key=endpoint.secret_key,
+            verify=endpoint.authority or None,
             config=Config(**botocore_settings(endpoint)),
         )
         self._transfer = TransferConfig(

@@ -25,6 +25,15 @@ def make_certificate(directory: Path, authority: str, name: str, *, of: str) -> 
     )  # fmt: skip
 
 
+def make_server_directory(directory: Path) -> Path:
+    """What MinIO wants for a server on 127.0.0.1, in an empty directory; return its authority."""
+    authority = make_authority(directory, "authority")
+    make_certificate(directory, "authority", "server", of="IP:127.0.0.1")
+    (directory / "server.pem").rename(directory / "public.crt")
+    (directory / "server.key").rename(directory / "private.key")
+    return authority
+
+
 def _request(directory: Path, *arguments: str) -> None:
     command = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-days", "2", *arguments]
     subprocess.run(command, cwd=directory, check=True, capture_output=True)

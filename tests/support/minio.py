@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minio import MinioServer
 
-from support.certificates import make_authority, make_certificate
+from support.certificates import make_server_directory
 from support.s3 import S3
 
 NO_LIMIT = 0
@@ -63,9 +63,6 @@ def started() -> Iterator[S3]:
 @contextmanager
 def started_with_tls(directory: Path) -> Iterator[S3]:
     """One whose certificate is made in an empty directory."""
-    authority = make_authority(directory, "authority")
-    make_certificate(directory, "authority", "server", of="IP:127.0.0.1")
-    (directory / "server.pem").rename(directory / "public.crt")
-    (directory / "server.key").rename(directory / "private.key")
+    authority = make_server_directory(directory)
     with MinioServer.start(certificates=directory) as server:
         yield Minio(server, authority)

@@ -231,7 +231,7 @@ KEYS = (
     Key(_WRITING, "dfs.client.pipeline.recovery.max-retries", _COUNT,
         "recoveries of a pipeline without an acknowledgement between them; restarts that are "
         "waited for do not count", native="write.pipeline_recovery_retries"),
-    Key(_WRITING, "dfs.client.datanode-restart.timeout", _TIME,
+    Key(_WRITING, "dfs.client.datanode-restart.timeout", time("s"),
         "how long a DataNode that restarts is waited for, if it is on this machine, or the only "
         "one, or no other can take its place", native="write.datanode_restart_timeout"),
     Key(_WRITING, "dfs.client.mark.slownode.as.badnode.threshold", _COUNT,

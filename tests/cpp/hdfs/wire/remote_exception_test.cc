@@ -102,6 +102,15 @@ TEST_CASE("what the server's text decides") {
   CHECK(
       status_of("java.io.IOException", "Unexpected BlockUCState: BP:blk_1_2 is COMPLETE").code() ==
       StatusCode::kLeaseLost);
+  for (const char* text : {"BP:blk_1_2 does not exist.",
+                           "The file blk_1_2 belonged to does not exist or it is not under "
+                           "construction."}) {
+    CHECK(status_of("java.io.IOException", text, "updatePipeline").code() ==
+          StatusCode::kLeaseLost);
+    CHECK(status_of("java.io.IOException", text, "updateBlockForPipeline").code() ==
+          StatusCode::kLeaseLost);
+    CHECK(status_of("java.io.IOException", text, "addBlock").code() == StatusCode::kIo);
+  }
   CHECK(status_of("java.lang.AssertionError", "Absolute path required, but got 'x'").code() ==
         StatusCode::kInvalidPath);
   CHECK(status_of("java.lang.AssertionError", "other").code() == StatusCode::kIo);

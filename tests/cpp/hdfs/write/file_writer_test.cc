@@ -893,6 +893,20 @@ TEST_CASE("a NameNode that gives no other block: the error has the nodes that fa
         "(1 of 1) is lost: refused");
 }
 
+TEST_CASE("a NameNode in safe mode says so, whatever DataNode failed before") {
+  Harness h;
+  h.write(100);
+  h.machine.allocated(located(1, 10, 1), h.now, h.actions);
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.block_abandoned({}, h.now, h.actions);
+  h.machine.allocated(Status(StatusCode::kIo, "safe mode", "/file", EROFS), h.now, h.actions);
+  const auto failed = h.take<action::Failed>();
+  REQUIRE(failed);
+  CHECK(failed->failure.code() == StatusCode::kIo);
+  CHECK(failed->failure.error_number() == EROFS);
+  CHECK(has(failed->failure.message(), "before that DataNode 10.0.0.1:9866"));
+}
+
 TEST_CASE("HDFS-3: a failed close asks for lease recovery if the configuration says so") {
   WriteSettings settings;
   for (const bool wanted : {false, true}) {

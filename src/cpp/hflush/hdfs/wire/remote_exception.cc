@@ -104,6 +104,7 @@ Meaning meaning_of(const RemoteException& exception, std::string_view method) no
   const auto says = [text](std::string_view words) {
     return text.find(words) != std::string_view::npos;
   };
+  const bool is_of_own_block = method == "updateBlockForPipeline" || method == "updatePipeline";
   switch (meaning.code) {
     case StatusCode::kAlreadyExists:
       if (says("already exists as a directory") || says("Cannot append to directory")) {
@@ -125,6 +126,10 @@ Meaning meaning_of(const RemoteException& exception, std::string_view method) no
         return {StatusCode::kIo, EROFS};
       }
       if (text.starts_with("Unexpected BlockUCState")) return {StatusCode::kLeaseLost};
+      if (is_of_own_block &&
+          (says(" does not exist.") || says("does not exist or it is not under construction"))) {
+        return {StatusCode::kLeaseLost};  // the file was deleted, and its block with it
+      }
       if (text.starts_with("rename destination directory is not empty")) {
         return {StatusCode::kNotEmpty};
       }

@@ -293,10 +293,13 @@ void FileWriter::no_block(const Status& failure, env::TimePoint now, Actions& ac
   const Status why = as_lost_lease(failure);
   const std::string faults = stream_.failures.faults();
   if (faults.empty() || why.code() != StatusCode::kIo) return fail(why, now, actions);
+  // A number, as of safe mode or of a host that is not there, says more than that no block came.
+  const int number = why.error_number();
+  const bool has_reason = number != 0 && number != EIO;
   fail(Status(
-           StatusCode::kPipeline,
+           has_reason ? StatusCode::kIo : StatusCode::kPipeline,
            "write: the NameNode gives no other block, " + why.message() + "; before that " + faults,
-           target().path, EIO)
+           target().path, has_reason ? number : EIO)
            .with_remote_class(why.remote_class()),
        now, actions);
 }

@@ -489,6 +489,19 @@ TEST_CASE("HSYNC-12: a sync that cannot be had now fails its callers, and nothin
   closing.join();
 }
 
+TEST_CASE("FLUSH-2: a flush that waits while another thread closes returns quietly") {
+  Fixture fixture(Answer::kLater);
+  OutputStream& stream = fixture.open();
+  CHECK(stream.write(bytes_of("abc"), fixture.patient).ok());
+  std::thread flushing([&] { CHECK(stream.flush(fixture.patient).ok()); });
+  fixture.report([](SinkEvents& /*events*/) {});  // it has been asked for
+  std::thread closing([&] { CHECK(stream.close(fixture.patient).ok()); });
+  while (stream.state() != State::kClosing) std::this_thread::yield();
+  fixture.report([](SinkEvents& events) { events.finished(); });
+  closing.join();
+  flushing.join();
+}
+
 TEST_CASE("group commit: threads that sync at the same time share requests") {
   Fixture fixture(Answer::kLater);
   OutputStream& stream = fixture.open();

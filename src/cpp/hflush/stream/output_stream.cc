@@ -338,8 +338,11 @@ Status OutputStream::flush(Interrupt& interrupt) {
   if (is_foreign()) return {};
   MutexLock lock(mutex_);
   if (state_ != State::kOpen) return {};
-  return reach_locked(Level::kHandedOver, lone_writer_.position_after(Cut::kWholeChunks),
-                      interrupt);
+  Status reached =
+      reach_locked(Level::kHandedOver, lone_writer_.position_after(Cut::kWholeChunks), interrupt);
+  // Another thread has ended the stream meanwhile: there is nothing left to flush.
+  if (reached.code() == StatusCode::kClosed && failure_.ok()) return {};
+  return reached;
 }
 
 // Nothing is written meanwhile, so that what is kept back follows on what is handed over.

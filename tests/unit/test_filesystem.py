@@ -7,6 +7,7 @@ import inspect
 import io
 import os
 import pickle
+import struct
 import subprocess
 import sys
 import threading
@@ -228,6 +229,24 @@ def test_umasks_as_hadoop_writes_them(text: str, umask: int | None):
             permissions.parse_umask(text)
     else:
         assert permissions.parse_umask(text) == umask
+
+
+@pytest.mark.rule("CREATE-15", "MKDIR-7")
+@pytest.mark.stores("raw", "crc")
+def test_a_default_acl_takes_the_place_of_the_umask(store: Store):
+    """As for the built-in open(): what is to be its owner's alone stays so."""
+    entries = ((0x01, 0o7), (0x04, 0), (0x20, 0))  # owner, group, others
+    packed = b"".join(struct.pack("<HHI", tag, bits, 0xFFFFFFFF) for tag, bits in entries)
+    try:
+        os.setxattr(store.root, "system.posix_acl_default", struct.pack("<I", 2) + packed)
+    except OSError as refusal:
+        pytest.skip(f"no ACLs here: {refusal}")
+    for atomic in (False, True):
+        path = store.path(f"file-{atomic}")
+        store.fs.create(path, atomic=atomic).close()
+        assert store.fs.get_file_status(path).permission == 0o600
+    store.fs.mkdirs(store.path("d/e"))
+    assert store.fs.get_file_status(store.path("d/e")).permission == 0o700
 
 
 @pytest.mark.rule("CREATE-15", "MKDIR-7")

@@ -96,11 +96,16 @@ void rename_exact(const Names& names, const py::str& source, const py::str& dest
   }));
 }
 
+std::optional<local::Permission> permission_of(std::optional<mode_t> bits, bool is_asked) {
+  if (!bits) return std::nullopt;
+  return local::Permission(*bits, is_asked);
+}
+
 template <typename Names>
-void mkdirs(const Names& names, const py::str& path, mode_t permission, bool is_asked,
-            bool create_parent) {
-  check(without_gil(
-      [&, at = path_of(path)] { return names.mkdirs(at, {permission, is_asked}, create_parent); }));
+void mkdirs(const Names& names, const py::str& path, std::optional<mode_t> permission,
+            bool is_asked, bool create_parent) {
+  const auto wanted = permission_of(permission, is_asked);
+  check(without_gil([&, at = path_of(path)] { return names.mkdirs(at, wanted, create_parent); }));
 }
 
 // What the two name spaces have in common: all but opening files.
@@ -142,7 +147,8 @@ py::class_<Names> add_namespace(py::module_& module, const char* name) {
 // --- streams
 
 local::CreateOptions create_options(bool overwrite, bool create_parent,
-                                    local::Permission permission, bool sync_on_close) {
+                                    std::optional<local::Permission> permission,
+                                    bool sync_on_close) {
   local::CreateOptions options;
   options.overwrite = overwrite;
   options.parents = create_parent ? local::Parents::kCreate : local::Parents::kRequire;
@@ -152,10 +158,10 @@ local::CreateOptions create_options(bool overwrite, bool create_parent,
 }
 
 py::object create_raw(const Namespace& /*names*/, const py::type& stream_type, const py::str& path,
-                      bool overwrite, bool create_parent, mode_t permission, bool is_asked,
-                      bool sync_on_close) {
+                      bool overwrite, bool create_parent, std::optional<mode_t> permission,
+                      bool is_asked, bool sync_on_close) {
   const auto options =
-      create_options(overwrite, create_parent, {permission, is_asked}, sync_on_close);
+      create_options(overwrite, create_parent, permission_of(permission, is_asked), sync_on_close);
   return make_stream(
       stream_type, without_gil([&, at = path_of(path)] { return local::create_raw(at, options); }));
 }
@@ -169,10 +175,11 @@ py::object append_raw(const Namespace& /*names*/, const py::type& stream_type, c
 
 py::object create_checksummed(const ChecksumNamespace& /*names*/, const py::type& stream_type,
                               const py::str& path, bool overwrite, bool create_parent,
-                              mode_t permission, bool is_asked, std::int64_t bytes_per_checksum,
-                              bool sync_on_close, bool write_checksum) {
+                              std::optional<mode_t> permission, bool is_asked,
+                              std::int64_t bytes_per_checksum, bool sync_on_close,
+                              bool write_checksum) {
   const auto options =
-      create_options(overwrite, create_parent, {permission, is_asked}, sync_on_close);
+      create_options(overwrite, create_parent, permission_of(permission, is_asked), sync_on_close);
   // -1 stands for every invalid number.
   const auto chunk = static_cast<std::size_t>(std::max(bytes_per_checksum, std::int64_t{0}));
   return make_stream(stream_type, without_gil([&, at = path_of(path)] {

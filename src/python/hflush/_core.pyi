@@ -129,8 +129,9 @@ class _Namespace:
         self, path: str
     ) -> list[LocalStatus]: ...  # direct children; a file lists itself; sidecars hidden (crc)
     def mkdirs(
-        self, path: str, permission: int, *, is_asked: bool, create_parent: bool
-    ) -> None: ...  # permission: umask already applied; is_asked: or the mount may have its own
+        self, path: str, permission: int | None, *, is_asked: bool, create_parent: bool
+    ) -> None: ...  # permission: umask already applied, None: what the system gives;
+    # is_asked: or the mount may have its own
     def sync_directory(self, path: str) -> bool: ...  # False: the mount syncs none
     def delete(self, path: str, recursive: bool) -> bool: ...
     def rename(
@@ -158,7 +159,7 @@ class RawNamespace(_Namespace):
         *,
         overwrite: bool,
         create_parent: bool,
-        permission: int,
+        permission: int | None,
         is_asked: bool,  # else the mount may have a mode of its own
         sync_on_close: bool = False,
     ) -> _Self: ...
@@ -176,7 +177,7 @@ class ChecksumNamespace(_Namespace):
         *,
         overwrite: bool,
         create_parent: bool,
-        permission: int,
+        permission: int | None,
         is_asked: bool,
         bytes_per_checksum: int = 512,
         sync_on_close: bool = False,

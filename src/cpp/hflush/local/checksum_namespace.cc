@@ -169,7 +169,7 @@ Result<std::vector<LocalStatus>> ChecksumNamespace::list(const std::string& path
   return entries;
 }
 
-Status ChecksumNamespace::mkdirs(const std::string& path, Permission permission,
+Status ChecksumNamespace::mkdirs(const std::string& path, std::optional<Permission> permission,
                                  bool create_parent) const {
   HFLUSH_RETURN_IF_ERROR(expect_no_sidecar(path));
   return files_.mkdirs(path, permission, create_parent);

@@ -28,7 +28,8 @@ class ChecksumNamespace {
   Result<LocalStatus> status(const std::string& path) const;
   Result<std::vector<LocalStatus>> list(const std::string& path) const;
 
-  Status mkdirs(const std::string& path, Permission permission, bool create_parent) const;
+  Status mkdirs(const std::string& path, std::optional<Permission> permission,
+                bool create_parent) const;
   // A directory in which only sidecars without files are left is empty.
   Result<bool> remove(const std::string& path, bool recursive) const;
   Result<std::string> rename(const std::string& source, const std::string& destination) const;

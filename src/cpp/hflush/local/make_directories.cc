@@ -28,9 +28,8 @@ Status accept_existing(const std::string& path) {
 
 Status make_directory(const std::string& path, std::optional<Permission> permission) {
   if (::mkdir(path.c_str(), permission ? permission->bits : kEverybody) == 0) {
-    if (!permission) return {};
     Status set = set_new_permission(
-        *permission, "directory", path,
+        permission, "directory", path,
         [&](struct stat* facts) { return ::stat(path.c_str(), facts); },
         [&](mode_t bits) { return ::chmod(path.c_str(), bits); });
     if (!set.ok()) ::rmdir(path.c_str());

@@ -18,8 +18,9 @@ enum class Parents : std::uint8_t { kRequire, kCreate };
 // each single directory is made atomically, the chain is not (MKDIR-6). A directory made here has
 // exactly `permission`, whatever the umask is (permission.h), and keeps a set-group-id bit that it
 // inherits; those above it let their owner in as well. Without `permission` they have what the
-// umask leaves of 0777. kNotFound if a parent is missing and required, kAlreadyExists over a file,
-// kParentNotDirectory below one, where nothing is created. Thread-safe.
+// system leaves of 0777, by the umask or a default ACL. kNotFound if a parent is missing and
+// required, kAlreadyExists over a file, kParentNotDirectory below one, where nothing is created.
+// Thread-safe.
 Status make_directories(const std::string& path, std::optional<Permission> permission,
                         Parents parents);
 

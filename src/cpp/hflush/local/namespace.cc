@@ -75,7 +75,8 @@ Result<std::vector<LocalStatus>> Namespace::list(const std::string& path) const 
   return entries;
 }
 
-Status Namespace::mkdirs(const std::string& path, Permission permission, bool create_parent) const {
+Status Namespace::mkdirs(const std::string& path, std::optional<Permission> permission,
+                         bool create_parent) const {
   return make_directories(path, permission, create_parent ? Parents::kCreate : Parents::kRequire);
 }
 

@@ -39,7 +39,8 @@ class Namespace {
   Result<std::vector<LocalStatus>> list(const std::string& path) const;
 
   // See make_directories().
-  Status mkdirs(const std::string& path, Permission permission, bool create_parent) const;
+  Status mkdirs(const std::string& path, std::optional<Permission> permission,
+                bool create_parent) const;
   // False if there was nothing. kNotEmpty if `recursive` was needed; links are removed, not
   // followed.
   // "/" is refused. Atomic but for the recursive form.

@@ -37,12 +37,13 @@ Status creation_failure(int error_number, const std::string& path) {
 // Descriptors are opened non-blocking, so that a pipe without a reader is an error and not a hang;
 // regular files do not care.
 constexpr int kOpenFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
+constexpr mode_t kReadAndWrite = 0666;
 
 Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& options) {
+  const mode_t mode = options.permission ? options.permission->bits : kReadAndWrite;
   while (true) {
-    Descriptor created(uninterrupted([&] {
-      return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, options.permission.bits);
-    }));
+    Descriptor created(
+        uninterrupted([&] { return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, mode); }));
     if (created) {
       Status set = set_new_permission(
           options.permission, "new file", path,
@@ -62,8 +63,8 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     if (errno == EPERM) return OpenedFile{};
     if (errno != ENOENT) return creation_failure(errno, path);
     // A dangling link, which only creation through it fills, or a file deleted just now.
-    Descriptor through_link(uninterrupted(
-        [&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, options.permission.bits); }));
+    Descriptor through_link(
+        uninterrupted([&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, mode); }));
     if (through_link) return OpenedFile{std::move(through_link), false, {}};
     if (errno != EEXIST) return creation_failure(errno, path);
   }
@@ -130,7 +131,7 @@ Status begin_again(int sidecar, std::uint32_t bytes_per_checksum, const std::str
   const SidecarHeader header = sidecar_header(bytes_per_checksum);
   const ssize_t written =
       uninterrupted([&] { return ::write(sidecar, header.data(), header.size()); });
-  if (written == static_cast<ssize_t>(header.size())) return {};
+  if (std::cmp_equal(written, header.size())) return {};
   return Status::from_errno(written < 0 ? errno : ENOSPC, "write", path);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hflush/base/result.h"
@@ -20,7 +21,8 @@ namespace hflush::local {
 struct CreateOptions {
   bool overwrite = true;
   Parents parents = Parents::kCreate;
-  Permission permission;  // for a file that does not exist yet
+  // For a file that does not exist yet; none: what the system gives it.
+  std::optional<Permission> permission;
   bool sync_on_close = false;
 };
 

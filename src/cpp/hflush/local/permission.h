@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +22,7 @@ namespace hflush::local {
 
 struct Permission {
   // NOLINTNEXTLINE(google-explicit-constructor): a number is a permission
-  Permission(mode_t wanted = 0644, bool asked = false) noexcept : bits(wanted), is_asked(asked) {}
+  Permission(mode_t wanted, bool asked = false) noexcept : bits(wanted), is_asked(asked) {}
 
   mode_t bits;  // the umask was applied by the caller
   bool is_asked;
@@ -35,11 +36,14 @@ inline Status mode_is_kept(mode_t wanted, mode_t kept, std::string_view what, st
                 std::move(path), EPERM);
 }
 
-// Gives something new its permission. `look(&facts)` is stat(2) of it, `change(bits)` chmod(2);
-// a set-group-id bit that a directory inherits stays.
+// Gives something new its permission; none: what the system gave it, by the umask or the default
+// ACL of its directory, is right. `look(&facts)` is stat(2) of it, `change(bits)` chmod(2); a
+// set-group-id bit that a directory inherits stays.
 template <typename Look, typename Change>
-Status set_new_permission(Permission permission, std::string_view what, const std::string& path,
-                          Look look, Change change) {
+Status set_new_permission(std::optional<Permission> given, std::string_view what,
+                          const std::string& path, Look look, Change change) {
+  if (!given) return {};
+  const Permission permission = *given;
   struct stat facts;
   if (look(&facts) != 0) return Status::from_errno(errno, "status", path);
   mode_t wanted = permission.bits;

@@ -171,9 +171,14 @@ class _LocalFiles(FileSystem):
     def _syncs_on_close(self, options: CreateOptions) -> bool:
         return self._sync_on_close if options.sync_on_close is None else options.sync_on_close
 
-    def _masked(self, permission: int | None, default: int) -> int:
-        umask = process_umask() if self._umask is None else self._umask
-        return (default if permission is None else permission) & ~umask
+    def _masked(self, permission: int | None, default: int) -> int | None:
+        """Return the mode bits of something new; None: by the umask of the process, or by an ACL.
+
+        The system knows which: a directory's default ACL takes the place of the umask.
+        """
+        if self._umask is not None:
+            return (default if permission is None else permission) & ~self._umask
+        return None if permission is None else permission & ~process_umask()
 
     def _input(
         self, file: _core.InputFile, path: str, buffer_size: int, seeks_past_end: bool

@@ -102,7 +102,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
     Signing signing;
     env::HttpResult response;
     std::optional<Failure> failure;
-    Extras left_out = kNoExtras;  // since they were refused
+    Extras left_out = kNoExtras;  // since the store, and no page in its place, refused them
     bool is_streaming = false;    // 2xx: the body goes to `download`
     bool has_streamed = false;    // at least a byte of it
 
@@ -368,7 +368,9 @@ void Client::Calls::perform(const CallTable::End& end) {
 
 void Client::Calls::Running::on_head(env::HttpHead head) {
   response.head = std::move(head);
-  is_streaming = download != nullptr && response.head.status / 100 == 2;
+  // A page in the place of an object is judged when it is there.
+  const bool may_be_it = expect != Expect::kHead || is_of_store(response.head);
+  is_streaming = download != nullptr && response.head.status / 100 == 2 && may_be_it;
   if (is_streaming) download->on_head(response.head);
 }
 
@@ -425,7 +427,8 @@ void Client::Calls::weigh_extras(Running& call) {
   const bool can_do = (refused & kUnsignedBody) == 0 || hash_body(settings_, call, true).ok();
   if (refused != kNoExtras && can_do) {
     leave_out(refused, call);
-    call.left_out |= refused;
+    const bool is_the_stores = !call.failure->code.empty() || call.failure->http_status == 501;
+    if (is_the_stores) call.left_out |= refused;
     call.failure->kind = FailureKind::kExtra;
   } else if (const std::string keys = advice(*call.failure, call); !keys.empty()) {
     call.failure->message += " [" + keys + "]";

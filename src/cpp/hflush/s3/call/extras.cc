@@ -77,6 +77,7 @@ bool is_unknown_there(const Failure& failure) noexcept {
 // Headers are named after what they are for: their names say nothing of a refusal's reason.
 bool is_about_contents(std::string message, const Call& call) {
   std::vector<std::string> names;
+  names.reserve(call.headers.size());
   for (const env::HttpHeader& header : call.headers) names.push_back(to_lower(header.name));
   std::ranges::sort(names, std::greater(), &std::string::size);  // one may begin another
   for (const std::string& name : names) {

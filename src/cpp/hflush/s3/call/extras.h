@@ -30,7 +30,7 @@ inline constexpr Extras kAskedChecksums = 2;    // of what is received
 inline constexpr Extras kObjectSize = 4;        // Complete says how much it is
 inline constexpr Extras kEncodedKeys = 8;       // of listings
 inline constexpr Extras kConditionOfRead = 16;  // If-Match, which the answer's ETag tells, too
-// If-Match of a copy: whoever deletes the source afterwards has to look whether it has changed.
+// If-Match of a copy: a move looks whether its source has changed before it removes that.
 inline constexpr Extras kConditionOfCopy = 64;
 // The right to send a body that the signature does not protect; its refusal names it.
 inline constexpr Extras kUnsignedBody = 32;

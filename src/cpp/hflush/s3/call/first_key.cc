@@ -14,6 +14,8 @@ Call first_key_call(std::string bucket, std::string prefix, std::vector<env::Htt
   call.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"max-keys", "1"}};
   call.query.emplace_back("prefix", std::move(prefix));
   call.headers = std::move(headers);
+  call.expect = Expect::kRoot;
+  call.root = "ListBucketResult";
   return call;
 }
 

@@ -251,8 +251,10 @@ Failure ambiguous(const env::HttpHead& head, std::string message) {
   return failure;
 }
 
-// Some stores say "ListPartsResponse" where AWS says "ListPartsResult".
+// Some stores say "ListPartsResponse" where AWS says "ListPartsResult", or name a listing after its
+// call.
 bool is_same_root(std::string_view root, std::string_view expected) noexcept {
+  if (expected == "ListBucketResult" && root == "ListObjectsV2Result") return true;
   constexpr std::string_view kResult = "Result";
   constexpr std::string_view kResponse = "Response";
   if (root == expected) return true;
@@ -287,10 +289,7 @@ std::optional<Failure> judge_no_body(const env::HttpResult& result, const Signin
 }
 
 std::optional<Failure> judge_head(const env::HttpResult& result) {
-  const bool is_of_s3 = std::ranges::any_of(result.head.headers, [](const env::HttpHeader& header) {
-    return header.name == "etag" || header.name.starts_with("x-amz-");
-  });
-  if (is_of_s3) return std::nullopt;
+  if (is_of_store(result.head)) return std::nullopt;
   return ambiguous(result.head, "an answer without ETag and x-amz-request-id: not a store's");
 }
 
@@ -418,6 +417,12 @@ std::string_view to_string(FailureKind kind) noexcept {
       return "final";
   }
   return "unknown";
+}
+
+bool is_of_store(const env::HttpHead& head) noexcept {
+  return std::ranges::any_of(head.headers, [](const env::HttpHeader& header) {
+    return header.name == "etag" || header.name.starts_with("x-amz-");
+  });
 }
 
 Expect usual_expect(std::string_view method) noexcept {

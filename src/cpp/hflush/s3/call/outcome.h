@@ -37,11 +37,13 @@ std::string_view to_string(FailureKind kind) noexcept;
 enum class Expect : std::uint8_t {
   kNothing,  // its status says it all; its body is not looked at
   kNoBody,   // DELETE: what has one is the page of a proxy
-  kHead,     // an ETag or another header of S3's, without which it is not an answer of a store
+  kHead,     // is_of_store(), without which it is the page of somebody in between
   kETag,     // the header
   kRoot,     // a document whose root has the expected name ("...Response" is "...Result" too)
 };
 
+// Whether a head has an ETag or another header of S3's.
+bool is_of_store(const env::HttpHead& head) noexcept;
 // What an answer to that method must have where nothing else is said: a 200 alone is not an answer,
 // for a login page has it, too.
 Expect usual_expect(std::string_view method) noexcept;

@@ -154,7 +154,10 @@ void UploadLedger::publish(const BlockUpload& upload, const std::string& version
     outcome_.etag = upload.etag();
     outcome_.version_id = version_id;
   }
-  if (!upload.failure().ok()) outcome_.others = upload.failure().others();
+  if (!upload.failure().ok()) {
+    failure_ = upload.failure();
+    outcome_.others = failure_.others();
+  }
   outcome_.cleaned_up = !upload.busy();
   if (outcome_.cleaned_up) outcome_.cleanup = upload.cleanup_failure();
   set_cleaning_locked(ended && !outcome_.cleaned_up);
@@ -173,6 +176,7 @@ Result<BegunObject> UploadLedger::wait_kept(std::size_t parts, env::Interrupt& i
   MutexLock lock(mutex_);
   while (!kept_ || kept_->upload.parts.size() != parts) {
     if (!may_be_kept(outcome_.state)) {
+      if (!failure_.ok()) return failure_;
       return Status(StatusCode::kClosed,
                     "persist: the upload is " + std::string(to_string(outcome_.state)));
     }

@@ -65,7 +65,8 @@ class KeepableUpload {
   virtual ~KeepableUpload() = default;
   // Waits until the store has all parts that end at or before `offset`, up to which the stream has
   // handed bytes over. kNotFound if a part that ends behind `offset` is full and gone by now: ask
-  // again with a newer one. kClosed if the upload is over. Thread-safe, for one caller at a time.
+  // again with a newer one. The failure that ended the upload; kClosed if it
+  // is over otherwise. Thread-safe, for one caller at a time.
   virtual Result<KeptUpload> keep(std::uint64_t offset, env::Interrupt& interrupt) = 0;
 };
 
@@ -143,6 +144,7 @@ class UploadLedger final : public S3Upload {
   mutable Mutex mutex_;
   env::LoopCondVar cleaned_up_;
   UploadOutcome outcome_ HFLUSH_GUARDED_BY(mutex_);
+  Status failure_ HFLUSH_GUARDED_BY(mutex_);  // that ended the upload
   UploadCounters counters_ HFLUSH_GUARDED_BY(mutex_);
   env::LoopCondVar keeping_;                                   // kept_, or the end
   std::optional<BegunObject> kept_ HFLUSH_GUARDED_BY(mutex_);  // the newest

@@ -97,11 +97,14 @@ def _install(extras: list[str]) -> None:
     target = f".[{','.join(extras)}]" if extras else "."
     title = "installing hflush in place" + (f" with {', '.join(extras)}" if extras else "")
     # uv takes what another checkout has from its cache by links; it does not know pip's settings.
-    uv = [VENV / "bin" / "uv", "pip", "install", "--python", PYTHON]
-    uv += ["--no-build-isolation-package=hflush"]
-    uv += [f"--config-settings-package=hflush:{setting}" for setting in _SETTINGS]
+    uv = VENV / "bin" / "uv"
+    install = [uv, "pip", "install", "--python", PYTHON]
+    install += ["--no-build-isolation-package=hflush"]
+    install += [f"--config-settings-package=hflush:{setting}" for setting in _SETTINGS]
     try:
-        step(title, [*uv, "-e", target], log="uv")
+        step(title, [*install, "-e", target], log="uv")
+        # Where the index tells no age, every installation builds PySpark anew, and keeps 1.4 GB.
+        step("dropping what no installation needs", [uv, "cache", "prune"], log="uv-prune")
     except StepFailed:
         say("   without uv:")
         settings = [f"--config-settings={setting}" for setting in _SETTINGS]

@@ -66,6 +66,20 @@ def test_append_modes_create_or_go_on(store: Store, mode: str):
 
 
 @pytest.mark.stores("raw")
+@pytest.mark.timeout(20)
+def test_append_modes_below_a_file_and_through_a_link(store: Store):
+    """Where no file can be, ab fails as wb does; a link that leads nowhere gets its target."""
+    store.write(store.path("file"), b"")
+    with pytest.raises(hflush.ParentNotDirectoryError):
+        hflush.open(store.url(store.path("file/below")), "ab")
+    os.symlink("target", store.path("link"))
+    with hflush.open(store.url(store.path("link")), "ab") as out:
+        out.write(b"data")
+    assert store.read(store.path("target")) == b"data"
+    assert os.path.islink(store.path("link"))
+
+
+@pytest.mark.stores("raw")
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 def test_text_is_continued_without_another_byte_order_mark(store: Store, encoding: str):
     """Appending text leaves one mark, at the start."""

@@ -119,10 +119,15 @@ def test_only_what_has_expired_is_removed(
     assert set(os.listdir(trash.root)) == left - {stamps[1], stamps[23]}
 
 
-def test_a_checkpoint_made_in_between(
-    trash: Trash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("is_a_file", [False, True])
+def test_current_vanishes_in_between(
+    trash: Trash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_a_file: bool
 ):
-    """If Current vanishes between the mkdirs and the rename, both are done again."""
+    """If Current vanishes between the mkdirs and the rename, both are done again.
+
+    Likewise if a file has come in its place.
+    """
     path = make(tmp_path / "file")
     make_directory, calls = trash._make, []
 
@@ -131,9 +136,11 @@ def test_a_checkpoint_made_in_between(
         calls.append(made)
         if len(calls) == 1:
             assert trash.checkpoint()
+            if is_a_file:
+                make(Path(trash.root, "Current"))
         return made
 
     monkeypatch.setattr(trash, "_make", vanish)
     assert trash.move(path)
     assert len(calls) == 2
-    assert current(trash, path).exists()
+    assert Path(calls[1], "file").exists()

@@ -439,18 +439,20 @@ class FileSystem(OptionalOperations):
             if CreateFlag.CREATE in flags and not self.exists(path):
                 return self._create_at(resolved, False, wanted)
             raise unsupported("append", self.store_name, self._named(resolved))
-        while True:
+        for _ in range(_APPEND_ATTEMPTS):
             try:
                 return self._track(self._append(resolved, wanted), resolved, "ab", wanted)
             except FileNotFoundError:
                 if CreateFlag.CREATE not in flags:
                     raise
             try:
-                return self._create_at(resolved, False, wanted)
-            except PathIsDirectoryError:
+                return self._create_at(self._write_target(resolved), False, wanted)
+            except (PathIsDirectoryError, ParentNotDirectoryError):
                 raise
             except FileExistsError:
                 continue  # another program has made it: append to that
+        message = f"append: other programs made and removed the file {_APPEND_ATTEMPTS} times"
+        raise OSError(errno.EAGAIN, message, self._named(resolved))
 
     def _create_at(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         if path == "/":
@@ -788,6 +790,7 @@ class FileSystem(OptionalOperations):
 # --- instances -----------------------------------------------------------------------------------
 
 _READ_AHEAD_BYTES = 64 << 10
+_APPEND_ATTEMPTS = 10
 _REPLACE = CreateFlag.CREATE | CreateFlag.OVERWRITE
 # Those of create() where nothing is asked: made once, only read.
 _USUAL = CreateOptions({}, True, _REPLACE)

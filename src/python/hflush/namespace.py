@@ -167,6 +167,10 @@ class NameSpace(ABC):
     @abstractmethod
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None: ...
 
+    def _write_target(self, path: str) -> str:
+        """Return where writing to `path` makes or replaces a file: the target of a link."""
+        return path
+
     def _block_locations(self, status: FileStatus, start: int, end: int) -> list[BlockLocation]:
         """Return one location on this host, as stores without locality do."""
         return [BlockLocation(start, end - start, ("localhost",), ("localhost:9866",))]
@@ -323,10 +327,6 @@ class NameSpace(ABC):
 
     # Whether a dropped atomic stream removes its temporary file: not where a network would wait.
     _discards_dropped = False
-
-    def _atomic_target(self, path: str) -> str:
-        """Return what an atomic file at `path` replaces."""
-        return path
 
     def _claim(self, temporary: str) -> Claim | None:
         """Claim a temporary file, so that no sweep removes it; None if one is removing it."""

@@ -16,6 +16,7 @@ import logging
 import time
 
 from . import paths
+from .errors import ParentNotDirectoryError
 from .options import Rename
 
 TYPE_CHECKING = False
@@ -92,7 +93,8 @@ class Trash:
             try:
                 self._move_into(directory, source)
                 return True
-            except FileNotFoundError:  # a checkpoint has renamed the directory
+            # A checkpoint has renamed the directory, or a file has come in its place.
+            except (FileNotFoundError, ParentNotDirectoryError):
                 if is_last:
                     raise
         raise AssertionError("unreachable")
@@ -120,7 +122,9 @@ class Trash:
             try:
                 self._filesystem.rename(source, target, Rename.NONE)
                 return
-            except FileExistsError:  # noqa: PERF203
+            except ParentNotDirectoryError:  # noqa: PERF203
+                raise
+            except FileExistsError:
                 target = _stamped(name)
 
     def checkpoint(self) -> str | None:

@@ -338,7 +338,7 @@ class LocalFileSystem(_LocalFiles):
             sync_on_close=self._syncs_on_close(options),
         )
 
-    def _atomic_target(self, path: str) -> str:
+    def _write_target(self, path: str) -> str:
         """Return the target of a link: create writes to the target, and the link stays."""
         return os.path.realpath(path) if os.path.islink(path) else path
 

@@ -450,22 +450,33 @@ def test_a_name_that_may_be_lost(faults, store: Store, old: str):
 
 
 @pytest.mark.rule("ATOM-9")
-@pytest.mark.stores("raw", "crc")
-def test_an_interrupt_behind_the_rename(
-    store: Store, old: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.stores(*FILES)
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, TimeoutError])
+@pytest.mark.parametrize("renames", [True, False])
+def test_an_interrupt_in_the_rename(
+    store: Store,
+    old: str,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupt: type[BaseException],
+    renames: bool,
 ) -> None:
-    """It takes nothing back, and says so."""
+    """It takes nothing back, and says so; if nothing was renamed, nothing ever will be."""
+    rename, names = store.fs._rename_exact, {}
+
+    def interrupted(source: str, target: str, overwrite: bool) -> None:
+        names.update(source=source, target=target)
+        if renames:
+            rename(source, target, overwrite)
+        raise interrupt("of a signal handler")
+
     out = store.fs.create(old, atomic=True)
-    out.write(b"data")
-
-    def interrupted(_: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(store.fs, "_sync_entry", interrupted)
-    with pytest.raises(KeyboardInterrupt) as interrupt:
+    out.write(NEW)
+    monkeypatch.setattr(store.fs, "_rename_exact", interrupted)
+    with pytest.raises(interrupt) as raised:
         out.close()
-    assert interrupt.value.__notes__ == [f"published all the same: '{old}'"]
-    assert store.read(old) == b"data"
+    noted = [f"published all the same: '{names['target']}'"] if renames else []
+    assert getattr(raised.value, "__notes__", []) == noted
+    assert store.read(old) == (NEW if renames else OLD)
     assert left(store) == []
 
 

@@ -106,23 +106,35 @@ class Publication:
         NotDurableError
             It is renamed, but the name may not survive a failure of the machine.
         """
-        self._rename()
-        if not self._durable:
-            return
         try:
-            self.filesystem._sync_entry(self.path)
-        except NotDurableError:
-            raise
-        except BaseException as interrupt:
-            note(interrupt, f"published all the same: '{self.path}'")
+            self._rename()
+            if self._durable:
+                self.filesystem._sync_entry(self.path)
+        except BaseException as failure:
+            is_interrupt = not isinstance(failure, OSError) or failure.filename is None
+            if is_interrupt:
+                self._note_outcome(failure)
             raise
 
     def _rename(self) -> None:
         self.filesystem._rename_exact(self.temporary, self.path, self.overwrite)
 
-    def discard(self) -> None:
-        """Remove the temporary file, if it is still there."""
-        self.filesystem._discard(self.temporary)
+    def _note_outcome(self, interrupt: BaseException) -> None:
+        """Add a note to what came into :meth:`publish` from outside, unless nothing is published.
+
+        If the temporary file is gone, it was renamed; if it could be removed, it never will be.
+        """
+        try:
+            is_renamed = not self.discard()
+        except OSError as failure:
+            note(interrupt, f"whether '{self.path}' is published is not known: {failure}")
+        else:
+            if is_renamed:
+                note(interrupt, f"published all the same: '{self.path}'")
+
+    def discard(self) -> bool:
+        """Remove the temporary file; return whether it was still there."""
+        return self.filesystem._discard(self.temporary)
 
 
 class _State(enum.Enum):

@@ -332,9 +332,9 @@ class NameSpace(ABC):
         """Claim a temporary file, so that no sweep removes it; None if one is removing it."""
         return Claim()
 
-    def _discard(self, temporary: str) -> None:
-        """Remove a temporary file, if it is there."""
-        self._delete(temporary, False)
+    def _discard(self, temporary: str) -> bool:
+        """Remove a temporary file; return whether it was there."""
+        return self._delete(temporary, False)
 
     def _sweep(self, directory: str) -> None:  # noqa: B027
         """Remove the temporary files of dead writers from a directory."""

@@ -547,11 +547,12 @@ class ChecksumFileSystem(_LocalFiles):
         sidecar = sidecar_of(temporary)
         return claims.claim(temporary, *([sidecar] if os.path.exists(sidecar) else []))
 
-    def _discard(self, temporary: str) -> None:
+    def _discard(self, temporary: str) -> bool:
         """Remove both files: perhaps only the sidecar is left."""
-        super()._discard(temporary)
+        was_there = super()._discard(temporary)
         with suppress(FileNotFoundError):
             os.unlink(sidecar_of(temporary))
+        return was_there
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, path)

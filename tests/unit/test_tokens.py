@@ -113,6 +113,20 @@ def test_a_local_token_of_another_form(tmp_path: Path) -> None:
     assert path.read_bytes() == b"x"
 
 
+def test_no_local_token_beside_another_writer(tmp_path: Path) -> None:
+    """Where another stream has appended, no count says where the bytes of this one are."""
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    with hflush.append(path) as out:
+        out.write(b"mine")
+        assert Token.unpack(out.persist()).length == 7
+        with hflush.append(path) as other:
+            other.write(b"other")
+        with pytest.raises(hflush.LeaseHeldError, match=r"up to 7, but it has 12 bytes"):
+            out.persist()
+    assert path.read_bytes() == b"oldmineother"
+
+
 @pytest.mark.parametrize("name", ["f", "n" * 1000, "\u00fc" * 500, "\U0001f600" * 250])
 def test_keys_of_tails_fit(name: str) -> None:
     for directory in ("", "d/" * 300):

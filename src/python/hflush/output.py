@@ -166,7 +166,8 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         StreamClosedError, OSError
             As :meth:`hsync`.
         LeaseHeldError
-            On local files: another stream that can be resumed is writing the file.
+            On local files: another stream that can be resumed is writing the file, or any other
+            one has written to it since this one was opened.
         StaleTokenError
             The path does not name the stream's file any more.
 

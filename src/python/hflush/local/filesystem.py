@@ -358,7 +358,7 @@ class LocalFileSystem(_LocalFiles):
         stream.hsync()
         if stream._held is None:
             stream._held = resuming.held(path)
-        state = resuming.state_at(self._namespace, path, stream._file_id, length)
+        state = resuming.state_at(self._namespace, stream, path, length)
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 
     def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..claims import Claim
+    from ..streams import FSDataOutputStream
 
 __all__ = ["cut", "held", "state_at"]
 
@@ -47,21 +48,33 @@ def held(path: str) -> Claim:
     raise LeaseHeldError(errno.EBUSY, message, path)
 
 
-def state_at(names: _core.RawNamespace, path: str, inode: int, length: int) -> dict[str, Any]:
-    """Return the state of a token for the first `length` bytes of the file that has this inode.
+def state_at(
+    names: _core.RawNamespace, stream: FSDataOutputStream, path: str, length: int
+) -> dict[str, Any]:
+    """Return the state of a token for the first `length` bytes of a stream's file.
 
     Raises
     ------
     StaleTokenError
         The path names another file.
+    LeaseHeldError
+        Another writer has changed the file: the stream's bytes are not where it counts them.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if os.fstat(descriptor).st_ino != inode:
+        facts = os.fstat(descriptor)
+        if facts.st_ino != stream._file_id:
             message = "persist: the path does not name the stream's file any more"
             raise StaleTokenError(errno.ESTALE, message, path)
+        # Other threads may have written to the stream since.
+        if not length <= facts.st_size <= stream.tell():
+            message = (
+                f"persist: this stream has written the file up to {length}, but it has "
+                f"{facts.st_size} bytes: another one is writing it, end that first"
+            )
+            raise LeaseHeldError(errno.EBUSY, message, path)
         return {
-            "inode": inode,
+            "inode": facts.st_ino,
             "birth_ns": names.birth(_own_name(descriptor)),
             "crc32c": _sum_before(descriptor, length),
         }

@@ -208,6 +208,23 @@ def test_arguments_of_text(tmp_path: Path, mode: str, options: dict[str, Any]) -
     assert alike(ours, built_in), (ours, built_in)
 
 
+@pytest.mark.parametrize("buffering", [-1, 0])
+def test_the_offset_of_the_descriptor(tmp_path: Path, buffering: int) -> None:
+    """Who is given the descriptor of a reader goes on where it stands, and moves it."""
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+
+    def asked(opened: Any) -> list[Any]:
+        with opened(path, "rb", buffering=buffering) as file:
+            file.seek(4)
+            found = [os.read(file.fileno(), 2), file.tell(), file.read(1)]
+            file.seek(1)
+            found += [os.read(file.fileno(), 2), file.read(), os.read(file.fileno(), 1)]
+        return found
+
+    assert asked(hflush.open) == asked(open) == [b"45", 6, b"6", b"12", b"3456789", b""]
+
+
 @pytest.mark.parametrize("mode", ["r+", "rw", "", "b", "rbt", "rr", "U", "wU", "z", None, 3])
 def test_modes(tmp_path: Path, mode: Any) -> None:
     """Refused as open() refuses them, and update modes, too."""

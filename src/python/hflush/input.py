@@ -78,7 +78,8 @@ class _Source(io.RawIOBase):
         self.name = name
         self.path = path
         self._bounded = bounded  # a position past the end cannot be sought
-        self._position = 0
+        self._own_position = 0
+        self._descriptor: int | None = None  # that was asked for: its offset is the position
         self.counters = _Counters(
             "stream_read_bytes",
             "stream_read_total_bytes",
@@ -93,11 +94,29 @@ class _Source(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
+    @property
+    def _position(self) -> int:
+        """Where the next read begins; who has been given the descriptor may have moved it."""
+        if self._descriptor is None:
+            return self._own_position
+        return os.lseek(self._descriptor, 0, os.SEEK_CUR)
+
+    @_position.setter
+    def _position(self, position: int) -> None:
+        self._own_position = position
+        if self._descriptor is not None:
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+
     def fileno(self) -> int:
-        return self.file.fileno()
+        descriptor = self.file.fileno()
+        if self._descriptor is None:
+            os.lseek(descriptor, self._own_position, os.SEEK_SET)
+            self._descriptor = descriptor
+        return descriptor
 
     def close(self) -> None:
         if not self.closed:
+            self._descriptor = None
             self.file.close()
             super().close()
 

@@ -419,7 +419,7 @@ class LocalFileSystem(_LocalFiles):
             stream = self.open(path, buffer_size=buffer_size)
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise handles.gone(path) from missing
-        now = os.fstat(stream.fileno())
+        now = os.fstat(stream.raw.file.fileno())
         if seen not in (None, _version((now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)):
             stream.close()
             raise InvalidPathHandleError(errno.ESTALE, "path handle: the file has changed", path)

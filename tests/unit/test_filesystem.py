@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import inspect
 import io
@@ -16,7 +17,9 @@ from pathlib import Path
 import hflush
 import pytest
 from hflush import CreateFlag, FileSystem, permissions
+from support.forks import in_child
 from support.stores import FILES, Store
+from support.waiting import Task
 
 
 def test_get_shares_and_new_instance_does_not(tmp_path: Path):
@@ -523,6 +526,34 @@ def test_a_fork_gets_file_systems_of_its_own(store: Store):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert fs.is_file(store.path("child"))
+
+
+@pytest.mark.stores("raw")
+def test_a_fork_leaves_no_lock_held(store: Store):
+    """What another thread holds at the fork does not keep the child from ending its streams."""
+    out = store.fs.create(store.path("a"))
+    taken, forked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.fs._lock, out._persisting:
+            taken.set()
+            forked.wait()
+
+    def child() -> None:
+        with pytest.raises(OSError, match="before fork"):
+            out.persist()
+        with contextlib.suppress(OSError):
+            out.close()
+        store.fs.io_statistics()
+
+    holding = Task(hold)
+    taken.wait()
+    try:
+        in_child(child)
+    finally:
+        forked.set()
+        holding.result()
+    out.close()
 
 
 def test_conf_is_a_copy(store: Store):

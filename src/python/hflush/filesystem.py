@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import threading
 from weakref import ref
@@ -812,6 +813,17 @@ def instances() -> list[FileSystem]:
     """Return the file systems that are in use."""
     found = [instance() for instance in _instances.copy()]
     return [filesystem for filesystem in found if filesystem is not None]
+
+
+def _renew_locks() -> None:
+    """In a forked child: the threads of the parent that held locks are not there to free them."""
+    for filesystem in instances():
+        filesystem._lock = threading.RLock()
+        for stream in filesystem._open_streams():
+            stream._persisting = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 class _Last:

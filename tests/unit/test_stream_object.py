@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -71,6 +73,32 @@ def test_an_exception_that_is_pending(tmp_path: Path):
     ]
     assert run.stderr == ""
     assert (tmp_path / "file").read_bytes() == b"data"
+
+
+def test_importing_again_drops_no_stream(tmp_path: Path):
+    """Streams of the first import go on, and those that are open at exit are still reported."""
+    program = (
+        "import hflush, sys, threading\n"
+        "out, left = hflush.create('out'), hflush.create('left')\n"
+        "for name in [name for name in sys.modules if name.split('.')[0] == 'hflush']:\n"
+        "    del sys.modules[name]\n"
+        "import hflush\n"
+        "out.write(b'data')\n"
+        "out.close()\n"
+        "event = threading.Event()\n"
+        "threading.Thread(target=lambda kept=left: event.wait(), daemon=True).start()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (tmp_path / "out").read_bytes() == b"data"
+    assert re.findall(r"not published: .*name='(.*?)'", done.stderr) == [f"{tmp_path}/left"]
 
 
 def test_public_names_are_public(store: Store):

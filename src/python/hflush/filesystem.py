@@ -831,12 +831,14 @@ class _Last:
 
     A daemon thread, which Python does not end, or pyarrow, which releases nothing, may hold them.
     The attributes of `sys` are removed after all modules, when no other code can close a stream
-    any more; so this object holds references to all that it calls.
+    any more; so this object holds references to all that it calls. And to the one of an earlier
+    import of this module, whose streams are still in use.
     """
 
-    __slots__ = ("_abandon", "_instances", "_report")
+    __slots__ = ("_abandon", "_earlier", "_instances", "_report")
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: object) -> None:
+        self._earlier = earlier
         self._instances = _instances
         self._abandon = _core.OutputStream._abandon
         self._report = report
@@ -849,4 +851,4 @@ class _Last:
                     self._report(stream, "never closed, not published")
 
 
-sys._hflush_last = _Last()  # type: ignore[attr-defined]
+sys._hflush_last = _Last(getattr(sys, "_hflush_last", None))  # type: ignore[attr-defined]

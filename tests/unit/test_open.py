@@ -219,6 +219,25 @@ def test_a_dropped_stream_publishes_nothing_and_says_so(store: Store, mode: str)
     assert store.visible(store.path("a")) == b""
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.stores(*FILES)
+@pytest.mark.parametrize("atomic", [False, True])
+def test_an_interrupt_before_a_stream_is_handed_out(
+    store: Store, monkeypatch: pytest.MonkeyPatch, atomic: bool
+):
+    """It is dropped like any other, with the same warning."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store.fs, "_track", interrupted)
+    with pytest.warns(hflush.NotPublishedWarning, match="never closed, .* mode=None"):  # noqa: PT031
+        with pytest.raises(KeyboardInterrupt):
+            store.fs.create(store.path("a"), atomic=atomic)
+        gc.collect()
+    assert store.fs.exists(store.path("a")) is not atomic
+
+
 def test_a_closed_stream_is_dropped_without_a_word(store: Store):
     """No warning after close."""
     with warnings.catch_warnings():

@@ -257,7 +257,7 @@ class AtomicOutputStream(FSDataOutputStream):
         aside: _Aside | None = getattr(self, "_aside", None)
         if aside is None:  # creating it has failed
             return True
-        if self._owner._discards_dropped:
+        if aside.publication.filesystem._discards_dropped:
             aside.discard()
         else:  # left to a later sweep
             aside.end()

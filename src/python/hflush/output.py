@@ -330,9 +330,9 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         return {}
 
     def __repr__(self) -> str:
-        return (
-            f"<hflush.{type(self).__name__} name={self._name!r} mode={self._mode!r} {self._state}>"
-        )
+        # Also of one that an interrupt has ended before it was bound.
+        name, mode = getattr(self, "_name", self._path), getattr(self, "_mode", None)
+        return f"<hflush.{type(self).__name__} {name=} {mode=} {self._state}>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(

@@ -157,8 +157,8 @@ def report(
 
     At exit the module may be half gone, so the defaults hold everything that is needed.
     """
-    message = f"{what}: {out!r}"
     try:
+        message = f"{what}: {out!r}"
         logging = _modules.get("logging")
         if logging is not None and (log := logging.getLogger("hflush.streams")).hasHandlers():
             log.error(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from pathlib import Path, PurePosixPath
 
@@ -203,6 +204,31 @@ def test_relative_paths_begin_in_the_working_directory(store: Store):
     assert store.fs.is_file(store.path("y"))
     store.fs.set_working_directory("sub")
     assert store.fs.working_directory == store.path("wd", "sub")
+
+
+def test_what_dots_leave():
+    assert paths.left_by_dots("/a//./b/../c/../../d") == ["/a/b", "/a/c", "/a"]
+    assert paths.left_by_dots("../x", "/w/d") == ["/w/d"]
+    assert paths.left_by_dots("/a..b/...") == []
+
+
+@pytest.mark.rule("PATH-4")
+@pytest.mark.stores("raw", "crc")
+def test_dots_behind_a_link(store: Store, monkeypatch: pytest.MonkeyPatch):
+    """Where text and the system take .. for two directories, the path is refused; else it works."""
+    for name in ("old", "deep/old", "deep/er/x"):
+        store.write(store.path(name), b"kept")
+    os.symlink(store.path("deep/er"), store.path("link"))
+    os.symlink("deep", store.path("beside"))
+    through = store.path("link/../old")
+    for attempt in (store.fs.create, store.fs.delete, store.fs.open, store.fs.mkdirs):
+        with pytest.raises(hflush.InvalidPathError, match=r"'\S+/link' is '\S+' as .* '\S+/deep'"):
+            attempt(through)
+    assert store.read(store.path("old")) == store.read(store.path("deep/old")) == b"kept"
+    assert store.fs.is_file(store.path("beside/../old"))
+    monkeypatch.chdir(store.path("link"))
+    assert store.fs.is_file("../old")
+    assert store.fs.is_file(store.path("link/no/../x"))
 
 
 @pytest.mark.rule("PATH-10")

@@ -2,10 +2,11 @@
 
 A path is a list of elements separated by ``/``. Text is taken literally: no percent-decoding, no
 query, no fragment; names are compared by code point. Empty elements and ``.`` vanish, ``..`` is
-resolved lexically and may not climb above the root. An element may not contain NUL, nor ``:`` or a
-control character (up to U+001F), as in Hadoop, unless the store takes every name that it can have:
-raw local files and S3. ``~`` is not expanded: a path that begins with it is refused, and so is one
-such as ``s3//bucket/key``, whose colon is missing.
+resolved lexically and may not climb above the root (local files refuse it where the system would go
+elsewhere). An element may not contain NUL, nor ``:`` or a control character (up to U+001F), as in
+Hadoop, unless the store takes every name that it can have: raw local files and S3. ``~`` is not
+expanded: a path that begins with it is refused, and so is one such as ``s3//bucket/key``, whose
+colon is missing.
 
 What a store sees is an absolute, normalised string, ``/`` or ``/a/b``, in which undecodable bytes
 of local names are carried by ``surrogateescape`` as everywhere in Python.
@@ -35,6 +36,7 @@ __all__ = [
     "is_normal",
     "is_plain",
     "is_under",
+    "left_by_dots",
     "local",
     "normalize",
     "parent",
@@ -225,6 +227,20 @@ def normalize(path: str, working_directory: str = "/", *, any_name: bool = False
         _check_element(element, path, any_name)
         elements.append(element)
     return "/" + "/".join(elements)
+
+
+def left_by_dots(path: str, working_directory: str = "/") -> list[str]:
+    """Return the directories that the elements ``..`` leave, in order, of a path that has them."""
+    absolute = path if path.startswith("/") else f"{working_directory}/{path}"
+    elements: list[str] = []
+    left: list[str] = []
+    for element in absolute.split("/"):
+        if element == "..":
+            left.append("/" + "/".join(elements))
+            elements.pop()
+        elif element not in _NO_ELEMENTS:
+            elements.append(element)
+    return left
 
 
 def is_plain(path: StrPath) -> TypeGuard[str]:

@@ -100,6 +100,34 @@ class _LocalFiles(FileSystem):
     def _public_name(self, path: str) -> str:
         return path
 
+    def _resolve(self, path: StrPath) -> str:
+        resolved = super()._resolve(path)
+        if ".." in paths.as_text(path):
+            self._refuse_links_before_dots(path)
+        return resolved
+
+    def _refuse_links_before_dots(self, path: StrPath) -> None:
+        """Refuse a path in which ``..``, taken as text, leads elsewhere than the system takes it.
+
+        Raises
+        ------
+        InvalidPathError
+            It stands behind a symbolic link to another directory.
+        """
+        location = paths.parse(path)
+        begin = "/" if location.path.startswith("/") else self.working_directory
+        for directory in paths.left_by_dots(location.path, begin):
+            if not os.path.islink(directory):
+                continue
+            as_text = os.path.realpath(paths.parent(directory))
+            of_system = paths.parent(os.path.realpath(directory))
+            if as_text != of_system:
+                raise invalid_path(
+                    paths.as_text(path),
+                    f"'..' behind the symbolic link '{directory}' is '{as_text}' as text and "
+                    f"'{of_system}' to the system: write the one that is meant",
+                )
+
     def _shares_files_with(self, other: NameSpace) -> bool:
         return isinstance(other, _LocalFiles)
 

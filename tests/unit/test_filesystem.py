@@ -381,6 +381,20 @@ def test_walking_ends_in_spite_of_links(store: Store):
     assert (summary.file_count, summary.length) == (1, 2)
 
 
+@pytest.mark.stores("raw")
+def test_walking_takes_no_frame_for_each_level(store: Store):
+    """Trees may be deeper than Python's calls."""
+    deep = store.path(*["d"] * 200, "file")
+    store.write(deep, b"")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        walked = [status.path for status in store.fs.list_files(store.root, recursive=True)]
+    finally:
+        sys.setrecursionlimit(limit)
+    assert walked == [deep]
+
+
 @pytest.mark.parametrize(
     ("pattern", "found"),
     [

@@ -8,7 +8,7 @@ from .status import ContentSummary, FileStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
     from .paths import StrPath
@@ -105,17 +105,23 @@ class Listing(NameSpace):
         status = self._status(path)
         if not status.is_directory:
             return iter((status,))
-        return self._walk_files(self._iterate(path), recursive, (status.file_id,))
+        return self._walk_files(self._iterate(path), recursive, status.file_id)
 
     def _walk_files(
-        self, entries: Iterable[FileStatus], recursive: bool, ancestors: tuple[object, ...]
+        self, entries: Iterator[FileStatus], recursive: bool, top: object
     ) -> Iterator[FileStatus]:
-        for entry in entries:
-            if not entry.is_directory:
+        levels = [entries]  # what is left of each directory on the way down
+        ancestors = [top]
+        while levels:
+            entry = next(levels[-1], None)
+            if entry is None:
+                levels.pop()
+                ancestors.pop()
+            elif not entry.is_directory:
                 yield entry
             elif recursive and (entry.file_id is None or entry.file_id not in ancestors):
-                below = self._iterate(self._store_path(entry))
-                yield from self._walk_files(below, True, (*ancestors, entry.file_id))
+                levels.append(self._iterate(self._store_path(entry)))
+                ancestors.append(entry.file_id)
 
     def glob_status(self, pattern: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
         r"""Return what matches a pattern, sorted by path; an empty list if nothing does.

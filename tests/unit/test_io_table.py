@@ -75,6 +75,7 @@ OPERATIONS: dict[str, Operation] = {
     "seek(-1)": call("seek", -1),
     "seek(0, 9)": call("seek", 0, 9),
     'seek("")': call("seek", ""),
+    "seek(0, SEEK_DATA)": call("seek", 0, os.SEEK_DATA),
     "seek(0)": call("seek", 0),
     "tell() at the start": call("tell"),
     "next()": next,
@@ -116,6 +117,7 @@ OPERATIONS: dict[str, Operation] = {
     },
     "write(…) to a closed one": lambda file: file.write(one(file)),
     "writelines(…) to a closed one": lambda file: file.writelines([one(file)]),
+    "writelines([]) to a closed one": call("writelines", []),
     "seek(0) of a closed one": call("seek", 0),
 }  # fmt: skip
 

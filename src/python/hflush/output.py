@@ -341,6 +341,8 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
         """Write each of `lines`, unchanged; other threads may write between them."""
+        if self.closed:
+            self.write(b"")  # raises what is the matter with the stream, also if there are no lines
         for line in lines:
             self.write(line)
 

@@ -151,6 +151,64 @@ def test_names(fs, tmp_path):
     assert fs.ls(root) == []
 
 
+def test_find_with_a_prefix(fs, tmp_path):
+    """What begins otherwise is not found: the names may be handed to rm."""
+    root = str(tmp_path)
+    for name in ("tmp_1", "tmp_d/x", "keep/tmp_2"):
+        fs.pipe(f"{root}/{name}", b"")
+    assert fs.find(f"{root}/", prefix="tmp_") == [f"{root}/tmp_1", f"{root}/tmp_d/x"]
+    found = fs.find(root, prefix="tmp_d", withdirs=True, detail=True, maxdepth=1)
+    assert [(name, entry["type"]) for name, entry in found.items()] == [
+        (f"{root}/tmp_d", "directory")
+    ]
+    assert fs.find(f"{root}/tmp_1", prefix="tmp_") == []
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda fs, path, **options: fs.find(path, **options),
+        lambda fs, path, **options: fs.glob(f"{path}/*", **options),
+        lambda fs, path, **options: fs.expand_path(path, **options),
+        lambda fs, path, **options: fs.ls(path, **options),
+        lambda fs, path, **options: fs.info(path, **options),
+        lambda fs, path, **options: fs.exists(path, **options),
+        lambda fs, path, **options: fs.mkdir(f"{path}/new", **options),
+        lambda fs, path, **options: fs.touch(f"{path}/new", **options),
+        lambda fs, path, **options: fs.cp_file(f"{path}/file", f"{path}/new", **options),
+        lambda fs, path, **options: fs.copy(path, f"{path}/new", recursive=True, **options),
+        lambda fs, path, **options: fs.mv(f"{path}/file", f"{path}/new", **options),
+        lambda fs, path, **options: fs.cat(path, recursive=True, **options),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
+def test_options_that_an_operation_does_not_have(tmp_path, operation, protocol: str):
+    """They may mean another version, or fewer files: they are refused, and nothing is done."""
+    from support.scripted_s3 import ScriptedS3
+
+    with ScriptedS3() as server:
+        fs = fsspec.filesystem(protocol, conf=server.conf)
+        path = "bucket/d" if protocol == "hflush+s3" else str(tmp_path)
+        fs.pipe(f"{path}/file", b"data")
+        with pytest.raises(TypeError, match=r"option.*version_id"):
+            operation(fs, path, version_id="x")
+        assert fs.find(path) == [f"{path}/file"]
+
+
+def test_options_that_mean_nothing(fs, tmp_path):
+    """Those that other libraries pass as a matter of course."""
+    root = str(tmp_path)
+    fs.mkdir(f"{root}/a", mode=0o700, acl=None)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    fs.pipe(f"{root}/a/x", b"data")
+    assert fs.ls(f"{root}/a", detail=False, refresh=True) == [f"{root}/a/x"]
+    assert fs.cat(f"{root}/a/*", start=1) == {f"{root}/a/x": b"ata"}
+    fs.mv(f"{root}/a", f"{root}/b", recursive=True, maxdepth=None)
+    with pytest.raises(io.UnsupportedOperation, match="mv with maxdepth"):
+        fs.mv(f"{root}/b", f"{root}/c", maxdepth=1)
+    assert fs.cat(f"{root}/b/x") == b"data"
+
+
 @pytest.mark.parametrize("name", ["~/x", "~", "s3//b/x", "file//b", "file://~/x", "a:b"])
 def test_what_is_no_name_here(fs, tmp_path, monkeypatch, name: str):
     """As hflush itself: nothing is made below the working directory of what meant another place."""

@@ -20,7 +20,7 @@ from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
 from ..opening import TextOutputWrapper, check_text, written_text
-from ..options import CreateFlag, Rename
+from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from . import options as words
 from .files import as_fsspec_file, compressed
 from .transactions import HeldFile, TransactionFile, WriteTransaction
@@ -46,6 +46,8 @@ _FLAGS = {
 _HINTS = frozenset(
     ("cache_options", "cache_type", "default_cache", "default_cache_type", "fill_cache", "size")
 )
+# Arguments of cat_file and get_file that reach expand_path, besides those of FileSystem.open.
+_OF_READERS = frozenset(("block_size", "buffer_size", "compression", "end", "outfile", "start"))
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(/.*|$)", re.DOTALL)
 
 
@@ -364,8 +366,9 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """Open a file that is published later."""
         return HeldFile(place.store.create(place.path, **{**options, "atomic": True}))
 
-    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copy a file; make a directory, without its contents."""
+        words.check_hints("cp_file", options)
         source, target = self._place(path1), self._place(path2)
         if source.store.is_directory(source.path):
             target.store.mkdirs(target.path)
@@ -375,8 +378,9 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     def _copy_file(self, source: Place, target: Place) -> None:
         transfer.copy_file(source.store, source.path, target.store, target.path)
 
-    def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
+    def touch(self, path: str, truncate: bool = True, **options: Any) -> None:
         """Make a file, empty if `truncate`; otherwise an existing one gets the current time."""
+        words.check_hints("touch", options)
         place = self._place(path)
         if truncate or not place.store.exists(place.path):
             self.open(path, "wb").close()
@@ -386,29 +390,83 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     # --- the tree ---
 
-    def info(self, path: str, **_: Any) -> dict[str, Any]:
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
         """Return facts about a path: name, size, type, mtime in seconds, mode, owner, …."""
+        words.check_hints("info", options)
         place = self._place(path)
         return self._described(place.store.get_file_status(place.path), place)
 
-    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
         """Return what is in a directory, or the file itself, sorted."""
+        words.check_hints("ls", options)
         place = self._place(path)
         found = [self._described(one, place) for one in place.store.list_status(place.path)]
         entries = sorted(found, key=lambda entry: str(entry["name"]))
         return entries if detail else [entry["name"] for entry in entries]
 
-    def exists(self, path: str, **_: Any) -> bool:
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        prefix: str = "",
+        **options: Any,
+    ) -> Any:
+        """Return the names of all files below a path; with `detail` what is known of each.
+
+        Parameters
+        ----------
+        path : str
+            The directory.
+        maxdepth : int, optional
+            How many levels to descend.
+        withdirs : bool
+            Return directories, too.
+        detail : bool
+            Return a dict of what ``info`` returns.
+        prefix : str
+            Only names that begin with the path, a slash and this text.
+        """
+        found = super().find(path, maxdepth, withdirs, detail, **options)
+        if not prefix:
+            return found
+        begin = f"{self._strip_protocol(path).rstrip('/')}/{prefix}"
+        if isinstance(found, dict):
+            return {name: entry for name, entry in found.items() if name.startswith(begin)}
+        return [name for name in found if name.startswith(begin)]
+
+    def expand_path(
+        self,
+        path: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        assume_literal: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Return the names that names and patterns stand for, those below them if `recursive`.
+
+        ``cat`` and ``get`` pass options of ``open``, which mean nothing here.
+        """
+        named = {name: value for name, value in options.items() if not _is_for_reading(name)}
+        words.check_hints("expand_path", named)
+        return super().expand_path(path, recursive, maxdepth, assume_literal)
+
+    def exists(self, path: str, **options: Any) -> bool:
         """Whether the path exists; failures other than absence are raised."""
+        words.check_hints("exists", options)
         place = self._place(path)
         return place.store.exists(place.path)
 
-    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Make a directory that does not exist."""
+    def mkdir(
+        self, path: str, create_parents: bool = True, mode: int | None = None, **options: Any
+    ) -> None:
+        """Make a directory that does not exist; `mode` is its permission, before the umask."""
+        words.check_hints("mkdir", options)
         place = self._place(path)
         if place.store.exists(place.path):
             raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
-        place.store.mkdirs(place.path, create_parent=create_parents)
+        place.store.mkdirs(place.path, mode, create_parent=create_parents)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and its missing parents."""
@@ -460,8 +518,21 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             raise unsupported(f"removing {self._root}", place.store.store_name, str(path))
         return place
 
-    def mv(self, path1: str, path2: str, **_: Any) -> None:
+    def mv(
+        self,
+        path1: str,
+        path2: str,
+        recursive: bool = False,  # noqa: ARG002  # a directory is moved whole
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
         """Move a file or a directory, into `path2` if that is a directory, in one step."""
+        if maxdepth is not None:
+            raise unsupported("mv with maxdepth", "hflush's fsspec file system")
+        words.check_hints("mv", options)
+        self._mv(path1, path2)
+
+    def _mv(self, path1: str, path2: str) -> None:
         source, target = self._place(path1), self._place(path2)
         target.store.mkdirs(paths.parent(target.path))
         if not source.store.rename(source.path, target.path):
@@ -514,3 +585,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             "group": status.group,
             "islink": status.kind == "symlink",
         }
+
+
+def _is_for_reading(option: str) -> bool:
+    """Whether an option is one of ``open``, ``cat_file`` or ``get_file``."""
+    return option in _OF_READERS or option in _HINTS or option in OPEN_KEYWORDS or "." in option

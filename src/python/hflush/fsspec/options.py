@@ -23,6 +23,7 @@ __all__ = [
     "PICKLE_WORDS",
     "ExactConf",
     "base",
+    "check_hints",
     "check_known",
     "flag",
     "table",
@@ -76,6 +77,19 @@ def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
                 f"unknown {what} {name!r}{did_you_mean(str(name), names)}; "
                 f"there are {', '.join(names)}"
             )
+
+
+def check_hints(operation: str, given: Mapping[str, object]) -> None:
+    """Refuse options that an operation does not have; `refresh` and values of None are no wish.
+
+    Raises
+    ------
+    TypeError
+        The message names the first.
+    """
+    for name, value in given.items():
+        if name != "refresh" and value is not None:
+            raise TypeError(f"{operation} has no option {name!r}: leave it out")
 
 
 def base(conf: Conf) -> Configuration:

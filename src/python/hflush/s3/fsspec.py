@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING, Any
 
 from .. import paths
@@ -10,7 +9,7 @@ from ..deprecations import RENAMED
 from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..fsspec.base import HflushFileSystem, Place
-from ..fsspec.options import flag, table
+from ..fsspec.options import check_hints, flag, table
 from .keys import HADOOP_PREFIX, OWN_PREFIX
 from .names import holder
 
@@ -153,25 +152,26 @@ class HflushS3FileSystem(HflushFileSystem):
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         """Return what is known of a path: name, size, type, mtime in seconds, ETag, …."""
+        check_hints("info", options)
         if not self._strip_protocol(path):
             return {"name": "", "size": 0, "type": "directory"}
         return super().info(path, **options)
 
     def exists(self, path: str, **options: Any) -> bool:
         """Whether there is anything; failures other than absence are raised."""
+        check_hints("exists", options)
         place = self._place(path) if self._strip_protocol(path) else None
         if place is None:
             return True
         return _has_bucket(place.store) if place.path == "/" else super().exists(path, **options)
 
-    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Make a directory that does not exist; buckets are not made."""
-        place = self._place(path)
-        if self.exists(path):
-            raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
-        if place.path == "/":
+    def mkdir(
+        self, path: str, create_parents: bool = True, mode: int | None = None, **options: Any
+    ) -> None:
+        """Make a directory that does not exist; buckets are not made, and `mode` means nothing."""
+        if self._place(path).path == "/" and not self.exists(path):
             raise unsupported("making a bucket", "s3", path)
-        place.store.mkdirs(place.path, create_parent=create_parents)
+        super().mkdir(path, create_parents, mode, **options)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and its missing parents; buckets are not made."""
@@ -180,15 +180,10 @@ class HflushS3FileSystem(HflushFileSystem):
         elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
             super().makedirs(path, exist_ok)
 
-    def mv(self, path1: str, path2: str, **options: Any) -> None:
-        """Move a file or a directory, into `path2` if that is a directory.
-
-        What was copied is removed when all of it is, and nothing else: see
-        :meth:`hflush.FileSystem.copy_to_local_file`.
-        """
+    def _mv(self, path1: str, path2: str) -> None:
         source, target = self._place(path1), self._place(path2)
         if source.store is target.store:
-            super().mv(path1, path2, **options)
+            super()._mv(path1, path2)
         else:
             self._move_by_copying(source, target)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import functools
 import gc
 import io
 import pickle
@@ -149,6 +150,30 @@ def test_names(fs, tmp_path):
     with pytest.raises(FileNotFoundError):
         fs.info(f"{root}/b")
     assert fs.ls(root) == []
+
+
+@pytest.mark.parametrize("operation", ["pipe_file", "put_file"])
+@pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
+def test_one_of_many_creates_a_file(tmp_path, monkeypatch, protocol: str, operation: str):
+    """Also where another has made it since a program could have asked."""
+    from support.scripted_s3 import ScriptedS3
+
+    with ScriptedS3() as server:
+        fs = fsspec.filesystem(protocol, conf=server.conf)
+        path = "bucket/d/lock" if protocol == "hflush+s3" else f"{tmp_path}/lock"
+        (tmp_path / "local").write_bytes(b"mine")
+        create = {
+            "pipe_file": functools.partial(fs.pipe_file, path, b"mine"),
+            "put_file": functools.partial(fs.put_file, tmp_path / "local", path),
+        }[operation]
+        create(mode="create")
+        fs.pipe(path, b"theirs")
+        monkeypatch.setattr(fs, "exists", lambda *_: False)  # as it was when it was asked
+        with pytest.raises(FileExistsError):
+            create(mode="create")
+        assert fs.cat(path) == b"theirs"
+        create()
+        assert fs.cat(path) == b"mine"
 
 
 def test_find_with_a_prefix(fs, tmp_path):

@@ -6,9 +6,11 @@ import datetime
 import errno
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fsspec  # type: ignore[import-untyped]
+from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped]
 from fsspec.compression import compr  # type: ignore[import-untyped]
 from fsspec.core import get_compression  # type: ignore[import-untyped]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -365,6 +367,30 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         """Open a file that is published later."""
         return HeldFile(place.store.create(place.path, **{**options, "atomic": True}))
+
+    def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **options: Any) -> None:
+        """Write a file; `mode` is ``overwrite``, or ``create``.
+
+        Raises
+        ------
+        FileExistsError
+            There is one, and `mode` is ``create``: of many writers one succeeds.
+        """
+        with self.open(path, "xb" if mode == "create" else "wb", **options) as out:
+            out.write(value)
+
+    def put_file(
+        self,
+        lpath: Any,
+        rpath: str,
+        callback: Any = DEFAULT_CALLBACK,
+        mode: str = "overwrite",
+        **options: Any,
+    ) -> None:
+        """Write the bytes of a local file, or make a directory; `mode` as in :meth:`pipe_file`."""
+        if mode == "create" and not Path(lpath).is_dir():  # else fsspec asks first, and overwrites
+            options, mode = {**options, "flags": _FLAGS["xb"]}, "overwrite"
+        super().put_file(lpath, rpath, callback, mode, **options)
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copy a file; make a directory, without its contents."""

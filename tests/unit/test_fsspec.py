@@ -82,6 +82,20 @@ def test_text_that_there_is_not(fs, tmp_path, wrong):
     assert path.read_text() == "old"
 
 
+@pytest.mark.parametrize("compression", ["gzip", "bz2", "xz", "lz4", None])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_a_byte_order_mark(fs, tmp_path, encoding: str, compression: str | None):
+    """It stands at the beginning, before compression, and not where text is appended."""
+    if compression == "lz4":
+        pytest.importorskip("lz4.frame")
+    path = f"{tmp_path}/file"
+    for mode in ("wt", "at"):
+        with fs.open(path, mode, encoding=encoding, compression=compression) as text:
+            text.write("grün\n")
+    with fs.open(path, "rb", compression=compression) as data:
+        assert data.read() == "grün\ngrün\n".encode(encoding)
+
+
 def test_an_interrupt_in_the_last_flush_of_text(fs, tmp_path, monkeypatch):
     """What could not be handed on is missing: nothing is published."""
     path = tmp_path / "file"

@@ -21,7 +21,7 @@ from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
-from ..opening import TextOutputWrapper, check_text, written_text
+from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from . import options as words
 from .files import as_fsspec_file, compressed
@@ -327,8 +327,6 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 )
             check_text(**text)  # before anything is touched
             stream = self.open(path, binary, block_size, cache_options, compression, **options)
-            if compression is not None:
-                return TextOutputWrapper(stream, **text)
             return written_text(stream, **text)
         if "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **options)

@@ -145,23 +145,28 @@ class CompressedOutput(OutputOver):
     A compressor leaves the stream below open; closing that stream publishes the file.
     """
 
-    def __init__(self, codec: io.BufferedIOBase, below: _Below, stream: FSDataOutputStream) -> None:
+    def __init__(
+        self, codec: io.BufferedIOBase, below: _Below, stream: FSDataOutputStream, position: int
+    ) -> None:
         self._codec = codec
         self._below = below
         self._stream = stream
+        self._position = position
 
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
         self._codec.write(b)
-        return memoryview(b).nbytes
+        size = memoryview(b).nbytes
+        self._position += size
+        return size
 
     def flush(self) -> None:
         """Hand on what the compressor gives; promises nothing."""
         self._codec.flush()
 
     def tell(self) -> int:
-        """Return how many bytes were written, before compression."""
-        return self._codec.tell()
+        """Return how long the file was, plus how many bytes were written, before compression."""
+        return self._position
 
     def close(self) -> None:
         """End the compressed data, and publish. A second call is a no-op.
@@ -224,8 +229,8 @@ def compressed(
 ) -> CompressedOutput:
     """Return a compressor over a stream; if that fails, the stream is ended."""
     try:
-        below = _Below(stream)
-        return CompressedOutput(compress(below, mode=mode), below, stream)
+        below, position = _Below(stream), stream.tell()  # a compressor may write at once
+        return CompressedOutput(compress(below, mode=mode), below, stream, position)
     except BaseException as failure:
         try:
             leave_block(stream, stream.close, failure)

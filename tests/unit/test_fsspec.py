@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections import UserDict
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
@@ -201,6 +202,70 @@ def test_find_with_a_prefix(fs, tmp_path):
         (f"{root}/tmp_d", "directory")
     ]
     assert fs.find(f"{root}/tmp_1", prefix="tmp_") == []
+
+
+@pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
+class TestMovesOfMany:
+    """mv takes lists and patterns, as s3fs does."""
+
+    @pytest.fixture
+    def root(self, fs, protocol: str, tmp_path) -> str:
+        root = "bucket/d" if protocol == "hflush+s3" else str(tmp_path)
+        for name in ("a/x", "a/y", "b/x", "[z]"):
+            fs.pipe(f"{root}/{name}", name.encode())
+        return root
+
+    @pytest.fixture
+    def fs(self, protocol: str) -> Iterator[HflushFileSystem]:
+        from support.scripted_s3 import ScriptedS3
+
+        with ScriptedS3() as server:
+            yield fsspec.filesystem(protocol, conf=server.conf)
+
+    @pytest.mark.parametrize(
+        ("names", "to", "there"),
+        [
+            (["a/x", "[z]"], "new/", {"new/x": "a/x", "new/[z]": "[z]"}),
+            (["a"], "b", {"b/a/x": "a/x", "b/a/y": "a/y"}),
+            ("a/*", "new", {"new/x": "a/x", "new/y": "a/y"}),
+            (["a/*", "a/x"], "new", {"new/x": "a/x", "new/y": "a/y"}),
+            ("[z]", "new", {"new": "[z]"}),
+            (["a/x", "a/y"], ["one", "two"], {"one": "a/x", "two": "a/y"}),
+        ],
+    )
+    def test_moves(self, fs, root: str, names, to, there: dict[str, str]):
+        """Into a directory; each to its own name; a file of the name of a pattern is that file."""
+        below = functools.partial(self._below, root)
+        fs.mv(below(names), below(to))
+        for name, data in there.items():
+            assert fs.cat_file(f"{root}/{name}") == data.encode()
+        assert len(fs.find(root)) == 4
+
+    @pytest.mark.parametrize(
+        ("names", "to", "message"),
+        [
+            (["a/x", "b/x"], "new", "begin or end at .*new/x"),
+            (["a/x", "b/x"], ["new", "new"], "begin or end at .*new;"),
+            (["a/x", "b/x"], ["b/x", "new"], "begin or end at .*b/x"),
+            (["a/x", "a"], "new", "a/x lies in .*a, which is moved"),
+            (["b", "a"], "b", "b/b lies in"),
+            (["a/x", "a/y"], ["new"], "2 names, and 1 to"),
+            (["a/x", "wrong://b/x"], "new", "wrong file system"),
+            ("a/z*", "new", "nothing there"),
+        ],
+    )
+    def test_refusals(self, fs, root: str, names, to, message: str):
+        """Nothing was moved, and no directory made."""
+        below = functools.partial(self._below, root)
+        before = fs.find(root, withdirs=True)
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            fs.mv(below(names), below(to))
+        assert fs.find(root, withdirs=True) == before
+
+    def _below(self, root: str, names: str | list[str]) -> str | list[str]:
+        if isinstance(names, list):
+            return [name if ":" in name else f"{root}/{name}" for name in names]
+        return f"{root}/{names}"
 
 
 @pytest.mark.parametrize(
@@ -433,6 +498,7 @@ class TestHdfs:
             lambda fs, url: fs.rmdir(url),
             lambda fs, url: fs.mv("/mine", url),
             lambda fs, url: fs.mv(url, "/mine"),
+            lambda fs, url: fs.mv(["/mine", url], "/yours"),
             lambda fs, url: fs.cp_file("/mine", url),
             lambda fs, url: fs.copy([url], ["/mine"]),
             lambda fs, url: fs.info(url),

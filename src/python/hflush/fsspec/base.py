@@ -7,7 +7,7 @@ import errno
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import fsspec  # type: ignore[import-untyped]
 from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped]
@@ -25,6 +25,7 @@ from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from . import options as words
 from .files import as_fsspec_file, compressed
+from .places import Place, check_apart, child
 from .transactions import HeldFile, TransactionFile, WriteTransaction
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ..streams import FSDataInputStream, FSDataOutputStream
     from .transactions import Deferred
 
-__all__ = ["URL", "HflushFileSystem", "Place"]
+__all__ = ["URL", "HflushFileSystem"]
 
 _FLAGS = {
     "wb": CreateFlag.CREATE | CreateFlag.OVERWRITE,
@@ -55,28 +56,6 @@ URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//([^/]*))?(/.*|$)", re.DOTALL)
 
 # How many instances of a class fsspec keeps, in use or not.
 _KEPT = 64
-
-
-class Place(NamedTuple):
-    """Where a name of fsspec leads to.
-
-    Attributes
-    ----------
-    store : FileSystem
-        The file system of hflush that serves it.
-    path : str
-        The absolute path there.
-    prefix : str
-        How names of that store begin, as the caller wrote it: a bucket, a URL's host.
-    """
-
-    store: FileSystem
-    path: str
-    prefix: str
-
-    def name_of(self, path: str) -> str:
-        """Return the name of another path of the store."""
-        return (self.prefix + path).rstrip("/") or "/"
 
 
 class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
@@ -544,23 +523,66 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def mv(
         self,
-        path1: str,
-        path2: str,
+        path1: Any,
+        path2: Any,
         recursive: bool = False,  # noqa: ARG002  # a directory is moved whole
         maxdepth: int | None = None,
         **options: Any,
     ) -> None:
-        """Move a file or a directory, into `path2` if that is a directory, in one step."""
+        """Move a file or a directory, into `path2` if that is a directory.
+
+        What has to be copied is removed when all of it is copied, and nothing else: see
+        :meth:`hflush.FileSystem.copy_to_local_file`.
+
+        Parameters
+        ----------
+        path1 : str, os.PathLike or list
+            What is moved. Of a list, and of a pattern, each goes into the directory `path2`,
+            which is made.
+        path2 : str, os.PathLike or list
+            Where to; a list has a name for each of `path1`.
+
+        Raises
+        ------
+        ValueError
+            A name belongs to another file system; names would fall on one another. Nothing was
+            moved.
+        OSError
+            One was not moved, nor those behind it.
+        """
         if maxdepth is not None:
             raise unsupported("mv with maxdepth", "hflush's fsspec file system")
         words.check_hints("mv", options)
-        self._mv(path1, path2)
+        is_one = isinstance(path1, (str, os.PathLike))
+        names = [path1] if is_one else list(path1)
+        if isinstance(path2, (list, tuple)):
+            sources, targets = [self._place(one) for one in names], [*map(self._place, path2)]
+            check_apart(sources, targets)
+        else:
+            target = self._place(path2)
+            sources = list(dict.fromkeys(place for one in names for place in self._matches(one)))
+            targets = [target] * len(sources)
+            if not is_one or sources != [self._place(path1)]:
+                check_apart(sources, [child(target, place) for place in sources])
+                target.store.mkdirs(target.path)
+        for source, target in zip(sources, targets, strict=True):
+            self._mv(source, target)
 
-    def _mv(self, path1: str, path2: str) -> None:
-        source, target = self._place(path1), self._place(path2)
+    def _matches(self, name: Any) -> list[Place]:
+        """Return what a name stands for: itself or, if there is no such file, what matches it."""
+        place = self._place(name)
+        if not fsspec.core.has_magic(place.path) or place.store.exists(place.path):
+            return [place]
+        matches = [self._place(match) for match in self.glob(self._strip_protocol(name))]
+        if not matches:
+            raise FileNotFoundError(errno.ENOENT, "mv: nothing there", name)
+        return matches
+
+    def _mv(self, source: Place, target: Place) -> None:
         target.store.mkdirs(paths.parent(target.path))
         if not source.store.rename(source.path, target.path):
-            raise OSError(errno.EIO, f"mv: {path1} was not moved", path2)
+            name = source.name_of(source.path)
+            raise OSError(errno.EIO, f"mv: {name} was not moved", target.name_of(target.path))
 
     def _move(self, source: Place, target: Place) -> None:
         """Move to that very name, whose place a file gives up: by a rename, where there is one."""

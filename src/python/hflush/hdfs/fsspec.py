@@ -9,7 +9,8 @@ from .. import paths
 from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..fsspec import options as words
-from ..fsspec.base import URL, HflushFileSystem, Place
+from ..fsspec.base import URL, HflushFileSystem
+from ..fsspec.places import Place
 from . import identity
 from .keys import USER
 from .settings import split_user

@@ -8,8 +8,9 @@ from .. import paths
 from ..deprecations import RENAMED
 from ..errors import unsupported
 from ..filesystem import FileSystem
-from ..fsspec.base import HflushFileSystem, Place
+from ..fsspec.base import HflushFileSystem
 from ..fsspec.options import check_hints, flag, table
+from ..fsspec.places import Place
 from .keys import HADOOP_PREFIX, OWN_PREFIX
 from .names import holder
 
@@ -180,10 +181,9 @@ class HflushS3FileSystem(HflushFileSystem):
         elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
             super().makedirs(path, exist_ok)
 
-    def _mv(self, path1: str, path2: str) -> None:
-        source, target = self._place(path1), self._place(path2)
+    def _mv(self, source: Place, target: Place) -> None:
         if source.store is target.store:
-            super()._mv(path1, path2)
+            super()._mv(source, target)
         else:
             self._move_by_copying(source, target)
 

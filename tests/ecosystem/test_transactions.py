@@ -174,7 +174,7 @@ def test_one_that_is_refused(place: Place):
     with pytest.raises(FileExistsError) as caught:
         fs.end_transaction()
     assert place.read("x") == b"theirs"
-    assert "of 1 files of the transaction none was published" in caught.value.__notes__
+    assert "files of the transaction that are published: 0 of 1" in caught.value.__notes__
     assert left_behind(place) == []
 
 

@@ -371,6 +371,20 @@ def test_a_transaction_with_too_many_files(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_transaction_that_is_refused_in_the_middle(fs, tmp_path):
+    """The note says how much of it is published."""
+    path = f"{tmp_path}/file"
+    fs.start_transaction()
+    fs.pipe(path, b"one")
+    fs.pipe(path, b"two", mode="create")
+    with pytest.raises(FileExistsError) as caught:
+        fs.end_transaction()
+    assert caught.value.__notes__ == [
+        f"files of the transaction that are published: 1 of 2 ({path})"
+    ]
+    assert fs.cat(path) == b"one"
+
+
 def test_pandas(tmp_path):
     """A data frame goes to Parquet and CSV, and back."""
     pandas = pytest.importorskip("pandas")

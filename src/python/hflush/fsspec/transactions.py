@@ -309,15 +309,13 @@ def _publish(files: Sequence[TransactionFile]) -> None:
         for also in failures[1:]:
             attach(failures[0], also)
         there = [file.path for file in files if file._state is State.PUBLISHED]
-        note(failures[0], f"of {len(files)} files of the transaction {_listed(there)} published")
+        count = f"{len(there)} of {len(files)}{_listed(there)}"
+        note(failures[0], f"files of the transaction that are published: {count}")
         raise failures[0]
 
 
 def _listed(names: Sequence[str]) -> str:
-    if not names:
-        return "none was"
-    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    return f"{len(names)} {'was' if len(names) == 1 else 'were'}: {shown}:"
+    return f" ({', '.join(names[:10])}{', …' if len(names) > 10 else ''})" if names else ""
 
 
 def _discard(files: Iterable[TransactionFile]) -> OSError | None:

@@ -1,11 +1,12 @@
 """hflush for fsspec: files, HDFS and S3 in pandas, pyarrow, dask, zarr, ….
 
-Three names are registered by entry point, nothing needs to be imported: ``hflush+file``,
-``hflush+hdfs`` and ``hflush+s3`` (``hflush+s3a``), each also without the plus, for programs that
-give it a meaning of their own. :func:`register` puts the classes in the place of fsspec's own
-implementations of a protocol. docs/fsspec.md says what names, options and transactions mean.
+Three names are registered by entry point, nothing needs to be imported: ``hflushfile``,
+``hflushhdfs`` and ``hflushs3`` (``hflushs3a``), each also with a plus, as in ``hflush+s3``, which
+xarray and universal_pathlib do not take for a protocol. :func:`register` puts the classes in the
+place of fsspec's own implementations of a protocol. docs/fsspec.md says what names, options and
+transactions mean.
 
-    pandas.DataFrame(...).to_parquet("hflush+hdfs://nn:8020/data/table.parquet")
+    pandas.DataFrame(...).to_parquet("hflushhdfs://nn:8020/data/table.parquet")
 """
 
 from __future__ import annotations

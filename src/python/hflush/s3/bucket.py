@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from .. import _core
 from ..errors import attach
 from . import documents
+from .answers import check, code_of, failure_of, is_gone
 from .credentials import Refresher
 from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, Uploads, bare_etag
 from .lacks import is_refused, lacks_of
@@ -213,8 +214,7 @@ class Bucket:
     ) -> _core.S3Response:
         """Do the same, and raise what there is to raise."""
         response = self.call(operation, method, key, path, **how)
-        if response.error is not None:
-            raise response.error
+        check(response)
         return response
 
     # --- objects ---
@@ -244,8 +244,7 @@ class Bucket:
         response = self.call("GetObject", "GET", key, path, headers=headers)
         if response.status == 416:
             return 0
-        if response.error is not None:
-            raise response.error
+        check(response)
         if response.status == 200:
             return len(response.body)
         content_range = response.headers.get("content-range", "")
@@ -318,8 +317,7 @@ class Bucket:
             return None
         if isinstance(response.error, PermissionError) and not _is_reason(response.error):
             return response.error
-        if response.error is not None:
-            raise response.error
+        check(response)
         return self._read_page(response, path, self._lacks.plus)
 
     def _has_keys(self, response: _core.S3Response, path: str) -> bool | PermissionError | None:
@@ -369,9 +367,13 @@ class Bucket:
     def delete(self, key: str, path: str) -> None:
         """Remove an object, if there is one: some stores say that there is none."""
         response = self.call("DeleteObject", "DELETE", key, path)
-        is_gone = response.status == 404 and not _is_reason(response.error)
-        if response.error is not None and not is_gone:
-            raise response.error
+        failure = failure_of(response)
+        if failure is None or is_gone(response):
+            return
+        # Some stores say no more than 404.
+        may_be_gone = response.status == 404 and not _is_reason(failure)
+        if not (may_be_gone and self.entry(key, path) is None):
+            raise failure
 
     def delete_many(self, keys: Sequence[str], path: str) -> list[tuple[str, OSError]]:
         """Remove many objects; return those that could not be, and why.
@@ -413,18 +415,19 @@ class Bucket:
         if self._lacks.bulk_delete:
             return None
         response = self._ask_to_delete(keys, path)
-        if response.error is None and not response.body:
+        failure = failure_of(response)
+        if failure is None and not response.body:
             self._lacks.bulk_delete = True
             return None
-        if response.error is None:
+        if failure is None:
             return self.read(documents.parse_delete_result, response, "DeleteObjects", path)
         is_lacking = is_refused(response)
-        if not is_lacking and (response.status not in (400, 403) or _is_reason(response.error)):
-            raise response.error
+        if not is_lacking and (response.status not in (400, 403) or _is_reason(failure)):
+            raise failure
         try:
             self.delete(keys[0], "/" + keys[0])
         except OSError:
-            raise response.error from None
+            raise failure from None
         self._lacks.bulk_delete |= is_lacking
         return None
 
@@ -491,8 +494,7 @@ class Bucket:
             if other.error is None:
                 self._lacks.listing_v2 = True
                 return other
-        if response.error is not None:
-            raise response.error
+        check(response)
         return response
 
     def _read_page(self, response: _core.S3Response, path: str, plus: str) -> Listing:
@@ -606,8 +608,7 @@ class Bucket:
         try:
             if not tells_encryption(response):
                 response = calls.upload_part(upload_id, 1, b"x", checksums=False)
-                if response.error is not None:
-                    raise response.error
+                check(response)
             self.check_encryption(response, "a trial by an upload", path)
         except OSError as refusal:
             if (left := self._drop_upload(key, upload_id, path)) is not None:
@@ -619,7 +620,7 @@ class Bucket:
     def _drop_upload(self, key: str, upload_id: str, path: str) -> OSError | None:
         """Abort an upload without parts; what keeps it from that is logged and returned."""
         response = self.upload(key, path).abort(upload_id)
-        if response.error is None or response.status == 404:
+        if response.error is None or is_gone(response):
             return None
         _log.warning("an upload that is not needed is left at %s: %s", path, response.error)
         return response.error
@@ -646,8 +647,7 @@ class Bucket:
         self, calls: _core.S3UploadCalls, path: str, *, checksums: bool
     ) -> tuple[_core.S3Response, str]:
         response = calls.create(checksums=checksums)
-        if response.error is not None:
-            raise response.error
+        check(response)
         upload_id = self.read(_core.s3_parse_upload_id, response, "CreateMultipartUpload", path)
         if response.ambiguous:
             _log.warning("an upload may be left at %s: Create was repeated", self.name(path))
@@ -656,10 +656,9 @@ class Bucket:
     def upload_exists(self, key: str, upload_id: str, path: str) -> bool:
         """Whether an upload has not ended."""
         response = self.upload(key, path).list_parts(upload_id)
-        if response.status == 404:
+        if is_gone(response):
             return False
-        if response.error is not None:
-            raise response.error
+        check(response)
         return True
 
     def abort_upload(self, key: str, upload_id: str, path: str) -> bool:
@@ -680,10 +679,9 @@ class Bucket:
         existed = False
         for _ in range(_ABORT_ATTEMPTS):
             response = self.upload(key, path).abort(upload_id)
-            if response.status == 404:
+            if is_gone(response):
                 return existed or response.ambiguous
-            if response.error is not None:
-                raise response.error
+            check(response)
             existed = True
             if not can_look or not self.upload_exists(key, upload_id, path):
                 return True
@@ -799,7 +797,7 @@ def _exists(response: _core.S3Response) -> bool | PermissionError:
 
 def _is_reason(error: OSError | None) -> bool:
     """Whether a refusal holds for whatever is asked."""
-    return getattr(error, "remote_class", "") in _REASONS
+    return code_of(error) in _REASONS
 
 
 def _list_query(

@@ -23,6 +23,7 @@ from ..options import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE
 from ..spelling import check_keys
 from ..statistics import IOStatistics, aggregate, live
 from ..status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
+from .answers import check
 from .bucket import Bucket
 from .conditional import conditions_of, known_conditions
 from .contract import OPTIONS, contract_options
@@ -442,8 +443,7 @@ class S3Names(FileSystem):
     def _put_marker(self, path: str) -> None:
         headers = [*self._settings_of_bucket.headers, _DIRECTORY_TYPE]
         response = self._bucket.upload(path[1:] + "/", path, headers).put_object(b"")
-        if response.error is not None:
-            raise response.error
+        check(response)
 
     def _keep_directory(self, path: str) -> None:
         """Let a directory stay from which the last entry may have been taken.

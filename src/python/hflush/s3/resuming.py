@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
+from .answers import check
 from .commit import PendingCommit
 from .documents import Part
 
@@ -142,8 +143,7 @@ class SavedUpload:
         )
         if response.status == 404:
             raise token.stale(f"the object with its last bytes is gone, {bucket.name(path)}")
-        if response.error is not None:
-            raise response.error
+        check(response)
         if len(response.body) != self.tail_size or _core.crc32c(response.body) != self.tail_crc32c:
             raise token.stale(f"the object with its last bytes is another, {bucket.name(path)}")
         return response.body
@@ -196,8 +196,7 @@ class SavedUpload:
             )
             if response.status == 404:
                 return None
-            if response.error is not None:
-                raise response.error
+            check(response)
             etag = response.headers["etag"].removeprefix("W/")
             parts.append(Part(number, etag, len(tail), _core.crc32c(tail)))
         for part in parts:
@@ -236,8 +235,7 @@ def put_tail(bucket: Bucket, key: str, token: str, length: int, tail: bytes) -> 
     place = f"{tail_prefix(key, token)}{length}{_SUFFIX}"
     path = "/" + place
     response = bucket.upload(place, path).put_object(tail)
-    if response.error is not None:
-        raise response.error
+    check(response)
     bucket.check_encryption(response, "PutObject", path, if_told=True)
     return place
 

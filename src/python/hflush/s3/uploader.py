@@ -20,6 +20,7 @@ from .. import _core
 from ..errors import PathIsDirectoryError
 from ..multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
 from . import completion
+from .answers import failure_of
 from .documents import Part
 from .keys import MAX_PARTS
 
@@ -160,7 +161,7 @@ class _Upload:
 
 def _as_unknown(response: _core.S3Response, upload_id: str, path: str) -> OSError:
     """Return a failure; where the upload is gone, that of an unknown one."""
-    error = response.error
+    error = failure_of(response)
     if response.kind != "gone" or error is None:
         return error or OSError(errno.EIO, "UploadPart: no answer", path)
     unknown = _unknown_upload(upload_id, path)

@@ -8,8 +8,8 @@ from typing import Any, cast
 import hflush
 import pytest
 from hflush.s3 import S3FileSystem
-from support.s3_front import Exchange, answer, make_answer
-from support.scripted_s3 import BUCKET, ScriptedS3
+from support.s3_front import Answer, Exchange, Head, make_answer
+from support.scripted_s3 import BUCKET, MIB, ScriptedS3
 
 ROOT = f"s3://{BUCKET}/"
 QUICK = {
@@ -18,7 +18,14 @@ QUICK = {
     "fs.s3a.retry.throttle.interval": "1ms",
     "fs.s3a.retry.limit": "2",
 }
-NO_BACKEND = answer(404, body="default backend - 404", content_type="text/plain")
+
+
+def not_of_s3(exchange: Exchange) -> None:
+    """What a proxy answers that finds no server; HEAD has only the headers."""
+    exchange.read_request()
+    page = make_answer(404, "default backend - 404", content_type="text/plain")
+    headers = [(name, value) for name, value in page.head.headers if not name.startswith("x-amz-")]
+    exchange.send(Answer(Head(page.head.first, headers), page.body))
 
 
 @pytest.fixture
@@ -55,7 +62,7 @@ class TestDeletes:
         self, server: ScriptedS3, fs: S3FileSystem, change: Callable[[S3FileSystem], object]
     ):
         server.put("d/a", b"data")
-        server.fail("DeleteObject", NO_BACKEND)
+        server.fail("DeleteObject", not_of_s3)
         with pytest.raises(OSError, match=r"DeleteObject: .*404.*a proxy in between") as refusal:
             change(fs)
         assert not isinstance(refusal.value, FileNotFoundError)
@@ -80,7 +87,7 @@ class TestDeletes:
             stream.write(b"data")
         commit = stream.pending_commit
         assert commit is not None
-        server.fail(operation, NO_BACKEND, times=None)
+        server.fail(operation, not_of_s3, times=None)
         for end in (
             lambda: uploader.abort(upload, "/a"),
             lambda: fs.abort_pending(commit),
@@ -95,6 +102,37 @@ class TestDeletes:
     def test_a_listing_that_is_not_found(self, server: ScriptedS3, fs: S3FileSystem):
         """The directory is not called missing."""
         server.put("d/a", b"data")
-        server.fail("ListObjectsV2", NO_BACKEND, times=None)
+        server.fail("ListObjectsV2", not_of_s3, times=None)
         with pytest.raises(OSError, match="a proxy in between"):
             fs.exists("/d")
+
+
+class TestTokens:
+    """A token is stale where the store says so."""
+
+    @pytest.mark.parametrize("operation", ["ListParts", "UploadPart", "GetObject"])
+    def test_that_is_good(self, server: ScriptedS3, fs: S3FileSystem, operation: str):
+        stream = fs.create("/a")
+        stream.write(b"data")
+        token = stream.persist()
+        server.fail(operation, not_of_s3, times=None)
+        with pytest.raises(OSError, match=operation) as refusal:
+            fs.commit(token)
+        assert not isinstance(refusal.value, hflush.StaleTokenError)
+        server.heal()
+        fs.commit(token)
+        stream.abort()
+        assert server.objects["a"].data == b"data"
+
+    def test_of_a_long_tail(self, server: ScriptedS3):
+        """Longer than any document: it is read as files are."""
+        data = bytes(range(256)) * (17 * MIB // 256)
+        with connect(server, fs_s3a_multipart_size="64M") as fs:
+            stream = fs.create("/a")
+            stream.write(data)
+            token = stream.persist()
+            with fs.resume(token) as resumed:
+                assert resumed.tell() == len(data)
+                resumed.write(b"more")
+            stream.abort()
+        assert server.objects["a"].data == data + b"more"

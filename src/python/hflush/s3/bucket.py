@@ -250,6 +250,38 @@ class Bucket:
         content_range = response.headers.get("content-range", "")
         return _length(content_range.rpartition("/")[2], self.name(path))
 
+    def open(
+        self,
+        key: str,
+        path: str,
+        size: int,
+        etag: str,
+        readahead: int | None = None,
+        window: int | None = None,
+    ) -> _core.InputFile:
+        """Return a reader of the object that has this size and etag; read ahead as configured."""
+        usual = self.settings.reading
+        native = _core.S3ReadOptions()
+        native.bucket, native.key = self.settings.bucket, key
+        native.request_headers = [*self.settings.sse_c, *self.settings.extra_headers]
+        native.size, native.etag = size, f'"{etag}"' if etag else ""
+        native.readahead_bytes = usual.readahead_bytes if readahead is None else readahead
+        native.window_bytes = usual.window_bytes if window is None else window
+        return self.client.open(self.name(path), native)
+
+    def read_object(self, key: str, path: str, seen: Head) -> bytearray:
+        """Return the bytes of an object, which is still the one that was seen."""
+        data = bytearray(seen.size)
+        file = self.open(key, path, seen.size, seen.etag)
+        try:
+            at = 0
+            with memoryview(data) as left:
+                while at < seen.size and (count := file.read_into(at, left[at:])):
+                    at += count
+        finally:
+            file.close()
+        return data
+
     def entry(self, key: str, path: str) -> ObjectEntry | None:
         """Return what there is of an object, from a listing where nothing else is allowed."""
         try:

@@ -556,21 +556,13 @@ class S3FileSystem(S3Copies):
             and bool(status.etag)
             and status.path == self._public_name(path)
         )
-        native = _core.S3ReadOptions()
-        native.bucket, native.key = self._authority, path[1:]
-        native.request_headers = [
-            *self._settings_of_bucket.sse_c,
-            *self._settings_of_bucket.extra_headers,
-        ]
         if is_known and status is not None:
-            native.size, native.etag = status.length, f'"{status.etag}"'
+            size, etag = status.length, status.etag or ""
         else:
             head = self._head_of_file(path)
-            native.size = head.size
-            native.etag = f'"{head.etag}"' if head.etag else ""
+            size, etag = head.size, head.etag
         policy = options_of.read(options, options_of.READ_POLICY, options_of.as_names)
-        native.readahead_bytes, native.window_bytes = self._read_ahead(policy)
-        file = self._bucket.client.open(self._named(path), native)
+        file = self._bucket.open(path[1:], path, size, etag, *self._read_ahead(policy))
         stream = S3InputStream(
             self,
             file,
@@ -579,7 +571,7 @@ class S3FileSystem(S3Copies):
             buffer_size=buffer_size,
             seeks_past_end=False,
         )
-        stream.etag = native.etag.strip('"') or None
+        stream.etag = etag or None
         return stream
 
     def _read_ahead(self, policies: tuple[str, ...] | None) -> tuple[int, int]:

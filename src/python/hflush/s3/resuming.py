@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .answers import check
+from .answers import check, is_gone
 from .commit import PendingCommit
 from .documents import Part
 
@@ -127,7 +127,7 @@ class SavedUpload:
 
     # --- going on ---
 
-    def tail(self, bucket: Bucket, token: Token) -> bytes:
+    def tail(self, bucket: Bucket, token: Token) -> bytes | bytearray:
         """Return the bytes behind the parts.
 
         Raises
@@ -138,15 +138,14 @@ class SavedUpload:
         if not self.tail_size:
             return b""
         path = "/" + self.tail_key
-        response = bucket.call(
-            "GetObject", "GET", self.tail_key, path, headers=list(bucket.settings.sse_c)
-        )
-        if response.status == 404:
+        seen = bucket.head(self.tail_key, path)
+        if seen is None:
             raise token.stale(f"the object with its last bytes is gone, {bucket.name(path)}")
-        check(response)
-        if len(response.body) != self.tail_size or _core.crc32c(response.body) != self.tail_crc32c:
-            raise token.stale(f"the object with its last bytes is another, {bucket.name(path)}")
-        return response.body
+        if seen.size == self.tail_size:
+            data = bucket.read_object(self.tail_key, path, seen)
+            if _core.crc32c(data) == self.tail_crc32c:
+                return data
+        raise token.stale(f"the object with its last bytes is another, {bucket.name(path)}")
 
     def check_upload(self, bucket: Bucket, token: Token, key: str, path: str) -> None:
         """Refuse to go on with an upload that has ended.
@@ -194,7 +193,7 @@ class SavedUpload:
             response = bucket.upload(key, path).upload_part(
                 self.upload_id, number, tail, checksums=self.checksums
             )
-            if response.status == 404:
+            if is_gone(response):
                 return None
             check(response)
             etag = response.headers["etag"].removeprefix("W/")

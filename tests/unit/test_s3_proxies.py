@@ -107,10 +107,39 @@ class TestDeletes:
             fs.exists("/d")
 
 
+class TestHeads:
+    """Its answers have no document: a 404 that nothing marks as S3's is compared with a listing."""
+
+    def test_of_what_is_there(self, server: ScriptedS3):
+        fs = connect(server, fs_s3a_create_conditional_enabled="false")
+        server.put("d/a", b"precious")
+        server.fail("HeadObject", not_of_s3, times=None)
+        for look in (
+            lambda: fs.create("/d/a", overwrite=False),
+            lambda: fs.exists("/d/a"),
+            lambda: fs.open("/d/a"),
+            lambda: fs.delete("/d/a"),
+        ):
+            with pytest.raises(OSError, match=r"HeadObject: .*404.*a proxy in between") as refusal:
+                look()
+            assert not isinstance(refusal.value, FileNotFoundError)
+        assert server.objects["d/a"].data == b"precious"
+
+    def test_of_what_is_missing(self, server: ScriptedS3, fs: S3FileSystem):
+        """A store that marks none of its answers is believed."""
+        server.fail("HeadObject", not_of_s3, times=None)
+        assert not fs.exists("/d/a")
+        with pytest.raises(FileNotFoundError):
+            fs.open("/d/a")
+        server.fail("ListObjectsV2", not_of_s3, times=None)
+        with pytest.raises(OSError, match="a proxy in between"):
+            fs.exists("/d/a")
+
+
 class TestTokens:
     """A token is stale where the store says so."""
 
-    @pytest.mark.parametrize("operation", ["ListParts", "UploadPart", "GetObject"])
+    @pytest.mark.parametrize("operation", ["ListParts", "UploadPart", "HeadObject", "GetObject"])
     def test_that_is_good(self, server: ScriptedS3, fs: S3FileSystem, operation: str):
         stream = fs.create("/a")
         stream.write(b"data")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .. import _core
 
-__all__ = ["check", "code_of", "failure_of", "is_gone"]
+__all__ = ["check", "code_of", "failure_of", "is_gone", "is_marked"]
 
 _GONE = frozenset(("NoSuchKey", "NoSuchUpload", "NoSuchVersion"))
 
@@ -25,6 +25,11 @@ def code_of(error: OSError | None) -> str:
 def is_gone(response: _core.S3Response) -> bool:
     """Whether the store says that the object or the upload is not there."""
     return response.status == 404 and code_of(response.error) in _GONE
+
+
+def is_marked(response: _core.S3Response) -> bool:
+    """Whether a header is one of S3's: what a proxy answers to HEAD has none."""
+    return any(name.startswith("x-amz-") for name in response.headers)
 
 
 def failure_of(response: _core.S3Response) -> OSError | None:

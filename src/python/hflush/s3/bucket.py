@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from .. import _core
 from ..errors import attach
 from . import documents
-from .answers import check, code_of, failure_of, is_gone
+from .answers import check, code_of, failure_of, is_gone, is_marked
 from .credentials import Refresher
 from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, Uploads, bare_etag
 from .lacks import is_refused, lacks_of
@@ -229,9 +229,9 @@ class Bucket:
             self._ask_for_a_reason(key, path)
             response = self.call("HeadObject", "HEAD", key, path, headers=headers)
         if response.status == 404:
+            self._confirm_absence(response, key, path)
             return None
-        if response.error is not None:
-            raise response.error
+        check(response)
         answered = response.headers
         length = answered.get("content-length", "")
         size = _length(length, self.name(path)) if length else self._size(key, path)
@@ -315,7 +315,8 @@ class Bucket:
             for at, head in zip(unexplained, again, strict=True):
                 exist[at] = head
         occupied = [self._has_keys(response, path) for response in pages]
-        return Sight([_exists(head) for head in exist], occupied)
+        found = [self._exists(head, key, path) for head, key in zip(exist, keys, strict=True)]
+        return Sight(found, occupied)
 
     def glance(self, prefixes: Sequence[str], path: str, limit: int) -> SeenPages:
         """Ask at once for the first keys, up to so many, that begin with prefixes: one round trip.
@@ -344,6 +345,19 @@ class Bucket:
             name, queries = "ListObjects", [_older(query) for query in queries]
         return [self._call(name, "GET", "", path, query, []) for query in queries]
 
+    def _exists(self, head: _core.S3Response, key: str, path: str) -> bool | PermissionError:
+        """Return whether an answer to HEAD says that the object exists; why it may not say so."""
+        if isinstance(head.error, PermissionError):
+            return head.error
+        if head.status != 404:
+            check(head)
+            return True
+        try:
+            self._confirm_absence(head, key, path)
+        except PermissionError as denied:
+            return denied
+        return False
+
     def _glanced(self, response: _core.S3Response, path: str) -> Listing | PermissionError | None:
         if is_refused(response):
             return None
@@ -371,6 +385,19 @@ class Bucket:
         response = self.call("ListObjectsV2", "GET", "", path, query=query)
         if _is_reason(response.error):
             raise cast("OSError", response.error)
+
+    def _confirm_absence(self, response: _core.S3Response, key: str, path: str) -> None:
+        """Look into a listing where a 404 to HEAD may be a proxy's.
+
+        Raises
+        ------
+        OSError
+            The object is there, or a listing is not to be had.
+        """
+        if is_marked(response):
+            return
+        if key in self.first_keys(key, path, 1):
+            raise cast("OSError", failure_of(response))
 
     def upload(
         self,
@@ -814,17 +841,6 @@ def _fits_xml(key: str) -> bool:
         or "\ud800" <= character <= "\udfff"
         for character in key
     )
-
-
-def _exists(response: _core.S3Response) -> bool | PermissionError:
-    """Return whether an answer to HEAD says that the object exists; why it may not say so."""
-    if response.error is None:
-        return True
-    if response.status == 404:
-        return False
-    if isinstance(response.error, PermissionError):
-        return response.error
-    raise response.error
 
 
 def _is_reason(error: OSError | None) -> bool:

@@ -27,6 +27,7 @@ from support.s3_front import (
     Exchange,
     Fault,
     answer,
+    error_document,
     hold,
     lose_answer,
     make_answer,
@@ -498,14 +499,14 @@ class TestCreating:
         assert list(directory.iterdir()) == []
 
 
-def refuses_conditions(status: int) -> Fault:
+def refuses_conditions(status: int, code: str = "") -> Fault:
     """Answer requests that have conditions so."""
 
     def refuse(exchange: Exchange) -> None:
         head = exchange.request.head
         if head.get("if-none-match") or head.get("if-match"):
             exchange.read_request()
-            exchange.send(make_answer(status))
+            exchange.send(make_answer(status, error_document(code) if code else ""))
         else:
             exchange.send(exchange.execute())
 
@@ -620,9 +621,11 @@ class TestConditions:
         write(fs, "/large", DATA, overwrite=False)
         assert server.objects["large"].data == DATA
 
-    @pytest.mark.parametrize("status", [400, 403, 501])
-    def test_a_store_that_refuses_them(self, server: ScriptedS3, status: int):
-        server.fail("PutObject", refuses_conditions(status), times=None)
+    @pytest.mark.parametrize(
+        ("status", "code"), [(400, "NotSupported"), (403, "AccessDenied"), (501, "")]
+    )
+    def test_a_store_that_refuses_them(self, server: ScriptedS3, status: int, code: str):
+        server.fail("PutObject", refuses_conditions(status, code), times=None)
         with connect(server) as fs:
             write(fs, "/a", overwrite=False)
             assert not fs.has_path_capability("/a", self.NAME)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import hflush
 import pytest
 from hflush.s3 import S3FileSystem
-from support.s3_front import Answer, Exchange, Head, make_answer
+from support.s3_front import Answer, Exchange, Fault, Head, answer, make_answer
 from support.scripted_s3 import BUCKET, MIB, ScriptedS3
 
 ROOT = f"s3://{BUCKET}/"
@@ -18,6 +18,10 @@ QUICK = {
     "fs.s3a.retry.throttle.interval": "1ms",
     "fs.s3a.retry.limit": "2",
 }
+
+
+def page(status: int) -> Fault:
+    return answer(status, body="<html><body>Please log in</body></html>", content_type="text/html")
 
 
 def not_of_s3(exchange: Exchange) -> None:
@@ -134,6 +138,29 @@ class TestHeads:
         server.fail("ListObjectsV2", not_of_s3, times=None)
         with pytest.raises(OSError, match="a proxy in between"):
             fs.exists("/d/a")
+
+
+class TestConditions:
+    """Whether the store checks them is what the store says."""
+
+    @pytest.mark.parametrize(
+        ("operation", "earlier"), [("PutObject", 1), ("CompleteMultipartUpload", 0)]
+    )
+    @pytest.mark.parametrize("fault", [not_of_s3, page(400), page(403), page(200)])
+    def test_a_stray_answer(self, server: ScriptedS3, operation: str, earlier: int, fault: Fault):
+        """The trial is made again."""
+        server.fail(operation, fault, skip=earlier)
+        with connect(server) as fs:
+            assert fs.put_if_absent("/a", b"data")
+            assert fs.has_path_capability("/a", "fs.option.create.conditional.overwrite")
+
+    def test_no_other_answer(self, server: ScriptedS3, fs: S3FileSystem):
+        """Nothing is known then, and nothing kept."""
+        server.fail("PutObject", page(403), times=None)
+        with pytest.raises(OSError, match=r"403.*fs\.s3a\.create\.conditional\.enabled"):
+            fs.create("/a", overwrite=False)
+        server.heal()
+        assert fs.put_if_absent("/a", b"data")
 
 
 class TestTokens:

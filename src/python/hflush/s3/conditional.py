@@ -9,11 +9,13 @@ hold. Without permission to write there nothing is promised.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
+from .answers import check, code_of
 from .documents import Part
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ PROBE = ".hflush-probe-"
 _NO_SUCH_ETAG = "00000000000000000000000000000000"
 # Answers that say how the store is, and will be: neither trouble on the way nor in the server.
 _REFUSALS = (400, 403, 404, 405, 501)
+# Those that say it without a code, too: something in between may answer the others by itself.
+_PLAIN = (405, 501)
 # What is conditional is not repeated by itself: a trial whose answers got lost is made again.
 _ATTEMPTS = 4
 
@@ -120,8 +124,8 @@ def _try_out(bucket: Bucket, key: str, path: str) -> Conditions | None:
     match = bucket.upload(key, path, if_match=_NO_SUCH_ETAG)
     try:
         written = bucket.upload(key, path).put_object(b"")
-        if written.status == 404 and written.error is not None:
-            raise written.error  # there is no such bucket
+        if written.status == 404 and code_of(written.error):
+            check(written)  # there is no such bucket
         if not _took(written):
             return None
         puts = [_verdict(calls.put_object(b"")) for calls in (absent, match)]
@@ -144,8 +148,7 @@ def _try_completions(
     upload_id, _ = bucket.create_upload(key, path, bucket.settings.headers, checksums=False)
     try:
         response = bucket.upload(key, path).upload_part(upload_id, 1, b"x", checksums=False)
-        if response.error is not None:
-            raise response.error
+        check(response)
         parts = [Part(1, response.headers["etag"], 1, 0)]
         return [_verdict(calls.complete(upload_id, parts)) for calls in conditional]
     finally:
@@ -155,18 +158,26 @@ def _try_completions(
 
 def _took(response: _core.S3Response) -> bool:
     """Whether a request succeeded; False if the store will not have it."""
-    if response.error is None or response.status // 100 == 2:  # some answer without an etag
-        return True
-    if response.status in _REFUSALS:
+    error = response.error
+    if error is None or (response.status // 100 == 2 and not response.body):
+        return True  # some answer without an etag
+    is_plain = response.status in _PLAIN
+    if response.status in _REFUSALS and (is_plain or code_of(error)):
         return False
     if response.ambiguous:
-        raise _NotAnsweredError from response.error
-    raise response.error
+        raise _NotAnsweredError from error
+    if response.status in _REFUSALS:
+        message = (
+            f"whether the store checks conditions cannot be tried out: {error.strerror}."
+            " fs.s3a.create.conditional.enabled says it without a trial"
+        )
+        raise _NotAnsweredError from OSError(errno.EIO, message, error.filename)
+    raise error
 
 
 def _verdict(response: _core.S3Response) -> Verdict:
     """Return how the store treated a condition that does not hold."""
-    if response.status == 412 and response.error is not None:
+    if response.kind == "precondition":
         return "checked"
     return "ignored" if _took(response) else "refused"
 

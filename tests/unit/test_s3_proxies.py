@@ -140,6 +140,31 @@ class TestHeads:
             fs.exists("/d/a")
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [page(200), answer(200, "SlowDown"), answer(200, body="")],
+    ids=["page", "error", "empty"],
+)
+class TestListings:
+    """An answer that is no listing is asked for again, as every 2xx without its document."""
+
+    def test_of_objects(self, server: ScriptedS3, fs: S3FileSystem, fault: Fault):
+        server.put("d/a", b"data")
+        for list_it in (
+            lambda: [entry.name for entry in fs.list_status("/d")] == ["a"],
+            lambda: fs.create("/d/b", overwrite=False).close() is None,
+            lambda: fs.delete("/d", recursive=True),
+        ):
+            server.fail("ListObjectsV2", fault)
+            assert list_it()
+            server.heal()
+
+    def test_of_uploads(self, server: ScriptedS3, fs: S3FileSystem, fault: Fault):
+        fs.create_multipart_uploader("/").start_upload("/a")
+        server.fail("ListMultipartUploads", fault)
+        assert [upload.path for upload in fs.list_multipart_uploads("/")] == [f"{ROOT}a"]
+
+
 class TestConditions:
     """Whether the store checks them is what the store says."""
 

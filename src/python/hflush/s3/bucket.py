@@ -40,6 +40,9 @@ __all__ = ["Bucket", "Head", "Sight", "tells_encryption"]
 
 _log = logging.getLogger(__name__)
 _ABORT_ATTEMPTS = 4
+# The documents that answer listings, those of version 1 as well.
+_LISTING = "ListBucketResult"
+_UPLOADS = "ListMultipartUploadsResult"
 _REREAD_S = 2.0
 # Answers to HEAD that name no reason: it would be in a body, which HEAD has not.
 _UNEXPLAINED = (400, 403)
@@ -343,7 +346,10 @@ class Bucket:
         name = "ListObjectsV2"
         if self._lacks.listing_v2:
             name, queries = "ListObjects", [_older(query) for query in queries]
-        return [self._call(name, "GET", "", path, query, []) for query in queries]
+        calls = [self._call(name, "GET", "", path, query, []) for query in queries]
+        for call in calls:
+            call.expect_root = _LISTING
+        return calls
 
     def _exists(self, head: _core.S3Response, key: str, path: str) -> bool | PermissionError:
         """Return whether an answer to HEAD says that the object exists; why it may not say so."""
@@ -545,11 +551,12 @@ class Bucket:
     def _list(self, query: list[tuple[str, str]], path: str) -> _core.S3Response:
         """Ask for a page: without version 2 where the store lacks that."""
         names = {name for name, _ in query}
+        older: dict[str, Any] = {"query": _older(query), "expect_root": _LISTING}
         if self._lacks.listing_v2 or "marker" in names:
-            return self.request("ListObjects", "GET", "", path, query=_older(query))
-        response = self.call("ListObjectsV2", "GET", "", path, query=query)
+            return self.request("ListObjects", "GET", "", path, **older)
+        response = self.call("ListObjectsV2", "GET", "", path, query=query, expect_root=_LISTING)
         if is_refused(response) and "continuation-token" not in names:
-            other = self.call("ListObjects", "GET", "", path, query=_older(query))
+            other = self.call("ListObjects", "GET", "", path, **older)
             if other.error is None:
                 self._lacks.listing_v2 = True
                 return other
@@ -758,7 +765,7 @@ class Bucket:
             ):
                 if value:
                     query.append((name, value))
-            response = self.request("ListMultipartUploads", "GET", "", path, query=query)
+            response = self._list_uploads(query, path)
             page = self._read_uploads(response, query, path)
             now = _date(response.headers.get("date", ""))
             for upload in page.uploads:  # one of no known age is as young as it can be
@@ -780,8 +787,13 @@ class Bucket:
         if not page.doubtful:
             return page
         plain = [pair for pair in query if pair[0] != "encoding-type"]
-        response = self.request("ListMultipartUploads", "GET", "", path, query=plain)
+        response = self._list_uploads(plain, path)
         return self.read(parse, response, "ListMultipartUploads", path)
+
+    def _list_uploads(self, query: list[tuple[str, str]], path: str) -> _core.S3Response:
+        return self.request(
+            "ListMultipartUploads", "GET", "", path, query=query, expect_root=_UPLOADS
+        )
 
     def read(
         self, parse: Callable[[bytes], T], response: _core.S3Response, operation: str, path: str

@@ -139,6 +139,21 @@ class TestHeads:
         with pytest.raises(OSError, match="a proxy in between"):
             fs.exists("/d/a")
 
+    def test_of_an_object_without_a_length(self, server: ScriptedS3, fs: S3FileSystem):
+        """How long it is is no page's to say, either."""
+        server.put("a", b"data")
+
+        def no_length(exchange: Exchange) -> None:
+            full = exchange.execute()
+            kept = [(n, v) for n, v in full.head.headers if n.lower() != "content-length"]
+            exchange.send(Answer(Head(full.head.first, kept)))
+
+        server.fail("HeadObject", no_length, times=None)
+        server.fail("GetObject", page(200))
+        with pytest.raises(OSError, match="an object with the etag ''"):
+            fs.get_file_status("/a")
+        assert fs.get_file_status("/a").length == 4
+
 
 @pytest.mark.parametrize(
     "fault",

@@ -236,18 +236,23 @@ class Bucket:
             return None
         check(response)
         answered = response.headers
+        etag = bare_etag(answered.get("etag", ""))
         length = answered.get("content-length", "")
-        size = _length(length, self.name(path)) if length else self._size(key, path)
+        size = _length(length, self.name(path)) if length else self._size(key, path, etag)
         modified = int(_date(answered.get("last-modified", ""), 0.0))
-        return Head(size, bare_etag(answered.get("etag", "")), modified, answered)
+        return Head(size, etag, modified, answered)
 
-    def _size(self, key: str, path: str) -> int:
+    def _size(self, key: str, path: str, etag: str) -> int:
         """Ask for the first byte: some stores leave out the length where it is 0."""
         headers = [("Range", "bytes=0-0"), *self.settings.sse_c]
         response = self.call("GetObject", "GET", key, path, headers=headers)
         if response.status == 416:
             return 0
         check(response)
+        answered = bare_etag(response.headers.get("etag", ""))
+        if answered != etag:
+            message = f"GetObject: an object with the etag {answered!r}, while HEAD's has {etag!r}"
+            raise OSError(errno.EIO, message, self.name(path))
         if response.status == 200:
             return len(response.body)
         content_range = response.headers.get("content-range", "")

@@ -1,10 +1,11 @@
 """Rows of a streaming query, in files that grow with each epoch: ``df.writeStream.foreach(…)``.
 
 A partition has one file. Each epoch is appended to it and flushed; then the point that the file has
-reached is recorded (:meth:`hflush.FSDataOutputStream.persist`) in a log beside it. An epoch that
-Spark runs again goes on at the point of the epoch before it, or is left out if it is recorded: its
-rows are in the file once. Where files cannot grow (S3), each epoch has a file of its own, which
-appears whole.
+reached is recorded (:meth:`hflush.FSDataOutputStream.persist`) in a log beside it, and so is the
+empty file before its first row. An epoch that Spark runs again goes on at the point of the epoch
+before it, or is left out if it is recorded: its rows are in the file once. No attempt writes but
+from such a point, so that none writes beside another one. Where files cannot grow (S3), each epoch
+has a file of its own, which appears whole.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .. import capabilities, paths
 from ..checkpoint import CheckpointFileManager, MetadataLog
 from ..errors import ConcurrentWriterError
 from ..filesystem import FileSystem
-from ..opening import create, resume
+from ..opening import append, create, resume
 from ..tokens import Token
 from .settings import parse_conf, task_conf
 
@@ -45,6 +46,8 @@ Level = Literal["hflush", "hsync"]
 
 _LEVELS = ("hflush", "hsync")
 _LOGS = "_epochs"
+_START = "start"  # beside the epochs: the token of the empty file
+_CLOSED_S = 60.0  # for how long an empty file may take to be closed whose writer has died
 
 
 def json_line(row: Row) -> str:
@@ -175,6 +178,30 @@ class _Part:
         of_epoch = "" if epoch is None else f"-{epoch:09d}"
         return paths.child(self.directory, f"{self.name}{of_epoch}{self.suffix}")
 
+    def empty(self) -> FSDataOutputStream:
+        """Make its file, or open the one that an attempt has left that died before its first row.
+
+        Raises
+        ------
+        ConcurrentWriterError
+            The file has rows.
+        OSError
+            Another attempt has it, or the store refuses.
+        """
+        file, fs = self.file(), self.fs
+        try:
+            return create(file, overwrite=False, conf=self.conf)
+        except FileExistsError:
+            if fs.has_path_capability(file, capabilities.LEASE_RECOVERABLE):
+                fs.recover_lease(file, _CLOSED_S)
+        if length := fs.get_file_status(file).length:
+            message = (
+                f"the file has {length} bytes, and no epoch is recorded: another attempt has just "
+                "begun; else remove the file"
+            )
+            raise ConcurrentWriterError(errno.EBUSY, message, file)
+        return append(file, conf=self.conf)
+
     def log(self, level: Level) -> MetadataLog[bytes]:
         """Return the tokens of its file, by epoch."""
         logs = paths.child(self.directory, _LOGS)
@@ -214,12 +241,29 @@ class _Appended(_Epoch):
     @property
     def out(self) -> FSDataOutputStream:
         if self._out is None:
-            conf = self._part.conf
-            if self._last is None:
-                self._out = create(self._part.file(), overwrite=True, conf=conf)
-            else:
-                self._out = resume(self._last[1], conf=conf)
+            numbers = self._log.batch_ids()
+            if numbers and (self._last is None or numbers[-1] != self._last[0]):
+                raise self._overtaken(numbers[-1])
+            point = self._start() if self._last is None else self._last[1]
+            self._out = resume(point, conf=self._part.conf)
         return self._out
+
+    def _start(self) -> bytes:
+        """Return the token of the empty file, the same to all attempts."""
+        manager = self._log.manager
+        path = paths.child(manager.path, _START)
+        if not manager.exists(path):
+            manager.mkdirs(manager.path)
+            with self._part.empty() as out, contextlib.suppress(FileExistsError):
+                token = out.persist()
+                with manager.create_atomic(path, overwrite_if_possible=False) as start:
+                    start.write(token)
+        with manager.open(path) as stream:
+            return stream.read()
+
+    def _overtaken(self, epoch: int) -> ConcurrentWriterError:
+        message = f"another attempt has written epoch {epoch} of this partition"
+        return ConcurrentWriterError(errno.EBUSY, message, self._part.file())
 
     def is_written(self) -> bool:
         return self._last is not None and self._last[0] >= self._epoch
@@ -234,8 +278,7 @@ class _Appended(_Epoch):
             token = out.persist()
             # The stream still keeps others from the file.
             if not self._log.add(self._epoch, token):
-                message = f"another attempt has written epoch {self._epoch} of this partition"
-                raise ConcurrentWriterError(errno.EBUSY, message, self._part.file())
+                raise self._overtaken(self._epoch)
         except BaseException:
             self.drop()
             raise

@@ -1,0 +1,86 @@
+"""hflush.spark.ForeachWriter: attempts of one epoch, one beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from hflush.errors import ConcurrentWriterError, LeaseHeldError
+from hflush.spark import ForeachWriter
+from pyspark import TaskContext
+
+
+@pytest.fixture(autouse=True)
+def _task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The context of a task of a query."""
+    context = TaskContext._getOrCreate()
+    monkeypatch.setattr(context, "_localProperties", {"sql.streaming.queryId": "q"}, raising=False)
+    yield
+    monkeypatch.undo()
+    TaskContext._taskContext = None
+
+
+def begun(directory: Path, epoch: int, *rows: bytes) -> ForeachWriter:
+    """An attempt at an epoch of partition 0 that has flushed these rows."""
+    writer = ForeachWriter(str(directory), lambda row: row)  # type: ignore[arg-type,return-value]
+    if writer.open(0, epoch):
+        for row in rows:
+            writer.process(row)  # type: ignore[arg-type]
+        assert writer._epoch is not None
+        if rows:
+            writer._epoch.out.flush()
+    return writer
+
+
+def content(directory: Path) -> bytes:
+    (file,) = directory.glob("part-*")
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_attempt_beside_a_living_one_is_refused(tmp_path: Path, epoch: int) -> None:
+    """It does not touch the file; the other one's rows are there when it reports success."""
+    for before in range(epoch):
+        begun(tmp_path, before, b"before\n").close(None)
+    first = begun(tmp_path, epoch, b"1\n")
+    with pytest.raises(LeaseHeldError):
+        begun(tmp_path, epoch, b"1\n")
+    first.process(b"2\n")  # type: ignore[arg-type]
+    first.close(None)
+    assert content(tmp_path) == b"before\n" * epoch + b"1\n2\n"
+
+
+def test_an_attempt_that_another_has_overtaken_leaves_the_file(tmp_path: Path) -> None:
+    """It began before the other one had ended, and comes to its first row after that."""
+    late = begun(tmp_path, 0)
+    begun(tmp_path, 0, b"1\n").close(None)
+    with pytest.raises(ConcurrentWriterError, match="has written epoch 0"):
+        late.process(b"1\n")  # type: ignore[arg-type]
+    late.close(OSError())
+    begun(tmp_path, 1, b"2\n").close(None)
+    assert content(tmp_path) == b"1\n2\n"
+
+
+@pytest.mark.parametrize("left", [b"1\n", b""])
+def test_an_attempt_after_one_that_died_begins_anew(tmp_path: Path, left: bytes) -> None:
+    """In the first epoch, after its first row or before the empty file was recorded."""
+    died = begun(tmp_path, 0, b"1\n")
+    died.close(OSError())
+    if not left:
+        next(tmp_path.glob("part-*")).write_bytes(b"")
+        next(tmp_path.glob("_epochs/*/start")).unlink()
+    begun(tmp_path, 0, b"2\n").close(None)
+    assert content(tmp_path) == b"2\n"
+
+
+def test_a_file_with_rows_that_no_epoch_accounts_for_is_not_cut(tmp_path: Path) -> None:
+    died = begun(tmp_path, 0, b"1\n")
+    died.close(OSError())
+    next(tmp_path.glob("_epochs/*/start")).unlink()
+    with pytest.raises(ConcurrentWriterError, match="has 2 bytes, and no epoch is recorded"):
+        begun(tmp_path, 0, b"2\n")
+    assert content(tmp_path) == b"1\n"

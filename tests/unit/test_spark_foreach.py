@@ -84,3 +84,12 @@ def test_a_file_with_rows_that_no_epoch_accounts_for_is_not_cut(tmp_path: Path) 
     with pytest.raises(ConcurrentWriterError, match="has 2 bytes, and no epoch is recorded"):
         begun(tmp_path, 0, b"2\n")
     assert content(tmp_path) == b"1\n"
+
+
+def test_an_epoch_that_is_recorded_is_not_written_again(tmp_path: Path) -> None:
+    """What an attempt without an end has left behind it goes, and that is no conflict."""
+    begun(tmp_path, 0, b"1\n").close(None)
+    begun(tmp_path, 1, b"2\n").close(OSError())
+    again = begun(tmp_path, 0)
+    again.close(None)
+    assert content(tmp_path) == b"1\n"

@@ -23,7 +23,7 @@ from .. import capabilities, paths
 from ..checkpoint import CheckpointFileManager, MetadataLog
 from ..errors import ConcurrentWriterError
 from ..filesystem import FileSystem
-from ..opening import append, create, resume
+from ..opening import append, commit, create, resume
 from ..tokens import Token
 from .settings import parse_conf, task_conf
 
@@ -270,6 +270,9 @@ class _Appended(_Epoch):
 
     def finish(self) -> None:
         if self._out is None and not self._is_torn():
+            return
+        if self._last is not None and self.is_written():
+            commit(self._last[1], conf=self._part.conf)
             return
         out = self.out
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hflush.spark.commit import machine as m
-from hflush.spark.commit.records import Identity, Intent, Job, Mode, Record, StagedFile, digest
+from hflush.spark.commit.records import Identity, Intent, Job, Mode, Record, StagedFile
 from support.commit_worlds import Process, World, expected, settle, walk
 
 FILES_OF_A_JOB = 2
@@ -147,7 +147,7 @@ def test_an_append_that_was_killed_in_its_commit_and_runs_again_is_not_doubled()
     job, files = work("a")
     for world, _ in walk((Process(((job, files),)),)):
         waiting = [i for n, i in world.intents if world.record(n) is None]
-        follows = digest(waiting[0].files) if waiting else ""
+        follows = waiting[0].job.id if waiting else ""
         again = Job("b", Mode.APPEND, None, follows)
         new = tuple(StagedFile(f.path.replace("a", "b"), "x", *content(f)) for f in files)
         for after, (second,) in walk((Process(((again, new),)),), world=world, crashes=False):
@@ -159,6 +159,9 @@ def test_an_append_that_was_killed_in_its_commit_and_runs_again_is_not_doubled()
             assert twice == (bool(world.history) and not waiting), (ended, world)
             if waiting:
                 assert ended is m.Outcome.REPLAYED
+        # Where its writer lives, and finishes it, the second is another job.
+        for after, _ in walk((Process(((again, new),)),), world=settle(world)[0], crashes=False):
+            assert len(after.visible) == FILES_OF_A_JOB * (1 + len(settle(world)[0].history))
 
 
 def content(file: StagedFile) -> tuple[int, int, int]:

@@ -12,7 +12,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from .commit import Committer, Identity, Job, Mode, Outcome, Report, StagedFile, TaskReport
-from .commit.records import digest
 from .logs import logged
 from .partitions import check_partitions
 from .schemas import check_columns
@@ -62,14 +61,14 @@ class BatchWriter(DataSourceArrowWriter):
         self._schema = schema
         committer = self._committer()
         committer.check()
-        # Before anything is staged: an intent that waits tells whom this job may repeat.
+        # Before anything is staged: an append that waits may be an earlier run of this job.
         waiting = committer.log.look().unfinished
         is_append = waiting is not None and waiting.job.mode is Mode.APPEND
         self._job = Job(
             uuid.uuid4().hex,
             settings.mode,
             Identity(settings.commit_id, 0) if settings.commit_id else None,
-            digest(waiting.files) if is_append and waiting is not None else "",
+            waiting.job.id if is_append and waiting is not None else "",
         )
         self._start = committer.start(self._job)
         if self._start is Outcome.REFUSED:

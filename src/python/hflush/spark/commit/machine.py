@@ -364,6 +364,7 @@ class JobCommit(_OfJob):
         self._files = files
         self._intent = Intent(job, files, (), report)
         self._own: int | None = None  # the number of the own intent
+        self._completes = False  # what an earlier run of the same has declared
         self._ends: End | None = None  # after the staged files are dropped
         # What was not staged any more, and the number that was next then.
         self._missing: tuple[tuple[str, ...], int] = ((), -1)
@@ -397,6 +398,7 @@ class JobCommit(_OfJob):
             return self._on_passed(seen.last, self._own)
         if self._own is None and _is_of(seen.unfinished, self._job):
             self._own = seen.next_number  # of an earlier call
+        self._completes = self._completes or self._repeats(seen.unfinished)
         return super()._on_seen(seen)
 
     def _on_passed(self, last: Record, own: int) -> Action:
@@ -426,7 +428,20 @@ class JobCommit(_OfJob):
             return True
         if identity is not None:
             return last.has(identity)
-        return self._job.mode is Mode.APPEND and self._job.follows == digest(self._files)
+        return self._completes
+
+    def _repeats(self, unfinished: Intent | None) -> bool:
+        """Whether an intent is of the append that this job found, which is of the same content.
+
+        Its writer was killed, as far as can be known: a living one finishes it before this job
+        comes to its commit.
+        """
+        return (
+            unfinished is not None
+            and self._job.mode is Mode.APPEND
+            and self._job.follows == unfinished.job.id
+            and digest(unfinished.files) == digest(self._files)
+        )
 
     def _survey(self) -> Action:
         if self._job.mode is Mode.APPEND:

@@ -85,8 +85,8 @@ class Job:
     identity : Identity or None
         Recognises the run that repeats one.
     follows : str
-        The :func:`digest` of the files of an append that was unfinished when this job began; empty
-        if there was none. An append of the same content repeats that one.
+        The id of the append that was unfinished when this job began; empty if there was none. If it
+        still is when this job commits, an append of the same content repeats it (:func:`digest`).
     """
 
     id: str

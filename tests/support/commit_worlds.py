@@ -123,10 +123,15 @@ def _look(world: World, process: Process) -> tuple[World, Process]:
         record = world.record(last)
         gone = last >= 0 and record is None
         return world, again if gone else process.after(last, listed, record)
-    last, listed, record = process.memory
-    intent = world.intent(last + 1) if last + 1 in listed else None
-    gone = last + 1 in listed and intent is None
-    return world, again if gone else process.answered(m.Seen(record, intent))
+    if process.at == 2:
+        last, listed, record = process.memory
+        if last + 1 not in listed:
+            return world, process.answered(m.Seen(record, None))
+        intent = world.intent(last + 1)
+        return world, again if intent is None else process.after(last, record, intent)
+    last, record, intent = process.memory
+    passed = max(dict(world.records), default=-1) != last
+    return world, again if passed else process.answered(m.Seen(record, intent))
 
 
 def _verify(world: World, process: Process) -> tuple[World, Process]:

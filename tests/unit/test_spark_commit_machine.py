@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hflush.spark.commit import machine as m
+from hflush.spark.commit.log import CommitLog
 from hflush.spark.commit.records import Identity, Intent, Job, Mode, Record, StagedFile
-from support.commit_worlds import Process, World, expected, settle, walk
+from support.commit_worlds import Process, World, expected, settle, step, walk
 
 FILES_OF_A_JOB = 2
 
@@ -96,6 +98,40 @@ def test_a_driver_that_slept_through_others_publishes_in_its_turn() -> None:
     found, ends = first_wrong(asleep, Process(others))
     assert found == ""
     assert ends > 50
+
+
+def test_a_void_intent_is_not_taken_for_the_one_that_was_listed_before() -> None:
+    """A vacuum is slow between its listing and its reads, beside two writers of one number."""
+    start, asleep, other = World(), Process((work("a", files=1),)), Process((work("b", files=1),))
+    while not isinstance(asleep.action, m.Declare):
+        start, asleep = step(start, asleep, m.JobCommit)
+    while not isinstance(other.action, m.Publish):
+        start, other = step(start, other, m.JobCommit)
+    vacuum = Process(reader_of=m.RollForward)
+    while vacuum.at < 2:
+        start, vacuum = step(start, vacuum, m.JobCommit)
+    ends = 0
+    for world, processes in walk((asleep, other, vacuum), world=start, crashes=False):
+        ends += 1
+        assert wrong_with(world, processes, frozenset()) == ""
+    assert ends > 1
+
+
+def test_the_log_shows_no_void_intent(tmp_path: Path) -> None:
+    """The same with the files of a log: 0.intent is replaced between a listing and the reading."""
+    void, real = (Intent(*work(name)) for name in ("a", "b"))
+    log = CommitLog(str(tmp_path / "commits"))
+
+    class Slow(CommitLog):
+        def _read(self, number: int, suffix: str, parse: Callable[[bytes], Any]) -> Any:
+            if log.look().last is None:
+                log.finish(Record.of(0, real, None))
+                log.clean(0)
+                log.declare(0, void)
+            return super()._read(number, suffix, parse)
+
+    log.declare(0, real)
+    assert Slow(log.path).look() == m.Seen(Record.of(0, real, None), None)
 
 
 def test_late_tasks_do_not_publish_and_bring_no_directory_back() -> None:

@@ -77,8 +77,8 @@ class CommitLog:
             unfinished = None
             if following in listed.intents:
                 unfinished = self._read(following, _INTENT, Intent.from_bytes)
-                if unfinished is None:
-                    continue  # it has been finished and cleaned meanwhile
+                if unfinished is None or self._list().last != listed.last:
+                    continue  # the one that was listed has been finished meanwhile
             return Seen(last, unfinished)
 
     def declare(self, number: int, intent: Intent) -> bool:

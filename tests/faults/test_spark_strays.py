@@ -62,11 +62,14 @@ def test_only_what_can_never_be_committed_is_removed(store: Store) -> None:
     kept = {
         *stream.names,
         stream.add(f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"),  # as Spark names files
-        stream.add(named(0, ANOTHER)),
         stream.add(named(0).replace("-c000", "")),
         stream.add("notes.txt"),
     }
-    strays = {stream.add(named(0)), stream.add(f"day=1/{named(0, partition=123456)}")}
+    strays = {
+        stream.add(named(0)),
+        stream.add(f"day=1/{named(0, partition=123456)}"),
+        stream.add(named(7, ANOTHER)),  # which was refused
+    }
     next_batch = {stream.add(named(1)), stream.add(named(1))}
     assert stream.vacuum(older_than=3600) == 0
     assert stream.names == kept | strays | next_batch
@@ -105,6 +108,16 @@ def test_without_an_owner_nothing_is_removed(store: Store) -> None:
     with pytest.raises(ValueError, match="does not name a query"):
         stream.vacuum()
     assert stray in stream.names
+
+
+@pytest.mark.stores("raw")
+def test_where_jobs_write_files_of_queries_are_removed(store: Store) -> None:
+    """A query is refused there, so that no log will ever list them."""
+    url = store.url(store.path("out"))
+    for name in ("_SUCCESS", named(0), "part-of-a-job"):
+        store.fs.create(f"{url}/{name}").close()
+    assert vacuum(url, store.conf, older_than=0).strays == 1
+    assert store.fs.exists(f"{url}/part-of-a-job")
 
 
 @pytest.mark.stores("raw")

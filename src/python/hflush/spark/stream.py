@@ -25,7 +25,7 @@ from ..errors import attach
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
 from .commit.staging import Attempt
-from .commit.strays import named_after, query_of
+from .commit.strays import named_after, query_of, trace_of_jobs
 from .logs import logged
 from .partitions import check_partitions
 from .schemas import check_columns
@@ -86,6 +86,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
     ------
     TypeError, ValueError
         A column or an option that is not supported. Nothing was written.
+    FileExistsError
+        A batch job has written here.
+    NotADirectoryError
+        The path is a file.
+    OSError
+        The store refuses.
     """
 
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
@@ -95,6 +101,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         settings.format.check(type(schema)(data))
         self._settings = settings
         self._schema = schema
+        url = self._url()
+        FileStreamSinkLog(f"{url}/{LOG}", settings.conf)  # which refuses what its options cannot be
+        Owner(url, settings.conf).check()
 
     # --- in a task ---
 
@@ -227,6 +236,23 @@ class Owner:
         self._path = f"{self._directory}/query"
         self._manager = CheckpointFileManager.create(self._directory, conf)
 
+    def check(self) -> None:
+        """Refuse what no query may write to, before files are at their places there.
+
+        Raises
+        ------
+        FileExistsError
+            A batch job has written here.
+        NotADirectoryError
+            It is a file.
+        """
+        if self._manager.filesystem.is_file(self._url):
+            raise NotADirectoryError(
+                errno.ENOTDIR, "writeStream: the path is a file. Write to another path", self._url
+            )
+        if query_of(self._manager, self._path) is None:
+            self._refuse_jobs()
+
     def claim(self, query: str, batch: int, latest: int | None) -> None:
         """Let a query go on; write down the first one, or one that goes on after Spark's sink.
 
@@ -268,14 +294,13 @@ class Owner:
 
     def _refuse_jobs(self) -> None:
         """Readers would not see any more what is there: they go by the log, once there is one."""
-        for name in ("_SUCCESS", f"{CONTROL}/commits"):
-            if self._manager.exists(f"{self._url}/{name}"):
-                raise FileExistsError(
-                    errno.EEXIST,
-                    f"{name} shows that a batch job has written files here, which readers would "
-                    "not see any more: write to another path",
-                    self._url,
-                )
+        if name := trace_of_jobs(self._manager, self._url):
+            raise FileExistsError(
+                errno.EEXIST,
+                f"{name} shows that a batch job has written files here, which readers would not "
+                "see any more: write to another path",
+                self._url,
+            )
 
     def _write(self, query: str) -> str | None:
         self._manager.mkdirs(self._directory)

@@ -1,9 +1,10 @@
 """Files of a streaming query that are in no log: attempts that were killed have left them.
 
 The name of a file tells its query and batch. Once the log has a batch, what it lists of it is
-final: another file of that batch never gets into the log, even if it is still being written.
-The files of later batches may, and stay, whatever their age: a query that goes on commits them, or
-runs their batch again.
+final: another file of that batch never gets into the log, even if it is still being written. Nor do
+files of a query that is refused: of another one than that which owns the path, or of any where
+batch jobs have written. The files of later batches may, and stay, whatever their age: a query that
+goes on commits them, or runs their batch again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ...namespace import Conf
     from .committer import Committer
 
-__all__ = ["named_after", "query_of", "sweep_strays"]
+__all__ = ["named_after", "query_of", "sweep_strays", "trace_of_jobs"]
 
 _NAME = re.compile(r"part-\d{5,}-([0-9a-f]{32})-b(\d+)-+\d+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
 
@@ -59,8 +60,16 @@ def query_of(manager: CheckpointFileManager, path: str) -> str | None:
         raise ValueError(f"{path} does not name a query: {content[:100]!r}") from None
 
 
+def trace_of_jobs(manager: CheckpointFileManager, url: str) -> str:
+    """Return the name that shows that batch jobs have written to a path; empty if none does."""
+    for name in ("_SUCCESS", "_hflush/commits"):
+        if manager.exists(f"{url}/{name}"):
+            return name
+    return ""
+
+
 def sweep_strays(committer: Committer, conf: Conf, older_than: float) -> int:
-    """Remove the files of committed batches that the log does not list; return how many.
+    """Remove files of queries that the log does not list, nor ever will; return how many.
 
     Parameters
     ----------
@@ -78,18 +87,20 @@ def sweep_strays(committer: Committer, conf: Conf, older_than: float) -> int:
         The log cannot be read, or the store refuses.
     """
     control = committer.control
-    query = query_of(CheckpointFileManager.create(control, conf), f"{control}/query")
+    manager = CheckpointFileManager.create(control, conf)
+    query = query_of(manager, f"{control}/query")
     log = FileStreamSinkLog(f"{committer.url}/_spark_metadata", conf)
     latest = log.get_latest_batch_id()
-    if query is None or latest is None:
-        return 0
-    own = query.replace("-", "")
+    if query is None and not trace_of_jobs(manager, committer.url):
+        return 0  # one that has just begun may own it a moment later
+    own = "" if query is None else query.replace("-", "")
+    final = -1 if latest is None else latest
     listed = {paths.basename(file.path) for file in log.all_files()}
     swept = 0
     for path in committer.visible():
         name = paths.basename("/" + path)
         found = _NAME.fullmatch(name)
-        if found is None or name in listed or found[1] != own or int(found[2]) > latest:
+        if found is None or name in listed or (found[1] == own and int(found[2]) > final):
             continue
         swept += committer.remove(path, older_than)
     return swept

@@ -1,0 +1,43 @@
+"""The writer of a streaming query, before its tasks begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from hflush.spark.settings import WriteSettings
+from hflush.spark.stream import StreamWriter
+from pyspark.sql.types import LongType, StructField, StructType
+
+SCHEMA = StructType([StructField("a", LongType())])
+_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
+
+
+@pytest.mark.parametrize(
+    ("there", "options", "error", "message"),
+    [
+        ("out/_SUCCESS", {}, FileExistsError, "a batch job has written files here"),
+        ("out/_hflush/commits/0.record", {}, FileExistsError, "a batch job has written files here"),
+        ("out", {}, NotADirectoryError, "the path is a file"),
+        ("another", {_INTERVAL: "0"}, ValueError, "must be a whole number from 1"),
+    ],
+)
+def test_what_a_commit_would_refuse_is_refused_before_files_are_written(
+    tmp_path: Path, there: str, options: dict[str, str], error: type[Exception], message: str
+) -> None:
+    (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / there).touch()
+    settings = WriteSettings.of_stream({"path": str(tmp_path / "out"), **options})
+    with pytest.raises(error, match=message):
+        StreamWriter(settings, SCHEMA)
+
+
+def test_a_query_that_has_begun_goes_on(tmp_path: Path) -> None:
+    """Its own marker of success, as another tool may have left it, stops nothing."""
+    (tmp_path / "_hflush").mkdir()
+    (tmp_path / "_hflush" / "query").write_text('{"query": "q"}')
+    (tmp_path / "_SUCCESS").touch()
+    StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)

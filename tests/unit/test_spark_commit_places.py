@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import hflush
 import hflush.spark
 import pytest
 from hflush import paths
@@ -17,6 +18,7 @@ from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import Owner
 from hflush.spark.writer import BatchWriter, FilesWritten
 from pyspark.sql.types import LongType, StructField, StructType
+from support.scripted_s3 import ScriptedS3
 
 SCHEMA = StructType([StructField("a", LongType())])
 
@@ -207,3 +209,11 @@ def test_every_directory_that_a_commit_makes_is_on_disk_before_its_record(
     below = ("", "new", "new/out", "new/out/_hflush", "new/out/_hflush/commits")
     days = ("new/out/day=1", "new/out/day=1/hour=2", "new/out/day=1/hour=3")
     assert at_the_record >= {str(tmp_path / name) for name in (*below, *days)}
+
+
+def test_files_have_the_scheme_that_was_given() -> None:
+    """Spark without further jars knows s3a only."""
+    with ScriptedS3() as server:
+        hflush.create("s3a://bucket/out/k=1/part-0", conf=server.conf).close()
+        for url in ("s3a://bucket/out", "s3a://bucket/out/"):
+            assert hflush.spark.files(url, server.conf) == ["s3a://bucket/out/k=1/part-0"]

@@ -5,15 +5,20 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from .. import paths
 from ..checkpoint import FileStreamSinkLog
 from .commit import Committer
 from .commit.committer import SPARKS_LOG
 
 if TYPE_CHECKING:
+    from ..filesystem import FileSystem
     from ..namespace import Conf
 
-__all__ = ["files"]
+__all__ = ["files", "given"]
+
+
+def given(url: str, filesystem: FileSystem) -> str:
+    """Return the URL of a directory with the scheme that was given, which Spark can read."""
+    return url.rstrip("/") if "://" in url else filesystem.make_qualified(url)
 
 
 def files(url: str, conf: Conf = None) -> list[str]:
@@ -29,9 +34,9 @@ def files(url: str, conf: Conf = None) -> list[str]:
     Returns
     -------
     list of str
-        URLs, sorted. Of batch jobs: what is visible, without what an unfinished commit has added to
-        it or, once all of that is there, without what it is going to remove. Of a query: what its
-        log lists.
+        URLs, sorted. Of batch jobs, with the scheme of `url`: what is visible, without what an
+        unfinished commit has added to it or, once all of that is there, without what it is going to
+        remove. Of a query: what its log lists.
 
     Raises
     ------
@@ -62,5 +67,5 @@ def files(url: str, conf: Conf = None) -> list[str]:
     if committer.has_batches():
         log = FileStreamSinkLog(f"{committer.url}/{SPARKS_LOG}", conf)
         return sorted(file.path for file in log.all_files())
-    found = (paths.child(committer.path, path) for path in committer.result())
-    return [filesystem.make_qualified(path) for path in found]
+    above = given(url, filesystem)
+    return [f"{above}/{path}" for path in committer.result()]

@@ -28,6 +28,7 @@ from .commit.staging import Attempt
 from .commit.strays import named_after, query_of, trace_of_jobs
 from .logs import logged
 from .partitions import check_partitions
+from .reading import given
 from .schemas import check_columns
 from .task import TaskWriter
 from .writer import log_task
@@ -318,7 +319,7 @@ class _Unlisted(Attempt):
     def __init__(self, settings: WriteSettings) -> None:
         self._fs = FileSystem.get(settings.url, settings.conf)
         self._url = self._fs.make_qualified(settings.url)
-        self._given = settings.url.rstrip("/") if "://" in settings.url else self._url
+        self._given = given(settings.url, self._fs)
         self._created: list[str] = []
 
     def create(self, path: str) -> FSDataOutputStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ pytest.importorskip("pyspark")
 
 from hflush.errors import ConcurrentWriterError, LeaseHeldError
 from hflush.spark import ForeachWriter
+from hflush.spark.foreach import json_line
 from pyspark import TaskContext
+from pyspark.sql import Row
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +96,14 @@ def test_an_epoch_that_is_recorded_is_not_written_again(tmp_path: Path) -> None:
     again = begun(tmp_path, 0)
     again.close(None)
     assert content(tmp_path) == b"1\n"
+
+
+def test_a_line_of_json_has_every_column() -> None:
+    """Keys of maps are text; two columns of one name are refused, in structs, too."""
+    day = datetime.date(2020, 1, 1)
+    row = Row(a=[Row(b=1)], m={day: Row(c=day), None: 1}, k={1: True})
+    text = '{"a":[{"b":1}],"m":{"2020-01-01":{"c":"2020-01-01"},"null":1},"k":{"1":true}}\n'
+    assert json_line(row) == text
+    for twice in (Row("a", "b", "a")(1, 2, 3), Row(x=[Row("a", "a")(1, 2)])):
+        with pytest.raises(ValueError, match="the columns 'a' are there more than once"):
+            json_line(twice)

@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal
 
 from pyspark import TaskContext
+from pyspark.sql import Row
 
 from .. import capabilities, paths
 from ..checkpoint import CheckpointFileManager, MetadataLog
@@ -30,8 +31,6 @@ from .settings import parse_conf, task_conf
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
-
-    from pyspark.sql import Row
 
     from ..checkpoint import CancellableFSDataOutputStream
     from ..output import FSDataOutputStream
@@ -51,8 +50,34 @@ _CLOSED_S = 60.0  # for how long an empty file may take to be closed whose write
 
 
 def json_line(row: Row) -> str:
-    """Return a row as a line of JSON; what JSON has no type for as Python prints it."""
-    return json.dumps(row.asDict(recursive=True), default=str, separators=(",", ":")) + "\n"
+    """Return a row as a line of JSON; what JSON has no type for as Python prints it.
+
+    Raises
+    ------
+    ValueError
+        Two columns, or two fields of a struct, have one name: a reader would find one of them.
+    """
+    return json.dumps(_plain(row), default=str, separators=(",", ":")) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with its rows and maps as dicts of text."""
+    if isinstance(value, Row):
+        fields = dict(zip(value.__fields__, map(_plain, value), strict=True))
+        if len(fields) < len(value):
+            twice = sorted(name for name in fields if value.__fields__.count(name) > 1)
+            raise ValueError(
+                f"the columns {', '.join(map(repr, twice))} are there more than once in a row, "
+                "which JSON cannot hold: rename them, or give an encode of your own"
+            )
+        return fields
+    if isinstance(value, dict):
+        return {_name(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _name(key: Any) -> str | float | None:
+    return key if isinstance(key, (str, int, float)) or key is None else str(key)
 
 
 class ForeachWriter:
@@ -65,7 +90,7 @@ class ForeachWriter:
         directory ``_epochs``, which Spark's readers pass over.
     encode : callable, optional
         Takes a :class:`pyspark.sql.Row` and returns its bytes, or its text; a line of JSON unless
-        given. It is pickled.
+        given, for which names of columns have to differ. It is pickled.
     level : {"hflush", "hsync"}
         What an epoch has reached before it is reported to Spark as done: its rows are visible to
         readers, or on disk, too.

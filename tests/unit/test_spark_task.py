@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from pathlib import Path
 
 import hflush
@@ -26,6 +28,24 @@ def sizes(directory: Path, limit: int, **options: str) -> list[int]:
         rows = {"n": numbers, "text": ["flight " + str(n % 50) * 9 for n in numbers]}
         writer.write(pa.RecordBatch.from_pydict(rows, SCHEMA))
     return [file.length for file in writer.finish()]
+
+
+@pytest.mark.parametrize("encoding", ["parquet", "orc", "json", "arrow"])
+def test_a_task_that_is_aborted_lets_its_writers_go_quietly(
+    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
+):
+    """They try to complete their files then."""
+    ignored: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    (tmp_path / "attempt").mkdir()
+    attempt = _RenamedAttempt(hflush.FileSystem.get("file:///"), str(tmp_path), "attempt")
+    settings = WriteSettings.of({"path": "/t", "encoding": encoding}, False)
+    writer = TaskWriter("job", lambda _: attempt, settings, SCHEMA, 0, 0)
+    writer.write(pa.RecordBatch.from_pydict({"n": [1], "text": ["a"]}, SCHEMA))
+    writer.abort()
+    del writer
+    gc.collect()
+    assert ignored == []
 
 
 @pytest.mark.parametrize("encoding", ["parquet", "json", "arrow"])

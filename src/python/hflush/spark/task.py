@@ -141,6 +141,7 @@ class TaskWriter:
     def abort(self) -> None:
         """Drop everything; what cannot be dropped is swept later."""
         for file in self._open.values():
+            file.sink.give_up()
             if file.stream.has_capability("fs.capability.outputstream.abortable"):
                 file.stream.abort()
             else:

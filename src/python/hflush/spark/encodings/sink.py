@@ -28,13 +28,15 @@ class Sink:
     closed = False
 
     def __init__(self, stream: FSDataOutputStream) -> None:
-        self._stream = stream
+        self._stream: FSDataOutputStream | None = stream
         self.length = 0
         self.crc32c = 0
 
     def write(self, data: Buffer) -> int:
-        """Write all of it."""
+        """Write all of it; nothing once the file is given up."""
         view = memoryview(data)
+        if self._stream is None:
+            return view.nbytes
         self._stream.write(view)
         self.crc32c = crc32c(view, self.crc32c)
         self.length += view.nbytes
@@ -58,6 +60,10 @@ class Sink:
 
     def flush(self) -> None:
         """Do nothing: the owner of the stream says when."""
+
+    def give_up(self) -> None:
+        """Lose what comes: Arrow's writers complete their file when they are let go."""
+        self._stream = None
 
     def close(self) -> None:
         """Do nothing: the owner of the stream closes or aborts it."""

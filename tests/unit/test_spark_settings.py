@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hflush.spark.commit import Mode
+from hflush.spark.session import _parse
 from hflush.spark.settings import WriteSettings
 
 
@@ -29,3 +30,11 @@ def test_only_partitions_can_be_replaced_one_by_one(names: str):
 def test_parquet_has_no_compression_that_spark_cannot_read():
     with pytest.raises(ValueError, match="'compression of parquet' is 'brotli'; it can be snappy"):
         settings(compression="brotli")
+
+
+def test_the_jvms_class_of_checkpoint_managers_is_not_handed_on() -> None:
+    """It is one for the store of the checkpoint, or a vendor's, which Python does not have."""
+    keys = {f"spark.sql.streaming.{name}": "x" for name in ("checkpointFileManagerClass", "other")}
+    entries = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in keys.items())
+    _, names = _parse(f"<configuration>{''.join(entries)}</configuration>")
+    assert names == ["spark.sql.streaming.other"]

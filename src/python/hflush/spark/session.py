@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from ..checkpoint.keys import MANAGER_CLASS
 from ..configuration import Configuration
 from .secrets import TOKENS, hand_out, tokens_of
 from .source import HflushDataSource
@@ -73,7 +74,8 @@ def hadoop_conf(spark: SparkSession) -> dict[str, str]:
     Parameters
     ----------
     spark : SparkSession
-        What ``spark.hadoop.*`` and its site files set, and the keys ``spark.sql.streaming.*``.
+        What ``spark.hadoop.*`` and its site files set, and the keys ``spark.sql.streaming.*``, but
+        for the class of checkpoint managers, which is one of the JVM and for the checkpoint only.
 
     Returns
     -------
@@ -137,7 +139,11 @@ def _parse(document: str) -> tuple[Configuration, list[str]]:
             source.text.endswith("-default.xml") for source in entry.iter("source") if source.text
         )
     ]
-    return conf, [name for name in names if name.startswith(_FAMILIES) and name in conf]
+    return conf, [
+        name
+        for name in names
+        if name.startswith(_FAMILIES) and name in conf and name != MANAGER_CLASS
+    ]
 
 
 def register(spark: SparkSession) -> None:

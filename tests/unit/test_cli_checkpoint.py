@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hflush.checkpoint import (
+    Checkpoint,
     CommitLog,
     CommitMetadata,
     FileEntry,
@@ -140,3 +141,21 @@ def test_refusals(tmp_path: Path):
         done = subprocess.run([*COMMAND, *arguments], capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (2, b"")
         assert done.stderr.startswith(b"usage: hflush checkpoint")
+
+
+@pytest.mark.parametrize("name", ["sources/clicks", "sources/0", "offsets", "commits"])
+def test_a_directory_is_known_by_what_is_in_it(tmp_path: Path, name: str) -> None:
+    """The output of a sink may be called as a log is; its own log is looked into."""
+    out = tmp_path / name
+    (out / "_p=1").mkdir(parents=True)
+    (out / "_p=1" / "stray").touch()
+    FileStreamSinkLog(out / "_spark_metadata").add(0, [SinkFileStatus(f"file://{out}/gone", 5)])
+    found = Checkpoint(f"file://{out}")
+    assert [log.kind for log in found.logs] == ["sink"]
+    assert {finding.path for finding in found.verify()} == {f"file://{out}/gone", str(out)}
+
+
+def test_a_child_of_sources_is_a_log_if_it_has_a_number(tmp_path: Path) -> None:
+    (tmp_path / "sources" / "clicks").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match="no log of Spark's"):
+        Checkpoint(tmp_path / "sources" / "clicks")

@@ -101,12 +101,9 @@ class Checkpoint:
             )
 
     def _found(self) -> Iterator[Log]:
-        name, above = paths.basename(self.path), paths.basename(paths.parent(self.path))
-        if name in (_OFFSETS, _COMMITS, SINK_METADATA) or above == _SOURCES:
-            self.filesystem.list_status(self.path)  # which raises if it is missing
-            yield self._log("source" if above == _SOURCES else name, self.path)
-            return
         there = self._directories(self.path)
+        if not there.intersection((_OFFSETS, _COMMITS, _SOURCES, SINK_METADATA)):
+            yield from self._named()
         for name in (_OFFSETS, _COMMITS, SINK_METADATA):
             if name in there:
                 yield self._log(name, paths.child(self.path, name))
@@ -115,6 +112,14 @@ class Checkpoint:
             for number in sorted(self._directories(sources)):
                 if self._is_file_source(paths.child(sources, number)):
                     yield self._log("source", paths.child(sources, number))
+
+    def _named(self) -> Iterator[Log]:
+        """Return the one log that the directory itself is, by its name."""
+        name, above = paths.basename(self.path), paths.basename(paths.parent(self.path))
+        if name in (_OFFSETS, _COMMITS, SINK_METADATA):
+            yield self._log(name, self.path)
+        elif above == _SOURCES and name.isascii() and name.isdecimal():
+            yield self._log("source", self.path)
 
     def _log(self, kind: str, path: str) -> Log:
         url = self.filesystem.make_qualified(path)
@@ -345,6 +350,12 @@ def _described(finding: Finding) -> str:
 
 
 def _hidden(path: str, above: str) -> bool:
-    """Whether readers of a directory ignore a path below it: a name begins with _ or a dot."""
+    """Whether readers of a directory ignore a path below it: a name begins with _ or a dot.
+
+    A directory of a partition does not count, as in Spark, though its column's name may begin so.
+    """
     rest = path[len(above) :].strip("/").split("/")
-    return any(name.startswith(("_", ".")) or is_sidecar(name) for name in rest)
+    return any(
+        name.startswith(".") or is_sidecar(name) or (name.startswith("_") and "=" not in name)
+        for name in rest
+    )

@@ -48,10 +48,15 @@ def test_a_task_that_is_aborted_lets_its_writers_go_quietly(
     assert ignored == []
 
 
-@pytest.mark.parametrize("encoding", ["parquet", "json", "arrow"])
-def test_files_have_the_bytes_that_were_asked_for(tmp_path: Path, encoding: str):
+@pytest.mark.parametrize(
+    ("encoding", "more"),
+    [("parquet", {}), ("json", {}), ("arrow", {}), ("orc", {"compression": "none"})],
+)
+def test_files_have_the_bytes_that_were_asked_for(
+    tmp_path: Path, encoding: str, more: dict[str, str]
+):
     """Also where rows take much more in memory, before they are encoded."""
     limit = 128 << 10
-    *full, _ = sizes(tmp_path, limit, encoding=encoding)
+    *full, _ = sizes(tmp_path, limit, encoding=encoding, **more)
     assert full
     assert all(limit * 0.7 <= size <= limit * 2 for size in full), full

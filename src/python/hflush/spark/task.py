@@ -182,7 +182,11 @@ class TaskWriter:
         stream = self._attempt.create(path)
         sink = Sink(stream)
         encoder = settings.format.encoder(
-            sink, self._schema, settings.compression, settings.encoding_options
+            sink,
+            self._schema,
+            settings.compression,
+            settings.encoding_options,
+            settings.max_bytes,
         )
         return _OpenFile(path, stream, sink, encoder)
 

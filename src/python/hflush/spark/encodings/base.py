@@ -80,9 +80,14 @@ class Encoding(ABC):
 
     @abstractmethod
     def encoder(
-        self, sink: Sink, schema: pa.Schema, compression: str, options: Mapping[str, str]
+        self,
+        sink: Sink,
+        schema: pa.Schema,
+        compression: str,
+        options: Mapping[str, str],
+        limit: int = 0,
     ) -> Encoder:
-        """Begin a file."""
+        """Begin a file, of about `limit` bytes unless that is 0."""
 
 
 class CompressedEncoder(Encoder):

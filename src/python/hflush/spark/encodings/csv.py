@@ -76,7 +76,12 @@ class _Csv(Encoding):
     options = {"header": parse_bool}  # noqa: RUF012
 
     def encoder(
-        self, sink: Sink, schema: pa.Schema, compression: str, options: Mapping[str, str]
+        self,
+        sink: Sink,
+        schema: pa.Schema,
+        compression: str,
+        options: Mapping[str, str],
+        limit: int = 0,  # noqa: ARG002
     ) -> Encoder:
         return _CsvEncoder(sink, schema, compression, parse_bool(options.get("header", "false")))
 

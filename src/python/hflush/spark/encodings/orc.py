@@ -29,6 +29,8 @@ __all__ = ["ORC"]
 
 _SPARKS_TYPE = b"spark.sql.catalyst.type"
 _FIRST_DATE = datetime.date(1582, 10, 15)
+# How much Arrow's writer collects, which nothing makes it write sooner.
+_STRIPE_BYTES = 64 << 20
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -79,17 +81,25 @@ class _Guard:
 
 
 class _OrcEncoder(Encoder):
-    def __init__(self, sink: Sink, compression: str, schema: pa.Schema) -> None:
+    def __init__(self, sink: Sink, compression: str, schema: pa.Schema, stripe: int) -> None:
         name = "uncompressed" if compression == "none" else compression
         self._sink = _Guard(sink)
-        self._writer = _arrows_orc().ORCWriter(self._sink, compression=name)
+        self._writer = _arrows_orc().ORCWriter(self._sink, compression=name, stripe_size=stripe)
         self._schema = schema
         self._is_empty = True
+        self._file = sink
+        self._bytes = 0  # of the stripe that is not written yet
+
+    @property
+    def buffered(self) -> int:
+        return self._bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             _check(name, column)
+        before = self._file.length
         self._writer.write(pa.Table.from_batches([batch], self._schema))
+        self._bytes = self._bytes + batch.nbytes if self._file.length == before else 0
         self._is_empty = False
         self._sink.check()
 
@@ -162,8 +172,9 @@ class _Orc(Encoding):
         schema: pa.Schema,
         compression: str,
         options: Mapping[str, str],  # noqa: ARG002
+        limit: int = 0,
     ) -> Encoder:
-        return _OrcEncoder(sink, compression, schema)
+        return _OrcEncoder(sink, compression, schema, min(limit or _STRIPE_BYTES, _STRIPE_BYTES))
 
 
 def _stored(field: pa.Field) -> pa.Field:

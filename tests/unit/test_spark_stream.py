@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from hflush.spark.settings import WriteSettings
-from hflush.spark.stream import StreamWriter
+from hflush.spark.stream import ForeignQueryError, Owner, StreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
 
 SCHEMA = StructType([StructField("a", LongType())])
@@ -41,3 +41,11 @@ def test_a_query_that_has_begun_goes_on(tmp_path: Path) -> None:
     (tmp_path / "_hflush" / "query").write_text('{"query": "q"}')
     (tmp_path / "_SUCCESS").touch()
     StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)
+
+
+@pytest.mark.parametrize("latest", [3, 4])
+def test_a_batch_in_which_sparks_sink_was_killed_is_named(tmp_path: Path, latest: int) -> None:
+    """It may be of this query: the message says how that goes on."""
+    with pytest.raises(ForeignQueryError, match=f"written up to batch {latest}") as refusal:
+        Owner(f"file://{tmp_path}", {}).claim("q", 3, latest)
+    assert ("killed in batch 3: run it with that sink" in str(refusal.value)) == (latest == 3)

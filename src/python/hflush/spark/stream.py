@@ -278,10 +278,15 @@ class Owner:
             self._refuse_jobs()
         if found is None:
             if latest is not None and batch != latest + 1:
+                own = (
+                    f". If it was this query, with Spark's own sink, killed in batch {batch}: run "
+                    "it with that sink once more, which ends the batch"
+                )
                 raise ForeignQueryError(
                     errno.EEXIST,
                     f"another query has written up to batch {latest} here, and this one (id "
-                    f"{query}) is at batch {batch}: write to another path",
+                    f"{query}) is at batch {batch}: write to another path"
+                    f"{own if batch == latest else ''}",
                     self._url,
                 )
             found = self._write(query)

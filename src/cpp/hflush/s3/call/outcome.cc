@@ -421,7 +421,8 @@ std::string_view to_string(FailureKind kind) noexcept {
 
 bool is_of_store(const env::HttpHead& head) noexcept {
   return std::ranges::any_of(head.headers, [](const env::HttpHeader& header) {
-    return header.name == "etag" || header.name.starts_with("x-amz-");
+    return header.name == "etag" || header.name == "content-range" ||
+           header.name.starts_with("x-amz-");
   });
 }
 

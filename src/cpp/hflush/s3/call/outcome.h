@@ -42,7 +42,7 @@ enum class Expect : std::uint8_t {
   kRoot,     // a document whose root has the expected name ("...Response" is "...Result" too)
 };
 
-// Whether a head has an ETag or another header of S3's.
+// Whether a head has what a page has not: an ETag, a range, or a header of S3's own.
 bool is_of_store(const env::HttpHead& head) noexcept;
 // What an answer to that method must have where nothing else is said: a 200 alone is not an answer,
 // for a login page has it, too.

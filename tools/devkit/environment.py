@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable
 
 from devkit.console import StepFailed, beside, say, step
@@ -17,6 +18,8 @@ _STORE = ROOT / "tools" / "minio" / "binary.py"
 _STAMP = VENV / "hflush-stamp.json"
 # The extension is built by ./dev build, beside its Python sources: pip only links them in.
 _SETTINGS = ("editable.mode=inplace", "wheel.cmake=false")
+# 200 open files of 128 MiB, and what lies beside them.
+_CLUSTER_WANTS_GB = 40
 UV = "uv>=0.9"  # settings of one package
 
 
@@ -37,6 +40,13 @@ def require_cluster() -> None:
     """Bring the jars of the test cluster up to date with its pom.xml."""
     fetch = ROOT / "tools" / "minidfs" / "jars.py"
     step("Hadoop's jars for the test cluster", [PYTHON, fetch], log="jars", env=variables())
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free >> 30
+    if free < _CLUSTER_WANTS_GB:
+        say(
+            f"   {place} has {free} GB left, and the test cluster wants {_CLUSTER_WANTS_GB}: its "
+            "NameNode counts a whole block for each open file, and refuses others"
+        )
 
 
 def begin_store() -> None:

@@ -30,9 +30,9 @@ from upath import UPath
 
 FRAME = pd.DataFrame({"number": range(1000), "group": [str(n % 3) for n in range(1000)]})
 SPELLINGS = {
-    "local": ("hflushfile", "hflush+file"),
-    "s3": ("hflushs3", "hflushs3a", "hflush+s3", "hflush+s3a"),
-    "hdfs": ("hflushhdfs", "hflush+hdfs"),
+    "local": ("hflush+file", "hflushfile"),
+    "s3": ("hflush+s3", "hflushs3", "hflush+s3a", "hflushs3a"),
+    "hdfs": ("hflush+hdfs", "hflushhdfs"),
 }
 
 

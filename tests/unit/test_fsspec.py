@@ -492,8 +492,7 @@ class TestHdfs:
         assert fs.filesystem.uri == "hdfs://nn:9000/"
         assert fs is fsspec.filesystem("hflush+hdfs", host="nn", port=9000)
         assert fs is not fsspec.filesystem("hflush+hdfs", host="nn", port=9001)
-        assert fs.unstrip_protocol(name) == name
-        assert fs.unstrip_protocol("/a") == "hflushhdfs://nn:9000/a"
+        assert fs.unstrip_protocol(name) == fs.unstrip_protocol("/a") == "hflush+hdfs://nn:9000/a"
         assert pickle.loads(pickle.dumps(fs)) is fs
 
     def test_the_default_file_system(self):
@@ -590,7 +589,7 @@ class TestS3:
         [
             ("hflush+s3://b/a/c", "b/a/c"),
             ("hflush+s3a://b/a/", "b/a"),
-            ("hflushs3://b/a", "b/a"),
+            ("hflush+s3://b/a", "b/a"),
             ("s3://b.c", "b.c"),
             ("s3a://b/", "b"),
             ("s3://", ""),
@@ -624,7 +623,7 @@ class TestS3:
         assert fs is fsspec.core.url_to_fs("hflush+s3a://c/d")[0] or fs.fsid == "hflush+s3:"
         assert fs.filesystem_of("b/a").uri == "s3://b/"
         assert fs.filesystem_of("s3://c/a").uri == "s3://c/"
-        assert fs.unstrip_protocol(name) == "hflushs3://b/a"
+        assert fs.unstrip_protocol(name) == "hflush+s3://b/a"
 
     def test_above_the_buckets(self):
         """There is a root, which cannot be listed."""

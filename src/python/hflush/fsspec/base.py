@@ -109,7 +109,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     __module__ = "hflush.fsspec"
 
-    protocol: tuple[str, ...] = ("hflushfile", "hflush+file")
+    protocol: tuple[str, ...] = ("hflush+file", "hflushfile")
     root_marker = "/"
     transaction_type = WriteTransaction
     # The schemes of URLs; the protocols of fsspec that this class can serve, and those that it

@@ -52,7 +52,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
 
     __module__ = "hflush.fsspec"
 
-    protocol: tuple[str, ...] = ("hflushhdfs", "hflush+hdfs")
+    protocol: tuple[str, ...] = ("hflush+hdfs", "hflushhdfs")
     _written_schemes = frozenset(("hdfs", *protocol))
     _replaces = _replaces_unasked = ("hdfs",)
     _words = WORDS

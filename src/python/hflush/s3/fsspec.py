@@ -98,7 +98,7 @@ class HflushS3FileSystem(HflushFileSystem):
 
     __module__ = "hflush.fsspec"
 
-    protocol = ("hflushs3", "hflushs3a", "hflush+s3", "hflush+s3a")
+    protocol = ("hflush+s3", "hflush+s3a", "hflushs3", "hflushs3a")
     root_marker = ""
     _written_schemes = frozenset(("s3", "s3a", "s3n", *protocol))
     _replaces = _replaces_unasked = ("s3", "s3a")

@@ -49,8 +49,13 @@ class Tally:
 
     def __init__(self) -> None:
         self.killed: list[str] = []  # names of files, one for each kill
+        self.resumable: list[str] = []  # those of them that left a token
         self.whole: list[str] = []
         self.lost: list[str] = []
+
+    def is_enough(self, kills: int) -> bool:
+        """Whether so many were killed, and not all of them before their first token."""
+        return len(self.killed) >= kills and bool(self.resumable)
 
 
 def time_of(say: Callable[[str], str], line: str) -> float:
@@ -86,14 +91,16 @@ def kill_and_resume(store: Store, tokens: Path, name: str, kills: int, tally: Ta
         span = time_of(say, f"{name}whole 0 {plan.size} {math.inf}")
         tally.whole.append(f"{name}whole")
         for number in itertools.count():
-            if len(tally.killed) >= kills:
+            if tally.is_enough(kills):
                 return
             file, run = f"{name}f{number}", 0
             began = time.monotonic()
             while (end := say(f"{file} {run} {plan.size} {span}")) == "killed":
                 tally.killed.append(file)
+                if load(tokens, file) is not None:
+                    tally.resumable.append(file)
                 run += 1
-                if len(tally.killed) >= kills:
+                if tally.is_enough(kills):
                     span = math.inf
             if run == 0:  # it was too quick to be killed
                 span = min(span, time.monotonic() - began)

@@ -187,6 +187,8 @@ def test_one_of_many_creates_a_file(tmp_path, monkeypatch, protocol: str, operat
         with pytest.raises(FileExistsError):
             create(mode="create")
         assert fs.cat(path) == b"theirs"
+        with pytest.raises(ValueError, match="mode must be one of overwrite, create"):
+            create(mode="creat")
         create()
         assert fs.cat(path) == b"mine"
 

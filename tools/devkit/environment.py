@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 
 from devkit.console import StepFailed, beside, say, step
 from devkit.machine import java_home
@@ -113,13 +114,14 @@ def _install(extras: list[str]) -> None:
     install += [f"--config-settings-package=hflush:{setting}" for setting in _SETTINGS]
     try:
         step(title, [*install, "-e", target], log="uv")
-        # Where the index tells no age, every installation builds PySpark anew, and keeps 1.4 GB.
-        step("dropping what no installation needs", [uv, "cache", "prune"], log="uv-prune")
     except StepFailed:
         say("   without uv:")
         settings = [f"--config-settings={setting}" for setting in _SETTINGS]
         step(title, [*pip, "--no-build-isolation", *settings, "-e", target], log="pip")
     _leave_only_the_path()
+    # Where the index tells no age, every installation builds PySpark anew, and keeps 1.4 GB.
+    with suppress(StepFailed):
+        step("dropping what no installation needs", [uv, "cache", "prune"], log="uv-prune")
 
 
 def _leave_only_the_path() -> None:

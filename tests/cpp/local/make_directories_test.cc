@@ -48,6 +48,10 @@ TEST_CASE("without a permission the umask decides") {
   CHECK(make_directories(root / "p/q", std::nullopt, Parents::kCreate).ok());
   CHECK(mode_of(root / "p") == 0750);
   CHECK(mode_of(root / "p/q") == 0750);
+  const testing::Umask owner(0377);
+  CHECK(make_directories(root / "r/s", std::nullopt, Parents::kCreate).ok());
+  CHECK(mode_of(root / "r") == 0700);
+  CHECK(mode_of(root / "r/s") == 0400);
 }
 
 TEST_CASE("an inherited set-group-id bit is kept") {

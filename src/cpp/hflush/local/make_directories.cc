@@ -26,6 +26,18 @@ Status accept_existing(const std::string& path) {
   return Status(StatusCode::kAlreadyExists, "make directory: a file is there", path, EEXIST);
 }
 
+// Whatever the umask is, the owner can make what is below a parent.
+Status let_owner_in(const std::string& path) {
+  struct stat facts;
+  if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, "status", path);
+  const mode_t mode = facts.st_mode & 07777U;
+  if ((mode & kOwnerPasses) == kOwnerPasses || ::chmod(path.c_str(), mode | kOwnerPasses) == 0 ||
+      keeps_its_mode(errno)) {
+    return {};
+  }
+  return Status::from_errno(errno, "set permission of directory", path);
+}
+
 Status make_directory(const std::string& path, std::optional<Permission> permission) {
   if (::mkdir(path.c_str(), permission ? permission->bits : kEverybody) == 0) {
     Status set = set_new_permission(
@@ -51,6 +63,7 @@ Status make_directories(const std::string& path, std::optional<Permission> permi
   while (!missing.empty()) {
     const bool is_parent = missing.size() > 1;
     Status made = make_directory(missing.back(), is_parent ? parent_permission : permission);
+    if (made.ok() && is_parent && !permission) made = let_owner_in(missing.back());
     if (made.ok()) {
       missing.pop_back();
     } else if (made.code() == StatusCode::kNotFound && parents == Parents::kCreate &&

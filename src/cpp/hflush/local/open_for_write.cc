@@ -124,7 +124,8 @@ Status cut(int descriptor, off_t size, const std::string& path) {
   return Status::from_errno(error_number, "truncate", path);
 }
 
-// Gives a sidecar that open(2) cut its mark and its header back; no other's offset is 0 by then.
+// Gives a sidecar that open(2) has cut its mark and its header back: its offset is 0 again, and not
+// behind the header.
 Status begin_again(int sidecar, std::uint32_t bytes_per_checksum, const std::string& path) {
   if (::lseek(sidecar, 0, SEEK_CUR) != 0) return {};
   mark_unfinished(sidecar);

@@ -45,6 +45,9 @@ _FLAGS = {
     "xb": CreateFlag.CREATE,
     "ab": CreateFlag.CREATE | CreateFlag.APPEND,
 }
+# The modes of pipe_file and put_file, as those of open().
+_MODES = {"overwrite": "wb", "create": "xb"}
+_ANY_MODE = 0o777
 # Arguments of open() for fsspec's own caches, which our streams do not have.
 _HINTS = frozenset(
     ("cache_options", "cache_type", "default_cache", "default_cache_type", "fill_cache", "size")
@@ -353,7 +356,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         FileExistsError
             There is one, and `mode` is ``create``: of many writers one succeeds.
         """
-        with self.open(path, "xb" if mode == "create" else "wb", **options) as out:
+        with self.open(path, _MODES[_checked(mode)], **options) as out:
             out.write(value)
 
     def put_file(
@@ -365,9 +368,11 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         **options: Any,
     ) -> None:
         """Write the bytes of a local file, or make a directory; `mode` as in :meth:`pipe_file`."""
-        if mode == "create" and not Path(lpath).is_dir():  # else fsspec asks first, and overwrites
-            options, mode = {**options, "flags": _FLAGS["xb"]}, "overwrite"
-        super().put_file(lpath, rpath, callback, mode, **options)
+        if _checked(mode) == "create":  # fsspec asks first, and overwrites then
+            if Path(lpath).is_dir() and self.exists(rpath):
+                raise FileExistsError(errno.EEXIST, "put_file: path exists", rpath)
+            options = {**options, "flags": _FLAGS["xb"]}
+        super().put_file(lpath, rpath, callback, **options)
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copy a file; make a directory, without its contents."""
@@ -453,7 +458,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """
         named = {name: value for name, value in options.items() if not _is_for_reading(name)}
         words.check_hints("expand_path", named)
-        return super().expand_path(path, recursive, maxdepth, assume_literal)
+        literal = {"assume_literal": True} if assume_literal else {}  # not of every fsspec
+        return super().expand_path(path, recursive, maxdepth, **literal)
 
     def exists(self, path: str, **options: Any) -> bool:
         """Whether the path exists; failures other than absence are raised."""
@@ -469,7 +475,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         place = self._place(path)
         if place.store.exists(place.path):
             raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
-        place.store.mkdirs(place.path, mode, create_parent=create_parents)
+        asked = None if mode == _ANY_MODE else mode  # as universal_pathlib does where none is given
+        place.store.mkdirs(place.path, asked, create_parent=create_parents)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and its missing parents."""
@@ -564,6 +571,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             targets = [target] * len(sources)
             if not is_one or sources != [self._place(path1)]:
                 check_apart(sources, [child(target, place) for place in sources])
+                for source in sources:  # whatever is missing is missing before anything is made
+                    source.store.get_file_status(source.path)
                 target.store.mkdirs(target.path)
         for source, target in zip(sources, targets, strict=True):
             self._mv(source, target)
@@ -586,10 +595,16 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def _move(self, source: Place, target: Place) -> None:
         """Move to that very name, whose place a file gives up: by a rename, where there is one."""
-        if source.store is target.store:
-            target.store.mkdirs(paths.parent(target.path))
+        store = source.store
+        if store is target.store:
             try:
-                source.store.rename(source.path, target.path, Rename.OVERWRITE)
+                try:
+                    store.rename(source.path, target.path, Rename.OVERWRITE)
+                except FileNotFoundError:
+                    if not store.exists(source.path):
+                        raise
+                    store.mkdirs(paths.parent(target.path))
+                    store.rename(source.path, target.path, Rename.OVERWRITE)
             except OSError as refusal:
                 if refusal.errno != errno.EXDEV:
                     raise
@@ -631,6 +646,13 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             "group": status.group,
             "islink": status.kind == "symlink",
         }
+
+
+def _checked(mode: str) -> str:
+    """Return the mode of pipe_file or put_file; ValueError for what would replace silently."""
+    if mode not in _MODES:
+        raise ValueError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}")
+    return mode
 
 
 def _is_for_reading(option: str) -> bool:

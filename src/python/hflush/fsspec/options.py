@@ -89,7 +89,7 @@ def check_hints(operation: str, given: Mapping[str, object]) -> None:
     """
     for name, value in given.items():
         if name != "refresh" and value is not None:
-            raise TypeError(f"{operation} has no option {name!r}: leave it out")
+            raise TypeError(f"{operation}: an option {name!r} is not known here: leave it out")
 
 
 def base(conf: Conf) -> Configuration:

@@ -10,6 +10,7 @@ its rows; here the query's id is kept beside it (:class:`Owner`), and another qu
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -21,7 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from .. import paths
 from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatus
-from ..errors import attach
+from ..errors import ParentNotDirectoryError, attach
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
 from .commit.staging import Attempt
@@ -247,12 +248,14 @@ class Owner:
         NotADirectoryError
             It is a file.
         """
+        with contextlib.suppress(NotADirectoryError, ParentNotDirectoryError):  # looked at below
+            if query_of(self._manager, self._path) is not None:
+                return
         if self._manager.filesystem.is_file(self._url):
             raise NotADirectoryError(
                 errno.ENOTDIR, "writeStream: the path is a file. Write to another path", self._url
             )
-        if query_of(self._manager, self._path) is None:
-            self._refuse_jobs()
+        self._refuse_jobs()
 
     def claim(self, query: str, batch: int, latest: int | None) -> None:
         """Let a query go on; write down the first one, or one that goes on after Spark's sink.

@@ -180,13 +180,9 @@ class TaskWriter:
         name += settings.format.suffix(settings.compression)
         path = f"{directory}/{name}" if directory else name
         stream = self._attempt.create(path)
-        sink = Sink(stream)
+        sink = Sink(stream, settings.max_bytes)
         encoder = settings.format.encoder(
-            sink,
-            self._schema,
-            settings.compression,
-            settings.encoding_options,
-            settings.max_bytes,
+            sink, self._schema, settings.compression, settings.encoding_options
         )
         return _OpenFile(path, stream, sink, encoder)
 

@@ -476,6 +476,16 @@ TEST_CASE("code and errno, by S3's code or by the status") {
   }
 }
 
+TEST_CASE("a 404 of a gateway says nothing of what the store has") {
+  const auto code = [](const env::HttpResult& result) {
+    return to_status(failure_of(result), "PutObject", "http://h", "p", 1).code();
+  };
+  CHECK(code(answer(404, "default backend - 404")) == StatusCode::kIo);
+  CHECK(code(answer(404)) == StatusCode::kIo);
+  CHECK(code(answer(404, "", {{"x-amz-request-id", "1"}})) == StatusCode::kNotFound);
+  CHECK(code(answer(404, error_document("NoSuchKey"))) == StatusCode::kNotFound);
+}
+
 TEST_CASE("code and errno, by the kind of failure") {
   const auto check = [](const Status& status, StatusCode code, int error_number) {
     CHECK(status.code() == code);

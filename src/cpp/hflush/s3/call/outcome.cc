@@ -220,6 +220,7 @@ Failure refused(const env::HttpResult& result, const std::optional<XmlElement>& 
                 const Signing& signing) {
   Failure failure = failure_of_head(result.head);
   if (document) add_document(*document, failure);
+  failure.is_of_store = !failure.code.empty() || is_of_store(result.head);
   std::optional<FailureKind> known = kind_of_code(failure.code);
   if (failure.code.empty()) known = kind_without_document(failure, !result.body.empty(), signing);
   // A proxy or a portal may redirect to anywhere; what S3 redirects it explains.
@@ -380,6 +381,8 @@ Meaning meaning_of(const Failure& failure) noexcept {
     default:
       break;
   }
+  // A gateway that finds no server behind it says nothing of what the store has.
+  if (failure.http_status == 404 && !failure.is_of_store) return {};
   const auto* found = std::ranges::find_if(
       kCodeMeanings, [&failure](const CodeMeaning& row) { return row.code == failure.code; });
   return found != std::end(kCodeMeanings) ? found->meaning : meaning_of_status(failure.http_status);

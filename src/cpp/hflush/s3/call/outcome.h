@@ -57,6 +57,7 @@ struct Failure {
   std::string region;         // kAddress: where to ask, if it was said
   std::string location;       // kAddress: the URL of a redirect, if it was said
   bool is_temporary = false;  // kAddress: for this call only
+  bool is_of_store = true;    // of a response: what has neither a code nor a header of S3's is not
   std::optional<env::Duration> retry_after;
   std::optional<std::int64_t> server_time_s;  // the Date header, seconds since 1970
   Status transport;                           // without a response: what broke

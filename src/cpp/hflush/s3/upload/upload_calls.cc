@@ -244,7 +244,8 @@ Seen UploadCalls::key_seen(const CallResult& head, std::uint64_t size) const {
             std::string(head.head.header("etag")),
             {}};
   }
-  if (head.failure->http_status == 404) return {Seen::What::kNothing, "", {}};
+  const bool is_absent = head.failure->http_status == 404 && head.failure->is_of_store;
+  if (is_absent) return {Seen::What::kNothing, "", {}};
   return {Seen::What::kCannotTell, "", head.status};
 }
 

@@ -80,14 +80,9 @@ class Encoding(ABC):
 
     @abstractmethod
     def encoder(
-        self,
-        sink: Sink,
-        schema: pa.Schema,
-        compression: str,
-        options: Mapping[str, str],
-        limit: int = 0,
+        self, sink: Sink, schema: pa.Schema, compression: str, options: Mapping[str, str]
     ) -> Encoder:
-        """Begin a file, of about `limit` bytes unless that is 0."""
+        """Begin a file."""
 
 
 class CompressedEncoder(Encoder):

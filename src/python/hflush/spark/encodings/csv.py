@@ -76,12 +76,7 @@ class _Csv(Encoding):
     options = {"header": parse_bool}  # noqa: RUF012
 
     def encoder(
-        self,
-        sink: Sink,
-        schema: pa.Schema,
-        compression: str,
-        options: Mapping[str, str],
-        limit: int = 0,  # noqa: ARG002
+        self, sink: Sink, schema: pa.Schema, compression: str, options: Mapping[str, str]
     ) -> Encoder:
         return _CsvEncoder(sink, schema, compression, parse_bool(options.get("header", "false")))
 

@@ -41,7 +41,6 @@ class _Arrow(Encoding):
         schema: pa.Schema,
         compression: str,
         options: Mapping[str, str],  # noqa: ARG002
-        limit: int = 0,  # noqa: ARG002
     ) -> Encoder:
         return _IpcEncoder(sink, schema, compression)
 

@@ -81,7 +81,8 @@ class _Guard:
 
 
 class _OrcEncoder(Encoder):
-    def __init__(self, sink: Sink, compression: str, schema: pa.Schema, stripe: int) -> None:
+    def __init__(self, sink: Sink, compression: str, schema: pa.Schema) -> None:
+        stripe = min(sink.limit or _STRIPE_BYTES, _STRIPE_BYTES)
         name = "uncompressed" if compression == "none" else compression
         self._sink = _Guard(sink)
         self._writer = _arrows_orc().ORCWriter(self._sink, compression=name, stripe_size=stripe)
@@ -172,9 +173,8 @@ class _Orc(Encoding):
         schema: pa.Schema,
         compression: str,
         options: Mapping[str, str],  # noqa: ARG002
-        limit: int = 0,
     ) -> Encoder:
-        return _OrcEncoder(sink, compression, schema, min(limit or _STRIPE_BYTES, _STRIPE_BYTES))
+        return _OrcEncoder(sink, compression, schema)
 
 
 def _stored(field: pa.Field) -> pa.Field:

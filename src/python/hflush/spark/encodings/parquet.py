@@ -82,7 +82,6 @@ class _Parquet(Encoding):
         schema: pa.Schema,
         compression: str,
         options: Mapping[str, str],  # noqa: ARG002
-        limit: int = 0,  # noqa: ARG002
     ) -> Encoder:
         return _ParquetEncoder(sink, schema, compression)
 

@@ -23,12 +23,15 @@ class Sink:
         Bytes so far.
     crc32c : int
         Of all of them.
+    limit : int
+        About how many there should be; 0: any number.
     """
 
     closed = False
 
-    def __init__(self, stream: FSDataOutputStream) -> None:
+    def __init__(self, stream: FSDataOutputStream, limit: int = 0) -> None:
         self._stream: FSDataOutputStream | None = stream
+        self.limit = limit
         self.length = 0
         self.crc32c = 0
 

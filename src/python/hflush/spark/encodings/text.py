@@ -46,7 +46,6 @@ class _Text(Encoding):
         schema: pa.Schema,  # noqa: ARG002
         compression: str,
         options: Mapping[str, str],  # noqa: ARG002
-        limit: int = 0,  # noqa: ARG002
     ) -> Encoder:
         return _TextEncoder(sink, compression)
 

@@ -171,7 +171,7 @@ class StoredObjects {
 
   Answer head_locked(const Request& request) const HFLUSH_REQUIRES(mutex_) {
     const auto found = objects_.find(request.path);
-    if (found == objects_.end()) return {.status = 404};
+    if (found == objects_.end()) return {.status = 404, .headers = {{"x-amz-request-id", "1"}}};
     Answer answer{.headers = {{"ETag", found->second.etag},
                               {"Content-Length", std::to_string(found->second.body.size())}}};
     const auto token = found->second.headers.find("x-amz-meta-hflush-token");

@@ -837,7 +837,8 @@ TEST_CASE("a repetition that is given up before its time counts as nothing") {
           if (operation == "List") return Answer{.body = "<ListPartsResult></ListPartsResult>"};
           if (operation != "Head" || looks++ > 0) return std::nullopt;
           looks.notify_all();
-          return Answer{.status = 404};  // the store tells of it late
+          return Answer{.status = 404,
+                        .headers = {{"x-amz-request-id", "1"}}};  // the store tells of it late
         });
     const Opened opened = bucket.open();
     REQUIRE(opened.write(pattern(size)).ok());

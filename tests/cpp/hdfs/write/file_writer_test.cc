@@ -904,8 +904,7 @@ TEST_CASE("a NameNode in safe mode says so, whatever DataNode failed before") {
   REQUIRE(failed);
   CHECK(failed->failure.code() == StatusCode::kIo);
   CHECK(failed->failure.error_number() == EROFS);
-  CHECK(failed->failure.message().find("before that DataNode 10.0.0.1:9866") !=
-        std::string::npos);
+  CHECK(failed->failure.message().find("before that DataNode 10.0.0.1:9866") != std::string::npos);
 }
 
 TEST_CASE("HDFS-3: a failed close asks for lease recovery if the configuration says so") {

@@ -17,6 +17,7 @@ from pathlib import Path
 import hflush
 import pytest
 from hflush import CreateFlag, FileSystem, permissions
+from hflush.errors import means_nothing_there
 from support.forks import in_child
 from support.stores import FILES, Store
 from support.waiting import Task
@@ -425,6 +426,41 @@ def test_globs(store: Store, pattern: str, found: list[str]):
     matches = store.fs.glob_status(store.path(pattern))
     expected = sorted(store.public(store.path(name)) for name in found)
     assert [status.path for status in matches] == expected
+
+
+@pytest.mark.stores("raw", "crc")
+def test_nothing_is_below_links_in_a_circle(store: Store):
+    """Nothing exists there, and globs pass it by; to ask for a status, or to open it, is ELOOP."""
+    os.symlink(store.path("circle"), store.path("circle"))
+    below = store.path("circle", "below")
+    assert not store.fs.exists(below)
+    assert not store.fs.is_file(below)
+    assert not store.fs.is_directory(below)
+    for look in (store.fs.get_file_status, store.fs.open):
+        with pytest.raises(OSError, match="symbolic links") as failure:
+            look(below)
+        assert failure.value.errno == errno.ELOOP
+    for pattern in ("circle/below", "*/below", "circle/below/*"):
+        assert store.fs.glob_status(store.path(pattern)) == []
+
+
+def test_a_link_that_a_server_does_not_follow_is_not_nothing():
+    """HDFS answers ELOOP for any link on the way, behind which there may be a file."""
+    failure = OSError(errno.ELOOP, "a link", "/a")
+    assert means_nothing_there(failure)
+    failure.remote_class = "org.apache.hadoop.hdfs.protocol.UnresolvedPathException"
+    assert not means_nothing_there(failure)
+
+
+def test_globs_of_alternatives_that_are_whole_paths(store: Store):
+    """Each of them is absolute, relative, the working directory or a URL by itself."""
+    store.write(store.path("a", "x"))
+    store.write(store.path("b", "y"))
+    store.fs.set_working_directory(store.root)
+    pattern = f"{{{store.path('a')}/?,b/{{y,z}},{store.url(store.path('a'))},}}"
+    expected = [store.root, store.path("a"), store.path("a", "x"), store.path("b", "y")]
+    found = [status.path for status in store.fs.glob_status(pattern)]
+    assert found == sorted(map(store.public, expected))
 
 
 @pytest.mark.parametrize("pattern", ["[a", "{a,b", "a\\"])

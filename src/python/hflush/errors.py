@@ -192,6 +192,16 @@ def invalid_path(path: str, reason: str) -> InvalidPathError:
     return InvalidPathError(errno.EINVAL, f"invalid path: {reason}", path)
 
 
+def means_nothing_there(failure: OSError) -> bool:
+    """Whether the look at a path found nothing: no such name, below a file, or links in a circle.
+
+    ``ELOOP`` that a server answered with is none: HDFS reports a link so, which is not followed.
+    """
+    if isinstance(failure, (FileNotFoundError, NotADirectoryError)):
+        return True
+    return failure.errno == errno.ELOOP and not hasattr(failure, "remote_class")
+
+
 def attach(error: BaseException, also: BaseException) -> None:
     """Add a note to `error`, which is about to propagate: `also` has failed, too."""
     note(error, f"also failed: {type(also).__name__}: {also}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from .errors import means_nothing_there
 from .paths import child
 
 TYPE_CHECKING = False
@@ -25,13 +26,13 @@ __all__ = ["expand_braces", "glob", "translate"]
 _MAGIC = frozenset("?*[{\\")
 
 
-def glob(pattern: str, status: Status, listing: Listing) -> list[FileStatus]:
-    """Return what matches an absolute pattern, sorted by path; nothing is an empty list.
+def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[FileStatus]:
+    """Return what matches any of several patterns, sorted by path; nothing is an empty list.
 
     Parameters
     ----------
-    pattern : str
-        Normalised, except for its wildcards.
+    patterns : iterable of str
+        Absolute, normalised except for their wildcards, and without braces.
     status, listing : callable
         How to ask for one path and for the children of a directory; a missing path is
         FileNotFoundError.
@@ -39,13 +40,13 @@ def glob(pattern: str, status: Status, listing: Listing) -> list[FileStatus]:
     Raises
     ------
     ValueError
-        A bracket or brace that is never closed, or a range that runs backwards.
+        A bracket that is never closed, or a range that runs backwards.
     PermissionError
         A directory on the way cannot be read.
     """
     found: dict[str, FileStatus] = {}
-    for alternative in expand_braces(pattern):
-        for match in _match(alternative, status, listing):
+    for pattern in patterns:
+        for match in _match(pattern, status, listing):
             found[match.path] = match
     return [found[path] for path in sorted(found)]
 
@@ -71,15 +72,18 @@ def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatu
     for candidate in candidates:
         try:
             yield status(candidate)
-        except (FileNotFoundError, NotADirectoryError):  # noqa: PERF203
-            continue
+        except OSError as failure:  # noqa: PERF203
+            if not means_nothing_there(failure):
+                raise
 
 
 def _entries(directory: str, status: Status, listing: Listing) -> Iterable[FileStatus]:
     try:
         return listing(directory) if status(directory).is_directory else ()
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
+    except OSError as failure:
+        if means_nothing_there(failure):
+            return ()
+        raise
 
 
 def expand_braces(pattern: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import options
+from . import options, paths
+from .errors import means_nothing_there
 from .namespace import NameSpace
 from .status import ContentSummary, FileStatus
 
@@ -49,8 +50,10 @@ class Listing(NameSpace):
     def _status_or_none(self, path: StrPath) -> FileStatus | None:
         try:
             return self._status(self._resolve(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError as failure:
+            if means_nothing_there(failure):
+                return None
+            raise
 
     def list_status(self, path: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
         """Return the direct children of a directory, or the file itself; in no order.
@@ -130,7 +133,7 @@ class Listing(NameSpace):
         ----------
         pattern : str or os.PathLike
             ``?`` and ``*`` within one element, ``[a-c]``, ``[^a]``, ``{one,two}`` also across
-            elements, ``\`` before a literal character.
+            elements, and of whole paths, ``\`` before a literal character.
         filter : callable, optional
             As for :meth:`list_status`, applied to whole matches.
 
@@ -141,9 +144,12 @@ class Listing(NameSpace):
         ValueError
             A bracket or brace is never closed.
         """
-        from .globbing import glob
+        from .globbing import expand_braces, glob
 
-        found = glob(self._resolve(pattern), self._status, self._list)
+        text = paths.as_text(pattern)
+        here = text and "."  # what an alternative that is empty stands for
+        absolute = [self._resolve(one or here) for one in expand_braces(text)]
+        found = glob(absolute, self._status, self._list)
         return [status for status in found if filter is None or filter(status.path)]
 
     def get_content_summary(self, path: StrPath) -> ContentSummary:

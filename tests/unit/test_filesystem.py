@@ -642,6 +642,9 @@ def test_open_takes_the_options_of_open_file(store: Store):
         assert stream.read() == b"data"
     with hflush.open(store.url(path), "rb", split_start=0, split_end=4) as stream:
         assert stream.read() == b"data"
+    footer = store.fs.open_file(path).must("fs.option.openfile.footer.cache", True)
+    with footer.build().result() as stream:
+        assert stream.read() == b"data"
     with pytest.raises(TypeError, match="unknown option 'nope'; there are buffer_size, length"):
         store.fs.open(path, nope=1)
     with pytest.raises(ValueError, match=r"fs\.x\.y"):

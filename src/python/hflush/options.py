@@ -56,8 +56,10 @@ LENGTH = "fs.option.openfile.length"
 SPLIT_START = "fs.option.openfile.split.start"
 SPLIT_END = "fs.option.openfile.split.end"
 OPEN_BUFFER_SIZE = "fs.option.openfile.buffer.size"
+FOOTER_CACHE = "fs.option.openfile.footer.cache"
 
-OPEN_KEYS = frozenset((READ_POLICY, LENGTH, SPLIT_START, SPLIT_END, OPEN_BUFFER_SIZE))
+# Hadoop's standard ones: every store takes them, though most are hints to other readers.
+OPEN_KEYS = frozenset((READ_POLICY, LENGTH, SPLIT_START, SPLIT_END, OPEN_BUFFER_SIZE, FOOTER_CACHE))
 
 _LONGEST = (1 << 63) - 1
 

@@ -109,9 +109,10 @@ def test_only_what_has_expired_is_removed(
     stamps = {
         age: time.strftime("%y%m%d%H%M%S", time.localtime(now - age * 3600)) for age in (1, 23, 25)
     }
-    for stamp in (*stamps.values(), f"{stamps[25]}-1", "Current", "stranger", "1", "26010203040x"):
+    older = f"{stamps[25]}-1", stamps[25][:10]  # the second as older versions of Hadoop name it
+    for stamp in (*stamps.values(), *older, "Current", "stranger", "1", "26010203040x"):
         make(Path(trash.root) / stamp / "file")
-    assert trash.expunge() == 2
+    assert trash.expunge() == 3
     left = {stamps[1], stamps[23], "Current", "stranger", "1", "26010203040x"}
     assert set(os.listdir(trash.root)) == left
     assert caplog.text.count("not a checkpoint") == 3

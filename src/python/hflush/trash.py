@@ -2,7 +2,8 @@
 
 ``/user/NAME/.Trash/Current/PATH`` is where a path goes; :meth:`Trash.checkpoint` gives ``Current``
 a name of its time, ``yyMMddHHmmss``, and :meth:`Trash.expunge` removes those that are older than
-the interval. A NameNode that has ``fs.trash.interval`` does both by itself.
+the interval, also under Hadoop's older names, ``yyMMddHHmm``. A NameNode that has
+``fs.trash.interval`` does both by itself.
 
 Notes
 -----
@@ -29,6 +30,7 @@ __all__ = ["Trash"]
 TRASH = ".Trash"
 CURRENT = "Current"
 _CHECKPOINT = "%y%m%d%H%M%S"
+_FORMATS = {12: _CHECKPOINT, 10: "%y%m%d%H%M"}  # by their length; Hadoop's older one has no seconds
 _MODE = 0o700
 _MAX_ATTEMPTS = 1000
 
@@ -171,9 +173,10 @@ def _stamped(path: str) -> str:
 def _time_of(name: str) -> float | None:
     """Return when a checkpoint was made, None if the name is not a checkpoint's."""
     stamp, dash, attempt = name.partition("-")
-    if len(stamp) != 12 or (dash and not attempt.isdecimal()):
+    layout = _FORMATS.get(len(stamp))
+    if layout is None or (dash and not attempt.isdecimal()):
         return None
     try:
-        return time.mktime(time.strptime(stamp, _CHECKPOINT))
+        return time.mktime(time.strptime(stamp, layout))
     except ValueError:
         return None

@@ -1113,6 +1113,19 @@ class TestNames:
             "d/b"
         ]
 
+    @pytest.mark.rule("DELETE-12")
+    @pytest.mark.stores("s3")
+    def test_a_page_of_bulk_delete_is_what_one_request_removes(self, server: ScriptedS3):
+        """Keys set it: programs that make their pages by page_size send no more requests."""
+        for key, value, size in (
+            ("fs.s3a.bulk.delete.page.size", "5", 5),
+            ("fs.s3a.multiobjectdelete.enable", "false", 1),
+        ):
+            bulk = connect(server, **{key: value}).bulk_delete("/d")
+            assert bulk.page_size == size
+            with pytest.raises(ValueError, match=f"a page holds {size} at most"):
+                bulk.delete([f"/d/{number}" for number in range(size + 1)])
+
     def test_bulk_delete_makes_no_directories(self, server: ScriptedS3, fs: S3FileSystem):
         server.put("d/a", b"x")
         assert fs.bulk_delete("/").delete(["/d/a", "/nowhere/a", "/nowhere/b"]) == []

@@ -28,11 +28,14 @@ class BulkDelete:
         How many paths one call takes at most.
     """
 
-    page_size = 1000
-
     def __init__(
-        self, base: str, resolve: Callable[[StrPath], str], delete_page: DeletePage
+        self,
+        base: str,
+        resolve: Callable[[StrPath], str],
+        delete_page: DeletePage,
+        page_size: int,
     ) -> None:
+        self.page_size = page_size
         self._base = base
         self._resolve = resolve
         self._delete_page = delete_page

@@ -714,7 +714,14 @@ class FileSystem(OptionalOperations):
 
     def bulk_delete(self, base: StrPath) -> BulkDelete:
         """Return an object that removes many paths below `base`, a page at a time."""
-        return BulkDelete(self._resolve(base), self._resolve_to_change, self._delete_page)
+        page_size = self._delete_page_size()
+        return BulkDelete(
+            self._resolve(base), self._resolve_to_change, self._delete_page, page_size
+        )
+
+    def _delete_page_size(self) -> int:
+        """Return how many paths a page has; 1 in Hadoop where a page is no single request."""
+        return 1000
 
     def _delete_page(self, page: Sequence[str]) -> list[tuple[str, OSError]]:
         """Remove files and empty directories; return those that could not be, and why."""

@@ -296,7 +296,7 @@ KEYS = (
     Key(_NAMES, "fs.s3a.multiobjectdelete.enable", BOOL,
         "many objects are removed by one request", default="true"),
     Key(_NAMES, "fs.s3a.bulk.delete.page.size", number(1),
-        "by one request, at most", default="1000"),
+        "by one request, at most; so much is a page of `bulk_delete`", default="1000"),
     Key(_NAMES, "fs.s3a.executor.capacity", number(1, 1000, (1, INT32_MAX)),
         "objects that a rename or a copy copies at once", default="16"),
 )  # fmt: skip

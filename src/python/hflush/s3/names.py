@@ -541,6 +541,9 @@ class S3Names(FileSystem):
             attach(first, also)
         raise first
 
+    def _delete_page_size(self) -> int:
+        return self._settings_of_bucket.delete_page
+
     def _delete_page(self, page: Sequence[str]) -> list[tuple[str, OSError]]:
         """Remove files by one request, after a look at once which are directories."""
         failures: list[tuple[str, OSError]] = []

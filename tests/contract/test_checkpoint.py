@@ -761,6 +761,24 @@ def test_a_lost_reply_is_looked_into(store: Store, monkeypatch, retries: int, st
     assert names(store.fs, store.path("log")) == ["1"]
 
 
+@pytest.mark.shim
+@pytest.mark.rule("CKPT-16", "CKPT-25")
+@pytest.mark.parametrize("retries", [0, 1])
+def test_equal_bytes_of_another_writer_are_not_ones_own(faults, store: Store, retries: int):
+    """A batch that could not even be written has not been stored, whatever is at its path."""
+
+    def serialize(data: bytes) -> bytes:
+        log_of(store).add(1, data)
+        faults.fail("write", errno.ENOSPC, limit=1)
+        return data
+
+    expected = hflush.ConcurrentWriterError if retries else OSError
+    with pytest.raises(expected) as failure:
+        log_of(store, retries=retries, serialize=serialize).add(1, b"same")
+    assert failure.value.errno == (errno.EEXIST if retries else errno.ENOSPC)
+    assert names(store.fs, store.path("log")) == ["1"]
+
+
 @pytest.mark.rule("CKPT-19")
 def test_ranges_must_be_whole(store: Store):
     """A range has every id between its ends, or the missing ones are named."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .. import paths
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..namespace import Conf
     from ..paths import StrPath
+    from .stream import CancellableFSDataOutputStream
 
 __all__ = ["MetadataLog"]
 
@@ -95,6 +97,11 @@ class MetadataLog(Generic[T]):
             It could not be written in the attempts that `retries` allows; it is not stored.
         Exception
             What `serialize` raised; nothing was written.
+
+        Notes
+        -----
+        Where publishing fails, what is at the path then decides: equal bytes are taken as this
+        call's own. So of two writers of the same bytes both can get True, if one of them fails.
         """
         path = self._path(batch_id)
         if self.manager.filesystem.is_file(path):
@@ -105,24 +112,29 @@ class MetadataLog(Generic[T]):
     def _store(self, path: str, content: bytes) -> None:
         """Write the file of a batch, which was not there; raise as :meth:`add` does."""
         self.manager.mkdirs(self.manager.path)
+        is_in_doubt = False  # whether an earlier attempt may have stored it
         for remaining in range(self._retries, -1, -1):
+            written = None
             try:
-                self._write(path, content)
+                written = self._written(path, content)
+                self._publish(written, path, content)
                 return
-            except NotDurableError:  # noqa: PERF203
+            except NotDurableError:
                 raise
             except FileExistsError as conflict:
                 if self._stored(path) is None:
                     raise  # a directory is in the way, or the obstacle is gone
-                if remaining < self._retries and self._stored(path) == content:
-                    return  # an earlier attempt has stored it
+                if is_in_doubt and self._stored(path) == content:
+                    return
                 raise _lost(path) from conflict
             except OSError as failure:
-                stored = self._stored_after(path, failure)
-                if stored == content:
-                    return
-                if stored is not None:
-                    raise _lost(path) from failure
+                if written is not None:
+                    is_in_doubt = True
+                    stored = self._stored_after(path, failure)
+                    if stored == content:
+                        return
+                    if stored is not None:
+                        raise _lost(path) from failure
                 if remaining == 0:
                     raise
         raise AssertionError("unreachable")
@@ -194,9 +206,18 @@ class MetadataLog(Generic[T]):
             if number > threshold:
                 self.manager.delete(self._path(number))
 
-    def _write(self, path: str, content: bytes) -> None:
-        with self.manager.create_atomic(path, overwrite_if_possible=False) as out:
+    def _written(self, path: str, content: bytes) -> CancellableFSDataOutputStream:
+        """Return a stream of the whole batch, which nothing but its close publishes."""
+        with ExitStack() as unless_written:
+            out = self.manager.create_atomic(path, overwrite_if_possible=False)
+            unless_written.callback(out.cancel)
             out.write(content)
+            out.flush()
+            unless_written.pop_all()
+        return out
+
+    def _publish(self, out: CancellableFSDataOutputStream, path: str, content: bytes) -> None:
+        out.close()
         if self.manager.is_local and self._stored(path) != content:
             raise _lost(path)  # see the notes
 

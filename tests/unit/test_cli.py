@@ -51,6 +51,22 @@ def test_put_and_cat(tmp_path: Path):
     assert "No such file" in refused("put", tmp_path / "missing", target)
 
 
+def test_put_onto_itself(tmp_path: Path):
+    """Refused under any name of the file, before it is cut; a device is no file."""
+    target = tmp_path / "target"
+    target.write_bytes(b"kept")
+    (tmp_path / "soft").symlink_to(target)
+    (tmp_path / "hard").hardlink_to(target)
+    for name in (target, f"file://{target}", tmp_path / "soft", tmp_path / "hard"):
+        assert "the source is this very file" in refused("put", target, name)
+    view = f"fs.viewfs.mounttable.t.link./d=file://{tmp_path}"
+    assert "very file" in refused("-D", view, "put", target, "viewfs://t/d/target")
+    with target.open("rb") as source:
+        done = subprocess.run([*COMMAND, "put", "-", str(target)], stdin=source, check=False)
+    assert (done.returncode, target.read_bytes()) == (1, b"kept")
+    fine("put", os.devnull, os.devnull)
+
+
 def test_looking(tmp_path: Path):
     """ls, stat and checksum."""
     (tmp_path / "b").mkdir()

@@ -7,6 +7,8 @@ wrong usage.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import sys
 import time
@@ -167,19 +169,31 @@ def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
     store = _store_of(fs, arguments.path)
     if syncs and not store._fixed_options().get("supports-hsync", True):
         raise unsupported("--sync (--atomic does more)", store.store_name, arguments.path)
-    with (
-        _input(arguments.source) as source,
-        fs.create(arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic) as out,
-    ):
-        while part := source.read(_COPY_BYTES):
-            out.write(part)
-        if syncs:
-            out.hsync()
+    with _input(arguments.source) as source:
+        if store._is_local:
+            _refuse_itself(fs, arguments.path, source)
+        with fs.create(
+            arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic
+        ) as out:
+            while part := source.read(_COPY_BYTES):
+                out.write(part)
+            if syncs:
+                out.hsync()
 
 
 def _store_of(fs: FileSystem, path: str) -> FileSystem:
     """Return what decides about a path: in a view, the file system behind the link."""
     return fs._store_at(fs._resolve(path))
+
+
+def _refuse_itself(fs: FileSystem, path: str, source: BinaryIO) -> None:
+    """Refuse to write a file from itself: it would be empty before it is read."""
+    there = None
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        there = fs.get_file_status(path)
+    facts = os.fstat(source.fileno())
+    if there and there.is_file and there.file_id == (facts.st_dev, facts.st_ino):
+        raise OSError(errno.EINVAL, "put: the source is this very file", path)
 
 
 def _input(source: str) -> BinaryIO:
@@ -258,8 +272,6 @@ def _rm(arguments: argparse.Namespace, conf: Configuration) -> None:
     for path in arguments.path:
         removed = FileSystem.get(path, conf).delete(path, arguments.recursive)
         if not removed and not arguments.force:
-            import errno
-
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 

@@ -182,6 +182,8 @@ class TestConfiguration:
         assert pickle.loads(pickle.dumps(there)) is not there
         plain = hflush.FileSystem.get("hdfs://nn:8020/")
         assert pickle.loads(pickle.dumps(plain)) is plain
+        real = pickle.loads(pickle.dumps(hdfs(**{"hflush.hdfs.real-user": "eve"})))
+        assert real._settings_of_client.real_user == "eve"
 
 
 class TestCreating:

@@ -11,6 +11,7 @@ import hflush
 import pytest
 from hflush import Configuration, Rename, cli, transfer
 from hflush.checkpoint import FileContextBased
+from hflush.credentials import Token
 from hflush.viewfs import ViewFileSystem
 from hflush.viewfs.mounts import MountTable
 from support.scripted_s3 import ScriptedS3
@@ -230,6 +231,46 @@ class TestOperations:
         assert out.closed
         assert not other.closed
         other.close()
+
+
+def test_a_pickle_goes_on_as_its_stores_do(monkeypatch: pytest.MonkeyPatch):
+    """As the same user, to the same server; a view and each store by itself agree."""
+    conf = {
+        f"{TABLE}link./user": "hdfs://nn/user",
+        f"{TABLE}link./s3": "s3://bucket/",
+        f"{TABLE}link./gone": "nosuch://x/",
+        "hflush.pickle.left-out": "fs.s3a.secret.key",
+    }
+    monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000")
+    urls = ("viewfs://c/", "hdfs://nn/", "s3://bucket/")
+    made = [hflush.FileSystem.get(url, conf) for url in urls]
+    sent = [pickle.dumps(one) for one in made]
+    assert all(pickle.loads(one) is fs for one, fs in zip(sent, made, strict=True))
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    view, hdfs, s3 = map(pickle.loads, sent)
+    assert view.home_directory == hdfs.home_directory == "/user/ann"
+    assert view.get_file_status("/").owner == view._store_at("/user")._user == "ann"
+    servers = [one._settings_of_bucket.endpoint for one in (view._store_at("/s3"), s3)]
+    assert servers[0] == servers[1] == ("http", "minio", 9000, "")
+    assert view.conf["hflush.pickle.left-out"] == "fs.s3a.secret.key"
+
+
+def test_a_pickle_takes_tokens_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Or their name, as that of HDFS does, beside what was lost before."""
+    token = Token(b"ID", b"PW", "HDFS_DELEGATION_TOKEN", "nn:8020")
+    hflush.Credentials({"nn:8020": token}).write(tmp_path / "tokens")
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "tokens"))
+    conf = {f"{TABLE}link./d": "hdfs://nn/", "hflush.pickle.left-out": "a.secret"}
+    sent = [
+        pickle.dumps(hflush.FileSystem.get("viewfs://c/", {**conf, "hflush.pickle.secrets": flag}))
+        for flag in (True, False)
+    ]
+    monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
+    kept, lost = map(pickle.loads, sent)
+    assert "hflush.hdfs.credentials" in kept.conf
+    assert lost.conf["hflush.pickle.left-out"] == "a.secret hflush.hdfs.credentials"
 
 
 @pytest.fixture

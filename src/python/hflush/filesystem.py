@@ -17,7 +17,7 @@ from .errors import ParentNotDirectoryError, PathIsDirectoryError, attach, unsup
 from .general_keys import KEYS, PICKLE_SECRETS
 from .handling import marks
 from .keys import Reader
-from .leaving import add_lost
+from .leaving import add_lost, lost_keys
 from .optional_operations import OptionalOperations
 from .options import CreateFlag, CreateOptions, Rename
 from .statistics import IOStatistics, live
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
-    from typing import Any, overload
+    from typing import Any, TypeAlias, overload
 
     from typing_extensions import Buffer, Self, Unpack
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from .status import FileStatus
     from .streams import FSDataInputStream, FSDataOutputStream
     from .tokens import Token
+
+    # The class and the URL of a file system, and the keys that say who used it, and where.
+    Caller: TypeAlias = "tuple[type[FileSystem], str, dict[str, str]]"
 
 __all__ = ["FileSystem"]
 
@@ -167,10 +170,11 @@ class FileSystem(OptionalOperations):
     def __reduce__(self) -> tuple[Callable[..., FileSystem], tuple[object, ...]]:
         sends_secrets = self._pickles_secrets()
         conf = self._conf if sends_secrets else self._conf.without_secrets()
-        lost = [key for key in self._conf if key not in conf]
-        caller = self._caller(sends_secrets)
-        keys = {key: text for key, text in conf.raw_items() if key not in caller}
-        return type(self)._reconnect, (self.uri, keys, self._settings(), caller, lost)
+        lost = [*lost_keys(self._conf), *(key for key in self._conf if key not in conf)]
+        callers = self._callers(sends_secrets)
+        said = {key for _, _, caller in callers for key in caller}
+        keys = {key: text for key, text in conf.raw_items() if key not in said}
+        return type(self)._reconnect, (self.uri, keys, self._settings(), callers, lost)
 
     @classmethod
     def _reconnect(
@@ -178,7 +182,7 @@ class FileSystem(OptionalOperations):
         uri: str,
         conf: dict[str, str],
         settings: dict[str, Any],
-        caller: dict[str, str],
+        callers: Sequence[Caller],
         lost: Sequence[str],
     ) -> FileSystem:
         """Return the file system of a pickle: a shared one, unless something was set on it.
@@ -187,7 +191,10 @@ class FileSystem(OptionalOperations):
         """
         configuration = Configuration(load_defaults=False)
         configuration.update(conf)
-        configuration.update(cls._foreign(caller, configuration, uri))
+        foreign: dict[str, str] = {}
+        for kind, place, caller in callers:
+            foreign |= kind._foreign(caller, configuration, place)
+        configuration.update(foreign)
         add_lost(configuration, lost)
         if not settings:
             return cls.get(uri, configuration)
@@ -209,6 +216,10 @@ class FileSystem(OptionalOperations):
     def _pickles_secrets(self) -> bool:
         """Whether pickles carry secrets."""
         return Reader(self._conf, KEYS).flag(PICKLE_SECRETS)
+
+    def _callers(self, with_secrets: bool) -> list[Caller]:
+        """Return what :meth:`_caller` says of each file system that this one consists of."""
+        return [(type(self), self.uri, self._caller(with_secrets))]
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
         """Return the keys that say who we are, and where, unless the program has set them."""

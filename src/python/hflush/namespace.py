@@ -88,7 +88,11 @@ class NameSpace(ABC):
     @property
     def home_directory(self) -> str:
         """The user's directory, which need not exist."""
-        return f"/user/{user_name()}"
+        return f"/user/{self._acts_as()}"
+
+    def _acts_as(self) -> str:
+        """Return the user that requests are for."""
+        return user_name()
 
     @property
     @abstractmethod

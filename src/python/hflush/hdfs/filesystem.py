@@ -176,6 +176,9 @@ class DistributedFileSystem(FileSystem):
         """The user's directory, which need not exist: below ``dfs.user.home.dir.prefix``."""
         return paths.child(self._home_prefix, self._user)
 
+    def _acts_as(self) -> str:
+        return self._user
+
     @property
     def contract_options(self) -> Mapping[str, object]:
         """How this store behaves where stores differ: the options of contract §3, read-only."""

@@ -26,8 +26,8 @@ KEYS = (USER, REAL_USER, CREDENTIALS, LEFT_OUT)
 def caller(conf: Mapping[str, str], with_secrets: bool) -> dict[str, str]:
     """Return the keys that say who sends a file system, unless the program has named a user."""
     keys = {}
-    if REAL_USER in conf:  # it was sent here
-        keys = {USER: conf[USER], REAL_USER: conf[REAL_USER]}
+    if conf.get(REAL_USER, "").strip():  # it was sent here
+        keys = {USER: conf.get(USER, "").strip() or user_name(), REAL_USER: conf[REAL_USER]}
     elif not conf.get(USER, "").strip():
         keys = {USER: user_name(), REAL_USER: real_user_name()}
     tokens = conf.get(CREDENTIALS, "") or packed(Credentials.of_process())

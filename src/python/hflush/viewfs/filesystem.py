@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import logging
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..configuration import Configuration
+    from ..filesystem import Caller
     from ..options import CreateFlag, CreateOptions, Options
     from ..paths import StrPath
     from ..status import (
@@ -98,7 +100,17 @@ class ViewFileSystem(FileSystem):
     @property
     def home_directory(self) -> str:
         """The user's directory, which need not exist: below the table's ``homedir``."""
-        return paths.child(self._table.home, user_name())
+        return paths.child(self._table.home, self._acts_as())
+
+    def _acts_as(self) -> str:
+        """Return the user of the file system that home directories are in."""
+        home, links = self._table.home, self._table.links
+        below = [link for path, link in links.items() if paths.is_under(path, home)]
+        for link in (*below, self._table.find(home)):
+            with contextlib.suppress(OSError, ValueError):  # it cannot be made: its user is unknown
+                if link is not None:
+                    return self._store(link)._acts_as()
+        return user_name()
 
     @property
     def contract_options(self) -> Mapping[str, object]:
@@ -124,7 +136,20 @@ class ViewFileSystem(FileSystem):
         return aggregate((super().io_statistics(), *own))
 
     def _pickles_secrets(self) -> bool:
-        return any(store._pickles_secrets() for store in self._stores.copy().values())
+        if super()._pickles_secrets():
+            return True
+        return any(store._pickles_secrets() for store in self._all_stores())
+
+    def _callers(self, with_secrets: bool) -> list[Caller]:
+        return [one for store in self._all_stores() for one in store._callers(with_secrets)]
+
+    def _all_stores(self) -> list[FileSystem]:
+        """Return the file systems behind all links, but for those that cannot be made."""
+        for link in (*self._table.links.values(), self._table.fallback):
+            with contextlib.suppress(OSError, ValueError):
+                if link is not None:
+                    self._store(link)
+        return list(self._stores.copy().values())
 
     def _behind(self, path: str) -> tuple[Any, str]:
         """Return the file system that has what is at a path; this one for links themselves."""
@@ -258,7 +283,7 @@ class ViewFileSystem(FileSystem):
             kind="directory",
             length=0,
             replication=0,
-            owner=user_name(),
+            owner=self._acts_as(),
             permission=_READ_ONLY,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -223,6 +224,43 @@ class TestLocalFiles:
         with pytest.raises(OSError, match="onto itself"):
             local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
         assert (source / "a").read_bytes() == b"data of a"
+
+
+class TestCopiesThatFail:
+    """What the copy has made goes, and nothing else."""
+
+    @pytest.fixture
+    def copied(
+        self, local: hflush.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[..., None]:
+        source, out = tree(tmp_path, "a") / "a", tmp_path / "out"
+
+        def copy(failure: OSError, meanwhile: Callable[[], object]) -> None:
+            class Broken(io.BytesIO):
+                def readinto(self, _: object) -> int:
+                    meanwhile()
+                    raise failure
+
+            broken = hflush.FileSystem.new_instance("file:///")
+            monkeypatch.setattr(broken, "_open", lambda *_: Broken())
+            with pytest.raises(type(failure)):
+                transfer.copy_file(broken, str(source), local, str(out))
+
+        return copy
+
+    def test_behind_a_link(self, copied: Callable[..., None], tmp_path: Path):
+        (tmp_path / "out").symlink_to("real")
+        copied(OSError("read"), lambda: None)
+        assert sorted(os.listdir(tmp_path)) == ["a", "out"]
+
+    def test_another_file_by_now(self, copied: Callable[..., None], tmp_path: Path):
+        (tmp_path / "new").write_text("new")
+        copied(OSError("read"), lambda: (tmp_path / "new").rename(tmp_path / "out"))
+        assert (tmp_path / "out").read_text() == "new"
+
+    def test_another_writer(self, copied: Callable[..., None], tmp_path: Path):
+        copied(hflush.LeaseLostError("lost"), lambda: None)
+        assert (tmp_path / "out").exists()
 
 
 class TestRenamesOfObjects:

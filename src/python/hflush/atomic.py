@@ -22,6 +22,7 @@ import time
 from . import capabilities, paths
 from .errors import NotDurableError, PathIsDirectoryError, attach, note, unsupported
 from .output import FSDataOutputStream
+from .status import identity
 from .write_only import AbortResult
 
 TYPE_CHECKING = False
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from .claims import Claim
     from .namespace import NameSpace
     from .options import CreateOptions
-    from .status import FileStatus
 
     E = TypeVar("E", bound=OSError)
 
@@ -362,7 +362,7 @@ def put_aside(stream: FSDataOutputStream, data: Buffer) -> bool:
     """
     assert isinstance(stream, AtomicOutputStream)
     publication = stream._aside.publication
-    own = stream._file_id or _identity(publication.filesystem._status(publication.temporary))
+    own = stream._file_id or identity(publication.filesystem._status(publication.temporary))
     try:
         with stream:
             stream.write(data)
@@ -386,12 +386,7 @@ def _is_published(publication: Publication, own: int, failure: OSError) -> bool:
     is_told = own != 0 or isinstance(failure, FileExistsError)
     if not status.is_file or not is_told:
         raise failure
-    return _identity(status) == own != 0
-
-
-def _identity(status: FileStatus) -> int:
-    """Return the store's own name of a file, which a rename keeps; 0 if it has none."""
-    return status.file_id[-1] if status.file_id else 0
+    return identity(status) == own != 0
 
 
 def _check_target(fs: NameSpace, path: str, target: str, overwrite: bool) -> None:

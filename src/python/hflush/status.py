@@ -14,6 +14,7 @@ __all__ = [
     "FsStatus",
     "LeaseRecovery",
     "StreamEvent",
+    "identity",
 ]
 
 
@@ -171,6 +172,11 @@ class FileStatus(_Record):
 
 
 _NOT_COMPARED = frozenset(("access_time_ns", "block_locations"))
+
+
+def identity(status: FileStatus) -> int:
+    """Return the store's own name of a file, which a rename keeps; 0 if it has none."""
+    return status.file_id[-1] if status.file_id else 0
 
 
 class FsStatus(_Record):

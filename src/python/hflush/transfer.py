@@ -8,14 +8,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from .capabilities import ABORTABLE
-from .errors import attach
+from .errors import LeaseLostError, attach
 from .paths import basename, child, parent
+from .status import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .files import Files
     from .status import FileStatus
+    from .streams import FSDataOutputStream
 
 __all__ = ["copy", "copy_file"]
 
@@ -157,17 +159,35 @@ class _Copy:
         length = 0
         with self._source._open(path, _BUFFER_BYTES) as reader:
             writer = self._target.create(target_path, overwrite=self._overwrite)
+            made = self._identity(writer, target_path)
             try:
                 with writer:
                     buffer = memoryview(bytearray(_BUFFER_BYTES))
                     while count := reader.readinto(buffer):
                         length += writer.write(buffer[:count])
+            except LeaseLostError:  # the file is another writer's
+                raise
             except BaseException:
-                if not writer.has_capability(ABORTABLE):  # else the old content is still there
-                    with contextlib.suppress(OSError):  # useless; the failure is being raised
-                        self._target.delete(target_path)
+                with contextlib.suppress(OSError):  # useless; the failure is being raised
+                    self._discard(target_path, made)
                 raise
         return length
+
+    def _identity(self, writer: FSDataOutputStream, path: str) -> int | None:
+        """Return the store's own name of a new file, 0 if it has none; None if none is there."""
+        if writer.has_capability(ABORTABLE):
+            return None
+        return writer._file_id or identity(self._target._status(path))
+
+    def _discard(self, path: str, made: int | None) -> None:
+        """Remove what a copy has made, behind a link if there is one; not what took its place."""
+        if made is None:
+            return
+        store, there = self._target._behind(path)
+        target = store._write_target(there)
+        status = store._status(target)
+        if status.is_file and identity(status) == made:
+            store.delete(target)
 
     def _check_distinct(self, path: str) -> None:
         """Refuse to go on where two names are one file: by case, by a link."""

@@ -100,6 +100,17 @@ def test_changing(tmp_path: Path):
     assert "No such file" in refused("mv", tmp_path / "c", tmp_path / "d")
 
 
+def test_rm_goes_on(tmp_path: Path):
+    """One path that cannot be removed is named, and the others go; a root is not missing."""
+    (tmp_path / "a").touch()
+    said = refused("rm", tmp_path / "missing", tmp_path / "a")
+    assert said == f"hflush: rm: {tmp_path}/missing: No such file or directory\n"
+    assert not (tmp_path / "a").exists()
+    for root in ("hdfs://nn/", "s3://bucket/", "file:///"):
+        keys = ("-D", "fs.s3a.access.key=a", "-D", "fs.s3a.secret.key=b")
+        assert "the root directory stays" in refused(*keys, "rm", "-r", "-f", root)
+
+
 def test_tail_follows(tmp_path: Path):
     """tail -f writes what is added, and starts again when the file shrinks, until interrupted."""
     path = tmp_path / "log"

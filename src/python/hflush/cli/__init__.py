@@ -57,18 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 1
     except (OSError, ValueError) as failure:
-        print(_message(arguments, failure), file=sys.stderr)  # noqa: T201
+        given = getattr(arguments, "path", "")
+        _report(arguments, failure, given if isinstance(given, str) else ", ".join(given))
         return 1
     return int(code)
 
 
-def _message(arguments: argparse.Namespace, failure: Exception) -> str:
-    given = getattr(arguments, "path", "")
-    path = getattr(failure, "filename", None) or (
-        given if isinstance(given, str) else ", ".join(given)
-    )
+def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> None:
+    """Write the line about a failure; `path` is for one that names none."""
+    named = getattr(failure, "filename", None) or path
     reason = getattr(failure, "strerror", None) or str(failure)
-    return f"hflush: {arguments.operation}: {path}: {reason}"
+    print(f"hflush: {arguments.operation}: {named}: {reason}", file=sys.stderr)  # noqa: T201
 
 
 def _key_value(text: str) -> tuple[str, str]:
@@ -268,11 +267,25 @@ def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
         fs.rename(arguments.path, arguments.target, Rename.NONE)  # its error says what is wrong
 
 
-def _rm(arguments: argparse.Namespace, conf: Configuration) -> None:
+def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:
+    code = 0
     for path in arguments.path:
-        removed = FileSystem.get(path, conf).delete(path, arguments.recursive)
-        if not removed and not arguments.force:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        try:
+            _remove(FileSystem.get(path, conf), path, arguments.recursive, arguments.force)
+        except OSError as failure:  # noqa: PERF203
+            _report(arguments, failure, path)
+            code = 1
+    return code
+
+
+def _remove(fs: FileSystem, path: str, recursive: bool, may_be_missing: bool) -> None:
+    if fs.delete(path, recursive):
+        return
+    if fs._resolve(path) == "/":
+        message = "the root directory stays: remove what is in it"
+        raise PermissionError(errno.EPERM, message, path)
+    if not may_be_missing:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def _mkdir(arguments: argparse.Namespace, conf: Configuration) -> None:

@@ -153,10 +153,23 @@ def test_refusals(tmp_path: Path):
     assert "must name a bucket" in refused("ls", "s3:///")
     assert "how old an upload is" in refused("uploads", "--older-than", "1d", tmp_path)
     assert "must name a host" in refused("ls", "hdfs:///")
-    assert "key=value" in refused("-D", "nonsense", "ls", tmp_path)
+    assert "secretpw" not in refused("ls", "hdfs://ann:secretpw@nn/x")
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["put", "-"], ["ls", "--colour", "/"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["put", "-"],
+        ["ls", "--colour", "/"],
+        ["-D", "nonsense", "ls", "/"],
+        ["uploads", "--older-than", "x", "/"],
+        ["vacuum", "--older-than", "x", "/"],
+        ["recover-lease", "--wait", "x", "/"],
+        ["checkpoint", "verify", "--older-than", "x", "/"],
+    ],
+)
 def test_usage(arguments: list[str]):
     """Wrong usage is 2, with the usage on standard error."""
     done = run(*arguments)
@@ -226,6 +239,32 @@ def test_output_that_is_full(tmp_path: Path):
             )
             said = f"hflush: {command[0]}: standard output: No space left on device\n"
             assert (done.returncode, done.stderr.decode()) == (1, said)
+
+
+def test_pipes_that_break(tmp_path: Path):
+    """A target is named; a reader of standard output that has seen enough is no news."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["head", "-c1", fifo], stdout=subprocess.DEVNULL):
+        done = run("put", "-", fifo, data=bytes(1 << 20))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"hflush: put: {fifo}: write of ".encode())
+    read, write = os.pipe()
+    os.close(read)
+    command = [*COMMAND, "stat", str(tmp_path)]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_lease_that_is_kept(monkeypatch, capfd):
+    """A file that did not get closed is a failure."""
+    from hflush import cli
+    from hflush.hdfs.filesystem import DistributedFileSystem
+
+    monkeypatch.setattr(DistributedFileSystem, "_recover_lease", lambda *_: False)
+    assert cli.main(["recover-lease", "--wait", "0", "hdfs://nn/x"]) == 1
+    assert capfd.readouterr().out == "recovery goes on\n"
 
 
 def test_messages_name_paths(tmp_path: Path):

@@ -10,18 +10,20 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .._version import __version__
-from ..configuration import Configuration, parse_time
+from ..configuration import Configuration
 from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..options import Rename
 from . import checkpoints
-from .output import emit, mode, naming_output, owner, say, time_of
+from .arguments import key_value, seconds
+from .output import STANDARD_OUTPUT, emit, mode, naming_output, owner, say, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +35,7 @@ __all__ = ["main"]
 _COPY_BYTES = 1 << 20
 _NS_PER_S = 1_000_000_000
 _FOLLOW_INTERVAL_S = 0.2
+_PASSWORD = re.compile(r"(?<=://)[^\s/@]*:[^\s/@]*@")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,15 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as ended:  # argparse has said why
         return int(ended.code or 0)
     try:
-        conf = Configuration.of(dict(_key_value(text) for text in arguments.conf))
+        conf = Configuration.of(dict(arguments.conf))
         code = arguments.run(arguments, conf) or 0
         with naming_output():
             sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return 1
     except (OSError, ValueError) as failure:
+        if isinstance(failure, BrokenPipeError) and failure.filename == STANDARD_OUTPUT:
+            return 1  # the reader has seen enough
         given = getattr(arguments, "path", "")
         _report(arguments, failure, given if isinstance(given, str) else ", ".join(given))
         return 1
@@ -67,20 +70,20 @@ def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> Non
     """Write the line about a failure; `path` is for one that names none."""
     named = getattr(failure, "filename", None) or path
     reason = getattr(failure, "strerror", None) or str(failure)
-    print(f"hflush: {arguments.operation}: {named}: {reason}", file=sys.stderr)  # noqa: T201
-
-
-def _key_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"-D takes key=value, not {text!r}")
-    return key, value
+    line = f"hflush: {arguments.operation}: {named}: {reason}"
+    print(_PASSWORD.sub("…@", line), file=sys.stderr)  # noqa: T201
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hflush", description="Files of local and Hadoop stores.")
     parser.add_argument(
-        "-D", dest="conf", action="append", default=[], metavar="key=value", help="set a Hadoop key"
+        "-D",
+        dest="conf",
+        action="append",
+        default=[],
+        type=key_value,
+        metavar="key=value",
+        help="set a Hadoop key",
     )
     parser.add_argument("--version", action="version", version=f"hflush {__version__}")
     operations = parser.add_subparsers(dest="operation", required=True, metavar="operation")
@@ -131,15 +134,20 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
     lease.add_argument("path")
     lease.add_argument(
         "--wait",
+        type=seconds,
         metavar="time",
         default="1m",
-        help="for how long to wait until the file is closed (30s, 10m; 0: not at all; %(default)s)",
+        help="for how long to wait until the file is closed (30s, 10m; 0: not at all; "
+        "%(default)s); one that stays open is a failure",
     )
     uploads = operation("uploads", _uploads, "List the multipart uploads below a path.")
     uploads.add_argument("path")
     uploads.add_argument("--abort", action="store_true", help="abort them")
     uploads.add_argument(
-        "--older-than", metavar="time", help="only older ones (1d, 12h, 30m); s3 needs it to abort"
+        "--older-than",
+        type=seconds,
+        metavar="time",
+        help="only older ones (1d, 12h, 30m); s3 needs it to abort",
     )
     vacuum = operation(
         "vacuum", _vacuum, "Finish or clean up what killed Spark jobs have left below a path."
@@ -147,6 +155,7 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
     vacuum.add_argument("path")
     vacuum.add_argument(
         "--older-than",
+        type=seconds,
         metavar="time",
         default="7d",
         help="remove what jobs have left that did nothing for so long (7d, 12h; %(default)s)",
@@ -298,7 +307,7 @@ def _checksum(arguments: argparse.Namespace, conf: Configuration) -> None:
     say(f"{checksum.algorithm} {checksum.value.hex()} {arguments.path}")
 
 
-def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
+def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> int:
     said = ""
 
     def show(recovery: LeaseRecovery) -> None:
@@ -307,14 +316,15 @@ def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> None:
             said = recovery.waits_for
             print(f"hflush: recover-lease: {recovery}", file=sys.stderr)  # noqa: T201
 
-    wait = parse_time(arguments.wait, "s")
-    closed = FileSystem.get(arguments.path, conf).recover_lease(arguments.path, wait, show)
+    fs = FileSystem.get(arguments.path, conf)
+    closed = fs.recover_lease(arguments.path, arguments.wait, show)
     say("closed" if closed else "recovery goes on")
+    return 0 if closed else 1
 
 
 def _uploads(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
-    age = None if arguments.older_than is None else parse_time(arguments.older_than, "s")
+    age = arguments.older_than
     store = _store_of(fs, arguments.path)
     if store._dates_uploads:
         _dated_uploads(fs, arguments, age)
@@ -345,8 +355,7 @@ def _dated_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | N
 def _vacuum(arguments: argparse.Namespace, conf: Configuration) -> None:
     from ..spark.commit import vacuum
 
-    age = parse_time(arguments.older_than, "s")
-    done = vacuum(arguments.path, conf, older_than=age)
+    done = vacuum(arguments.path, conf, older_than=arguments.older_than)
     if done.rolled_forward is not None:
         say(f"commit {done.rolled_forward} carried out")
     say(f"{done.swept} leftovers of jobs removed")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..configuration import Configuration, parse_time
+from .arguments import seconds
 from .output import say
 
 if TYPE_CHECKING:
     import argparse
 
     from ..checkpoint import Finding
+    from ..configuration import Configuration
 
 __all__ = ["add_operations"]
 
@@ -42,6 +43,7 @@ def add_operations(parser: argparse.ArgumentParser) -> None:
     for sub in (verify, repair):
         sub.add_argument(
             "--older-than",
+            type=seconds,
             metavar="time",
             default="1h",
             help="the age from which the writer of a temporary file is taken for dead "
@@ -77,14 +79,14 @@ def _show(arguments: argparse.Namespace, conf: Configuration) -> int:
 def _verify(arguments: argparse.Namespace, conf: Configuration) -> int:
     from ..checkpoint import Checkpoint
 
-    return _told(Checkpoint(arguments.path, conf).verify(parse_time(arguments.older_than, "s")))
+    return _told(Checkpoint(arguments.path, conf).verify(arguments.older_than))
 
 
 def _repair(arguments: argparse.Namespace, conf: Configuration) -> int:
     from ..checkpoint import Checkpoint
 
     checkpoint = Checkpoint(arguments.path, conf)
-    oldest = parse_time(arguments.older_than, "s")
+    oldest = arguments.older_than
     failed = False
     for repair in checkpoint.repair(oldest, dry_run=arguments.dry_run):
         if repair.failure is not None:

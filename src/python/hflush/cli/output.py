@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from ..filesystem import FileSystem
     from ..status import FileStatus
 
-__all__ = ["emit", "mode", "naming_output", "owner", "say", "time_of"]
+__all__ = ["STANDARD_OUTPUT", "emit", "mode", "naming_output", "owner", "say", "time_of"]
+
+# The name in errors.
+STANDARD_OUTPUT = "standard output"
 
 
 @contextmanager
@@ -27,7 +30,7 @@ def naming_output() -> Iterator[None]:
     except OSError as failure:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if failure.filename is None:
-            failure.filename = "standard output"
+            failure.filename = STANDARD_OUTPUT
         raise
 
 

@@ -394,6 +394,12 @@ def test_checkpoints(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.M
 def test_a_view_under_another_scheme(conf):
     """Hadoop can send hdfs:// through a table: then data are not where the URL says."""
     impl = {"fs.hdfs.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"}
-    with pytest.raises(hflush.UnsupportedFileSystemError, match=r"fs\.hdfs\.impl .*viewfs://c/"):
-        hflush.FileSystem.new_instance("hdfs://c:8020/", {**conf, **impl})
+    for url in ("hdfs://c:8020/", "HDFS://c/", "hdfs://C/"):
+        with pytest.raises(
+            hflush.UnsupportedFileSystemError, match=r"fs\.hdfs\.impl .*viewfs://[cC]/"
+        ):
+            hflush.FileSystem.new_instance(url, {**conf, **impl})
+    elsewhere = {"fs.viewfs.mounttable.path": "hdfs://c/tables"}
+    with pytest.raises(hflush.UnsupportedFileSystemError, match=r"mounttable\.path say where"):
+        hflush.FileSystem.new_instance("hdfs://d/", {**elsewhere, **impl})
     hflush.FileSystem.new_instance("hdfs://d/", {**conf, **impl})

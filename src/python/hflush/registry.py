@@ -92,6 +92,8 @@ _KEPT = 64
 # a weak reference when it is not.
 _cache: dict[tuple[object, ...], Any] = {}
 _cache_lock = threading.RLock()
+# Hadoop's key of a file that mount tables are in, apart from its configuration.
+_TABLES_ELSEWHERE = "fs.viewfs.mounttable.path"
 
 
 def register(store: Store) -> None:
@@ -222,16 +224,19 @@ def _locate(url: StrPath | None, conf: Configuration) -> Location:
 
 def _refuse_views(location: Location, conf: Configuration) -> None:
     """Refuse a URL that Hadoop's configuration sends through a mount table without viewfs."""
-    key = f"fs.{location.written_scheme}.impl"
+    scheme = (location.written_scheme or "").lower()
+    key = f"fs.{scheme}.impl"
     host = location.authority.rpartition("@")[2].partition(":")[0]
     table = f"fs.viewfs.mounttable.{host}."
-    is_view = conf.get(key, "").strip().endswith(".ViewFileSystemOverloadScheme")
-    if is_view and any(name.startswith(table) for name in conf):
+    if not conf.get(key, "").strip().endswith(".ViewFileSystemOverloadScheme"):
+        return
+    elsewhere = conf.get(_TABLES_ELSEWHERE, "").strip()
+    if elsewhere or any(name.lower().startswith(table.lower()) for name in conf):
         raise UnsupportedFileSystemError(
             errno.EPROTONOSUPPORT,
-            f"{key} lets the mount table {table}* say where data are, which is supported for "
-            f"viewfs://{host}/ alone",
-            f"{location.written_scheme}://{host}/",
+            f"{key} lets the mount table {_TABLES_ELSEWHERE if elsewhere else table + '*'} say "
+            f"where data are, which is supported for {table}* and viewfs://{host}/ alone",
+            f"{scheme}://{host}/",
         )
 
 

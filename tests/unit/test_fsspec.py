@@ -505,6 +505,21 @@ class TestHdfs:
         with pytest.raises(ValueError, match="must name a host"):
             fsspec.filesystem("hflush+hdfs")
 
+    def test_a_host_that_is_a_url(self):
+        """It is that of the URL, with its port; a path, or another scheme, is refused."""
+        for host, port in (
+            ("hdfs://nn", 9000),
+            ("hdfs://nn:9000/", None),
+            ("HDFS://nn:9000", 9000),
+        ):
+            fs = fsspec.filesystem("hflush+hdfs", host=host, port=port)
+            assert fs.filesystem.uri == "hdfs://nn:9000/"
+        for host in ("hdfs://nn/data", "s3://nn", "nn/data", "hdfs:///"):
+            with pytest.raises(ValueError, match=f"host must be .* not '{host}'"):
+                fsspec.filesystem("hflush+hdfs", host=host)
+        with pytest.raises(ValueError, match="host:port"):
+            fsspec.filesystem("hflush+hdfs", host="hdfs://nn:9000", port=9001)
+
     @pytest.mark.parametrize(
         "operation",
         [

@@ -32,7 +32,8 @@ class HflushHdfsFileSystem(HflushFileSystem):
     Parameters
     ----------
     host : str, optional
-        Host or name service; ``fs.defaultFS`` decides unless given. URLs bring their own.
+        Host or name service, also as ``hdfs://nn:8020``; ``fs.defaultFS`` decides unless given.
+        URLs bring their own.
     port : int, optional
         8020 unless given.
     user : str, optional
@@ -62,10 +63,28 @@ class HflushHdfsFileSystem(HflushFileSystem):
         configuration.update(_keys(given))
 
     def _connect(self, options: dict[str, Any]) -> None:
-        host, port = options.get("host") or "", options.get("port")
-        authority = "" if host == "default" else f"{host}:{port}" if port else str(host)
+        authority = self._authority(str(options.get("host") or ""), options.get("port"))
         self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
         self._user = cast("DistributedFileSystem", self.filesystem)._user
+
+    @classmethod
+    def _authority(cls, host: str, port: object) -> str:
+        """Return the authority that the options stand for; the host may be written as a URL.
+
+        Raises
+        ------
+        ValueError
+            The URL is of another scheme, or leads to a path.
+        """
+        if host == "default":
+            return ""
+        if "/" in host:
+            url = paths.parse(host)
+            split_user(url.authority)  # refuses a password, and does not show it
+            if url.scheme not in cls._written_schemes or not url.authority or url.path != "/":
+                raise ValueError(f"host must be as 'nn' or 'hdfs://nn:8020', not {host!r}")
+            host = url.authority
+        return f"{host}:{port}" if port and not host.endswith(f":{port}") else host
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:
         return identity.caller(self._conf, with_secrets)

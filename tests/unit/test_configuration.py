@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import fsspec
 import hflush
+import hflush.fsspec
 import pytest
 from hflush import Configuration, deprecations, warn
 from hflush.configuration import parse_size, parse_time
@@ -354,7 +356,7 @@ def test_expansion_ends():
     conf = Configuration(load_defaults=False)
     conf.update({"a": "${b}", "b": "${a}", "grow": "x${grow}"})
     for key in ("a", "grow"):
-        with pytest.raises(ValueError, match="substitution"):
+        with pytest.raises(ValueError, match=f"^{key}: variable substitution"):
             conf[key]
 
 
@@ -582,6 +584,18 @@ def test_the_name_of_a_key_is_no_secret(algorithms: dict[str, str], key: str, se
     conf.update({**algorithms, key: "arn"})
     assert conf.is_secret(key) is secret
     assert (key in conf.without_secrets()) is not secret
+
+
+def test_what_secrets_are_made_of():
+    """Does not travel, at however many removes, by however many doors."""
+    conf = Configuration(load_defaults=False)
+    conf.update({"corp.name": "sk", "corp.sk": "${corp.${corp.of}}", "corp.of": "key"})
+    conf.update({"corp.key": "HUSH", "fs.s3a.secret.key": "${corp.${corp.name}}"})
+    conf.update({"fs.s3a.access.key": "${fs.s3a.access.key}", "corp.other": "seen"})
+    assert dict(conf.without_secrets()) == {"corp.other": "seen"}
+    assert b"HUSH" not in pickle.dumps(hflush.FileSystem.new_instance("hdfs://nn/", conf))
+    options = {"conf": dict(conf.raw_items()) | {"fs.s3a.access.key": "a"}}
+    assert "HUSH" not in fsspec.filesystem("hflush+hdfs", host="nn", **options).to_json()
 
 
 def test_more_secrets_by_configuration():

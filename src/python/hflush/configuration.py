@@ -10,6 +10,7 @@ its units (``30s``), values may refer to other keys (``${dfs.nameservices}``) an
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -191,7 +192,7 @@ class Configuration(MutableMapping[str, str]):
     # --- the mapping ---
 
     def __getitem__(self, key: str) -> str:
-        return self._expand(self._values[_today(key)])
+        return self._expand(_today(key))
 
     def __setitem__(self, key: str, value: Value) -> None:
         written, text = _checked_key(key), to_text(value)
@@ -301,12 +302,20 @@ class Configuration(MutableMapping[str, str]):
         return f"hdfs://{text}" if ":" in text and "/" not in text else text
 
     def without_secrets(self) -> Configuration:
-        """Return a copy without the keys of which :meth:`is_secret` is true."""
+        """Return a copy without :meth:`secret_keys`."""
         copied = self.copy()
-        for key in self._values:
-            if self.is_secret(key):
-                del copied[key]
+        for key in self.secret_keys():
+            del copied[key]
         return copied
+
+    def secret_keys(self) -> set[str]:
+        """Return the keys that are secret, and those that their values refer to by ``${key}``."""
+        found = {key for key in self._values if self.is_secret(key)}
+        used: set[str] = set()
+        for key in found:
+            with contextlib.suppress(ValueError):  # it has no value
+                self._expand(key, used)
+        return found | used
 
     def identity(self) -> frozenset[tuple[str, str]]:
         """Return a value that is equal for configurations of equal content."""
@@ -400,11 +409,11 @@ class Configuration(MutableMapping[str, str]):
             raise self.bad_value(key, text, expected) from None
 
     def _text(self, key: str) -> str | None:
-        raw = self._values.get(_today(key))
-        return None if raw is None else self._expand(raw).strip()
+        return self._expand(_today(key)).strip() if key in self else None
 
-    def _expand(self, text: str) -> str:
-        expanded = text
+    def _expand(self, key: str, used: set[str] | None = None) -> str:
+        """Return the value of a key of today; add the keys that it is made of to `used`."""
+        expanded = self._values[key]
         seen: set[str] = set()
         for _ in range(_MAX_SUBSTITUTIONS):
             span = _innermost_reference(expanded)
@@ -412,16 +421,19 @@ class Configuration(MutableMapping[str, str]):
                 return expanded
             start, end = span
             reference = expanded[start + 2 : end - 1]
+            if used is not None and reference in self:
+                used.add(_today(reference))
             value = self._resolve(reference)
             if value is None:
                 return expanded  # a name that is unknown stays as written, as in Hadoop
             if expanded in seen:
-                raise ValueError(f"variable substitution never ends: {text}")
+                raise ValueError(f"{self.written_as(key)}: variable substitution never ends")
             seen.add(expanded)
             expanded = expanded[:start] + value + expanded[end:]
         if _innermost_reference(expanded) is None:
             return expanded
-        raise ValueError(f"variable substitution deeper than {_MAX_SUBSTITUTIONS}: {text}")
+        deeper = f"variable substitution deeper than {_MAX_SUBSTITUTIONS}"
+        raise ValueError(f"{self.written_as(key)}: {deeper}")
 
     def _resolve(self, reference: str) -> str | None:
         if reference.startswith("env."):

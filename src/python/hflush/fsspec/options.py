@@ -128,12 +128,13 @@ def without_secrets(options: Mapping[str, Any], configuration: Configuration) ->
         kept["client_kwargs"] = {
             name: value for name, value in dict(client).items() if name not in _SECRET_CLIENT_WORDS
         }
+    hidden = configuration.secret_keys()
     for word in ("conf", "extra_conf"):
         if conf := kept.get(word):
             kept[word] = (ExactConf if isinstance(conf, ExactConf) else dict)(
                 (key, value)
                 for key, value in dict(conf).items()
-                if not configuration.is_secret(key)
+                if key not in hidden and not configuration.is_secret(key)
             )
     return kept
 

@@ -113,10 +113,11 @@ def _conf_of(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:
     written = jvm.java.io.StringWriter()
     session.sessionState().newHadoopConf().writeXml(written)
     conf, names = _parse(written.toString())
-    ordinary = {name: conf[name] for name in names if not conf.is_secret(name)}
+    hidden = conf.secret_keys()
+    ordinary = {name: conf[name] for name in names if name not in hidden}
     user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
     ordinary.setdefault(_USER, user.getShortUserName())
-    return ordinary, {name: conf[name] for name in names if conf.is_secret(name)}
+    return ordinary, {name: conf[name] for name in names if name in hidden}
 
 
 def _log_level(jvm: Any) -> str:

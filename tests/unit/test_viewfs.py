@@ -150,6 +150,9 @@ class TestOperations:
         ):
             with pytest.raises(PermissionError, match="the mount table c cannot be changed"):
                 change()
+        for question in (fs.get_trash, fs.get_status):
+            with pytest.raises(PermissionError, match="of the mount table c, in no file system"):
+                question("/")
         with pytest.raises(hflush.UnsupportedFileSystemError, match="nosuch"):
             fs.create("/gone/x")
 
@@ -192,6 +195,8 @@ class TestOperations:
         fs = hflush.FileSystem.new_instance("viewfs:///", named)
         assert fs.home_directory.startswith("/user/all/")
         assert fs.is_directory("/data")
+        usual = {"fs.viewfs.mounttable.default.link./d": conf[f"{TABLE}link./data"], key: "default"}
+        assert hflush.FileSystem.new_instance("viewfs:///", usual).is_directory("/d")
 
     def test_what_each_part_can(self, fs: ViewFileSystem):
         append = "fs.capability.paths.append"

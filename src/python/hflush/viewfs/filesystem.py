@@ -189,7 +189,8 @@ class ViewFileSystem(FileSystem):
         place = self._place(path)
         if place is None:
             if self._is_of_table(path):
-                raise self._read_only(path)
+                why = f"a directory of the mount table {self._table.name}, in no file system"
+                raise PermissionError(errno.EACCES, why, path)
             why = f"no link of the mount table {self._table.name} leads there"
             raise FileNotFoundError(errno.ENOENT, why, path)
         return place
@@ -203,9 +204,9 @@ class ViewFileSystem(FileSystem):
 
     def _below_link(self, path: str) -> Place:
         """Return where a path leads that is to vanish: links stay."""
-        place = self._at(path)
-        if path in self._table.links:
+        if self._is_of_table(path) or path in self._table.links:
             raise self._read_only(path)
+        place = self._at(path)
         return place._replace(path=place.store._resolve_to_change(place.path))
 
     def _read_only(self, path: str) -> PermissionError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .. import paths
-from .keys import PREFIX
+from .keys import DEFAULT_TABLE, PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class MountTable:
         self.fallback: Link | None = None
         self.home = "/user"
         prefix = f"{PREFIX}{name}."
-        keys = [key for key in conf if key.startswith(prefix)]
+        keys = [key for key in conf if key.startswith(prefix) and key != DEFAULT_TABLE]
         if not keys:
             raise ValueError(
                 f"there is no mount table {name!r}: {prefix}link./PATH and its kin are not set "

@@ -237,6 +237,19 @@ class TestOperations:
         assert not other.closed
         other.close()
 
+    def test_closing_removes_what_was_noted(self, fs: ViewFileSystem, tmp_path: Path):
+        """When its streams are closed, through the file system that made them."""
+        out = fs.create("/data/d/x")
+        assert fs.delete_on_exit("/data/d")
+        store = fs._store_at("/data")
+        removed: list[tuple[object, bool]] = []
+        delete = store._delete
+        store._delete = lambda *what: (removed.append((store, out.closed)), delete(*what))[1]
+        fs.close()
+        assert removed == [(store, True)]
+        assert fs._stores == {}
+        assert list((tmp_path / "one").iterdir()) == []
+
 
 def test_a_pickle_goes_on_as_its_stores_do(monkeypatch: pytest.MonkeyPatch):
     """As the same user, to the same server; a view and each store by itself agree."""

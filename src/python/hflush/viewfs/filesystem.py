@@ -81,10 +81,8 @@ class ViewFileSystem(FileSystem):
         OSError
             The first that could not be closed; the others are attached as notes.
         """
-        with self._lock:
-            stores, self._stores = list(self._stores.values()), {}
         first: BaseException | None = None
-        for close in (super().close, *(store.close for store in stores)):
+        for close in self._closings():
             try:
                 close()
             except BaseException as failure:  # noqa: PERF203 -- KeyboardInterrupt, too
@@ -94,6 +92,20 @@ class ViewFileSystem(FileSystem):
                     attach(first, failure)
         if first is not None:
             raise first
+
+    def _closings(self) -> Iterator[Callable[[], None]]:
+        """Yield what closes the streams and removes what was noted, then what closes the stores."""
+        yield super().close
+        with self._lock:
+            stores, self._stores = list(self._stores.values()), {}
+        yield from (store.close for store in stores)
+
+    def _open_streams(self) -> list[FSDataOutputStream]:
+        # Asked also at exit, when this module has no names any more.
+        streams = super()._open_streams()
+        for store in self._stores.copy().values():
+            streams += store._open_streams()
+        return streams
 
     # --- what it is ---
 

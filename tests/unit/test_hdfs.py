@@ -186,6 +186,16 @@ class TestConfiguration:
         assert real._settings_of_client.real_user == "eve"
 
 
+def test_the_trash_of_encryption_zones(monkeypatch: pytest.MonkeyPatch):
+    """Nothing is moved out of a zone, but for its root, which cannot go into itself."""
+    fs = hdfs(hflush__hdfs__user="ann", fs__trash__interval=1)
+    defaults = hflush.FileSystem.get("file:///").get_server_defaults()
+    monkeypatch.setattr(fs, "get_server_defaults", lambda: defaults)
+    monkeypatch.setattr(fs, "_enclosing_root", lambda path: path[:5] if "/zone" in path else "/")
+    assert fs.get_trash("/zone/a").root == "/zone/.Trash/ann"
+    assert fs.get_trash("/zone").root == fs.get_trash().root == "/user/ann/.Trash"
+
+
 class TestCreating:
     """What is asked of create reaches the native client; what cannot be had is refused here."""
 

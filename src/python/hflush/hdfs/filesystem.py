@@ -700,7 +700,8 @@ class DistributedFileSystem(FileSystem):
     def _trash(self, path: str) -> Trash:
         from ..trash import TRASH, Trash
 
-        zone = self._enclosing_root(path)
+        # Of the directory that it is in: the root of a zone can be moved, and not into itself.
+        zone = self._enclosing_root(paths.parent(path))
         if zone == "/":
             root = paths.child(self.home_directory, TRASH)
         else:  # nothing can be moved out of an encryption zone

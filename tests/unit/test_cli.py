@@ -136,6 +136,9 @@ def test_uploads(tmp_path: Path):
     """Uploads are listed and aborted; where there are none, the refusal says so."""
     fs = hflush.FileSystem.get("file:///")
     upload = fs.create_multipart_uploader(tmp_path).start_upload(tmp_path / "file")
+    (tmp_path / "below").mkdir()
+    other = fs.create_multipart_uploader(tmp_path / "below")
+    other.start_upload(tmp_path / "below" / "file")
     assert fine("uploads", tmp_path) == f"{upload.decode()} {tmp_path}/file\n"
     assert fine("uploads", "--abort", tmp_path) == "1 aborted\n"
     assert fine("uploads", tmp_path) == ""

@@ -205,7 +205,7 @@ class UploaderBelow(ABC):
     # --- all uploads ---
 
     def abort_uploads_under_path(self, path: StrPath) -> int:
-        """Abort the uploads to files at and below `path`; return how many there were.
+        """Abort the uploads of this base to files at and below `path`; return how many there were.
 
         On S3 this includes uploads of other programs: see
         :meth:`hflush.FileSystem.abort_multipart_uploads`, which spares young ones.
@@ -305,7 +305,10 @@ class MultipartUploader(UploaderBelow):
         return aborted
 
     def uploads(self) -> list[tuple[bytes, str]]:
-        """Return the uploads that have not ended, each with its path."""
+        """Return the uploads of this base that have not ended, each with its path.
+
+        Those of other bases, also below this one, are not looked for.
+        """
         collectors = {self._collector_beside}
         if self._filesystem.is_directory(self.base):
             collectors.add(self._collector)  # which for the root is the same

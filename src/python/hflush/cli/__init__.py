@@ -140,7 +140,12 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
         help="for how long to wait until the file is closed (30s, 10m; 0: not at all; "
         "%(default)s); one that stays open is a failure",
     )
-    uploads = operation("uploads", _uploads, "List the multipart uploads below a path.")
+    uploads = operation(
+        "uploads",
+        _uploads,
+        "List the multipart uploads below a path; on local files and HDFS those that were begun "
+        "with this path as the base, and none of other bases below it.",
+    )
     uploads.add_argument("path")
     uploads.add_argument("--abort", action="store_true", help="abort them")
     uploads.add_argument(

@@ -409,9 +409,12 @@ def test_checkpoints(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.M
     assert synced == [f"{one}/x"]
 
 
-def test_a_view_under_another_scheme(conf):
+@pytest.mark.parametrize(
+    "name", ["fs.viewfs.ViewFileSystemOverloadScheme", "hdfs.ViewDistributedFileSystem"]
+)
+def test_a_view_under_another_scheme(conf, name: str):
     """Hadoop can send hdfs:// through a table: then data are not where the URL says."""
-    impl = {"fs.hdfs.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"}
+    impl = {"fs.hdfs.impl": f"org.apache.hadoop.{name}"}
     for url in ("hdfs://c:8020/", "HDFS://c/", "hdfs://C/"):
         with pytest.raises(
             hflush.UnsupportedFileSystemError, match=r"fs\.hdfs\.impl .*viewfs://[cC]/"

@@ -92,6 +92,8 @@ _KEPT = 64
 # a weak reference when it is not.
 _cache: dict[tuple[object, ...], Any] = {}
 _cache_lock = threading.RLock()
+# The ends of the names of Hadoop's classes that resolve mount tables under other schemes.
+_VIEWS = (".ViewFileSystemOverloadScheme", ".ViewDistributedFileSystem")
 # Hadoop's key of a file that mount tables are in, apart from its configuration.
 _TABLES_ELSEWHERE = "fs.viewfs.mounttable.path"
 
@@ -228,7 +230,7 @@ def _refuse_views(location: Location, conf: Configuration) -> None:
     key = f"fs.{scheme}.impl"
     host = location.authority.rpartition("@")[2].partition(":")[0]
     table = f"fs.viewfs.mounttable.{host}."
-    if not conf.get(key, "").strip().endswith(".ViewFileSystemOverloadScheme"):
+    if not conf.get(key, "").strip().endswith(_VIEWS):
         return
     elsewhere = conf.get(_TABLES_ELSEWHERE, "").strip()
     if elsewhere or any(name.lower().startswith(table.lower()) for name in conf):

@@ -118,21 +118,7 @@ def test_latency(
 ) -> None:
     """One small object after the other."""
     where, bench = server
-    objects = 50 if quick else 300
-
-    def trial(name: str) -> Answer:
-        return bench.order(name, "files", f"small/{name}", objects, 1)
-
-    targets = [
-        *(Target(name, time_at_most=1.0) for name in (OBSTORE, OPENDAL)),
-        Target(BOTO3, time_at_most=0.5),
-    ]
-    ratios(
-        [Quantity("p50", f"create, 1 KiB, close on {where}{said}: p50", targets)],
-        ours=partial(trial, ours),
-        peers=peers(trial, OBSTORE, OPENDAL, BOTO3),
-        rounds=15,
-    )
+    latency(bench, ratios, where + said, ours, 50 if quick else 300, rounds=15, of_boto3=0.5)
 
 
 @settings
@@ -140,17 +126,33 @@ def test_latency_far_away(
     far_s3: S3Bench, ratios: Callable[..., None], quick: bool, ours: str, said: str
 ) -> None:
     """What the round trips of one object cost."""
-    objects = 10 if quick else 30
+    latency(far_s3, ratios, FAR + said, ours, 10 if quick else 30, rounds=5, of_boto3=1.0)
+
+
+def latency(
+    bench: S3Bench,
+    ratios: Callable[..., None],
+    where: str,
+    ours: str,
+    objects: int,
+    *,
+    rounds: int,
+    of_boto3: float,
+) -> None:
+    """Compare the time of one small object; `of_boto3`: the part of boto3's that is the target."""
 
     def trial(name: str) -> Answer:
-        return far_s3.order(name, "files", f"small/{name}", objects, 1)
+        return bench.order(name, "files", f"small/{name}", objects, 1)
 
-    targets = [Target(name, time_at_most=1.0) for name in (OBSTORE, OPENDAL, BOTO3)]
+    targets = [
+        *(Target(name, time_at_most=1.0) for name in (OBSTORE, OPENDAL)),
+        Target(BOTO3, time_at_most=of_boto3),
+    ]
     ratios(
-        [Quantity("p50", f"create, 1 KiB, close on {FAR}{said}: p50", targets)],
+        [Quantity("p50", f"create, 1 KiB, close on {where}: p50", targets)],
         ours=partial(trial, ours),
         peers=peers(trial, OBSTORE, OPENDAL, BOTO3),
-        rounds=5,
+        rounds=rounds,
     )
 
 

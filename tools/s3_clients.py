@@ -204,19 +204,15 @@ class OpenDal(S3Client):
         )
 
     def create(self, key: str) -> Any:
-        endpoint = self.endpoint
-        return self._operator.open(
-            key, "wb", chunk=endpoint.part_bytes, concurrent=endpoint.parts_in_flight
-        )
+        return self._writer(key)
 
     def create_new(self, key: str) -> Any:
-        endpoint = self.endpoint
+        return self._writer(key, if_not_exists=True)
+
+    def _writer(self, key: str, **options: Any) -> Any:
+        parts = self.endpoint.parts_in_flight
         return self._operator.open(
-            key,
-            "wb",
-            chunk=endpoint.part_bytes,
-            concurrent=endpoint.parts_in_flight,
-            if_not_exists=True,
+            key, "wb", chunk=self.endpoint.part_bytes, concurrent=parts, **options
         )
 
     def open(self, key: str) -> Any:

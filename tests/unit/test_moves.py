@@ -262,6 +262,20 @@ class TestCopiesThatFail:
         copied(hflush.LeaseLostError("lost"), lambda: None)
         assert (tmp_path / "out").exists()
 
+    def test_whose_file_it_is_cannot_be_seen(
+        self, local: hflush.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The stream is closed all the same."""
+
+        def refused(*_: object) -> int:
+            raise PermissionError("status")
+
+        monkeypatch.setattr(transfer._Copy, "_identity", refused)
+        source = tree(tmp_path, "a") / "a"
+        with pytest.raises(PermissionError):
+            transfer.copy_file(local, str(source), local, str(tmp_path / "out"))
+        assert local._open_streams() == []
+
 
 class TestRenamesOfObjects:
     """They are copies, too."""

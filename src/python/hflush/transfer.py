@@ -159,9 +159,10 @@ class _Copy:
         length = 0
         with self._source._open(path, _BUFFER_BYTES) as reader:
             writer = self._target.create(target_path, overwrite=self._overwrite)
-            made = self._identity(writer, target_path)
+            made = None
             try:
                 with writer:
+                    made = self._identity(writer, target_path)
                     buffer = memoryview(bytearray(_BUFFER_BYTES))
                     while count := reader.readinto(buffer):
                         length += writer.write(buffer[:count])
@@ -193,8 +194,8 @@ class _Copy:
         """Refuse to go on where two names are one file: by case, by a link."""
         if not self._target._store_at(path)._is_local:
             return
-        identity = self._target._status(path).file_id
-        other = self._made.setdefault(identity, path) if identity else path
+        file_id = self._target._status(path).file_id
+        other = self._made.setdefault(file_id, path) if file_id else path
         if other != path:
             message = f"copy: {other} is the same file here, whose content is replaced by this"
             raise FileExistsError(errno.EEXIST, message, path)

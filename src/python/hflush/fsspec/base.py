@@ -595,16 +595,9 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def _move(self, source: Place, target: Place) -> None:
         """Move to that very name, whose place a file gives up: by a rename, where there is one."""
-        store = source.store
-        if store is target.store:
+        if source.store is target.store:
             try:
-                try:
-                    store.rename(source.path, target.path, Rename.OVERWRITE)
-                except FileNotFoundError:
-                    if not store.exists(source.path):
-                        raise
-                    store.mkdirs(paths.parent(target.path))
-                    store.rename(source.path, target.path, Rename.OVERWRITE)
+                _rename(source.store, source.path, target.path)
             except OSError as refusal:
                 if refusal.errno != errno.EXDEV:
                     raise
@@ -646,6 +639,17 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             "group": status.group,
             "islink": status.kind == "symlink",
         }
+
+
+def _rename(store: FileSystem, source: str, target: str) -> None:
+    """Rename to that very name; its parents are made where they are all that is missing."""
+    try:
+        store.rename(source, target, Rename.OVERWRITE)
+    except FileNotFoundError:
+        if not store.exists(source):
+            raise
+        store.mkdirs(paths.parent(target))
+        store.rename(source, target, Rename.OVERWRITE)
 
 
 def _checked(mode: str) -> str:

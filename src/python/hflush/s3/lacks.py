@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import _core
+from .answers import code_of
 
 if TYPE_CHECKING:
     from .settings import Endpoint
@@ -56,5 +57,4 @@ def is_refused(response: _core.S3Response) -> bool:
     """Whether a server says that it does not have that operation."""
     if response.error is None:
         return False
-    code = getattr(response.error, "remote_class", "")
-    return response.status in (405, 501) or code in _NOT_IMPLEMENTED
+    return response.status in (405, 501) or code_of(response.error) in _NOT_IMPLEMENTED

@@ -20,7 +20,7 @@ from .. import _core
 from ..errors import PathIsDirectoryError
 from ..multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
 from . import completion
-from .answers import failure_of
+from .answers import code_of, failure_of
 from .documents import Part
 from .keys import MAX_PARTS
 
@@ -97,7 +97,7 @@ class S3MultipartUploader(UploaderBelow):
         try:
             etag = completion.complete(self._bucket, what, found.path, "first")
         except OSError as refusal:
-            if getattr(refusal, "remote_class", "") != "InvalidPart":
+            if code_of(refusal) != "InvalidPart":
                 raise
             message = "upload: no such part, or it was put again since"
             name = self._bucket.name(found.path)

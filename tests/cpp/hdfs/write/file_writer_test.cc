@@ -874,12 +874,17 @@ TEST_CASE("a stall that ends in failure is counted") {
         }) == 5000);
 }
 
-TEST_CASE("a NameNode that gives no other block: the error has the nodes that failed") {
-  Harness h;
+// The only DataNode of the first block is lost, and another block is asked for.
+void lose_first_block(Harness& h) {
   h.write(100);
   h.machine.allocated(located(1, 10, 1), h.now, h.actions);
   h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
   h.machine.block_abandoned({}, h.now, h.actions);
+}
+
+TEST_CASE("a NameNode that gives no other block: the error has the nodes that failed") {
+  Harness h;
+  lose_first_block(h);
   h.machine.allocated(kRefused, h.now, h.actions);
   h.now = *h.machine.deadline();  // the same without excluded DataNodes
   h.machine.tick(h.now, h.actions);
@@ -895,10 +900,7 @@ TEST_CASE("a NameNode that gives no other block: the error has the nodes that fa
 
 TEST_CASE("a NameNode in safe mode says so, whatever DataNode failed before") {
   Harness h;
-  h.write(100);
-  h.machine.allocated(located(1, 10, 1), h.now, h.actions);
-  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
-  h.machine.block_abandoned({}, h.now, h.actions);
+  lose_first_block(h);
   h.machine.allocated(Status(StatusCode::kIo, "safe mode", "/file", EROFS), h.now, h.actions);
   const auto failed = h.take<action::Failed>();
   REQUIRE(failed);

@@ -1,5 +1,6 @@
 // Extras: what a request carries beyond what it needs. Some stores refuse it: they are asked
-// without it then, and from the first time on that this helps.
+// without it then, and from the first time on that this helps, if the refusal was the store's own:
+// it has a code of S3's, or is a 501.
 //
 //   a refusal of                                             leaves out
 //   501, NotImplemented and its kin                          the extras that its message names,

@@ -65,8 +65,8 @@ class KeepableUpload {
   virtual ~KeepableUpload() = default;
   // Waits until the store has all parts that end at or before `offset`, up to which the stream has
   // handed bytes over. kNotFound if a part that ends behind `offset` is full and gone by now: ask
-  // again with a newer one. The failure that ended the upload; kClosed if it
-  // is over otherwise. Thread-safe, for one caller at a time.
+  // again with a newer one. The failure that ended the upload; kClosed if it is over otherwise.
+  // Thread-safe, for one caller at a time.
   virtual Result<KeptUpload> keep(std::uint64_t offset, env::Interrupt& interrupt) = 0;
 };
 

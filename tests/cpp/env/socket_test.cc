@@ -26,6 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::kManyAddresses;
+using testing::Listener;
 using testing::Shared;
 
 TEST_CASE("numeric hosts are addresses; names are not") {
@@ -86,6 +87,21 @@ TEST_CASE("a connection that meets itself counts as refused") {
   REQUIRE(::getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) == 0);
   REQUIRE(::connect(descriptor, reinterpret_cast<sockaddr*>(&name), size) == 0);
   CHECK(socket.connect_outcome() == ECONNREFUSED);
+}
+
+TEST_CASE("what waits to be sent within this machine is bounded") {
+  const Listener listener;
+  const Endpoint endpoint = listener.endpoint();
+  Result<Socket> made = Socket::start_connecting(*numeric_address(endpoint), {}, endpoint);
+  REQUIRE(made.ok());
+  const auto queue_bytes = [&] {
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    REQUIRE(::getsockopt(made->descriptor(), SOL_SOCKET, SO_SNDBUF, &bytes, &size) == 0);
+    return bytes;
+  };
+  made->bound_local_queue();
+  CHECK(queue_bytes() == 256 << 10);
 }
 
 struct Outcome {

@@ -84,6 +84,7 @@ std::optional<DirectConnections::Taken> DirectConnections::connect(const std::st
     forget_address(authority);
     return std::nullopt;
   }
+  started->bound_local_queue();
   return Taken{*std::move(started), false};
 }
 

@@ -19,6 +19,9 @@
 namespace hflush::env {
 namespace {
 
+// What the system doubles.
+constexpr int kLocalQueueBytes = 128 << 10;
+
 void set_option(int descriptor, int level, int name, int value) noexcept {
   // What these set is a matter of speed: a system that refuses one can still connect.
   static_cast<void>(::setsockopt(descriptor, level, name, &value, sizeof value));
@@ -32,30 +35,55 @@ SocketAddress to_socket_address(const Address& address) {
   return result;
 }
 
-bool same_address(const SocketAddress& one, const SocketAddress& other) noexcept {
-  if (one.storage.ss_family != other.storage.ss_family) return false;
-  if (one.storage.ss_family == AF_INET) {
-    sockaddr_in left;
-    sockaddr_in right;
-    std::memcpy(&left, &one.storage, sizeof left);
-    std::memcpy(&right, &other.storage, sizeof right);
-    return left.sin_port == right.sin_port && left.sin_addr.s_addr == right.sin_addr.s_addr;
+// An address of either version, one of version 4 as version 6 has it.
+struct Place {
+  explicit Place(const SocketAddress& address) noexcept {
+    if (address.storage.ss_family == AF_INET) {
+      sockaddr_in known;
+      std::memcpy(&known, &address.storage, sizeof known);
+      ip[10] = ip[11] = 0xFF;
+      std::memcpy(&ip[12], &known.sin_addr, sizeof known.sin_addr);
+      port = known.sin_port;
+    } else {
+      sockaddr_in6 known;
+      std::memcpy(&known, &address.storage, sizeof known);
+      std::memcpy(ip.data(), &known.sin6_addr, sizeof known.sin6_addr);
+      port = known.sin6_port;
+    }
   }
-  sockaddr_in6 left;
-  sockaddr_in6 right;
-  std::memcpy(&left, &one.storage, sizeof left);
-  std::memcpy(&right, &other.storage, sizeof right);
-  return left.sin6_port == right.sin6_port &&
-         std::memcmp(&left.sin6_addr, &right.sin6_addr, sizeof left.sin6_addr) == 0;
+  bool operator==(const Place&) const = default;
+  // 127.0.0.0/8: one that is called there may answer as another.
+  bool is_loopback() const noexcept { return ip[10] == 0xFF && ip[12] == IN_LOOPBACKNET; }
+
+  std::array<std::uint8_t, sizeof(in6_addr)> ip{};
+  in_port_t port = 0;
+};
+
+std::optional<SocketAddress> own_address(int descriptor) noexcept {
+  SocketAddress own;
+  own.size = sizeof own.storage;
+  const int done = ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own.storage), &own.size);
+  return done == 0 ? std::optional(own) : std::nullopt;
+}
+
+std::optional<SocketAddress> address_of_peer(int descriptor) noexcept {
+  SocketAddress peer;
+  peer.size = sizeof peer.storage;
+  const int done =
+      ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size);
+  return done == 0 ? std::optional(peer) : std::nullopt;
 }
 
 // A connection to a free port of this machine may meet itself: the system can pick the very port
 // that is being called.
 bool is_self_connected(int descriptor, const SocketAddress& peer) noexcept {
-  SocketAddress own;
-  own.size = sizeof own.storage;
-  return ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own.storage), &own.size) == 0 &&
-         same_address(own, peer);
+  const std::optional<SocketAddress> own = own_address(descriptor);
+  return own && Place(*own) == Place(peer);
+}
+
+bool is_within_machine(const SocketAddress& own, const SocketAddress& peer) noexcept {
+  const Place here(own);
+  return here.is_loopback() || here.ip == Place(peer).ip;
 }
 
 }  // namespace
@@ -94,22 +122,16 @@ int Socket::connect_outcome() const noexcept {
   socklen_t size = sizeof error_number;
   if (::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error_number, &size) != 0) return errno;
   if (error_number != 0) return error_number;
-  SocketAddress peer;
-  peer.size = sizeof peer.storage;
-  if (::getpeername(descriptor_, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) != 0) {
-    return errno == ENOTCONN ? EINPROGRESS : errno;
-  }
-  return is_self_connected(descriptor_, peer) ? ECONNREFUSED : 0;
+  const std::optional<SocketAddress> peer = address_of_peer(descriptor_);
+  if (!peer) return errno == ENOTCONN ? EINPROGRESS : errno;
+  return is_self_connected(descriptor_, *peer) ? ECONNREFUSED : 0;
 }
 
 std::string Socket::peer_address() const {
-  SocketAddress peer;
-  peer.size = sizeof peer.storage;
+  const std::optional<SocketAddress> peer = address_of_peer(descriptor_);
   std::array<char, NI_MAXHOST> number{};
-  const auto* const address = reinterpret_cast<sockaddr*>(&peer.storage);
-  if (::getpeername(descriptor_, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) != 0 ||
-      ::getnameinfo(address, peer.size, number.data(), number.size(), nullptr, 0, NI_NUMERICHOST) !=
-          0) {
+  if (!peer || ::getnameinfo(reinterpret_cast<const sockaddr*>(&peer->storage), peer->size,
+                             number.data(), number.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
     return {};
   }
   return number.data();
@@ -169,6 +191,14 @@ bool Socket::is_stale() const noexcept {
   return received >= 0 || errno != EAGAIN;
 }
 
+void Socket::bound_local_queue() const noexcept {
+  const std::optional<SocketAddress> own = own_address(descriptor_);
+  const std::optional<SocketAddress> peer = address_of_peer(descriptor_);
+  if (own && peer && is_within_machine(*own, *peer)) {
+    set_option(descriptor_, SOL_SOCKET, SO_SNDBUF, kLocalQueueBytes);
+  }
+}
+
 void Socket::shut_down() const noexcept { ::shutdown(descriptor_, SHUT_RDWR); }
 
 std::optional<SocketAddress> numeric_address(const Endpoint& endpoint) {
@@ -206,7 +236,7 @@ Result<std::vector<SocketAddress>> resolve(const Endpoint& endpoint) {
     if (one->ai_addrlen > sizeof address.storage) continue;
     std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
     address.size = one->ai_addrlen;
-    const auto same = [&](const SocketAddress& known) { return same_address(known, address); };
+    const auto same = [&](const SocketAddress& known) { return Place(known) == Place(address); };
     if (std::ranges::none_of(addresses, same)) addresses.push_back(address);
   }
   if (!addresses.empty()) return addresses;

@@ -73,6 +73,11 @@ class Socket {
   void set_low_water(std::size_t bytes) const noexcept;
   // Whether the peer has closed, or has sent what was not asked for. Never waits.
   bool is_stale() const noexcept;
+  // Bounds what it has of bytes to be sent where both ends are on this machine: what one processor
+  // writes there another reads soon after, out of caches if it fits in them. The system lets the
+  // queue grow, as for what is far away, and a large body takes twice as long. Requires: connected,
+  // or connecting; no effect on any other connection.
+  void bound_local_queue() const noexcept;
   // Ends it for the peer, and for a thread in a call, even if a forked child still has the
   // descriptor.
   void shut_down() const noexcept;

@@ -184,7 +184,7 @@ class NameSpace(ABC):
 
     def _public_name(self, path: str) -> str:
         """Return the name under which hflush.open finds a path."""
-        return self.uri + path[1:]
+        return self._uri + path[1:]
 
     def _named(self, path: str) -> str:
         """Return the name of a path in errors, their ``filename``."""

@@ -108,16 +108,17 @@ def end(
     publish, abandon : callable
         What to do; `abandon` returns whether there was anything to abandon.
     """
-    error = newer(older) if pending is None else pending
-    looks = older is not None and not out.closed
+    error = pending
+    if pending is None and sys.exc_info()[1] is not None:
+        error = newer(older)
     if error is None:
-        if looks and finaliser_calls() and out.has_capability(ABORTABLE):
+        if older is not None and finaliser_calls() and _can_abort(out):
             if abandon():
                 report(out, "closed by a finaliser, not published")
         else:
             publish()
         return
-    if looks and out.has_capability(ABORTABLE) and _withdraw(out, error):
+    if older is not None and _can_abort(out) and _withdraw(out, error):
         note(
             error,
             f"not published: {out.name}: close() was called because of this exception; "
@@ -127,6 +128,10 @@ def end(
     publish()  # as files do; or wait for the thread that closes it
     if pending is not None:
         raise pending
+
+
+def _can_abort(out: WriteOnly) -> bool:
+    return not out.closed and out.has_capability(ABORTABLE)
 
 
 def _withdraw(out: WriteOnly, error: BaseException) -> bool:

@@ -262,21 +262,21 @@ class S3FileSystem(S3Copies):
 
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         asked = options.asked
+        is_fast = "create" in self._settings_of_bucket.performance
+        may_exist = overwrite
         if overwrite and not asked:
             plan, sends_if_absent = self._usual_plan, False
         else:
             plan, sends_if_absent = self._plan(path, overwrite, options)
-        is_fast = options_of.read(asked, PERFORMANCE, options_of.as_bool)
-        if is_fast is None:
-            is_fast = "create" in self._settings_of_bucket.performance
-        is_explicit = bool(options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool))
-        self._look_before_create(
-            path,
-            may_exist=overwrite or (plan.if_absent and (is_fast or is_explicit)),
-            sure=plan.must_be_absent,
-            needs_parent=not options.create_parent,
-            is_fast=is_fast,
-        )
+            chosen = options_of.read(asked, PERFORMANCE, options_of.as_bool)
+            is_fast = is_fast if chosen is None else chosen
+            is_explicit = options_of.read(asked, CONDITIONAL_OVERWRITE, options_of.as_bool)
+            may_exist = overwrite or (plan.if_absent and bool(is_fast or is_explicit))
+        if not is_fast:
+            needs_parent = not options.create_parent
+            self._look_before_create(path, may_exist, plan.must_be_absent, needs_parent)
+        elif not may_exist:
+            self._refuse_existing(path)
         self._bucket.try_encryption(path[1:], path)
         return self._started(path, plan, options, if_absent=sends_if_absent)
 
@@ -386,16 +386,12 @@ class S3FileSystem(S3Copies):
         return known.if_absent, "", known.if_absent_in_one
 
     def _look_before_create(
-        self, path: str, *, may_exist: bool, sure: bool, needs_parent: bool, is_fast: bool
+        self, path: str, may_exist: bool, sure: bool, needs_parent: bool
     ) -> None:
         """Refuse to create where something is in the way.
 
         Where it is not allowed to look, only what the store does not look for by itself (`sure`).
         """
-        if is_fast:
-            if not may_exist:
-                self._refuse_existing(path)
-            return
         if may_exist and not needs_parent and not self._no_files.missing(above(path)):
             if self._sees_children(path):  # all else is known
                 raise self._directory_there(path)

@@ -384,7 +384,7 @@ class S3Names(FileSystem):
     def _published(self, path: str) -> None:
         """Note that there is a file: what is above it are directories."""
         self._no_files.discard(path)
-        if not self._no_files.is_fresh(holder(path)):
+        if not self._no_files.is_fresh(paths.parent(path)):
             self._no_files.add(above(path))
 
     def _is_file(self, path: str) -> bool:

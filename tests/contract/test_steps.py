@@ -137,6 +137,8 @@ class TestNames:
         self, store: S3Store, s3_proxy: FaultProxy, path: str
     ):
         """An object that appears before the marker is there: both are made, without an error."""
+        if store.s3.has_files:
+            pytest.skip("the server has one of them alone")
         fs = store.behind(s3_proxy)
         with held(s3_proxy, "PutObject"):
             making = Task(fs.mkdirs, path)

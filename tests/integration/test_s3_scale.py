@@ -171,25 +171,29 @@ def write(fs: hflush.FileSystem, path: str, data: bytes) -> None:
 @pytest.mark.rule("BUILDER-13")
 @pytest.mark.parametrize("size", [10, PART + 10])
 @pytest.mark.parametrize(
-    ("settings", "minio", "radosgw"),
+    ("settings", "minio", "radosgw", "versitygw"),
     [
         (
             {"fs.s3a.encryption.algorithm": "AES256"},
             {"ServerSideEncryption": "AES256"},
             "encryption is not what was asked for",  # it does not say that it does not know it
+            "encryption is not what was asked for",
         ),
         (
             {"fs.s3a.encryption.algorithm": "SSE-KMS", "fs.s3a.encryption.key": "hflush"},
             {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "arn:aws:kms:hflush"},
             {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "hflush"},
+            "encryption is not what was asked for",
         ),
         (
             {"fs.s3a.create.storage.class": "reduced_redundancy"},
             {"StorageClass": "REDUCED_REDUNDANCY"},
             "InvalidArgument",
+            {"StorageClass": "STANDARD"},  # it knows no other
         ),
         (
             {"fs.s3a.object.content.encoding": "identity"},
+            {"ContentEncoding": "identity"},
             {"ContentEncoding": "identity"},
             {"ContentEncoding": "identity"},
         ),
@@ -202,13 +206,14 @@ def test_how_objects_are_kept(
     settings: dict[str, str],
     minio: dict[str, str | None],
     radosgw: dict[str, str | None] | str,
+    versitygw: dict[str, str | None] | str,
     size: int,
 ) -> None:
     """Encryption, storage class and encoding of the configuration are the object's.
 
     What a server refuses is an error with its code, and nothing is published.
     """
-    expected = radosgw if s3_server.name == "radosgw" else minio
+    expected = {"minio": minio, "radosgw": radosgw, "versitygw": versitygw}[s3_server.name]
     conf = {**s3_server.conf, **settings, "fs.s3a.multipart.size": "5M"}
     path = f"{root}/file"
     with hflush.FileSystem.new_instance(s3_server.url, conf) as fs:

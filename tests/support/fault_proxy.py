@@ -42,8 +42,12 @@ class FaultProxy(S3Front):
 
     def _send(self, head: Head, data: bytes) -> socket.socket:
         connection = socket.create_connection(self._server, DEADLINE_S)
-        connection.settimeout(None)  # answers may take as long as they like
-        connection.sendall(_without_expect(head).encoded() + data)
+        try:
+            connection.settimeout(None)  # answers may take as long as they like
+            connection.sendall(_without_expect(head).encoded() + data)
+        except OSError:  # the server has not taken the whole body
+            connection.close()
+            raise
         return connection
 
 

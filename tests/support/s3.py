@@ -3,8 +3,8 @@
     s3_server     the server, of class S3; shared by all tests, each of which has names of its own
     s3_proxy      a FaultProxy in front of it, of one test
 
-It is MinIO, unless pytest's option --s3-server says radosgw: then only tests of S3 run, and their
-outcomes do not prove rules of the contract.
+It is MinIO, unless pytest's option --s3-server says radosgw or versitygw: then only tests of S3
+run, and their outcomes do not prove rules of the contract.
 
 What is seen without hflush is seen by boto3. Keys are what S3 calls them: without a leading slash.
 """
@@ -16,6 +16,7 @@ import json
 import posixpath
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,14 @@ class S3:
     conf     what a client's configuration must say
     client   boto3's, with keys that may do everything
 
-    name             "minio" or "radosgw"
+    name             "minio", "radosgw" or "versitygw"
     is_conditional   whether it checks If-None-Match and If-Match wherever an object is published
     keeps_checksums  whether it verifies CRC32C, and tells that of an object
     tells_etags      whether its answer to CompleteMultipartUpload has the etag
     completes_once   whether what has been completed is unknown to it
     drops_parts      whether an upload can be completed without some of its parts
+    has_files        whether objects are files: none is at the name of a directory, nor below one;
+                     and names in listings are not escaped
 
     An authority is the file of the certificate that has signed that of a server with TLS.
     """
@@ -53,6 +56,7 @@ class S3:
     tells_etags = True
     completes_once = True
     drops_parts = True
+    has_files = False
     role = "arn:aws:iam::1:role/tests"
 
     def __init__(self, server: S3Server, authority: Path | None = None) -> None:
@@ -246,7 +250,10 @@ class S3:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        OPTION, choices=("minio", "radosgw"), default="minio", help="what tests of S3 run on"
+        OPTION,
+        choices=("minio", "radosgw", "versitygw"),
+        default="minio",
+        help="what tests of S3 run on",
     )
 
 
@@ -266,11 +273,8 @@ def _is_of_s3(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def s3_server(request: pytest.FixtureRequest) -> Iterator[S3]:
-    if request.config.getoption(OPTION) == "radosgw":
-        from support.radosgw import started
-    else:
-        from support.minio import started
-    with started() as s3, contextlib.closing(s3):
+    module = import_module(f"support.{request.config.getoption(OPTION)}")
+    with module.started() as s3, contextlib.closing(s3):
         yield s3
 
 

@@ -26,8 +26,8 @@ _OF_EVERYTHING = {
     "ruff-format",
     "codespell",
 }
-_CONTRACT = {"contract-hdfs", "contract-local", "contract-s3", "radosgw"}
-_INTEGRATION = {"demo", "hdfs", "s3", "spark", "doors", "radosgw"}
+_CONTRACT = {"contract-hdfs", "contract-local", "contract-s3", "radosgw", "versitygw"}
+_INTEGRATION = {"demo", "hdfs", "s3", "spark", "doors", "radosgw", "versitygw"}
 _NATIVE = {
     "cpp",
     "sim",

@@ -22,7 +22,7 @@ from devkit.paths import BUILD, ROOT
 
 PATCHES = ROOT / "tests" / "cpp" / "sim" / "mutants"
 TABLE = PATCHES / "README.md"
-PROGRAM = "hflush_sim"
+PROGRAM, _WORLD = "hflush_sim", "hflush_sim_world"  # the world: its objects, apart
 CAUGHT_WITHIN = 20_000
 _AT_FIRST, _AT_ONCE = 100, 1_000
 _LONGEST = 80  # of what a run says, in the table
@@ -117,7 +117,8 @@ def _program(directory: Path, commands: list[dict[str, str]], patch: Path) -> Pa
         compiler = command[: command.index("-o")]
         output = ["-o", objects[-1], "-c", mutated]
         step(f"{patch.stem}: compile", [*compiler, "-w", *output], log=log)
-    own = sorted((directory / "tests/cpp/CMakeFiles" / f"{PROGRAM}.dir").rglob("*.o"))
+    targets = (directory / "tests/cpp/CMakeFiles" / f"{name}.dir" for name in (PROGRAM, _WORLD))
+    own = sorted(made for target in targets for made in target.rglob("*.o"))
     core = [directory / "libhflush_core.a", "-ldl", "-pthread"]
     wrapped = f"@{directory / 'tests/cpp/wrapped/options'}"
     link = ["c++", *objects, *own, *core, wrapped, "-o", place / PROGRAM]

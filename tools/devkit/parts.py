@@ -50,6 +50,12 @@ _BY_HAND = (
         "not doors",
         arguments=("--s3-server=radosgw",),
     ),
+    PytestPart(
+        "versitygw",
+        ("contract", "integration"),
+        "s3 and not doors",
+        arguments=("--s3-server=versitygw",),
+    ),
     # All places and kills, of which the full run has some.
     PytestPart("hdfs-places", ("faults",), "places", arguments=_EXHAUSTIVE),
     PytestPart("resume-kills", ("faults",), "resume_kills", limit_s=7200, arguments=_EXHAUSTIVE),

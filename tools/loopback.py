@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import shutil
+import signal
 import socket
-from collections.abc import Callable, Sequence
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 REGION = "us-east-1"
+START_S = 60.0
+ATTEMPTS = 5  # to find a port that is still free when a server asks for it
 
 
 class S3Server:
@@ -89,6 +96,73 @@ class S3Server:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+class ProcessServer(S3Server):
+    """A server of one process, whose buckets are the directories below its `data`."""
+
+    name: str  # for messages
+
+    @classmethod
+    def _started(cls, make: Callable[[Path], Self], place: Path | None) -> Self:
+        """Return what `make(directory)` has launched, once it answers."""
+        directory = Path(tempfile.mkdtemp(prefix=f"{cls.name.lower()}-", dir=place))
+        try:
+            (directory / "data").mkdir()
+            for _ in range(ATTEMPTS):
+                server = make(directory)
+                try:
+                    if server._wait_ready():
+                        return server
+                except BaseException:
+                    server._end()
+                    raise
+            said = server.log.read_text(errors="replace")
+            raise RuntimeError(f"{cls.name} did not start:\n{said}")
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+
+    def _launch(self, command: Sequence[object], environment: Mapping[str, str]) -> None:
+        """Run it; of this process's environment only PATH, so no LD_PRELOAD of a sanitizer."""
+        path = os.environ.get("PATH", os.defpath)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                ending_with_us(command),
+                env={"PATH": path, "HOME": str(self.directory), **environment},
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _answers(self) -> bool:
+        raise NotImplementedError
+
+    def _wait_ready(self) -> bool:
+        """Return when it answers; False if it has ended instead."""
+        end = time.monotonic() + START_S
+        while self.process.poll() is None:
+            if self._answers():
+                return True
+            if time.monotonic() > end:
+                raise TimeoutError(f"{self.name} did not answer within {START_S:.0f} s")
+            time.sleep(0.02)
+        return False
+
+    def make_bucket(self, name: str) -> str:
+        (self.directory / "data" / name).mkdir()
+        return name
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def _end(self) -> None:
+        self.process.kill()  # nothing of it is to stay
+        self.process.wait()
 
 
 def free_port() -> int:

@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 import base64
-import os
 import shutil
-import signal
 import ssl
-import subprocess
-import tempfile
-import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from loopback import REGION, S3Server, ending_with_us
+from loopback import REGION, ProcessServer
 
 from minio.binary import binary
 
 KMS_KEY = "hflush"  # the one that objects may be encrypted with (SSE-S3, SSE-KMS)
-START_S = 60.0
-ATTEMPTS = 5  # to find a port that is still free when the server asks for it
 
 
-class MinioServer(S3Server):
+class MinioServer(ProcessServer):
     """A running MinIO: one process."""
+
+    name = "MinIO"
 
     def __init__(
         self, directory: Path, certificates: Path | None, environment: Mapping[str, str]
     ) -> None:
         """Launch one; `start` also waits for it."""
         super().__init__(directory, "https" if certificates else "http")
+        own = directory / "certificates"  # empty: plain HTTP
+        own.mkdir(exist_ok=True)
         command = [binary(), "server", directory / "data", "--address", f"127.0.0.1:{self.port}"]
-        command += ["--certs-dir", certificates or directory / "certificates"]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                ending_with_us(command),
-                env={**self._settings(), **environment},
-                cwd=directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        command += ["--certs-dir", certificates or own]
+        self._launch(command, {**self._settings(), **environment})
 
     @classmethod
     def start(
@@ -63,29 +52,15 @@ class MinioServer(S3Server):
             Settings of its own (MINIO_…), over ours.
         """
         binary()
-        directory = Path(tempfile.mkdtemp(prefix="minio-", dir=place))
-        try:
-            for name in ("data", "certificates"):
-                (directory / name).mkdir()
-            for _ in range(ATTEMPTS):
-                server = cls(directory, certificates, environment or {})
-                try:
-                    if server._wait_ready():
-                        return server
-                except BaseException:
-                    server._end()
-                    raise
-            said = server.log.read_text(errors="replace")
-            raise RuntimeError(f"MinIO did not start:\n{said}")
-        except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
-            raise
+
+        def make(directory: Path) -> MinioServer:
+            return cls(directory, certificates, environment or {})
+
+        return cls._started(make, place)
 
     def _settings(self) -> dict[str, str]:
-        """The server's environment; of this process only PATH, so no LD_PRELOAD of a sanitizer."""
+        """The server's environment."""
         return {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(self.directory),
             "MINIO_ROOT_USER": self.access_key,
             "MINIO_ROOT_PASSWORD": self.secret_key,
             "MINIO_REGION_NAME": REGION,
@@ -94,17 +69,6 @@ class MinioServer(S3Server):
             "MINIO_UPDATE": "off",
             "MINIO_KMS_SECRET_KEY": f"{KMS_KEY}:{base64.b64encode(bytes(range(32))).decode()}",
         }
-
-    def _wait_ready(self) -> bool:
-        """Return when it answers; False if it has ended instead."""
-        end = time.monotonic() + START_S
-        while self.process.poll() is None:
-            if self._answers():
-                return True
-            if time.monotonic() > end:
-                raise TimeoutError(f"MinIO did not answer within {START_S:.0f} s")
-            time.sleep(0.02)
-        return False
 
     def _answers(self) -> bool:
         context = ssl._create_unverified_context()
@@ -118,10 +82,6 @@ class MinioServer(S3Server):
         except OSError:
             return False
 
-    def make_bucket(self, name: str) -> str:
-        (self.directory / "data" / name).mkdir()
-        return name
-
     def empty_trash(self) -> None:
         """Free the space of objects that were replaced or deleted.
 
@@ -130,13 +90,3 @@ class MinioServer(S3Server):
         """
         for removed in (self.directory / "data" / ".minio.sys" / "tmp" / ".trash").iterdir():
             shutil.rmtree(removed, ignore_errors=True)
-
-    def pause(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-
-    def _end(self) -> None:
-        self.process.kill()  # nothing of it is to stay
-        self.process.wait()

@@ -27,7 +27,7 @@ from interleaved import (
     spread,
 )
 from pytest_benchmark.fixture import BenchmarkFixture
-from s3_servers import far_s3, minio, minio_tls, null_s3  # noqa: F401 - fixtures
+from s3_servers import far_s3, minio, minio_tls, null_s3, versitygw  # noqa: F401 - fixtures
 from spark_session import (  # noqa: F401 - fixtures
     spark,
     spark_hdfs,

@@ -13,6 +13,7 @@ other settings. Sizes are bytes.
     read KEY SIZE                    from start to end, SIZE at most at a time
     preads KEY BYTES COUNT SIZE      at positions drawn below BYTES
     keys DIRECTORY                   all objects below it
+    copy SOURCE TARGET               an object, within the store; the copy is deleted again
 
 The answer is `name=number ...`: seconds, cpu (seconds of the whole process), p50 (seconds of an
 object), bytes, objects; or `error` and what went wrong.
@@ -115,6 +116,11 @@ class Contender:
         counts: list[int] = []
         answer = measured(lambda: counts.append(self._client.count(directory)))
         return answer | {"objects": counts[0]}
+
+    def copy(self, source: str, target: str) -> Answer:
+        answer = measured(lambda: self._client.copy(source, target))
+        self._client.delete(target)  # so that there are never more than two
+        return answer
 
 
 def highest_resident_bytes() -> int:

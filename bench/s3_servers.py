@@ -1,8 +1,8 @@
-"""What the S3 benchmarks run on: a MinIO server, and one that drops what it is sent.
+"""What the S3 benchmarks run on: MinIO, Versity's gateway, and a server that drops what it is sent.
 
-MinIO's data is in memory where there is enough of that (see hdfs_cluster.py). bench/cpp/null_s3.cc
-answers at wire speed: what is measured there is the client. Every contender is a child process
-(s3_contender.py) that lives as long as the module's tests, one for each server.
+The data of the first two is in memory where there is enough of that (see hdfs_cluster.py).
+bench/cpp/null_s3.cc answers at wire speed: what is measured there is the client. Every contender
+is a child process (s3_contender.py) that lives as long as the module's tests, one for each server.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 from hdfs_cluster import LEAST_MEMORY, MEMORY, OURS, Answer, Child
 from minio import MinioServer
 from support.certificates import make_server_directory
+from versitygw import VersityGateway
 
 HERE = Path(__file__).resolve().parent
 NULL_S3 = HERE.parent / "build" / "dev" / "hflush_null_s3"
@@ -89,11 +90,14 @@ def _with_children(bench: S3Bench) -> Iterator[S3Bench]:
         bench.stop()
 
 
+def _place() -> Path | None:
+    large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
+    return MEMORY if large else None
+
+
 @contextmanager
 def _minio(*authority: Path, certificates: Path | None = None) -> Iterator[S3Bench]:
-    large = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_MEMORY
-    place = MEMORY if large else None
-    with MinioServer.start(place=place, certificates=certificates) as server:
+    with MinioServer.start(place=_place(), certificates=certificates) as server:
         server.make_bucket(BUCKET)
         keys = server.access_key, server.secret_key
         bench = S3Bench(server.url, *keys, server.empty_trash, *authority)
@@ -115,6 +119,16 @@ def minio_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Bench]:
     authority = make_server_directory(directory)
     with _minio(authority, certificates=directory) as bench:
         yield bench
+
+
+@pytest.fixture(scope="module")
+def versitygw() -> Iterator[S3Bench]:
+    """A server that answers no connection twice, as it comes."""
+    with VersityGateway.start(place=_place()) as server:
+        server.make_bucket(BUCKET)
+        bench = S3Bench(server.url, server.access_key, server.secret_key, lambda: None)
+        with _with_children(bench):
+            yield bench
 
 
 @contextmanager

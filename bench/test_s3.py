@@ -28,15 +28,16 @@ OBJECT = 256 * MIB
 WRITE = 64 << 10
 WRITERS = (OBSTORE, OPENDAL, PYARROW, S3FS, BOTO3)
 READERS = (OBSTORE, OPENDAL, PYARROW)
-NULL, MINIO = "a server that drops it", "MinIO"
+NULL, MINIO, VERSITY = "a server that drops it", "MinIO", "Versity's gateway"
 FAR = f"one that answers {DELAY_MS} ms later"
 KEYS = 100_000
+COPIED_GIB = 4
 
 
-@pytest.fixture(params=["null_s3", "minio"])
+@pytest.fixture(params=["null_s3", "minio", "versitygw"])
 def server(request: pytest.FixtureRequest) -> tuple[str, S3Bench]:
     """Each of the servers, and what the report calls it."""
-    names = {"null_s3": NULL, "minio": MINIO}
+    names = {"null_s3": NULL, "minio": MINIO, "versitygw": VERSITY}
     return names[request.param], request.getfixturevalue(request.param)
 
 
@@ -191,6 +192,24 @@ def test_write_tls(
         ours=partial(trial, OURS),
         peers=peers(trial, OBSTORE, BOTO3),
         rounds=10,
+    )
+
+
+def test_copy(minio: S3Bench, ratios: Callable[..., None], quick: bool) -> None:
+    """The store does it; who asks in parts gets several at once."""
+    nbytes = COPIED_GIB << 30 >> (4 if quick else 0)
+    minio.order(OURS, "write", "copied/source", nbytes, MIB)
+
+    def trial(name: str) -> Answer:
+        return minio.order(name, "copy", "copied/source", "copied/target")
+
+    targets = [Target(name, speed_at_least=1.0) for name in (OBSTORE, BOTO3)]
+    work = f"{COPIED_GIB} GiB copied within MinIO: throughput"
+    ratios(
+        [Quantity("seconds", work, targets, nbytes=nbytes)],
+        ours=partial(trial, OURS),
+        peers=peers(trial, OBSTORE, BOTO3),
+        rounds=5,
     )
 
 

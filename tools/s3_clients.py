@@ -80,6 +80,14 @@ class S3Client(ABC):
     def count(self, directory: str) -> int:
         """List all objects below a directory, with their sizes; return how many there are."""
 
+    def copy(self, source: str, target: str) -> None:
+        """Let the store copy an object."""
+        raise NotImplementedError(f"{self.name} is not asked to copy {source} to {target}")
+
+    def delete(self, key: str) -> None:
+        """Delete an object."""
+        raise NotImplementedError(f"{self.name} is not asked to delete {key}")
+
     def close(self) -> None:  # noqa: B027 - most need not
         """Release what the client holds."""
 
@@ -128,6 +136,12 @@ class Hflush(S3Client):
 
     def count(self, directory: str) -> int:
         return sum(1 for _ in self._fs.list_files(f"/{directory}", recursive=True))
+
+    def copy(self, source: str, target: str) -> None:
+        self._fs.copy(f"/{source}", f"/{target}")
+
+    def delete(self, key: str) -> None:
+        self._fs.delete(f"/{key}")
 
     def close(self) -> None:
         self._fs.close()
@@ -181,6 +195,12 @@ class Obstore(S3Client):
 
     def count(self, directory: str) -> int:
         return sum(len(page) for page in self._obstore.list(self._store, directory))
+
+    def copy(self, source: str, target: str) -> None:
+        self._obstore.copy(self._store, source, target)
+
+    def delete(self, key: str) -> None:
+        self._obstore.delete(self._store, key)
 
 
 class OpenDal(S3Client):
@@ -384,6 +404,13 @@ class Boto3(S3Client):
             Bucket=self.endpoint.bucket, Prefix=f"{directory}/"
         )
         return sum(len(page.get("Contents", ())) for page in pages)
+
+    def copy(self, source: str, target: str) -> None:
+        bucket = self.endpoint.bucket
+        self.client.copy({"Bucket": bucket, "Key": source}, bucket, target)  # as it is set: parts
+
+    def delete(self, key: str) -> None:
+        self.client.delete_object(Bucket=self.endpoint.bucket, Key=key)
 
 
 class Upload:

@@ -153,6 +153,32 @@ class TestSparseAnswers:
         assert not [key for key in server.objects if not key.endswith("/")]
         assert (server.count("DeleteObjects"), server.count("DeleteObject")) == (many, single)
 
+    @pytest.mark.parametrize("status", [200, 204])
+    def test_copies_without_a_body(self, server: Store, status: int):
+        """They prove nothing: whether the target is the source's is asked for."""
+        server.put("a", b"data")
+        server.put("b", b"old")
+        server.changes = lambda r, full: (
+            make_answer(status, b"") if r.operation == "CopyObject" else full
+        )
+        fs = connect(server)
+        fs.copy("/a", "/b", overwrite=True)
+        assert fs.rename("/a", "/c")
+        assert [(key, stored.data) for key, stored in server.objects.items()] == [
+            ("b", b"data"),
+            ("c", b"data"),
+        ]
+        assert server.count("CopyObject") == 2
+
+    def test_copies_that_never_happen(self, server: Store):
+        """An answer without a body, where the target is as it was, moves nothing."""
+        server.put("d/a", b"data")
+        server.fail("CopyObject", answer(200), times=None)
+        fs = connect(server)
+        with pytest.raises(OSError, match=r"CopyObject: .*an empty answer instead of"):
+            fs.rename("/d", "/e")
+        assert [key for key in server.objects if not key.endswith("/")] == ["d/a"]
+
     def test_a_marker_that_cannot_be_put(self, server: Store):
         """The file is gone: that is what was asked for."""
         server.put("d/a", b"x")

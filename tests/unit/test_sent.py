@@ -79,6 +79,14 @@ class TestS3:
         assert (there == fs, hash(there) == hash(fs), key_of(there)) == (True, True, "AKID")
         assert "hidden" not in fs.to_json(include_password=False)
 
+    def test_relative_paths_are_the_senders(self, monkeypatch: pytest.MonkeyPatch):
+        """They begin in its home directory, whoever the worker is."""
+        monkeypatch.setenv("HADOOP_USER_NAME", "olga")
+        fs = hflush.FileSystem.get("s3://b/", {**KEYS, "hflush.pickle.secrets": "true"})
+        found, back = elsewhere(fs, "fs.make_qualified('x')", HADOOP_USER_NAME="yarn")
+        assert (found, back) == ("s3://b/user/olga/x", fs)
+        assert back is fs
+
     def test_another_process_sends_it_back(self):
         fs = HflushS3FileSystem(**OPTIONS, pickle_secrets=True)
         used, back = elsewhere(fs, "fs.filesystem_of('b')._bucket._source.get().access_key")

@@ -60,6 +60,17 @@ class TestTables:
         assert link is not None
         assert (link.inward("/x/y"), link.inward("/"), link.outward("/a")) == ("/a/x/y", "/a", "/")
 
+    def test_names_with_dots(self):
+        """Entries of table c.d are none of table c, and no mistakes there."""
+        conf = Configuration(load_defaults=False)
+        for name, entry in (("c", "link./x.link.y"), ("c.d", "link./z"), ("c.link.e", "homedir")):
+            conf[f"fs.viewfs.mounttable.{name}.{entry}"] = f"hdfs://{name}/"
+        assert list(MountTable(conf, "c").links) == ["/x.link.y"]
+        assert list(MountTable(conf, "c.d").links) == ["/z"]
+        assert MountTable(conf, "c.link.e").links == {}
+        with pytest.raises(ValueError, match=r"there is no mount table 'c\.li'"):
+            MountTable(conf, "c.li")
+
     @pytest.mark.parametrize(
         ("entries", "complaint"),
         [

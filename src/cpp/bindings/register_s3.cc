@@ -79,6 +79,11 @@ void expect_root(S3Call& self, const py::str& root) {
   self.call.expect = s3::Expect::kRoot;
 }
 
+void expect_root_or_nothing(S3Call& self, const py::str& root) {
+  self.call.root = to_utf8(root);
+  self.call.expect = s3::Expect::kRootOrNothing;
+}
+
 S3Response response_to(const S3Call& asked, CallResult result) {
   if (!result.status.ok()) result.status = result.status.with_path(asked.path);
   return response_of(std::move(result));
@@ -146,7 +151,9 @@ void register_call(py::module_& module) {
   type.def(py::init(&describe), py::arg("operation"), py::arg("method"), py::arg("bucket"),
            py::arg("key"), py::arg("path"), py::arg("query"), py::arg("headers"))
       .def_readwrite("body", &S3Call::body)
-      .def_property("expect_root", [](const S3Call& self) { return self.call.root; }, &expect_root);
+      .def_property("expect_root", [](const S3Call& self) { return self.call.root; }, &expect_root)
+      .def_property("expect_root_or_nothing", [](const S3Call& self) { return self.call.root; },
+                    &expect_root_or_nothing);
   attribute(type, "stall_timeout", [](S3Call& self) -> auto& { return self.call.stall_timeout; });
 }
 

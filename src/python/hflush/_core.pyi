@@ -511,6 +511,7 @@ class S3Call:
     ) -> None: ...
     body: Buffer | None
     expect_root: str  # of the document that a good answer has
+    expect_root_or_nothing: str  # the same, where the caller looks for what was done
     stall_timeout: float | None
 
 @final

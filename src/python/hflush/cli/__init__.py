@@ -7,7 +7,6 @@ wrong usage.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import os
 import re
@@ -201,9 +200,7 @@ def _store_of(fs: FileSystem, path: str) -> FileSystem:
 
 def _refuse_itself(fs: FileSystem, path: str, source: BinaryIO) -> None:
     """Refuse to write a file from itself: it would be empty before it is read."""
-    there = None
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        there = fs.get_file_status(path)
+    there = fs._status_or_none(path)
     facts = os.fstat(source.fileno())
     if there and there.is_file and there.file_id == (facts.st_dev, facts.st_ino):
         raise OSError(errno.EINVAL, "put: the source is this very file", path)

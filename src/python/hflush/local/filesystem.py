@@ -19,6 +19,7 @@ from ..errors import (
     NotDurableError,
     ParentNotDirectoryError,
     invalid_path,
+    means_nothing_there,
     unsupported,
 )
 from ..filesystem import FileSystem
@@ -445,8 +446,10 @@ class LocalFileSystem(_LocalFiles):
         path, (seen,) = handles.unpack(handle, 1)
         try:
             stream = self.open(path, buffer_size=buffer_size)
-        except (FileNotFoundError, NotADirectoryError) as missing:
-            raise handles.gone(path) from missing
+        except OSError as failure:
+            if means_nothing_there(failure):
+                raise handles.gone(path) from failure
+            raise
         now = os.fstat(stream.raw.file.fileno())
         if seen not in (None, _version((now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)):
             stream.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .. import _core, capabilities, paths
 from .. import options as options_of
+from ..configuration import user_name
 from ..errors import (
     InternalError,
     PathIsDirectoryError,
@@ -33,7 +34,7 @@ from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
 from .documents import Part
-from .keys import MAX_PART, MIN_PART
+from .keys import MAX_PART, MIN_PART, USER
 from .names import above, exists_already
 from .options import DELAYED, HEADER, KEYS, PERFORMANCE, STORAGE_CLASS
 from .settings import Settings, check_metadata, storage_class, user_header
@@ -159,18 +160,27 @@ class S3FileSystem(S3Copies):
     def _pickles_secrets(self) -> bool:
         return self._settings_of_bucket.pickles_secrets or super()._pickles_secrets()
 
+    def _acts_as(self) -> str:
+        return self._settings_of_bucket.user or user_name()
+
     def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
         found = self._settings_of_bucket.found
-        return {key: text for key, text in found.items() if key not in self._conf}
+        server = {key: text for key, text in found.items() if key not in self._conf}
+        return {**server, USER: self._acts_as()}
 
     @classmethod
     def _foreign(cls, caller: dict[str, str], conf: Configuration, uri: str) -> dict[str, str]:
-        """Return the server that the sender's environment named, unless it is the one here, too."""
+        """Return the sender's user, and the server that its environment named.
+
+        Neither where it is the one here, too.
+        """
+        server = {key: text for key, text in caller.items() if key != USER}
+        user = {} if caller[USER] == user_name() else {USER: caller[USER]}
         try:
-            here = Settings.read(conf, paths.parse(uri).authority).found if caller else {}
+            here = Settings.read(conf, paths.parse(uri).authority).found if server else {}
         except ValueError:
             here = {}
-        return {} if caller.items() <= here.items() else caller
+        return user if server.items() <= here.items() else server | user
 
     # --- creating ---
 

@@ -9,7 +9,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _core, capabilities, paths
-from ..configuration import user_name
 from ..errors import (
     InvalidPathError,
     NotAFileError,
@@ -214,7 +213,8 @@ class S3Names(FileSystem):
         return self._bucket.has_keys(_prefix(path), path)
 
     def _statuses(self) -> Statuses:
-        return Statuses(self._public_name("/"), user_name(), self._settings_of_bucket.block_size)
+        block_size = self._settings_of_bucket.block_size
+        return Statuses(self._public_name("/"), self._acts_as(), block_size)
 
     def _list(self, path: str) -> list[FileStatus]:
         return list(self._iterate(path))

@@ -22,7 +22,16 @@ from ..keys import Reader
 from ..leaving import ADVICE, lost_keys
 from ..warn import warn_once
 from .documents import crc_text
-from .keys import HADOOP_PREFIX, KEY_STORES, KEYS, MAX_PAGE, OWN_PREFIX, PROFILE_PROVIDERS, Native
+from .keys import (
+    HADOOP_PREFIX,
+    KEY_STORES,
+    KEYS,
+    MAX_PAGE,
+    OWN_PREFIX,
+    PROFILE_PROVIDERS,
+    USER,
+    Native,
+)
 from .profile import Profile
 
 if TYPE_CHECKING:
@@ -225,6 +234,7 @@ class Settings:
     copy_threads: int
     copy_threshold: int
     block_size: int
+    user: str  # of home directories; empty: the process's
     memory_total: int | None
     read_policy: str
     conditional: str  # "true", "false", "auto"
@@ -302,6 +312,7 @@ class Settings:
             copy_threads=keys.number("fs.s3a.executor.capacity"),
             copy_threshold=keys.number("fs.s3a.multipart.threshold"),
             block_size=keys.number("fs.s3a.block.size"),
+            user=keys.text(USER),
             memory_total=keys["hflush.s3.memory.total"],
             read_policy=keys.text("fs.s3a.experimental.input.fadvise").lower(),
             conditional=keys.text("fs.s3a.create.conditional.enabled"),

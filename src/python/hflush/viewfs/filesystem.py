@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import capabilities, paths
 from ..configuration import user_name
-from ..errors import attach, unsupported
+from ..errors import attach, means_nothing_there, unsupported
 from ..filesystem import FileSystem
 from ..keys import Reader
 from ..statistics import IOStatistics, aggregate
@@ -318,7 +318,9 @@ class ViewFileSystem(FileSystem):
             place = Place(fallback, self._store(fallback), fallback.inward(path))
             try:
                 beside = place.store._list(place.path)
-            except (FileNotFoundError, NotADirectoryError):
+            except OSError as failure:
+                if not means_nothing_there(failure):
+                    raise
                 beside = []
             shown = (self._outward(place, one) for one in beside)
             found += [one for one in shown if one.name not in names]

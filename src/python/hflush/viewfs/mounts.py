@@ -5,6 +5,7 @@ Nothing here asks a store.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from .. import paths
@@ -19,6 +20,11 @@ __all__ = ["Link", "MountTable", "Place"]
 
 _LINK = "link."
 _REFUSED = ("linkMerge.", "linkNfly", "linkRegx", "linkRegex")
+# An entry, behind the rest of the name of another table: one of a.b is none of table a.
+_OF_ANOTHER = re.compile(
+    r"(?P<rest>[^/]+?\.)??"
+    r"(link\./|linkMerge\.|linkNfly|linkReg|(homedir|linkFallback|linkMergeSlash)$)"
+)
 
 
 class Link(NamedTuple):
@@ -84,6 +90,7 @@ class MountTable:
         self.home = "/user"
         prefix = f"{PREFIX}{name}."
         keys = [key for key in conf if key.startswith(prefix) and key != DEFAULT_TABLE]
+        keys = [key for key in keys if not _is_of_another(key[len(prefix) :])]
         if not keys:
             raise ValueError(
                 f"there is no mount table {name!r}: {prefix}link./PATH and its kin are not set "
@@ -139,6 +146,11 @@ class MountTable:
         prefix = path.rstrip("/") + "/"
         below = (link[len(prefix) :] for link in self.links if link.startswith(prefix))
         return sorted({rest.partition("/")[0] for rest in below if rest})
+
+
+def _is_of_another(entry: str) -> bool:
+    found = _OF_ANOTHER.match(entry)
+    return found is not None and found["rest"] is not None
 
 
 def _link(key: str, path: str, value: str) -> Link:

@@ -455,6 +455,8 @@ std::optional<Failure> judge(const env::HttpResult& result, Expect expect, std::
       return judge_etag(result, signing);
     case Expect::kRoot:
       return judge_root(result, root, signing);
+    case Expect::kRootOrNothing:
+      return result.body.empty() ? std::nullopt : judge_root(result, root, signing);
   }
   return std::nullopt;
 }

@@ -40,6 +40,7 @@ enum class Expect : std::uint8_t {
   kHead,     // is_of_store(), without which it is the page of somebody in between
   kETag,     // the header
   kRoot,     // a document whose root has the expected name ("...Response" is "...Result" too)
+  kRootOrNothing,  // the same, or an empty body: the caller looks for what was done
 };
 
 // Whether a head has what a page has not: an ETag, a range, or a header of S3's own.
@@ -77,7 +78,7 @@ inline constexpr env::Duration kMaxRetryAfter = std::chrono::seconds(60);
 
 // Judges one attempt: nullopt means success. Pure. S3's error code decides, also in a 200; the
 // status only where there is no error document (HEAD, proxies), or an unknown code.
-// `root`: the name that Expect::kRoot wants.
+// `root`: the name that Expect::kRoot and kRootOrNothing want.
 std::optional<Failure> judge(const env::HttpResult& result, Expect expect, std::string_view root,
                              const Signing& signing = {});
 

@@ -192,8 +192,13 @@ def measured(numbers):
     return results, connections(ports), thread_names(), size
 
 _, _, threads, size = measured(range(50))
-results, held, threads_after, size_after = measured(range(50, 350))
-result = results, held, threads == threads_after, size_after - size
+# What the allocator keeps grows at times, and no further; a leak is there in each round.
+for first in range(50, 950, 300):
+    results, held, threads_after, size_after = measured(range(first, first + 300))
+    kept, size = size_after - size, size_after
+    if kept < MIB:
+        break
+result = results, held, threads == threads_after, kept
 """
 
 
@@ -207,7 +212,7 @@ def test_what_broken_streams_leave_behind(
     conf = {"dfs.client.pipeline.recovery.max-retries": recoveries, "dfs.replication": 2}
     peer = started(peers, hdfs_cluster, **conf)
     results, held, same_threads, bytes_kept = peer.run(
-        BREAK_MANY, root=root, ports=list(hdfs_cluster.ports)
+        BREAK_MANY, root=root, ports=list(hdfs_cluster.ports), MIB=MIB
     )
     assert results == ({1} if recoveries else {-1})
     assert held == []

@@ -151,9 +151,11 @@ void register_call(py::module_& module) {
   type.def(py::init(&describe), py::arg("operation"), py::arg("method"), py::arg("bucket"),
            py::arg("key"), py::arg("path"), py::arg("query"), py::arg("headers"))
       .def_readwrite("body", &S3Call::body)
-      .def_property("expect_root", [](const S3Call& self) { return self.call.root; }, &expect_root)
-      .def_property("expect_root_or_nothing", [](const S3Call& self) { return self.call.root; },
-                    &expect_root_or_nothing);
+      .def_property(
+          "expect_root", [](const S3Call& self) { return self.call.root; }, &expect_root)
+      .def_property(
+          "expect_root_or_nothing", [](const S3Call& self) { return self.call.root; },
+          &expect_root_or_nothing);
   attribute(type, "stall_timeout", [](S3Call& self) -> auto& { return self.call.stall_timeout; });
 }
 

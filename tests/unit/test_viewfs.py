@@ -63,7 +63,11 @@ class TestTables:
     def test_names_with_dots(self):
         """Entries of table c.d are none of table c, and no mistakes there."""
         conf = Configuration(load_defaults=False)
-        for name, entry in (("c", "link./x.link.y"), ("c.d", "link./z"), ("c.link.e", "homedir")):
+        for name, entry in (
+            ("c", "link./x.link.y"),
+            ("c.d", "link./z"),
+            ("c.link.e", "linkFallback"),
+        ):
             conf[f"fs.viewfs.mounttable.{name}.{entry}"] = f"hdfs://{name}/"
         assert list(MountTable(conf, "c").links) == ["/x.link.y"]
         assert list(MountTable(conf, "c.d").links) == ["/z"]

@@ -34,10 +34,10 @@ from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
 from .documents import Part
-from .keys import MAX_PART, MIN_PART, USER
+from .keys import MAX_PART, MIN_PART
 from .names import above, exists_already
 from .options import DELAYED, HEADER, KEYS, PERFORMANCE, STORAGE_CLASS
-from .settings import Settings, check_metadata, storage_class, user_header
+from .settings import USER, Settings, check_metadata, storage_class, user_header
 from .streams import (
     S3InputStream,
     S3OutputStream,

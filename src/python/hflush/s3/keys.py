@@ -40,7 +40,6 @@ MAX_PAGE = 1000
 
 HADOOP_PREFIX = "fs.s3a."
 OWN_PREFIX = "hflush.s3."
-USER = f"{OWN_PREFIX}user"
 # Java's classes that take credentials from a profile, by the last part of their names.
 PROFILE_PROVIDERS = ("ProfileCredentialsProvider", "ProfileAWSCredentialsProvider")
 KEY_STORES = (
@@ -292,7 +291,7 @@ KEYS = (
         "how files are read unless open says so: `sequential`, `random`, …", default="default"),
     Key(_READING, "fs.s3a.paging.maximum", number(1),
         "entries of a page of a listing", default="1000"),
-    Key(_NAMES, USER, text(),
+    Key(_NAMES, "hflush.s3.user", text(),
         "whose home directory relative paths begin in, where that is not the user of the process; "
         "set by hflush in what is sent"),
     Key(_NAMES, "fs.s3a.block.size", size(1, MAX_OBJECT, taken=(1, INT64_MAX)),

@@ -22,16 +22,7 @@ from ..keys import Reader
 from ..leaving import ADVICE, lost_keys
 from ..warn import warn_once
 from .documents import crc_text
-from .keys import (
-    HADOOP_PREFIX,
-    KEY_STORES,
-    KEYS,
-    MAX_PAGE,
-    OWN_PREFIX,
-    PROFILE_PROVIDERS,
-    USER,
-    Native,
-)
+from .keys import HADOOP_PREFIX, KEY_STORES, KEYS, MAX_PAGE, OWN_PREFIX, PROFILE_PROVIDERS, Native
 from .profile import Profile
 
 if TYPE_CHECKING:
@@ -43,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["BucketConfiguration", "Endpoint", "Settings"]
 
 MAX_METADATA = 2048
+USER = "hflush.s3.user"
 ENCRYPTION_PREFIX = "x-amz-server-side-encryption"
 
 # Keys that decide where or how safely data go, and are not supported; what to do instead.

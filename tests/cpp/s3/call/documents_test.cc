@@ -67,6 +67,27 @@ TEST_CASE("what stores differ in") {
   }
 }
 
+TEST_CASE("roots that mean the same") {
+  const std::string_view same[][2] = {
+      {"ListPartsResponse", "ListPartsResult"},
+      {"ListObjectsV2Result", "ListBucketResult"},
+      {"ListObjectsResponse", "ListBucketResult"},
+      {"DeleteObjectsResult", "DeleteResult"},
+      {"DeleteResponse", "DeleteResult"},
+      {"UploadPartCopyResponse", "CopyPartResult"},
+      {"CreateMultipartUploadResult", "InitiateMultipartUploadResult"}};
+  for (const auto& [root, expected] : same) CHECK_MESSAGE(is_same_root(root, expected), root);
+  for (const std::string_view other : {"ListBucket", "ListPartsResult", "Error", "Result", ""}) {
+    CHECK_FALSE(is_same_root(other, "ListBucketResult"));
+  }
+  // Wherever one is expected.
+  CHECK(parse_object_page(listing(object("a"), "ListBucketResponse")).ok());
+  CHECK(parse_upload_page(listing("", "ListMultipartUploadsResponse")).ok());
+  CHECK(parse_delete_result(listing("", "DeleteResponse")).ok());
+  CHECK(parse_upload_id(listing("<UploadId>u</UploadId>", "InitiateMultipartUploadResponse")).ok());
+  CHECK(parse_etag(listing("", "CopyObjectResponse"), "CopyObjectResult").ok());
+}
+
 TEST_CASE("keys are decoded where the document says that they are encoded") {
   const auto key = [](std::string_view encoding, std::string_view text) {
     const auto page = parse_object_page(
@@ -99,6 +120,7 @@ TEST_CASE("times") {
       {"2024-02-29T00:00:00Z", 1709164800},
       {"0001-01-01T00:00:00+23:59", -62135683140.0},
       {"9999-12-31T23:59:59-23:59", 253402387139.0},
+      {" Fri, 02 Jan 2026 03:04:05 GMT ", 1767323045},
   };
   for (const auto& time : times) {
     CAPTURE(time.first);
@@ -112,8 +134,14 @@ TEST_CASE("times") {
         "2026-01-01T00:00:00.Z", "2026-01-01T00:00:00Z+01:00", "2026-01-01T00:00:00+24:00",
         "2026-01-01T00:00:00+1", "2026-01-01T00:00:0", "-"}) {
     CAPTURE(text);
-    check_refused(seconds(text), "not a time of S3: '" + std::string(text) + "'");
+    const auto page = seconds(text);
+    REQUIRE(page.ok());
+    CHECK(page->uploads.at(0).initiated == 0);
   }
+  const auto listed = parse_object_page(listing(object("a", "now") + object("b")));
+  REQUIRE(listed.ok());
+  CHECK(listed->objects.at(0).modified == 0);
+  CHECK(listed->objects.at(1).modified == 1795283566);
 }
 
 TEST_CASE("sizes") {

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "hflush/base/ascii.h"
+#include "hflush/s3/call/signer.h"
 #include "hflush/s3/call/xml.h"
 
 namespace hflush::s3 {
@@ -20,6 +21,19 @@ constexpr std::string_view kNamespace = "http://s3.amazonaws.com/doc/2006-03-01/
 constexpr std::size_t kMaxDigits = 18;  // of a size that every integer type holds
 constexpr std::size_t kShown = 64;
 
+// A root that is not named after its call, both without "Result".
+struct CalledRoot {
+  std::string_view root;
+  std::string_view call;
+};
+constexpr CalledRoot kCalledRoots[] = {
+    {"CopyPart", "UploadPartCopy"},
+    {"Delete", "DeleteObjects"},
+    {"InitiateMultipartUpload", "CreateMultipartUpload"},
+    {"ListBucket", "ListObjects"},
+    {"ListBucket", "ListObjectsV2"},
+};
+
 Status refused(std::string message) {
   return Status(StatusCode::kInvalidArgument, std::move(message));
 }
@@ -31,13 +45,12 @@ std::string in_quotes(std::string_view text) {
   return "'" + shown + "'";
 }
 
-Result<XmlElement> rooted(std::string_view document,
-                          std::initializer_list<std::string_view> names) {
+Result<XmlElement> rooted(std::string_view document, std::string_view expected) {
   Result<XmlElement> root = parse_xml(document);
   if (!root.ok()) return refused("not a document of S3: " + root.status().message());
-  if (std::ranges::find(names, root->name) == names.end()) {
+  if (!is_same_root(root->name, expected)) {
     return refused("a document of S3 with the root " + in_quotes(root->name) + ", not " +
-                   in_quotes(*names.begin()));
+                   in_quotes(expected));
   }
   return root;
 }
@@ -231,10 +244,9 @@ int minutes_behind_utc(Front& front) noexcept {
   return is_ahead ? -minutes : minutes;
 }
 
-// "2026-11-21T17:52:46.123Z", with any number of digits of a second or none.
-Result<double> time_of(const XmlElement& element, std::string_view name) {
-  HFLUSH_ASSIGN_OR_RETURN(std::string_view text, text_of(element, name));
-  text = trimmed(text, kBlanks);
+// Seconds since 1970 of "2026-11-21T17:52:46.123Z", with any number of digits of a second or none;
+// 0 of what is no time.
+double parse_iso_time(std::string_view text) noexcept {
   Front front(text);
   const chrono::year year(front.number(4));
   front.want("-");
@@ -251,15 +263,34 @@ Result<double> time_of(const XmlElement& element, std::string_view name) {
   const double fraction = front.take(".") ? front.fraction() : 0;
   const int behind = minutes_behind_utc(front);
   const bool is_time = hour < 24 && minute < 60 && second < 60 && std::abs(behind) < 24 * 60;
-  if (!front.is_taken() || !date.ok() || date.year() < chrono::year(1) || !is_time) {
-    return refused("not a time of S3: " + in_quotes(text));
-  }
+  if (!front.is_taken() || !date.ok() || date.year() < chrono::year(1) || !is_time) return 0;
   const chrono::seconds seconds = chrono::sys_days(date).time_since_epoch() + chrono::hours(hour) +
                                   chrono::minutes(minute + behind) + chrono::seconds(second);
   return static_cast<double>(seconds.count()) + fraction;
 }
 
+// Of an element, in S3's form or in that of HTTP; 0 where it is none.
+double time_of(const XmlElement& element, std::string_view name) noexcept {
+  const std::string_view text = trimmed(element.value(name), kBlanks);
+  const std::optional<SystemTime> date = parse_http_date(text);
+  if (!date) return parse_iso_time(text);
+  return chrono::duration<double>(date->time_since_epoch()).count();
+}
+
 }  // namespace
+
+bool is_same_root(std::string_view root, std::string_view expected) noexcept {
+  if (root == expected) return true;
+  constexpr std::string_view kResult = "Result";
+  constexpr std::string_view kResponse = "Response";
+  const bool is_result = root.ends_with(kResult);
+  if (!expected.ends_with(kResult) || (!is_result && !root.ends_with(kResponse))) return false;
+  expected.remove_suffix(kResult.size());
+  root.remove_suffix((is_result ? kResult : kResponse).size());
+  return root == expected || std::ranges::any_of(kCalledRoots, [=](const CalledRoot& called) {
+           return called.root == expected && called.call == root;
+         });
+}
 
 std::string_view bare_etag(std::string_view text) noexcept {
   text = trimmed(text, kBlanks);
@@ -268,8 +299,7 @@ std::string_view bare_etag(std::string_view text) noexcept {
 }
 
 Result<ObjectPage> parse_object_page(std::string_view document, Plus plus) {
-  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root,
-                          rooted(document, {"ListBucketResult", "ListObjectsV2Result"}));
+  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root, rooted(document, "ListBucketResult"));
   KeyDecoder key(root, plus);
   ObjectPage page;
   page.plus = key.plus();
@@ -283,10 +313,7 @@ Result<ObjectPage> parse_object_page(std::string_view document, Plus plus) {
       } else if (object.key.ends_with('/')) {
         object.size = 0;
       }
-      if (says(entry, "LastModified")) {
-        HFLUSH_ASSIGN_OR_RETURN(const double modified, time_of(entry, "LastModified"));
-        object.modified = static_cast<std::int64_t>(std::floor(modified));
-      }
+      object.modified = static_cast<std::int64_t>(std::floor(time_of(entry, "LastModified")));
       object.etag = bare_etag(entry.value("ETag"));
     } else if (entry.name == "CommonPrefixes") {
       HFLUSH_ASSIGN_OR_RETURN(page.prefixes.emplace_back(), key.of(entry, "Prefix"));
@@ -308,7 +335,7 @@ Result<ObjectPage> parse_object_page(std::string_view document, Plus plus) {
 }
 
 Result<UploadPage> parse_upload_page(std::string_view document, Plus plus) {
-  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root, rooted(document, {"ListMultipartUploadsResult"}));
+  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root, rooted(document, "ListMultipartUploadsResult"));
   KeyDecoder key(root, plus);
   UploadPage page;
   page.doubtful = key.take_doubtful();
@@ -317,9 +344,7 @@ Result<UploadPage> parse_upload_page(std::string_view document, Plus plus) {
     ListedUpload& upload = page.uploads.emplace_back();
     HFLUSH_ASSIGN_OR_RETURN(upload.key, key.of(entry, "Key"));
     HFLUSH_ASSIGN_OR_RETURN(upload.upload_id, text_of(entry, "UploadId"));
-    if (says(entry, "Initiated")) {
-      HFLUSH_ASSIGN_OR_RETURN(upload.initiated, time_of(entry, "Initiated"));
-    }
+    upload.initiated = time_of(entry, "Initiated");
   }
   if (!is_truncated(root, {"NextKeyMarker"})) return page;
   std::string next = key(root.value("NextKeyMarker"));
@@ -334,8 +359,7 @@ Result<UploadPage> parse_upload_page(std::string_view document, Plus plus) {
 }
 
 Result<std::vector<NotDeleted>> parse_delete_result(std::string_view document) {
-  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root,
-                          rooted(document, {"DeleteResult", "DeleteObjectsResult"}));
+  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root, rooted(document, "DeleteResult"));
   std::vector<NotDeleted> left;
   for (const XmlElement& entry : root.children) {
     if (entry.name != "Error") continue;
@@ -346,8 +370,7 @@ Result<std::vector<NotDeleted>> parse_delete_result(std::string_view document) {
 }
 
 Result<std::string> parse_upload_id(std::string_view document) {
-  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root,
-                          rooted(document, {"InitiateMultipartUploadResult"}));
+  HFLUSH_ASSIGN_OR_RETURN(const XmlElement root, rooted(document, "InitiateMultipartUploadResult"));
   HFLUSH_ASSIGN_OR_RETURN(const std::string_view text, text_of(root, "UploadId"));
   const std::string_view id = trimmed(text, kBlanks);
   if (id.empty()) return refused("an upload without an id");
@@ -355,7 +378,7 @@ Result<std::string> parse_upload_id(std::string_view document) {
 }
 
 Result<std::string> parse_etag(std::string_view document, std::string_view root) {
-  HFLUSH_ASSIGN_OR_RETURN(const XmlElement found, rooted(document, {root}));
+  HFLUSH_ASSIGN_OR_RETURN(const XmlElement found, rooted(document, root));
   return std::string(bare_etag(found.value("ETag")));
 }
 

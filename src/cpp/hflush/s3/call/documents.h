@@ -4,7 +4,8 @@
 // Keys are encoded as in URLs where the document says so (encoding-type=url), since XML cannot hold
 // every character of a key. A document that is not understood is kInvalidArgument, never taken for
 // an empty answer: malformed XML, another root, an entry without its key, a page that others follow
-// without a key from which to go on. What is not needed may be missing. Pure.
+// without a key from which to go on. What is not needed may be missing. Times may be written as in
+// HTTP. Pure.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct ListedObject {
   std::string key;
   std::optional<std::uint64_t> size;  // none: the store does not say; 0 of a marker then
   std::string etag;                   // bare; empty: likewise
-  std::int64_t modified = 0;          // seconds since 1970; 0: likewise
+  std::int64_t modified = 0;          // seconds since 1970; 0: likewise, or it cannot be read
 };
 
 // A page of ListObjectsV2, or of ListObjects.
@@ -44,7 +45,7 @@ struct ObjectPage {
 struct ListedUpload {
   std::string key;
   std::string upload_id;
-  double initiated = 0;  // seconds since 1970; 0: the store does not say
+  double initiated = 0;  // seconds since 1970; 0: the store does not say, or it cannot be read
 };
 
 // A page of ListMultipartUploads.
@@ -61,6 +62,10 @@ struct NotDeleted {
   std::string code;
   std::string message;
 };
+
+// Whether a document's root is the one that is expected. Some stores say "ListPartsResponse" where
+// AWS says "ListPartsResult", or name a root after its call: "ListObjectsV2Result".
+bool is_same_root(std::string_view root, std::string_view expected) noexcept;
 
 Result<ObjectPage> parse_object_page(std::string_view document, Plus plus = Plus::kUnknown);
 Result<UploadPage> parse_upload_page(std::string_view document, Plus plus = Plus::kUnknown);

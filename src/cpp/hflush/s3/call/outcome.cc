@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "hflush/s3/call/documents.h"
 #include "hflush/s3/call/xml.h"
 
 namespace hflush::s3 {
@@ -250,19 +251,6 @@ Failure ambiguous(const env::HttpHead& head, std::string message) {
   failure.kind = FailureKind::kAmbiguous;
   failure.message = std::move(message);
   return failure;
-}
-
-// Some stores say "ListPartsResponse" where AWS says "ListPartsResult", or name a listing after its
-// call.
-bool is_same_root(std::string_view root, std::string_view expected) noexcept {
-  if (expected == "ListBucketResult" && root == "ListObjectsV2Result") return true;
-  constexpr std::string_view kResult = "Result";
-  constexpr std::string_view kResponse = "Response";
-  if (root == expected) return true;
-  if (!expected.ends_with(kResult) || !root.ends_with(kResponse)) return false;
-  expected.remove_suffix(kResult.size());
-  root.remove_suffix(kResponse.size());
-  return root == expected;
 }
 
 // A 2xx that has to have that root.

@@ -35,11 +35,11 @@ std::string_view to_string(FailureKind kind) noexcept;
 
 // What a successful response must have; a 2xx without it is ambiguous.
 enum class Expect : std::uint8_t {
-  kNothing,        // its status says it all; its body is not looked at
-  kNoBody,         // DELETE: what has one is the page of a proxy
-  kHead,           // is_of_store(), without which it is the page of somebody in between
-  kETag,           // the header
-  kRoot,           // a document whose root has the expected name ("...Response" is "...Result" too)
+  kNothing,  // its status says it all; its body is not looked at
+  kNoBody,   // DELETE: what has one is the page of a proxy
+  kHead,     // is_of_store(), without which it is the page of somebody in between
+  kETag,     // the header
+  kRoot,     // a document whose root has the expected name, or one that means it: is_same_root()
   kRootOrNothing,  // the same, or an empty body: the caller looks for what was done
 };
 

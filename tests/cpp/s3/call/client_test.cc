@@ -426,6 +426,33 @@ TEST_CASE("a bucket's region is learnt") {
   CHECK(scope_of(requests[3]).find("/us-east-1/") != std::string::npos);
 }
 
+TEST_CASE("a region that an answer leaves out is asked for") {
+  std::string region = "eu-north-7";
+  ScriptedS3 server([&](const Request& request) {
+    if (scope_of(request).find("/eu-north-7/") != std::string::npos) return Answer{};
+    if (request.method == "HEAD") {
+      return Answer{.status = 403, .headers = {{"x-amz-bucket-region", region}}};
+    }
+    return Answer::error(400, "IllegalLocationConstraintException");
+  });
+  const auto client = make_client(quick_settings(server.port()));
+  SUBCASE("of the bucket, once") {
+    CHECK_FALSE(wait_for(client, put("k", "x")).failure);
+    CHECK_FALSE(wait_for(client, put("k", "y")).failure);
+    const std::vector<Request> requests = server.requests();
+    REQUIRE(requests.size() == 4);
+    CHECK(requests[1].target == "/b");
+    CHECK(requests[2].body == "x");
+  }
+  SUBCASE("or stays unknown") {
+    region = "";
+    const CallResult result = wait_for(client, put("k", "x"));
+    REQUIRE(result.failure);
+    CHECK(result.failure->code == "IllegalLocationConstraintException");
+    CHECK(server.request_count() == 2);
+  }
+}
+
 TEST_CASE("a redirect is followed with a new signature") {
   ScriptedS3 target([](const Request&) { return Answer{.headers = {{"ETag", "\"there\""}}}; });
   const std::string there = "127.0.0.1:" + std::to_string(target.port());

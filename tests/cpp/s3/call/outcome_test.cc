@@ -148,7 +148,8 @@ TEST_CASE("every code of the table, whatever status it comes with") {
        {"BadDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"}},
       {FailureKind::kClock, {"RequestTimeTooSkewed"}},
       {FailureKind::kAddress,
-       {"AuthorizationHeaderMalformed", "PermanentRedirect", "TemporaryRedirect", "Redirect"}},
+       {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect",
+        "TemporaryRedirect", "Redirect"}},
       {FailureKind::kConflict, {"ConditionalRequestConflict"}},
       {FailureKind::kPrecondition, {"PreconditionFailed"}},
       {FailureKind::kGone, {"NoSuchUpload"}},
@@ -228,6 +229,8 @@ TEST_CASE("another address") {
   // The header is the bucket's; HEAD has nothing else.
   CHECK(failure_of(answer(400, error_document("AuthorizationHeaderMalformed", "<Region>x</Region>"),
                           region))
+            .region == "eu-west-1");
+  CHECK(failure_of(answer(400, error_document("IllegalLocationConstraintException"), region))
             .region == "eu-west-1");
   CHECK(kind_of(400, "", region) == FailureKind::kAddress);
   CHECK(kind_of(400, error_document("InvalidRequest"), region) == FailureKind::kFinal);

@@ -29,6 +29,15 @@ using Actions = CallTable::Actions;
 // Of an error document that answers a download.
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10U;
 
+// The operation that is asked for a bucket's region.
+constexpr std::string_view kAsksForRegion = "HeadBucket";
+
+// Another region or host is to be asked, and the store has not said which.
+bool is_somewhere_else(const Failure& failure) noexcept {
+  return failure.kind == FailureKind::kAddress && failure.region.empty() &&
+         failure.location.empty();
+}
+
 // Of a call that ends for a reason of our own. `ambiguous`: it may have been executed.
 CallResult failed_with(const Status& why, const std::string& path, bool ambiguous) {
   CallResult result;
@@ -81,7 +90,9 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
 
   // A call, and the response to its attempt. What is not constant belongs to the thread that has an
   // action of the table for it, and while its exchange is under way to that of its events.
-  class Running final : public Call, public env::HttpEvents {
+  class Running final : public Call,
+                        public env::HttpEvents,
+                        public std::enable_shared_from_this<Running> {
    public:
     Running(std::weak_ptr<Calls> owner, Call call, Done its_done, std::shared_ptr<Download> to)
         : Call(std::move(call)),
@@ -141,6 +152,8 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   void sent(CallId id, std::uint64_t attempt, env::HttpClient::ExchangeId exchange)
       HFLUSH_EXCLUDES(mutex_);
   void attempt_over(Running& call) HFLUSH_EXCLUDES(mutex_);
+  void ask_for_region(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
+  void judged(Running& call) HFLUSH_EXCLUDES(mutex_);
   void weigh_extras(Running& call);
 
   // Runs `what`, if the client is still there.
@@ -396,6 +409,30 @@ void Client::Calls::Running::on_end(env::HttpEnd end) {
 void Client::Calls::attempt_over(Running& call) {
   call.failure = judge(call.response, call.expect, call.root, call.signing);
   if (call.failure) check_redirect(settings_, call.bucket, call.signing.region, *call.failure);
+  if (call.failure && is_somewhere_else(*call.failure) && call.operation != kAsksForRegion) {
+    return ask_for_region(call.shared_from_this());
+  }
+  judged(call);
+}
+
+// An answer to HEAD of the bucket says its region, whatever its status. The attempt is over, as far
+// as the table knows, when there is one.
+void Client::Calls::ask_for_region(const RunningPtr& call) {
+  Call head;
+  head.operation = kAsksForRegion;
+  head.method = "HEAD";
+  head.bucket = call->bucket;
+  head.ends = call->ends;
+  const auto answered = [weak = weak_from_this(), call](const CallResult& result) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    call->failure->region = result.head.header("x-amz-bucket-region");
+    self->judged(*call);
+  };
+  start(std::move(head), answered, nullptr);
+}
+
+void Client::Calls::judged(Running& call) {
   {
     const MutexLock lock(mutex_);
     call.body_is = BodyIs::kWeighed;

@@ -30,6 +30,7 @@ constexpr KnownCode kKnownCodes[] = {
     {"EC2ThrottledException", FailureKind::kThrottled},
     {"ExpiredToken", FailureKind::kCredentials},
     {"ExpiredTokenException", FailureKind::kCredentials},
+    {"IllegalLocationConstraintException", FailureKind::kAddress},
     {"IncompleteBody", FailureKind::kTransient},
     {"InternalError", FailureKind::kAmbiguous},
     {"InvalidToken", FailureKind::kCredentials},

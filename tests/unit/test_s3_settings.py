@@ -326,7 +326,22 @@ class TestEndpoints:
     def test_the_host_of_aws_follows_the_region(self):
         native = settings().connected_to("eu-central-1")
         assert native.host == "s3.eu-central-1.amazonaws.com"
-        assert settings().connected_to("cn-north-1").host == "s3.cn-north-1.amazonaws.com.cn"
+
+    def test_every_region_of_aws(self):
+        """Each partition has a domain of its own, as botocore knows them."""
+        loaders = pytest.importorskip("botocore.loaders")
+        regions = {
+            region: partition["outputs"]["dnsSuffix"]
+            for partition in loaders.Loader().load_data("partitions")["partitions"]
+            for region in partition["regions"]
+            if not region.endswith("-global")
+        }
+        assert len(regions) > 40
+        for region, suffix in regions.items():
+            host = f"s3.{region}.{suffix}"
+            assert settings(fs_s3a_endpoint_region=region).connected_to("").host == host
+            named = settings(fs_s3a_endpoint=host)
+            assert (named.region, named.path_style) == (region, False)
 
     @pytest.mark.parametrize(
         ("bucket", "endpoint", "style", "expected"),
@@ -359,7 +374,20 @@ class TestEndpoints:
     def test_endpoint_is_a_value(self):
         assert Endpoint("https", "", 0).is_aws
         assert not Endpoint("https", "amazonaws.com.example.org", 0).is_aws
-        assert Endpoint("https", "s3.dualstack.eu-west-3.amazonaws.com", 0).region == "eu-west-3"
+        assert not Endpoint("https", "amazonaws.eu", 0).is_aws
+
+    @pytest.mark.parametrize(
+        ("server", "region"),
+        [
+            ("s3.dualstack.eu-west-3", "eu-west-3"),
+            ("s3-eu-west-3", "eu-west-3"),
+            ("s3-fips.us-gov-west-1", "us-gov-west-1"),
+            ("s3-fips-us-gov-west-1", "us-gov-west-1"),
+            ("s3-accelerate", ""),
+        ],
+    )
+    def test_the_region_in_the_name_of_a_server(self, server: str, region: str):
+        assert Endpoint("https", f"{server}.amazonaws.com", 0).region == region
 
 
 class TestHeaders:

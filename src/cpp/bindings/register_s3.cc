@@ -228,6 +228,12 @@ void register_s3(py::module_& module) {
   module.def(
       "s3_is_header_name", [](const py::str& name) { return s3::is_header_name(to_utf8(name)); },
       py::arg("name"));
+  module.def(
+      "s3_aws_suffix", [](const py::str& region) { return s3::aws_suffix(to_utf8(region)); },
+      py::arg("region"));
+  module.def(
+      "s3_aws_suffix_of", [](const py::str& host) { return s3::aws_suffix_of(to_utf8(host)); },
+      py::arg("host"));
   module.def("s3_limit_memory", &s3::MemoryBudget::limit_process_to, py::arg("bytes"));
   module.def("s3_memory", [] {
     const s3::MemoryBudget& budget = s3::MemoryBudget::of_process();

@@ -69,8 +69,8 @@ _HARMLESS = {
 # AWS's words for fs.s3a.path.style.access.
 _STYLES = {"path": "true", "virtual": "false"}
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_AWS_HOST = re.compile(r"s3[.-](?:dualstack\.)?([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
-_AWS_SUFFIXES = (".amazonaws.com", ".amazonaws.com.cn")
+# What stands before AWS's suffix in the name of a server of a region.
+_AWS_SERVER = re.compile(r"s3(?:-fips)?[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-\d+)")
 _ACLS = {
     name.replace("-", ""): name
     for name in (
@@ -131,12 +131,13 @@ class Endpoint(NamedTuple):
     @property
     def is_aws(self) -> bool:
         """Whether it belongs to AWS."""
-        return not self.host or self.host.endswith(_AWS_SUFFIXES)
+        return not self.host or bool(_core.s3_aws_suffix_of(self.host))
 
     @property
     def region(self) -> str:
         """The region in the name of a host of AWS; empty where it names none."""
-        match = _AWS_HOST.fullmatch(self.host)
+        suffix = _core.s3_aws_suffix_of(self.host)
+        match = _AWS_SERVER.fullmatch(self.host.removesuffix(suffix)) if suffix else None
         return match[1] if match else ""
 
     @classmethod
@@ -338,10 +339,10 @@ class Settings:
         """Return the settings of a client: this region is used unless another is configured."""
         self.native.region = self.region or region or "us-east-1"
         if not self.endpoint.host:
-            suffix = ".cn" if self.native.region.startswith("cn-") else ""
+            suffix = _core.s3_aws_suffix(self.native.region)
             service = "s3-fips" if self.uses_fips else "s3"
             service += ".dualstack" if self.uses_dualstack else ""
-            self.native.host = f"{service}.{self.native.region}.amazonaws.com{suffix}"
+            self.native.host = f"{service}.{self.native.region}{suffix}"
         return self.native
 
 

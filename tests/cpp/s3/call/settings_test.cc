@@ -59,6 +59,17 @@ TEST_CASE("AWS has an endpoint for each region") {
   CHECK(host_of("s3.us-east-1.amazonaws.com") == "s3.eu-north-7.amazonaws.com");
 }
 
+TEST_CASE("AWS has servers of other names in its other partitions") {
+  CHECK(aws_suffix("us-east-1") == ".amazonaws.com");
+  CHECK(aws_suffix("us-iso-east-1") == ".c2s.ic.gov");
+  CHECK(aws_suffix("us-isob-east-1") == ".sc2s.sgov.gov");
+  CHECK(aws_suffix("") == ".amazonaws.com");
+  CHECK(aws_suffix_of("s3.eusc-de-east-1.amazonaws.eu") == ".amazonaws.eu");
+  for (const char* host : {"", "amazonaws.com", "s3.amazonaws.com.example", "s3.notamazonaws.eu"}) {
+    CHECK(aws_suffix_of(host).empty());
+  }
+}
+
 TEST_CASE("where a redirect may lead to") {
   const auto led = [](const char* scheme, const char* host, const char* location) {
     Settings settings;
@@ -99,6 +110,9 @@ TEST_CASE("where a redirect may lead to") {
   CHECK(led("https", vpc, (std::string("https://x.") + vpc + "/k").c_str()).empty());
   CHECK(led("https", "amazonaws.com", "https://x-1.us-east-1.elb.amazonaws.com/k").empty());
   CHECK(led("https", "amazonaws.com.cn", "https://x.elb.amazonaws.com.cn/k").empty());
+  CHECK(led("https", "s3.us-iso-east-1.c2s.ic.gov", "https://b.s3.us-iso-west-1.c2s.ic.gov/k") ==
+        "b.s3.us-iso-west-1.c2s.ic.gov");
+  CHECK(led("https", "s3.us-iso-east-1.c2s.ic.gov", "https://x.c2s.ic.gov/k").empty());
   // What is to be certified stays so.
   for (const char* fips :
        {"s3-fips.us-east-1.amazonaws.com", "S3-FIPS.us-east-1.amazonaws.com",

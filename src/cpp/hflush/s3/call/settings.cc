@@ -44,7 +44,20 @@ std::string host_and_port(const Settings& settings, std::string_view host) {
   return text;
 }
 
-constexpr std::string_view kAwsDomains[] = {".amazonaws.com", ".amazonaws.com.cn"};
+// AWS's partitions: how the names of their regions begin, and how those of their servers end.
+struct Partition {
+  std::string_view regions;
+  std::string_view suffix;
+};
+constexpr Partition kPartitions[] = {
+    {"cn-", ".amazonaws.com.cn"},     // aws-cn
+    {"eu-isoe-", ".cloud.adc-e.uk"},  // aws-iso-e
+    {"eusc-", ".amazonaws.eu"},       // aws-eusc
+    {"us-iso-", ".c2s.ic.gov"},       // aws-iso
+    {"us-isob-", ".sc2s.sgov.gov"},   // aws-iso-b
+    {"us-isof-", ".csp.hci.ic.gov"},  // aws-iso-f
+    {"", ".amazonaws.com"},           // every other region
+};
 
 // "s3", "s3-fips", "s3.eu-west-1", "s3-eu-west-1", "s3.dualstack.eu-west-1": what stands before
 // AWS's domain in the name of a server of S3. Hosts of its customers are below that domain, too.
@@ -93,6 +106,19 @@ bool is_region(std::string_view text) noexcept {
          text.find('.') == std::string_view::npos;
 }
 
+std::string_view aws_suffix(std::string_view region) noexcept {
+  return std::ranges::find_if(
+             kPartitions,
+             [region](const Partition& partition) { return region.starts_with(partition.regions); })
+      ->suffix;
+}
+
+std::string_view aws_suffix_of(std::string_view host) noexcept {
+  const auto* const found = std::ranges::find_if(
+      kPartitions, [host](const Partition& partition) { return host.ends_with(partition.suffix); });
+  return found != std::end(kPartitions) ? found->suffix : std::string_view();
+}
+
 bool Settings::names_in_path(std::string_view bucket) const noexcept {
   if (path_style || bucket.empty() || is_address(host) || !is_host_label(bucket)) return true;
   // A certificate for *.host does not cover more than one label.
@@ -125,23 +151,19 @@ std::string Settings::redirect_authority(std::string_view bucket, std::string_vi
       host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host);
   const std::string of_bucket = std::string(bucket) + ".";
   if (name == own || name == of_bucket + own) return authority;
-  const auto* const domain = std::ranges::find_if(
-      kAwsDomains, [&](std::string_view aws) { return ("." + own).ends_with(aws); });
-  if (domain == std::end(kAwsDomains)) {
+  const std::string_view suffix = aws_suffix_of("." + own);
+  if (suffix.empty()) {
     return !is_address(own) && name.ends_with("." + own) ? authority : std::string();
   }
   // Below AWS's domain are hosts of its customers, too.
-  if (!name.ends_with(*domain)) return {};
-  std::string_view text = std::string_view(name).substr(0, name.size() - domain->size());
+  if (!name.ends_with(suffix)) return {};
+  std::string_view text = std::string_view(name).substr(0, name.size() - suffix.size());
   if (text.starts_with(of_bucket)) text.remove_prefix(of_bucket.size());
   if (!names_s3(text) || (names_fips(own) && !names_fips(text))) return {};
   return authority;
 }
 
-bool Settings::is_aws() const noexcept {
-  return std::ranges::any_of(kAwsDomains,
-                             [this](std::string_view domain) { return host.ends_with(domain); });
-}
+bool Settings::is_aws() const noexcept { return !aws_suffix_of(host).empty(); }
 
 bool Settings::signs_payload() const noexcept {
   if (payload_signing != PayloadSigning::kAuto) return payload_signing == PayloadSigning::kAlways;

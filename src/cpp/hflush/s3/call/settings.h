@@ -68,5 +68,9 @@ struct Settings {
 
 // Whether it can be the name of a region, which becomes part of a host's name and of the signature.
 bool is_region(std::string_view text) noexcept;
+// How the names of AWS's servers end: ".amazonaws.com" in most regions.
+std::string_view aws_suffix(std::string_view region) noexcept;
+// The one of these that a host's name ends with; empty: it is not at AWS.
+std::string_view aws_suffix_of(std::string_view host) noexcept;
 
 }  // namespace hflush::s3

@@ -729,7 +729,7 @@ class TestOptions:
                     "username": "before",
                 },
                 {
-                    "fs.s3a.aws.credentials.provider": "SimpleAWSCredentialsProvider",
+                    "fs.s3a.aws.credentials.provider": "TemporaryAWSCredentialsProvider",
                     "fs.s3a.access.key": "before",
                     "fs.s3a.secret.key": "s",
                     "fs.s3a.session.token": "t",

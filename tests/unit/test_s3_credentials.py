@@ -129,6 +129,23 @@ class TestProviders:
         assert found is not None
         assert found.access_key == expected
 
+    @pytest.mark.parametrize(
+        ("name", "token"),
+        [("SimpleAWS", ""), ("BasicAWS", ""), ("TemporaryAWS", "t")],
+    )
+    def test_whose_token_it_is(self, name: str, token: str):
+        conf = {**KEYS, "fs.s3a.session.token": "t"}
+        found = source_of(providers(f"{name}CredentialsProvider", conf), {}).get()
+        assert found == ("CONF", "conf-secret", token, None)
+
+    def test_classes_that_are_mapped(self):
+        key = "fs.s3a.aws.credentials.provider.mapping"
+        mapped = {**KEYS, key: "org.Other=x.Y, org.Mine = o.a.h.SimpleAWSCredentialsProvider"}
+        found = source_of(providers("org.Mine", mapped), {}).get()
+        assert found == ("CONF", "conf-secret", "", None)
+        with pytest.raises(ValueError, match=rf"{key} must be class=class"):
+            source_of(providers("org.Mine", {key: "org.Mine"}), {})
+
     def test_temporary_ones_need_a_token(self):
         source = source_of(providers("TemporaryAWSCredentialsProvider", KEYS), {})
         with pytest.raises(PermissionError, match="from TemporaryAWSCredentialsProvider"):
@@ -202,6 +219,22 @@ class TestBotocore:
         assert source.region() == "eu-west-3"
         with pytest.raises(PermissionError, match=r"ProfileNotFound.*play"):
             source_of(providers("ProfileAWSCredentialsProvider")).get()
+
+    def test_a_profile_in_a_file_of_its_own(self, files: Any):
+        """No other file of AWS's has a say in it: neither an account nor a profile."""
+        own = files.parent / "own"
+        own.write_text("[work]\naws_access_key_id=OWN\naws_secret_access_key=s\n")
+        files.write_text("[profile work]\ncredential_process=false\n[profile play]\n")
+        general = {"fs.s3a.auth.profile.file": "/nosuch"}
+        of_bucket = {**general, "fs.s3a.bucket.b.auth.profile.file": f"file://{own}"}
+        source = source_of(providers("ProfileAWSCredentialsProvider", of_bucket))
+        assert source.get() == ("OWN", "s", "", None)
+        other = {**of_bucket, "fs.s3a.auth.profile.name": "play"}
+        with pytest.raises(PermissionError, match=r"ProfileNotFound.*play"):
+            source_of(providers("ProfileAWSCredentialsProvider", other)).get()
+        with pytest.raises(ValueError, match=r"auth\.profile\.file: there is no file /nosuch"):
+            source_of(providers("ProfileAWSCredentialsProvider", general))
+        assert source_of(configured({**KEYS, **general})).get() is not None
 
     def test_a_program(self, files: Any):
         """credential_process gives an end, so they can be refreshed in time."""

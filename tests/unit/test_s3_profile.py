@@ -89,6 +89,16 @@ def test_the_profile_of_the_credentials(found):
     assert found("minio", auth_profile_name="both").server == "http://127.0.0.1:9000"
 
 
+def test_the_file_of_the_credentials(found, tmp_path: Path):
+    """It takes the place of the shared file where the credentials come from one."""
+    (tmp_path / "own").write_text("[keys]\nendpoint_url = http://own:9\n")
+    keys = {"auth_profile_file": str(tmp_path / "own")}
+    assert found("keys", **keys).server == "http://beside:4"
+    keys["aws_credentials_provider"] = "ProfileAWSCredentialsProvider"
+    assert found("keys", **keys).server == "http://own:9"
+    assert found("minio", **keys).server == "http://127.0.0.1:9000"
+
+
 def test_who_wins(found):
     """Hadoop's keys, then variables, then the services, then the profile."""
     both = {"AWS_ENDPOINT_URL": "http://all:5", "AWS_ENDPOINT_URL_S3": "http://s3:6"}

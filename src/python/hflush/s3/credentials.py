@@ -102,11 +102,20 @@ class AnonymousSource(Source):
 
 
 class ConfiguredSource(Source):
-    """Keys of the configuration."""
+    """Keys of the configuration.
 
-    def __init__(self, keys: BucketConfiguration, needs_token: bool = False) -> None:
+    Parameters
+    ----------
+    keys : BucketConfiguration
+        The configuration.
+    token : bool, optional
+        Whether they have a session token: True: they must, False: it is left out; unless given,
+        they may.
+    """
+
+    def __init__(self, keys: BucketConfiguration, token: bool | None = None) -> None:
         self._keys = keys
-        self._needs_token = needs_token
+        self._token = token
 
     def get(self, newer: bool = False) -> Credentials | None:  # noqa: ARG002
         """Return them if they are complete.
@@ -131,9 +140,9 @@ class ConfiguredSource(Source):
         if bool(access) != bool(secret):
             given, missing = (_KEYS[0], _KEYS[1]) if access else (_KEYS[1], _KEYS[0])
             raise ValueError(f"{given} is set without {missing}")
-        if not access or (self._needs_token and not token):
+        if not access or (self._token and not token):
             return None
-        return Credentials(access, secret, token)
+        return Credentials(access, secret, "" if self._token is False else token)
 
 
 class EnvironmentSource(Source):
@@ -158,13 +167,16 @@ class BotocoreSource(Source):
         there are none.
     profile : str
         Which profile of AWS's files is used; ``AWS_PROFILE`` or the default one if it is empty.
+    file : str
+        The file that is read in the place of AWS's, if it is not empty.
     """
 
     can_refresh = True
 
-    def __init__(self, methods: Sequence[str] = (), profile: str = "") -> None:
+    def __init__(self, methods: Sequence[str] = (), profile: str = "", file: str = "") -> None:
         self._methods = tuple(methods)
         self._profile = profile
+        self._file = file
         self._lock = threading.RLock()
         self._session: Any = None
         self._found: Any = None
@@ -217,6 +229,8 @@ class BotocoreSource(Source):
             ) from missing
         try:
             self._session = botocore.session.Session(profile=self._profile or None)
+            for kind in ("config_file", "credentials_file") if self._file else ():
+                self._session.set_config_variable(kind, self._file)
             if not self._methods:
                 return self._session.get_credentials()
             resolver = self._session.get_component("credential_provider")
@@ -376,7 +390,7 @@ def source_of(keys: BucketConfiguration, environment: Mapping[str, str] | None =
         ``fs.s3a.aws.credentials.provider`` names a class that is unknown here.
     """
     env = os.environ if environment is None else environment
-    names = keys.names("fs.s3a.aws.credentials.provider")
+    names = keys.providers()
     if not names:
         return DefaultSource((ConfiguredSource(keys), EnvironmentSource(env)), env)
     return ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
@@ -389,9 +403,9 @@ def _simple(name: str) -> str:
 def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> Source:
     simple = _simple(name)
     known: dict[str, Callable[[], Source]] = {
-        "SimpleAWSCredentialsProvider": lambda: ConfiguredSource(keys),
-        "BasicAWSCredentialsProvider": lambda: ConfiguredSource(keys),
-        "TemporaryAWSCredentialsProvider": lambda: ConfiguredSource(keys, needs_token=True),
+        "SimpleAWSCredentialsProvider": lambda: ConfiguredSource(keys, token=False),
+        "BasicAWSCredentialsProvider": lambda: ConfiguredSource(keys, token=False),
+        "TemporaryAWSCredentialsProvider": lambda: ConfiguredSource(keys, token=True),
         "AnonymousAWSCredentialsProvider": AnonymousSource,
         "AnonymousCredentialsProvider": AnonymousSource,
         "EnvironmentVariableCredentialsProvider": lambda: EnvironmentSource(env),
@@ -402,8 +416,7 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
         return DefaultSource((EnvironmentSource(env),), env)
     if simple in _BOTOCORE_PROVIDERS:
         methods = _BOTOCORE_PROVIDERS[simple]
-        profile = keys.text("fs.s3a.auth.profile.name") if methods is _PROFILE else ""
-        return BotocoreSource(methods, profile)
+        return BotocoreSource(methods, *(keys.profile() if methods is _PROFILE else ()))
     served = sorted({*known, *_BOTOCORE_PROVIDERS, *_DEFAULT_PROVIDERS})
     raise ValueError(
         f"fs.s3a.aws.credentials.provider: {name} is not known here; there are {', '.join(served)} "

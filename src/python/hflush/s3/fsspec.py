@@ -309,8 +309,9 @@ def _s3_credentials(given: Mapping[str, Any], client: Mapping[str, Any]) -> dict
     for word in ("key", "secret"):
         if word not in named:
             raise ValueError(f"{' and '.join(named)} without {word}")
+    kind = "Temporary" if "token" in named else "Simple"
     return {
-        _PROVIDER: "SimpleAWSCredentialsProvider",
+        _PROVIDER: f"{kind}AWSCredentialsProvider",
         "fs.s3a.access.key": named["key"],
         "fs.s3a.secret.key": named["secret"],
         "fs.s3a.session.token": named.get("token", ""),

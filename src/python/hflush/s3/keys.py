@@ -120,6 +120,8 @@ KEYS = (
         "refused but for `AWSS3V4SignerType`, and so is `fs.s3a.s3.signing-algorithm`"),
     Key(_ENDPOINT, "fs.s3a.custom.signers", text("classes"),
         "refused"),
+    Key(_ENDPOINT, "fs.s3a.http.signer.enabled", BOOL,
+        "refused if true", default="false"),
     Key(_ENDPOINT, "fs.s3a.path.style.access", choice("true", "false", "auto"),
         "the bucket in the path and not in the host name; auto: unless the server is AWS, or as "
         "`addressing_style` of the profile says where `fs.s3a.endpoint` is not set",
@@ -178,12 +180,17 @@ KEYS = (
     Key(_CREDENTIALS, "fs.s3a.secret.key", text("secret"),
         "the other half of it"),
     Key(_CREDENTIALS, "fs.s3a.session.token", text("secret"),
-        "of temporary credentials"),
+        "of temporary credentials: SimpleAWSCredentialsProvider leaves it out"),
     Key(_CREDENTIALS, "fs.s3a.aws.credentials.provider", names("classes"),
         "where credentials come from, tried in order; unless set: the three keys above, "
         "`AWS_ACCESS_KEY_ID` and its kin, then all that botocore knows"),
+    Key(_CREDENTIALS, "fs.s3a.aws.credentials.provider.mapping", text("class=class, …"),
+        "the first class of each pair is read as the second where the key above names it"),
     Key(_CREDENTIALS, "fs.s3a.auth.profile.name", text(),
         "the profile that ProfileAWSCredentialsProvider takes; unless set: `AWS_PROFILE`'s"),
+    Key(_CREDENTIALS, "fs.s3a.auth.profile.file", local_file(),
+        "the file of that profile, where alone its credentials are looked for; unless set: AWS's "
+        "own files, as `AWS_SHARED_CREDENTIALS_FILE` and `AWS_CONFIG_FILE` name them"),
     Key(_CREDENTIALS, "fs.s3a.security.credential.provider.path", text("URLs"),
         "key stores of Java are not read: refused where they would be needed, as is "
         "`hadoop.security.credential.provider.path`"),
@@ -192,6 +199,8 @@ KEYS = (
         "`role_arn` assumes one"),
     Key(_CREDENTIALS, "fs.s3a.delegation.token.binding", text("class"),
         "refused"),
+    Key(_CREDENTIALS, "fs.s3a.s3accessgrants.enabled", BOOL,
+        "refused if true", default="false"),
     Key(_CREDENTIALS, "hflush.s3.credentials.wait", _TIME,
         "how long a request waits for newer credentials where its own have expired",
         native="client.credentials_wait"),

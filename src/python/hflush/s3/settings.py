@@ -48,7 +48,9 @@ _REFUSED = {
     "fs.s3a.delegation.token.binding": "configure credentials themselves",
     "fs.s3a.encryption.cse.kms.region": "without client-side encryption data would be sent "
     "unencrypted",
+    "fs.s3a.http.signer.enabled": _SIGNER,
     "fs.s3a.s3.signing-algorithm": _SIGNER,
+    "fs.s3a.s3accessgrants.enabled": "use credentials that may do by themselves what is granted",
     "fs.s3a.signing-algorithm": _SIGNER,
 }
 # Families of such keys, each with the one of them that is named above.
@@ -63,7 +65,9 @@ _HARMLESS = {
         "org.apache.hadoop.fs.s3a.simpleawscredentialsprovider",
     ),
     "fs.s3a.assumed.role.session.duration": ("30m",),
+    "fs.s3a.http.signer.enabled": ("false",),
     "fs.s3a.s3.signing-algorithm": ("awss3v4signertype",),
+    "fs.s3a.s3accessgrants.enabled": ("false",),
     "fs.s3a.signing-algorithm": ("awss3v4signertype",),
 }
 # AWS's words for fs.s3a.path.style.access.
@@ -114,6 +118,38 @@ class BucketConfiguration(Reader):
         lost = lost_keys(self._conf)
         suffix = name.removeprefix(HADOOP_PREFIX)
         return name in lost or f"{HADOOP_PREFIX}bucket.{self._bucket}.{suffix}" in lost
+
+    def providers(self) -> list[str]:
+        """Return the classes of Java that credentials come from, each as it is mapped.
+
+        Raises
+        ------
+        ValueError
+            The mapping is malformed.
+        """
+        key = "fs.s3a.aws.credentials.provider.mapping"
+        pairs = [pair.partition("=") for pair in self.text(key).split(",") if pair.strip()]
+        if not all(equals for _, equals, _ in pairs):
+            raise ValueError(f"{key} must be class=class, …")
+        mapped = {name.strip(): value.strip() for name, _, value in pairs}
+        return [mapped.get(name, name) for name in self.names("fs.s3a.aws.credentials.provider")]
+
+    def profile(self) -> tuple[str, str]:
+        """Return the profile that credentials are taken from, and its file; empty: AWS's own.
+
+        Raises
+        ------
+        ValueError
+            The file is not there.
+        """
+        key = "fs.s3a.auth.profile.file"
+        file = self.text(key)
+        if file and not os.path.isfile(file):  # noqa: PTH113 -- also where its directory is closed
+            raise ValueError(
+                f"{self._origins.get(key, key)}: there is no file {file}: put AWS's credentials "
+                "there, on every host that uses them, or unset the key"
+            )
+        return self.text("fs.s3a.auth.profile.name"), file
 
     def key_store(self) -> str:
         """Return the key that names key stores of Java, empty if none does."""
@@ -203,9 +239,11 @@ def endpoint_of(keys: BucketConfiguration, profile: Profile) -> Endpoint:
 
 def profile_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> Profile:
     """Return the profile of AWS that counts: that of the credentials."""
-    providers = keys.names("fs.s3a.aws.credentials.provider")
-    named = any(name.endswith(PROFILE_PROVIDERS) for name in providers)
-    return Profile(environment, keys.text("fs.s3a.auth.profile.name") if named else "")
+    named = any(name.endswith(PROFILE_PROVIDERS) for name in keys.providers())
+    name, file = keys.profile() if named else ("", "")
+    if file:
+        environment = {**environment, "AWS_SHARED_CREDENTIALS_FILE": file}
+    return Profile(environment, name)
 
 
 @dataclass(frozen=True, repr=False)

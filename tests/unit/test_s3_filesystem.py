@@ -445,6 +445,23 @@ class TestCreating:
         assert "not published" in str(getattr(failure.value, "__notes__", ""))
         assert server.objects == {}
 
+    def test_what_was_persisted_stays(self, server: ScriptedS3):
+        """Neither closing the file system nor a close that is refused ends its upload."""
+        fs = connect(server, fs_s3a_create_conditional_enabled="false")
+        streams = [fs.create(path, overwrite=False) for path in ("/open", "/refused")]
+        for out in streams:
+            out.write(DATA)
+        tokens = [out.persist() for out in streams]
+        server.put("refused", b"of another")
+        with pytest.raises(FileExistsError):
+            streams[1].close()
+        with pytest.raises(OSError, match="not published"):
+            fs.close()
+        del server.objects["refused"]
+        for token in tokens:
+            fs.resume(token).close()
+        assert {stored.data for stored in server.objects.values()} == {DATA}
+
     def test_text(self, server: ScriptedS3):
         """An exception in the block of a text stream publishes nothing either."""
         conf = {**server.conf, **QUICK}

@@ -148,11 +148,12 @@ class FileSystem(OptionalOperations):
     def _end_open(self, stream: FSDataOutputStream) -> None:
         """End a stream that is open when the file system is closed.
 
-        One that publishes only when it is closed is aborted: the program has not closed it.
+        One that publishes only when it is closed is aborted: the program has not closed it. What
+        was persisted of it stays.
         """
         if not stream.has_capability(capabilities.ABORTABLE):
             stream.close()
-        elif not stream.abort().already_closed:
+        elif not stream._withdraw().already_closed:
             message = "the file system was closed before this stream: not published"
             raise OSError(errno.ECANCELED, message, stream._error_path)
 

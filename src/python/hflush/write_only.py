@@ -199,7 +199,7 @@ class WriteOnly(FileObject):
         def _abandon(self) -> bool: ...
 
     def _withdraw(self) -> AbortResult:
-        """Abort because of an exception. What was persisted stays, where there is a difference."""
+        """Abort unasked: what was persisted stays, where that makes a difference."""
         return self.abort()
 
     # --- ending ---

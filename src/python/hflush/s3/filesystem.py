@@ -137,7 +137,7 @@ class S3FileSystem(S3Copies):
         Raises
         ------
         OSError
-            A stream was open (``ECANCELED``): what was written to it is gone.
+            A stream was open (``ECANCELED``): what was written to it, and not persisted, is gone.
         """
         try:
             super().close()

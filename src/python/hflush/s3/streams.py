@@ -86,9 +86,9 @@ class S3OutputStream(FSDataOutputStream):
     collection and the end of the interpreter publish nothing. There is neither hflush nor hsync.
 
     Where :meth:`close` fails, nothing is published (or :attr:`outcome` is ``unknown``), and the
-    upload is ended before it returns if the store lets it within a few seconds. It raises
-    FileExistsError or :class:`hflush.PreconditionFailedError` if the object appeared, or changed,
-    against the condition of its creation.
+    upload is ended before it returns if the store lets it within a few seconds; one that was
+    persisted stays. It raises FileExistsError or :class:`hflush.PreconditionFailedError` if the
+    object appeared, or changed, against the condition of its creation.
     """
 
     __slots__ = ()
@@ -187,7 +187,7 @@ class S3OutputStream(FSDataOutputStream):
             try:
                 self._store._refuse_existing(self._place)
             except BaseException as refusal:
-                result = self.abort()
+                result = self._withdraw()
                 if result.cleanup_exception is not None:
                     attach(refusal, result.cleanup_exception)
                 raise

@@ -11,6 +11,7 @@ from typing import Any, cast
 import fsspec
 import hflush
 import pytest
+from hflush.checkpoint import CheckpointFileManager
 from hflush.s3 import S3FileSystem, lacks
 from support.s3_front import Answer, Head, Request, answer, make_answer
 from support.scripted_s3 import BUCKET, MIB, WRITTEN, Refused, ScriptedS3, xml, xml_of
@@ -240,6 +241,29 @@ class TestRefusals:
         with pytest.raises(OSError, match=r"fs\.s3a\.create\.conditional\.enabled"):
             write(fs, "/a", overwrite=False)
         write(fs, "/a")  # overwrites, which needs none
+
+    @pytest.mark.parametrize(
+        ("code", "kind"),
+        [
+            ("ExistingObjectIsDirectory", hflush.PathIsDirectoryError),
+            ("ObjectParentIsFile", hflush.ParentNotDirectoryError),
+            ("BucketAlreadyOwnedByYou", FileExistsError),
+        ],
+    )
+    def test_what_is_no_file_of_another(self, server: Store, code: str, kind: type[OSError]):
+        fs = connect(server)
+        with pytest.raises(hflush.PathIsDirectoryError, match="root"):
+            fs.put_if_absent("/", b"data")
+        server.fail("PutObject", answer(409, code), times=None)
+        with pytest.raises(kind, match=code):
+            fs.put_if_absent("/a", b"data")
+
+    def test_a_directory_is_no_earlier_batch(self, server: Store):
+        conf = {**server.conf, **QUICK, "hflush.checkpoint.keep-existing": True}
+        out = CheckpointFileManager.create(ROOT, conf).create_atomic("/a", False)
+        server.fail("PutObject", answer(409, "ExistingObjectIsDirectory"), times=None)
+        with pytest.raises(hflush.PathIsDirectoryError):
+            out.close()
 
     def test_conditions_of_copies(self, server: Store):
         """Whether the source has changed is looked at before it is removed."""

@@ -13,6 +13,7 @@ from .. import options as options_of
 from ..configuration import user_name
 from ..errors import (
     InternalError,
+    ParentNotDirectoryError,
     PathIsDirectoryError,
     attach,
     invalid_path,
@@ -30,6 +31,7 @@ from ..output_kinds import ReportingOutputStream
 from ..status import FileStatus
 from ..write_only import report
 from . import completion
+from .answers import code_of
 from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
@@ -438,7 +440,11 @@ class S3FileSystem(S3Copies):
         try:
             with self._create_at(path, False, CreateOptions(fast)) as stream:
                 stream.write(data)
-        except FileExistsError:
+        except (PathIsDirectoryError, ParentNotDirectoryError):
+            raise
+        except FileExistsError as refusal:
+            if code_of(refusal).startswith("Bucket"):  # which says nothing of the object
+                raise
             return False
         return True
 

@@ -22,7 +22,7 @@ from pyspark.sql import Row
 
 from .. import capabilities, paths
 from ..checkpoint import CheckpointFileManager, MetadataLog
-from ..errors import ConcurrentWriterError
+from ..errors import ConcurrentWriterError, ParentNotDirectoryError, PathIsDirectoryError
 from ..filesystem import FileSystem
 from ..opening import append, commit, create, resume
 from ..tokens import Token
@@ -353,9 +353,12 @@ class _Whole(_Epoch):
 
     def finish(self) -> None:
         if self._out is not None:
-            # That another attempt was first is as good.
-            with contextlib.suppress(FileExistsError):
+            try:
                 self._out.close()
+            except (PathIsDirectoryError, ParentNotDirectoryError):
+                raise
+            except FileExistsError:  # that another attempt was first is as good
+                pass
 
     def drop(self) -> None:
         if self._out is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ... import paths
 from ...checkpoint import CheckpointFileManager
+from ...errors import ParentNotDirectoryError, PathIsDirectoryError
 from .machine import Seen
 from .records import Intent, Job, Record
 
@@ -180,6 +181,8 @@ class CommitLog:
         try:
             with self._manager.create_atomic(self._path(number, suffix), False) as stream:
                 stream.write(content)
+        except (PathIsDirectoryError, ParentNotDirectoryError):
+            raise
         except FileExistsError:
             return False
         return True

@@ -988,6 +988,15 @@ class TestNames:
         assert fs.delete("/d", recursive=True)
         assert server.objects == {}
 
+    def test_a_copy_to_the_root(self, server: ScriptedS3, fs: S3FileSystem):
+        for key, data in (("d/", b""), ("d/x", b"1"), ("d/y/z", b"2")):
+            server.put(key, data)
+        fs.copy("/d", "/", overwrite=True)
+        assert set(server.objects) == {"d/", "d/x", "d/y/z", "x", "y/z"}
+        server.put("e/", b"content")
+        with pytest.raises(hflush.InvalidPathError, match="e/"):
+            fs.copy("/e", "/", overwrite=True)
+
     def test_what_is_written_during_a_delete(self, server: ScriptedS3, fs: S3FileSystem):
         """It is there, so the directory is: as elsewhere, that is ENOTEMPTY."""
         server.put("d/a", b"x")

@@ -10,9 +10,10 @@ from .. import paths
 from ..errors import (
     ParentNotDirectoryError,
     PathIsDirectoryError,
+    invalid_path,
 )
 from ..status import FileStatus
-from .names import S3Names, holder
+from .names import S3Names, holder, prefix_of
 from .object_copy import ObjectCopy
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class S3Copies(S3Names):
                 self._bucket.delete(source[1:], source)
         else:
             copied = self._copy_tree(source, target)
-            for page in self._bucket.list_pages(source[1:] + "/", source):
+            for page in self._bucket.list_pages(prefix_of(source), source):
                 same = [e.key for e in page.objects if copied.get(e.key) == _version(e)]
                 self._delete_keys(same, source)
             self._expect_nothing_in(source, done)
@@ -138,10 +139,14 @@ class S3Copies(S3Names):
     def _copy_tree(self, source: str, target: str) -> dict[str, tuple[object, ...]]:
         """Copy what is below a directory, several objects at once; return keys and versions."""
         copied: dict[str, tuple[object, ...]] = {}
-        old, new = source[1:] + "/", target[1:] + "/"
+        old, new = prefix_of(source), prefix_of(target)
 
         def copy(entry: ObjectEntry) -> None:
             name = new + entry.key[len(old) :]
+            if not name and entry.size:
+                raise invalid_path(self._named(target), f"no key for the content of {entry.key}")
+            if not name:  # the root needs no marker
+                return
             if name.endswith("/") and not entry.size:
                 self._put_marker("/" + name[:-1])  # stores refuse to copy onto such a key
                 return

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .documents import Listing, ObjectEntry
 
 
-__all__ = ["S3Names", "above", "exists_already", "holder"]
+__all__ = ["S3Names", "above", "exists_already", "holder", "prefix_of"]
 
 _MAX_KEY = 1024
 _PACKET_BYTES = 1 << 20
@@ -210,7 +210,7 @@ class S3Names(FileSystem):
 
     def _has_children(self, path: str) -> bool:
         """Whether there is an object below a path, its marker included: it is a directory."""
-        return self._bucket.has_keys(_prefix(path), path)
+        return self._bucket.has_keys(prefix_of(path), path)
 
     def _statuses(self) -> Statuses:
         block_size = self._settings_of_bucket.block_size
@@ -220,7 +220,7 @@ class S3Names(FileSystem):
         return list(self._iterate(path))
 
     def _iterate(self, path: str) -> Iterator[FileStatus]:
-        prefix = _prefix(path)
+        prefix = prefix_of(path)
         pages = self._bucket.list_pages(prefix, path, delimiter="/")
         first = self._first_page(path, pages)
         if first is None:
@@ -256,7 +256,7 @@ class S3Names(FileSystem):
         """Return them with as many requests as there are pages: directories are not visited."""
         if not recursive:
             return (entry for entry in self._iterate(path) if entry.is_file)
-        pages = self._bucket.list_pages(_prefix(path), path)
+        pages = self._bucket.list_pages(prefix_of(path), path)
         first = self._first_page(path, pages)
         if first is None:
             return iter((self._status(path),))
@@ -273,7 +273,7 @@ class S3Names(FileSystem):
         status = self._status(path)
         if status.is_file:
             return ContentSummary(status.length, 1, 0, status.length)
-        prefix = _prefix(path)
+        prefix = prefix_of(path)
         length, files, directories = 0, 0, 1
         before: list[str] = []
         for entry in self._objects(path):
@@ -292,7 +292,7 @@ class S3Names(FileSystem):
 
     def _objects(self, path: str) -> Iterator[ObjectEntry]:
         """Return every object below a directory, its marker included."""
-        for page in self._bucket.list_pages(_prefix(path), path):
+        for page in self._bucket.list_pages(prefix_of(path), path):
             yield from page.objects
 
     def _file_checksum(self, path: str) -> FileChecksum:
@@ -341,14 +341,14 @@ class S3Names(FileSystem):
         folder = holder(path) if parent and holder(path) != "/" else ""
         pages = _UNSEEN if folder else self._glance(higher, path, children=children)
         is_object = pages.exists(path[1:]) if file else False
-        has_children = pages.occupied(_prefix(path)) if children else False
+        has_children = pages.occupied(prefix_of(path)) if children else False
         is_blocked, unknown = pages.above([] if folder else higher)
         keys = [place[1:] for place in ([path, *unknown] if is_object is None else unknown)]
         folders = [path] if has_children is None else []
         if folder:
             folders.append(folder)
         if keys or folders:
-            sight = self._bucket.look(keys, [_prefix(place) for place in folders], path)
+            sight = self._bucket.look(keys, [prefix_of(place) for place in folders], path)
             exist, occupied = iter(sight.exist), iter(sight.occupied)
             if is_object is None:
                 found = next(exist)
@@ -508,7 +508,7 @@ class S3Names(FileSystem):
         Names are asked for as they are: some stores err when they encode them. A listing may lag
         behind, so each is looked at.
         """
-        listed = self._bucket.first_objects(_prefix(path), path, _MAX_NAMES)
+        listed = self._bucket.first_objects(prefix_of(path), path, _MAX_NAMES)
         return [entry for entry in listed if self._may_exist(entry.key, path)]
 
     def _may_exist(self, key: str, path: str) -> bool:
@@ -524,7 +524,7 @@ class S3Names(FileSystem):
         return [("/" + key, failure) for key, failure in refused]
 
     def _remove_emptied(self, directory: str) -> list[str]:
-        marker = _prefix(directory)
+        marker = prefix_of(directory)
         left = [e.key for e in self._still_in(directory) if not _is_marker(e, marker)]
         if not left:
             self._no_files.forget(directory)
@@ -602,7 +602,7 @@ class S3Names(FileSystem):
 
     def _is_empty(self, path: str) -> bool:
         """Whether a directory has nothing but its marker."""
-        marker = _prefix(path)
+        marker = prefix_of(path)
         return all(
             _is_marker(entry, marker) for entry in self._bucket.first_objects(marker, path, 2)
         )
@@ -655,7 +655,7 @@ def holder(path: str) -> str:
     return path
 
 
-def _prefix(path: str) -> str:
+def prefix_of(path: str) -> str:
     """Return what the keys below a directory begin with."""
     return "" if path == "/" else path[1:] + "/"
 

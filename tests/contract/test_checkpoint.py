@@ -24,6 +24,7 @@ from hflush.checkpoint import (
     NotDurableError,
 )
 from support.actors import Crew
+from support.forks import in_child
 from support.listing import names, orphans
 from support.stores import FILES, Store
 from support.waiting import Task, together, wait_until
@@ -278,6 +279,33 @@ def test_close_and_cancel_race(manager, store: Store, path: str):
         together(out.close, out.cancel, out.close, out.cancel)
         assert store.on_disk() in ([], ["file"])
         store.fs.delete(path)
+
+
+@pytest.mark.rule("CKPT-6")
+def test_a_forked_child_ends_nothing(manager, store: Store, path: str):
+    """The file is the parent's to publish, or to drop."""
+    for end in ("close", "cancel"):
+        out = manager.create_atomic(path, True)
+        out.write(b"first, ")
+        in_child(getattr(out, end))
+        out.write(b"second")
+        out.close()
+        assert store.read(path) == b"first, second"
+
+
+@pytest.mark.rule("CKPT-6")
+def test_a_signal_handler_within_close(manager, store: Store, path: str, monkeypatch):
+    """It would wait for itself."""
+    out = manager.create_atomic(path, False)
+
+    def handle() -> None:
+        out.cancel()
+        with pytest.raises(RuntimeError, match="close: reentrant call"):
+            out.close()
+
+    monkeypatch.setattr(out._publication, "prepare", handle)
+    out.close()
+    assert store.on_disk() == ["file"]
 
 
 @pytest.mark.shim

@@ -30,6 +30,7 @@ from hflush.fsspec import (  # noqa: E402
 )
 from hflush.fsspec.options import GENERIC  # noqa: E402
 from hflush.hdfs.keys import USER  # noqa: E402
+from support.forks import in_child  # noqa: E402
 
 CLASSES = {"file": HflushFileSystem, "hdfs": HflushHdfsFileSystem, "s3": HflushS3FileSystem}
 
@@ -385,6 +386,22 @@ def test_a_transaction_that_is_refused_in_the_middle(fs, tmp_path):
         f"files of the transaction that are published: 1 of 2 ({path})"
     ]
     assert fs.cat(path) == b"one"
+
+
+def test_a_forked_child_ends_no_transaction(fs, tmp_path):
+    """What is published later is the parent's to publish, or to drop."""
+    fs.start_transaction()
+    fs.pipe(f"{tmp_path}/x", b"data")
+    (file,) = fs.transaction.files
+    in_child(file.discard)
+
+    def child() -> None:
+        with pytest.raises(hflush.StreamClosedError, match="before fork"):
+            fs.end_transaction()
+
+    in_child(child)
+    fs.end_transaction()
+    assert (tmp_path / "x").read_bytes() == b"data"
 
 
 def test_pandas(tmp_path):

@@ -127,6 +127,16 @@ def test_no_local_token_beside_another_writer(tmp_path: Path) -> None:
     assert path.read_bytes() == b"oldmineother"
 
 
+def test_a_signal_handler_within_persist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for itself."""
+    with hflush.create(tmp_path / "f") as out:
+        monkeypatch.setattr(out._owner, "_persist", lambda _: out.persist())
+        with pytest.raises(RuntimeError, match="persist: reentrant call"):
+            out.persist()
+        monkeypatch.undo()
+        assert Token.unpack(out.persist()).length == 0
+
+
 @pytest.mark.parametrize("name", ["f", "n" * 1000, "\u00fc" * 500, "\U0001f600" * 250])
 def test_keys_of_tails_fit(name: str) -> None:
     for directory in ("", "d/" * 300):

@@ -839,7 +839,7 @@ def _renew_locks() -> None:
     for filesystem in instances():
         filesystem._lock = threading.RLock()
         for stream in filesystem._open_streams():
-            stream._persisting = threading.Lock()
+            stream._persisting = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_locks)

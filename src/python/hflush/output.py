@@ -61,7 +61,16 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     """
 
     __module__ = "hflush.streams"
-    __slots__ = ("_held", "_mode", "_name", "_older", "_opened_as", "_owner", "_persisting")
+    __slots__ = (
+        "_held",
+        "_is_persisting",
+        "_mode",
+        "_name",
+        "_older",
+        "_opened_as",
+        "_owner",
+        "_persisting",
+    )
 
     # The core makes the object without __init__; the file system that asked for it binds it.
     _owner: Owner
@@ -69,7 +78,8 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
     _name: str
     _opened_as: object  # for fsspec, which has its own names of files
     _older: Marks | None
-    _persisting: threading.Lock  # one thread at a time is inside persist()
+    _persisting: threading.RLock  # one thread at a time is inside persist()
+    _is_persisting: bool
     _held: Claim | None  # what keeps others from the file, from the first persist() on
 
     def _bind(self, owner: Owner, name: str, mode: str, older: Marks | None) -> None:
@@ -77,7 +87,8 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         self._name = name
         self._mode = mode
         self._older = older
-        self._persisting = threading.Lock()
+        self._persisting = threading.RLock()
+        self._is_persisting = False
         self._held = None
 
     # --- writing: write() itself is the core's, a call in between would cost more than it ---
@@ -178,7 +189,14 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         if not self._owner._persists(self):
             raise unsupported("persist", self._owner.store_name, self._error_path)
         with self._persisting:
-            return self._owner._persist(self)
+            if self._is_persisting:
+                name = self._error_path
+                raise RuntimeError(f"persist: reentrant call, from within a persist: '{name}'")
+            self._is_persisting = True
+            try:
+                return self._owner._persist(self)
+            finally:
+                self._is_persisting = False
 
     def set_drop_behind(self, value: bool | None, /) -> None:
         """Drop cached pages behind the writer (True), keep them (False), or do the default (None).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,7 +52,9 @@ class CancellableFSDataOutputStream(WriteOnly):
         self._older = stream._older
         if isinstance(publication, RenamedFile):
             stream._name = publication.path  # the name in messages
-        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._turn = threading.RLock()  # of ending: a second caller waits for the outcome
+        self._is_closing = False
         self._terminated = False
 
     # --- ending ---
@@ -76,10 +79,15 @@ class CancellableFSDataOutputStream(WriteOnly):
 
     def _publish(self) -> None:
         """Close, also while an exception is being handled."""
-        with self._lock:
+        if self._process != os.getpid():  # a forked child: the parent closes it
+            self._stream._publish()
+            return
+        with self._turn:
+            if self._is_closing:
+                raise RuntimeError(f"close: reentrant call, from within a close: '{self.path}'")
             if self._terminated:
                 return
-            self._terminated = True
+            self._terminated = self._is_closing = True
             try:
                 self._publication.prepare()
                 self._stream._publish()
@@ -88,6 +96,8 @@ class CancellableFSDataOutputStream(WriteOnly):
                 self._discard(failure)
                 if not self._publication.accepts(failure):
                     raise
+            finally:
+                self._is_closing = False
 
     def cancel(self) -> None:
         """Drop the written bytes; the path keeps its content. Never raises OSError.
@@ -99,7 +109,9 @@ class CancellableFSDataOutputStream(WriteOnly):
 
     def abort(self) -> AbortResult:
         """Do the same as :meth:`cancel`, and return what happened."""
-        with self._lock:
+        if self._process != os.getpid():  # a forked child: the parent's to drop
+            return AbortResult(already_closed=True)
+        with self._turn:
             if self._terminated:
                 return AbortResult(already_closed=True)
             self._terminated = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import errno
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
@@ -93,6 +94,7 @@ class TransactionFile(FsspecFile, OutputOver):
         self._opened_as = (fs, name, None)
         self._state = State.OPEN
         self._older = deferred.stream._older
+        self._process = os.getpid()
         self._lock = threading.RLock()
 
     # --- ending ---
@@ -117,7 +119,15 @@ class TransactionFile(FsspecFile, OutputOver):
         self._state = State.DISCARDED
         return self._stream._abandon()
 
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this is a forked child: the parent publishes the file, or drops it."""
+        return self._process != os.getpid()
+
     def _seal(self) -> None:
+        if self._is_inherited:
+            self._state = State.DISCARDED
+            return
         with self._lock:
             if self._state is not State.OPEN:
                 return
@@ -136,8 +146,11 @@ class TransactionFile(FsspecFile, OutputOver):
         ValueError
             It is still open: a wrapper may hold bytes back.
         OSError
-            It was dropped; the store refuses.
+            It was dropped; it was opened before a fork; the store refuses.
         """
+        if self._is_inherited:
+            message = "commit: the file was opened before fork, by another process"
+            raise StreamClosedError(errno.EBADF, message, self.path)
         with self._lock:
             if self._state is State.PUBLISHED:
                 return
@@ -160,6 +173,8 @@ class TransactionFile(FsspecFile, OutputOver):
         OSError
             The temporary file could not be removed.
         """
+        if self._is_inherited:
+            return
         with self._lock:
             if self._state in (State.PUBLISHED, State.DISCARDED):
                 return

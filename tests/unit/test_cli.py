@@ -89,9 +89,11 @@ def test_looking(tmp_path: Path):
 def test_changing(tmp_path: Path):
     """mkdir, mv and rm."""
     fine("mkdir", tmp_path / "a" / "b", tmp_path / "c")
-    (tmp_path / "c" / "file").touch()  # an empty directory would be replaced
     fine("mv", tmp_path / "a" / "b", tmp_path / "c")
     assert (tmp_path / "c" / "b").is_dir()
+    fine("mkdir", tmp_path / "b")
+    assert "exists" in refused("mv", tmp_path / "b", tmp_path / "c")
+    fine("rm", tmp_path / "b")
     assert "not empty" in refused("rm", tmp_path / "c")
     fine("rm", "-r", tmp_path / "c", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []

@@ -216,6 +216,8 @@ class TestMovesOfMany:
         root = "bucket/d" if protocol == "hflush+s3" else str(tmp_path)
         for name in ("a/x", "a/y", "b/x", "[z]"):
             fs.pipe(f"{root}/{name}", name.encode())
+        for name in ("empty", "full/a"):
+            fs.mkdir(f"{root}/{name}")
         return root
 
     @pytest.fixture
@@ -230,6 +232,8 @@ class TestMovesOfMany:
         [
             (["a/x", "[z]"], "new/", {"new/x": "a/x", "new/[z]": "[z]"}),
             (["a"], "b", {"b/a/x": "a/x", "b/a/y": "a/y"}),
+            (["a", "b/x"], "new", {"new/a/x": "a/x", "new/x": "b/x"}),
+            ("a", "empty", {"empty/a/x": "a/x", "empty/a/y": "a/y"}),
             ("a/*", "new", {"new/x": "a/x", "new/y": "a/y"}),
             (["a/*", "a/x"], "new", {"new/x": "a/x", "new/y": "a/y"}),
             ("[z]", "new", {"new": "[z]"}),
@@ -255,13 +259,14 @@ class TestMovesOfMany:
             (["a/x", "a/y"], ["new"], "2 names, and 1 to"),
             (["a/x", "wrong://b/x"], "new", "wrong file system"),
             ("a/z*", "new", "nothing there"),
+            ("a", "full", "a directory is there"),
         ],
     )
     def test_refusals(self, fs, root: str, names, to, message: str):
         """Nothing was moved, and no directory made."""
         below = functools.partial(self._below, root)
         before = fs.find(root, withdirs=True)
-        with pytest.raises((ValueError, FileNotFoundError), match=message):
+        with pytest.raises((ValueError, OSError), match=message):
             fs.mv(below(names), below(to))
         assert fs.find(root, withdirs=True) == before
 

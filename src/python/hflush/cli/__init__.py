@@ -15,6 +15,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from .. import paths
 from .._version import __version__
 from ..configuration import Configuration
 from ..errors import unsupported
@@ -274,8 +275,11 @@ def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
 
 def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
-    if not fs.rename(arguments.path, arguments.target):
-        fs.rename(arguments.path, arguments.target, Rename.NONE)  # its error says what is wrong
+    source, target = arguments.path, arguments.target
+    if fs.is_directory(target):  # a rename would put a directory in the place of an empty one
+        target = paths.child(fs._resolve(target), paths.basename(fs._resolve(source)))
+    if fs.is_directory(target) or not fs.rename(source, target):
+        fs.rename(source, target, Rename.NONE)  # its error says what is wrong
 
 
 def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:

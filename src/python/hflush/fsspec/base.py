@@ -536,7 +536,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         maxdepth: int | None = None,
         **options: Any,
     ) -> None:
-        """Move a file or a directory, into `path2` if that is a directory.
+        """Move a file or a directory: into `path2`, under its own name, if that is a directory.
 
         What has to be copied is removed when all of it is copied, and nothing else: see
         :meth:`hflush.FileSystem.copy_to_local_file`.
@@ -545,7 +545,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         ----------
         path1 : str, os.PathLike or list
             What is moved. Of a list, and of a pattern, each goes into the directory `path2`,
-            which is made.
+            which is made if it is missing.
         path2 : str, os.PathLike or list
             Where to; a list has a name for each of `path1`.
 
@@ -554,6 +554,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         ValueError
             A name belongs to another file system; names would fall on one another. Nothing was
             moved.
+        FileExistsError
+            There is a directory where one would end. Nothing was moved.
         OSError
             One was not moved, nor those behind it.
         """
@@ -565,17 +567,18 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if isinstance(path2, (list, tuple)):
             sources, targets = [self._place(one) for one in names], [*map(self._place, path2)]
             check_apart(sources, targets)
+            is_into = False
         else:
-            target = self._place(path2)
             sources = list(dict.fromkeys(place for one in names for place in self._matches(one)))
-            targets = [target] * len(sources)
-            if not is_one or sources != [self._place(path1)]:
-                check_apart(sources, [child(target, place) for place in sources])
-                for source in sources:  # whatever is missing is missing before anything is made
-                    source.store.get_file_status(source.path)
-                target.store.mkdirs(target.path)
-        for source, target in zip(sources, targets, strict=True):
-            self._mv(source, target)
+            targets = [self._place(path2)] * len(sources)
+            is_into = not is_one or sources != [self._place(path1)]
+        goals = [_goal(*move, is_into) for move in zip(sources, targets, strict=True)]
+        check_apart(sources, goals)
+        if is_into:
+            for source in sources:  # whatever is missing is missing before anything is made
+                source.store.get_file_status(source.path)
+        for source, goal in zip(sources, goals, strict=True):
+            self._mv(source, goal)
 
     def _matches(self, name: Any) -> list[Place]:
         """Return what a name stands for: itself or, if there is no such file, what matches it."""
@@ -639,6 +642,20 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             "group": status.group,
             "islink": status.kind == "symlink",
         }
+
+
+def _goal(source: Place, target: Place, is_into: bool) -> Place:
+    """Return where a move ends: a directory, or any target if `is_into`, keeps the source's name.
+
+    The rename of a store would put a directory in the place of an empty one.
+    """
+    if not is_into and not target.store.is_directory(target.path):
+        return target
+    goal = child(target, source)
+    if goal.store.is_directory(goal.path):
+        name = goal.name_of(goal.path)
+        raise FileExistsError(errno.EEXIST, "mv: a directory is there; nothing was moved", name)
+    return goal
 
 
 def _rename(store: FileSystem, source: str, target: str) -> None:

@@ -150,6 +150,20 @@ def test_a_commit_id_that_is_repeated_writes_nothing_and_is_no_error(
         batch_writer(tmp_path, ifexists="error", commitid="another night")
 
 
+@pytest.mark.parametrize("value", ["x" * 260, "\0", "a file"])
+def test_a_partition_that_cannot_be_stops_its_own_job_only(tmp_path: Path, value: str) -> None:
+    """Nothing is declared for the next one to carry out."""
+    (tmp_path / "p=a file").write_bytes(b"")
+    committer, job = Committer(str(tmp_path)), Job("job")
+    bad = staged(committer, job, f"p={value}/part-1")
+    with pytest.raises(OSError, match="p="):
+        committer.commit(job, bad)
+    committer.abort(job, bad)
+    following = Job("next")
+    committer.commit(following, staged(committer, following, "p=good/part-2"))
+    assert committer.visible() == ("p=a file", "p=good/part-2")
+
+
 # --- a batch job and a streaming query ---
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import re
 import subprocess
 import sys
 from io import BytesIO
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -135,3 +137,47 @@ def test_a_pyarrow_without_orc_has_the_other_encodings() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     said = "the encoding orc needs pyarrow.orc, which pyarrow .* does not have .*: install a "
     assert re.fullmatch(f"orc {said}.* or choose another encoding\n", done.stdout)
+
+
+NESTS = {
+    "struct": lambda data: pa.struct([("a", data), ("b", pa.int64())]),
+    "list": pa.list_,
+    "map": lambda data: pa.map_(pa.string(), data),
+}
+
+
+def drawn(chosen: random.Random, data: pa.DataType, nulls: float) -> object:
+    """Return a value of a type."""
+    if chosen.random() < nulls:
+        return None
+    if pa.types.is_struct(data):
+        return {field.name: drawn(chosen, field.type, nulls) for field in data}
+    if pa.types.is_map(data):
+        return [(str(n), drawn(chosen, data.item_type, nulls)) for n in range(chosen.randrange(3))]
+    if pa.types.is_list(data):
+        return [drawn(chosen, data.value_type, nulls) for _ in range(chosen.randrange(3))]
+    return chosen.randrange(100)
+
+
+@pytest.mark.parametrize("nest", [*product(NESTS, repeat=3)], ids="-".join)
+def test_nulls_in_what_is_nested_stay_where_they_are(nest: tuple[str, ...]) -> None:
+    """Of whole batches and of parts; where Arrow's writer would misplace some, it is an error."""
+    chosen, data = random.Random("".join(nest)), pa.int64()
+    for kind in nest:
+        data = NESTS[kind](data)
+    schema = pa.schema([("c", data)])
+    refused = 0
+    for _ in range(60):
+        rows = [drawn(chosen, data, 0.2) for _ in range(chosen.randrange(1, 9))]
+        batch = pa.RecordBatch.from_arrays([pa.array(rows, data)], schema=schema)
+        part = batch.slice(chosen.randrange(len(rows)), chosen.randrange(1, 9))
+        for written in (batch, part):
+            out, writer = encoder(schema)
+            try:
+                writer.write(written)
+            except ValueError:
+                refused += 1
+                continue
+            writer.finish()
+            assert orc.read_table(BytesIO(out.getvalue())).to_pylist() == written.to_pylist()
+    assert (refused > 0) == (nest == ("struct",) * 3)

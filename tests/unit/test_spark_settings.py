@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from hflush.spark.commit import Mode
+from hflush.spark.encodings import ENCODINGS
 from hflush.spark.session import _parse
 from hflush.spark.settings import WriteSettings
+from pyspark.sql import types as t
 
 
 def settings(overwrite: bool = False, **options: str) -> WriteSettings:
@@ -38,3 +40,27 @@ def test_the_jvms_class_of_checkpoint_managers_is_not_handed_on() -> None:
     entries = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in keys.items())
     _, names = _parse(f"<configuration>{''.join(entries)}</configuration>")
     assert names == ["spark.sql.streaming.other"]
+
+
+@pytest.mark.parametrize("name", ["parquet.encryption.footer.key", "orc.compress", "x.y"])
+def test_options_that_would_change_nothing_are_refused(name: str) -> None:
+    """They have a dot, but are no keys."""
+    with pytest.raises(ValueError, match=rf"unknown option '{name}': .* begin with dfs\."):
+        settings(**{name: "v"})
+    keys = {"fs.s3a.bucket.b.endpoint": "h", "FS.S3A.Access.Key": "k"}
+    assert settings(**keys).keys == {"fs.s3a.bucket.b.endpoint": "h", "fs.s3a.access.key": "k"}
+
+
+def test_a_query_may_have_a_name() -> None:
+    """Spark passes it on, as it does the checkpoint."""
+    own = {"queryname": "clicks", "checkpointlocation": "/c"}
+    assert WriteSettings.of_stream({"path": "/t", **own}).keys == {}
+
+
+@pytest.mark.skipif(not hasattr(t.TimeType(), "precision"), reason="Spark has no such precision")
+def test_times_beyond_microseconds_are_refused() -> None:
+    schema = t.StructType([t.StructField("a", t.StructType([t.StructField("b", t.TimeType(9))]))])
+    with pytest.raises(
+        TypeError, match=r"cannot hold column 'a\.b' of type time\(9\), .*time\(6\)"
+    ):
+        ENCODINGS["parquet"].check(schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 import hflush
@@ -12,6 +13,7 @@ import pytest
 from hflush.spark.commit.staging import _RenamedAttempt
 from hflush.spark.settings import WriteSettings
 from hflush.spark.task import TaskWriter
+from pyarrow.dataset import dataset
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -46,6 +48,38 @@ def test_a_task_that_is_aborted_lets_its_writers_go_quietly(
     del writer
     gc.collect()
     assert ignored == []
+
+
+@pytest.mark.parametrize("encoding", ["parquet", "orc", "arrow"])
+@pytest.mark.parametrize("split", [{"maxRecordsPerFile": "2"}, {"partitionBy": "day"}])
+def test_nulls_in_parts_of_a_batch_stay_where_they_are(
+    tmp_path: Path, encoding: str, split: dict[str, str]
+):
+    """In structs, and in what holds some."""
+    kept = [n if n % 3 else None for n in range(1, 11)]
+    inner = [n and {"x": n, "y": [{"z": n}, None], "m": [("k", {"z": n})]} for n in kept]
+    z = pa.struct([("z", pa.int64())])
+    nested = pa.struct([("x", pa.int64()), ("y", pa.list_(z)), ("m", pa.map_(pa.string(), z))])
+    schema = pa.schema([("n", pa.int64()), ("s", nested)])
+    days = pa.array([n % 2 for n in range(1, 11)])
+    columns = [pa.array(range(1, 11)), pa.array(inner, nested), days]
+    batch = pa.RecordBatch.from_arrays(columns, ["n", "s", "day"])
+    given = batch.to_pylist()
+    rows = batch if "partitionBy" in split else batch.select(["n", "s"])
+    (tmp_path / "attempt").mkdir()
+    attempt = _RenamedAttempt(hflush.FileSystem.get("file:///"), str(tmp_path), "attempt")
+    settings = WriteSettings.of({"path": "/t", "encoding": encoding, **split}, False)
+    writer = TaskWriter("job", lambda _: attempt, settings, schema, 0, 0)
+    writer.write(rows.slice(1))
+    staged = writer.finish()
+    assert len(staged) > 1
+    read = [
+        row
+        for file in staged
+        for row in dataset(tmp_path / file.handle, format=encoding).to_table().to_pylist()
+    ]
+    found = sorted(((row["n"], row["s"]) for row in read), key=itemgetter(0))
+    assert found == [(row["n"], row["s"]) for row in given[1:]]
 
 
 @pytest.mark.parametrize(

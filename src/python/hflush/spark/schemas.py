@@ -39,6 +39,7 @@ ATOMIC: tuple[type[t.DataType], ...] = (
     t.TimestampType,
     t.TimestampNTZType,
 )
+_MICROS = 6  # digits of a time's seconds, as in Arrow's type for it
 NESTED: tuple[type[t.DataType], ...] = (t.ArrayType, t.MapType, t.StructType)
 
 _ARROW: dict[type[t.DataType], pa.DataType] = {
@@ -115,6 +116,11 @@ def check_types(
         raise TypeError(
             f"{what} cannot hold column {path!r} of type {data.simpleString()}: "
             "cast it, or choose another encoding"
+        )
+    if path and isinstance(data, t.TimeType) and getattr(data, "precision", 0) > _MICROS:
+        raise TypeError(
+            f"{what} cannot hold column {path!r} of type {data.simpleString()}, which has more "
+            f"than microseconds: cast it to time({_MICROS})"
         )
     if path and isinstance(data, t.StructType) and not data.fields:
         raise TypeError(

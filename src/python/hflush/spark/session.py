@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from ..checkpoint.keys import MANAGER_CLASS
 from ..configuration import Configuration
 from .secrets import TOKENS, hand_out, tokens_of
+from .settings import KEY_FAMILIES
 from .source import HflushDataSource
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["hadoop_conf", "options", "register"]
 
-_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.", "spark.sql.streaming.")
 _USER = "hflush.hdfs.user"
 
 
@@ -143,7 +143,7 @@ def _parse(document: str) -> tuple[Configuration, list[str]]:
     return conf, [
         name
         for name in names
-        if name.startswith(_FAMILIES) and name in conf and name != MANAGER_CLASS
+        if name.startswith(KEY_FAMILIES) and name in conf and name != MANAGER_CLASS
     ]
 
 

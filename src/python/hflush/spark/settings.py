@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import registry
 from ..configuration import parse_size, parse_whole
+from ..deprecations import RENAMED
 from ..spelling import did_you_mean
 from .commit import Mode
 from .encodings import ENCODINGS
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from .encodings import Encoding
 
-__all__ = ["OPTIONS", "WriteSettings", "parse_conf", "task_conf"]
+__all__ = ["KEY_FAMILIES", "OPTIONS", "WriteSettings", "parse_conf", "task_conf"]
 
 # Every option as it is written, with what it is for: docs/spark.md has the table.
 OPTIONS = (
@@ -39,6 +40,8 @@ OPTIONS = (
     "logLevel",
 )
 _DURABILITIES = ("close", "hflush", "hsync")
+# How the names of Hadoop's keys begin, and of those of Spark's that its logs go by.
+KEY_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.", "spark.sql.streaming.")
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class WriteSettings:
         """
         given = {name.lower(): value for name, value in options.items() if "." not in name}
         conf = parse_conf(given.get("conf", "{}"))
-        conf |= _with_exact_keys({name: options[name] for name in options if "." in name})
+        conf |= _keys({name: options[name] for name in options if "." in name})
         known = {name.lower(): name for name in OPTIONS}
         for name in given:
             if name not in known:
@@ -141,7 +144,8 @@ class WriteSettings:
         for name in ("ifExists", "partitionOverwriteMode", "commitId"):
             if name.lower() in given:
                 raise ValueError(f"option {name!r} is not for streaming queries")
-        given.pop("checkpointlocation", None)
+        for name in ("checkpointlocation", "queryname"):  # Spark's own
+            given.pop(name, None)
         return cls.of(given, overwrite=False)
 
     @property
@@ -282,7 +286,19 @@ def _mode(given: Mapping[str, str], overwrite: bool, partition_by: tuple[str, ..
 _OVERWRITES = {"static": Mode.OVERWRITE, "dynamic": Mode.OVERWRITE_PARTITIONS}
 
 
-def _with_exact_keys(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return keys as they are written: Spark passes options in lower case."""
-    exact = {key.lower(): key for key in registry.known_keys()}
-    return {exact.get(name.lower(), name): value for name, value in conf.items()}
+def _keys(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that are keys, as keys are written: Spark passes them in lower case.
+
+    Raises
+    ------
+    ValueError
+        One is none, such as ``parquet.encryption.footer.key``: it would change nothing.
+    """
+    exact = {key.lower(): key for key in (*registry.known_keys(), *RENAMED)}
+    for name in options:
+        if name.lower() not in exact and not name.lower().startswith(KEY_FAMILIES):
+            raise ValueError(
+                f"unknown option {name!r}: with a dot in its name it would be a key of Hadoop's or "
+                f"hflush's, which begin with {', '.join(KEY_FAMILIES)}"
+            )
+    return {exact.get(name.lower(), name): value for name, value in options.items()}

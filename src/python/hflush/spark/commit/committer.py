@@ -279,7 +279,10 @@ class Committer:
             return self.log.look()
         if isinstance(action, m.Verify):
             missing = self.staging.missing(action.job, action.files)
-            return m.Lost(missing) if missing else m.Verified()
+            if missing:
+                return m.Lost(missing)
+            self.staging.make_directories(action.files)  # while nothing is declared
+            return m.Verified()
         if isinstance(action, m.Survey):
             return m.Surveyed(self.visible(action.directories))
         if isinstance(action, m.Declare):
@@ -308,8 +311,6 @@ class Committer:
         return m.Discarded()
 
     def _publish(self, intent: Intent) -> m.Event:
-        for directory in sorted({file.directory for file in intent.files}):
-            self.filesystem.mkdirs(self._place(directory))
         done = _all(lambda file: self.staging.publish(intent.job, file), intent.files)
         lost = [file.path for file, ok in zip(intent.files, done, strict=True) if not ok]
         if lost:

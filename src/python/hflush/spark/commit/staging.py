@@ -73,6 +73,16 @@ class Staging(ABC):
         """Return the paths of files that are not staged, or not whole."""
 
     @abstractmethod
+    def make_directories(self, files: tuple[StagedFile, ...]) -> None:
+        """Make the directories that files are to be in.
+
+        Raises
+        ------
+        OSError
+            One cannot be: its name is too long, or a file's. Nothing of the job is published.
+        """
+
+    @abstractmethod
     def publish(self, job: Job, file: StagedFile) -> bool:
         """Show a file at its place, or see it there; False if it is lost."""
 
@@ -144,6 +154,11 @@ class RenamedStaging(Staging):
         except FileNotFoundError:
             found = {}
         return tuple(file.path for file in files if found.get(file.handle) != file.length)
+
+    def make_directories(self, files: tuple[StagedFile, ...]) -> None:
+        """Make them; those without files do no harm."""
+        for directory in sorted({file.directory for file in files} - {""}):
+            self._fs.mkdirs(f"{self._destination}/{directory}".replace("//", "/"))
 
     def publish(self, job: Job, file: StagedFile) -> bool:
         """Rename it, which never replaces a file."""
@@ -242,6 +257,9 @@ class PendingStaging(Staging):
     def missing(self, job: Job, files: tuple[StagedFile, ...]) -> tuple[str, ...]:  # noqa: ARG002
         """Trust that uploads are there: completing one tells, and nothing else costs less."""
         return ()
+
+    def make_directories(self, files: tuple[StagedFile, ...]) -> None:
+        """Do nothing: names were accepted with the uploads."""
 
     def publish(self, job: Job, file: StagedFile) -> bool:  # noqa: ARG002
         """Complete the upload: one request, unless another process has just begun the same.

@@ -96,10 +96,14 @@ class _OrcEncoder(Encoder):
         return self._bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        # A copy: Arrow's writer forgets where the structs of a part of a batch begin.
+        whole = batch.take(pa.array(range(batch.num_rows), pa.int64()))
+        columns = []
+        for name, column in zip(whole.schema.names, whole.columns, strict=True):
             _check(name, column)
+            columns.append(_with_nulls(name, column))
         before = self._file.length
-        self._writer.write(pa.Table.from_batches([batch], self._schema))
+        self._writer.write(pa.Table.from_arrays(columns, schema=self._schema))
         self._bytes = self._bytes + batch.nbytes if self._file.length == before else 0
         self._is_empty = False
         self._sink.check()
@@ -109,6 +113,42 @@ class _OrcEncoder(Encoder):
             self._writer.write(self._schema.empty_table())
         self._writer.close()
         self._sink.check()
+
+
+def _with_nulls(name: str, column: pa.Array, structs: int = 0) -> pa.Array:
+    """Return a column whose structs all say that they have nulls, `structs` of them around it.
+
+    Where one has none, but a struct in it has, Arrow's writer misplaces what follows a null; so it
+    does in structs within two others.
+
+    Raises
+    ------
+    ValueError
+        A struct within two others is null.
+    """
+    data = column.type
+    if pa.types.is_struct(data):
+        if structs > 1 and column.null_count:
+            raise ValueError(
+                f"the encoding orc cannot hold column {name!r}, with a null struct within two "
+                "others: Arrow's writer would misplace what follows it; choose another encoding"
+            )
+        parts = [
+            _with_nulls(name, column.field(index), structs + 1) for index in range(data.num_fields)
+        ]
+        said = max(column.null_count, min(1, len(column)))
+        bitmap = column.is_valid().buffers()[1]
+        return pa.Array.from_buffers(data, len(column), [bitmap], said, children=parts)
+    if pa.types.is_map(data):
+        items = _with_nulls(name, column.items, structs)
+        fields = [data.key_field, data.item_field]
+        inside = pa.StructArray.from_arrays([column.keys, items], fields=fields)
+    elif pa.types.is_list(data):
+        inside = _with_nulls(name, column.values, structs)
+    else:
+        return column
+    buffers = column.buffers()[:2]
+    return pa.Array.from_buffers(data, len(column), buffers, column.null_count, children=[inside])
 
 
 def _check(name: str, column: pa.Array) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -310,6 +311,35 @@ class TestRenamesOfObjects:
         else:
             assert server.objects["d/a"].data == b"new"
             assert server.objects["e"].data == b"old"
+
+    @pytest.mark.parametrize("threshold", ["5G", "5M"], ids=["whole", "in parts"])
+    @pytest.mark.parametrize(
+        ("conf", "stored"),
+        [
+            ({}, ["STANDARD_IA", "aws:kms", "key"]),
+            ({"fs.s3a.create.storage.class": "glacier_ir"}, ["GLACIER_IR", "aws:kms", "key"]),
+            ({"fs.s3a.encryption.algorithm": "AES256"}, ["STANDARD_IA", "AES256", ""]),
+        ],
+    )
+    def test_how_it_is_stored(
+        self, server: ScriptedS3, threshold: str, conf: dict[str, str], stored: list[str]
+    ):
+        """As the source, unless something else is configured."""
+        server.put("a", bytes(6 << 20))
+        kms = "x-amz-server-side-encryption"
+        names = ("x-amz-storage-class", kms, f"{kms}-aws-kms-key-id")
+        server.objects["a"].headers = dict(
+            zip(names, ("STANDARD_IA", "aws:kms", "key"), strict=True)
+        )
+        given = {"fs.s3a.multipart.threshold": threshold, "hflush.s3.encryption.verify": "false"}
+        fs = hflush.FileSystem.new_instance(
+            "s3://bucket/", {**server.conf, **QUICK, **given, **conf}
+        )
+        with contextlib.suppress(io.UnsupportedOperation):  # the server has no UploadPartCopy
+            fs.rename("/a", "/b")
+        copy = next(r for r in server.log if r.operation in ("CopyObject", "CreateMultipartUpload"))
+        assert [copy.head.get(name) for name in names] == stored
+        assert server.count("HeadObject") <= 3
 
 
 def test_names_that_hadoop_has_not(

@@ -12,7 +12,6 @@ from ..errors import (
     PathIsDirectoryError,
     invalid_path,
 )
-from ..status import FileStatus
 from .names import S3Names, holder, prefix_of
 from .object_copy import ObjectCopy
 
@@ -34,42 +33,42 @@ class S3Copies(S3Names):
     def _rename(self, source: str, destination: str) -> bool:
         if source == "/":
             return False
-        status = self._status(source)
+        found = self._object(source)
         if source == destination:
-            return status.is_file
-        if status.is_directory and paths.is_under(destination, source):
+            return found is not None
+        if found is None and paths.is_under(destination, source):
             return False
-        self._refuse_below_itself(source, destination, status)
+        self._refuse_below_itself(source, destination, found)
         there = self._status_at(destination)
         target = destination
         if there is not None and there.is_directory:
-            is_free = status.is_directory and destination != "/" and self._is_empty(destination)
+            is_free = found is None and destination != "/" and self._is_empty(destination)
             if not is_free:
                 target = paths.child(destination, paths.basename(source))
                 if target == source:
-                    return status.is_file
-                self._refuse_below_itself(source, target, status)
+                    return found is not None
+                self._refuse_below_itself(source, target, found)
                 there = self._status_at(target)
         if there is not None and there.is_file:
             raise FileExistsError(errno.EEXIST, "rename: destination exists", self._named(target))
-        if there is not None and (status.is_file or not self._is_empty(target)):
+        if there is not None and (found is not None or not self._is_empty(target)):
             raise OSError(
                 errno.ENOTEMPTY, "rename: destination is a directory", self._named(target)
             )
         if there is None:
             self._check_parents(target, False, "rename")
-        self._move(source, status, target)
+        self._move(source, found, target)
         return True
 
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
         if "/" in (source, destination):
             raise OSError(errno.EINVAL, "rename: the root directory stays", self._named("/"))
-        status = self._status(source)
+        found = self._object(source)
         if source == destination:
             raise FileExistsError(
                 errno.EEXIST, "rename: source and destination are one", self._named(source)
             )
-        self._refuse_below_itself(source, destination, status)
+        self._refuse_below_itself(source, destination, found)
         there = self._status_at(destination)
         if there is None:
             self._check_parents(destination, True, "rename")
@@ -77,28 +76,30 @@ class S3Copies(S3Names):
             raise FileExistsError(
                 errno.EEXIST, "rename: destination exists", self._named(destination)
             )
-        elif there.is_directory and status.is_file:
+        elif there.is_directory and found is not None:
             message = "rename: destination is a directory, source is not"
             raise PathIsDirectoryError(errno.EISDIR, message, self._named(destination))
-        elif there.is_file and status.is_directory:
+        elif there.is_file and found is None:
             message = "rename: source is a directory, destination is not"
             raise NotADirectoryError(errno.ENOTDIR, message, self._named(destination))
         elif there.is_directory and not self._is_empty(destination):
             message = "rename: destination is a directory that is not empty"
             raise OSError(errno.ENOTEMPTY, message, self._named(destination))
-        self._move(source, status, destination)
+        self._move(source, found, destination)
 
-    def _refuse_below_itself(self, source: str, destination: str, status: FileStatus) -> None:
+    def _refuse_below_itself(
+        self, source: str, destination: str, found: ObjectEntry | None
+    ) -> None:
         if source != destination and paths.is_under(destination, source):
-            if status.is_file:
+            if found is not None:
                 message = f"rename: {source} is a file"
                 raise ParentNotDirectoryError(errno.ENOTDIR, message, self._named(destination))
             raise OSError(
                 errno.EINVAL, "rename: destination is below the source", self._named(destination)
             )
 
-    def _move(self, source: str, status: FileStatus, target: str) -> None:
-        """Copy everything, then delete what was copied and is as it was.
+    def _move(self, source: str, found: ObjectEntry | None, target: str) -> None:
+        """Copy an object or a tree, then delete what was copied and is as it was.
 
         Whatever fails, nothing is lost.
 
@@ -111,16 +112,11 @@ class S3Copies(S3Names):
         self._no_files.forget(target)
         self._bucket.try_encryption(target[1:], target)
         done = f"rename: copied to {self._named(target)}"
-        if status.is_file:
-            self._copy_file(source, status, target)
+        if found is not None:
+            self._copy_file(source, found, target)
             now = self._bucket.entry(source[1:], source)
             if now is not None:
-                was = now._replace(
-                    size=status.length,
-                    etag=status.etag or "",
-                    modified=status.modification_time // 1000,
-                )
-                if _version(now) != _version(was):
+                if _version(now) != _version(found):
                     message = f"{done}: written anew meanwhile, and stays"
                     raise OSError(errno.ENOTEMPTY, message, self._named(source))
                 self._bucket.delete(source[1:], source)
@@ -132,9 +128,8 @@ class S3Copies(S3Names):
             self._expect_nothing_in(source, done)
         self._keep_directory(holder(source))
 
-    def _copy_file(self, source: str, status: FileStatus, target: str) -> None:
-        etag = status.etag or ""
-        ObjectCopy(self._bucket, source[1:], status.length, etag, target[1:], source).make()
+    def _copy_file(self, source: str, found: ObjectEntry, target: str) -> None:
+        ObjectCopy(self._bucket, found, target[1:], source).make()
 
     def _copy_tree(self, source: str, target: str) -> dict[str, tuple[object, ...]]:
         """Copy what is below a directory, several objects at once; return keys and versions."""
@@ -150,7 +145,7 @@ class S3Copies(S3Names):
             if name.endswith("/") and not entry.size:
                 self._put_marker("/" + name[:-1])  # stores refuse to copy onto such a key
                 return
-            ObjectCopy(self._bucket, entry.key, entry.size, entry.etag, name, source).make()
+            ObjectCopy(self._bucket, entry, name, source).make()
 
         threads = self._settings_of_bucket.copy_threads
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
@@ -166,7 +161,7 @@ class S3Copies(S3Names):
         return copied
 
     def _copy(self, source: str, target: str, overwrite: bool) -> None:
-        status = self._status(source)
+        found = self._object(source)
         if paths.is_under(target, source):
             raise OSError(
                 errno.EINVAL, f"copy of {source} onto or into itself", self._named(target)
@@ -174,16 +169,16 @@ class S3Copies(S3Names):
         there = self._status_at(target)
         if there is None:
             self._check_parents(target, False, "copy")
-        elif there.is_directory and status.is_file:
+        elif there.is_directory and found is not None:
             raise PathIsDirectoryError(
                 errno.EISDIR, "copy: destination is a directory", self._named(target)
             )
-        elif not overwrite or there.kind != status.kind:
+        elif not overwrite or there.is_file is (found is None):
             raise FileExistsError(errno.EEXIST, "copy: destination exists", self._named(target))
         self._no_files.forget(target)
         self._bucket.try_encryption(target[1:], target)
-        if status.is_file:
-            self._copy_file(source, status, target)
+        if found is not None:
+            self._copy_file(source, found, target)
         else:
             self._copy_tree(source, target)
 

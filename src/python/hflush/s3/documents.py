@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "DeleteFailure",
@@ -25,12 +25,13 @@ __all__ = [
 
 
 class ObjectEntry(NamedTuple):
-    """An object in a listing."""
+    """An object in a listing, or as HEAD shows it."""
 
     key: str
     size: int  # negative: the store does not say
     etag: str  # without quotes; empty: likewise
     modified: int  # seconds since the epoch; 0: likewise
+    headers: Mapping[str, str] = {}  # of HEAD alone; only read
 
 
 class Listing(NamedTuple):

@@ -193,12 +193,21 @@ class S3Names(FileSystem):
         if path == "/":
             self._bucket.first_keys("", path, 1)  # there is such a bucket
             return self._statuses().directory(path)
-        entry = self._bucket.entry(path[1:], path)
-        if entry is not None:
-            return self._statuses().file(path, entry)
-        if self._has_children(path):
-            return self._statuses().directory(path)
-        raise FileNotFoundError(errno.ENOENT, "no such file or directory", self._named(path))
+        entry, statuses = self._object(path), self._statuses()
+        return statuses.directory(path) if entry is None else statuses.file(path, entry)
+
+    def _object(self, path: str) -> ObjectEntry | None:
+        """Return the object at a path; None where that is a directory.
+
+        Raises
+        ------
+        FileNotFoundError
+            Nothing is there.
+        """
+        entry = None if path == "/" else self._bucket.entry(path[1:], path)
+        if entry is None and not self._is_directory(path):
+            raise FileNotFoundError(errno.ENOENT, "no such file or directory", self._named(path))
+        return entry
 
     def _head_of_file(self, path: str) -> Head:
         head = self._bucket.head(path[1:], path) if path != "/" else None

@@ -13,13 +13,14 @@ from . import completion
 from .bucket import tells_encryption
 from .documents import Part
 from .keys import MAX_COPY, MAX_PARTS
-from .settings import copy_source_key
+from .settings import ENCRYPTION_PREFIX, copy_source_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .bucket import Bucket
-    from .settings import Headers
+    from .documents import ObjectEntry
+    from .settings import Headers, Settings
 
 __all__ = ["ObjectCopy", "publish_parts"]
 
@@ -34,15 +35,15 @@ _KEPT_HEADERS = (
     "content-type",
     "expires",
 )
+_STORAGE_CLASS = "x-amz-storage-class"
+_KMS_KEY = f"{ENCRYPTION_PREFIX}-aws-kms-key-id"
 
 
 class ObjectCopy(NamedTuple):
-    """What is copied, as it was when its etag was seen, and to which key."""
+    """What is copied, as it was when it was seen, and to which key."""
 
     bucket: Bucket
-    source: str
-    size: int
-    etag: str
+    source: ObjectEntry
     target: str
     path: str  # for messages
 
@@ -54,7 +55,7 @@ class ObjectCopy(NamedTuple):
         PreconditionFailedError
             It has changed since.
         """
-        if self.size > min(self.bucket.settings.copy_threshold, MAX_COPY):
+        if self.source.size > min(self.bucket.settings.copy_threshold, MAX_COPY):
             self._in_parts()
         else:
             self._whole()
@@ -67,10 +68,10 @@ class ObjectCopy(NamedTuple):
         **expected: str,
     ) -> _core.S3Response:
         settings = self.bucket.settings
-        encoded = quote(self.source.encode("utf-8", "surrogateescape"), safe="/")
+        encoded = quote(self.source.key.encode("utf-8", "surrogateescape"), safe="/")
         source = [("x-amz-copy-source", f"/{settings.bucket}/{encoded}")]
-        if self.etag:
-            source.append(("x-amz-copy-source-if-match", f'"{self.etag}"'))
+        if self.source.etag:
+            source.append(("x-amz-copy-source-if-match", f'"{self.source.etag}"'))
         return self.bucket.request(
             operation,
             "PUT",
@@ -85,6 +86,7 @@ class ObjectCopy(NamedTuple):
     def _whole(self) -> None:
         bucket, settings = self.bucket, self.bucket.settings
         headers = [header for header in settings.headers if header[0].startswith("x-amz-")]
+        headers += _storage_of(self.source.headers, settings)
         name, root = "CopyObject", "CopyObjectResult"
         response = self._request(name, headers, expect_root_or_nothing=root)
         if not response.body and not self._is_made():
@@ -102,12 +104,14 @@ class ObjectCopy(NamedTuple):
         AWS does, too, where a copy was cut short.
         """
         made = self.bucket.head(self.target, self.path)
-        return made is not None and bool(self.etag) and made.etag == self.etag
+        etag = self.source.etag
+        return made is not None and bool(etag) and made.etag == etag
 
     def _in_parts(self) -> None:
         settings = self.bucket.settings
-        step = max(min(_PART_BYTES, settings.copy_threshold), -(-self.size // MAX_PARTS))
-        ranges = [(at, min(at + step, self.size)) for at in range(0, self.size, step)]
+        size = self.source.size
+        step = max(min(_PART_BYTES, settings.copy_threshold), -(-size // MAX_PARTS))
+        ranges = [(at, min(at + step, size)) for at in range(0, size, step)]
 
         def put(upload_id: str, number: int) -> Part:
             return self._part(upload_id, number, *ranges[number - 1])
@@ -116,19 +120,25 @@ class ObjectCopy(NamedTuple):
 
     def _headers(self) -> Headers:
         """Return the headers of the source, which a copy in parts does not take on by itself."""
-        seen = self.bucket.head(self.source, self.path)
-        if seen is None:
-            message = "copy: the source is gone"
-            raise FileNotFoundError(errno.ENOENT, message, self.bucket.name(self.path))
-        kept = [(name, seen.headers[name]) for name in _KEPT_HEADERS if name in seen.headers]
+        seen = self.source.headers or self._seen()
+        kept = [(name, seen[name]) for name in _KEPT_HEADERS if name in seen]
         kept += [
             (name, value)
-            for name, value in seen.headers.items()
+            for name, value in seen.items()
             if name.startswith("x-amz-meta-") and name != _core.S3_TOKEN_HEADER
         ]
         names = {name for name, _ in kept}
-        general = self.bucket.settings.headers
-        return [*kept, *(header for header in general if header[0].lower() not in names)]
+        settings = self.bucket.settings
+        general = [header for header in settings.headers if header[0].lower() not in names]
+        return [*kept, *general, *_storage_of(seen, settings)]
+
+    def _seen(self) -> Mapping[str, str]:
+        """Return the headers of a source that a listing has shown."""
+        seen = self.bucket.head(self.source.key, self.path)
+        if seen is None:
+            message = "copy: the source is gone"
+            raise FileNotFoundError(errno.ENOENT, message, self.bucket.name(self.path))
+        return seen.headers
 
     def _part(self, upload_id: str, number: int, start: int, end: int) -> Part:
         operation, root = "UploadPartCopy", "CopyPartResult"
@@ -143,6 +153,17 @@ class ObjectCopy(NamedTuple):
             message = f"{operation}: part {number} without an etag"
             raise OSError(errno.EIO, message, self.bucket.name(self.path))
         return Part(number, f'"{etag}"', end - start, 0)
+
+
+def _storage_of(seen: Mapping[str, str], settings: Settings) -> Headers:
+    """Return the storage class and the KMS key of an object, unless others are configured."""
+    configured = {name for name, _ in (*settings.headers, *settings.sse_c)}
+    kept = []
+    if seen.get(_STORAGE_CLASS, "STANDARD") != "STANDARD" and _STORAGE_CLASS not in configured:
+        kept.append(_STORAGE_CLASS)
+    if _KMS_KEY in seen and not any(name.startswith(ENCRYPTION_PREFIX) for name in configured):
+        kept += [ENCRYPTION_PREFIX, _KMS_KEY]
+    return [(name, seen[name]) for name in kept if name in seen]
 
 
 def publish_parts(

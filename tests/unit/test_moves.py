@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import hflush
 import pytest
 from hflush import transfer
 from hflush.s3.copies import S3Copies
-from support.s3_front import answer
+from support.s3_front import Answer, Request, answer
 from support.scripted_s3 import BUCKET, ScriptedS3
 
 QUICK = {"fs.s3a.retry.interval": "1ms", "fs.s3a.retry.limit": "2"}
@@ -340,6 +341,50 @@ class TestRenamesOfObjects:
         copy = next(r for r in server.log if r.operation in ("CopyObject", "CreateMultipartUpload"))
         assert [copy.head.get(name) for name in names] == stored
         assert server.count("HeadObject") <= 3
+
+
+class Aliased(ScriptedS3):
+    """A server whose bucket has a second name, as an access point is one."""
+
+    def execute(self, request: Request) -> Answer:
+        request.bucket = request.bucket.replace("alias", BUCKET)
+        return super().execute(request)
+
+
+class TestBetweenBuckets:
+    @pytest.mark.parametrize(
+        ("source", "target"),
+        [("d/a", "d/a"), ("d", ""), ("d", "d"), ("d", "d/e"), ("empty", "")],
+    )
+    def test_two_names_of_one(self, source: str, target: str):
+        """What would be moved onto or into itself stays."""
+        with Aliased() as server:
+            for key in ("d/a", "d/e/b", "empty/"):
+                server.put(key, b"")
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            before = set(server.objects)
+            with pytest.raises(
+                OSError, match=f"{BUCKET}/{source} onto .*alias/{target}"
+            ) as refusal:
+                fs.mv(f"{BUCKET}/{source}", f"alias/{target}")
+            assert refusal.value.errno == errno.EINVAL
+            server.fail("ListParts", answer(403, "AccessDenied"))
+            with pytest.raises(PermissionError) as doubt:
+                fs.mv(f"{BUCKET}/{source}", f"alias/{target}")
+            assert "may be s3://alias/ under" in "".join(getattr(doubt.value, "__notes__", ()))
+            assert (set(server.objects), server.uploads) == (before, {})
+            fs.mv(f"{BUCKET}/d", "alias/f")
+            assert {"f/a", "f/e/b"} < set(server.objects)
+
+    def test_two_of_one_name(self, server: ScriptedS3):
+        """Those of two servers, also where both have the same object."""
+        with ScriptedS3() as other:
+            for at in (server, other):
+                at.put("a", b"data")
+            here, there = (fsspec.filesystem("hflush+s3", conf=at.conf) for at in (server, other))
+            here._move(here._place(f"{BUCKET}/a"), there._place(f"{BUCKET}/a"))
+            assert not server.objects
+            assert other.objects["a"].data == b"data"
 
 
 def test_names_that_hadoop_has_not(

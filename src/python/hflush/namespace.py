@@ -207,6 +207,13 @@ class NameSpace(ABC):
         """Return whether both may show the same files: then their file ids can be compared."""
         return self.uri == other.uri
 
+    def _is_alias_of(self, other: NameSpace, status: FileStatus, path: str) -> bool:
+        """Return whether this is the other file system under another name, as far as one can tell.
+
+        That is asked before what has a status there is moved here, to its own path or below it.
+        """
+        return False
+
     def _behind(self, path: str) -> tuple[Self, str]:
         """Return the file system that has a file, and its path there: of a view, another one."""
         return self, path

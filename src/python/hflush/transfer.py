@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .capabilities import ABORTABLE
 from .errors import LeaseLostError, attach
-from .paths import basename, child, parent
+from .paths import basename, child, is_under, parent
 from .status import identity
 
 if TYPE_CHECKING:
@@ -60,8 +60,13 @@ def copy(
     if _is_directory(target, target_path):
         target_path = child(target_path, basename(source_path))
     target, target_path = target._behind(target_path)
-    if _is_within(target, target_path, source, status):
-        raise OSError(errno.EINVAL, f"copy of {source_path} onto or into itself", target_path)
+    if _is_within(target, target_path, source, status) or (
+        delete_source
+        and is_under(target_path, source_path)
+        and target._is_alias_of(source, status, target_path)
+    ):
+        message = f"copy of {source._named(source_path)} onto or into itself"
+        raise OSError(errno.EINVAL, message, target._named(target_path))
     copied = _Copy(source, target, overwrite).make(status, source_path, target_path)
     if delete_source:
         removal = _Removal(source)
@@ -140,10 +145,11 @@ class _Copy:
         """Copy what is at a path, and return what it was."""
         is_link = self._source._is_link(path)
         if status.is_directory:
+            listed = self._source._list(path)  # before something appears in it by another name
             self._target.mkdirs(target_path)
             entries = [
                 self.make(entry, self._source._store_path(entry), child(target_path, entry.name))
-                for entry in self._source._list(path)
+                for entry in listed
             ]
             return _Copied(path, is_link, (), entries)
         if not status.is_file:

@@ -732,6 +732,14 @@ class Bucket:
         check(response)
         return True
 
+    def shares_uploads_with(self, other: Bucket, key: str, path: str) -> bool:
+        """Whether another bucket shows an upload that is begun here: both are one, by two names."""
+        upload_id, _ = self.create_upload(key, path, self.settings.headers, checksums=False)
+        try:
+            return other.upload_exists(key, upload_id, path)
+        finally:
+            self._drop_upload(key, upload_id, path)
+
     def abort_upload(self, key: str, upload_id: str, path: str) -> bool:
         """End an upload and let its parts go; False if there was none.
 

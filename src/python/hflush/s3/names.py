@@ -15,6 +15,7 @@ from ..errors import (
     ParentNotDirectoryError,
     attach,
     invalid_path,
+    note,
     unsupported,
 )
 from ..filesystem import FileSystem
@@ -27,6 +28,7 @@ from .bucket import Bucket
 from .conditional import conditions_of, known_conditions
 from .contract import OPTIONS, contract_options
 from .credentials import source_of
+from .documents import ObjectEntry
 from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
 from .pages import SeenPages
 from .remembered import RememberedPaths
@@ -37,9 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..configuration import Configuration
+    from ..namespace import NameSpace
     from ..paths import StrPath
     from .bucket import Head
-    from .documents import Listing, ObjectEntry
+    from .documents import Listing
 
 
 __all__ = ["S3Names", "above", "exists_already", "holder", "prefix_of"]
@@ -119,6 +122,44 @@ class S3Names(FileSystem):
 
     def _named(self, path: str) -> str:
         return self._public_name(path)
+
+    def _shares_files_with(self, other: NameSpace) -> bool:
+        """Return whether both are one bucket of one server, by the same names."""
+        if not isinstance(other, S3Names):
+            return False
+        ours, others = self._bucket, other._bucket
+        return (ours.endpoint, ours.settings.bucket) == (others.endpoint, others.settings.bucket)
+
+    def _is_alias_of(self, other: NameSpace, status: FileStatus, path: str) -> bool:
+        """Return whether both are one bucket: by its access point's alias, by names of the server.
+
+        Both show an object of the source then. Another bucket may have the same object, but no
+        upload of this one's.
+
+        Raises
+        ------
+        OSError
+            They cannot be asked.
+        """
+        if not isinstance(other, S3Names):
+            return False
+        there = other._store_path(status)
+        if status.is_file:
+            found = [ObjectEntry(there[1:], status.length, status.etag or "", 0)]
+        else:
+            found = other._bucket.first_objects(prefix_of(there), there, 1)
+        try:
+            return all(map(self._shows, found)) and self._bucket.shares_uploads_with(
+                other._bucket, path[1:], path
+            )
+        except OSError as failure:
+            note(failure, f"nothing was moved: {other.uri} may be {self.uri} under another name")
+            raise
+
+    def _shows(self, entry: ObjectEntry) -> bool:
+        """Whether an object of another bucket is in this one, too."""
+        here = self._bucket.entry(entry.key, "/" + entry.key)
+        return here is not None and (here.size, here.etag) == (entry.size, entry.etag)
 
     def _resolve(self, path: StrPath) -> str:
         if (plain := self._plain(path)) is not None:

@@ -321,6 +321,19 @@ def test_options_that_mean_nothing(fs, tmp_path):
     assert fs.cat(f"{root}/b/x") == b"data"
 
 
+@pytest.mark.parametrize("name", ["./d", "d//", "o/../d", "d/./.", "{root}//d", "{root}/o/../d"])
+def test_names_that_are_not_normal(fs, tmp_path, monkeypatch, name: str):
+    """They are those that listings return."""
+    monkeypatch.chdir(tmp_path)
+    fs.pipe(f"{tmp_path}/d/s/x", b"data")
+    name = name.format(root=tmp_path)
+    assert fs.glob(f"{name}/**/x") == fs.find(name) == [f"{tmp_path}/d/s/x"]
+    assert list(fs.get_mapper(name)) == ["s/x"]
+    (tmp_path / "link").symlink_to("d/s")
+    with pytest.raises(hflush.InvalidPathError, match="behind the symbolic link"):
+        fs.find("link/../d")
+
+
 @pytest.mark.parametrize("name", ["~/x", "~", "s3//b/x", "file//b", "file://~/x", "a:b"])
 def test_what_is_no_name_here(fs, tmp_path, monkeypatch, name: str):
     """As hflush itself: nothing is made below the working directory of what meant another place."""
@@ -501,6 +514,7 @@ class TestHdfs:
         """Plain ones begin at the root."""
         strip = HflushHdfsFileSystem._strip_protocol
         assert [strip("/a/b/"), strip("a"), strip("/")] == ["/a/b", "/a", "/"]
+        assert [strip("/./a//b"), strip("hdfs://nn/a/../b")] == ["/a/b", "hdfs://nn/b"]
         assert strip(["hdfs://nn:1/x", "/y"]) == ["hdfs://nn:1/x", "/y"]
 
     def test_parents(self):

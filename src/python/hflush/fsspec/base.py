@@ -21,6 +21,7 @@ from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
+from ..local.filesystem import check_dots
 from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from . import options as words
@@ -233,7 +234,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             if text:
                 paths.parse(text)  # refuses `~` and a URL without its colon
             text = f"{os.getcwd()}/{text}"  # noqa: PTH109
-        return text.rstrip("/") or "/"
+        name = paths.normalize(text, any_name=True)
+        if ".." in text:
+            check_dots(text, "/")
+        return name
 
     @classmethod
     def _as_url(cls, text: str) -> re.Match[str] | None:

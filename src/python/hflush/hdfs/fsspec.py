@@ -130,7 +130,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
             paths.check_slashes(url[1], url[4])
         prefix = f"{url[1]}://{url[3]}" if url is not None and url[3] else ""
         plain = text if url is None else url[4]
-        return prefix, "/" + plain.strip("/") if plain.strip("/") else "/"
+        return prefix, paths.normalize(f"/{plain}", any_name=True)
 
     @classmethod
     def _parent(cls, path: str) -> str:

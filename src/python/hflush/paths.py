@@ -30,6 +30,7 @@ __all__ = [
     "Location",
     "as_text",
     "basename",
+    "check_dots",
     "check_slashes",
     "child",
     "depth",
@@ -241,6 +242,30 @@ def left_by_dots(path: str, working_directory: str = "/") -> list[str]:
         elif element not in _NO_ELEMENTS:
             elements.append(element)
     return left
+
+
+def check_dots(path: StrPath, working_directory: str) -> None:
+    """Refuse a path in which ``..``, taken as text, leads elsewhere than the system takes it.
+
+    Raises
+    ------
+    InvalidPathError
+        It stands behind a symbolic link to another directory.
+    """
+    text = parse(path).path
+    for directory in left_by_dots(text, "/" if text.startswith("/") else working_directory):
+        if not os.path.islink(directory):  # noqa: PTH114 -- costs less
+            continue
+        lexical, of_system = (
+            os.path.realpath(parent(directory)),
+            parent(os.path.realpath(directory)),
+        )
+        if lexical != of_system:
+            raise invalid_path(
+                as_text(path),
+                f"'..' behind the symbolic link '{directory}' is '{lexical}' as text and "
+                f"'{of_system}' to the system: write the one that is meant",
+            )
 
 
 def is_plain(path: StrPath) -> TypeGuard[str]:

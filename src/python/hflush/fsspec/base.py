@@ -21,7 +21,6 @@ from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
-from ..local.filesystem import check_dots
 from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from . import options as words
@@ -236,7 +235,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             text = f"{os.getcwd()}/{text}"  # noqa: PTH109
         name = paths.normalize(text, any_name=True)
         if ".." in text:
-            check_dots(text, "/")
+            paths.check_dots(text, "/")
         return name
 
     @classmethod

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..tokens import Token
     from ..trash import Trash
 
-__all__ = ["ChecksumFileSystem", "LocalFileSystem", "check_dots"]
+__all__ = ["ChecksumFileSystem", "LocalFileSystem"]
 
 _FILE_MODE = 0o666
 _DIRECTORY_MODE = 0o777
@@ -55,28 +55,6 @@ _PACKET_BYTES = 64 << 10
 _CHECKSUM_READ_BYTES = 1 << 20
 _NS_PER_MS = 1_000_000
 _INT64_MAX = (1 << 63) - 1
-
-
-def check_dots(path: StrPath, working_directory: str) -> None:
-    """Refuse a path in which ``..``, taken as text, leads elsewhere than the system takes it.
-
-    Raises
-    ------
-    InvalidPathError
-        It stands behind a symbolic link to another directory.
-    """
-    text = paths.parse(path).path
-    for directory in paths.left_by_dots(text, "/" if text.startswith("/") else working_directory):
-        if not os.path.islink(directory):
-            continue
-        as_text = os.path.realpath(paths.parent(directory))
-        of_system = paths.parent(os.path.realpath(directory))
-        if as_text != of_system:
-            raise invalid_path(
-                paths.as_text(path),
-                f"'..' behind the symbolic link '{directory}' is '{as_text}' as text and "
-                f"'{of_system}' to the system: write the one that is meant",
-            )
 
 
 class _LocalFiles(FileSystem):
@@ -126,7 +104,7 @@ class _LocalFiles(FileSystem):
     def _resolve(self, path: StrPath) -> str:
         resolved = super()._resolve(path)
         if ".." in paths.as_text(path):
-            check_dots(path, self.working_directory)
+            paths.check_dots(path, self.working_directory)
         return resolved
 
     def _shares_files_with(self, other: NameSpace) -> bool:

@@ -706,6 +706,38 @@ class TestS3:
             fs.rm("bucket/d", recursive=True)
             assert not fs.exists("bucket/d/a")
 
+    def test_an_object_and_others_below_its_key(self):
+        """Both go, or nothing is done; without recursive the object alone is meant."""
+        from support.scripted_s3 import ScriptedS3
+
+        with ScriptedS3() as server:
+            for key in ("a", "a/x", "a/y/z", "ab"):
+                server.put(key, b"data")
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            with pytest.raises(OSError, match="others below its key") as refusal:
+                fs.mv("bucket/a", "bucket/b", recursive=True)
+            assert refusal.value.errno == errno.ENOTEMPTY
+            fs.mv("bucket/a", "bucket/b")
+            assert set(server.objects) == {"a/x", "a/y/z", "ab", "b"}
+            server.put("a", b"data")
+            fs.rm("bucket/a", recursive=True)
+            assert set(server.objects) == {"ab", "b"}
+
+    def test_a_file_takes_a_files_place(self):
+        from support.scripted_s3 import ScriptedS3
+
+        with ScriptedS3() as server:
+            for key in ("new", "old", "d/old"):
+                server.put(key, key.encode())
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            with pytest.raises(FileExistsError):
+                fs.mv("bucket/d", "bucket/old")
+            fs.mv("bucket/new", "bucket/old")
+            fs.mv("bucket/old", "bucket/d")
+            assert [(key, there.data) for key, there in server.objects.items()] == [
+                ("d/old", b"new")
+            ]
+
     @pytest.mark.parametrize("key", ["a//b", "/a", "a/./b", "a/../b", "..", "a//", "a/b:c\nd"])
     def test_keys_as_s3fs_has_them(self, key: str):
         """Whatever path they look like: that key and no other, for every operation."""

@@ -516,13 +516,17 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             raise unsupported("rm with maxdepth", "hflush's fsspec file system")
         given = path if isinstance(path, (list, tuple, set)) else [path]
         for name, place in [(one, self._removable(one)) for one in given]:
-            if place.store.delete(place.path, recursive):
+            if self._delete(place, recursive):
                 continue
             matches = self.glob(name) if fsspec.core.has_magic(place.path) else []
             if not matches:
                 raise FileNotFoundError(errno.ENOENT, "rm: nothing there", name)
             for match in map(self._place, matches):
-                match.store.delete(match.path, recursive)
+                self._delete(match, recursive)
+
+    def _delete(self, place: Place, recursive: bool) -> bool:
+        """Remove what a name leads to, all of it; return whether there was anything."""
+        return place.store.delete(place.path, recursive)
 
     def _removable(self, path: Any) -> Place:
         """Return where a name leads to; refuse a root."""
@@ -535,7 +539,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         self,
         path1: Any,
         path2: Any,
-        recursive: bool = False,  # noqa: ARG002  # a directory is moved whole
+        recursive: bool = False,
         maxdepth: int | None = None,
         **options: Any,
     ) -> None:
@@ -551,6 +555,9 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             which is made if it is missing.
         path2 : str, os.PathLike or list
             Where to; a list has a name for each of `path1`.
+        recursive : bool
+            A directory is moved whole without it, too. On S3: refuse an object below whose key
+            there are others (``ENOTEMPTY``).
 
         Raises
         ------
@@ -580,8 +587,13 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if is_into:
             for source in sources:  # whatever is missing is missing before anything is made
                 source.store.get_file_status(source.path)
+        for source in sources if recursive else ():
+            self._check_whole(source)
         for source, goal in zip(sources, goals, strict=True):
             self._mv(source, goal)
+
+    def _check_whole(self, source: Place) -> None:
+        """Refuse a file that is a directory, too, as there may be on S3."""
 
     def _matches(self, name: Any) -> list[Place]:
         """Return what a name stands for: itself or, if there is no such file, what matches it."""
@@ -595,9 +607,13 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def _mv(self, source: Place, target: Place) -> None:
         target.store.mkdirs(paths.parent(target.path))
-        if not source.store.rename(source.path, target.path):
+        if not self._rename_into(source, target):
             name = source.name_of(source.path)
             raise OSError(errno.EIO, f"mv: {name} was not moved", target.name_of(target.path))
+
+    def _rename_into(self, source: Place, target: Place) -> bool:
+        """Move within a store, into a directory; return whether anything was moved."""
+        return source.store.rename(source.path, target.path)
 
     def _move(self, source: Place, target: Place) -> None:
         """Move to that very name, whose place a file gives up: by a rename, where there is one."""

@@ -30,7 +30,7 @@ def _version(seen: ObjectEntry) -> tuple[object, ...]:
 class S3Copies(S3Names):
     """rename and copy, and the operations that objects have not."""
 
-    def _rename(self, source: str, destination: str) -> bool:
+    def _rename(self, source: str, destination: str, replaces: bool = False) -> bool:
         if source == "/":
             return False
         found = self._object(source)
@@ -49,14 +49,14 @@ class S3Copies(S3Names):
                     return found is not None
                 self._refuse_below_itself(source, target, found)
                 there = self._status_at(target)
-        if there is not None and there.is_file:
+        if there is None:
+            self._check_parents(target, False, "rename")
+        elif there.is_file and not (replaces and found is not None):
             raise FileExistsError(errno.EEXIST, "rename: destination exists", self._named(target))
-        if there is not None and (found is not None or not self._is_empty(target)):
+        elif there.is_directory and (found is not None or not self._is_empty(target)):
             raise OSError(
                 errno.ENOTEMPTY, "rename: destination is a directory", self._named(target)
             )
-        if there is None:
-            self._check_parents(target, False, "rename")
         self._move(source, found, target)
         return True
 

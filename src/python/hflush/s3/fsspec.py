@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 from .. import paths
@@ -186,6 +187,25 @@ class HflushS3FileSystem(HflushFileSystem):
             super()._mv(source, target)
         else:
             self._move_by_copying(source, target)
+
+    def _rename_into(self, source: Place, target: Place) -> bool:
+        """Move within a bucket: a file takes a file's place, as between buckets and in s3fs."""
+        store: Any = source.store
+        old, new = map(store._resolve_to_change, (source.path, target.path))
+        return bool(store._rename(old, new, replaces=True))
+
+    def _check_whole(self, source: Place) -> None:
+        store: Any = source.store
+        if store._sees_children(source.path) and store._is_file(source.path):
+            message = "mv: an object, and others below its key: without recursive it alone is moved"
+            raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
+
+    def _delete(self, place: Place, recursive: bool) -> bool:
+        store: Any = place.store
+        removed = super()._delete(place, recursive)
+        if removed and recursive and store._sees_children(place.path):  # it was an object
+            super()._delete(place, True)
+        return removed
 
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         store: Any = place.store

@@ -9,6 +9,7 @@ import gc
 import io
 import pickle
 import re
+import stat
 import subprocess
 import sys
 from collections import UserDict
@@ -332,6 +333,30 @@ def test_names_that_are_not_normal(fs, tmp_path, monkeypatch, name: str):
     (tmp_path / "link").symlink_to("d/s")
     with pytest.raises(hflush.InvalidPathError, match="behind the symbolic link"):
         fs.find("link/../d")
+
+
+def test_links(fs, tmp_path):
+    """Those to files are files; no walk follows one to a directory, which may lead upwards."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "file").touch()
+    for name, target in (("up", ".."), ("nowhere", "missing"), ("to_file", "file")):
+        (tmp_path / "d" / name).symlink_to(target)
+    found = {Path(one["name"]).name: one for one in fs.find(f"{tmp_path}", detail=True).values()}
+    kinds = {name: (one["type"], stat.S_IFMT(one["mode"])) for name, one in found.items()}
+    assert kinds == {
+        "file": ("file", stat.S_IFREG),
+        "nowhere": ("other", stat.S_IFLNK),
+        "to_file": ("file", stat.S_IFREG),
+        "up": ("other", stat.S_IFLNK),
+    }
+    assert {name: one["destination"] for name, one in found.items() if one["islink"]} == {
+        "nowhere": "missing",
+        "to_file": "file",
+        "up": "..",
+    }
+    assert fs.info(f"{tmp_path}/d/up")["type"] == "directory"
+    assert not fs.exists(f"{tmp_path}/d/nowhere")
+    assert fs.glob(f"{tmp_path}/d/up/d/f*") == [f"{tmp_path}/d/up/d/file"]
 
 
 @pytest.mark.parametrize("name", ["~/x", "~", "s3//b/x", "file//b", "file://~/x", "a:b"])

@@ -6,6 +6,8 @@ import datetime
 import errno
 import os
 import re
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +50,7 @@ _FLAGS = {
 # The modes of pipe_file and put_file, as those of open().
 _MODES = {"overwrite": "wb", "create": "xb"}
 _ANY_MODE = 0o777
+_TYPE_BITS = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "symlink": stat.S_IFLNK}
 # Arguments of open() for fsspec's own caches, which our streams do not have.
 _HINTS = frozenset(
     ("cache_options", "cache_type", "default_cache", "default_cache_type", "fill_cache", "size")
@@ -408,10 +411,16 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         return self._described(place.store.get_file_status(place.path), place)
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
-        """Return what is in a directory, or the file itself, sorted."""
+        """Return what is in a directory, or the file itself, sorted.
+
+        A link to a directory is neither file nor directory here, so that no walk goes round in it.
+        """
         words.check_hints("ls", options)
         place = self._place(path)
         found = [self._described(one, place) for one in place.store.list_status(place.path)]
+        for entry in found:
+            if entry["islink"] and entry["type"] == "directory":
+                entry.update(type="other", mode=stat.S_IFLNK | _ANY_MODE)
         entries = sorted(found, key=lambda entry: str(entry["name"]))
         return entries if detail else [entry["name"] for entry in entries]
 
@@ -465,10 +474,11 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         return super().expand_path(path, recursive, maxdepth, **literal)
 
     def exists(self, path: str, **options: Any) -> bool:
-        """Whether the path exists; failures other than absence are raised."""
+        """Whether the path exists, and is no link to nowhere; other failures are raised."""
         words.check_hints("exists", options)
         place = self._place(path)
-        return place.store.exists(place.path)
+        status = place.store._status_or_none(place.path)
+        return status is not None and status.kind != "symlink"
 
     def mkdir(
         self, path: str, create_parents: bool = True, mode: int | None = None, **options: Any
@@ -651,16 +661,21 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """Nothing is cached."""
 
     def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
-        return {
-            "name": place.name_of(place.store._store_path(status)),
+        path = place.store._store_path(status)
+        described = {
+            "name": place.name_of(path),
             "size": status.length,
             "type": status.kind if status.kind in ("file", "directory") else "other",
             "mtime": status.modification_time_ns / 1e9,
-            "mode": status.permission,
+            "mode": _TYPE_BITS.get(status.kind, 0) | status.permission,
             "owner": status.owner,
             "group": status.group,
-            "islink": status.kind == "symlink",
+            "islink": place.store._is_link(path),
         }
+        if described["islink"]:
+            with suppress(OSError):  # it may be gone by now
+                described["destination"] = os.readlink(path)  # noqa: PTH115
+        return described
 
 
 def _goal(source: Place, target: Place, is_into: bool) -> Place:

@@ -334,6 +334,7 @@ def test_the_stream_below_answers(manager, store: Store, path: str):
         syncs = renames(manager) and store.durable  # a temporary file has no sidecar
         assert out.has_capability("HSYNC") is syncs
         assert not out.has_capability("unknown")
+        assert not out.has_capability(hflush.capabilities.PERSIST)
         assert out.write(b"abcd", 1, 2) == 2
         out.write_byte(0x64)
         out.writelines([b"e", b"f"])

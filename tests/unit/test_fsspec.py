@@ -335,6 +335,13 @@ def test_names_that_are_not_normal(fs, tmp_path, monkeypatch, name: str):
         fs.find("link/../d")
 
 
+def test_capabilities(fs, tmp_path):
+    """A compressor has no calls but those of io; its stream would have them."""
+    with fs.open(f"{tmp_path}/x", "wb", compression="gzip") as out:
+        for name in ("HSYNC", "HFLUSH", "DROPBEHIND", "IOSTATISTICS", "PERSIST"):
+            assert not out.has_capability(getattr(hflush.capabilities, name))
+
+
 def test_links(fs, tmp_path):
     """Those to files are files; no walk follows one to a directory, which may lead upwards."""
     (tmp_path / "d").mkdir()

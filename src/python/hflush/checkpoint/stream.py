@@ -189,9 +189,10 @@ class CancellableFSDataOutputStream(WriteOnly):
         return self._stream.get_pos()
 
     def has_capability(self, name: str, /) -> bool:
-        """Return what the stream below answers; this one can always be aborted."""
-        return self._stream.has_capability(name) or (
-            capabilities.canonical(name) == capabilities.ABORTABLE
+        """Return what the stream below answers; but this one can be aborted, and not persisted."""
+        wanted = capabilities.canonical(name)
+        return wanted == capabilities.ABORTABLE or (
+            wanted != capabilities.PERSIST and self._stream.has_capability(name)
         )
 
     def io_statistics(self) -> IOStatistics:

@@ -7,6 +7,7 @@ import io
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from .. import capabilities
 from ..errors import attach
 from ..streams import FSDataInputStream, FSDataOutputStream
 from ..write_only import WriteOnly, leave_block
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     AnyStream = TypeVar("AnyStream", FSDataInputStream, FSDataOutputStream)
 
 __all__ = ["CompressedOutput", "FsspecFile", "OutputOver", "as_fsspec_file"]
+
+_METHODS = {
+    capabilities.DROPBEHIND: "set_drop_behind",
+    capabilities.END_BLOCK: "hsync",
+    capabilities.HFLUSH: "hflush",
+    capabilities.HSYNC: "hsync",
+    capabilities.IOSTATISTICS: "io_statistics",
+    capabilities.PERSIST: "persist",
+}
 
 
 class FsspecFile:
@@ -97,8 +107,9 @@ class OutputOver(WriteOnly):
             self.write(line)
 
     def has_capability(self, name: str, /) -> bool:
-        """Return what the stream below answers."""
-        return self._stream.has_capability(name)
+        """Return what the stream below answers; False of a call that there is not here."""
+        method = _METHODS.get(capabilities.canonical(name))
+        return (method is None or hasattr(self, method)) and self._stream.has_capability(name)
 
     @property
     def name(self) -> str:

@@ -106,6 +106,37 @@ def test_text_is_the_same_as_with_the_built_in_open(
             assert text.read() == "".join(texts)
 
 
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_in_the_middle(store: Store, tmp_path: Path, encoding: str):
+    """No reconfigure() writes one, and none stands before text that cannot be encoded."""
+    for path, opened in ((tmp_path / "plain", open), (store.path("a"), hflush.open)):
+        with opened(path, "w", encoding=encoding) as text:
+            text.write("one\n")
+            text.reconfigure(newline="\r\n")
+            text.write("two\n")
+            text.reconfigure(encoding="utf-8-sig")
+            text.write("three")
+    assert store.read(store.path("a")) == (tmp_path / "plain").read_bytes()
+    with (
+        hflush.open(store.path("b"), "w", encoding=encoding) as text,
+        pytest.raises(UnicodeEncodeError),
+    ):
+        text.write("\ud800")
+    assert store.read(store.path("b")) == b""
+
+
+@pytest.mark.stores("raw")
+def test_closing_text_that_has_failed():
+    """The failure is reported once more, as by the stream below."""
+    text = hflush.open("/dev/full", "w")
+    for end in (text.flush, text.close):
+        text.write("x")
+        with pytest.raises(OSError, match="No space left on device"):
+            end()
+    assert text.closed
+
+
 def test_star_import_leaves_the_built_in_open_alone():
     """`from hflush import *` does not shadow open()."""
     names: dict[str, object] = {}

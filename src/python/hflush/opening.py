@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 
+from .errors import StreamClosedError
 from .filesystem import FileSystem
 from .options import CreateFlag, whole
 from .streams import FSDataInputStream, FSDataOutputStream
@@ -376,7 +377,7 @@ def written_text(
     encoding = _resolved(encoding)
     if stream.tell() > 0:
         encoding = _without_mark(encoding)
-    marked = codecs.lookup(encoding).name in _MARKS
+    marked = codecs.lookup(encoding).name in _MARKED
     wrapper = MarkedTextOutputWrapper if marked else TextOutputWrapper
     return wrapper(stream, encoding, errors, newline, line_buffering)
 
@@ -441,8 +442,9 @@ def _without_mark(encoding: str) -> str:
     )
 
 
-# The byte order marks that io leaves out where it cannot seek.
-_MARKS = {"utf-16": codecs.BOM_UTF16, "utf-32": codecs.BOM_UTF32}
+# Encodings whose byte order mark io leaves out where it cannot seek.
+_MARKED = frozenset(("utf-16", "utf-32"))
+_MARK = "\ufeff"
 
 
 class TextOutputWrapper(io.TextIOWrapper):
@@ -468,12 +470,17 @@ class TextOutputWrapper(io.TextIOWrapper):
         """
         if self.closed:
             return
+        refusal = None
         try:
             self.flush()
+        except StreamClosedError as closed:
+            refusal = closed
         except BaseException as error:
             leave_block(self.buffer, self.buffer.close, error)  # type: ignore[arg-type]
             raise
-        self.buffer.close()
+        self.buffer.close()  # of a stream that has failed: it says why
+        if refusal is not None:
+            raise refusal
 
     def tell(self) -> int:
         """Return the position in bytes, behind all that was written."""
@@ -489,8 +496,12 @@ class TextOutputWrapper(io.TextIOWrapper):
     def reconfigure(self, **changes: Any) -> None:
         """Change how text is written from here on; at the start an encoding brings its mark."""
         super().reconfigure(**changes)
-        if codecs.lookup(self.encoding).name in _MARKS and not self.buffer.tell():  # type: ignore[attr-defined]
-            self.__class__ = MarkedTextOutputWrapper
+        name = codecs.lookup(self.encoding).name
+        if not self.buffer.tell():  # type: ignore[attr-defined]
+            if name in _MARKED:
+                self.__class__ = MarkedTextOutputWrapper
+        elif name == "utf-8-sig":  # io would write its mark again
+            super().reconfigure(encoding="utf-8", errors=self.errors)
 
     def __del__(self) -> None:
         """Do not close, as io's own would: the stream below is abandoned, with a warning."""
@@ -503,7 +514,13 @@ class MarkedTextOutputWrapper(TextOutputWrapper):
 
     def write(self, text: str, /) -> int:
         """Write text, and return how many characters it had."""
-        if not self._is_marked:
-            self.buffer.write(_MARKS.get(codecs.lookup(self.encoding).name, b""))
-            self._is_marked = True
-        return super().write(text)
+        if self._is_marked:
+            return super().write(text)
+        mark = _MARK if codecs.lookup(self.encoding).name in _MARKED else ""
+        marked = mark + text
+        self._is_marked = True
+        try:
+            return super().write(marked) - len(mark)
+        except UnicodeError:  # nothing is written
+            self._is_marked = False
+            raise

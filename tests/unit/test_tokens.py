@@ -127,6 +127,25 @@ def test_no_local_token_beside_another_writer(tmp_path: Path) -> None:
     assert path.read_bytes() == b"oldmineother"
 
 
+@pytest.mark.parametrize("how", ["gone", "directory", "parent"])
+def test_a_local_file_that_is_gone(tmp_path: Path, how: str) -> None:
+    """Also where something else is in its place, or above it."""
+    path = tmp_path / "d" / "f"
+    with hflush.create(path) as out:
+        token = out.persist()
+        path.rename(tmp_path / "moved")
+        if how == "directory":
+            path.mkdir()
+        elif how == "parent":
+            path.parent.rmdir()
+            path.parent.touch()
+        with pytest.raises(hflush.StaleTokenError, match=f"persist: .*{path}"):
+            out.persist()
+    for use in (hflush.resume, hflush.commit):
+        with pytest.raises(hflush.StaleTokenError, match="the file is gone"):
+            use(token)
+
+
 def test_a_signal_handler_within_persist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would wait for itself."""
     with hflush.create(tmp_path / "f") as out:

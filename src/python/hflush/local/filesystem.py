@@ -363,9 +363,12 @@ class LocalFileSystem(_LocalFiles):
 
         path, length = stream.path, stream.tell()
         stream.hsync()
-        if stream._held is None:
-            stream._held = resuming.held(path)
-        state = resuming.state_at(self._namespace, stream, path, length)
+        try:
+            if stream._held is None:
+                stream._held = resuming.held(path)
+            state = resuming.state_at(self._namespace, stream, path, length)
+        except resuming.GONE as gone:
+            raise resuming.stale(path) from gone
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 
     def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
@@ -389,13 +392,13 @@ class LocalFileSystem(_LocalFiles):
 
         try:
             claim = resuming.held(path)
-        except FileNotFoundError as missing:
-            raise token.stale("the file is gone") from missing
-        try:
-            resuming.cut(self._namespace, token, path)
-        except BaseException:
-            claim.release()
-            raise
+            try:
+                resuming.cut(self._namespace, token, path)
+            except BaseException:
+                claim.release()
+                raise
+        except resuming.GONE as gone:
+            raise token.stale("the file is gone") from gone
         return claim
 
     def _open(self, path: str, buffer_size: int) -> FSDataInputStream:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from ..claims import Claim
     from ..streams import FSDataOutputStream
 
-__all__ = ["cut", "held", "state_at"]
+__all__ = ["GONE", "cut", "held", "stale", "state_at"]
 
+# What opening a path says where there is no file any more.
+GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _SUMMED_BYTES = 64 << 10
 _STATE = {"inode": int, "birth_ns": int, "crc32c": int}
 
@@ -34,8 +36,8 @@ def held(path: str) -> Claim:
 
     Raises
     ------
-    FileNotFoundError, LeaseHeldError, io.UnsupportedOperation
-        It is missing; another one has it; the mount has no locks.
+    OSError, LeaseHeldError, io.UnsupportedOperation
+        It is missing, or no file (`GONE`); another one has it; the mount has no locks.
     """
     claim = claims.claim(os.path.realpath(path))
     if claim is not None and claim.is_locked:
@@ -64,8 +66,7 @@ def state_at(
     try:
         facts = os.fstat(descriptor)
         if facts.st_ino != stream._file_id:
-            message = "persist: the path does not name the stream's file any more"
-            raise StaleTokenError(errno.ESTALE, message, path)
+            raise stale(path)
         # Other threads may have written to the stream since.
         if not length <= facts.st_size <= stream.tell():
             message = (
@@ -80,6 +81,12 @@ def state_at(
         }
     finally:
         os.close(descriptor)
+
+
+def stale(path: str) -> StaleTokenError:
+    """Return the refusal of a token for a stream whose file is gone, or was replaced."""
+    message = "persist: the path does not name the stream's file any more"
+    return StaleTokenError(errno.ESTALE, message, path)
 
 
 def cut(names: _core.RawNamespace, token: Token, path: str) -> None:

@@ -335,6 +335,27 @@ def test_names_that_are_not_normal(fs, tmp_path, monkeypatch, name: str):
         fs.find("link/../d")
 
 
+@pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
+def test_rm_file_keeps_directories(tmp_path, protocol: str):
+    """And so does unlink() of universal_pathlib; links to them go."""
+    from support.scripted_s3 import ScriptedS3
+
+    make = pytest.importorskip("upath").UPath
+    with ScriptedS3() as server:
+        fs = fsspec.filesystem(protocol, conf=server.conf)
+        root = "bucket/d" if protocol == "hflush+s3" else str(tmp_path)
+        fs.mkdir(f"{root}/empty")
+        path = make(f"{root}/empty", protocol=protocol.replace("+", ""), conf=server.conf)
+        for remove in (lambda: fs.rm_file(f"{root}/empty"), path.unlink):
+            with pytest.raises(IsADirectoryError):
+                remove()
+        assert fs.isdir(f"{root}/empty")
+        path.with_name("missing").unlink(missing_ok=True)
+    for target in ("empty", "missing"):
+        (tmp_path / "link").symlink_to(target)
+        make(f"hflushfile://{tmp_path}/link").unlink()
+
+
 def test_capabilities(fs, tmp_path):
     """A compressor has no calls but those of io; its stream would have them."""
     with fs.open(f"{tmp_path}/x", "wb", compression="gzip") as out:

@@ -89,6 +89,22 @@ class _Sendable(UPath):
         self.unlink()
         return copied
 
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove a file or a link.
+
+        Raises
+        ------
+        FileNotFoundError
+            Nothing is there, and not `missing_ok`.
+        IsADirectoryError
+            It is a directory, which ``rmdir`` removes.
+        """
+        try:
+            self.fs.rm_file(self.path)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
     def _as_path(self, target: Any) -> UPath:
         """Return what universal_pathlib takes a target for."""
         if isinstance(target, UPath):

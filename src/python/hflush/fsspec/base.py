@@ -506,11 +506,21 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         place.store.delete(place.path)
 
     def rm_file(self, path: str) -> None:
-        """Remove a file."""
-        self.rm(path)
+        """Remove a file, or a link.
+
+        Raises
+        ------
+        IsADirectoryError
+            It is a directory, which :meth:`rmdir` removes.
+        """
+        place = self._removable(path)
+        if place.store.is_directory(place.path) and not place.store._is_link(place.path):
+            raise IsADirectoryError(errno.EISDIR, "rm_file: path is a directory: use rmdir", path)
+        if not place.store.delete(place.path):
+            raise FileNotFoundError(errno.ENOENT, "rm_file: nothing there", path)
 
     def _rm(self, path: str) -> None:
-        self.rm(path)
+        self.rm_file(path)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Remove files, and directories if `recursive`; patterns are expanded.

@@ -254,7 +254,15 @@ def test_modes(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     part = frame.where("p = 1 AND id < 100")
     save(part, out, "overwrite", partitionBy="p", partitionOverwriteMode="dynamic")
     assert rows() == {0: whole[0], 1: part.count()}
-    save(spark.read.parquet(str(out)).where("p = 0"), out, "overwrite", partitionBy="p")
+    last = spark.read.parquet(str(out)).where("p = 0")
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "DYNAMIC")
+    try:
+        with pytest.raises(Exception, match="option 'partitionOverwriteMode' is missing"):
+            save(last, out, "overwrite", partitionBy="p")
+        assert rows() == {0: whole[0], 1: part.count()}
+        save(last, out, "overwrite", partitionBy="p", partitionOverwriteMode="static")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert rows() == {0: whole[0]}
     assert not (out / "p=1").exists()
     save(frame, out, ifExists="ignore")

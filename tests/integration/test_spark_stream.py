@@ -55,6 +55,7 @@ class Query:
         started = (
             writer.options(**options)
             .option("checkpointLocation", str(self.checkpoint))
+            .queryName("lines")
             .trigger(availableNow=True)
             .start(url)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import hflush.spark
 import pytest
 from hflush import paths
 from hflush.checkpoint import FileStreamSinkLog
+from hflush.cli import main
 from hflush.local.filesystem import LocalFileSystem
 from hflush.spark.commit import Committer, Identity, Job, Mode, StagedFile, vacuum
 from hflush.spark.commit.records import Intent
@@ -150,18 +152,40 @@ def test_a_commit_id_that_is_repeated_writes_nothing_and_is_no_error(
         batch_writer(tmp_path, ifexists="error", commitid="another night")
 
 
-@pytest.mark.parametrize("value", ["x" * 260, "\0", "a file"])
+@pytest.mark.parametrize("value", ["x" * 260, "\0", "a file", "a file/q=1"])
 def test_a_partition_that_cannot_be_stops_its_own_job_only(tmp_path: Path, value: str) -> None:
-    """Nothing is declared for the next one to carry out."""
+    """Nothing is declared for the next one to carry out, and no directory is left."""
     (tmp_path / "p=a file").write_bytes(b"")
     committer, job = Committer(str(tmp_path)), Job("job")
-    bad = staged(committer, job, f"p={value}/part-1")
+    bad = staged(committer, job, "a=1/b=2/part-0", f"p={value}/part-1")
     with pytest.raises(OSError, match="p="):
         committer.commit(job, bad)
     committer.abort(job, bad)
+    assert not (tmp_path / "a=1").exists()
     following = Job("next")
     committer.commit(following, staged(committer, following, "p=good/part-2"))
     assert committer.visible() == ("p=a file", "p=good/part-2")
+
+
+def test_an_object_in_the_place_of_a_partition_stops_its_own_job_only() -> None:
+    with ScriptedS3() as server:
+        hflush.create("s3://bucket/out/p=1", conf=server.conf).close()
+        committer, job = Committer("s3://bucket/out", server.conf), Job("job")
+        bad = staged(committer, job, "p=1/q=1/part-0")
+        with pytest.raises(FileExistsError, match="a file is where a directory has to be"):
+            committer.commit(job, bad)
+        assert committer.abort(job, bad)
+
+
+def test_an_intent_that_cannot_be_carried_out_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committer, job = Committer(str(tmp_path)), Job("job")
+    committer.log.declare(0, Intent(job, staged(committer, job, "p=1/part-0")))
+    (tmp_path / "p=1").touch()
+    assert main(["vacuum", str(tmp_path)]) == 1
+    said = f"commit 0 is declared: .* To give it up, remove {tmp_path}/_hflush/commits/0.intent\n"
+    assert re.search(said, capsys.readouterr().err)
 
 
 # --- a batch job and a streaming query ---

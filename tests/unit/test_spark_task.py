@@ -94,3 +94,27 @@ def test_files_have_the_bytes_that_were_asked_for(
     *full, _ = sizes(tmp_path, limit, encoding=encoding, **more)
     assert full
     assert all(limit * 0.7 <= size <= limit * 2 for size in full), full
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compression", "ends"),
+    [("orc", "zstd", True), ("json", "bzip2", True), ("parquet", "zstd", False)],
+)
+def test_the_memory_of_open_files_is_bounded(
+    tmp_path: Path, encoding: str, compression: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Where rows cannot be encoded before the end of a file, another one begins."""
+    monkeypatch.setattr("hflush.spark.task._BUFFER_BYTES", 256 << 10)
+    (tmp_path / "attempt").mkdir()
+    attempt = _RenamedAttempt(hflush.FileSystem.get("file:///"), str(tmp_path), "attempt")
+    given = {"encoding": encoding, "compression": compression, "partitionBy": "n"}
+    settings = WriteSettings.of({"path": "/t", **given}, False)
+    writer = TaskWriter("job", lambda _: attempt, settings, SCHEMA.remove(0), 0, 0)
+    rows = {"n": [n % 8 for n in range(1000)], "text": [str(n) * 20 for n in range(1000)]}
+    for _ in range(20):
+        writer.write(pa.RecordBatch.from_pydict(rows, SCHEMA))
+        memory = [file.memory for file in writer._open.values()]
+        assert len(memory) == 1 or sum(memory) <= 256 << 10
+    files = writer.finish()
+    assert sum(file.rows for file in files) == 20_000
+    assert (len(files) > 8) == ends

@@ -67,11 +67,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> None:
-    """Write the line about a failure; `path` is for one that names none."""
+    """Write the line about a failure, and its notes; `path` is for one that names none."""
     named = getattr(failure, "filename", None) or path
     reason = getattr(failure, "strerror", None) or str(failure)
     line = f"hflush: {arguments.operation}: {named}: {reason}"
-    print(_PASSWORD.sub("…@", line), file=sys.stderr)  # noqa: T201
+    for said in (line, *getattr(failure, "__notes__", ())):
+        print(_PASSWORD.sub("…@", said), file=sys.stderr)  # noqa: T201
 
 
 def _parser() -> argparse.ArgumentParser:

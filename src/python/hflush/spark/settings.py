@@ -74,6 +74,8 @@ class WriteSettings:
         A name of :data:`.logs.LEVELS`: what of the tasks and the commit is in Spark's log.
     secrets : str
         The file with secret keys that the session has handed out; empty: there is none.
+    asks_session : bool
+        Whether no option says if all files go, or those of the written partitions: the session may.
     """
 
     url: str
@@ -89,6 +91,7 @@ class WriteSettings:
     encoding_options: dict[str, str] = field(default_factory=dict)
     log_level: str = "warn"
     secrets: str = ""
+    asks_session: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str], overwrite: bool) -> WriteSettings:
@@ -129,6 +132,7 @@ class WriteSettings:
             own,
             _one_of("logLevel", given.get("loglevel", "warn"), LEVELS),
             given.get("secrets", ""),
+            overwrite and bool(partition_by) and "partitionoverwritemode" not in given,
         )
 
     @classmethod

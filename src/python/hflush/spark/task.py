@@ -25,7 +25,7 @@ __all__ = ["TaskWriter"]
 
 # Files that are open at once: the one that was written to least recently is closed for another.
 _MAX_OPEN = 100
-# Rows that are kept to be encoded together, over all open files.
+# Rows that are kept to be encoded together, and what encoders take, over all open files.
 _BUFFER_BYTES = 128 << 20
 
 
@@ -44,6 +44,11 @@ class _OpenFile:
         self.encoder.write(rows)
         self.rows += rows.num_rows
         self._given += rows.nbytes
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it takes, roughly."""
+        return self.encoder.buffered + self.encoder.overhead
 
     def has(self, limit: int) -> bool:
         """Whether it has so many bytes, roughly: rows that are kept shrink as those before did."""
@@ -106,11 +111,9 @@ class TaskWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows, as Spark gives them: partition columns included."""
         names = self._settings.partition_by
-        if not names:
-            self._write("", batch)
-            return
-        for directory, rows in split(batch, names):
+        for directory, rows in split(batch, names) if names else [("", batch)]:
             self._write(directory, rows)
+        self._limit_memory()
 
     def write_no_rows(self) -> None:
         """Make a file without rows, so that readers find the columns."""
@@ -163,6 +166,15 @@ class TaskWriter:
             is_full = limit and file.rows >= limit
             if is_full or (self._settings.max_bytes and file.has(self._settings.max_bytes)):
                 self._close(directory)
+
+    def _limit_memory(self) -> None:
+        """Encode what is kept of the largest files, or end these where that cannot be."""
+        memory = {directory: file.memory for directory, file in self._open.items()}
+        while len(memory) > 1 and sum(memory.values()) > _BUFFER_BYTES:
+            largest = max(memory, key=memory.__getitem__)
+            if not self._open[largest].encoder.flush():
+                self._close(largest)
+            del memory[largest]
 
     def _file(self, directory: str) -> _OpenFile:
         file = self._open.pop(directory, None)

@@ -30,6 +30,9 @@ __all__ = ["BatchWriter", "FilesWritten", "log_task"]
 
 _log = logging.getLogger(__name__)
 
+# The session's own, which only tasks hear of.
+_OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
+
 
 @dataclass
 class FilesWritten(WriterCommitMessage):
@@ -92,6 +95,12 @@ class BatchWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         assert context is not None
         settings = self._settings
+        overwrites = str(context.getLocalProperty(_OVERWRITES)).lower()
+        if settings.asks_session and overwrites == "dynamic":
+            raise ValueError(
+                f"option 'partitionOverwriteMode' is missing: {_OVERWRITES} of the session is "
+                "dynamic, and all files would be replaced; set the option to dynamic or static"
+            )
         columns = settings.format.schema(self._schema, settings.partition_by)
         partition = context.partitionId()
         task: TaskWriter | None = None

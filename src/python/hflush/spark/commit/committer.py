@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from ... import paths
-from ...errors import attach
+from ...errors import attach, note
 from ...filesystem import FileSystem
 from . import machine as m
 from .log import CommitLog
@@ -260,9 +260,19 @@ class Committer:
     # --- the machine's actions ---
 
     def _run(self, machine: m.RollForward | m.Reading) -> m.End:
-        action = machine.start()
+        action, seen = machine.start(), m.Seen(None, None)
         while not isinstance(action, m.End):
-            action = machine.on(self._do(action))
+            try:
+                event = self._do(action)
+            except OSError as failure:
+                if isinstance(action, (m.Publish, m.Remove, m.Finish)):
+                    number = seen.next_number
+                    stuck = f"commit {number} is declared: each write here tries to complete it"
+                    note(failure, f"{stuck}. {self._giving_up(number)}")
+                raise
+            if isinstance(event, m.Seen):
+                seen = event
+            action = machine.on(event)
         if action.outcome is m.Outcome.LOST:
             raise self._lost(action)
         if action.outcome is m.Outcome.UNKNOWN:
@@ -417,9 +427,12 @@ class Committer:
         if end.number is not None:
             reason = (
                 f"commit {end.number} is declared, but {count} of its files are neither staged nor "
-                f"published. To give it up, remove {self.log.path}/{end.number}.intent"
+                f"published. {self._giving_up(end.number)}"
             )
         return LostFilesError(errno.ENOENT, reason, self.filesystem.make_qualified(first))
+
+    def _giving_up(self, number: int) -> str:
+        return f"To give it up, remove {self.log.path}/{number}.intent"
 
 
 def _is_hidden(name: str) -> bool:

@@ -8,6 +8,7 @@ bytes are at their place in uploads that are not completed.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import time
 from abc import ABC, abstractmethod
@@ -74,13 +75,19 @@ class Staging(ABC):
 
     @abstractmethod
     def make_directories(self, files: tuple[StagedFile, ...]) -> None:
-        """Make the directories that files are to be in.
+        """Make the directories that files are to be in: all of them or none.
 
         Raises
         ------
         OSError
             One cannot be: its name is too long, or a file's. Nothing of the job is published.
         """
+
+    def _directories(self, files: tuple[StagedFile, ...]) -> list[str]:
+        """Return the directories of files in the destination, each after that which it is in."""
+        names = [file.directory.split("/") for file in files if file.directory]
+        found = {"/".join(above[: end + 1]) for above in names for end in range(len(above))}
+        return [paths.child(self._destination, directory) for directory in sorted(found)]
 
     @abstractmethod
     def publish(self, job: Job, file: StagedFile) -> bool:
@@ -156,9 +163,18 @@ class RenamedStaging(Staging):
         return tuple(file.path for file in files if found.get(file.handle) != file.length)
 
     def make_directories(self, files: tuple[StagedFile, ...]) -> None:
-        """Make them; those without files do no harm."""
-        for directory in sorted({file.directory for file in files} - {""}):
-            self._fs.mkdirs(f"{self._destination}/{directory}".replace("//", "/"))
+        """Make them; remove the new ones again if one cannot be."""
+        made = []
+        try:
+            for directory in self._directories(files):
+                if not self._fs.exists(directory):
+                    made.append(directory)
+                self._fs.mkdirs(directory)
+        except OSError:
+            for directory in reversed(made):
+                with contextlib.suppress(OSError):  # another job has put something in it
+                    self._fs.delete(directory)
+            raise
 
     def publish(self, job: Job, file: StagedFile) -> bool:
         """Rename it, which never replaces a file."""
@@ -259,7 +275,12 @@ class PendingStaging(Staging):
         return ()
 
     def make_directories(self, files: tuple[StagedFile, ...]) -> None:
-        """Do nothing: names were accepted with the uploads."""
+        """See that no object has the name of one: names were accepted with the uploads."""
+        for directory in self._directories(files):
+            if self._fs.is_file(directory):
+                raise FileExistsError(
+                    errno.EEXIST, "commit: a file is where a directory has to be", directory
+                )
 
     def publish(self, job: Job, file: StagedFile) -> bool:  # noqa: ARG002
         """Complete the upload: one request, unless another process has just begun the same.

@@ -23,13 +23,22 @@ __all__ = [
     "Encoder",
     "Encoding",
     "check_dates",
+    "copied",
     "float_text",
     "timestamp_text",
 ]
 
 
 class Encoder(ABC):
-    """Writes the rows of one file: owned by one thread."""
+    """Writes the rows of one file: owned by one thread.
+
+    Attributes
+    ----------
+    overhead : int
+        Bytes of memory that it takes beside the rows that it keeps, where that is much.
+    """
+
+    overhead = 0
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
@@ -44,8 +53,9 @@ class Encoder(ABC):
         """Bytes of rows that are kept, roughly, before they are encoded."""
         return 0
 
-    def flush(self) -> None:  # noqa: B027
-        """Encode what is kept."""
+    def flush(self) -> bool:
+        """Encode what is kept; False if nothing is, or only the end of the file does that."""
+        return False
 
 
 class Encoding(ABC):
@@ -89,6 +99,7 @@ class CompressedEncoder(Encoder):
     """An encoder of plain bytes, which may be compressed as a whole."""
 
     def __init__(self, sink: Sink, compression: str) -> None:
+        self.overhead = _BZIP2_BYTES if compression == "bzip2" else 0
         self._out = (
             sink
             if compression == "none"
@@ -100,8 +111,15 @@ class CompressedEncoder(Encoder):
         self._out.close()
 
 
+_BZIP2_BYTES = 8 << 20
 _CODECS = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 OF_TEXT = {"none": "", "gzip": ".gz", "bzip2": ".bz2", "zstd": ".zst"}
+
+
+def copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy, which has nothing of the rows around those of a part of a batch."""
+    columns = [pa.concat_arrays([column]) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def timestamp_text(column: pa.Array) -> pa.Array:

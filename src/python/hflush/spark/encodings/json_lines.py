@@ -18,6 +18,7 @@ from .base import (
     Encoder,
     Encoding,
     check_dates,
+    copied,
     float_text,
     timestamp_text,
 )
@@ -38,7 +39,7 @@ _NOT_FINITE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 class _JsonEncoder(CompressedEncoder):
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a line for each row."""
-        columns = [fragments(column) for column in batch.columns]
+        columns = [fragments(column) for column in copied(batch).columns]
         if batch.num_rows:
             lines = _objects(batch.schema.names, columns, batch.num_rows)
             self._out.write(("\n".join(lines) + "\n").encode())

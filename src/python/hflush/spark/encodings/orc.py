@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from ..schemas import ATOMIC, NESTED, arrow_schema
-from .base import Encoder, Encoding
+from .base import Encoder, Encoding, copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,8 +29,10 @@ __all__ = ["ORC"]
 
 _SPARKS_TYPE = b"spark.sql.catalyst.type"
 _FIRST_DATE = datetime.date(1582, 10, 15)
-# How much Arrow's writer collects, which nothing makes it write sooner.
+# How much Arrow's writer collects, which nothing makes it write sooner; and what it takes for each
+# column, nested ones and the row itself included.
 _STRIPE_BYTES = 64 << 20
+_COLUMN_BYTES = 7 << 19
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -81,70 +83,72 @@ class _Guard:
 
 
 class _OrcEncoder(Encoder):
+    """Collects batches to a stripe before it makes Arrow's writer: of many files few have one."""
+
     def __init__(self, sink: Sink, compression: str, schema: pa.Schema) -> None:
-        stripe = min(sink.limit or _STRIPE_BYTES, _STRIPE_BYTES)
-        name = "uncompressed" if compression == "none" else compression
+        self._stripe = min(sink.limit or _STRIPE_BYTES, _STRIPE_BYTES)
+        self._compression = "uncompressed" if compression == "none" else compression
         self._sink = _Guard(sink)
-        self._writer = _arrows_orc().ORCWriter(self._sink, compression=name, stripe_size=stripe)
         self._schema = schema
-        self._is_empty = True
         self._file = sink
-        self._bytes = 0  # of the stripe that is not written yet
+        self._writer: Any = None
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0  # of these
+        self._in_stripe = 0  # bytes of the stripe that is not written yet, at most
 
     @property
     def buffered(self) -> int:
-        return self._bytes
+        return self._bytes + min(self._in_stripe, self._stripe)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        # A copy: Arrow's writer forgets where the structs of a part of a batch begin.
-        whole = batch.take(pa.array(range(batch.num_rows), pa.int64()))
-        columns = []
+        whole = copied(batch)  # Arrow's writer forgets where the structs of a part begin
         for name, column in zip(whole.schema.names, whole.columns, strict=True):
             _check(name, column)
-            columns.append(_with_nulls(name, column))
+        columns = [_with_nulls(column) for column in whole.columns]
+        self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._bytes += batch.nbytes
+        if self._writer is not None or self._bytes >= self._stripe:
+            self._encode()
+
+    def _encode(self) -> None:
+        if self._writer is None:
+            self._writer = _arrows_orc().ORCWriter(
+                self._sink, compression=self._compression, stripe_size=self._stripe
+            )
+            self.overhead = _COLUMN_BYTES * _count(pa.struct(list(self._schema)))
         before = self._file.length
-        self._writer.write(pa.Table.from_arrays(columns, schema=self._schema))
-        self._bytes = self._bytes + batch.nbytes if self._file.length == before else 0
-        self._is_empty = False
+        self._writer.write(pa.Table.from_batches(self._batches, self._schema))
+        self._in_stripe = self._in_stripe + self._bytes if self._file.length == before else 0
+        self._batches, self._bytes = [], 0
         self._sink.check()
 
     def finish(self) -> None:
-        if self._is_empty:  # the first table brings the columns
-            self._writer.write(self._schema.empty_table())
+        if self._batches or self._writer is None:  # the first table brings the columns
+            self._encode()
         self._writer.close()
         self._sink.check()
 
 
-def _with_nulls(name: str, column: pa.Array, structs: int = 0) -> pa.Array:
-    """Return a column whose structs all say that they have nulls, `structs` of them around it.
+def _count(data: pa.DataType) -> int:
+    """Return how many types there are in one, itself included."""
+    return 1 + sum(_count(data.field(index).type) for index in range(data.num_fields))
 
-    Where one has none, but a struct in it has, Arrow's writer misplaces what follows a null; so it
-    does in structs within two others.
 
-    Raises
-    ------
-    ValueError
-        A struct within two others is null.
+def _with_nulls(column: pa.Array) -> pa.Array:
+    """Return a column, not a part of one, in whose null structs all fields are null.
+
+    Where they have values, Arrow's writer gives these to other rows.
     """
     data = column.type
     if pa.types.is_struct(data):
-        if structs > 1 and column.null_count:
-            raise ValueError(
-                f"the encoding orc cannot hold column {name!r}, with a null struct within two "
-                "others: Arrow's writer would misplace what follows it; choose another encoding"
-            )
-        parts = [
-            _with_nulls(name, column.field(index), structs + 1) for index in range(data.num_fields)
-        ]
-        said = max(column.null_count, min(1, len(column)))
-        bitmap = column.is_valid().buffers()[1]
-        return pa.Array.from_buffers(data, len(column), [bitmap], said, children=parts)
+        parts = [_with_nulls(part) for part in column.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=list(data), mask=column.is_null())
     if pa.types.is_map(data):
-        items = _with_nulls(name, column.items, structs)
+        items = _with_nulls(column.items)
         fields = [data.key_field, data.item_field]
         inside = pa.StructArray.from_arrays([column.keys, items], fields=fields)
     elif pa.types.is_list(data):
-        inside = _with_nulls(name, column.values, structs)
+        inside = _with_nulls(column.values)
     else:
         return column
     buffers = column.buffers()[:2]

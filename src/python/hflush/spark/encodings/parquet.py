@@ -44,11 +44,13 @@ class _ParquetEncoder(Encoder):
         if self._rows >= _GROUP_ROWS:
             self.flush()
 
-    def flush(self) -> None:
-        if self._batches:
-            table = pa.Table.from_batches(self._batches, self._schema)
-            self._writer.write_table(table, row_group_size=max(self._rows, 1))
+    def flush(self) -> bool:
+        if not self._batches:
+            return False
+        table = pa.Table.from_batches(self._batches, self._schema)
+        self._writer.write_table(table, row_group_size=max(self._rows, 1))
         self._batches, self._rows, self._bytes = [], 0, 0
+        return True
 
     def finish(self) -> None:
         self.flush()

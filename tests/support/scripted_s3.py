@@ -312,9 +312,8 @@ class ScriptedS3(S3Front):
                 continue
             stored = self.objects[key]
             about = {"Key": shown(key), "ETag": stored.etag, "Size": str(stored.size)}
-            contents.append(
-                xml_of("Contents", LastModified=WRITTEN, StorageClass="STANDARD", **about)
-            )
+            about["StorageClass"] = stored.headers.get("x-amz-storage-class", "STANDARD")
+            contents.append(xml_of("Contents", LastModified=WRITTEN, **about))
         common = [
             f"<CommonPrefixes><Prefix>{escape(shown(p))}</Prefix></CommonPrefixes>"
             for p in prefixes

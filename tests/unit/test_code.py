@@ -58,7 +58,7 @@ PYTHON_PARTS = {
         "atomic", "builders", "bulk_delete", "files", "filesystem", "keywords", "listing",
         "multipart", "namespace", "optional_operations", "registry", "transfer", "trash",
     },
-    "above": {"opening", "upath"},
+    "above": {"aio", "logging", "opening", "upath"},
     "cli": {"__main__"},
     "list of stores": {"", "fsspec"},
 }  # fmt: skip

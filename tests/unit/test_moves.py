@@ -342,6 +342,17 @@ class TestRenamesOfObjects:
         assert [copy.head.get(name) for name in names] == stored
         assert server.count("HeadObject") <= 3
 
+    def test_how_a_tree_is_stored(self, server: ScriptedS3, fs: hflush.FileSystem):
+        """As its listing shows it."""
+        server.put("d/a", b"a")
+        server.put("d/b", b"b")
+        server.objects["d/b"].headers = {"x-amz-storage-class": "STANDARD_IA"}
+        fs.rename("/d", "/e")
+        copies = [
+            r.head.get("x-amz-storage-class") for r in server.log if r.operation == "CopyObject"
+        ]
+        assert sorted(copies) == ["", "STANDARD_IA"]
+
 
 class Aliased(ScriptedS3):
     """A server whose bucket has a second name, as an access point is one."""

@@ -1,4 +1,5 @@
-// ReleasedGil and HeldGil: the GIL released, or taken, for the length of a scope.
+// ReleasedGil and HeldGil: the GIL released, or taken, for the length of a scope. GilUntilSleep:
+// the GIL released as soon as a scope sleeps.
 //
 // pybind11 has the same, but a daemon thread that asks for the GIL while the interpreter ends is
 // unwound by CPython (before 3.14), and unwinding through a destructor ends the process with
@@ -9,6 +10,11 @@
 
 #include <pybind11/pybind11.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "hflush/base/before_sleep.h"
 
 namespace hflush::bindings {
 
@@ -44,6 +50,32 @@ class ReleasedGil {
 
  private:
   PyThreadState* const state_;
+};
+
+// For a call that will hardly sleep: who gives the GIL up gets it back behind all others, each of
+// which may do the same. The scope runs no Python but by HeldGil. Others get the GIL every
+// millisecond, as they would not from a thread that makes such calls one after another.
+class GilUntilSleep final : public BeforeSleep {
+ public:
+  GilUntilSleep() noexcept {
+    if (std::chrono::steady_clock::now() - given_up.load(std::memory_order_relaxed) > kKept) run();
+  }
+  ~GilUntilSleep() {
+    if (state_ != nullptr) take_gil([this] { PyEval_RestoreThread(state_); });
+  }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  void before_sleep() noexcept override {
+    given_up.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);
+    state_ = PyEval_SaveThread();
+  }
+
+  static constexpr auto kKept = std::chrono::milliseconds(1);
+  static inline std::atomic<Time> given_up{Time::min()};  // by any thread
+
+  PyThreadState* state_ = nullptr;  // null: the GIL is held
 };
 
 class HeldGil {

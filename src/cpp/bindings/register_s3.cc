@@ -128,7 +128,7 @@ py::object has_keys(S3Client& self, const py::str& bucket, const py::str& prefix
   S3Call asked{s3::first_key_call(to_utf8(bucket), to_utf8(prefix), headers_of(headers)),
                to_utf8(path)};
   std::optional<bool> has;
-  CallResult result = waiting([&](SignalCheck& signals) {
+  CallResult result = waiting_for(client->loop(), [&](SignalCheck& signals) {
     CallResult answer = client->call_and_wait(asked.call, signals);
     has = s3::has_first_key(answer);
     return answer;

@@ -55,7 +55,8 @@ py::tuple parse_objects(const py::bytes& body, const std::string& plus) {
       read(body, [known](std::string_view text) { return s3::parse_object_page(text, known); });
   py::list objects = list_of(page.objects, [](const s3::ListedObject& object) {
     const std::int64_t size = object.size ? static_cast<std::int64_t>(*object.size) : -1;
-    return py::make_tuple(from_utf8(object.key), size, from_utf8(object.etag), object.modified);
+    return py::make_tuple(from_utf8(object.key), size, from_utf8(object.etag), object.modified,
+                          from_utf8(object.storage_class));
   });
   return py::make_tuple(std::move(objects), list_of(page.prefixes, from_utf8),
                         from_utf8(page.next_token), from_utf8(page.next_marker),

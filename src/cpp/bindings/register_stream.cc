@@ -161,6 +161,19 @@ PyObject* write(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
   });
 }
 
+// _try_write(b) -> int | None: appends all of `b`, which is short, without waiting, or nothing.
+PyObject* try_write(PyObject* self, PyObject* b) {
+  OutputStream* const stream = stream_of(self);
+  if (stream == nullptr) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const BufferView buffer(b);
+    const ByteView data = buffer.bytes();
+    if (data.size() >= kKeptAtLeast || !stream->try_write(data)) return py::none().release().ptr();
+    release_kept_bytes();
+    return PyLong_FromSize_t(data.size());
+  });
+}
+
 // write_byte(value): the low 8 bits of an int of any size (WRITE-1).
 PyObject* write_byte(PyObject* self, PyObject* value) {
   OutputStream* const stream = stream_of(self);
@@ -210,6 +223,7 @@ OSError
 Notes
 -----
 Promises neither visibility nor durability. Source: Hadoop output stream specification, write.)"};
+PyMethodDef try_write_method = {"_try_write", try_write, METH_O, nullptr};
 PyMethodDef write_byte_method = {
     "write_byte", write_byte, METH_O,
     "write_byte($self, value, /)\n--\n\n"
@@ -224,15 +238,16 @@ void add_raw_method(py::handle type, PyMethodDef& method) {
   type.attr(method.ml_name) = descriptor;
 }
 
-// A call that may wait: without the GIL, and with signals delivered.
-template <Status (OutputStream::*Call)(stream::Interrupt&)>
+// A call that may wait: with signals delivered, and without the GIL for as long as `Unlocked` has
+// it.
+template <Status (OutputStream::*Call)(stream::Interrupt&), typename Unlocked = ReleasedGil>
 void waiting(const py::object& self) {
   const PendingError pending;
   auto& stream = self.cast<OutputStream&>();
   Status done;
   {
-    const ReleasedGil unlocked;
     SignalCheck signals(self.ptr());
+    const Unlocked unlocked;
     done = (stream.*Call)(signals);
   }
   release_kept_bytes();
@@ -244,6 +259,13 @@ void waiting(const py::object& self) {
 void hsync(const py::object& self, bool end_block) {
   if (end_block) return waiting<&OutputStream::hsync_and_end_block>(self);
   waiting<&OutputStream::hsync>(self);
+}
+
+void close(const py::object& self) {
+  if (self.cast<OutputStream&>().closes_at_once()) {
+    return waiting<&OutputStream::close, GilUntilSleep>(self);
+  }
+  waiting<&OutputStream::close>(self);
 }
 
 py::tuple abort(OutputStream& stream) {
@@ -308,7 +330,7 @@ It is never a sync, and a no-op on a closed stream.
 Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
       .def("hflush", &waiting<&OutputStream::hflush>)
       .def("hsync", &hsync, py::arg("end_block") = false)
-      .def("close", &waiting<&OutputStream::close>)
+      .def("close", &close)
       .def("_abort", &abort)
       .def("_abandon", &abandon)
       .def("tell", &OutputStream::position)
@@ -334,6 +356,7 @@ Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
       .def_property_readonly("_path",
                              [](const OutputStream& stream) { return text_of(stream.path()); });
   add_raw_method(type, write_method);
+  add_raw_method(type, try_write_method);
   add_raw_method(type, write_byte_method);
 
   py::class_<Statistics>(module, "StatisticsSum", py::is_final())

@@ -5,13 +5,14 @@
 #include <pybind11/pybind11.h>
 
 #include "gil.h"
+#include "hflush/env/event_loop.h"
 #include "hflush/env/interrupt.h"
 #include "kept_bytes.h"
 
 namespace hflush::bindings {
 
-// Used without the GIL, which it takes for the check. An exception that is raised stays set and
-// ends the wait; the stream is as before.
+// Used without the GIL, which it takes for the check, or within GilUntilSleep. An exception that is
+// raised stays set and ends the wait; the stream is as before.
 class SignalCheck final : public env::Interrupt {
  public:
   SignalCheck() = default;
@@ -20,6 +21,7 @@ class SignalCheck final : public env::Interrupt {
 
  private:
   Status check() override {
+    BeforeSleep::run();  // a handler may take its time
     const HeldGil gil;
     if (PyErr_CheckSignals() == 0 && report()) return {};
     return Status(StatusCode::kInterrupted, "interrupted by a signal");
@@ -43,17 +45,24 @@ inline void raise_from_signals() {
   if (PyErr_Occurred() != nullptr) throw pybind11::error_already_set();
 }
 
-// Makes `call` without the GIL; it may be interrupted by a Python signal handler.
-template <typename Call>
+// Makes `call` without the GIL for as long as `Unlocked` has it; it may be interrupted by a Python
+// signal handler.
+template <typename Unlocked = ReleasedGil, typename Call>
 auto waiting(const Call& call) {
   auto result = [&call] {
-    const ReleasedGil released;
     SignalCheck signals;
+    const Unlocked unlocked;
     return call(signals);
   }();
   release_kept_bytes();
   raise_from_signals();
   return result;
+}
+
+// The same of a call that has little to send to `loop`'s store, and gets little.
+template <typename Call>
+auto waiting_for(const env::EventLoop& loop, const Call& call) {
+  return loop.answers_at_once() ? waiting<GilUntilSleep>(call) : waiting(call);
 }
 
 }  // namespace hflush::bindings

@@ -80,10 +80,12 @@ from .streams import AbortResult, FSDataInputStream, FSDataOutputStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from . import aio as aio
     from . import checkpoint as checkpoint
     from . import cli as cli
     from . import crc
     from . import fsspec as fsspec
+    from . import logging as logging
     from . import multipart as multipart
     from . import trash as trash
     from .credentials import Credentials
@@ -149,7 +151,7 @@ __all__ = [
 # Imported at the first use, so that `import hflush` stays small.
 _ON_DEMAND = {
     name: f"{__name__}.{name}"
-    for name in ("checkpoint", "cli", "crc", "fsspec", "multipart", "trash")
+    for name in ("aio", "checkpoint", "cli", "crc", "fsspec", "logging", "multipart", "trash")
 }
 _ON_DEMAND["Credentials"] = "hflush.credentials:Credentials"
 _ON_DEMAND["DistributedFileSystem"] = "hflush.hdfs.filesystem:DistributedFileSystem"

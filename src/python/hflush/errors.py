@@ -202,6 +202,12 @@ def means_nothing_there(failure: OSError) -> bool:
     return failure.errno == errno.ELOOP and not hasattr(failure, "remote_class")
 
 
+def means_file_there(failure: BaseException) -> bool:
+    """Whether a file is where one should have been made: no directory, and no file above it."""
+    in_the_way = (PathIsDirectoryError, ParentNotDirectoryError)
+    return isinstance(failure, FileExistsError) and not isinstance(failure, in_the_way)
+
+
 def attach(error: BaseException, also: BaseException) -> None:
     """Add a note to `error`, which is about to propagate: `also` has failed, too."""
     note(error, f"also failed: {type(also).__name__}: {also}")

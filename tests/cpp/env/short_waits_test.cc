@@ -11,9 +11,12 @@ TEST_CASE("after a short wait one thread looks, and after a long one none") {
   waits.took(ShortWaits::kShort);
   CHECK(waits.may_look());
   CHECK_FALSE(waits.may_look());  // another does
-  waits.stops_looking();
+  CHECK_FALSE(waits.finds());
+  waits.stops_looking(true);
+  CHECK(waits.finds());
   CHECK(waits.may_look());
-  waits.stops_looking();
+  waits.stops_looking(false);
+  CHECK_FALSE(waits.finds());
   waits.took(ShortWaits::kShort + Duration(1));
   CHECK_FALSE(waits.may_look());
   waits.took(Duration(0));

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "hflush/base/before_sleep.h"
 #include "hflush/base/thread_annotations.h"
 
 namespace hflush {
@@ -19,7 +20,11 @@ class HFLUSH_CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void lock() HFLUSH_ACQUIRE() { mutex_.lock(); }
+  void lock() HFLUSH_ACQUIRE() {
+    if (mutex_.try_lock()) return;
+    BeforeSleep::run();
+    mutex_.lock();
+  }
   void unlock() HFLUSH_RELEASE() { mutex_.unlock(); }
   bool try_lock() HFLUSH_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 
@@ -62,11 +67,13 @@ class CondVar {
 
   // May wake spuriously: callers re-check their predicate.
   void wait_until(Mutex& mutex, Clock::time_point deadline) HFLUSH_REQUIRES(mutex) {
+    BeforeSleep::run();
     std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
     condition_.wait_until(held, deadline);
     held.release();
   }
   void wait(Mutex& mutex) HFLUSH_REQUIRES(mutex) {
+    BeforeSleep::run();
     std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
     condition_.wait(held);
     held.release();

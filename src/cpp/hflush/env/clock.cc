@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "hflush/base/before_sleep.h"
+
 namespace hflush::env {
 namespace {
 
@@ -12,7 +14,10 @@ class SteadyClock final : public Clock {
 
 }  // namespace
 
-void Clock::sleep_until(TimePoint when) const { std::this_thread::sleep_until(when); }
+void Clock::sleep_until(TimePoint when) const {
+  BeforeSleep::run();
+  std::this_thread::sleep_until(when);
+}
 
 const Clock& steady_clock() noexcept {
   static const SteadyClock clock;

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "hflush/base/before_sleep.h"
 #include "hflush/env/blocked_signals.h"
 
 namespace hflush::env {
@@ -299,6 +300,7 @@ bool EpollLoop::take_turn() {
 }
 
 void EpollLoop::run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept {
+  BeforeSleep::run();  // what others have asked of the loop may be anything
   const EventLoop* const before = std::exchange(running_here, this);
   {
     // A signal that comes ends the wait, and never comes to a thread that is started in here.
@@ -363,9 +365,10 @@ int EpollLoop::wait_for_any(std::span<pollfd> polled, TimePoint now, TimePoint u
     do {
       ready = ::poll(polled.data(), polled.size(), 0);
     } while (ready == 0 && CondVar::Clock::now() < end);
-    short_waits_.stops_looking();
+    short_waits_.stops_looking(ready != 0);
   }
   if (ready == 0) {
+    BeforeSleep::run();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     ready = ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left, 0)));
   }

@@ -78,6 +78,7 @@ class EpollLoop final : public EventLoop {
   bool enter() override HFLUSH_EXCLUDES(mutex_);
   void leave() override HFLUSH_EXCLUDES(mutex_);
   bool take_turn() override HFLUSH_EXCLUDES(mutex_);
+  bool answers_at_once() const noexcept override { return short_waits_.finds(); }
   void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept override
       HFLUSH_EXCLUDES(mutex_);
   void nudge() override HFLUSH_EXCLUDES(mutex_);

@@ -125,6 +125,9 @@ class EventLoop {
   // Requires: takes_errands(). Throws std::bad_alloc before anything has happened.
   void add_errand(std::shared_ptr<Errand> errand) const;
 
+  // Whether the last guest that looked for an answer before it would sleep has found it. A guess.
+  virtual bool answers_at_once() const noexcept { return false; }
+
   virtual bool on_loop_thread() const noexcept = 0;
   const Clock& clock() const noexcept { return clock_; }
   // What has not run is dropped, and so is all that comes later. On any other thread than the

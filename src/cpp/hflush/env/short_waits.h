@@ -31,7 +31,12 @@ class ShortWaits {
     return are_possible_ && was_short_.load(std::memory_order_relaxed) &&
            !is_looked_.exchange(true, std::memory_order_relaxed);
   }
-  void stops_looking() noexcept { is_looked_.store(false, std::memory_order_relaxed); }
+  void stops_looking(bool found) noexcept {
+    finds_.store(found, std::memory_order_relaxed);
+    is_looked_.store(false, std::memory_order_relaxed);
+  }
+  // Whether the last look has found the answer.
+  bool finds() const noexcept { return finds_.load(std::memory_order_relaxed); }
 
   // A wait, with the look at its beginning, if there was one.
   void took(Duration wait) noexcept { was_short_.store(wait <= kShort, std::memory_order_relaxed); }
@@ -40,6 +45,7 @@ class ShortWaits {
   const bool are_possible_;
   std::atomic<bool> was_short_ = false;
   std::atomic<bool> is_looked_ = false;  // a thread does it
+  std::atomic<bool> finds_ = false;
 };
 
 }  // namespace hflush::env

@@ -454,6 +454,11 @@ Status OutputStream::close(Interrupt& interrupt) {
   return outcome;
 }
 
+bool OutputStream::closes_at_once() const {
+  static constexpr std::uint64_t kLittle = std::uint64_t{64} << 10U;
+  return traits_.loop != nullptr && traits_.loop->answers_at_once() && position() <= kLittle;
+}
+
 Status OutputStream::publish_locked(Interrupt& interrupt) {
   // A write under way is wholly in the file (CONC-6); one that still waits for its turn is refused.
   while (writer_turn_.taken || sink_turn_.taken) {

@@ -92,6 +92,8 @@ class OutputStream final : private SinkEvents {
   // half the window is divided by it. kUnsupported unless the sink has kEndBlock.
   Status hsync_and_end_block(Interrupt& interrupt);
   Status close(Interrupt& interrupt);
+  // Whether close() will hardly sleep: there is little to send, to a store that answers at once.
+  bool closes_at_once() const;
   // A no-op on a closed stream; else kUnsupported, and the stream stays as it is, unless the sink
   // has the capability.
   Status abort(AbortResult& result);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import capabilities, paths
 from ..configuration import Configuration
-from ..errors import PathIsDirectoryError, UnsupportedFileSystemError
+from ..errors import PathIsDirectoryError, UnsupportedFileSystemError, means_file_there
 from ..filesystem import FileSystem
 from ..general_keys import KEYS
 from ..keys import Reader
@@ -352,10 +352,10 @@ class AbortableStreamBased(CheckpointFileManager):
             _log.debug("%s cannot check when it publishes", self.filesystem.uri)
         try:  # the store may still refuse to replace by small files
             return self.filesystem.create(path, overwrite=False)
-        except PathIsDirectoryError:
-            raise
-        except FileExistsError:  # reported by close, as elsewhere
-            return None
+        except FileExistsError as refusal:
+            if not means_file_there(refusal):
+                raise
+            return None  # reported by close, as elsewhere
 
 
 # --- which one ---

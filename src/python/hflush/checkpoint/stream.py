@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .. import capabilities
 from .._core import take_pending
 from ..atomic import Publication
-from ..errors import ParentNotDirectoryError, PathIsDirectoryError, StreamClosedError, attach
+from ..errors import StreamClosedError, attach, means_file_there
 from ..write_only import AbortResult, WriteOnly, end, report
 from .keys import KEEP_EXISTING
 
@@ -295,8 +295,7 @@ class InPlace:
 
     def accepts(self, failure: BaseException) -> bool:
         """Whether an earlier file counts as this one."""
-        in_the_way = isinstance(failure, (PathIsDirectoryError, ParentNotDirectoryError))
-        kept = self._keep_existing and isinstance(failure, FileExistsError) and not in_the_way
+        kept = self._keep_existing and means_file_there(failure)
         if kept:
             _log.info("%s exists and is kept, as %s asks", self.path, KEEP_EXISTING)
         return kept

@@ -302,7 +302,7 @@ class Bucket:
             except PermissionError:
                 raise denied from None
             return next((entry for entry in page.objects if entry.key == key), None)
-        return None if head is None else ObjectEntry(key, *head)
+        return None if head is None else ObjectEntry(key, *head[:3], headers=head.headers)
 
     def look(self, keys: Sequence[str], prefixes: Sequence[str], path: str) -> Sight:
         """Ask at once which objects there are, and which prefixes have any: one round trip.

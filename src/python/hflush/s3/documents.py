@@ -31,6 +31,7 @@ class ObjectEntry(NamedTuple):
     size: int  # negative: the store does not say
     etag: str  # without quotes; empty: likewise
     modified: int  # seconds since the epoch; 0: likewise
+    storage_class: str = ""  # of a listing alone; empty: likewise, or STANDARD
     headers: Mapping[str, str] = {}  # of HEAD alone; only read
 
 

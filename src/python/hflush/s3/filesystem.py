@@ -13,10 +13,10 @@ from .. import options as options_of
 from ..configuration import user_name
 from ..errors import (
     InternalError,
-    ParentNotDirectoryError,
     PathIsDirectoryError,
     attach,
     invalid_path,
+    means_file_there,
     unsupported,
 )
 from ..filesystem import instances
@@ -440,9 +440,9 @@ class S3FileSystem(S3Copies):
         try:
             with self._create_at(path, False, CreateOptions(fast)) as stream:
                 stream.write(data)
-        except (PathIsDirectoryError, ParentNotDirectoryError):
-            raise
         except FileExistsError as refusal:
+            if not means_file_there(refusal):
+                raise
             if code_of(refusal).startswith("Bucket"):  # which says nothing of the object
                 raise
             return False

@@ -86,7 +86,8 @@ class ObjectCopy(NamedTuple):
     def _whole(self) -> None:
         bucket, settings = self.bucket, self.bucket.settings
         headers = [header for header in settings.headers if header[0].startswith("x-amz-")]
-        headers += _storage_of(self.source.headers, settings)
+        listed = {_STORAGE_CLASS: self.source.storage_class} if self.source.storage_class else {}
+        headers += _storage_of(self.source.headers or listed, settings)
         name, root = "CopyObject", "CopyObjectResult"
         response = self._request(name, headers, expect_root_or_nothing=root)
         if not response.body and not self._is_made():

@@ -22,7 +22,7 @@ from pyspark.sql import Row
 
 from .. import capabilities, paths
 from ..checkpoint import CheckpointFileManager, MetadataLog
-from ..errors import ConcurrentWriterError, ParentNotDirectoryError, PathIsDirectoryError
+from ..errors import ConcurrentWriterError, means_file_there
 from ..filesystem import FileSystem
 from ..opening import append, commit, create, resume
 from ..tokens import Token
@@ -355,10 +355,9 @@ class _Whole(_Epoch):
         if self._out is not None:
             try:
                 self._out.close()
-            except (PathIsDirectoryError, ParentNotDirectoryError):
-                raise
-            except FileExistsError:  # that another attempt was first is as good
-                pass
+            except FileExistsError as refusal:
+                if not means_file_there(refusal):  # that another attempt was first is as good
+                    raise
 
     def drop(self) -> None:
         if self._out is not None:

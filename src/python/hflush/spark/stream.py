@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from .. import paths
 from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatus
-from ..errors import ParentNotDirectoryError, PathIsDirectoryError, attach
+from ..errors import ParentNotDirectoryError, attach, means_file_there
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
 from .commit.staging import Attempt
@@ -316,9 +316,10 @@ class Owner:
         try:
             with self._manager.create_atomic(self._path, overwrite_if_possible=False) as stream:
                 stream.write(json.dumps({"query": query}).encode("ascii"))
-        except (PathIsDirectoryError, ParentNotDirectoryError):
-            raise
-        except FileExistsError:  # of two that begin one was first
+        except FileExistsError as refusal:
+            if not means_file_there(refusal):
+                raise
+            # Of two that begin one was first.
             return query_of(self._manager, self._path)
         return query
 

@@ -23,7 +23,7 @@ std::string object(std::string_view key, std::string_view modified = "2026-11-21
                    std::string_view size = "5") {
   return "<Contents><Key>" + std::string(key) + "</Key><LastModified>" + std::string(modified) +
          "</LastModified><ETag>&quot;abc-2&quot;</ETag><Size>" + std::string(size) +
-         "</Size></Contents>";
+         "</Size><StorageClass>GLACIER_IR</StorageClass></Contents>";
 }
 
 template <typename T>
@@ -45,6 +45,7 @@ TEST_CASE("a page of objects") {
   CHECK(page->objects[0].key == "a/b c+d%\x01\xE6\x97\xA5");
   CHECK(page->objects[0].size == 5);
   CHECK(page->objects[0].etag == "abc-2");
+  CHECK(page->objects[0].storage_class == "GLACIER_IR");
   CHECK(page->objects[0].modified == 1795283566);
   CHECK(page->prefixes == std::vector<std::string>{"a/d e/"});
   CHECK(page->next_token == "t+/=");

@@ -69,6 +69,11 @@ RetrySettings CallTable::retry_settings(const Call& call) const noexcept {
   return retry;
 }
 
+CallTable::CallRef CallTable::find(CallId id) const {
+  const auto found = calls_.find(id);
+  return found == calls_.end() ? nullptr : found->second.call;
+}
+
 // Its slot is free for another upload at once.
 CallTable::CallRef CallTable::cancel(CallId id, Actions& actions) {
   const auto found = calls_.find(id);

@@ -118,6 +118,8 @@ class CallTable {
   // --- calls
 
   CallId start(CallRef call, Actions& actions);
+  // Null: it has ended.
+  CallRef find(CallId id) const;
   // The call, if it was there: it is not answered any more, and its End follows.
   CallRef cancel(CallId id, Actions& actions);
   // Cancels every call. Requires: no call is started afterwards.

@@ -90,9 +90,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
 
   // A call, and the response to its attempt. What is not constant belongs to the thread that has an
   // action of the table for it, and while its exchange is under way to that of its events.
-  class Running final : public Call,
-                        public env::HttpEvents,
-                        public std::enable_shared_from_this<Running> {
+  class Running final : public Call, public env::HttpEvents {
    public:
     Running(std::weak_ptr<Calls> owner, Call call, Done its_done, std::shared_ptr<Download> to)
         : Call(std::move(call)),
@@ -152,7 +150,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   void sent(CallId id, std::uint64_t attempt, env::HttpClient::ExchangeId exchange)
       HFLUSH_EXCLUDES(mutex_);
   void attempt_over(Running& call) HFLUSH_EXCLUDES(mutex_);
-  void ask_for_region(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
+  void ask_for_region(CallId id) HFLUSH_EXCLUDES(mutex_);
   void judged(Running& call) HFLUSH_EXCLUDES(mutex_);
   void weigh_extras(Running& call);
 
@@ -410,14 +408,20 @@ void Client::Calls::attempt_over(Running& call) {
   call.failure = judge(call.response, call.expect, call.root, call.signing);
   if (call.failure) check_redirect(settings_, call.bucket, call.signing.region, *call.failure);
   if (call.failure && is_somewhere_else(*call.failure) && call.operation != kAsksForRegion) {
-    return ask_for_region(call.shared_from_this());
+    return ask_for_region(call.id);
   }
   judged(call);
 }
 
 // An answer to HEAD of the bucket says its region, whatever its status. The attempt is over, as far
 // as the table knows, when there is one.
-void Client::Calls::ask_for_region(const RunningPtr& call) {
+void Client::Calls::ask_for_region(CallId id) {
+  RunningPtr call;
+  {
+    const MutexLock lock(mutex_);
+    call = running_of(table_.find(id));
+  }
+  if (call == nullptr) return;  // cancelled meanwhile
   Call head;
   head.operation = kAsksForRegion;
   head.method = "HEAD";

@@ -315,6 +315,8 @@ Result<ObjectPage> parse_object_page(std::string_view document, Plus plus) {
       }
       object.modified = static_cast<std::int64_t>(std::floor(time_of(entry, "LastModified")));
       object.etag = bare_etag(entry.value("ETag"));
+      object.storage_class = entry.value("StorageClass");
+      if (object.storage_class == "STANDARD") object.storage_class.clear();
     } else if (entry.name == "CommonPrefixes") {
       HFLUSH_ASSIGN_OR_RETURN(page.prefixes.emplace_back(), key.of(entry, "Prefix"));
     }

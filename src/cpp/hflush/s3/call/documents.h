@@ -28,6 +28,7 @@ struct ListedObject {
   std::optional<std::uint64_t> size;  // none: the store does not say; 0 of a marker then
   std::string etag;                   // bare; empty: likewise
   std::int64_t modified = 0;          // seconds since 1970; 0: likewise, or it cannot be read
+  std::string storage_class;          // empty: likewise, or STANDARD
 };
 
 // A page of ListObjectsV2, or of ListObjects.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ... import paths
 from ...checkpoint import CheckpointFileManager
-from ...errors import ParentNotDirectoryError, PathIsDirectoryError
+from ...errors import means_file_there
 from .machine import Seen
 from .records import Intent, Job, Record
 
@@ -181,9 +181,9 @@ class CommitLog:
         try:
             with self._manager.create_atomic(self._path(number, suffix), False) as stream:
                 stream.write(content)
-        except (PathIsDirectoryError, ParentNotDirectoryError):
-            raise
-        except FileExistsError:
+        except FileExistsError as refusal:
+            if not means_file_there(refusal):
+                raise
             return False
         return True
 

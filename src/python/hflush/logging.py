@@ -1,0 +1,244 @@
+"""Handler: log records in a file of any store, each as durable as its level asks for.
+
+    handler = hflush.logging.Handler("hdfs://nn:8020/logs/job.log", hsync_level=logging.WARNING)
+    logging.getLogger().addHandler(handler)
+
+Notes
+-----
+Source: ``logging.FileHandler``, whose arguments and messages these are; contract HFLUSH, HSYNC.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import logging
+import os
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, cast
+
+from . import _core, opening
+from .capabilities import HSYNC
+from .errors import StreamClosedError
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from .namespace import Conf
+    from .output import FSDataOutputStream
+    from .paths import StrPath
+
+__all__ = ["Handler"]
+
+
+class Handler(logging.Handler):
+    """A handler that writes each record to a stream of hflush, followed by `terminator`.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        As for :func:`hflush.create`.
+    mode : str
+        ``a`` appends, and makes the file if there is none; ``w`` replaces it; ``x`` wants a new
+        one. On stores that cannot append (S3), ``w`` or ``x``.
+    encoding, errors : str
+        As for the built-in ``open()``; by default characters that `encoding` lacks are escaped.
+    delay : bool
+        Whether the file is opened by the first record only.
+    hflush_level, hsync_level : int or str
+        From which level on readers see a record, and it is on disk, when the logging call returns.
+        What is below `hflush_level` is handed on in larger pieces. A store that cannot
+        (``has_capability("hsync")`` is False) shows the records when the handler is closed.
+    conf : mapping, optional
+        Hadoop keys, as for :func:`hflush.create`.
+    **options
+        As for ``FileSystem.create`` and ``append``.
+
+    Attributes
+    ----------
+    terminator : str
+        What follows each record: a newline.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        As :func:`hflush.open`, and for levels that logging does not know.
+
+    Notes
+    -----
+    Logging calls raise nothing: a record that cannot be written goes to :meth:`handleError`, which
+    prints the failure and the record. A stream that has failed is closed, and a record that comes
+    10 s later opens the file again, to append. A handler that is still open when the process ends
+    is closed first of all, and a failure of that is printed: ``logging.shutdown()`` would swallow
+    it. Threads write side by side, and share what they wait for. What hflush itself logs about a
+    record is written behind it. A forked child cannot write to its parent's stream.
+    """
+
+    terminator = "\n"
+
+    def __init__(
+        self,
+        url: StrPath,
+        mode: Literal["a", "w", "x"] = "a",
+        encoding: str = "utf-8",
+        errors: str = "backslashreplace",
+        delay: bool = False,
+        *,
+        hflush_level: int | str = logging.NOTSET,
+        hsync_level: int | str = logging.ERROR,
+        conf: Conf = None,
+        **options: Any,
+    ) -> None:
+        if mode not in ("a", "w", "x"):
+            raise ValueError(f"mode must be 'a', 'w' or 'x', not {mode!r}")
+        opening.check_text(encoding, errors)
+        super().__init__()
+        self.url = os.fspath(url)
+        self._mode = mode
+        self._encoding = encoding
+        self._errors = errors
+        self._levels = (_level(hflush_level), _level(hsync_level))
+        self._conf = conf
+        self._options = options
+        self._stream: FSDataOutputStream | None = None  # guarded by the handler's lock, to change
+        self._is_closed = False
+        self._refused: OSError | None = None  # why the file could not be opened
+        self._opens_at = 0.0  # then it is tried again, in seconds of time.monotonic()
+        self._inside = _Inside()
+        if not delay:
+            self._stream = self._open()
+        _handlers.add(self)
+
+    def handle(self, record: logging.LogRecord) -> bool | logging.LogRecord:  # type: ignore[override]
+        """Write a record unless a filter drops it; no lock is held while it waits for the store."""
+        passed: bool | logging.LogRecord = self.filter(record)
+        if passed:
+            self.emit(passed if isinstance(passed, logging.LogRecord) else record)
+        return passed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; what fails goes to :meth:`handleError`."""
+        if self._inside.later is not None:  # it is about the record that is being written
+            self._inside.later.append(record)
+            return
+        self._inside.later = later = [record]
+        try:
+            self._emit(record)
+            for one in later[1:]:  # what these cause is left out: it would have no end
+                self._emit(one)
+        finally:
+            self._inside.later = None
+
+    def _emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record) + self.terminator
+            self._write(line.encode(self._encoding, self._errors), record.levelno)
+        except Exception:
+            self.handleError(record)
+
+    def _write(self, line: bytes, level: int) -> None:
+        stream = self._stream or self._reopened()
+        try:
+            stream.write(line)
+            visible, durable = self._levels
+            if level >= min(visible, durable) and stream.has_capability(HSYNC):
+                (stream.hsync if level >= durable else stream.hflush)()
+        finally:
+            if stream.closed:
+                self._drop(stream)
+
+    def _open(self) -> FSDataOutputStream:
+        stream = opening.open(self.url, self._mode + "b", conf=self._conf, **self._options)
+        self._mode = "a"  # from now on it is our file
+        return cast("FSDataOutputStream", stream)
+
+    def _reopened(self) -> FSDataOutputStream:
+        self.acquire()
+        try:
+            if self._stream is not None:
+                return self._stream
+            if self._is_closed:
+                raise StreamClosedError(errno.EBADF, "emit: the handler is closed", self.url)
+            if self._refused is not None and time.monotonic() < self._opens_at:
+                raise self._refused
+            try:
+                self._stream = self._open()
+            except OSError as refused:
+                self._pause(refused)
+                raise
+            return self._stream
+        finally:
+            self.release()
+
+    def _drop(self, failed: FSDataOutputStream) -> None:
+        """End a stream that has failed, which the caller reports."""
+        self.acquire()
+        try:
+            if self._stream is not failed:
+                return
+            self._stream = None
+            try:
+                failed.close()
+            except OSError as why:
+                self._pause(why)
+        finally:
+            self.release()
+
+    def _pause(self, why: OSError) -> None:
+        self._refused = why
+        self._opens_at = time.monotonic() + _PAUSE_S
+
+    def flush(self) -> None:
+        """Make all records visible, or hand them on where the store cannot."""
+        stream = self._stream
+        if stream is not None and not stream.closed:
+            (stream.hflush if stream.has_capability(HSYNC) else stream.flush)()
+
+    def close(self) -> None:
+        """Publish the file, in one attempt. Later records are refused.
+
+        Raises
+        ------
+        OSError
+            The first failure, with path.
+        """
+        self.acquire()
+        try:
+            self._is_closed = True
+            stream, self._stream = self._stream, None
+        finally:
+            self.release()
+        super().close()
+        if stream is not None:
+            stream.close()
+
+    def __repr__(self) -> str:
+        level = logging.getLevelName(self.level)
+        return f"<hflush.logging.Handler {self.url!r} ({level})>"
+
+
+class _Inside(threading.local):
+    """Of each thread: the records that came while it writes one, with that one; None outside."""
+
+    later: list[logging.LogRecord] | None = None
+
+
+def _level(level: int | str) -> int:
+    """Return a level as a number, as logging reads it."""
+    return logging.Handler(level).level
+
+
+def _close_all() -> None:
+    """Publish what is open, before the stores are left, and say what fails."""
+    for handler in list(_handlers):
+        try:
+            handler.close()
+        except Exception as failure:  # noqa: PERF203 - the others are closed all the same
+            _core.write_unraisable(failure, handler)
+
+
+_PAUSE_S = 10.0
+_handlers: weakref.WeakSet[Handler] = weakref.WeakSet()
+atexit.register(_close_all)

@@ -1,0 +1,191 @@
+"""hflush.aio: the streams' promises, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import hflush
+import pytest
+from hflush import aio
+
+T = TypeVar("T")
+
+
+def run(work: Callable[[], Awaitable[T]]) -> T:
+    async def main() -> T:
+        return await asyncio.wait_for(work(), 60)
+
+    return asyncio.run(main())
+
+
+def test_it_writes_and_reads_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+
+    async def work() -> None:
+        async with aio.create(path) as out:
+            assert await out.write(b"one\n") == 4
+            assert await out.write(b"-two\n-", 1, 4) == 4
+            await out.write_byte(ord("\n"))
+            await out.writelines([b"three", b"\n"])
+            await out.hflush()
+            assert path.read_bytes() == b"one\ntwo\n\nthree\n"
+            await out.hsync()
+            assert (out.tell(), out.mode, out.path) == (15, "wb", str(path))
+        assert out.closed
+        out = await aio.append(path)
+        await out.write(bytes(1 << 16))
+        await out.close()
+        async with aio.open(path, "rb") as file:
+            assert [await file.readline(), await file.read(3)] == [b"one\n", b"two"]
+            assert await file.pread(4, 3) == b"two"
+            assert await file.read_vectored([(0, 3), (4, 3)]) == [b"one", b"two"]
+            assert await file.seek(9) == file.tell() == 9
+            assert [line async for line in file] == [b"three\n", bytes(1 << 16)]
+
+    run(work)
+
+
+def test_it_writes_and_reads_text(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+
+    async def work() -> list[str]:
+        async with aio.open(path, "w", encoding="utf-8") as out:
+            assert await out.write("grün\n") == 5
+            await out.hsync()
+            assert path.read_text("utf-8") == "grün\n"
+            await out.writelines(["zwei\n"])
+        async with aio.open(path, encoding="utf-8") as file:
+            return [line async for line in file]
+
+    assert run(work) == ["grün\n", "zwei\n"]
+
+
+def test_writes_of_many_tasks_are_whole_and_in_the_order_of_their_calls(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    pieces = [bytes([65 + i % 26]) * (1 + i * 977 % 70_000) for i in range(200)]
+
+    async def work() -> None:
+        async with aio.create(path) as out:
+            await asyncio.gather(*map(out.write, pieces), out.hflush())
+
+    run(work)
+    assert path.read_bytes() == b"".join(pieces)
+
+
+def test_errors_are_those_of_the_streams(tmp_path: Path) -> None:
+    async def work() -> None:
+        with pytest.raises(FileNotFoundError):
+            await aio.open(tmp_path / "missing", "rb")
+        out = await aio.create(tmp_path / "a", overwrite=False)
+        with pytest.raises(TypeError):
+            await out.write("text")  # type: ignore[arg-type]
+        await out.close()
+        await out.close()
+        with pytest.raises(hflush.StreamClosedError):
+            await out.write(b"late")
+
+    run(work)
+
+
+def atomic(tmp_path: Path) -> aio.Opening[aio.AsyncOutputStream]:
+    return aio.create(tmp_path / "whole", atomic=True)
+
+
+def left(directory: Path) -> list[str]:
+    return os.listdir(directory)
+
+
+def test_an_exception_aborts(tmp_path: Path) -> None:
+    async def by_block() -> None:
+        async with atomic(tmp_path) as out:
+            await out.write(b"half")
+            raise ZeroDivisionError
+
+    async def by_close() -> None:
+        out = await atomic(tmp_path)
+        try:
+            await out.write(b"half")
+            raise ZeroDivisionError
+        finally:
+            await out.close()
+
+    for work in (by_block, by_close):
+        with pytest.raises(ZeroDivisionError):
+            run(work)
+        assert left(tmp_path) == []
+
+
+def test_an_exception_that_is_older_does_not_abort(tmp_path: Path) -> None:
+    async def work() -> None:
+        try:
+            raise ZeroDivisionError
+        except ZeroDivisionError:
+            out = await atomic(tmp_path)
+            await out.write(b"whole")
+            await out.close()
+
+    run(work)
+    assert left(tmp_path) == ["whole"]
+
+
+class Held:
+    """A call in a thread that is held until it is let go."""
+
+    def __init__(self, call: Callable[..., object]) -> None:
+        self._call = call
+        self.begun, self.let_go = threading.Event(), threading.Event()
+        self.returned: list[bool] = []
+
+    def __call__(self, *args: object, **options: object) -> object:
+        self.begun.set()
+        assert self.let_go.wait(60)
+        result = self._call(*args, **options)
+        self.returned.append(True)
+        return result
+
+    async def is_begun(self) -> None:
+        assert await asyncio.to_thread(self.begun.wait, 60)
+
+
+@pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
+def test_a_call_that_is_cancelled_aborts(tmp_path: Path) -> None:
+    async def work() -> None:
+        out = await atomic(tmp_path)
+        held = Held(lambda: None)
+        task = asyncio.create_task(out._beside(held))
+        await held.is_begun()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        held.let_go.set()
+        assert out.closed
+        assert left(tmp_path) == []
+        with pytest.raises(hflush.StreamClosedError):
+            await out.write(b"late")
+
+    run(work)
+
+
+@pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
+def test_what_a_cancelled_call_opens_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(hflush.create)
+    monkeypatch.setattr("hflush.opening.create", held)
+
+    async def work() -> None:
+        task = asyncio.ensure_future(atomic(tmp_path)._open())
+        await held.is_begun()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        held.let_go.set()
+
+    run(work)  # which waits for the loop's threads
+    assert held.returned == [True]
+    assert left(tmp_path) == []

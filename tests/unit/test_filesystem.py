@@ -219,7 +219,9 @@ def test_what_is_not_there_is_refused_by_name(store: Store):
         ("777", 0o777),
         ("u=rwx,g=rx,o=", 0o027),
         ("a=rx", 0o222),
-        ("ug=rw", 0o110),
+        ("a+rw", 0o111),
+        ("ug=rw", 0o117),
+        ("u=rwx", 0o077),
         ("18", None),
         ("1000", None),
         ("rwx", None),
@@ -227,7 +229,7 @@ def test_what_is_not_there_is_refused_by_name(store: Store):
     ],
 )
 def test_umasks_as_hadoop_writes_them(text: str, umask: int | None):
-    """Octal, or symbolically what stays allowed; anything else is ValueError."""
+    """Octal, or symbolically all that stays allowed; anything else is ValueError."""
     if umask is None:
         with pytest.raises(ValueError, match="umask"):
             permissions.parse_umask(text)

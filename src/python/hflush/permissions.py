@@ -24,6 +24,8 @@ def process_umask() -> int:
 def parse_umask(text: str) -> int:
     """Return the umask that ``fs.permissions.umask-mode`` means: ``022``, ``u=rwx,g=rx,o=``.
 
+    Of symbols that leave somebody out, he is allowed nothing, as in Hadoop; ``+`` is ``=``.
+
     Raises
     ------
     ValueError
@@ -42,8 +44,8 @@ def parse_umask(text: str) -> int:
 def _symbolic_umask(text: str) -> int:
     bits = {"r": 4, "w": 2, "x": 1}
     shifts = {"u": 6, "g": 3, "o": 0}
-    allowed = {who: 7 for who in shifts}
-    for clause in text.split(","):
+    allowed = dict.fromkeys(shifts, 0)
+    for clause in text.replace("+", "=").split(","):
         who, equals, letters = clause.strip().partition("=")
         if not equals or not set(who) <= set("ugoa") or not set(letters) <= bits.keys():
             raise ValueError(f"a umask must be like 022 or u=rwx,g=rx,o=, not {text!r}")

@@ -162,6 +162,13 @@ class TestSharing:
         hflush.FileSystem.get("file:///", {"x": "at end"}).close()
         assert not doomed.exists()
 
+    def test_hadoops_key_shares_nothing(self):
+        """Under whatever name of the scheme: what one caller closes is nobody else's."""
+        conf = {"fs.s3a.impl.disable.cache": True}
+        for url in ("s3://bucket/", "s3a://bucket/"):
+            assert hflush.FileSystem.get(url, conf) is not hflush.FileSystem.get(url, conf)
+        assert hflush.FileSystem.get("file:///", conf) is hflush.FileSystem.get("file:///", conf)
+
 
 def test_the_keys_of_every_store_are_known(shelf: Store):
     """The general ones, and the tables of the stores; another factory takes none away."""

@@ -84,7 +84,8 @@ class FileSystem(OptionalOperations):
         """Return the shared file system of a URL: one per scheme, authority, user and conf.
 
         It is shared as long as a program or a stream uses it. Of those that are not in use the last
-        are kept: 8 of one scheme, authority and user, 64 in all.
+        are kept: 8 of one scheme, authority and user, 64 in all. Where Hadoop's key
+        ``fs.SCHEME.impl.disable.cache`` is true, each call returns a new one.
 
         Parameters
         ----------

@@ -42,6 +42,7 @@ __all__ = [
     "normalize",
     "parent",
     "parse",
+    "spellings",
 ]
 
 _SCHEME_START = frozenset("abcdefghijklmnopqrstuvwxyz")
@@ -58,6 +59,11 @@ def add_schemes(schemes: Iterable[str], aliases: Mapping[str, str]) -> None:
     """Add the schemes of a store, and other names for them: called by :mod:`hflush.registry`."""
     _likely_schemes.update(schemes, aliases)
     _aliases.update(aliases)
+
+
+def spellings(scheme: str | None) -> list[str | None]:
+    """Return a scheme, and the other names for it."""
+    return [scheme, *(name for name, meant in _aliases.items() if meant == scheme)]
 
 
 class Location:

@@ -139,9 +139,12 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
     """Return the file system of a URL, shared by all callers of one user and configuration.
 
     It is kept for the next caller, unless many others have been asked for since and neither a
-    program nor a stream uses it.
+    program nor a stream uses it. Nothing is shared where ``fs.SCHEME.impl.disable.cache`` is true.
     """
     location = _locate(url, conf)
+    names = paths.spellings(location.scheme)
+    if any(conf.get_bool(f"fs.{name}.impl.disable.cache") for name in names):
+        return _make(location, conf)
     key = (location.scheme, location.authority, user_name(), conf.identity())
     dropped: list[Any] = []
     with _cache_lock:

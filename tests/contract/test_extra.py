@@ -6,6 +6,9 @@ import contextlib
 import errno
 import io
 import os
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 
 import hflush
@@ -389,6 +392,38 @@ class TestDeleteOnExit:
         assert all(store.fs.exists(path) for path in paths)
         fs.close()
         assert names(store.fs, store.root) == ["kept"]
+
+    @pytest.mark.rule("EXTRA-6")
+    @pytest.mark.stores("raw", "crc", "hdfs", "s3")
+    def test_the_end_of_the_process(self, store: Store, path: str):
+        """It closes what the program has not; a forked child has nothing to remove."""
+        code = """
+import os, pickle, sys
+fs = pickle.load(sys.stdin.buffer)
+fs.create(sys.argv[1]).close()
+fs.delete_on_exit(sys.argv[1])
+if os.fork() == 0:
+    fs.close()
+    sys.exit()
+os.wait()
+print(fs.exists(sys.argv[1]))
+"""
+        conf = {**store.conf, "hflush.pickle.secrets": True}
+        fs = hflush.FileSystem.new_instance(store.url(), conf)
+        run = [sys.executable, "-c", code, path]
+        ran = subprocess.run(run, input=pickle.dumps(fs), capture_output=True, check=True)
+        assert ran.stdout == b"True\n"
+        assert names(store.fs, store.root) == []
+
+    @pytest.mark.rule("EXTRA-6")
+    def test_what_is_to_stay_after_all(self, store: Store, path: str):
+        """TestFileSystemCaching.testCancelDeleteOnExit."""
+        fs = store.new_client()
+        store.write(path, DATA)
+        fs.delete_on_exit(path)
+        assert [fs.cancel_delete_on_exit(path) for _ in range(2)] == [True, False]
+        fs.close()
+        assert store.read(path) == DATA
 
     @pytest.mark.rule("EXTRA-6")
     def test_a_missing_path(self, store: Store, path: str):

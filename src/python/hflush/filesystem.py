@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import sys
@@ -126,8 +127,6 @@ class FileSystem(OptionalOperations):
         """
         registry.forget(self)
         streams = self._open_streams()
-        with self._lock:
-            doomed, self._doomed = sorted(self._doomed, key=paths.depth, reverse=True), set()
         first: BaseException | None = None
         for stream in streams:
             try:
@@ -137,8 +136,7 @@ class FileSystem(OptionalOperations):
                     first = failure
                 elif failure is not first:
                     attach(first, failure)
-        for path in doomed:
-            self._remove_at_exit(path)
+        self._remove_doomed()
         if first is not None:
             raise first
 
@@ -705,6 +703,8 @@ class FileSystem(OptionalOperations):
     def delete_on_exit(self, path: StrPath) -> bool:
         """Remove `path`, with everything in it, when this file system is closed.
 
+        At the end of the process at the latest; not in a forked child, which noted nothing.
+
         Returns
         -------
         bool
@@ -715,15 +715,34 @@ class FileSystem(OptionalOperations):
             return False
         with self._lock:
             self._doomed.add(resolved)
+            _with_doomed.add(self)
+            # The last to register runs first: before the store ends its connections.
+            atexit.unregister(_remove_all_doomed)
+            atexit.register(_remove_all_doomed)
         return True
 
-    def _remove_at_exit(self, path: str) -> None:
-        try:
-            self.delete(path, recursive=True)
-        except OSError as failure:
-            import logging
+    def cancel_delete_on_exit(self, path: StrPath) -> bool:
+        """Let a path stay that :meth:`delete_on_exit` noted; return whether it was noted."""
+        resolved = self._resolve_to_change(path)
+        with self._lock:
+            was_noted = resolved in self._doomed
+            self._doomed.discard(resolved)
+            if not self._doomed:
+                _with_doomed.discard(self)
+        return was_noted
 
-            logging.getLogger(__name__).warning("delete on exit: %s", failure)
+    def _remove_doomed(self) -> None:
+        """Remove what was noted, deepest first; a failure is only logged."""
+        with self._lock:
+            doomed, self._doomed = sorted(self._doomed, key=paths.depth, reverse=True), set()
+            _with_doomed.discard(self)
+        for path in doomed:
+            try:
+                self.delete(path, recursive=True)
+            except OSError as failure:  # noqa: PERF203
+                import logging
+
+                logging.getLogger(__name__).warning("delete on exit: %s", failure)
 
     def bulk_delete(self, base: StrPath) -> BulkDelete:
         """Return an object that removes many paths below `base`, a page at a time."""
@@ -835,15 +854,29 @@ def instances() -> list[FileSystem]:
     return [filesystem for filesystem in found if filesystem is not None]
 
 
-def _renew_locks() -> None:
-    """In a forked child: the threads of the parent that held locks are not there to free them."""
+# Those that have something to remove at exit.
+_with_doomed: set[FileSystem] = set()
+
+
+def _remove_all_doomed() -> None:
+    for filesystem in list(_with_doomed):
+        filesystem._remove_doomed()
+
+
+def _forget_parent() -> None:
+    """In a forked child: the threads of the parent that held locks are not there to free them.
+
+    What is to be removed at exit is the parent's.
+    """
+    _with_doomed.clear()
     for filesystem in instances():
         filesystem._lock = threading.RLock()
+        filesystem._doomed = set()
         for stream in filesystem._open_streams():
             stream._persisting = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_renew_locks)
+os.register_at_fork(after_in_child=_forget_parent)
 
 
 class _Last:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import pickle
@@ -213,6 +214,17 @@ def test_final_keeps_later_files_off_but_not_the_program(conf_dir: Path):
     assert conf["a"] == "mine"
 
 
+def test_files_that_are_added_leave_alone_what_the_program_has_set(tmp_path: Path):
+    """TestConfiguration.testOverlay; in copies, too. What was removed is read again."""
+    conf = Configuration(load_defaults=False)
+    conf.update({" set ": "mine", "gone": "mine"})
+    del conf[" gone"]
+    path = site(tmp_path / "x.xml", "set=file", "gone=file")
+    for one in (conf, conf.copy(), pickle.loads(pickle.dumps(conf))):
+        one.add_resource(path)
+        assert (one["set "], one.get(" gone")) == ("mine", "file")
+
+
 def test_final_within_one_file(tmp_path: Path):
     """The same holds for two properties of one file."""
     conf = Configuration(load_defaults=False)
@@ -332,10 +344,12 @@ def test_a_file_that_cannot_be_read_is_an_os_error(conf_dir: Path):
         ("${env.HFLUSH_NO}", "${env.HFLUSH_NO}"),
         ("$a {a} $", "$a {a} $"),
         ("${}", "${}"),
+        ("${a b}${a$}${a}", "${a b}${a$}1"),
+        ("x${v}${a}", "x${v}${a}"),
     ],
 )
 def test_expansion(monkeypatch: pytest.MonkeyPatch, value: str, expanded: str):
-    """Other keys, the environment and its defaults; unknown names stay as written."""
+    """Other keys, the environment and its defaults; all else stays as written."""
     monkeypatch.setenv("HFLUSH_T", "set")
     monkeypatch.setenv("HFLUSH_EMPTY", "")
     monkeypatch.delenv("HFLUSH_NO", raising=False)
@@ -352,9 +366,9 @@ def test_expansion_asks_the_process(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_expansion_ends():
-    """A key that refers to itself is a ValueError, not a loop."""
+    """Keys that refer to each other are a ValueError, not a loop."""
     conf = Configuration(load_defaults=False)
-    conf.update({"a": "${b}", "b": "${a}", "grow": "x${grow}"})
+    conf.update({"a": "${b}", "b": "${a}", "grow": "x${more}", "more": "x${grow}"})
     for key in ("a", "grow"):
         with pytest.raises(ValueError, match=f"^{key}: variable substitution"):
             conf[key]
@@ -387,10 +401,10 @@ def test_it_is_a_mutable_mapping():
     conf = Configuration(load_defaults=False)
     conf.update({"a": 1}, b=True)
     assert (conf.get("a"), conf.get("nosuch"), conf.get("nosuch", "d")) == ("1", None, "d")
-    copied = conf.copy()
+    copies = conf.copy(), copy.copy(conf), copy.deepcopy(conf)
     del conf["a"]
     assert "a" not in conf
-    assert dict(copied) == {"a": "1", "b": "true"}
+    assert [dict(copied) for copied in copies] == [{"a": "1", "b": "true"}] * 3
     assert len(conf) == 1
     with pytest.raises(KeyError):
         conf["a"]

@@ -105,8 +105,9 @@ class Configuration(MutableMapping[str, str]):
     -----
     Reading expands ``${key}``, ``${env.NAME}``, ``${env.NAME-default}`` (used where the variable is
     not set) and ``${env.NAME:-default}`` (also where it is empty), at most 20 times; a name that
-    is unknown is left as written. ``user.name``, ``user.home`` and ``java.io.tmpdir`` come from
-    the process. Setting a key from the program works for final keys too.
+    is unknown is left as written, and so is a value that refers to itself. ``user.name``,
+    ``user.home`` and ``java.io.tmpdir`` come from the process. Setting a key from the program works
+    for final keys too.
 
     A name that Hadoop has replaced, such as ``fs.default.name``, is the name of today: for
     reading, for setting, and in files, where the last to set a key wins, under whatever name. Each
@@ -130,6 +131,7 @@ class Configuration(MutableMapping[str, str]):
         self._values: dict[str, str] = {}
         self._final: set[str] = set()
         self._written_as: dict[str, str] = {}  # the old names of those that were set so
+        self._set: set[str] = set()  # by the program
         if load_defaults:
             self._values.update(DEFAULTS)
             for path in _site_files(os.environ):
@@ -167,6 +169,8 @@ class Configuration(MutableMapping[str, str]):
     def add_resource(self, path: str | os.PathLike[str]) -> None:
         """Read one XML file on top; final keys of files read before keep their values.
 
+        So do the keys that the program has set.
+
         Raises
         ------
         OSError
@@ -175,9 +179,8 @@ class Configuration(MutableMapping[str, str]):
             It is malformed; names the file, and the line where it is known.
         """
         for name, (value, final, written) in _read_resource(os.fspath(path)).items():
-            if name in self._final:
-                continue
-            self._put(name, value, written)
+            if name not in self._final and name not in self._set:
+                self._put(name, value, written)
             if final:
                 self._final.add(name)
 
@@ -198,18 +201,21 @@ class Configuration(MutableMapping[str, str]):
         written, text = _checked_key(key), to_text(value)
         for name in RENAMED.get(written, (written,)):
             self._put(name, text, written)
+            self._set.add(name)
 
     def __delitem__(self, key: str) -> None:
         del self._values[_today(key)]
-        for name in RENAMED.get(key, (key,)):
+        for name in RENAMED.get(key.strip(), (key.strip(),)):
             self._values.pop(name, None)
             self._final.discard(name)
+            self._set.discard(name)
             self._written_as.pop(name, None)
 
     def clear(self) -> None:
         """Remove every key, whether or not its value can be read."""
         self._values.clear()
         self._final.clear()
+        self._set.clear()
         self._written_as.clear()
 
     def __iter__(self) -> Iterator[str]:
@@ -234,8 +240,11 @@ class Configuration(MutableMapping[str, str]):
         copied = Configuration(load_defaults=False)
         copied._values.update(self._values)
         copied._final.update(self._final)
+        copied._set.update(self._set)
         copied._written_as.update(self._written_as)
         return copied
+
+    __copy__ = copy
 
     def raw_items(self) -> list[tuple[str, str]]:
         """Return keys and values as they were written, with nothing expanded."""
@@ -426,6 +435,8 @@ class Configuration(MutableMapping[str, str]):
             value = self._resolve(reference)
             if value is None:
                 return expanded  # a name that is unknown stays as written, as in Hadoop
+            if expanded[start:end] in value:
+                return self._values[key]  # and so does a value that refers to itself
             if expanded in seen:
                 raise ValueError(f"{self.written_as(key)}: variable substitution never ends")
             seen.add(expanded)
@@ -553,8 +564,11 @@ def _checked_key(key: str) -> str:
 
 
 def _today(key: Any) -> Any:
-    """Return the name of today, the first if there are several; anything else as it is."""
-    return RENAMED[key][0] if isinstance(key, str) and key in RENAMED else key
+    """Return the trimmed name of today, the first of several; what is no text as it is."""
+    if not isinstance(key, str):
+        return key
+    trimmed = key.strip()
+    return RENAMED[trimmed][0] if trimmed in RENAMED else trimmed
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -568,11 +582,12 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _innermost_reference(text: str) -> tuple[int, int] | None:
-    """Return start and end of the first ``${…}`` that contains no other."""
+    """Return start and end of the first ``${…}`` that contains no other, no blank and no dollar."""
     end = text.find("}")
     while end >= 0:
         start = text.rfind("${", 0, end)
-        if start >= 0 and end > start + 2:
+        name = text[start + 2 : end] if start >= 0 else ""
+        if name and " " not in name and "$" not in name:
             return start, end + 1
         end = text.find("}", end + 1)
     return None

@@ -465,11 +465,27 @@ def test_globs_of_alternatives_that_are_whole_paths(store: Store):
     assert found == sorted(map(store.public, expected))
 
 
-@pytest.mark.parametrize("pattern", ["[a", "{a,b", "a\\"])
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("[]^-]", "]^-"), ("[^^]", "]-!ad"), ("[!]a]", "^-!d"), ("[!!-]", "]^ad"), ("]", "]"),
+        ("[\\]a]", "]a"), ("[\\d]", "d"), ("[a\\-d]", "-ad"), ("[a-d]", "ad"),
+    ],
+)  # fmt: skip
+def test_classes_in_globs(store: Store, pattern: str, found: str):
+    """TestGlobPattern: a bracket may come first, and what has a backslash is meant literally."""
+    for name in "]^-!ad":
+        store.write(store.path(name))
+    matches = store.fs.glob_status(store.path(pattern))
+    assert {status.name for status in matches} == set(found)
+
+
+@pytest.mark.parametrize("pattern", ["[a", "[!]", "[]", "{a,b", "a\\"])
 def test_globs_that_are_malformed(store: Store, pattern: str):
-    """What is opened and never closed is ValueError."""
+    """What is opened and never closed is InvalidPathError, as Hadoop's is an IOException."""
     store.write(store.path("a"))
-    with pytest.raises(ValueError, match="pattern"):
+    with pytest.raises(hflush.InvalidPathError, match="pattern"):
         store.fs.glob_status(store.path(pattern))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import means_nothing_there
+from .errors import invalid_path, means_nothing_there
 from .paths import child
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[File
 
     Raises
     ------
-    ValueError
+    InvalidPathError
         A bracket that is never closed, or a range that runs backwards.
     PermissionError
         A directory on the way cannot be read.
@@ -91,7 +91,7 @@ def expand_braces(pattern: str) -> list[str]:
 
     Raises
     ------
-    ValueError
+    InvalidPathError
         A brace that is never closed.
     """
     start = _find(pattern, "{", 0)
@@ -115,7 +115,7 @@ def expand_braces(pattern: str) -> list[str]:
                 head, tail = pattern[:start], pattern[position + 1 :]
                 return [one for part in alternatives for one in expand_braces(head + part + tail)]
         position += 1
-    raise ValueError(f"unclosed brace in pattern {pattern!r}")
+    raise invalid_path(pattern, "a brace of the pattern is never closed")
 
 
 def _find(text: str, wanted: str, start: int) -> int:
@@ -135,7 +135,7 @@ def translate(element: str) -> str:
 
     Raises
     ------
-    ValueError
+    InvalidPathError
         A bracket that is never closed, or a backslash at the end.
     """
     expression = ["(?s:"]
@@ -147,15 +147,18 @@ def translate(element: str) -> str:
         elif character == "?":
             expression.append(".")
         elif character == "[":
-            end = _find(element, "]", position + 2)
+            is_negated = element.startswith(("^", "!"), position + 1)
+            begin = position + 1 + is_negated
+            # A bracket that comes first closes nothing.
+            end = _find(element, "]", begin + element.startswith("]", begin))
             if end < 0:
-                raise ValueError(f"unclosed bracket in pattern {element!r}")
-            expression.append(_bracket(element[position + 1 : end]))
+                raise invalid_path(element, "a bracket of the pattern is never closed")
+            expression.append(_bracket(element[begin:end], is_negated))
             position = end
         elif character == "\\":
             position += 1
             if position == len(element):
-                raise ValueError(f"nothing follows the backslash in pattern {element!r}")
+                raise invalid_path(element, "nothing follows the backslash of the pattern")
             expression.append(re.escape(element[position]))
         else:
             expression.append(re.escape(character))
@@ -167,11 +170,17 @@ def _compiled(element: str) -> re.Pattern[str]:
     try:
         return re.compile(translate(element))
     except re.error as error:
-        raise ValueError(f"bad pattern {element!r}: {error.msg}") from None
+        raise invalid_path(element, f"bad pattern: {error.msg}") from None
 
 
-def _bracket(body: str) -> str:
-    negated = body[0] in "^!"
-    inner = body[1:] if negated else body
-    escaped = inner.replace("[", r"\[").replace("^", r"\^").replace("&&", r"&\&")
-    return f"[{'^' if negated else ''}{escaped}]"
+def _bracket(body: str, is_negated: bool) -> str:
+    expression = ["[^" if is_negated else "["]
+    is_literal = False
+    for character in body:
+        if character == "\\" and not is_literal:
+            is_literal = True
+            continue
+        is_range = character == "-" and not is_literal
+        expression.append(character if is_range else re.escape(character))
+        is_literal = False
+    return "".join((*expression, "]"))

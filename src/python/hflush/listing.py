@@ -141,7 +141,7 @@ class Listing(NameSpace):
         ------
         PermissionError
             A directory on the way may not be read.
-        ValueError
+        InvalidPathError
             A bracket or brace is never closed.
         """
         from .globbing import expand_braces, glob

@@ -225,8 +225,8 @@ class TestBulkDelete:
 
     @pytest.mark.rule("DELETE-12")
     def test_the_base(self, store: Store, base: str):
-        """Paths outside the base, siblings with its prefix and relative paths are ValueError."""
-        outside = [store.path("outside"), f"{base}-sibling", "relative", store.root]
+        """The base itself, paths outside, siblings with its prefix, relative ones: ValueError."""
+        outside = [store.path("outside"), f"{base}-sibling", "relative", store.root, f"{base}/"]
         for path in outside:
             with pytest.raises(ValueError, match="not "):
                 store.fs.bulk_delete(base).delete([path])

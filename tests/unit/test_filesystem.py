@@ -18,6 +18,7 @@ import hflush
 import pytest
 from hflush import CreateFlag, FileSystem, permissions
 from hflush.errors import means_nothing_there
+from hflush.options import as_int
 from support.forks import in_child
 from support.stores import FILES, Store
 from support.waiting import Task
@@ -235,6 +236,15 @@ def test_umasks_as_hadoop_writes_them(text: str, umask: int | None):
             permissions.parse_umask(text)
     else:
         assert permissions.parse_umask(text) == umask
+
+
+def test_whole_numbers_of_other_types():
+    """Those of numpy are as good as int; a bool is none."""
+    numpy = pytest.importorskip("numpy")
+    assert [as_int(value) for value in (numpy.int64(7), numpy.float64(7), "7")] == [7] * 3
+    for value in (True, numpy.bool_(True), None, b"7"):
+        with pytest.raises(TypeError, match=r"whole number|integer"):
+            as_int(value)
 
 
 @pytest.mark.rule("CREATE-15", "MKDIR-7")

@@ -223,9 +223,12 @@ def test_line_buffered_text_is_seen_line_by_line(store: Store):
 
 
 def test_binary_line_buffering_warns(store: Store):
-    """As open() does, it is taken for the default."""
+    """As open() does, it is taken for the default: bytes are not read one by one."""
     with pytest.warns(RuntimeWarning, match="line buffering"):
         hflush.open(store.url(store.path("a")), "wb", 1).close()
+    store.write(store.path("a"), bytes(99))
+    with pytest.warns(RuntimeWarning), hflush.open(store.url(store.path("a")), "rb", 1) as stream:
+        assert len(stream.peek()) == 99
 
 
 def test_plain_and_path_like_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

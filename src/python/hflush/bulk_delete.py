@@ -58,7 +58,8 @@ class BulkDelete:
         Raises
         ------
         ValueError
-            There are too many, or one is relative or outside the base. Nothing was removed.
+            There are too many, or one is relative, outside the base or the base itself. Nothing was
+            removed.
         """
         if len(paths_to_delete) > self.page_size:
             raise ValueError(f"{len(paths_to_delete)} paths: a page holds {self.page_size} at most")
@@ -72,7 +73,7 @@ class BulkDelete:
         if not paths.parse(path).path.startswith("/"):
             raise ValueError(f"{paths.as_text(path)!r} is not absolute")
         resolved = self._resolve(path)
-        if not paths.is_under(resolved, self._base):
+        if resolved == self._base or not paths.is_under(resolved, self._base):
             raise ValueError(f"{paths.as_text(path)!r} is not below {self._base}")
         return resolved
 

@@ -329,7 +329,7 @@ def open(
         if action != "r":
             check_text(encoding, errors, newline)
     line_buffering = not binary and buffering == 1
-    if buffering >= 0 and not line_buffering:
+    if buffering >= 0 and buffering != 1:
         options.setdefault("buffer_size", buffering)
     stream = _open_binary(FileSystem.get(url, conf), url, action, options)
     if binary:

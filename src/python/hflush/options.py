@@ -291,13 +291,14 @@ def read(options: Options, key: str, convert: Callable[[OptionValue], T]) -> T |
 
 def as_int(value: OptionValue) -> int:
     """Return a whole number: an int, a float without a fraction, or text with a binary prefix."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"must be a whole number, not {value!r}")
+    if isinstance(value, (float, str)):
+        number = parse_size(value if isinstance(value, str) else int(value))
+    elif isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"must be a whole number, not {type(value).__name__}")
-    if isinstance(value, float):
-        if not value.is_integer():
-            raise ValueError(f"must be a whole number, not {value!r}")
-        value = int(value)
-    number = parse_size(value)
+    else:  # of numpy's types, too
+        number = operator.index(value)
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"must fit into 64 bits, unlike {number}")
     return number

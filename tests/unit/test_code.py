@@ -85,6 +85,7 @@ PYTHON_MAY_IMPORT = {
         "above",
         "cli",
         "checkpoint",
+        "spark",
         "fsspec",
         "local",
         "hdfs",

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from . import fsspec as fsspec
     from . import logging as logging
     from . import multipart as multipart
+    from . import spark as spark
     from . import trash as trash
     from .credentials import Credentials
     from .hdfs import DistributedFileSystem
@@ -151,7 +152,17 @@ __all__ = [
 # Imported at the first use, so that `import hflush` stays small.
 _ON_DEMAND = {
     name: f"{__name__}.{name}"
-    for name in ("aio", "checkpoint", "cli", "crc", "fsspec", "logging", "multipart", "trash")
+    for name in (
+        "aio",
+        "checkpoint",
+        "cli",
+        "crc",
+        "fsspec",
+        "logging",
+        "multipart",
+        "spark",
+        "trash",
+    )
 }
 _ON_DEMAND["Credentials"] = "hflush.credentials:Credentials"
 _ON_DEMAND["DistributedFileSystem"] = "hflush.hdfs.filesystem:DistributedFileSystem"

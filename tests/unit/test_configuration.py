@@ -241,7 +241,7 @@ def test_files_that_change_are_read_again(conf_dir: Path):
 
 
 def test_attributes_comments_and_whitespace(tmp_path: Path):
-    """Properties may be written as attributes; names are trimmed, values are not."""
+    """Properties may be attributes; names are trimmed, values are not; empty ones are none."""
     path = tmp_path / "x.xml"
     path.write_text(
         "<configuration><!-- c --><property name='a' value='1' final='true'/>"
@@ -251,7 +251,15 @@ def test_attributes_comments_and_whitespace(tmp_path: Path):
     )
     conf = Configuration(load_defaults=False)
     conf.add_resource(path)
-    assert dict(conf) == {"a": "1", "b": " 2 ", "empty": ""}
+    assert dict(conf) == {"a": "1", "b": " 2 "}
+
+
+def test_what_is_empty_in_a_file(tmp_path: Path):
+    """TestConfiguration.testFinalParam: it takes no value away, though it may be final."""
+    conf = Configuration(load_defaults=False)
+    for properties in (["a=1", "b="], ["a=", "b=!", "c=1", "c=!"], ["b=2", "c=2"]):
+        conf.add_resource(site(tmp_path / "x.xml", *properties))
+    assert dict(conf) == {"a": "1", "c": "1"}
 
 
 @pytest.mark.parametrize("before", ["", "{}/", "file:{}/", "file://{}/"])

@@ -42,6 +42,15 @@ def test_the_jvms_class_of_checkpoint_managers_is_not_handed_on() -> None:
     assert names == ["spark.sql.streaming.other"]
 
 
+def test_what_the_session_has_set_to_nothing_is_handed_on() -> None:
+    """Else the value of a file would come back."""
+    conf, names = _parse(
+        "<configuration><property><name>fs.s3a.session.token</name><value/></property>"
+        "</configuration>"
+    )
+    assert [conf[name] for name in names] == [""]
+
+
 @pytest.mark.parametrize("name", ["parquet.encryption.footer.key", "orc.compress", "x.y"])
 def test_options_that_would_change_nothing_are_refused(name: str) -> None:
     """They have a dot, but are no keys."""

@@ -142,7 +142,7 @@ def test_hadoops_own_defaults_are_taken(tmp_path: Path):
         with zipfile.ZipFile(path) as jar:
             for name in {"core-default.xml", "hdfs-default.xml"}.intersection(jar.namelist()):
                 conf.add_resource(jar.extract(name, tmp_path))
-    assert len(conf) > 1000
+    assert len(conf) > 900  # those that have a value
     for url in ("s3://bucket/", "hdfs://nn/", "file:///"):
         hflush.FileSystem.new_instance(url, conf)
 

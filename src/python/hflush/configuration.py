@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Value: TypeAlias = str | bool | int | float
-    # Of one resource: name -> (value, is final, the name under which it is written).
-    Resource: TypeAlias = "dict[str, tuple[str, bool, str]]"
+    # Of one resource: name -> (value or None, is final, the name under which it is written).
+    Resource: TypeAlias = "dict[str, tuple[str | None, bool, str]]"
 
 __all__ = ["Configuration", "parse_size", "parse_time"]
 
@@ -169,7 +169,7 @@ class Configuration(MutableMapping[str, str]):
     def add_resource(self, path: str | os.PathLike[str]) -> None:
         """Read one XML file on top; final keys of files read before keep their values.
 
-        So do the keys that the program has set.
+        So do the keys that the program has set, and those whose value is empty in the file.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Configuration(MutableMapping[str, str]):
             It is malformed; names the file, and the line where it is known.
         """
         for name, (value, final, written) in _read_resource(os.fspath(path)).items():
-            if name not in self._final and name not in self._set:
+            if value is not None and name not in self._final and name not in self._set:
                 self._put(name, value, written)
             if final:
                 self._final.add(name)
@@ -741,15 +741,25 @@ def _add_property(element: Element, into: Resource) -> None:
         if field.tag == "name":
             name = field.text
         elif field.tag == "value":
-            value = field.text or ""
+            value = field.text or value
         elif field.tag == "final":
             final = field.text
-    if not name or not name.strip() or value is None:
-        return  # ignored without a name or a value, as in Hadoop
+    if not name or not name.strip():
+        return  # ignored, as in Hadoop; without a value it may still be final
     written = name.strip()
+    is_final = (final or "").strip().lower() == "true"
     for today in RENAMED.get(written, (written,)):
-        if today not in into or not into[today][1]:
-            into[today] = (value, (final or "").strip().lower() == "true", written)
+        _add(into, today, value, is_final, written)
+
+
+def _add(into: Resource, name: str, value: str | None, is_final: bool, written: str) -> None:
+    earlier, was_final, before = into.get(name, (None, False, written))
+    if was_final:
+        return
+    if value is None:
+        into[name] = (earlier, is_final, before)
+    else:
+        into[name] = (value, is_final, written)
 
 
 def _include(element: Element, path: str, depth: int, into: Resource) -> None:
@@ -767,5 +777,4 @@ def _include(element: Element, path: str, depth: int, into: Resource) -> None:
         _collect(fallback, path, depth, into)
         return
     for name, included in _read_resource(target, depth + 1).items():
-        if name not in into or not into[name][1]:
-            into[name] = included
+        _add(into, name, *included)

@@ -133,9 +133,14 @@ def _parse(document: str) -> tuple[Configuration, list[str]]:
             file.write(document)
         conf = Configuration(load_defaults=False)
         conf.add_resource(path)
+    properties = list(ElementTree.fromstring(document).iter("property"))
+    for entry in properties:
+        name = entry.findtext("name")
+        if name and entry.findtext("value") == "":  # set to nothing, which a file does not do
+            conf.setdefault(name, "")
     names = [
         entry.findtext("name", "")
-        for entry in ElementTree.fromstring(document).iter("property")
+        for entry in properties
         if not any(
             source.text.endswith("-default.xml") for source in entry.iter("source") if source.text
         )

@@ -412,3 +412,15 @@ def test_names_that_hadoop_has_not(
     fs.copy_to_local_file("/d", source, delete_source=True, use_raw_local=True)
     assert files(source) == ["s\nz/l", "x:y"]
     assert not server.objects
+
+
+@pytest.mark.parametrize("up", [".", ".."])
+def test_a_tree_that_is_in_itself(local: hflush.FileSystem, tmp_path: Path, up: str):
+    """It has no end: it is refused at the link, and not copied again and again."""
+    source = tree(tmp_path / "d", "s/a")
+    (source / "s" / "up").symlink_to(source / up)
+    with pytest.raises(OSError, match=r"in itself, .* by a link") as refusal:
+        local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+    assert refusal.value.errno == errno.ELOOP
+    assert set(files(tmp_path / "out")) <= {"s/a", "s/up/a"}
+    assert files(source) == ["s/a"]

@@ -141,14 +141,24 @@ class _Copy:
         # The local files that were made.
         self._made: dict[tuple[int, ...], str] = {}
 
-    def make(self, status: FileStatus, path: str, target_path: str) -> _Copied:
-        """Copy what is at a path, and return what it was."""
+    def make(
+        self, status: FileStatus, path: str, target_path: str, above: tuple[object, ...] = ()
+    ) -> _Copied:
+        """Copy what is at a path, `above` which are these directories; return what it was."""
         is_link = self._source._is_link(path)
         if status.is_directory:
+            if (status.file_id is not None and status.file_id in above) or (
+                is_link and _is_within(self._target, target_path, self._source, status)
+            ):
+                message = "copy: this directory is in itself, or the target is in it, by a link"
+                raise OSError(errno.ELOOP, message, self._source._named(path))
+            here = (*above, status.file_id)
             listed = self._source._list(path)  # before something appears in it by another name
             self._target.mkdirs(target_path)
             entries = [
-                self.make(entry, self._source._store_path(entry), child(target_path, entry.name))
+                self.make(
+                    entry, self._source._store_path(entry), child(target_path, entry.name), here
+                )
                 for entry in listed
             ]
             return _Copied(path, is_link, (), entries)

@@ -102,6 +102,16 @@ def test_changing(tmp_path: Path):
     assert "No such file" in refused("mv", tmp_path / "c", tmp_path / "d")
 
 
+def test_no_harm(tmp_path: Path):
+    """mv replaces no file, and times makes no directory."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    assert "exists" in refused("mv", tmp_path / "a", tmp_path / "b")
+    assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["a", "b"]
+    assert "No such file" in refused("times", tmp_path / "typo")
+    assert not (tmp_path / "typo").exists()
+
+
 def test_rm_goes_on(tmp_path: Path):
     """One path that cannot be removed is named, and the others go; a root is not missing."""
     (tmp_path / "a").touch()
@@ -260,6 +270,22 @@ def test_pipes_that_break(tmp_path: Path):
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_streams_that_are_closed(tmp_path: Path):
+    """What writes nothing needs no output; a failure is not written into it."""
+    (tmp_path / "a").write_bytes(b"data")
+
+    def shell(redirected: str, *arguments: object) -> tuple[int, bytes, bytes]:
+        words = ["sh", "-c", f'exec "$@" {redirected}', "sh", *COMMAND, *map(str, arguments)]
+        done = subprocess.run(words, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    assert shell(">&-", "put", tmp_path / "a", tmp_path / "b") == (0, b"", b"")
+    assert (tmp_path / "b").read_bytes() == b"data"
+    said = b"hflush: cat: standard output: Bad file descriptor\n"
+    assert shell(">&-", "cat", tmp_path / "a") == (1, b"", said)
+    assert shell("2>&-", "cat", tmp_path / "a", tmp_path / "missing") == (1, b"data", b"")
 
 
 def test_a_lease_that_is_kept(monkeypatch, capfd):

@@ -377,6 +377,20 @@ class TestUploads:
         assert "--sync (--atomic does more) is not supported by s3" in capfd.readouterr().err
 
 
+def test_modes_and_owners_by_the_command(both: dict[str, str], capfd, tmp_path: Path):
+    """They are shown where the store behind the path keeps them."""
+    settings = [f"-D{key}={value}" for key, value in both.items()]
+    fs = hflush.FileSystem.new_instance("/", both)
+    fs.create("/data/x", permission=0o600).close()
+    fs.create("/s3/x").close()
+    shown = []
+    for path in ("/data", "/s3"):
+        assert cli.main([*settings, "ls", path]) == 0
+        shown.append(capfd.readouterr().out.split()[:3])
+    assert shown == [["-rw-------", tmp_path.owner(), tmp_path.group()], ["-"] * 3]
+    assert cli.main([*settings, "ls", "/"]) == 0  # a link leads nowhere
+
+
 def test_put_if_absent(both: dict[str, str]):
     """As the store behind the link does it; not in the table itself."""
     fs = hflush.FileSystem.new_instance("/", both)

@@ -10,7 +10,6 @@ import argparse
 import errno
 import os
 import re
-import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -23,7 +22,7 @@ from ..filesystem import FileSystem
 from ..options import Rename
 from . import checkpoints
 from .arguments import key_value, seconds
-from .output import STANDARD_OUTPUT, emit, mode, naming_output, owner, say, time_of
+from .output import STANDARD_OUTPUT, complain, emit, flush, mode, owners, say, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         conf = Configuration.of(dict(arguments.conf))
         code = arguments.run(arguments, conf) or 0
-        with naming_output():
-            sys.stdout.flush()
+        flush()
     except KeyboardInterrupt:
         return 130
     except (OSError, ValueError) as failure:
@@ -72,7 +70,7 @@ def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> Non
     reason = getattr(failure, "strerror", None) or str(failure)
     line = f"hflush: {arguments.operation}: {named}: {reason}"
     for said in (line, *getattr(failure, "__notes__", ())):
-        print(_PASSWORD.sub("…@", said), file=sys.stderr)  # noqa: T201
+        complain(_PASSWORD.sub("…@", said))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -230,8 +228,9 @@ def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
     else:
         found = fs.glob_status(arguments.path) or [fs.get_file_status(arguments.path)]
     for status in sorted(found, key=lambda status: status.path):
+        owner, group = owners(fs, status)
         say(
-            f"{mode(fs, status):10} {owner(fs, status.owner):8} {owner(fs, status.group):8} "
+            f"{mode(fs, status):10} {owner:8} {group:8} "
             f"{status.length:12} {time_of(status)} {status.path}"
         )
 
@@ -250,8 +249,7 @@ def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:
             while part := stream.read(_COPY_BYTES):
                 position += len(part)
                 emit(part)
-        with naming_output():
-            sys.stdout.buffer.flush()
+        flush()
         if not arguments.follow:
             return
         time.sleep(_FOLLOW_INTERVAL_S)
@@ -260,14 +258,15 @@ def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:
 def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
     status = fs.get_file_status(arguments.path)
+    owner, group = owners(fs, status)
     for name, value in (
         ("path", status.path),
         ("kind", status.kind),
         ("length", status.length),
         ("modified", time_of(status)),
         ("permission", mode(fs, status)),
-        ("owner", owner(fs, status.owner)),
-        ("group", owner(fs, status.group)),
+        ("owner", owner),
+        ("group", group),
         ("replication", status.replication),
         ("block size", status.block_size),
     ):
@@ -279,7 +278,7 @@ def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
     source, target = arguments.path, arguments.target
     if fs.is_directory(target):  # a rename would put a directory in the place of an empty one
         target = paths.child(fs._resolve(target), paths.basename(fs._resolve(source)))
-    if fs.is_directory(target) or not fs.rename(source, target):
+    if fs.exists(target) or not fs.rename(source, target):  # a local one would be replaced
         fs.rename(source, target, Rename.NONE)  # its error says what is wrong
 
 
@@ -321,7 +320,7 @@ def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> int:
         nonlocal said
         if recovery.waits_for != said:
             said = recovery.waits_for
-            print(f"hflush: recover-lease: {recovery}", file=sys.stderr)  # noqa: T201
+            complain(f"hflush: recover-lease: {recovery}")
 
     fs = FileSystem.get(arguments.path, conf)
     closed = fs.recover_lease(arguments.path, arguments.wait, show)
@@ -390,7 +389,7 @@ def _times(arguments: argparse.Namespace, conf: Configuration) -> None:
 
     try:
         began = time.time_ns()
-        fs.create(path).close()
+        fs.create(path, recursive=False).close()  # no directory by mistake
         ended = time.time_ns()
         granularity = _granularity(modified(path))
         skew = modified(path) - (began + ended) // 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
     from ..filesystem import FileSystem
     from ..status import FileStatus
 
-__all__ = ["STANDARD_OUTPUT", "emit", "mode", "naming_output", "owner", "say", "time_of"]
+__all__ = [
+    "STANDARD_OUTPUT",
+    "complain",
+    "emit",
+    "flush",
+    "mode",
+    "naming_output",
+    "owners",
+    "say",
+    "time_of",
+]
 
 # The name in errors.
 STANDARD_OUTPUT = "standard output"
@@ -36,6 +47,8 @@ def naming_output() -> Iterator[None]:
 
 def emit(data: bytes) -> None:
     """Write bytes."""
+    if sys.stdout is None:  # it was closed when Python started
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
     with naming_output():
         sys.stdout.buffer.write(data)
 
@@ -45,9 +58,26 @@ def say(line: str) -> None:
     emit(line.encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _keeps_permissions(fs: FileSystem) -> bool:
-    """Whether a store keeps modes and owners: other stores report placeholders."""
-    return fs.has_path_capability("/", capabilities.PERMISSIONS)
+def flush() -> None:
+    """Hand on what was written."""
+    if sys.stdout is not None:
+        with naming_output():
+            sys.stdout.flush()
+
+
+def complain(line: str) -> None:
+    """Write a line to standard error, if there is one: print would take standard output."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr)  # noqa: T201
+
+
+def _keeps_permissions(fs: FileSystem, status: FileStatus) -> bool:
+    """Whether the store of a file keeps modes and owners: other stores report placeholders."""
+    try:
+        store = fs._store_at(fs._store_path(status))
+    except (OSError, ValueError):  # a link of a view that leads nowhere
+        return False
+    return store.has_path_capability("/", capabilities.PERMISSIONS)
 
 
 def mode(fs: FileSystem, status: FileStatus) -> str:
@@ -56,12 +86,12 @@ def mode(fs: FileSystem, status: FileStatus) -> str:
 
     kinds = {"directory": stat.S_IFDIR, "symlink": stat.S_IFLNK, "file": stat.S_IFREG}
     shown = stat.filemode(kinds.get(status.kind, 0) | status.permission)
-    return shown if _keeps_permissions(fs) else shown[0]
+    return shown if _keeps_permissions(fs, status) else shown[0]
 
 
-def owner(fs: FileSystem, name: str) -> str:
-    """Return the name of an owner or a group, - where there are none."""
-    return name if _keeps_permissions(fs) else "-"
+def owners(fs: FileSystem, status: FileStatus) -> tuple[str, str]:
+    """Return the names of owner and group, - where there are none."""
+    return (status.owner, status.group) if _keeps_permissions(fs, status) else ("-", "-")
 
 
 def time_of(status: FileStatus) -> str:

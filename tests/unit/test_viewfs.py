@@ -227,6 +227,15 @@ class TestOperations:
             transfer.copy_file(local, f"{tmp_path}/one/x", fs, "/data/x")
         with pytest.raises(OSError, match="onto itself"):
             transfer.copy_file(fs, "/data/x", local, f"{tmp_path}/one/x")
+        links = hflush.FileSystem.new_instance(
+            "viewfs://l/", {"fs.viewfs.mounttable.l.link./one": f"file://{tmp_path}/one"}
+        )
+        for copy in (
+            lambda: links.copy_from_local_file(tmp_path / "one", "/"),
+            lambda: links.copy_to_local_file("/one", tmp_path),
+        ):
+            with pytest.raises(OSError, match="itself"):
+                copy()
         assert (tmp_path / "one" / "x").read_text() == "kept"
 
     def test_a_move_of_directories_of_the_table(self, fs: ViewFileSystem, tmp_path: Path):

@@ -218,6 +218,10 @@ class NameSpace(ABC):
         """Return the file system that has a file, and its path there: of a view, another one."""
         return self, path
 
+    def _leads_to(self, path: str) -> tuple[Self, str]:
+        """Return the same, also where the path is the link of a view itself."""
+        return self, path
+
     def _store_at(self, path: str) -> Self:
         """Return the file system that decides about a path: of a view, the one behind the link."""
         return self

@@ -110,12 +110,15 @@ def _is_directory(target: Files, path: str) -> bool:
 
 def _is_within(target: Files, path: str, source: Files, status: FileStatus) -> bool:
     """Return whether `path` is the source itself, or lies below it, by whatever name."""
+    target, path = target._leads_to(path)
+    source, source_path = source._leads_to(source._store_path(status))
     if not target._shares_files_with(source):
         return False
+    name = source._public_name(source_path)
     while True:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             there = target._status(path)
-            if there.path == status.path or (there.file_id and there.file_id == status.file_id):
+            if there.path == name or (there.file_id and there.file_id == status.file_id):
                 return True
         if path == "/" or not status.is_directory:
             return False

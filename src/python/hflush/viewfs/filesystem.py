@@ -165,7 +165,10 @@ class ViewFileSystem(FileSystem):
 
     def _behind(self, path: str) -> tuple[Any, str]:
         """Return the file system that has what is at a path; this one for links themselves."""
-        place = None if path in self._table.links else self._place(path)
+        return (self, path) if path in self._table.links else self._leads_to(path)
+
+    def _leads_to(self, path: str) -> tuple[Any, str]:
+        place = self._place(path)
         return (self, path) if place is None else (place.store, place.path)
 
     def _store_at(self, path: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import logging
+import os
 import re
 import sys
 import types
@@ -199,6 +200,10 @@ def test_sums_of_another_program_go_with_the_old_content(manager, store: Store, 
         assert [status.name for status in manager.list(store.root)] == ["file"]
         change()
         assert ".file.crc" not in store.on_disk()
+    checked.create(path).close()
+    os.unlink(path)  # without its sums, as a user does who takes a batch back
+    put(manager, path, b"new")
+    assert store.on_disk() == ["file"]
 
 
 @pytest.mark.rule("CKPT-4")

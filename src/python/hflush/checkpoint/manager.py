@@ -169,7 +169,8 @@ class CheckpointFileManager(ABC):
     def _remove_side_files(self, path: str) -> None:
         """Remove the side files that another program left: they describe the old content."""
         for beside in self.filesystem._side_files(path):
-            self.filesystem.delete(beside)
+            if self.filesystem.exists(beside):
+                self.filesystem.delete(beside)
 
 
 class RenamingManager(CheckpointFileManager):
@@ -219,7 +220,7 @@ class RenamingManager(CheckpointFileManager):
         return stream
 
     def _publish(self, temporary: str, path: str, overwrite: bool) -> None:
-        if overwrite:
+        if overwrite or (self.is_local and not self.exists(path)):  # those of a file that is gone
             self._remove_side_files(path)
         try:
             self._rename(temporary, path, overwrite)

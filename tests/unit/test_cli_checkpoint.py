@@ -132,6 +132,44 @@ def test_repair(out: Path):
     assert run(0, "repair", out, "--older-than", "365d")[-1] == "0 errors, 1 note"
 
 
+def test_repair_keeps_the_copy_of_a_damaged_batch(out: Path):
+    """What a machine that fails leaves of a batch without syncs is an empty file."""
+    log = out / "_spark_metadata"
+    copy = log / f".1.{UUID}.tmp"
+    copy.write_bytes((log / "1").read_bytes())
+    os.utime(copy, (1, 1))
+    (log / "1").write_bytes(b"")
+    assert any("the only copy" in line for line in run(1, "repair", out))
+    assert copy.exists()
+
+
+def test_repair_of_a_log_with_another_interval(tmp_path: Path):
+    """It becomes no worse: neither for a session with the one interval nor for the other."""
+    key = "spark.sql.streaming.fileSink.log.compactInterval"
+    log = FileStreamSinkLog(tmp_path / "_spark_metadata", {key: 30})
+    for number in range(56):
+        log.add(number, [])
+    with pytest.raises(ValueError, match=r"49\.compact would .*: 39\.compact would"):
+        log.rebuild(49)
+    assert run(0, "repair", tmp_path)[0].endswith("44.compact from 29.compact to 44")
+    for interval in (10, 30):
+        assert Checkpoint(tmp_path, {key: interval}).verify() == []
+    assert log.add(56, [])
+
+
+def test_verify_goes_on(query: Path):
+    """After a file that cannot be read, and with a batch far above the others."""
+    checked = f"file+crc://{query}"
+    assert CommitLog(f"{checked}/commits").add(1, CommitMetadata(8))
+    (query / "commits" / ".1.crc").write_bytes(b"crc\0\0\0\2\0" + bytes(4))
+    (query / "offsets" / "20240101120000").write_bytes(b"v1")
+    found = {finding.path: finding.problem for finding in Checkpoint(checked).verify()}
+    assert found[f"{query}/commits/1"].startswith("cannot be read: ")
+    assert found[f"{query}/offsets"].startswith("missing batches: 2, 3, 4")
+    with pytest.raises(FileNotFoundError, match="missing batches: 2, 3"):
+        OffsetSeqLog(query / "offsets").get_range()
+
+
 def test_refusals(tmp_path: Path):
     """A directory without a log, a missing one, wrong usage."""
     assert "no log of Spark's" in refused("verify", tmp_path)

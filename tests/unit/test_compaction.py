@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from hflush.checkpoint.compaction import SUFFIX, Batches, batch_id_of, fitting_interval_of
+from hflush.checkpoint.compaction import SUFFIX, Batches, absent, batch_id_of, fitting_interval_of
+from hflush.checkpoint.findings import Rebuild, of_compact_files
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,35 @@ def test_parts():
     assert Batches.of(["2.compact", "3", "4", "5"], 3).parts(5) == ["2.compact", "3", "4", "5"]
     assert Batches.of(["2.compact", "3", "5"], 3).parts(5) is None
     assert Batches.of(["2.compact", "3", "4"], 3).parts(5) is None
+
+
+def remedies(compact: int, latest: int, configured: int) -> list[int]:
+    """Return which compact files are made of a log with one, after which Spark misses none."""
+    names = [f"{compact}{SUFFIX}", *map(str, range(compact + 1, latest + 1))]
+    batches = Batches.as_spark(names, configured)
+    found = of_compact_files("/log", batches, dict.fromkeys(names, ()))
+    made = [one.remedy.batch_id for one in found if isinstance(one.remedy, Rebuild)]
+    for number in made:
+        after = Batches.as_spark([*names, f"{number}{SUFFIX}"], configured)
+        assert after.missing(after.needed(latest)) == []
+    return made
+
+
+def test_a_remedy_leaves_nothing_missing():
+    """Two compact files show an interval, with which Spark may miss one that it did not."""
+    assert remedies(29, 46, 10) == [39]
+    assert remedies(29, 55, 10) == [44]  # 49 would make it miss 39
+    assert remedies(21, 30, 2) == []  # each would make it miss another
+    for interval in range(2, 40):
+        for latest in range(interval, 2 * interval - 1):
+            remedies(interval - 1, latest, 1 + latest % 7)
+
+
+def test_a_batch_far_above_the_others():
+    """A file that is called by a date and time is taken for one: not all between are counted."""
+    assert absent(range(20_240_101_120_000), [1])[:3] == [0, 2, 3]
+    batches = Batches.as_spark(["0", "20240101120000"], 10)
+    assert len(batches.missing(range(20_240_101_120_000))) == 1000
 
 
 def test_removal():

@@ -11,14 +11,24 @@ CompactibleFileStreamLog.
 
 from __future__ import annotations
 
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-__all__ = ["SUFFIX", "Batches", "batch_id_of", "fitting_interval_of", "interval_of"]
+__all__ = ["SUFFIX", "Batches", "absent", "batch_id_of", "fitting_interval_of", "interval_of"]
 
 SUFFIX = ".compact"
+_MAX_ABSENT = 1000
+
+
+def absent(wanted: range, ids: Iterable[int]) -> list[int]:
+    """Return those of a range that are not among some ids: the first 1,000 of more.
+
+    A file that is called by a date and time is a batch far above all others.
+    """
+    return list(islice(filterfalse(set(ids).__contains__, wanted), _MAX_ABSENT))
 
 
 def batch_id_of(name: str) -> int | None:
@@ -134,8 +144,16 @@ class Batches(NamedTuple):
         return self.needed(batch_id - 1) if batch_id else range(0)
 
     def missing(self, ids: Iterable[int]) -> list[str]:
-        """Return the names of the files among these that are not there."""
-        return [name for name in map(self.name, ids) if name not in self.names]
+        """Return the names of the files among these that are not there: the first 1,000."""
+        return list(islice(filterfalse(self.names.__contains__, map(self.name, ids)), _MAX_ABSENT))
+
+    def missing_with(self, name: str) -> list[str]:
+        """Return the names of files that Spark would miss if a compact file were there, too.
+
+        The interval of a log changes with its compact files. For batches :meth:`as_spark`.
+        """
+        after = Batches.as_spark({*self.names, name}, self.interval)
+        return after.missing(after.needed(max(after.ids)))
 
     def expired(self, batch_id: int, retained: int) -> list[str]:
         """Return the names of the files that may go once a batch is stored.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import paths
 from ..sidecars import is_sidecar, of_sidecar
-from .compaction import SUFFIX, Batches, batch_id_of
+from .compaction import SUFFIX, Batches, absent, batch_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -88,7 +88,7 @@ def of_names(
     directories : collection of str
         The names of directories in it.
     stored : collection of int
-        The ids of the batches that are stored.
+        The ids of the batches that are stored, and can be read.
     oldest : float
         Seconds: the writer of a temporary file that is older is taken for dead.
     """
@@ -118,13 +118,13 @@ def _of_temporary(
     if age < oldest:
         return Finding(path, f"{problem}, {age:.0f} s old: it may be at work", False)
     if number is None or number not in stored:
-        return Finding(path, f"{problem}, which is not stored: this may be the only copy", False)
+        return Finding(path, f"{problem}, not stored whole: this may be the only copy", False)
     return Finding(path, f"{problem}, which is stored: this one is not needed", False, Remove(path))
 
 
 def of_gaps(directory: str, ids: Collection[int]) -> Iterator[Finding]:
     """Return what is missing between the first and the last batch of a log without compaction."""
-    if ids and (missing := sorted(set(range(min(ids), max(ids))).difference(ids))):
+    if ids and (missing := absent(range(min(ids), max(ids)), ids)):
         yield Finding(directory, f"missing batches: {_listed(missing)}")
 
 
@@ -140,29 +140,55 @@ def of_compact_files(
     batches : Batches
         The files.
     entries : mapping of str to collection
-        By name, what those of the files hold that could be read.
+        By name, those of the files that could be read; of batches with two files what they hold.
     """
     if batches.latest is None:
         return
-    for name in batches.missing(batches.needed(batches.latest)):
+    lacking = batches.missing(batches.needed(batches.latest))
+    for name in lacking:
         path = paths.child(directory, name)
         problem = f"missing: Spark needs it to read batch {batches.latest}"
-        parts = batches.parts(int(name.removesuffix(SUFFIX))) if name.endswith(SUFFIX) else None
-        if parts and all(part in entries for part in parts):
-            number = int(name.removesuffix(SUFFIX))
-            problem += f"; it can be made of {parts[0]} to {parts[-1]}"
-            yield Finding(path, problem, remedy=Rebuild(path, number, tuple(parts)))
-        else:
-            yield Finding(path, problem)
+        remedy = _rebuild(directory, name, batches, entries, set(lacking) - {name})
+        if remedy is not None:
+            made = "it" if remedy.path == path else f"{remedy.batch_id}{SUFFIX}, which serves it,"
+            problem += f"; {made} can be made of {remedy.parts[0]} to {remedy.parts[-1]}"
+        yield Finding(path, problem, remedy=remedy)
     for number in batches.ids:
         plain, compact = str(number), f"{number}{SUFFIX}"
         if plain in entries and compact in entries:
-            held = entries[compact]
+            held = set(entries[compact])
             if not all(entry in held for entry in entries[plain]):
                 yield Finding(
                     paths.child(directory, plain),
                     f"two writers stored batch {number}: {compact} has not all of its files",
                 )
+
+
+def _rebuild(
+    directory: str,
+    name: str,
+    batches: Batches,
+    readable: Collection[str],
+    others: Collection[str],
+) -> Rebuild | None:
+    """Return which compact file to write where Spark misses one; None if none helps.
+
+    One more can change the interval, so that Spark misses another: then one below it may help.
+    Beside it the `others` are missing.
+    """
+    if not name.endswith(SUFFIX):
+        return None
+    missing = int(name.removesuffix(SUFFIX))
+    last = batches.last_compacted
+    below = [number for number in batches.ids if 0 <= last < number < missing]
+    for number in (missing, *reversed(below)):
+        parts = batches.parts(number)
+        if parts is None or not all(part in readable for part in parts):
+            continue
+        made = f"{number}{SUFFIX}"
+        if all(lost in others for lost in batches.missing_with(made)):
+            return Rebuild(paths.child(directory, made), number, tuple(parts))
+    return None
 
 
 def of_offsets_and_commits(

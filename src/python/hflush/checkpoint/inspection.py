@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .. import paths
@@ -141,8 +142,11 @@ class Checkpoint:
         """Whether the log of a source is one of files: other sources have their own formats."""
         for status in self.filesystem.list_status(path):
             if status.is_file and batch_id_of(paths.basename(self._plain(status))) is not None:
-                with self.filesystem.open(status.path) as stream:
-                    lines = stream.read(256).split(b"\n", 1)
+                try:
+                    with self.filesystem.open(status.path) as stream:
+                        lines = stream.read(256).split(b"\n", 1)
+                except OSError:
+                    return True  # verify says why it cannot be read
                 return len(lines) < 2 or lines[1].startswith(b'{"path"')
         return False
 
@@ -178,48 +182,56 @@ class Checkpoint:
             if status.is_file
         }
         directories = {paths.basename(self._plain(s)) for s in statuses if s.is_directory}
-        stored = set(log.log.batch_ids())
-        yield from findings.of_names(log.path, files, directories, stored, oldest)
         names = sorted(files, key=lambda name: (batch_id_of(name) or 0, name))
         batches = None
         if isinstance(log.log, (FileStreamSinkLog, FileStreamSourceLog)):
             batches = Batches.as_spark(files, log.log._configured)
         needed = batches.needed(batches.latest) if batches and batches.latest is not None else None
-        entries: dict[str, Any] = {}
+        copies = Counter(map(batch_id_of, names))
+        entries: dict[str, Any] = {}  # kept of few files: a compact one can be large
+        deleted: set[str] = set()
+        unreadable: list[Finding] = []
         for name in names:
             number = batch_id_of(name)
             if number is None or (log.kind in (_OFFSETS, _COMMITS) and name != str(number)):
                 continue
             try:
-                entries[name] = self._read(log, name)
-            except CorruptLogError as corrupt:
-                path, harmful = paths.child(log.path, name), needed is None or number in needed
-                replaced = "" if harmful else "; a compact file has replaced it"
-                yield Finding(path, f"{corrupt.strerror}{replaced}", harmful)
+                found = self._read(log, name)
             except FileNotFoundError:
                 continue  # removed meanwhile
+            except OSError as failure:
+                path, harmful = paths.child(log.path, name), needed is None or number in needed
+                replaced = "" if harmful else "; a compact file has replaced it"
+                problem = failure.strerror or str(failure)
+                if not isinstance(failure, CorruptLogError):
+                    problem = f"cannot be read: {problem}"
+                unreadable.append(Finding(path, problem + replaced, harmful))
+                continue
+            entries[name] = found if copies[number] > 1 else ()
+            if log.kind == "sink":
+                deleted.update(entry.path for entry in found if entry.action == "delete")
+        whole = {number for name in entries if (number := batch_id_of(name)) is not None}
+        yield from findings.of_names(log.path, files, directories, whole, oldest)
+        yield from unreadable
         if batches is None:
-            yield from findings.of_gaps(log.path, stored)
+            yield from findings.of_gaps(log.path, log.log.batch_ids())
             return
         yield from findings.of_compact_files(log.path, batches, entries)
         if isinstance(log.log, FileStreamSinkLog):
-            yield from self._of_sink(log, log.log, entries)
+            yield from self._of_sink(log, log.log, len(deleted))
 
     def _read(self, log: Log, name: str) -> Any:
         path = paths.child(log.path, name)
         with self.filesystem.open(path) as stream:
             return log.log._loaded(path, stream.read())
 
-    def _of_sink(
-        self, log: Log, reader: FileStreamSinkLog, entries: dict[str, list[SinkFileStatus]]
-    ) -> Iterator[Finding]:
-        deletes = {e.path for found in entries.values() for e in found if e.action == "delete"}
+    def _of_sink(self, log: Log, reader: FileStreamSinkLog, deletes: int) -> Iterator[Finding]:
         if deletes:
-            problem = f"{len(deletes)} files are deleted in the log: Spark reads them since 3.1"
+            problem = f"{deletes} files are deleted in the log: Spark reads them since 3.1"
             yield Finding(log.path, problem)
         try:
             live = reader.all_files()
-        except (FileNotFoundError, CorruptLogError):
+        except OSError:
             return  # said already
         above = paths.parent(log.path)
         lengths = {
@@ -248,8 +260,8 @@ class Checkpoint:
             return lengths[path]
         try:
             return FileSystem.get(url, self._conf).get_file_status(url).length
-        except OSError as failure:
-            return failure
+        except (OSError, ValueError) as failure:
+            return failure if isinstance(failure, OSError) else OSError(errno.EINVAL, str(failure))
 
     def _of_query(self) -> Iterator[Finding]:
         path = paths.child(self.path, _METADATA)
@@ -260,6 +272,8 @@ class Checkpoint:
             yield Finding(path, "missing: Spark gives the query a new id", harmful=False)
         except ValueError as wrong:
             yield Finding(path, f"not JSON: {wrong}")
+        except OSError as failure:
+            yield Finding(path, f"cannot be read: {failure.strerror or failure}")
         else:
             if not isinstance(content, dict) or not isinstance(content.get("id"), str):
                 yield Finding(path, "the id of the query is missing")
@@ -345,7 +359,7 @@ class Checkpoint:
 def _described(finding: Finding) -> str:
     if isinstance(finding.remedy, Rebuild):
         parts = finding.remedy.parts
-        return f"write {finding.path} from {parts[0]} to {parts[-1]}"
+        return f"write {finding.remedy.path} from {parts[0]} to {parts[-1]}"
     return f"remove {finding.path}"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .. import paths
 from ..errors import ConcurrentWriterError, NotDurableError, attach
+from .compaction import absent
 from .manager import CheckpointFileManager
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class MetadataLog(Generic[T]):
     def _verify_contiguous(self, ids: list[int], start: int | None, end: int | None) -> None:
         bounds = [*ids, *(bound for bound in (start, end) if bound is not None)]
         if bounds:
-            missing = sorted(set(range(min(bounds), max(bounds) + 1)).difference(ids))
+            missing = absent(range(min(bounds), max(bounds) + 1), ids)
             if missing:
                 raise self._missing(missing)
 

@@ -225,6 +225,9 @@ class CompactibleFileStreamLog(SparkLog[list[EntryT]], Generic[EntryT]):
         ------
         FileNotFoundError
             A file of a batch back to the compact file before it is missing.
+        ValueError
+            Readers would miss another compact file then: the distance between two of them is the
+            compact interval of a log.
         CorruptLogError, ConcurrentWriterError, OSError
             As for :meth:`add`.
         """
@@ -236,6 +239,10 @@ class CompactibleFileStreamLog(SparkLog[list[EntryT]], Generic[EntryT]):
         parts = batches.parts(batch_id)
         if parts is None:
             raise self._gap([str(batch_id)], f"{name} cannot be made without all files before it")
+        missing = batches.missing(batches.needed(max(batches.ids)))
+        then = Batches.as_spark(batches.names, self._configured).missing_with(name)
+        if lost := [other for other in then if other not in missing]:
+            raise ValueError(f"{name} would change the compact interval: {lost[0]} would be missed")
         entries = self._retained_of(self._read(parts))
         self._store(paths.child(self.manager.path, name), _dump(entries))
         return True

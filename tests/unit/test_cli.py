@@ -165,6 +165,9 @@ def test_refusals(tmp_path: Path):
         "recover_lease is not supported by raw local files\n"
     )
     assert "no file system for scheme 'gs'" in refused("ls", "gs://bucket/")
+    unknown = "spark.sql.streaming.checkpointFileManagerClass=no_such_module.Class"
+    (tmp_path / "offsets").mkdir()
+    assert "No module named" in refused("-D", unknown, "checkpoint", "ls", tmp_path)
     assert "must name a bucket" in refused("ls", "s3:///")
     assert "how old an upload is" in refused("uploads", "--older-than", "1d", tmp_path)
     assert "must name a host" in refused("ls", "hdfs:///")

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         flush()
     except KeyboardInterrupt:
         return 130
-    except (OSError, ValueError) as failure:
+    except (OSError, ValueError, ImportError) as failure:
         if isinstance(failure, BrokenPipeError) and failure.filename == STANDARD_OUTPUT:
             return 1  # the reader has seen enough
         given = getattr(arguments, "path", "")

@@ -118,6 +118,19 @@ class TestNames:
         monkeypatch.setenv("HADOOP_USER_NAME", "ben")
         assert hflush.FileSystem.get("hdfs://nn") is not anns
 
+    def test_shared_by_caller(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+        """Who is behind a proxy user, and the file of the tokens, are part of who calls."""
+        hflush.Credentials().write(tmp_path / "tokens")
+        monkeypatch.setenv("HADOOP_PROXY_USER", "ann")
+        seen = [hflush.FileSystem.get("hdfs://nn")]
+        for name, value in (
+            ("HADOOP_USER_NAME", "other"),
+            ("HADOOP_TOKEN_FILE_LOCATION", f"{tmp_path}/tokens"),
+        ):
+            monkeypatch.setenv(name, value)
+            seen.append(hflush.FileSystem.get("hdfs://nn"))
+        assert len(set(map(id, seen))) == 3
+
     def test_name_services(self):
         """Known by the configuration; one without addresses is refused with the key's name."""
         keys: dict[str, str] = {

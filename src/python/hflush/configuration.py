@@ -71,6 +71,8 @@ _KEPT_BY_THE_STORE = frozenset(("SSE-KMS", "DSSE-KMS"))
 # What Hadoop's clients of HDFS and S3 load, in their order.
 _SITE_FILES = ("core-site.xml", "hdfs-site.xml", "hdfs-rbf-site.xml")
 MORE_FILES = "hflush.conf.files"
+# The variable that names the file of a process' tokens.
+TOKEN_FILE = "HADOOP_TOKEN_FILE_LOCATION"
 _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
 _MAX_INCLUDES = 20
 _XINCLUDE = "{http://www.w3.org/2001/XInclude}"
@@ -620,6 +622,11 @@ def user_name() -> str:
 def real_user_name() -> str:
     """Return the real user, without Kerberos: ``HADOOP_USER_NAME``, else the process' user."""
     return os.environ.get("HADOOP_USER_NAME") or _name_of(os.geteuid())
+
+
+def caller() -> tuple[str, str, str]:
+    """Return who calls, by all that the environment says: users, and the file of their tokens."""
+    return user_name(), real_user_name(), os.environ.get(TOKEN_FILE, "")
 
 
 # Names of users by their numbers, asked for once: a directory service may have to be asked.

@@ -15,14 +15,13 @@ import os
 from typing import NamedTuple, NoReturn
 
 from . import _core
+from .configuration import TOKEN_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .paths import StrPath
 
 __all__ = ["Credentials", "Token"]
-
-FILE_VARIABLE = "HADOOP_TOKEN_FILE_LOCATION"
 
 
 class Token(NamedTuple):
@@ -188,5 +187,5 @@ class Credentials:
         ValueError
             It is no token file.
         """
-        path = os.environ.get(FILE_VARIABLE)
+        path = os.environ.get(TOKEN_FILE)
         return cls.read(path) if path else cls()

@@ -14,7 +14,7 @@ import threading
 import weakref
 
 from . import options, paths, spelling
-from .configuration import user_name
+from .configuration import caller
 from .errors import InternalError, UnsupportedFileSystemError
 from .general_keys import KEYS as GENERAL_KEYS
 
@@ -145,7 +145,7 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
     names = paths.spellings(location.scheme)
     if any(conf.get_bool(f"fs.{name}.impl.disable.cache") for name in names):
         return _make(location, conf)
-    key = (location.scheme, location.authority, user_name(), conf.identity())
+    key = (location.scheme, location.authority, caller(), conf.identity())
     dropped: list[Any] = []
     with _cache_lock:
         found = _alive(_cache.pop(key, None))

@@ -18,7 +18,7 @@ from fsspec.core import get_compression  # type: ignore[import-untyped]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 
 from .. import paths, transfer
-from ..configuration import Configuration, user_name
+from ..configuration import Configuration, caller
 from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
@@ -68,9 +68,9 @@ class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
     """Keeps instances apart that fsspec, which compares the repr of options, would take for one."""
 
     @property
-    def process_user(cls) -> str:
+    def process_user(cls) -> tuple[str, ...]:
         """Who the process is to a store: a cached instance is for one user."""
-        return user_name()
+        return caller()
 
     def __call__(cls, conf: Conf = None, **storage_options: Any) -> Any:
         if isinstance(conf, Configuration):

@@ -9,7 +9,8 @@ import re
 from io import UnsupportedOperation
 
 from .. import _core
-from ..credentials import FILE_VARIABLE, Credentials, Token
+from ..configuration import TOKEN_FILE
+from ..credentials import Credentials, Token
 from ..keys import BOOL, INT64_MAX, Reader, names
 from ..leaving import LeftOutError, lost_keys
 from .keys import CREDENTIALS, DEFAULT_PORT, KEYS
@@ -56,7 +57,7 @@ def read_native(
     keys = Reader(conf, KEYS)
     native = _core.HdfsSettings()
     sent = keys.text(CREDENTIALS)
-    native.token_file = "" if sent else os.environ.get(FILE_VARIABLE, "")
+    native.token_file = "" if sent else os.environ.get(TOKEN_FILE, "")
     native.tokens = list((unpacked(sent) if sent else Credentials.of_process()).tokens.values())
     if not sent and not native.token_file:
         native.tokens = keys["hadoop.tokens"] or []
@@ -105,7 +106,7 @@ def _authenticate(keys: Reader, native: _core.HdfsSettings) -> None:
         raise UnsupportedOperation(
             errno.ENOTSUP,
             f"{key} is kerberos, and there is no token of HDFS: tickets are not supported yet, "
-            f"{FILE_VARIABLE} is to name a file with a token",
+            f"{TOKEN_FILE} is to name a file with a token",
         )
     protection = keys.text("dfs.data.transfer.protection")
     if protection:

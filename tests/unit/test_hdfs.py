@@ -139,7 +139,10 @@ class TestNames:
             "dfs.namenode.rpc-address.ns.a": "one:8020",
             "dfs.namenode.rpc-address.ns.b": "two:8020",
         }
-        assert hflush.FileSystem.get("hdfs://ns/", keys).uri == "hdfs://ns/"
+        fs = hflush.FileSystem.get("hdfs://ns/", keys)
+        assert fs.uri == "hdfs://ns/"
+        assert fs._shares_files_with(hdfs("hdfs://TWO/"))
+        assert not fs._shares_files_with(hdfs("hdfs://two:9000/"))
         del keys["dfs.namenode.rpc-address.ns.b"]
         with pytest.raises(ValueError, match=r"dfs\.namenode\.rpc-address\.ns\.b"):
             hflush.FileSystem.get("hdfs://ns/", keys)
@@ -326,10 +329,15 @@ class TestCreating:
         (lambda fs: fs.truncate("/a", "1"), TypeError),
         (lambda fs: fs.concat("/a", []), ValueError),
         (lambda fs: fs.concat("/a", ["/b", "/./a"]), OSError),
+        (lambda fs: fs.concat("/a", "/b"), TypeError),
         (lambda fs: fs.set_replication("/a", 0), ValueError),
         (lambda fs: fs.set_replication("/a", 1 << 15), ValueError),
         (lambda fs: fs.set_times("/a", -2), ValueError),
         (lambda fs: fs.set_times("/a", 1 << 63), ValueError),
+        (lambda fs: fs.set_quota("/a", 0), ValueError),
+        (lambda fs: fs.set_quota("/a", space=-2), ValueError),
+        (lambda fs: fs.set_quota("/a", 1 << 63), ValueError),
+        (lambda fs: fs.set_quota("/a", "5"), TypeError),
         (lambda fs: fs.set_permission("/a", 0o10000), ValueError),
         (lambda fs: fs.set_owner("/a", 1), TypeError),
         (lambda fs: fs.set_safe_mode("maybe"), ValueError),

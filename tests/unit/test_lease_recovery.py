@@ -136,6 +136,16 @@ def test_a_closed_file_is_waited_for_no_longer(clock: Clock):
     assert NameNode(True).wait(60) is True
 
 
+def test_nothing_is_described_where_nobody_is_told(clock: Clock):
+    """It would have to be read, which recovery does without."""
+
+    def unreadable() -> str:
+        raise PermissionError(errno.EACCES, "no read permission")
+
+    answer = iter((False, True)).__next__
+    assert recover("/file", 60, None, ask=answer, look=answer, describe=unreadable)
+
+
 def test_false_when_the_wait_is_over(clock: Clock):
     """And no pause after it."""
     seen: list[LeaseRecovery] = []

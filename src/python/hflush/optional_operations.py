@@ -273,6 +273,8 @@ class OptionalOperations(Listing):
         """
         if capabilities.CONCAT not in self.path_capabilities:
             raise self._refuse("concat", path)
+        if isinstance(sources, (str, bytes)):
+            raise TypeError(f"sources must be a sequence of paths, not {type(sources).__name__}")
         target = self._resolve_to_change(path)
         resolved = [self._resolve_to_change(source) for source in sources]
         if not resolved:

@@ -234,11 +234,14 @@ class DistributedFileSystem(FileSystem):
         )
 
     def _shares_files_with(self, other: NameSpace) -> bool:
-        """Return whether both are of one cluster, for any users."""
+        """Return whether both are of one cluster, for any users: they have a NameNode in common."""
         if not isinstance(other, DistributedFileSystem):
             return False
-        ours, others = split_user(self._authority)[1], split_user(other._authority)[1]
-        return _canonical(ours) == _canonical(others)
+        return not self._name_nodes().isdisjoint(other._name_nodes())
+
+    def _name_nodes(self) -> set[tuple[str, int]]:
+        nodes = self._settings_of_client.name_nodes
+        return {(host.lower(), port) for host, port in nodes}
 
     def _resolve(self, path: StrPath) -> str:
         resolved = super()._resolve(path)
@@ -549,8 +552,14 @@ class DistributedFileSystem(FileSystem):
         names, space : int, optional
             How many files and directories, the directory included, and how many bytes of all
             copies; -1 for no limit, None for what is set.
+
+        Raises
+        ------
+        ValueError
+            A limit is below -1, or `names` is 0.
         """
-        self._native.set_quota(self._resolve_to_change(path), names, space)
+        limits = _quota("names", names, 1), _quota("space", space, 0)
+        self._native.set_quota(self._resolve_to_change(path), *limits)
 
     def _truncate(self, path: str, length: int) -> bool:
         return self._native.truncate(path, length)
@@ -683,7 +692,10 @@ class DistributedFileSystem(FileSystem):
 
     def _unfinished(self, path: str) -> str:
         """Return what a file is not closed for, as far as the NameNode says."""
-        last = self._native.last_block(path)
+        try:
+            last = self._native.last_block(path)
+        except PermissionError:  # who may write a file can recover it, and need not read it
+            return "the NameNode to close the file, which may not be read"
         if last is None:
             return "the NameNode to close the file, which has no block"
         block, nodes, is_complete = last
@@ -798,6 +810,16 @@ def _location(native: tuple[Any, ...]) -> BlockLocation:
         storage_types=storage_types,
         is_corrupt=is_corrupt,
     )
+
+
+def _quota(name: str, limit: int | None, least: int) -> int | None:
+    """Return a limit as Java's client has it: the NameNode takes 0 names, too."""
+    if limit is None:
+        return None
+    checked = options_of.whole(name, limit)
+    if checked != -1 and not least <= checked < _INT64_MAX:
+        raise ValueError(f"{name}={checked} is out of range")
+    return checked
 
 
 def _time(name: str, milliseconds: int) -> int:

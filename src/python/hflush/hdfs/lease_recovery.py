@@ -97,12 +97,13 @@ def recover(
     failure: OSError | None = None
     while step.action != "stop":
         time.sleep(max(0.0, step.at - time.monotonic()))
-        failure = None
+        failure, waits_for = None, ""
         try:
             asked += step.action == "ask"
             if ask() if step.action == "ask" else look():
                 return True
-            waits_for = describe()
+            if progress is not None:  # it costs a call, for which the file must be readable
+                waits_for = describe()
         except OSError as error:
             if not passes(error):
                 raise

@@ -140,6 +140,13 @@ class TestServers:
         assert (settings.service, settings.name_nodes) == ("ns0", [("d", 8024)])
         assert read(NAMESERVICE, "other:1").name_nodes == [("other", 1)]
 
+    def test_a_nameservice_that_is_called_like_its_host(self):
+        """With a port it is the host, as in Hadoop."""
+        conf = {"dfs.nameservices": "nn", "dfs.namenode.rpc-address.nn": "nn:9000"}
+        for authority, service in (("nn:9000", "nn:9000"), ("nn", "nn")):
+            settings = read(conf, authority)
+            assert (settings.service, settings.name_nodes) == (service, [("nn", 9000)])
+
     def test_a_proxy_provider_alone_makes_a_nameservice(self):
         """As in Hadoop."""
         conf = {key: value for key, value in NAMESERVICE.items() if key != "dfs.nameservices"}

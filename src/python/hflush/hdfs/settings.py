@@ -166,9 +166,7 @@ def _resolve(keys: Reader, authority: str, native: _core.HdfsSettings) -> None:
     if "@" in authority:
         raise ValueError(f"{source} must be without a user: HADOOP_USER_NAME says who you are")
     host, port = _parse_address(source, authority)
-    if host in keys.names("dfs.nameservices") or keys.given(
-        f"dfs.client.failover.proxy.provider.{host}"
-    ):
+    if _is_nameservice(keys, host, port):
         _resolve_nameservice(keys, host, port, native)
         return
     if not port:
@@ -179,6 +177,14 @@ def _resolve(keys: Reader, authority: str, native: _core.HdfsSettings) -> None:
         )
     native.name_nodes = [(host, port or DEFAULT_PORT)]
     native.service = f"{f'[{host}]' if ':' in host else host}:{port or DEFAULT_PORT}"
+
+
+def _is_nameservice(keys: Reader, host: str, port: int) -> bool:
+    """Whether a name is that of a nameservice: with a port it may be that of its only host, too."""
+    if keys.given(f"dfs.client.failover.proxy.provider.{host}"):
+        return True
+    has_several = bool(keys.given(f"dfs.ha.namenodes.{host}"))
+    return host in keys.names("dfs.nameservices") and (has_several or port in (0, DEFAULT_PORT))
 
 
 def _resolve_nameservice(keys: Reader, service: str, port: int, native: _core.HdfsSettings) -> None:

@@ -86,8 +86,7 @@ class TestTables:
             ({"link./": "hdfs://a/"}, "linkMergeSlash"),
             ({"link./d": "/d"}, "must be a URL .* not '/d'"),
             ({"link./d": ""}, "must be a URL"),
-            ({"link./d": "hdfs://a/", "link./d/e": "hdfs://b/"}, "below another link, /d"),
-            ({"linkMergeSlash": "hdfs://a/", "link./d": "hdfs://b/"}, "below another link, /"),
+            ({"linkMergeSlash": "hdfs://a/", "link./d": "hdfs://b/"}, "and link./d exclude"),
             ({"linkMergeSlash": "hdfs://a/", "linkFallback": "hdfs://b/"}, "exclude each other"),
         ],
     )
@@ -170,6 +169,33 @@ class TestOperations:
                 question("/")
         with pytest.raises(hflush.UnsupportedFileSystemError, match="nosuch"):
             fs.create("/gone/x")
+
+    def test_links_below_a_link(self, conf: dict[str, str], tmp_path: Path):
+        """The nearest one counts, as in Hadoop; directories between two are those of the upper."""
+        fs = hflush.FileSystem.new_instance(
+            "/", {**conf, f"{TABLE}link./data/mid/low": f"file://{tmp_path}/rest"}
+        )
+        for path in ("/data/up", "/data/mid/x", "/data/mid/low/y"):
+            fs.create(path).close()
+        assert (tmp_path / "one" / "mid" / "x").exists()
+        assert (tmp_path / "rest" / "y").exists()
+        assert [one.name for one in fs.list_status("/data/mid")] == ["x"]
+        with pytest.raises(OSError, match="behind different links"):
+            fs.rename("/data/up", "/data/mid/low/up")
+        with pytest.raises(PermissionError, match="cannot be changed"):
+            fs.delete("/data/mid/low", recursive=True)
+        with pytest.raises(ValueError, match="make an uploader for it"):
+            fs.create_multipart_uploader("/data").start_upload("/data/mid/low/z")
+        assert fs.delete("/data/mid", recursive=True)
+        assert fs.exists("/data/mid/low/y")
+
+    def test_a_link_whose_store_lacks_its_configuration(self, conf: dict[str, str]):
+        """It is shown, and says what is missing when it is used."""
+        lost = {f"{TABLE}link./lost": "hdfs://ns/", "dfs.nameservices": "ns"}
+        fs = hflush.FileSystem.new_instance("/", {**conf, **lost})
+        assert "lost" in [one.name for one in fs.list_status("/")]
+        with pytest.raises(ValueError, match=r"dfs\.ha\.namenodes\.ns is missing"):
+            fs.exists("/lost/x")
 
     def test_renames(self, fs: ViewFileSystem, conf, tmp_path: Path):
         """Within a link; across links as the strategy says, never across file systems."""

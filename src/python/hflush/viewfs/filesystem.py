@@ -196,8 +196,10 @@ class ViewFileSystem(FileSystem):
         return None if link is None else Place(link, self._store(link), link.inward(path))
 
     def _is_of_table(self, path: str) -> bool:
-        """Whether a path is a directory of the table: one that links are in."""
-        return path not in self._table.links and (path == "/" or bool(self._table.names(path)))
+        """Whether a path is a directory of the table: one that links are in, and below none."""
+        link = self._table.find(path)
+        is_linked = link is not None and link is not self._table.fallback
+        return not is_linked and (path == "/" or bool(self._table.names(path)))
 
     def _at(self, path: str) -> Place:
         """Return where a path leads that must lead somewhere."""
@@ -333,7 +335,7 @@ class ViewFileSystem(FileSystem):
         """Return what is at a link; a directory where that cannot be found out."""
         try:
             return self._status(path)
-        except OSError as failure:
+        except (OSError, ValueError) as failure:  # the latter: its store cannot be configured
             _log.warning("what %s leads to cannot be looked at: %s", path, failure)
             return self._directory(path)
 

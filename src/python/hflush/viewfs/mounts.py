@@ -119,18 +119,13 @@ class MountTable:
             raise ValueError(f"{key} is no entry of a mount table: link./PATH is one")
 
     def _check(self, prefix: str) -> None:
-        """Refuse links at or below others: what is there would depend on their order."""
-        for path in self.links:
-            above = path
-            while above != "/":
-                above = paths.parent(above)
-                if above in self.links:
-                    raise ValueError(f"{prefix}link.{path} is below another link, {above}")
-        if "/" in self.links and self.fallback:
-            raise ValueError(f"{prefix}linkMergeSlash and linkFallback exclude each other")
+        """Refuse anything beside a link that the whole view is."""
+        if "/" in self.links and (self.fallback or len(self.links) > 1):
+            other = "linkFallback" if self.fallback else f"link.{max(self.links)}"
+            raise ValueError(f"{prefix}linkMergeSlash and {other} exclude each other")
 
     def find(self, path: str) -> Link | None:
-        """Return the link that a path is at or below, or the fallback; None if there is neither.
+        """Return the nearest link that a path is at or below, else the fallback, if there is one.
 
         A directory of the table itself is not looked for: see :meth:`names`.
         """

@@ -54,7 +54,7 @@ class ViewMultipartUploader(UploaderBelow):
     # --- one upload ---
 
     def _start(self, path: str) -> bytes:
-        return self._uploader.start_upload(self._link.inward(path))
+        return self._uploader.start_upload(self._inward(path))
 
     def _put(self, upload: bytes, path: StrPath, number: int, data: Buffer | BinaryIO) -> bytes:
         return self._uploader._put(upload, self._inward(path), number, data)
@@ -68,13 +68,7 @@ class ViewMultipartUploader(UploaderBelow):
     # --- all uploads ---
 
     def _abort_under(self, path: str) -> int:
-        place = self._filesystem._at(path)
-        if place.link != self._link:
-            raise ValueError(
-                f"abort_uploads_under_path: {path!r} is behind another link than {self.base!r}: "
-                "make an uploader for it"
-            )
-        return self._uploader._abort_under(place.path)
+        return self._uploader._abort_under(self._behind_link(path))
 
     def uploads(self) -> list[tuple[bytes, str]]:
         """Return the uploads that have not ended, each with its path in the view.
@@ -96,7 +90,15 @@ class ViewMultipartUploader(UploaderBelow):
     # --- how ---
 
     def _inward(self, path: StrPath) -> str:
-        return self._link.inward(self._resolve(path))
+        return self._behind_link(self._resolve(path))
+
+    def _behind_link(self, path: str) -> str:
+        place = self._filesystem._at(path)
+        if place.link != self._link:
+            raise ValueError(
+                f"{path!r} is behind another link than {self.base!r}: make an uploader for it"
+            )
+        return place.path
 
     def _refuse_directory(self, path: str) -> None:
         """Leave that to the uploader of the store, which is asked next."""

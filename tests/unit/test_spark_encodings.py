@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from hflush.spark.encodings import ENCODINGS, Sink
 from hflush.spark.encodings.base import timestamp_text
@@ -110,3 +111,9 @@ def test_structs_without_fields_are_refused(name: str):
     """As Spark's own writers do."""
     with pytest.raises(TypeError, match=rf"{name} cannot hold column 'a\.element', a struct with"):
         ENCODINGS[name].check(columns(id=LONG, a=t.ArrayType(t.StructType())))
+
+
+def test_parquet_says_which_spark_wrote_it():
+    """Else a reader's configuration decides by which calendar old dates are read."""
+    metadata = ENCODINGS["parquet"].schema(columns(n=LONG), ()).metadata
+    assert metadata[b"org.apache.spark.version"] == pyspark.__version__.encode()

@@ -72,3 +72,11 @@ def test_zones_that_only_java_knows_are_refused_by_name(zone: str):
     said = re.escape(f"column 'p' cannot be named in the time zone {zone!r}, which Python does not")
     with pytest.raises(ValueError, match=rf"{said}.*spark\.sql\.session\.timeZone"):
         names([0], pa.timestamp("us", zone))
+
+
+def test_the_rows_of_a_directory_keep_no_others():
+    """They may wait in memory for others of theirs, which may be rare."""
+    batch = pa.record_batch({"p": [0] * 999 + [1], "text": ["x" * 100] * 1000})
+    common, rare = (rows for _, rows in split(batch, ("p",)))
+    assert (common.num_rows, rare.num_rows) == (999, 1)
+    assert rare.get_total_buffer_size() < 1000

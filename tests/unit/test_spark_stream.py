@@ -49,3 +49,10 @@ def test_a_batch_in_which_sparks_sink_was_killed_is_named(tmp_path: Path, latest
     with pytest.raises(ForeignQueryError, match=f"written up to batch {latest}") as refusal:
         Owner(f"file://{tmp_path}", {}).claim("q", 3, latest)
     assert ("killed in batch 3: run it with that sink" in str(refusal.value)) == (latest == 3)
+
+
+def test_a_query_whose_earlier_batches_are_elsewhere_leaves_nothing(tmp_path: Path) -> None:
+    """Its path was changed: no log can begin in the middle, and another query may write here."""
+    with pytest.raises(FileNotFoundError, match="is at batch 3, and none before it is here"):
+        Owner(f"file://{tmp_path}", {}).claim("q", 3, None)
+    Owner(f"file://{tmp_path}", {}).claim("p", 0, None)

@@ -6,6 +6,7 @@ import gc
 import sys
 from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 
 import hflush
 import pyarrow as pa
@@ -48,6 +49,26 @@ def test_a_task_that_is_aborted_lets_its_writers_go_quietly(
     del writer
     gc.collect()
     assert ignored == []
+
+
+def test_a_task_that_is_aborted_drops_all_of_its_files(tmp_path: Path):
+    """Also if a stream, which failed before, says so once more."""
+
+    def fail() -> None:
+        raise OSError("disk full")
+
+    (tmp_path / "attempt").mkdir()
+    attempt = _RenamedAttempt(hflush.FileSystem.get("file:///"), str(tmp_path), "attempt")
+    settings = WriteSettings.of({"path": "/t", "encoding": "csv", "partitionBy": "n"}, False)
+    writer = TaskWriter("job", lambda _: attempt, settings, SCHEMA.remove(0), 0, 0)
+    writer.write(pa.RecordBatch.from_pydict({"n": [1, 2], "text": ["a", "b"]}, SCHEMA))
+    first, second = writer._open.values()
+    stuck, first.stream = first.stream, SimpleNamespace(has_capability=lambda _: False, close=fail)
+    with pytest.raises(OSError, match="disk full"):
+        writer.abort()
+    stuck.close()
+    assert second.stream.closed
+    assert not (tmp_path / "attempt").exists()
 
 
 @pytest.mark.parametrize("encoding", ["parquet", "orc", "arrow"])

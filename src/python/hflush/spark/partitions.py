@@ -59,13 +59,12 @@ def split(batch: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[tuple[str, 
         yield directories.dictionary[0].as_py(), rest
         return
     order = pc.sort_indices(directories.indices)  # stable
-    ordered = rest.take(order)
     counts = pc.value_counts(directories.indices.take(order))
     start = 0
     for count in counts:
         length = count["counts"].as_py()
         directory = directories.dictionary[count["values"].as_py()].as_py()
-        yield directory, ordered.slice(start, length)
+        yield directory, rest.take(order.slice(start, length))  # a slice would keep all rows
         start += length
 
 

@@ -275,11 +275,20 @@ class Owner:
             Another one has written here.
         FileExistsError
             A batch job has.
+        FileNotFoundError
+            Its earlier batches are not here.
         """
         found = query_of(self._manager, self._path)
         if found is None or latest is None:  # a job may have come since the claim
             self._refuse_jobs()
         if found is None:
+            if latest is None and batch > 0:
+                raise FileNotFoundError(
+                    errno.ENOENT,
+                    f"the query (id {query}) is at batch {batch}, and none before it is here: "
+                    "write to the path that has them, or begin with a new checkpointLocation",
+                    self._url,
+                )
             if latest is not None and batch != latest + 1:
                 own = (
                     f". If it was this query, with Spark's own sink, killed in batch {batch}: run "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -142,15 +143,16 @@ class TaskWriter:
         return report, statistics
 
     def abort(self) -> None:
-        """Drop everything; what cannot be dropped is swept later."""
-        for file in self._open.values():
-            file.sink.give_up()
-            if file.stream.has_capability("fs.capability.outputstream.abortable"):
-                file.stream.abort()
-            else:
-                file.stream.close()
-        self._open.clear()
-        self._attempt.drop([file.handle for file in self._staged])
+        """Drop everything, also if a stream fails once more; what stays is swept later."""
+        with ExitStack() as ends:
+            ends.callback(self._attempt.drop, [file.handle for file in self._staged])
+            for file in self._open.values():
+                file.sink.give_up()
+                if file.stream.has_capability("fs.capability.outputstream.abortable"):
+                    ends.callback(file.stream.abort)
+                else:
+                    ends.callback(file.stream.close)
+            self._open.clear()
 
     def _write(self, directory: str, rows: pa.RecordBatch) -> None:
         limit = self._settings.max_rows

@@ -6,20 +6,19 @@ import errno
 import json
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ... import paths
-from ...errors import attach, note
+from ...errors import note
 from ...filesystem import FileSystem
 from . import machine as m
 from .log import CommitLog
 from .records import Mode
 from .reports import NO_REPORT, Report
-from .staging import Staging
+from .staging import Staging, for_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...namespace import Conf
     from .records import Intent, Job, Record, StagedFile
@@ -34,12 +33,8 @@ QUERY = "query"
 SUCCESS = "_SUCCESS"
 SPARKS_LOG = "_spark_metadata"
 _STAGING = "staging"
-_THREADS = 16
 
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class LostFilesError(FileNotFoundError):
@@ -321,7 +316,7 @@ class Committer:
         return m.Discarded()
 
     def _publish(self, intent: Intent) -> m.Event:
-        done = _all(lambda file: self.staging.publish(intent.job, file), intent.files)
+        done = for_all(lambda file: self.staging.publish(intent.job, file), intent.files)
         lost = [file.path for file, ok in zip(intent.files, done, strict=True) if not ok]
         if lost:
             return m.Lost(tuple(lost))
@@ -335,7 +330,7 @@ class Committer:
 
     def _remove(self, removed: tuple[str, ...]) -> None:
         places = [self._place(path) for path in removed]
-        _all(self._remove_file, places)
+        for_all(self._remove_file, places)
         # Directories of partitions that are empty now, the deepest first.
         above = {parent for place in places for parent in self._parents(place)}
         for directory in sorted(above, key=paths.depth, reverse=True):
@@ -438,17 +433,3 @@ class Committer:
 def _is_hidden(name: str) -> bool:
     """Whether Spark's readers skip a name: partition columns may begin with an underscore."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
-def _all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Call a function for every item, several at a time; raise the first failure after all."""
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(min(_THREADS, len(items)), "hflush-commit") as pool:
-        futures = [pool.submit(function, item) for item in items]
-    failures = [failure for future in futures if (failure := future.exception()) is not None]
-    if failures:
-        for other in failures[1:4]:
-            attach(failures[0], other)
-        raise failures[0]
-    return [future.result() for future in futures]

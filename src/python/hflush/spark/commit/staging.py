@@ -12,24 +12,30 @@ import contextlib
 import errno
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
 
 from ... import capabilities, paths
+from ...errors import attach
 from ...options import Rename
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ...filesystem import FileSystem
     from ...output import FSDataOutputStream
     from .records import Job, StagedFile
 
-__all__ = ["Attempt", "PendingStaging", "RenamedStaging", "Staging"]
+__all__ = ["Attempt", "PendingStaging", "RenamedStaging", "Staging", "for_all"]
 
 _TRIES = 10
 _PAUSE_S = 0.05
+_THREADS = 16
 # What does not go away by asking again.
 _FINAL = (PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError)
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Staging(ABC):
@@ -276,8 +282,11 @@ class PendingStaging(Staging):
 
     def make_directories(self, files: tuple[StagedFile, ...]) -> None:
         """See that no object has the name of one: names were accepted with the uploads."""
-        for directory in self._directories(files):
-            if self._fs.is_file(directory):
+        directories = self._directories(files)
+        for directory, is_file in zip(
+            directories, for_all(self._fs.is_file, directories), strict=True
+        ):
+            if is_file:
                 raise FileExistsError(
                     errno.EEXIST, "commit: a file is where a directory has to be", directory
                 )
@@ -345,3 +354,17 @@ def remove_tree(filesystem: FileSystem, path: str) -> None:
             if failure.errno != errno.ENOTEMPTY:
                 raise
     filesystem.delete(path, recursive=True)
+
+
+def for_all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Call a function for every item, several at a time; raise the first failure after all."""
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(_THREADS, len(items)), "hflush-commit") as pool:
+        futures = [pool.submit(function, item) for item in items]
+    failures = [failure for future in futures if (failure := future.exception()) is not None]
+    if failures:
+        for other in failures[1:4]:
+            attach(failures[0], other)
+        raise failures[0]
+    return [future.result() for future in futures]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 from pyspark.sql import types as t
 
 from ..schemas import ATOMIC, NESTED, arrow_schema, nullable_json
@@ -20,6 +21,8 @@ __all__ = ["PARQUET"]
 
 # Where Spark's reader looks for types that Parquet does not have.
 _SPARKS_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+# By which it knows the calendar of old dates and times; without, its configuration says.
+_SPARKS_VERSION = b"org.apache.spark.version"
 _GROUP_ROWS = 1 << 20
 
 
@@ -75,7 +78,10 @@ class _Parquet(Encoding):
     def schema(self, schema: t.StructType, without: tuple[str, ...]) -> pa.Schema:
         """Store an interval as its microseconds, and Spark's schema beside."""
         columns = [_stored(field) for field in arrow_schema(schema, without)]
-        metadata = {_SPARKS_SCHEMA: nullable_json(schema, without).encode()}
+        metadata = {
+            _SPARKS_SCHEMA: nullable_json(schema, without).encode(),
+            _SPARKS_VERSION: pyspark.__version__.encode(),
+        }
         return pa.schema(columns, metadata=metadata)
 
     def encoder(

@@ -63,12 +63,13 @@ class Query:
         self._source = source
         self.checkpoint = checkpoint
 
-    def run(self, writer: ForeachWriter) -> None:
+    def run(self, writer: ForeachWriter, column: str = "value") -> None:
         lines = (
             self._spark.session.readStream.format("text")
             .option("maxFilesPerTrigger", 1)
             .load(str(self._source))
             .repartition(2)
+            .selectExpr(column)
         )
         started = (
             lines.writeStream.foreach(writer)
@@ -126,7 +127,7 @@ def test_it_takes_what_options_returns(spark: Spark, query: Query, store: Store)
 
 @STORES
 def test_epochs_that_are_run_again_are_written_once(query: Query, store: Store) -> None:
-    """The last epoch is recorded, and left out."""
+    """The last epoch is recorded, and written anew."""
     out = store.url(store.path("rows"))
     level: Any = "hsync" if store.name == "hdfs" else "hflush"
     writer = ForeachWriter(out, line, level=level, suffix=".txt", conf=store.conf)
@@ -152,6 +153,16 @@ def test_an_epoch_that_fails_in_the_middle(query: Query, store: Store, tmp_path:
     query.run(writer)
     assert rows(store, store.path("rows")) == EXPECTED
     assert len(list(failures.iterdir())) == TRIES + 1
+
+
+@STORES
+def test_a_source_that_fails_in_the_middle(query: Query, store: Store) -> None:
+    """Python is told that these were all rows; all of them are written when it goes on."""
+    writer = ForeachWriter(store.url(store.path("rows")), line, suffix=".txt", conf=store.conf)
+    with pytest.raises(StreamingQueryException):
+        query.run(writer, "if(value = '1.25', raise_error('lost'), value) AS value")
+    query.run(writer)
+    assert rows(store, store.path("rows")) == EXPECTED
 
 
 @pytest.mark.stores("raw")

@@ -61,7 +61,7 @@ def test_an_attempt_that_another_has_overtaken_leaves_the_file(tmp_path: Path) -
     """It began before the other one had ended, and comes to its first row after that."""
     late = begun(tmp_path, 0)
     begun(tmp_path, 0, b"1\n").close(None)
-    with pytest.raises(ConcurrentWriterError, match="has written epoch 0"):
+    with pytest.raises(ConcurrentWriterError, match="recorded this partition since epoch 0"):
         late.process(b"1\n")  # type: ignore[arg-type]
     late.close(OSError())
     begun(tmp_path, 1, b"2\n").close(None)
@@ -89,20 +89,56 @@ def test_a_file_with_rows_that_no_epoch_accounts_for_is_not_cut(tmp_path: Path) 
     assert content(tmp_path) == b"1\n"
 
 
-def test_an_epoch_that_is_recorded_is_not_written_again(tmp_path: Path) -> None:
-    """What an attempt without an end has left behind it goes, and that is no conflict."""
+@pytest.mark.parametrize(
+    ("left", "again", "found"),
+    [
+        (b"0\n1\n", [b"1\n", b"2\n"], b"1\n2\n"),
+        (b"0\n1\n", [b"1\n"], b"1\n"),
+        (b"0\n1\n", [], b"1\n"),
+        (b"0\n", [b"1\n"], b"1\n"),  # one that was to replace it has died
+    ],
+)
+def test_the_record_of_an_epoch_may_be_of_a_part(
+    tmp_path: Path, left: bytes, again: list[bytes], found: bytes
+) -> None:
+    """Rows of a task that fails before it has read them all end as if these were all."""
+    begun(tmp_path, 0, b"0\n").close(None)
+    begun(tmp_path, 1, b"1\n").close(None)
+    next(tmp_path.glob("part-*")).write_bytes(left)
+    begun(tmp_path, 1, *again).close(None)
+    begun(tmp_path, 2, b"3\n").close(None)
+    assert content(tmp_path) == b"0\n" + found + b"3\n"
+
+
+def test_an_epoch_before_one_that_is_recorded_is_left_out(tmp_path: Path) -> None:
+    """What an attempt without an end has left behind the later one goes, and is no conflict."""
     begun(tmp_path, 0, b"1\n").close(None)
-    begun(tmp_path, 1, b"2\n").close(OSError())
-    again = begun(tmp_path, 0)
-    again.close(None)
-    assert content(tmp_path) == b"1\n"
+    begun(tmp_path, 1, b"2\n").close(None)
+    begun(tmp_path, 2, b"3\n").close(OSError())
+    begun(tmp_path, 0, b"1\n").close(None)
+    assert content(tmp_path) == b"1\n2\n"
+
+
+def test_of_files_of_their_own_the_longest_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the attempt that had all rows, whichever ends last."""
+    monkeypatch.setattr("hflush.spark.foreach._Part.grows", lambda _: False)
+    for rows, found in (([b"1\n"], b"1\n"), ([b"1\n", b"2\n"], b"1\n2\n"), ([b"1\n"], b"1\n2\n")):
+        begun(tmp_path, 0, *rows).close(None)
+        assert content(tmp_path) == found
+    first, second = (begun(tmp_path, 1, b"1\n") for _ in range(2))
+    first.close(None)
+    with pytest.raises(FileExistsError):
+        second.close(None)
 
 
 def test_a_line_of_json_has_every_column() -> None:
-    """Keys of maps are text; two columns of one name are refused, in structs, too."""
+    """Keys of maps are text, and what is no number; two columns of one name are refused."""
     day = datetime.date(2020, 1, 1)
-    row = Row(a=[Row(b=1)], m={day: Row(c=day), None: 1}, k={1: True})
-    text = '{"a":[{"b":1}],"m":{"2020-01-01":{"c":"2020-01-01"},"null":1},"k":{"1":true}}\n'
+    row = Row(a=[Row(b=1)], m={day: Row(c=day), None: 1}, k={1: True}, f=[float("-inf"), 1.5])
+    text = '{"a":[{"b":1}],"m":{"2020-01-01":{"c":"2020-01-01"},"null":1},"k":{"1":true},'
+    text += '"f":["-Infinity",1.5]}\n'
     assert json_line(row) == text
     for twice in (Row("a", "b", "a")(1, 2, 3), Row(x=[Row("a", "a")(1, 2)])):
         with pytest.raises(ValueError, match="the columns 'a' are there more than once"):

@@ -3,9 +3,13 @@
 A partition has one file. Each epoch is appended to it and flushed; then the point that the file has
 reached is recorded (:meth:`hflush.FSDataOutputStream.persist`) in a log beside it, and so is the
 empty file before its first row. An epoch that Spark runs again goes on at the point of the epoch
-before it, or is left out if it is recorded: its rows are in the file once. No attempt writes but
-from such a point, so that none writes beside another one. Where files cannot grow (S3), each epoch
-has a file of its own, which appears whole.
+before it: its rows are in the file once. No attempt writes but from such a point, so that none
+writes beside another one. Where files cannot grow (S3), each epoch has a file of its own, which
+appears whole.
+
+A record may be of a part: if a task fails before it has read all of its rows, Spark lets them end
+in Python as if these were all. So an epoch that is recorded and runs again is written again if it
+is longer. Of files of their own the longest stays.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import shutil
 import sys
 from abc import ABC, abstractmethod
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Literal
 
 from pyspark import TaskContext
@@ -22,7 +28,7 @@ from pyspark.sql import Row
 
 from .. import capabilities, paths
 from ..checkpoint import CheckpointFileManager, MetadataLog
-from ..errors import ConcurrentWriterError, means_file_there
+from ..errors import ConcurrentWriterError, StaleTokenError
 from ..filesystem import FileSystem
 from ..opening import append, commit, create, resume
 from ..tokens import Token
@@ -47,6 +53,9 @@ _LEVELS = ("hflush", "hsync")
 _LOGS = "_epochs"
 _START = "start"  # beside the epochs: the token of the empty file
 _CLOSED_S = 60.0  # for how long an empty file may take to be closed whose writer has died
+_KEPT_BYTES = 8 << 20  # of rows in memory that wait; more are in a file
+# As Spark writes them: JSON has no numbers for these.
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def json_line(row: Row) -> str:
@@ -73,6 +82,8 @@ def _plain(value: Any) -> Any:
         return fields
     if isinstance(value, dict):
         return {_name(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return _NOT_FINITE.get(str(value), value)
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -141,7 +152,7 @@ class ForeachWriter:
         self._epoch: _Epoch | None = None
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
-        """Begin with a partition of an epoch; False if its rows are written already.
+        """Begin with a partition of an epoch; False if a later one is recorded.
 
         Raises
         ------
@@ -150,9 +161,7 @@ class ForeachWriter:
         """
         name = f"part-{partition_id:05d}-{_query()}"
         part = _Part(self.path, name, self._suffix, task_conf(self._conf))
-        self._epoch = (
-            _Appended(part, epoch_id, self.level) if part.grows() else _Whole(part, epoch_id)
-        )
+        self._epoch = part.begin(epoch_id, self.level)
         return not self._epoch.is_written()
 
     def process(self, row: Row) -> None:
@@ -197,6 +206,14 @@ class _Part:
         """Whether a file can be cut and written on."""
         needed = (capabilities.APPEND, capabilities.TRUNCATE)
         return all(self.fs.has_path_capability(self.directory, name) for name in needed)
+
+    def begin(self, epoch: int, level: Level) -> _Epoch:
+        """Return an epoch of it, for one attempt."""
+        if not self.grows():
+            return _Whole(self, epoch)
+        recorded = self.log(level).batch_ids()
+        kind = _Repeated if recorded and recorded[-1] == epoch else _Appended
+        return kind(self, epoch, level, recorded)
 
     def file(self, epoch: int | None = None) -> str:
         """Return the URL of its file, or of the one of an epoch."""
@@ -255,23 +272,52 @@ class _Epoch(ABC):
 class _Appended(_Epoch):
     """It is appended to the file of its partition."""
 
-    def __init__(self, part: _Part, epoch: int, level: Level) -> None:
+    def __init__(self, part: _Part, epoch: int, level: Level, recorded: list[int]) -> None:
         self._part = part
         self._epoch = epoch
         self._level = level
         self._log = part.log(level)
-        self._last = self._log.get_latest()
+        self._recorded = recorded
+        self._before = max((number for number in recorded if number < epoch), default=None)
         self._out: FSDataOutputStream | None = None
 
     @property
     def out(self) -> FSDataOutputStream:
         if self._out is None:
-            numbers = self._log.batch_ids()
-            if numbers and (self._last is None or numbers[-1] != self._last[0]):
-                raise self._overtaken(numbers[-1])
-            point = self._start() if self._last is None else self._last[1]
-            self._out = resume(point, conf=self._part.conf)
+            self._out = self._resumed()
         return self._out
+
+    def is_written(self) -> bool:
+        """Whether a later epoch is recorded, which Spark begins when it is content with this."""
+        return bool(self._recorded) and self._recorded[-1] > self._epoch
+
+    def finish(self) -> None:
+        if self.is_written():
+            self._end_at(self._token(self._recorded[-1]))
+        elif self._out is not None or self._is_torn(self._point()):
+            self._record(self.out)
+
+    def drop(self) -> None:
+        # What it has written is cut by the attempt that comes next.
+        if self._out is not None:
+            with contextlib.suppress(OSError):
+                self._out.close()
+
+    def _resumed(self) -> FSDataOutputStream:
+        """Open the file at the end of the epoch before this one."""
+        if self._log.batch_ids() != self._recorded:
+            raise self._overtaken()
+        return resume(self._point() or self._start(), conf=self._part.conf)
+
+    def _point(self) -> bytes | None:
+        """Return the token of the epoch before this one; None if there is none."""
+        return None if self._before is None else self._token(self._before)
+
+    def _token(self, epoch: int) -> bytes:
+        token = self._log.get(epoch)
+        if token is None:
+            raise self._overtaken()
+        return token
 
     def _start(self) -> bytes:
         """Return the token of the empty file, the same to all attempts."""
@@ -286,82 +332,127 @@ class _Appended(_Epoch):
         with manager.open(path) as stream:
             return stream.read()
 
-    def _overtaken(self, epoch: int) -> ConcurrentWriterError:
-        message = f"another attempt has written epoch {epoch} of this partition"
-        return ConcurrentWriterError(errno.EBUSY, message, self._part.file())
-
-    def is_written(self) -> bool:
-        return self._last is not None and self._last[0] >= self._epoch
-
-    def finish(self) -> None:
-        if self._out is None and not self._is_torn():
-            return
-        if self._last is not None and self.is_written():
-            commit(self._last[1], conf=self._part.conf)
-            return
-        out = self.out
+    def _record(self, out: FSDataOutputStream) -> None:
+        """Flush the rows, record the point that the file has reached, and close it."""
         try:
             if self._level == "hsync":
                 out.hsync()
-            token = out.persist()
             # The stream still keeps others from the file.
-            if not self._log.add(self._epoch, token):
-                raise self._overtaken(self._epoch)
+            self._add(out.persist())
         except BaseException:
-            self.drop()
+            with contextlib.suppress(OSError):
+                out.close()
             raise
         out.close()
-        self._log.purge(self._epoch)
+        if self._before is not None:
+            self._log.purge(self._before)
 
-    def drop(self) -> None:
-        # What it has written is cut by the attempt that comes next.
-        if self._out is not None:
-            with contextlib.suppress(OSError):
-                self._out.close()
+    def _add(self, token: bytes) -> None:
+        if not self._log.add(self._epoch, token):
+            raise self._overtaken()
 
-    def _is_torn(self) -> bool:
-        """Whether an attempt without an end has left rows behind the last epoch."""
+    def _overtaken(self) -> ConcurrentWriterError:
+        message = f"another attempt has recorded this partition since epoch {self._epoch} began"
+        return ConcurrentWriterError(errno.EBUSY, message, self._part.file())
+
+    def _end_at(self, token: bytes) -> None:
+        """Cut what an attempt without an end has left behind a point."""
+        if self._is_torn(token):
+            commit(token, conf=self._part.conf)
+
+    def _is_torn(self, token: bytes | None) -> bool:
+        """Whether the file has another length than a point, or is not closed."""
         file, fs = self._part.file(), self._part.fs
         try:
             length = fs.get_file_status(file).length
         except FileNotFoundError:
             return False
-        recorded = 0 if self._last is None else Token.unpack(self._last[1]).length
-        if length != recorded:
+        if length != _length(token):
             return True
         has_leases = fs.has_path_capability(file, capabilities.LEASE_RECOVERABLE)
         return has_leases and not fs.is_file_closed(file)
 
 
+class _Repeated(_Appended):
+    """It is recorded. Its rows wait until all are there: then they replace fewer than they are."""
+
+    def __init__(self, part: _Part, epoch: int, level: Level, recorded: list[int]) -> None:
+        super().__init__(part, epoch, level, recorded)
+        self._kept = SpooledTemporaryFile(_KEPT_BYTES)  # noqa: SIM115 -- finish and drop end it
+
+    @property
+    def out(self) -> Any:
+        return self._kept
+
+    def finish(self) -> None:
+        with self._kept as kept:
+            own = self._token(self._epoch)
+            if kept.tell() <= _length(own) - _length(self._point()):
+                with contextlib.suppress(StaleTokenError):  # one that replaces it has died
+                    self._end_at(own)
+                    return
+            kept.seek(0)
+            self._out = self._resumed()
+            try:
+                shutil.copyfileobj(kept, self._out)
+            except BaseException:
+                self.drop()
+                raise
+        self._record(self._out)
+
+    def drop(self) -> None:
+        self._kept.close()
+        super().drop()
+
+    def _add(self, token: bytes) -> None:
+        manager = self._log.manager
+        path = paths.child(manager.path, str(self._epoch))
+        with manager.create_atomic(path, overwrite_if_possible=True) as record:
+            record.write(token)
+
+
+def _length(token: bytes | None) -> int:
+    """Return the length of the file at a point; 0 at the start."""
+    return 0 if token is None else Token.unpack(token).length
+
+
 class _Whole(_Epoch):
-    """It has a file of its own, which appears whole or not at all."""
+    """It has a file of its own, which appears whole or not at all; of all attempts the longest."""
 
     def __init__(self, part: _Part, epoch: int) -> None:
         self._file = part.file(epoch)
         self._manager = CheckpointFileManager.create(part.directory, part.conf)
+        self._is_again = self._manager.exists(self._file)
         self._out: CancellableFSDataOutputStream | None = None
 
     @property
     def out(self) -> CancellableFSDataOutputStream:
         if self._out is None:
             self._manager.mkdirs(self._manager.path)
-            self._out = self._manager.create_atomic(self._file, overwrite_if_possible=False)
+            self._out = self._manager.create_atomic(self._file, self._is_again)
         return self._out
 
     def is_written(self) -> bool:
-        return self._manager.exists(self._file)
+        return False  # what is there may be a part
 
     def finish(self) -> None:
-        if self._out is not None:
-            try:
-                self._out.close()
-            except FileExistsError as refusal:
-                if not means_file_there(refusal):  # that another attempt was first is as good
-                    raise
+        if self._out is None:
+            return
+        if self._is_again and self._length() >= self._out.get_pos():
+            self._out.cancel()
+        else:  # FileExistsError: an attempt beside this one was first, with all rows or a part
+            self._out.close()
 
     def drop(self) -> None:
         if self._out is not None:
             self._out.cancel()
+
+    def _length(self) -> int:
+        """Return the length of what an earlier attempt has left."""
+        try:
+            return self._manager.filesystem.get_file_status(self._file).length
+        except FileNotFoundError:
+            return 0
 
 
 def _query() -> str:

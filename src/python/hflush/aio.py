@@ -10,8 +10,8 @@ on one stream are fine: writes happen in the order of their calls, and what wait
 (``hflush``, ``hsync``, ``persist``) does not hold up the writes of others.
 
 A call that is cancelled ends its stream, as an exception that leaves a ``with`` block does: it
-aborts where abort is a capability, and otherwise closes. Of what was under way nobody could say
-whether it happened. Cancelling returns when the stream has ended; cancelling once more leaves that
+aborts where abort is a capability, and otherwise closes. Whether what was under way has
+happened is in doubt. Cancelling returns when the stream has ended; cancelling once more leaves that
 to its thread.
 
 Notes
@@ -370,10 +370,10 @@ class _Handover(Generic[F]):
         self._opens = opens
         self._lock = threading.Lock()
         self._file: F | None = None
-        self._error: BaseException | None = None  # for which nobody wants it any more
+        self._error: BaseException | None = None  # for which it is no longer wanted
 
     def open(self) -> F:
-        """Open it, in a thread, and end it if nobody wants it by then."""
+        """Open it, in a thread, and end it if it is no longer wanted by then."""
         file = self._opens()
         with self._lock:
             self._file = file

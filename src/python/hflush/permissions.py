@@ -24,7 +24,7 @@ def process_umask() -> int:
 def parse_umask(text: str) -> int:
     """Return the umask that ``fs.permissions.umask-mode`` means: ``022``, ``u=rwx,g=rx,o=``.
 
-    Of symbols that leave somebody out, he is allowed nothing, as in Hadoop; ``+`` is ``=``.
+    Who is not among the symbols is allowed nothing, as in Hadoop; ``+`` is ``=``.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "hflush/local/owners.h"
@@ -17,8 +18,12 @@ Kind kind_of(mode_t mode) noexcept {
   return Kind::kOther;
 }
 
+// Of a time beyond the year 2262, or before 1677, the nearest that can be said.
 std::int64_t nanoseconds(const timespec& time) noexcept {
   constexpr std::int64_t kPerSecond = 1'000'000'000;
+  using Limits = std::numeric_limits<std::int64_t>;
+  if (time.tv_sec >= Limits::max() / kPerSecond) return Limits::max();
+  if (time.tv_sec <= Limits::min() / kPerSecond) return Limits::min();
   return std::int64_t{time.tv_sec} * kPerSecond + time.tv_nsec;
 }
 

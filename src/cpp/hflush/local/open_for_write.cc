@@ -39,16 +39,31 @@ Status creation_failure(int error_number, const std::string& path) {
 constexpr int kOpenFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
 constexpr mode_t kReadAndWrite = 0666;
 
+Status give_permission(int file, const CreateOptions& options, std::string_view what,
+                       const std::string& path) {
+  return set_new_permission(
+      options.permission, what, path, [&](struct stat* facts) { return ::fstat(file, facts); },
+      [&](mode_t bits) { return ::fchmod(file, bits); });
+}
+
+// A permission that was asked for is also that of a file that is written anew, before anything of
+// it is cut: what follows may be secret.
+Status give_asked_permission(int file, const CreateOptions& options, const std::string& path) {
+  struct stat facts{};
+  if (!options.permission || !options.permission->is_asked || ::fstat(file, &facts) != 0 ||
+      !S_ISREG(facts.st_mode)) {
+    return {};
+  }
+  return give_permission(file, options, "file", path);
+}
+
 Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& options) {
   const mode_t mode = options.permission ? options.permission->bits : kReadAndWrite;
   while (true) {
     Descriptor created(
         uninterrupted([&] { return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, mode); }));
     if (created) {
-      Status set = set_new_permission(
-          options.permission, "new file", path,
-          [&](struct stat* facts) { return ::fstat(created.get(), facts); },
-          [&](mode_t bits) { return ::fchmod(created.get(), bits); });
+      Status set = give_permission(created.get(), options, "new file", path);
       if (!set.ok()) {
         ::unlink(path.c_str());
         return set;
@@ -59,13 +74,19 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     if (!may_exist || !options.overwrite) return creation_failure(errno, path);
 
     Descriptor existing = open_descriptor(path.c_str(), kOpenFlags);
-    if (existing) return OpenedFile{std::move(existing), false, {}};
+    if (existing) {
+      HFLUSH_RETURN_IF_ERROR(give_asked_permission(existing.get(), options, path));
+      return OpenedFile{std::move(existing), false, {}};
+    }
     if (errno == EPERM) return OpenedFile{};
     if (errno != ENOENT) return creation_failure(errno, path);
     // A dangling link, which only creation through it fills, or a file deleted just now.
     Descriptor through_link(
         uninterrupted([&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, mode); }));
-    if (through_link) return OpenedFile{std::move(through_link), false, {}};
+    if (through_link) {
+      HFLUSH_RETURN_IF_ERROR(give_asked_permission(through_link.get(), options, path));
+      return OpenedFile{std::move(through_link), false, {}};
+    }
     if (errno != EEXIST) return creation_failure(errno, path);
   }
 }

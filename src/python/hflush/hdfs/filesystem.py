@@ -640,7 +640,7 @@ class DistributedFileSystem(FileSystem):
 
     def _token_service(self) -> str:
         settings = self._settings_of_client
-        if len(settings.name_nodes) > 1:
+        if ":" not in settings.service:  # a nameservice, also of one NameNode
             return f"ha-hdfs:{settings.service}"
         host, port = settings.name_nodes[0]
         if Reader(self._conf, KEYS).flag("hadoop.security.token.service.use_ip"):

@@ -525,7 +525,7 @@ TEST_CASE("who calls: a token is for a kind and a service; else the connection g
       {1, "10.0.0.1:8021", sasl::kDelegationToken, false},
       {1, "10.0.0.11:8020", sasl::kDelegationToken, false},
       {1, "10.0.0.1:8020", "kms-dt", false},
-      {1, "ha-hdfs:ns1", sasl::kDelegationToken, false},
+      {1, "ha-hdfs:ns1", sasl::kDelegationToken, true},
       {1, "", sasl::kDelegationToken, false},
       {2, "ha-hdfs:ns1", sasl::kDelegationToken, true},
       {2, "ha-hdfs:ns11", sasl::kDelegationToken, false},

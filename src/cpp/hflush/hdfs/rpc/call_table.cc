@@ -248,9 +248,8 @@ std::optional<sasl::Token> CallTable::token_for(const env::Endpoint& endpoint,
                                                 std::string_view peer_address,
                                                 const std::vector<sasl::Token>& tokens) const {
   const std::string port = ':' + std::to_string(endpoint.port);
-  std::vector<std::string> services = {to_lower(endpoint.host) + port,
-                                       std::string(peer_address) + port};
-  if (servers_.size() > 1) services.push_back("ha-hdfs:" + target_.name);
+  const std::vector<std::string> services = {
+      to_lower(endpoint.host) + port, std::string(peer_address) + port, "ha-hdfs:" + target_.name};
   const auto found = std::ranges::find_if(tokens, [&](const sasl::Token& token) {
     return token.kind == sasl::kDelegationToken &&
            std::ranges::find(services, token.service) != services.end();

@@ -116,6 +116,9 @@ Meaning meaning_of(const RemoteException& exception, std::string_view method) no
         return {StatusCode::kNotAFile};
       }
       break;
+    case StatusCode::kPermissionDenied:
+      if (says(" (is not a directory)")) return {StatusCode::kParentNotDirectory};
+      break;
     case StatusCode::kLeaseHeld:
       // A create that may overwrite takes the file away from its writer: this one might not.
       if (method == "create") return {StatusCode::kLeaseHeldExists};

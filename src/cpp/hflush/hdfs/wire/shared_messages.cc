@@ -9,6 +9,7 @@ namespace hflush::hdfs::wire {
 namespace {
 
 constexpr std::uint32_t kPermissionBits = 01777;
+constexpr std::uint32_t kHasCrypt = 2;  // of FileStatus::flags
 
 void read_datanode_id(Reader from, DatanodeInfo& node) {
   while (from.next()) {
@@ -108,6 +109,7 @@ void read_status_detail(Reader& from, FileStatus& status) {
       break;
     case 18:
       status.flags = from.uint32();
+      if ((status.flags & kHasCrypt) != 0) status.encrypted = true;  // also of a directory
       break;
     case 19:
       status.name_space = from.text();

@@ -354,6 +354,14 @@ def test_permissions_of_a_new_file(
     assert store.mode(path) == applied
 
 
+@pytest.mark.stores(*FILES)
+def test_permissions_of_a_file_that_is_overwritten(store: Store, path: str):
+    """What was asked for is that of the new content; else the file keeps its own."""
+    store.fs.create(path, permission=0o640).close()
+    store.fs.create(path, permission=0o600).close()
+    assert store.fs.get_file_status(path).permission == 0o600
+
+
 @pytest.mark.rule("CREATE-15", "BUILDER-11")
 @pytest.mark.stores(*FILES)
 def test_permission_through_the_builder(store: Store, path: str, umask: None):

@@ -616,6 +616,13 @@ class TestAcrossVolumes:
         assert_tree(store, tree)
         assert store.on_disk(elsewhere) == []
 
+    def test_rename2_to_a_missing_directory(self, store: Store, elsewhere: str, source: str):
+        """What was made for it goes again."""
+        with pytest.raises(OSError, match=r"(?i)device|volume"):
+            store.fs.rename(source, f"{elsewhere}/new/directory/target")
+        assert store.read(source) == A
+        assert store.on_disk(elsewhere) == []
+
     @pytest.mark.rule("RENAME-29")
     @pytest.mark.parametrize("kind", ["file", "directory"])
     def test_rename2(self, store: Store, elsewhere: str, source: str, tree: str, kind: str):

@@ -31,6 +31,14 @@ def test_time_after_close_is_within_the_close(store: Store, path: str, out: Stre
     assert store.options["mtime-clock"] == CLOCKS.get(store.name, "local kernel")
 
 
+@pytest.mark.stores("raw", "crc")
+def test_a_time_that_64_bits_do_not_hold(store: Store, path: str) -> None:
+    """It is the nearest, and not one of another century."""
+    store.write(path)
+    os.utime(path, (0, 13_569_465_600))  # the year 2400
+    assert store.fs.get_file_status(path).modification_time_ns == 2**63 - 1
+
+
 @pytest.mark.rule("TIME-2")
 @pytest.mark.stores(*FILES)
 def test_time_while_writing_does_not_go_back(store: Store, path: str, out: Stream) -> None:

@@ -101,7 +101,7 @@ class _Async(Generic[F]):
             self._calls -= 1
 
     async def _beside(self, function: Callable[..., T], /, *args: Any) -> T:
-        """Call at once, whoever has the turn."""
+        """Call at once, also while another call has the turn."""
         try:
             return await _in_thread(function, *args)
         except asyncio.CancelledError as error:

@@ -91,6 +91,10 @@ TEST_CASE("what the server's text decides") {
         StatusCode::kPathIsDirectory);
   CHECK(status_of(exists, "/f for client 127.0.0.1 already exists").code() ==
         StatusCode::kAlreadyExists);
+  const std::string denied = "org.apache.hadoop.security.AccessControlException";
+  CHECK(status_of(denied, "/f (is not a directory)").code() == StatusCode::kParentNotDirectory);
+  CHECK(status_of(denied, "Permission denied: user=u, inode=\"/f (is not a directory)\"").code() ==
+        StatusCode::kPermissionDenied);
   const std::string missing = "java.io.FileNotFoundException";
   CHECK(status_of(missing, "Path is not a file: /d").code() == StatusCode::kNotAFile);
   CHECK(status_of(missing, "Is not a file: /d").code() == StatusCode::kNotAFile);

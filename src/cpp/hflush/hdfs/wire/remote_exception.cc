@@ -117,7 +117,9 @@ Meaning meaning_of(const RemoteException& exception, std::string_view method) no
       }
       break;
     case StatusCode::kPermissionDenied:
-      if (says(" (is not a directory)")) return {StatusCode::kParentNotDirectory};
+      if (says(" (is not a directory)") && !text.starts_with("Permission denied")) {
+        return {StatusCode::kParentNotDirectory};
+      }
       break;
     case StatusCode::kLeaseHeld:
       // A create that may overwrite takes the file away from its writer: this one might not.

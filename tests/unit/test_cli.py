@@ -102,6 +102,23 @@ def test_changing(tmp_path: Path):
     assert "No such file" in refused("mv", tmp_path / "c", tmp_path / "d")
 
 
+def test_the_trash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """rm moves to it where it is on."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    keys = ("-D", "fs.trash.interval=60", "rm")
+    for name in ("a", "b", "d/c"):
+        fine("mkdir", (tmp_path / name).parent)
+        (tmp_path / name).write_bytes(b"1")
+    assert "is in the trash" in fine(*keys, tmp_path / "a")
+    fine(*keys, "--skip-trash", tmp_path / "b")
+    assert "not empty" in refused(*keys, tmp_path / "d")
+    fine(*keys, "-r", tmp_path / "d")
+    fine(*keys, "-f", tmp_path / "missing")
+    trash = tmp_path / "home" / ".Trash" / "Current" / str(tmp_path)[1:]
+    assert sorted(path.name for path in trash.rglob("*")) == ["a", "c", "d"]
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
 def test_no_harm(tmp_path: Path):
     """mv replaces no file, and times makes no directory."""
     for name in ("a", "b"):

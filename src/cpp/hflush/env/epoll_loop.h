@@ -50,6 +50,7 @@ class EpollLoop final : public EventLoop {
       HFLUSH_EXCLUDES(mutex_);
   void change(int descriptor, Interest interest) override HFLUSH_EXCLUDES(mutex_);
   void unwatch(int descriptor) override HFLUSH_EXCLUDES(mutex_);
+  bool answers_at_once() const noexcept override { return short_waits_.finds(); }
   bool on_loop_thread() const noexcept override;
   void stop() override HFLUSH_EXCLUDES(mutex_);
 
@@ -78,7 +79,6 @@ class EpollLoop final : public EventLoop {
   bool enter() override HFLUSH_EXCLUDES(mutex_);
   void leave() override HFLUSH_EXCLUDES(mutex_);
   bool take_turn() override HFLUSH_EXCLUDES(mutex_);
-  bool answers_at_once() const noexcept override { return short_waits_.finds(); }
   void run_turn(TimePoint deadline, const std::atomic<bool>& notified) noexcept override
       HFLUSH_EXCLUDES(mutex_);
   void nudge() override HFLUSH_EXCLUDES(mutex_);

@@ -119,6 +119,11 @@ def _parser() -> argparse.ArgumentParser:
     rm.add_argument("path", nargs="+")
     rm.add_argument("-r", "--recursive", action="store_true", help="with everything in them")
     rm.add_argument("-f", "--force", action="store_true", help="ignore missing ones")
+    rm.add_argument(
+        "--skip-trash",
+        action="store_true",
+        help="remove them also where fs.trash.interval keeps them in the trash for a time",
+    )
     mkdir = operation("mkdir", _mkdir, "Make directories and their missing parents.")
     mkdir.add_argument("path", nargs="+")
     checksum = operation("checksum", _checksum, "Show the checksum of a file's content.")
@@ -286,21 +291,33 @@ def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:
     code = 0
     for path in arguments.path:
         try:
-            _remove(FileSystem.get(path, conf), path, arguments.recursive, arguments.force)
+            _remove(FileSystem.get(path, conf), path, arguments)
         except OSError as failure:  # noqa: PERF203
             _report(arguments, failure, path)
             code = 1
     return code
 
 
-def _remove(fs: FileSystem, path: str, recursive: bool, may_be_missing: bool) -> None:
-    if fs.delete(path, recursive):
+def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> None:
+    resolved = fs._resolve(path)
+    if not arguments.skip_trash and _is_in_trash(fs, resolved, arguments.recursive):
+        say(f"{path} is in the trash")
         return
-    if fs._resolve(path) == "/":
+    if fs.delete(path, arguments.recursive):
+        return
+    if resolved == "/":
         message = "the root directory stays: remove what is in it"
         raise PermissionError(errno.EPERM, message, path)
-    if not may_be_missing:
+    if not arguments.force:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _is_in_trash(fs: FileSystem, path: str, recursive: bool) -> bool:
+    """Move what may be removed to the trash; False if there is none, or it is off."""
+    if path == "/" or not fs.exists(path) or (fs.is_directory(path) and not recursive):
+        return False
+    trash = fs._trash(path)
+    return trash is not None and trash.move(path)
 
 
 def _mkdir(arguments: argparse.Namespace, conf: Configuration) -> None:

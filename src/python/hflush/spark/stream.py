@@ -25,7 +25,7 @@ from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatu
 from ..errors import ParentNotDirectoryError, attach, means_file_there
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
-from .commit.staging import Attempt
+from .commit.staging import Attempt, for_all
 from .commit.strays import named_after, query_of, trace_of_jobs
 from .logs import logged
 from .partitions import check_partitions
@@ -351,8 +351,7 @@ class _Unlisted(Attempt):
         return paths.basename(stream.name)
 
     def drop(self, handles: list[str]) -> None:  # noqa: ARG002 -- open ones are among them, too
-        for path in self._created:
-            self._fs.delete(self._place(path))
+        for_all(self._fs.delete, [self._place(path) for path in self._created])
 
     def status(self, path: str) -> SinkFileStatus:
         """Return a file as the log has it: with the scheme that was given, which Spark can read."""

@@ -314,8 +314,7 @@ class PendingStaging(Staging):
 
     def discard(self, job: Job, files: tuple[StagedFile, ...]) -> None:  # noqa: ARG002
         """Abort the uploads; what was published stays."""
-        for file in files:
-            self._fs._drop_delayed(file.handle)
+        for_all(self._fs._drop_delayed, [file.handle for file in files])
 
     def has_idle(self, older_than: float) -> bool:  # noqa: ARG002
         """Return False: that takes a list of the bucket's uploads, others' too, page by page."""
@@ -340,8 +339,7 @@ class _PendingAttempt(Attempt):
         return self._fs._delayed_handle(stream)
 
     def drop(self, handles: list[str]) -> None:
-        for handle in handles:
-            self._fs._drop_delayed(handle)
+        for_all(self._fs._drop_delayed, handles)
 
 
 def remove_tree(filesystem: FileSystem, path: str) -> None:

@@ -403,7 +403,7 @@ def test_a_commit_whose_process_dies_leaves_the_old_or_the_new(
     out, outcomes = tmp_path / "out", []
     old, new = frame.limit(10).select("id"), frame.where("id >= 10 AND id < 30").select("id")
     save(old, out)
-    for call in (2, 12):
+    for call in (2, 14):
         with pytest.raises(Exception, match=r"(?i)python|crash|EOF"):
             save(new.coalesce(2), out, "overwrite", format=failing, killCommitBefore=call)
         vacuum(str(out), older_than=0)
@@ -433,7 +433,7 @@ def test_an_append_whose_driver_was_killed_in_its_commit_and_runs_again_is_not_d
     """kill -9 of the JVM between two renames: Spark's own sink doubles what had been renamed."""
     out = tmp_path / "out"
     rows = spark.range(0, 100, 1, 2)
-    program = KILLED_DRIVER.format(tests=str(TESTS), call=11, out=str(out))
+    program = KILLED_DRIVER.format(tests=str(TESTS), call=13, out=str(out))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, timeout=2 * DEADLINE_S
     )

@@ -95,7 +95,8 @@ class Writer:
         if self._acknowledged == 0:
             return
         content = self._cluster.read(self.path)
-        assert len(content) >= self._acknowledged
+        said = f"{len(content)} bytes of {self._acknowledged} that were acknowledged: {self.path}"
+        assert len(content) >= self._acknowledged, said
         assert content == self._written[: len(content)]
 
     def check_closed(self) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hflush.logging import Handler
+from support.scripted_s3 import BUCKET, ScriptedS3
 
 
 @pytest.fixture
@@ -77,15 +81,36 @@ def test_what_cannot_be_written_is_printed_and_the_file_opened_again(
     log: logging.Logger,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handler = added(log, Handler(tmp_path / "log"))
     log.info("one")
-    assert handler._stream is not None
-    handler._stream.close()  # as one that has failed
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr("hflush.logging._PAUSE_S", 0.0)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, hard))
     log.info("lost")
-    assert "StreamClosedError" in (printed := capsys.readouterr().err)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, before)
+    assert "File too large" in (printed := capsys.readouterr().err)
     assert "lost" in printed
     log.info("two")
+    assert handler._stream is not None
+    assert (tmp_path / "log").read_bytes() == b"one\ntwo\n"
+
+
+def test_a_forked_child_leaves_the_file_to_its_parent(
+    log: logging.Logger, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    added(log, Handler(tmp_path / "log"))
+    log.info("one")
+    if (child := os.fork()) == 0:
+        log.info("child")
+        log.info("child")
+        os._exit(0)
+    os.waitpid(child, 0)
+    log.info("two")
+    assert capfd.readouterr().err.count("Message: 'child'") == 2
     assert (tmp_path / "log").read_bytes() == b"one\ntwo\n"
 
 
@@ -97,7 +122,9 @@ def test_what_is_logged_about_a_record_is_behind_it(log: logging.Logger, tmp_pat
 
     added(log, Chatty(tmp_path / "log"))
     log.info("one")
-    assert (tmp_path / "log").read_bytes() == b"one\nabout one\n"
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[:2] == ["one", "about one"]
+    assert len(lines) == 9  # there is an end
 
 
 def test_a_closed_handler_refuses(
@@ -120,6 +147,20 @@ def test_what_is_open_at_the_end_is_published(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     assert (tmp_path / "log").read_bytes() == b"last words\n"
+
+
+def test_an_object_is_published_at_the_end() -> None:
+    """Before the store ends what is open."""
+    with ScriptedS3() as server:
+        program = (
+            "import logging, hflush.logging\n"
+            f"conf = {server.conf!r}\n"
+            f"handler = hflush.logging.Handler('s3://{BUCKET}/log', 'w', delay=True, conf=conf)\n"
+            "logging.getLogger().addHandler(handler)\n"
+            "logging.error('last words')\n"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        assert server.objects["log"].data == b"last words\n"
 
 
 def test_a_failure_at_the_end_is_printed(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class GilUntilSleep final : public BeforeSleep {
   }
 
   static constexpr auto kKept = std::chrono::milliseconds(1);
-  static inline std::atomic<Time> given_up{Time::min()};  // by any thread
+  static inline std::atomic<Time> given_up{Time()};  // by any thread
 
   PyThreadState* state_ = nullptr;  // null: the GIL is held
 };

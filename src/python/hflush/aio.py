@@ -9,10 +9,10 @@ small ``write`` runs at once where it does not have to wait. As with threads, ca
 on one stream are fine: writes happen in the order of their calls, and what waits for the store
 (``hflush``, ``hsync``, ``persist``) does not hold up the writes of others.
 
-A call that is cancelled ends its stream, as an exception that leaves a ``with`` block does: it
-aborts where abort is a capability, and otherwise closes. Whether what was under way has
-happened is in doubt. Cancelling returns when the stream has ended; cancelling once more leaves that
-to its thread.
+A call that is cancelled when it has begun ends its stream, as an exception that leaves a ``with``
+block does: it aborts where abort is a capability, and otherwise closes. Whether what was under way
+has happened is in doubt. Cancelling returns when the stream has ended; cancelling once more leaves
+that to its thread. A stream belongs to one event loop.
 
 Notes
 -----
@@ -31,6 +31,7 @@ import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from . import _core, opening
+from .errors import attach
 from .handling import marks
 from .output import FSDataOutputStream
 from .streams import FSDataInputStream
@@ -68,8 +69,34 @@ F = TypeVar("F", bound="FSDataOutputStream | FSDataInputStream | io.TextIOWrappe
 
 async def _in_thread(function: Callable[..., T], /, *args: Any) -> T:
     """Call `function` in a thread; cancelled, it stops waiting for it."""
-    call = functools.partial(contextvars.copy_context().run, function, *args)
-    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, call))
+    call = functools.partial(contextvars.copy_context().run, _called, function, *args)
+    result = asyncio.get_running_loop().run_in_executor(None, call)
+    result.add_done_callback(_taken)  # also if it comes when the call is cancelled
+    return await asyncio.shield(result)
+
+
+def _called(function: Callable[..., T], /, *args: Any) -> T:
+    try:
+        return function(*args)
+    except StopIteration as end:  # of an iterable of the caller's: no future takes it
+        raise RuntimeError("the call raised StopIteration") from end
+
+
+def _taken(result: asyncio.Future[Any]) -> None:
+    """Have the loop not report that a failure was not looked at."""
+    if not result.cancelled():
+        result.exception()
+
+
+def _end(file: File, error: BaseException) -> None:
+    """End a stream because of `error`; wait for a close that is under way."""
+    file.__exit__(type(error), error, error.__traceback__)
+    out: Any = getattr(file, "buffer", file)
+    if out.closed:
+        try:
+            out.close()
+        except Exception as failure:  # the cancellation stays the primary one
+            attach(error, failure)
 
 
 def _close_handling(file: File, error: BaseException) -> None:
@@ -106,7 +133,7 @@ class _Async(Generic[F]):
             return await _in_thread(function, *args)
         except asyncio.CancelledError as error:
             with contextlib.suppress(asyncio.CancelledError):
-                await _in_thread(self._file.__exit__, type(error), error, error.__traceback__)
+                await _in_thread(_end, self._file, error)
             raise
 
     async def close(self) -> None:
@@ -374,21 +401,23 @@ class _Handover(Generic[F]):
 
     def open(self) -> F:
         """Open it, in a thread, and end it if it is no longer wanted by then."""
+        with self._lock:
+            error = self._error
+        if error is not None:
+            raise error
         file = self._opens()
         with self._lock:
             self._file = file
             error = self._error
         if error is not None:
-            file.__exit__(type(error), error, error.__traceback__)
+            _end(file, error)
         return file
 
-    def cancel(self, error: BaseException) -> None:
-        """End what is open, in a thread; and what will be."""
+    def cancel(self, error: BaseException) -> F | None:
+        """Return what is open, for the caller to end; what will be is ended by its thread."""
         with self._lock:
             self._error = error
-            file = self._file
-        if file is not None:
-            file.__exit__(type(error), error, error.__traceback__)
+            return self._file
 
 
 class Opening(Generic[T]):
@@ -413,8 +442,10 @@ class Opening(Generic[T]):
         try:
             file = await _in_thread(handover.open)
         except asyncio.CancelledError as error:
-            with contextlib.suppress(asyncio.CancelledError):
-                await _in_thread(handover.cancel, error)
+            opened = handover.cancel(error)
+            if opened is not None:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await _in_thread(_end, opened, error)
             raise
         out = getattr(file, "buffer", file)
         if getattr(out, "_older", None) is not None:
@@ -444,7 +475,8 @@ def create(
     -------
     Opening
         Of an :class:`AsyncOutputStream`. Awaiting it raises what :func:`hflush.create` raises; if
-        that is cancelled, what is opened all the same is ended by the thread that does it.
+        that is cancelled, what is opened all the same is ended by the thread that does it: until
+        then another attempt should not overwrite.
     """
     return Opening(
         functools.partial(opening.create, url, overwrite=overwrite, conf=conf, **options),

@@ -715,10 +715,10 @@ class FileSystem(OptionalOperations):
             return False
         with self._lock:
             self._doomed.add(resolved)
-            _with_doomed.add(self)
-            # The last to register runs first: before the store ends its connections.
-            atexit.unregister(_remove_all_doomed)
-            atexit.register(_remove_all_doomed)
+            if self not in _with_doomed:
+                # The last to register runs first: before the store ends its connections.
+                atexit.register(_remove_all_doomed)
+                _with_doomed.add(self)
         return True
 
     def cancel_delete_on_exit(self, path: StrPath) -> bool:
@@ -739,7 +739,7 @@ class FileSystem(OptionalOperations):
         for path in doomed:
             try:
                 self.delete(path, recursive=True)
-            except OSError as failure:  # noqa: PERF203
+            except Exception as failure:  # noqa: PERF203
                 import logging
 
                 logging.getLogger(__name__).warning("delete on exit: %s", failure)

@@ -14,9 +14,11 @@ import atexit
 import errno
 import logging
 import os
+import sys
 import threading
 import time
 import weakref
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from . import _core, opening
@@ -103,6 +105,7 @@ class Handler(logging.Handler):
         self._conf = conf
         self._options = options
         self._stream: FSDataOutputStream | None = None  # guarded by the handler's lock, to change
+        self._process = os.getpid()
         self._is_closed = False
         self._refused: OSError | None = None  # why the file could not be opened
         self._opens_at = 0.0  # then it is tried again, in seconds of time.monotonic()
@@ -112,7 +115,7 @@ class Handler(logging.Handler):
         _handlers.add(self)
 
     def handle(self, record: logging.LogRecord) -> bool | logging.LogRecord:  # type: ignore[override]
-        """Write a record unless a filter drops it; no lock is held while it waits for the store."""
+        """Write a record unless a filter drops it; no lock is held while a write or sync waits."""
         passed: bool | logging.LogRecord = self.filter(record)
         if passed:
             self.emit(passed if isinstance(passed, logging.LogRecord) else record)
@@ -126,7 +129,7 @@ class Handler(logging.Handler):
         self._inside.later = later = [record]
         try:
             self._emit(record)
-            for one in later[1:]:  # what these cause is left out: it would have no end
+            for one in islice(later, 1, _MOST_LATER):  # these may cause others, without end
                 self._emit(one)
         finally:
             self._inside.later = None
@@ -146,12 +149,13 @@ class Handler(logging.Handler):
             if level >= min(visible, durable) and stream.has_capability(HSYNC):
                 (stream.hsync if level >= durable else stream.hflush)()
         finally:
-            if stream.closed:
+            if stream._state != "open":
                 self._drop(stream)
 
     def _open(self) -> FSDataOutputStream:
         stream = opening.open(self.url, self._mode + "b", conf=self._conf, **self._options)
         self._mode = "a"  # from now on it is our file
+        _close_at_exit()
         return cast("FSDataOutputStream", stream)
 
     def _reopened(self) -> FSDataOutputStream:
@@ -162,7 +166,7 @@ class Handler(logging.Handler):
             if self._is_closed:
                 raise StreamClosedError(errno.EBADF, "emit: the handler is closed", self.url)
             if self._refused is not None and time.monotonic() < self._opens_at:
-                raise self._refused
+                raise self._refused.with_traceback(None)  # it would grow by each record
             try:
                 self._stream = self._open()
             except OSError as refused:
@@ -176,8 +180,8 @@ class Handler(logging.Handler):
         """End a stream that has failed, which the caller reports."""
         self.acquire()
         try:
-            if self._stream is not failed:
-                return
+            if self._stream is not failed or self._process != os.getpid():
+                return  # in a forked child the file is the parent's
             self._stream = None
             try:
                 failed.close()
@@ -239,6 +243,14 @@ def _close_all() -> None:
             _core.write_unraisable(failure, handler)
 
 
+def _close_at_exit() -> None:
+    """Be called before the store, which was loaded by now, ends what is open."""
+    atexit.register(_close_all)
+    if multiprocessing := sys.modules.get("multiprocessing.util"):
+        # Its processes end without what atexit calls.
+        multiprocessing.Finalize(None, _close_all, exitpriority=0)
+
+
 _PAUSE_S = 10.0
+_MOST_LATER = 9
 _handlers: weakref.WeakSet[Handler] = weakref.WeakSet()
-atexit.register(_close_all)

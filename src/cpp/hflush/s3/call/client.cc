@@ -443,10 +443,12 @@ void Client::Calls::judged(Running& call) {
   }
   weigh_extras(call);
   if (has_large_body(call)) takes_bodies_.store(!call.failure, std::memory_order_relaxed);
+  std::shared_ptr<const env::HttpBody> unwanted;  // released without the lock
   {
     const MutexLock lock(mutex_);
-    if (std::exchange(call.body_is, BodyIs::kKept) == BodyIs::kUnwanted) call.body.reset();
+    if (std::exchange(call.body_is, BodyIs::kKept) == BodyIs::kUnwanted) unwanted.swap(call.body);
   }
+  unwanted.reset();
   feed([&call](CallTable& table, env::TimePoint now, Actions& actions) {
     if (!call.failure) return table.succeeded(call.id, now, actions);
     table.failed(call.id,

@@ -64,6 +64,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+B = TypeVar("B", bound="FSDataOutputStream | FSDataInputStream")
 F = TypeVar("F", bound="FSDataOutputStream | FSDataInputStream | io.TextIOWrapper")
 
 
@@ -175,7 +176,29 @@ class _Async(Generic[F]):
         return f"<hflush.aio.{type(self).__name__} of {self._file!r}>"
 
 
-class AsyncOutputStream(_Async[FSDataOutputStream]):
+class _Binary(_Async[B]):
+    """A stream of bytes: what it answers at once."""
+
+    __slots__ = ()
+
+    def tell(self) -> int:
+        """Return the position in bytes; of output the length of the file."""
+        return self._file.tell()
+
+    def get_pos(self) -> int:
+        """Return the position in bytes: Hadoop's name for :meth:`tell`."""
+        return self._file.get_pos()
+
+    def has_capability(self, name: str, /) -> bool:
+        """Return whether the stream has a capability of :mod:`hflush.capabilities`."""
+        return self._file.has_capability(name)
+
+    def io_statistics(self) -> IOStatistics:
+        """Return what this stream did, also after close."""
+        return self._file.io_statistics()
+
+
+class AsyncOutputStream(_Binary[FSDataOutputStream]):
     """:class:`hflush.FSDataOutputStream` for asyncio: made by :func:`create` and :func:`append`.
 
     What is not described here is as there, and raises as there.
@@ -237,28 +260,12 @@ class AsyncOutputStream(_Async[FSDataOutputStream]):
         """The absolute path in the store."""
         return self._file.path
 
-    def tell(self) -> int:
-        """Return the length of the file, with all that was written."""
-        return self._file.tell()
-
-    def get_pos(self) -> int:
-        """Return the position in bytes: Hadoop's name for :meth:`tell`."""
-        return self._file.get_pos()
-
-    def has_capability(self, name: str, /) -> bool:
-        """Return whether the stream has a capability of :mod:`hflush.capabilities`."""
-        return self._file.has_capability(name)
-
-    def io_statistics(self) -> IOStatistics:
-        """Return what this stream did, also after close."""
-        return self._file.io_statistics()
-
     def history(self) -> list[StreamEvent]:
         """Return what happened to this stream last, oldest first, also after close."""
         return self._file.history()
 
 
-class AsyncInputStream(_Async[FSDataInputStream]):
+class AsyncInputStream(_Binary[FSDataInputStream]):
     """:class:`hflush.FSDataInputStream` for asyncio: made by :func:`open`.
 
     ``async for`` takes its lines, each by a thread: where there are many, read larger pieces.
@@ -317,18 +324,6 @@ class AsyncInputStream(_Async[FSDataInputStream]):
         if not line:
             raise StopAsyncIteration
         return line
-
-    def tell(self) -> int:
-        """Return the position in bytes."""
-        return self._file.tell()
-
-    def has_capability(self, name: str, /) -> bool:
-        """Return whether the stream has a capability of :mod:`hflush.capabilities`."""
-        return self._file.has_capability(name)
-
-    def io_statistics(self) -> IOStatistics:
-        """Return what this stream did, also after close."""
-        return self._file.io_statistics()
 
 
 class AsyncTextStream(_Async["io.TextIOWrapper"]):

@@ -267,7 +267,8 @@ class FileSystem(OptionalOperations):
         recursive : bool
             Make missing parent directories.
         permission : int, optional
-            Mode bits, 0o666 if left out; the umask is applied.
+            Mode bits, less the umask, also of a file that is replaced. If left out: 0o666, and a
+            local file that is replaced keeps its own.
         buffer_size, block_size : int or str, optional
             Bytes, as hints: ``65536``, ``"128m"``. A buffer size of 0 hands every write on at once.
         replication : int, optional

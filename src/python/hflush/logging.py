@@ -112,7 +112,6 @@ class Handler(logging.Handler):
         self._inside = _Inside()
         if not delay:
             self._stream = self._open()
-        _handlers.add(self)
 
     def handle(self, record: logging.LogRecord) -> bool | logging.LogRecord:  # type: ignore[override]
         """Write a record unless a filter drops it; no lock is held while a write or sync waits."""
@@ -155,7 +154,9 @@ class Handler(logging.Handler):
     def _open(self) -> FSDataOutputStream:
         stream = opening.open(self.url, self._mode + "b", conf=self._conf, **self._options)
         self._mode = "a"  # from now on it is our file
-        _close_at_exit()
+        if self not in _handlers:
+            _handlers.add(self)
+            _close_at_exit()
         return cast("FSDataOutputStream", stream)
 
     def _reopened(self) -> FSDataOutputStream:

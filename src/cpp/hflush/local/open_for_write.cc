@@ -106,13 +106,8 @@ Status open_by_cutting(OpenedFile& file, const std::string& path) {
 // The directories whose entries are new if `path` is created now: its parent, and the ones above
 // that are missing, up to the first that exists.
 std::vector<std::string> directories_with_new_entries(const std::string& path) {
-  std::vector<std::string> directories;
-  std::string directory(parent_of(path));
-  directories.push_back(directory);
-  while (!is_root(directory) && ::access(directory.c_str(), F_OK) != 0) {
-    directory = std::string(parent_of(directory));
-    directories.push_back(directory);
-  }
+  std::vector<std::string> directories = missing_directories(std::string(parent_of(path)));
+  directories.emplace_back(parent_of(directories.empty() ? path : directories.back()));
   return directories;
 }
 

@@ -43,6 +43,15 @@ bool is_below(std::string_view path, std::string_view ancestor) noexcept {
          path.starts_with(ancestor);
 }
 
+std::vector<std::string> missing_directories(std::string directory) {
+  std::vector<std::string> missing;
+  while (!is_root(directory) && ::access(directory.c_str(), F_OK) != 0) {
+    missing.push_back(directory);
+    directory = std::string(parent_of(directory));
+  }
+  return missing;
+}
+
 Result<bool> sync_directory(const std::string& path) {
   const Descriptor directory = open_descriptor(path.c_str(), O_RDONLY | O_DIRECTORY);
   if (!directory) {

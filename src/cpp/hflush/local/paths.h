@@ -1,12 +1,13 @@
-// Path text, and what makes a directory's entries durable.
+// Path text, which directories are missing, and what makes a directory's entries durable.
 //
 // A path here is absolute and normalised: it begins with "/", has no empty, "." or ".." element and
 // no trailing slash, and is a string of bytes compared byte by byte (PATH-7). The layers above see
-// to that. Thread-safe: pure functions of their arguments, but for sync_directory().
+// to that. Thread-safe: pure functions of their arguments, but for the last two.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hflush/base/result.h"
 
@@ -24,6 +25,9 @@ std::string join(std::string_view directory, std::string_view name);
 
 // Is `path` strictly below `ancestor`? By the text alone: links are not followed.
 bool is_below(std::string_view path, std::string_view ancestor) noexcept;
+
+// A directory and those above it, as far as they are missing; the deepest first.
+std::vector<std::string> missing_directories(std::string directory);
 
 // Makes the entries of a directory durable: files created in, renamed within and deleted from it.
 // False where that is impossible: the mount syncs no directories (CIFS, many of FUSE; their server

@@ -125,16 +125,6 @@ Status move_link(const std::string& source, const std::string& destination) {
   return failure;
 }
 
-// A directory and those above it, as far as they are missing.
-std::vector<std::string> missing_from(std::string directory) {
-  std::vector<std::string> missing;
-  while (!is_root(directory) && ::access(directory.c_str(), F_OK) != 0) {
-    missing.push_back(directory);
-    directory = std::string(parent_of(directory));
-  }
-  return missing;
-}
-
 void remove_empty(const std::vector<std::string>& directories) {
   for (const std::string& directory : directories) {
     if (::rmdir(directory.c_str()) != 0) return;
@@ -157,9 +147,9 @@ Result<std::string> rename_into(const std::string& source, const std::string& de
   }
   Status moved = move(source, target);
   if (moved.code() == StatusCode::kNotFound && exists(source)) {
-    const std::vector<std::string> missing = missing_from(std::string(parent_of(target)));
-    HFLUSH_RETURN_IF_ERROR(
-        make_directories(std::string(parent_of(target)), std::nullopt, Parents::kCreate));
+    const std::string parent(parent_of(target));
+    const std::vector<std::string> missing = missing_directories(parent);
+    HFLUSH_RETURN_IF_ERROR(make_directories(parent, std::nullopt, Parents::kCreate));
     moved = move(source, target);
     if (!moved.ok()) remove_empty(missing);
   }

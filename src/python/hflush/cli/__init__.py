@@ -300,7 +300,7 @@ def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:
 
 def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> None:
     resolved = fs._resolve(path)
-    if not arguments.skip_trash and _is_in_trash(fs, resolved, arguments.recursive):
+    if not arguments.skip_trash and _move_to_trash(fs, resolved, arguments.recursive):
         say(f"{path} is in the trash")
         return
     if fs.delete(path, arguments.recursive):
@@ -312,7 +312,7 @@ def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
-def _is_in_trash(fs: FileSystem, path: str, recursive: bool) -> bool:
+def _move_to_trash(fs: FileSystem, path: str, recursive: bool) -> bool:
     """Move what may be removed to the trash; False if there is none, or it is off."""
     if path == "/" or not fs.exists(path) or (fs.is_directory(path) and not recursive):
         return False

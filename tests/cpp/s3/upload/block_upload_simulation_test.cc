@@ -357,9 +357,12 @@ class Simulation {
         doubtful_ = doubtful_ || is_lost || kind == FailureKind::kGone;
         return upload_.complete_failed(std::move(failure), actions_);
       case What::kKey:
-        return upload_.key_seen({Seen::What::kCannotTell, "", failure.status}, actions_);
+        return upload_.key_seen(
+            {one_in(2) ? Seen::What::kHidden : Seen::What::kCannotTell, "", failure.status},
+            actions_);
       case What::kUpload:
-        return upload_.upload_seen(UploadSeen::kCannotTell, actions_);
+        return upload_.upload_seen(one_in(2) ? UploadSeen::kHidden : UploadSeen::kCannotTell,
+                                   actions_);
       case What::kAbort:
         return upload_.abort_failed(failure.status, actions_);
     }

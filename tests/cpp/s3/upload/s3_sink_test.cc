@@ -455,6 +455,34 @@ TEST_CASE("a publication that never takes place fails, and the upload is aborted
   CHECK(!bucket.store.object(kPath));
 }
 
+TEST_CASE("who may not look publishes all the same, and leaves no upload") {
+  for (const std::size_t size : {std::size_t{10}, 3 * kBlock}) {
+    for (const bool recovers : {true, false}) {
+      CAPTURE(size);
+      CAPTURE(recovers);
+      const std::string publishing = size < kBlock ? "Put" : "Complete";
+      std::atomic<int> asked{0};
+      Bucket bucket;
+      bucket.options.condition.if_absent = true;
+      bucket.store.set_instead(
+          [&](const std::string& operation, const Request&) -> std::optional<Answer> {
+            if (operation == "Head") return Answer{.status = 403};
+            if (operation == "List") return Answer::error(403, "AccessDenied");
+            if (operation != publishing || (asked++ > 0 && recovers)) return std::nullopt;
+            return Answer::error(500, "InternalError");
+          });
+      const Opened opened = bucket.open();
+      REQUIRE(opened.write(pattern(size)).ok());
+      CHECK(opened.close().ok() == recovers);
+      CHECK(opened.wait_cleaned_up().ok());
+      CHECK(opened.upload->outcome().state ==
+            (recovers ? UploadState::kPublished : UploadState::kUnknown));
+      CHECK(opened.upload->outcome().cleanup.ok());
+      CHECK(bucket.store.uploads() == 0);
+    }
+  }
+}
+
 TEST_CASE("an object that must not be there is not replaced") {
   for (const std::size_t size : {std::size_t{10}, 3 * kBlock}) {
     Bucket bucket;

@@ -14,10 +14,16 @@ std::string_view to_string(Seen::What what) noexcept {
       return "another object";
     case Seen::What::kNothing:
       return "no object";
+    case Seen::What::kHidden:
+      return "something hidden";
     case Seen::What::kCannotTell:
       return "something unknown";
   }
   return "?";
+}
+
+std::string not_seen(const Seen& seen) {
+  return "the key cannot be looked at: " + seen.failure.message();
 }
 
 }  // namespace
@@ -107,8 +113,10 @@ void Publication::key_seen(const Seen& seen) {
   // These refusals may come of another holder's publication; any other one is final.
   const bool may_be_published =
       look_ != Look::kAfterRefusal || last_.kind == FailureKind::kGone || is_condition_broken();
-  if (seen.what == Seen::What::kCannotTell && may_be_published) {
-    return unknown("the key cannot be looked at: " + seen.failure.message());
+  const bool is_hidden = seen.what == Seen::What::kHidden;
+  const bool tells_more = is_hidden && look_ == Look::kInDoubt;  // the upload, or a repetition
+  if ((is_hidden || seen.what == Seen::What::kCannotTell) && may_be_published && !tells_more) {
+    return unknown(not_seen(seen));
   }
   switch (look_) {
     case Look::kAfterRefusal:
@@ -119,18 +127,19 @@ void Publication::key_seen(const Seen& seen) {
       return unknown("upload " + options_.upload_id + " is gone and the key holds " +
                      std::string(to_string(seen.what)));
     case Look::kInDoubt:
-      if (is_put()) return put_not_found(seen.what);
+      if (is_put()) return put_not_found(seen);
       step_ = Step::kLookAtUpload;
   }
 }
 
 // The condition keeps a repetition from replacing anything: the store says whether it holds.
 // Without one the call has been repeated already, as often as makes sense.
-void Publication::put_not_found(Seen::What what) {
+void Publication::put_not_found(const Seen& seen) {
   const Condition& condition = options_.condition;
-  const bool is_another = what == Seen::What::kAnother;
-  if ((condition.if_absent || (condition.any() && is_another)) && ask_again()) return;
-  unknown("the key holds " + std::string(to_string(what)));
+  const bool is_hidden = seen.what == Seen::What::kHidden;
+  const bool may_be_another = is_hidden || seen.what == Seen::What::kAnother;
+  if ((condition.if_absent || (condition.any() && may_be_another)) && ask_again()) return;
+  unknown(is_hidden ? not_seen(seen) : "the key holds " + std::string(to_string(seen.what)));
 }
 
 bool Publication::ask_again() noexcept {
@@ -141,13 +150,22 @@ bool Publication::ask_again() noexcept {
 }
 
 void Publication::upload_seen(UploadSeen seen) {
+  const bool is_ours = options_.holders == Holders::kOne;
   switch (seen) {
     case UploadSeen::kThere:
       if (ask_again()) return;
-      step_ = options_.holders == Holders::kOne ? Step::kFence : Step::kNotPublished;
+      step_ = is_ours ? Step::kFence : Step::kNotPublished;
       return;
     case UploadSeen::kGone:  // completed since the key was looked at, perhaps
       return look_at_key(Look::kAfterEnd);
+    case UploadSeen::kHidden:
+      if (last_.kind == FailureKind::kGone) return look_at_key(Look::kAfterEnd);  // that told it
+      if (ask_again()) return;
+      if (is_ours) {
+        step_ = Step::kFence;
+        return;
+      }
+      [[fallthrough]];
     case UploadSeen::kCannotTell:
       return unknown("upload " + options_.upload_id + " cannot be looked at");
   }

@@ -5,7 +5,8 @@
 //
 //   Ask          PutObject or Complete. Answered: published, or refused. Not answered: look
 //   LookAtKey    the object there has our token and length: published
-//   LookAtUpload it is there: ask again, while that may help; else fence. Gone: look at the key
+//   LookAtUpload it is there, or hidden: ask again, while that may help; else fence. Gone: look at
+//                the key
 //   Fence        Abort, which makes an end final; then look at the key once more
 //
 // Promises: published is reported only of what the store has confirmed or shown; not published only
@@ -42,15 +43,21 @@ struct CallFailure {
 
 // The object at the key.
 struct Seen {
-  enum class What : std::uint8_t { kOurs, kAnother, kNothing, kCannotTell };
+  enum class What : std::uint8_t {
+    kOurs,
+    kAnother,
+    kNothing,
+    kHidden,      // the store refuses to say, or does not say it clearly; it does not fail
+    kCannotTell,  // it could not be asked
+  };
   What what = What::kCannotTell;
   std::string etag;
-  Status failure;         // kCannotTell
+  Status failure;         // kHidden, kCannotTell
   Status otherwise = {};  // kOurs: as BlockUpload::put_done() has it
 };
 
-// Whether the upload is still there.
-enum class UploadSeen : std::uint8_t { kThere, kGone, kCannotTell };
+// Whether the upload is still there; kHidden as of Seen.
+enum class UploadSeen : std::uint8_t { kThere, kGone, kHidden, kCannotTell };
 
 // Who may complete the upload: what NoSuchUpload means, and whether this client may abort it.
 enum class Holders : std::uint8_t {
@@ -125,7 +132,7 @@ class Publication {
   bool may_help() const noexcept;
   void look_at_key(Look why) noexcept;
   bool ask_again() noexcept;
-  void put_not_found(Seen::What what);
+  void put_not_found(const Seen& seen);
   void unknown(std::string reason);
   Status refusal(const CallFailure& failure) const;
 

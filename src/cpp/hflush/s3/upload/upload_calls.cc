@@ -24,6 +24,11 @@ constexpr std::string_view kEchoed[] = {
     "x-amz-server-side-encryption-customer-key-md5",
 };
 
+// The store has refused, for good, to say what was asked, or it is not clear who says what.
+bool is_hidden(const CallResult& look) {
+  return look.failure->kind == FailureKind::kFinal && look.failure->http_status != 0;
+}
+
 // Of an upload that is looked at or aborted; not of a bucket, and not what a proxy says.
 bool is_gone(const CallResult& result) {
   return result.failure && result.failure->http_status == 404 &&
@@ -246,12 +251,13 @@ Seen UploadCalls::key_seen(const CallResult& head, std::uint64_t size) const {
   }
   const bool is_absent = head.failure->http_status == 404 && head.failure->is_of_store;
   if (is_absent) return {Seen::What::kNothing, "", {}};
-  return {Seen::What::kCannotTell, "", head.status};
+  return {is_hidden(head) ? Seen::What::kHidden : Seen::What::kCannotTell, "", head.status};
 }
 
 UploadSeen UploadCalls::upload_seen(const CallResult& list) {
   if (!list.failure) return UploadSeen::kThere;
-  return is_gone(list) ? UploadSeen::kGone : UploadSeen::kCannotTell;
+  if (is_gone(list)) return UploadSeen::kGone;
+  return is_hidden(list) ? UploadSeen::kHidden : UploadSeen::kCannotTell;
 }
 
 bool UploadCalls::has_ended(const CallResult& abort) { return !abort.failure || is_gone(abort); }

@@ -138,16 +138,24 @@ TEST_CASE("what can be left out is left out at once, whatever the limit of retri
   }
 }
 
-TEST_CASE("a 503 that is not S3's own, and a throttled 200, may have been executed") {
-  const auto ambiguous = [](int status, std::string_view code) {
-    Call call(Repeat::kNotTwice);
-    CHECK(call.failed(answered(FailureKind::kThrottled, status, code)).what == What::kRetry);
+TEST_CASE("which refusals may come after the request was executed") {
+  const auto ambiguous = [](FailureKind kind, int status, std::string_view code = {}) {
+    Call call(Repeat::kConditional);
+    static_cast<void>(call.failed(answered(kind, status, code)));
     return call.attempts.ambiguous();
   };
-  CHECK(ambiguous(503, ""));
-  CHECK_FALSE(ambiguous(503, "SlowDown"));
-  CHECK_FALSE(ambiguous(429, ""));
-  CHECK(ambiguous(200, "SlowDown"));
+  CHECK(ambiguous(FailureKind::kThrottled, 503));
+  CHECK_FALSE(ambiguous(FailureKind::kThrottled, 503, "SlowDown"));
+  CHECK_FALSE(ambiguous(FailureKind::kThrottled, 429));
+  CHECK(ambiguous(FailureKind::kThrottled, 200, "SlowDown"));
+  // MinIO, of what its drives have done too slowly, or too few of them.
+  CHECK(ambiguous(FailureKind::kThrottled, 503, "SlowDownWrite"));
+  CHECK(ambiguous(FailureKind::kTransient, 503, "RequestTimeout"));
+  CHECK(ambiguous(FailureKind::kTransient, 200, "RequestTimeout"));
+  CHECK_FALSE(ambiguous(FailureKind::kTransient, 400, "RequestTimeout"));
+  CHECK(ambiguous(FailureKind::kFinal, 200, "SomethingNew"));
+  CHECK_FALSE(ambiguous(FailureKind::kFinal, 400, "InvalidPart"));
+  CHECK_FALSE(ambiguous(FailureKind::kPrecondition, 200, "PreconditionFailed"));
 }
 
 TEST_CASE("without retry_5xx they are final, throttling and lost answers are not") {

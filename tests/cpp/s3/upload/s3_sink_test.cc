@@ -423,6 +423,24 @@ TEST_CASE("a publication without an answer is looked for") {
   }
 }
 
+TEST_CASE("what MinIO has published before it refuses is no object of others") {
+  for (const char* const code : {"SlowDownWrite", "RequestTimeout"}) {
+    CAPTURE(code);
+    std::atomic<bool> is_first{true};
+    Bucket bucket;
+    bucket.options.condition.if_absent = true;
+    bucket.store.set_lost([&](const std::string& operation, const Request&) {
+      const bool refuses = operation == "Put" && is_first.exchange(false);
+      return refuses ? std::optional(Answer::error(503, code)) : std::nullopt;
+    });
+    const Opened opened = bucket.open();
+    REQUIRE(opened.write(pattern(10)).ok());
+    CHECK(opened.close().to_string() == "ok");
+    CHECK(bucket.operations() == std::vector<std::string>{"Put", "Put", "Head"});
+    CHECK(opened.upload->outcome().state == UploadState::kPublished);
+  }
+}
+
 TEST_CASE("a publication that did not take place is asked for again, after a while") {
   std::atomic<int> completes{0};
   Bucket bucket;

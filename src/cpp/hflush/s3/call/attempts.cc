@@ -16,11 +16,24 @@ constexpr Decision kGiveUp = {Decision::What::kGiveUp, {}, 0};
 Decision retry_at(env::TimePoint when) noexcept { return {Decision::What::kRetry, when, 0}; }
 
 bool may_be_executed(const Failure& failure) noexcept {
-  if (failure.kind == FailureKind::kAmbiguous) return true;
-  if (failure.kind != FailureKind::kThrottled) return false;
-  // A 503 without S3's code comes from something in between, which may have passed the request on;
-  // an error within a 200 from a server that had begun.
-  return failure.http_status / 100 == 2 || (failure.http_status == 503 && failure.code.empty());
+  // An error within a 200 comes from a server that had begun.
+  const bool had_begun = failure.http_status / 100 == 2;
+  switch (failure.kind) {
+    case FailureKind::kAmbiguous:
+      return true;
+    case FailureKind::kFinal:
+      return had_begun;
+    case FailureKind::kTransient:
+      // AWS says so of what it has not received; MinIO when its drives are too slow.
+      return had_begun || failure.http_status >= 500;
+    case FailureKind::kThrottled:
+      // A 503 without S3's code comes from something in between, which may have passed the request
+      // on; MinIO's from the drives that could not do it, while others had.
+      return had_begun || (failure.http_status == 503 &&
+                           (failure.code.empty() || failure.code == "SlowDownWrite"));
+    default:
+      return false;
+  }
 }
 
 bool is_5xx(const Failure& failure) noexcept {

@@ -117,7 +117,8 @@ class CallAttempts {
   int spent() const noexcept { return spent_; }  // what the last retry costs
   env::TimePoint deadline() const noexcept { return deadline_; }  // after the first failure
   // An attempt that failed may have been executed by the server; a later 404 or 412 may be the
-  // echo of its success. True also after a 503 that is not S3's own: who sent it does not say.
+  // echo of its success. True also after a 503 that is not S3's own: who sent it does not say; of
+  // MinIO's that say so; and of errors within a 200 but those that are about the request.
   bool ambiguous() const noexcept { return ambiguous_; }
 
  private:

@@ -304,6 +304,13 @@ TEST_CASE("the server's time comes with a skewed clock") {
                   .server_time_s.has_value());
 }
 
+TEST_CASE("a key that is not known is that of a session which has ended, if it had one") {
+  const env::HttpResult forgotten = answer(403, error_document("InvalidAccessKeyId"));
+  const Signing with_token = {.has_token = true, .time = {}, .region = {}};
+  CHECK(judge(forgotten, Expect::kNothing, "", with_token)->kind == FailureKind::kCredentials);
+  CHECK(failure_of(forgotten).kind == FailureKind::kFinal);
+}
+
 TEST_CASE("HEAD has no document: 400 is an expired token if one was sent") {
   const Signing with_token = {
       .may_have_expired = true, .time = SystemTime{}, .region = "us-east-1"};

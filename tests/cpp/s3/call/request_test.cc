@@ -142,12 +142,14 @@ TEST_CASE("requests: a body is asked about before it is sent if it is large") {
 TEST_CASE("requests: what the response is judged by") {
   Call call = get();
   const Signing signing = signing_of(call, attempt(), kCredentials);
+  CHECK(signing.has_token);
   CHECK_FALSE(signing.may_have_expired);
   CHECK(signing.time == attempt().time);
   CHECK(signing.region == "eu-west-1");
   call.guesses_expiry = true;
   CHECK(signing_of(call, attempt(), kCredentials).may_have_expired);
   CHECK_FALSE(signing_of(call, attempt(), {"AK", "secret", ""}).may_have_expired);
+  CHECK_FALSE(signing_of(call, attempt(), {"AK", "secret", ""}).has_token);
   CHECK_FALSE(signing_of(call, attempt(), {}).time);
 }
 

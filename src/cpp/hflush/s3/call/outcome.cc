@@ -61,6 +61,9 @@ constexpr KnownCode kKnownCodes[] = {
     {"XAmzContentSHA256Mismatch", FailureKind::kTransit},
 };
 
+// MinIO forgets the keys of a session when it ends.
+constexpr std::string_view kForgottenKey = "InvalidAccessKeyId";
+
 bool is_success(int status) noexcept { return status >= 200 && status < 300; }
 
 std::optional<FailureKind> kind_of_code(std::string_view code) noexcept {
@@ -225,6 +228,7 @@ Failure refused(const env::HttpResult& result, const std::optional<XmlElement>& 
   failure.is_of_store = !failure.code.empty() || is_of_store(result.head);
   std::optional<FailureKind> known = kind_of_code(failure.code);
   if (failure.code.empty()) known = kind_without_document(failure, !result.body.empty(), signing);
+  if (signing.has_token && failure.code == kForgottenKey) known = FailureKind::kCredentials;
   // A proxy or a portal may redirect to anywhere; what S3 redirects it explains.
   if (!known && is_redirect(failure.http_status) && !failure.region.empty()) {
     known = FailureKind::kAddress;

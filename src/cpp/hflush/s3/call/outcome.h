@@ -66,7 +66,8 @@ struct Failure {
 
 // How the request was signed: what a refusal without a document (of HEAD) is judged by.
 struct Signing {
-  bool may_have_expired = false;   // a token of a session; 400 is taken for its end
+  bool has_token = false;          // of a session
+  bool may_have_expired = false;   // the same; 400 is taken for its end
   std::optional<SystemTime> time;  // none: it was not signed
   std::string region;
 };

@@ -108,7 +108,9 @@ env::HttpRequest make_request(const Settings& settings, const Call& call, const 
 }
 
 Signing signing_of(const Call& call, const Attempt& attempt, const Credentials& credentials) {
-  return {.may_have_expired = call.guesses_expiry && !credentials.session_token.empty(),
+  const bool has_token = !credentials.session_token.empty();
+  return {.has_token = has_token,
+          .may_have_expired = call.guesses_expiry && has_token,
           .time = credentials.anonymous() ? std::nullopt : std::optional(attempt.time),
           .region = attempt.target.region};
 }

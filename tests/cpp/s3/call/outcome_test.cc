@@ -195,7 +195,7 @@ TEST_CASE("the status decides where there is no code, or an unknown one") {
       CHECK(kind_of(status, body, {{"location", "http://login.example/"}}) == FailureKind::kFinal);
       CHECK(kind_of(status, body, {{"x-amz-bucket-region", "eu-west-1"}}) == FailureKind::kAddress);
     }
-    for (const int status : {500, 502, 504, 508, 520, 599, 408}) {
+    for (const int status : {500, 502, 504, 508, 520, 599, 408, 443, 444, 499}) {
       CAPTURE(status);
       CHECK(kind_of(status, body) == FailureKind::kAmbiguous);
     }
@@ -268,6 +268,10 @@ TEST_CASE("the request's ids, from the headers or the document") {
   CHECK(failure_of(answer(403, "", {{"x-amz-request-id", "A"}})).request_id == "A");
   CHECK(failure_of(answer(403, "", {{"x-amz-id-2", "B"}})).request_id == "B");
   CHECK(failure_of(answer(403, error_document("AccessDenied"))).request_id == "R1 / H1");
+  CHECK(failure_of(answer(403, "", {{"cf-ray", "C"}})).request_id == "C");
+  CHECK(failure_of(answer(404, "", {{"x-guploader-uploadid", "G"}})).request_id == "G");
+  CHECK(failure_of(answer(403, "", {{"cf-ray", "C"}, {"x-amz-request-id", "A"}})).request_id ==
+        "A");
   CHECK(failure_of(answer(403)).request_id.empty());
   CHECK(failure_of(answer(200, "", both), Expect::kETag).request_id == "A / B");
 }
@@ -430,6 +434,12 @@ TEST_CASE("what the caller is told") {
   CHECK(status.remote_class() == "AccessDenied");
   CHECK(to_status(failure_of(answer(404)), "HeadObject", "https://h", "", 3).message() ==
         "HeadObject: https://h: answered without an error document (HTTP 404, 3 attempts)");
+  const std::string words = "Client sent an HTTP request to an HTTPS server.\n";
+  CHECK(failure_of(answer(400, words)).message ==
+        "answered without an error document: Client sent an HTTP request to an HTTPS server.");
+  for (const char* const page : {"<html>no</html>", "\x1F\x8B\x08", " \n"}) {
+    CHECK(failure_of(answer(400, page)).message == "answered without an error document");
+  }
 }
 
 TEST_CASE("code and errno, by S3's code or by the status") {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "hflush/base/ascii.h"
 #include "hflush/s3/call/documents.h"
 #include "hflush/s3/call/xml.h"
 
@@ -78,6 +79,9 @@ std::optional<FailureKind> kind_of_code(std::string_view code) noexcept {
 FailureKind kind_of_status(int status) noexcept {
   switch (status) {
     case 408:
+    case 443:  // these three are nobody's but proxies', of a server that has not answered
+    case 444:
+    case 499:
       return FailureKind::kAmbiguous;
     case 412:
       return FailureKind::kPrecondition;
@@ -134,6 +138,16 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+// What a server says that is not S3: its words, but no page.
+std::string without_document(std::string_view body) {
+  std::string message = "answered without an error document";
+  const std::string_view text = trimmed(body, " \t\r\n");
+  const bool is_plain = std::ranges::all_of(
+      text, [](char c) { return (c >= 0x20 && c < 0x7F) || c == '\n' || c == '\r' || c == '\t'; });
+  if (is_plain && !text.empty() && !text.starts_with('<')) message += ": " + printable(text);
+  return message;
+}
+
 std::optional<SystemTime> date_of(const env::HttpHead& head) {
   return parse_http_date(head.header("date"));
 }
@@ -161,11 +175,17 @@ std::string request_id_of(std::string_view request, std::string_view host) {
   return id + printable(host);
 }
 
+// By what GCS, and Cloudflare for R2, know a request.
+constexpr std::string_view kOtherIds[] = {"x-guploader-uploadid", "cf-ray"};
+
 // What the head says, whatever became of the body.
 Failure failure_of_head(const env::HttpHead& head) {
   Failure failure;
   failure.http_status = head.status;
   failure.request_id = request_id_of(head.header("x-amz-request-id"), head.header("x-amz-id-2"));
+  for (const std::string_view other : kOtherIds) {
+    if (failure.request_id.empty()) failure.request_id = printable(head.header(other));
+  }
   failure.region = printable(head.header("x-amz-bucket-region"));
   failure.location = head.header("location");
   failure.retry_after = retry_after_of(head);
@@ -246,8 +266,9 @@ Failure refused(const env::HttpResult& result, const std::optional<XmlElement>& 
   } else {
     failure.kind = failure.code.empty() ? FailureKind::kAmbiguous : FailureKind::kFinal;
   }
-  if (failure.message.empty() && failure.code.empty())
-    failure.message = "answered without an error document";
+  if (failure.message.empty() && failure.code.empty()) {
+    failure.message = without_document(result.body);
+  }
   return failure;
 }
 

@@ -99,6 +99,16 @@ TEST_CASE("few parts go as far as they can, and none is too large for it") {
   CHECK(capped.max_bytes() > 2 * kTiB);
 }
 
+TEST_CASE("parts grow no larger than they may be") {
+  const PartSizes none(8 * kMiB, PartSizes::kMaxParts, false, 14 * kMiB);
+  check_all(none);
+  CHECK(none.max_bytes() == 80'000 * kMiB);
+  const PartSizes some(8 * kMiB, PartSizes::kMaxParts, false, 100 * kMiB);
+  check_all(some);
+  CHECK(some.size(10'000) == 96 * kMiB);
+  CHECK(PartSizes(8 * kMiB, 10, false, kMiB).size(10) == 8 * kMiB);
+}
+
 TEST_CASE("every count of parts, every kind of block") {
   for (const std::uint32_t count : {1U, 2U, 3U, 4U, 5U, 7U, 10U, 99U, 101U, 9'999U, 10'000U}) {
     for (const std::uint64_t block : {std::uint64_t{1}, std::uint64_t{1000}, kMiB, 5 * kMiB,

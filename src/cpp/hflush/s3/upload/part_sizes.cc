@@ -6,10 +6,12 @@
 
 namespace hflush::s3 {
 
-PartSizes::PartSizes(std::uint64_t block_bytes, std::uint32_t max_parts, bool uniform) noexcept
+PartSizes::PartSizes(std::uint64_t block_bytes, std::uint32_t max_parts, bool uniform,
+                     std::uint64_t max_part) noexcept
     : block_bytes_(std::clamp(block_bytes, std::uint64_t{1}, kMaxPart)),
       max_parts_(std::clamp(max_parts, std::uint32_t{1}, kMaxParts)),
-      constant_parts_(max_parts_) {
+      constant_parts_(max_parts_),
+      largest_(std::max(std::min(max_part, kMaxPart) / block_bytes_, std::uint64_t{1})) {
   if (uniform || begin(max_parts_ + 1) >= kMaxObject) return;
   constant_parts_ = (max_parts_ + 1) / 2;
   // The slowest growth that reaches far enough; the fastest there is if none does.
@@ -28,10 +30,9 @@ std::uint64_t PartSizes::blocks_before(std::uint32_t number) const noexcept {
   const std::uint64_t before = number - 1;
   if (before <= constant_parts_) return before;
   // Groups of step_ parts with 2, 3, ... blocks each, until a part cannot be larger.
-  const std::uint64_t largest = kMaxPart / block_bytes_;
   const std::uint64_t growing = before - constant_parts_;
-  const std::uint64_t groups = std::min(growing / step_, std::max(largest, std::uint64_t{2}) - 2);
-  const std::uint64_t next = std::min(groups + 2, largest);
+  const std::uint64_t groups = std::min(growing / step_, std::max(largest_, std::uint64_t{2}) - 2);
+  const std::uint64_t next = std::min(groups + 2, largest_);
   return constant_parts_ + step_ * (groups * (groups + 3) / 2) + (growing - groups * step_) * next;
 }
 

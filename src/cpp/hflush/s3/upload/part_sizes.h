@@ -3,7 +3,8 @@
 //
 // Growing: the first half of the parts are one block each (39 GiB at 8 MiB), then they grow evenly,
 // by one block at a time, so that the last one ends beyond 5 TiB (or as far as the number of parts
-// allows). Uniform (stores that want equal parts, or a known length): all are alike.
+// and the largest size allow). Uniform (stores that want equal parts, or a known length): all are
+// alike.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ class PartSizes {
   static constexpr std::uint32_t kMaxParts = 10'000;
 
   // `block_bytes`: the first part's size, 1 to kMaxPart. `max_parts`: 1 to kMaxParts. What is
-  // beyond is taken as the nearest. Growing if `uniform` is not set.
-  PartSizes(std::uint64_t block_bytes, std::uint32_t max_parts, bool uniform) noexcept;
+  // beyond is taken as the nearest. Growing if `uniform` is not set, to `max_part` bytes at most.
+  PartSizes(std::uint64_t block_bytes, std::uint32_t max_parts, bool uniform,
+            std::uint64_t max_part = kMaxPart) noexcept;
 
   // Parts are numbered from 1. Requires: 1 <= number <= max_parts().
   std::uint64_t size(std::uint32_t number) const noexcept { return end(number) - begin(number); }
@@ -37,6 +39,7 @@ class PartSizes {
   std::uint64_t block_bytes_;
   std::uint32_t max_parts_;
   std::uint32_t constant_parts_;  // these are one block each
+  std::uint64_t largest_;         // of the others, in blocks
   std::uint32_t step_ = 1;        // of the others, so many in turn have the same size
 };
 

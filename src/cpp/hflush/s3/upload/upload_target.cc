@@ -57,26 +57,33 @@ Result<std::string> prepare(const Settings& settings, const std::optional<BegunO
   return begun ? begun->token : make_token();
 }
 
+std::uint64_t window_of(const ObjectOptions& options, std::uint64_t block_bytes) noexcept {
+  std::uint64_t memory = options.memory_bytes;
+  if (memory == 0) {
+    const std::uint64_t blocks = std::max<std::uint64_t>(options.active_blocks, 1);
+    memory = blocks * block_bytes;
+    // The last of them is half full when the writer waits. Two have to be there whole.
+    if (blocks > 2) memory -= block_bytes / 2;
+  }
+  const std::uint64_t window = std::max(memory, kLeastWindow);
+  return options.buffering == Buffering::kMemory ? std::max(window, 2 * block_bytes) : window;
+}
+
 }  // namespace
 
 PartSizes part_sizes(const ObjectOptions& options) noexcept {
   const std::uint64_t limited =
       std::clamp<std::uint64_t>(options.block_bytes, kChunkBytes, PartSizes::kMaxPart);
   const std::uint64_t block = (limited + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+  // Those that may not lie on disk grow no further than two of them fit in memory.
+  const std::uint64_t largest =
+      options.buffering == Buffering::kMemory ? window_of(options, block) / 2 : PartSizes::kMaxPart;
   return PartSizes(block, std::clamp<std::uint32_t>(options.max_parts, 1, PartSizes::kMaxParts),
-                   options.uniform_parts);
+                   options.uniform_parts, largest);
 }
 
 std::uint64_t upload_window(const ObjectOptions& options, const PartSizes& sizes) noexcept {
-  std::uint64_t memory = options.memory_bytes;
-  if (memory == 0) {
-    const std::uint64_t blocks = std::max<std::uint64_t>(options.active_blocks, 1);
-    memory = blocks * sizes.block_bytes();
-    // The last of them is half full when the writer waits. Two have to be there whole.
-    if (blocks > 2) memory -= sizes.block_bytes() / 2;
-  }
-  const std::uint64_t window = std::max(memory, kLeastWindow);
-  return options.buffering == Buffering::kMemory ? std::max(window, 2 * sizes.size(1)) : window;
+  return window_of(options, sizes.block_bytes());
 }
 
 UploadTarget::UploadTarget(std::shared_ptr<Client> its_client, ObjectOptions its_options)

@@ -560,6 +560,24 @@ TEST_CASE("an answer before the end of the body ends the exchange with that answ
   CHECK(result.body == "denied");
 }
 
+TEST_CASE("success before the end of the body is none") {
+  const Way way = large_way();
+  HttpServer server([way](HttpServer::Exchange& exchange) {
+    CHECK(exchange.read_body(kMiB));
+    exchange.respond(200, "done");
+    if (way == Way::kLibcurl) {  // which goes on sending
+      exchange.close();
+    } else {
+      CHECK(exchange.wait_until_gone());
+    }
+  });
+  Bench bench(way);
+  const HttpEnd end =
+      bench.fetch(request("PUT", server.url("/"), text_body(pattern(0, 40 * kMiB)))).end;
+  CHECK_FALSE(end.failure.ok());
+  CHECK_FALSE(end.may_be_executed);
+}
+
 TEST_CASE("a body that cannot be read fails the request, which is not whole then") {
   HttpServer server(echo);
   Bench bench(small_way());

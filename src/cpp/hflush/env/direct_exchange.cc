@@ -266,6 +266,7 @@ bool DirectExchange::take_in() {
           request_.expect_continue = false;
           if (goes_another_way()) return false;
         }
+        receiving_.is_success = head.status / 100 == 2;
         receiving_.max_body_bytes = max_body_bytes(request_, head.status);
         if (!is_cancelled_) events_->on_head(std::move(head));
         break;
@@ -274,7 +275,7 @@ bool DirectExchange::take_in() {
         receiving_.kept_body = step.body;
         break;
       case HttpResponseReader::What::kEnd:
-        end({});
+        ended();
         return false;
       case HttpResponseReader::What::kBroken:
         fail(receiving_.reader.is_too_long() ? head_too_long(authority_)
@@ -311,8 +312,14 @@ bool DirectExchange::take_body(ByteView bytes) {
   return false;
 }
 
+// The response is whole. What a server has not got it cannot have taken.
+void DirectExchange::ended() {
+  if (!receiving_.is_success || sending_.is_whole()) return end({});
+  fail(bad_response("it came before all of the request was sent", EPROTO));
+}
+
 void DirectExchange::closed() {
-  if (receiving_.reader.closed() == HttpResponseReader::What::kEnd) return end({});
+  if (receiving_.reader.closed() == HttpResponseReader::What::kEnd) return ended();
   if (!receiving_.has_head) {
     return lost(bad_response("the connection was closed instead", ECONNRESET));
   }

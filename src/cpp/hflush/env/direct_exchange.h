@@ -125,6 +125,7 @@ class DirectExchange final : public EventLoop::Handler,
     ByteView rest;       // of it, not read
     ByteView kept_body;  // of it, read, not taken
     bool has_head = false;
+    bool is_success = false;           // 2xx
     std::uint64_t max_body_bytes = 0;  // of this response, as its status has it
     std::uint64_t body_bytes = 0;
   };
@@ -146,6 +147,7 @@ class DirectExchange final : public EventLoop::Handler,
   void receive(TimePoint now);
   bool take_in();
   bool take_body(ByteView bytes);
+  void ended();
   void closed();
   void lost(Status failure);
   bool goes_another_way();

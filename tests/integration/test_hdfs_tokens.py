@@ -105,6 +105,16 @@ def test_calls_of_many_bytes(cluster: Cluster, path: str) -> None:
     assert [status.path.rpartition("/")[2] for status in fs.list_status(path)] == names
 
 
+def test_a_file_that_is_being_written(cluster: Cluster, path: str) -> None:
+    """DataNodes tell its length to who has the token of its block."""
+    fs = cluster.client()
+    with fs.create(path) as out:
+        out.write(b"seen")
+        out.hflush()
+        with fs.open(path) as source:
+            assert source.read() == b"seen"
+
+
 def test_without_a_token_the_process_is_who_it_says(cluster: Cluster, path: str) -> None:
     fs = cluster.client()
     fs.create(path).close()

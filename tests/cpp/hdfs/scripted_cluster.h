@@ -67,7 +67,7 @@ class Cluster {
 
   ReadContext context() {
     return {nullptr, name_node, *connections, settings,
-            [this](const auto& node, const auto& block, const auto& answered) {
+            [this](const auto& node, const auto& block, const auto&, const auto& answered) {
               answered(visible_length(node, block));
               return nullptr;
             }};

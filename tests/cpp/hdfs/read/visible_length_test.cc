@@ -116,10 +116,11 @@ TEST_CASE("visible length: a failure says which DataNode did not answer, and wha
 class Questions {
  public:
   AskVisibleLength asker() {
-    return [this](const DatanodeInfo& node, const ExtendedBlock&, Answered answered) {
+    return [this](const DatanodeInfo& node, const ExtendedBlock&, const Token& token,
+                  Answered answered) {
       const auto under_way = std::make_shared<int>();
       const MutexLock lock(mutex_);
-      open_.push_back({node.transfer_port, std::move(answered), under_way});
+      open_.push_back({node.transfer_port, token, std::move(answered), under_way});
       return under_way;
     };
   }
@@ -131,6 +132,10 @@ class Questions {
     const MutexLock lock(mutex_);
     return static_cast<std::size_t>(
         std::ranges::count_if(open_, [](const Open& one) { return !one.handle.expired(); }));
+  }
+  bool all_have(const Token& token) const {
+    const MutexLock lock(mutex_);
+    return std::ranges::all_of(open_, [&](const Open& one) { return one.token == token; });
   }
   void answer(std::size_t number, Result<std::int64_t> length) {
     Answered answered;
@@ -144,6 +149,7 @@ class Questions {
  private:
   struct Open {
     std::uint32_t port;
+    Token token;
     Answered answered;
     std::weak_ptr<int> handle;
   };
@@ -161,7 +167,8 @@ struct Asking {
 
 TEST_CASE("visible length: all are asked at once; those that hang are not waited for") {
   Asking asking;
-  const LocatedBlock block = block_of(3);
+  LocatedBlock block = block_of(3);
+  block.token = {"the NameNode's for this block"};
   std::thread datanode([&] {
     while (asking.questions.count() < 3) std::this_thread::yield();
     asking.questions.answer(1, answer('f'));
@@ -171,6 +178,7 @@ TEST_CASE("visible length: all are asked at once; those that hang are not waited
   datanode.join();
   REQUIRE(length.ok());
   CHECK(*length == 7);
+  CHECK(asking.questions.all_have(block.token));
   CHECK(asking.questions.under_way() == 0);
   asking.questions.answer(0, answer('9'));  // too late, which does no harm
 }

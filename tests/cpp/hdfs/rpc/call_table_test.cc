@@ -55,7 +55,9 @@ RpcTarget name_nodes(std::size_t count) {
 // A table, the time, and what the last event asked for.
 struct Table {
   explicit Table(std::size_t servers = 1, const RpcSettings& with = settings())
-      : table(name_nodes(servers), "alice", with, {}, 7) {}
+      : Table(name_nodes(servers), with) {}
+  explicit Table(const RpcTarget& target, const RpcSettings& with = settings())
+      : table(target, "alice", with, {}, 7) {}
 
   CallId start(Repeat repeat = Repeat::kIdempotent, env::Duration patience = {}) {
     return table.start("getFileInfo", {repeat, patience}, "body", "/path", now, next());
@@ -527,6 +529,7 @@ TEST_CASE("who calls: a token is for a kind and a service; else the connection g
       {1, "10.0.0.1:8020", "kms-dt", false},
       {1, "ha-hdfs:ns1", sasl::kDelegationToken, true},
       {1, "", sasl::kDelegationToken, false},
+      {1, "", "HDFS_BLOCK_TOKEN", false},
       {2, "ha-hdfs:ns1", sasl::kDelegationToken, true},
       {2, "ha-hdfs:ns11", sasl::kDelegationToken, false},
       {2, "ha-hdfs:ns1", "HIVE_DELEGATION_TOKEN", false},
@@ -539,6 +542,18 @@ TEST_CASE("who calls: a token is for a kind and a service; else the connection g
     t.connected(kFirst, held("olga", row.service, row.kind));
     CHECK((sent(t) == SaslHandshake::greeting()) == row.is_used);
     CHECK((t.table.stage(0) == Stage::kConnecting) == row.is_used);
+  }
+}
+
+TEST_CASE("who calls: a DataNode gets the token of the block, which is for no service") {
+  RpcTarget datanode = name_nodes(1);
+  datanode.protocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
+  for (const std::string_view kind : {"HDFS_BLOCK_TOKEN", "HDFS_DELEGATION_TOKEN", ""}) {
+    CAPTURE(kind);
+    Table t(datanode);
+    t.start();
+    t.connected(kFirst, held("block", "", kind));
+    CHECK((sent(t) == SaslHandshake::greeting()) == (kind == "HDFS_BLOCK_TOKEN"));
   }
 }
 

@@ -165,6 +165,8 @@ TEST_CASE("whose token, for whom, since when and until when; and no part of its 
   token = token_of("olga", "");
   token.kind = "kms-dt";
   CHECK(describe(token) == "the token for 10.0.0.1:8020");
+  token.service.clear();
+  CHECK(describe(token) == "the token");
 }
 
 }  // namespace

@@ -45,18 +45,19 @@ class Impatient final : public env::Interrupt {
 class Questions {
  public:
   AskVisibleLength asker() {
-    return [this](const DatanodeInfo& /*node*/, const ExtendedBlock& /*block*/,
-                  const std::function<void(Result<std::int64_t>)>& answered) {
-      const auto under_way = std::make_shared<int>();
-      std::optional<std::int64_t> length;
-      {
-        const MutexLock lock(mutex_);
-        questions_.emplace_back(under_way);
-        length = length_;
-      }
-      if (length) answered(*length);
-      return under_way;
-    };
+    return
+        [this](const DatanodeInfo& /*node*/, const ExtendedBlock& /*block*/, const Token& /*token*/,
+               const std::function<void(Result<std::int64_t>)>& answered) {
+          const auto under_way = std::make_shared<int>();
+          std::optional<std::int64_t> length;
+          {
+            const MutexLock lock(mutex_);
+            questions_.emplace_back(under_way);
+            length = length_;
+          }
+          if (length) answered(*length);
+          return under_way;
+        };
   }
   void answer(std::int64_t length) {
     const MutexLock lock(mutex_);

@@ -123,10 +123,11 @@ Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBl
   const auto answers = std::make_shared<LengthAnswers>();
   std::vector<std::shared_ptr<void>> questions(block.replicas.size());
   const auto ask = [&](std::size_t replica) {
-    questions[replica] = context.ask_visible_length(
-        block.replicas[replica].node, block.block, [answers, replica](Result<std::int64_t> length) {
-          answers->add(replica, std::move(length));
-        });
+    questions[replica] =
+        context.ask_visible_length(block.replicas[replica].node, block.block, block.token,
+                                   [answers, replica](Result<std::int64_t> length) {
+                                     answers->add(replica, std::move(length));
+                                   });
   };
   for (std::size_t replica = 0; replica < questions.size(); ++replica) ask(replica);
   LengthSearch search(block);

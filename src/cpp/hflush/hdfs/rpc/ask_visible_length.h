@@ -12,12 +12,13 @@
 
 namespace hflush::hdfs {
 
-// Asks how many bytes of a replica that is being written the DataNode shows to readers. `answered`
-// runs once, on any thread, or before this returns; negative: the DataNode does not know. What is
-// returned keeps the question under way; without it, the answer may be a failure.
-using AskVisibleLength =
-    std::function<std::shared_ptr<void>(const DatanodeInfo& node, const ExtendedBlock& block,
-                                        std::function<void(Result<std::int64_t>)> answered)>;
+// Asks how many bytes of a replica that is being written the DataNode shows to readers. `token`: of
+// a reader of the block, for a DataNode that wants one. `answered` runs once, on any thread, or
+// before this returns; negative: the DataNode does not know. What is returned keeps the question
+// under way; without it, the answer may be a failure.
+using AskVisibleLength = std::function<std::shared_ptr<void>(
+    const DatanodeInfo& node, const ExtendedBlock& block, const Token& token,
+    std::function<void(Result<std::int64_t>)> answered)>;
 
 // Asks over a connection that is made for the one call: no retries, the others are asked already.
 AskVisibleLength ask_datanode(const Settings& settings, const env::Host& host);

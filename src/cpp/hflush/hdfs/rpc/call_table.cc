@@ -12,6 +12,13 @@
 namespace hflush::hdfs {
 namespace {
 
+// What a DataNode takes for a token is that of the block.
+constexpr std::string_view kBlockToken = "HDFS_BLOCK_TOKEN";
+
+bool is_datanode(const RpcTarget& target) noexcept {
+  return target.protocol.ends_with("ClientDatanodeProtocol");
+}
+
 // Nothing is pinged before it is known who calls: silence is bounded always.
 env::Duration handshake_timeout(const RpcSettings& settings) {
   if (settings.rpc_timeout <= env::Duration::zero()) return settings.ping_interval;
@@ -191,9 +198,8 @@ void CallTable::answer(CallId call_id, Result<std::string> body, Actions& action
 }
 
 Status CallTable::status_of(const Call& call, const RpcFailure& why, env::TimePoint now) const {
-  const bool is_name_node = !target_.protocol.ends_with("ClientDatanodeProtocol");
   std::string server = servers_.size() > 1 ? "nameservice " + target_.name + ": " : std::string();
-  server += is_name_node ? "NameNode " : "DataNode ";
+  server += is_datanode(target_) ? "DataNode " : "NameNode ";
   server += servers_[call.server].endpoint.to_string();
   RpcFailure explained = why;
   if (why.kind == AttemptFailure::kUnknownHost) explained.what += target_.unknown_host_hint;
@@ -243,7 +249,7 @@ void CallTable::connected(LinkId link, std::string_view peer_address,
   actions.emplace_back(Send{link, SaslHandshake::greeting()});
 }
 
-// A nameservice's is for all of its NameNodes, and another one for one address.
+// A nameservice's is for all of its NameNodes, another one for one address; a block's names none.
 std::optional<sasl::Token> CallTable::token_for(const env::Endpoint& endpoint,
                                                 std::string_view peer_address,
                                                 const std::vector<sasl::Token>& tokens) const {
@@ -251,6 +257,7 @@ std::optional<sasl::Token> CallTable::token_for(const env::Endpoint& endpoint,
   const std::vector<std::string> services = {
       to_lower(endpoint.host) + port, std::string(peer_address) + port, "ha-hdfs:" + target_.name};
   const auto found = std::ranges::find_if(tokens, [&](const sasl::Token& token) {
+    if (is_datanode(target_)) return token.kind == kBlockToken;
     return token.kind == sasl::kDelegationToken &&
            std::ranges::find(services, token.service) != services.end();
   });

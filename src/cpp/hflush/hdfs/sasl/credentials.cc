@@ -229,7 +229,7 @@ std::string utc(std::int64_t milliseconds) {
 
 // AbstractDelegationTokenIdentifier: a version, owner, renewer and real user, and two times.
 std::string describe(const Token& token) {
-  const std::string whose = " for " + token.service;
+  const std::string whose = token.service.empty() ? "" : " for " + token.service;
   WritableReader reader(token.identifier);
   const std::int64_t version = reader.vint();
   const std::string owner = reader.text();

@@ -187,7 +187,8 @@ void PipelineDriver::perform(const action::RecoverLease& /*recover*/) {
 
 // --- DataNodes beside their pipeline
 
-// Answers of those that are dropped meanwhile, or of a stream that has ended, mean nothing.
+// Answers of those that are dropped meanwhile, or of a stream that has ended, mean nothing. The
+// token of a writer does not allow to ask.
 void PipelineDriver::perform(const action::AskReplicas& ask) {
   HistoryLine line;
   line << "asking DataNodes about ";
@@ -203,8 +204,8 @@ void PipelineDriver::perform(const action::AskReplicas& ask) {
         driver.replica_answered(question, node, length);
       });
     };
-    questions_.push_back(
-        {ask.question, node, context_.ask_visible_length(ask.nodes[node], ask.block, answered)});
+    questions_.push_back({ask.question, node,
+                          context_.ask_visible_length(ask.nodes[node], ask.block, {}, answered)});
   }
 }
 

@@ -154,6 +154,14 @@ class TestServers:
         conf["dfs.client.failover.proxy.provider.ns1"] = "org.apache.hadoop.X"
         assert read(conf, "ns1").name_nodes == ONE_TO_THREE
 
+    def test_an_address_that_moves(self):
+        """The host of the URL; a failed call goes to it again, as to the next NameNode."""
+        provider = "org.apache.hadoop.hdfs.server.namenode.ha.IPFailoverProxyProvider"
+        conf = {**NAMESERVICE, "dfs.client.failover.proxy.provider.ns1": provider}
+        for authority, port in (("ns1", 8020), ("ns1:9000", 9000)):
+            settings = read(conf, authority)
+            assert (settings.service, settings.name_nodes) == (f"ns1:{port}", [("ns1", port)] * 2)
+
     def test_what_a_nameservice_lacks_is_named(self):
         needed = "it is needed for the nameservice ns1"
         assert refusal(NAMESERVICE, "ns1:9000") == (

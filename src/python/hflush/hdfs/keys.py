@@ -86,7 +86,8 @@ KEYS = (
     Key(_SERVERS, "dfs.namenode.rpc-address.", text("host:port"),
         "host:port of a NameNode: <nameservice>.<id>, or <nameservice> if it has only one"),
     Key(_SERVERS, "dfs.client.failover.proxy.provider.", text("class"),
-        "set: the name is a nameservice; the value is not looked at"),
+        "set: the name is a nameservice; IPFailoverProxyProvider: a host whose address moves from "
+        "one NameNode to the next; other values are not looked at"),
     Key(_SERVERS, "dfs.client.failover.random.order.", BOOL,
         "dfs.client.failover.random.order for one nameservice"),
     Key(_SERVERS, "hadoop.security.authentication", text(),

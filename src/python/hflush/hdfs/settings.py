@@ -26,6 +26,8 @@ _FORM = "host:port, [ipv6]:port or the name of a nameservice, with a port from 1
 _IDS = names("names")
 _PREFETCHED_BLOCKS = 10
 _DELEGATION_TOKEN = "HDFS_DELEGATION_TOKEN"
+_PROVIDER = "dfs.client.failover.proxy.provider."
+_MOVING_ADDRESS = ".IPFailoverProxyProvider"
 _CHUNK_OVERHEAD = 4 + 33  # one sum, and the largest header of a packet
 
 
@@ -166,22 +168,24 @@ def _resolve(keys: Reader, authority: str, native: _core.HdfsSettings) -> None:
     if "@" in authority:
         raise ValueError(f"{source} must be without a user: HADOOP_USER_NAME says who you are")
     host, port = _parse_address(source, authority)
-    if _is_nameservice(keys, host, port):
+    moves = keys.given(_PROVIDER + host).endswith(_MOVING_ADDRESS)
+    if not moves and _is_nameservice(keys, host, port):
         _resolve_nameservice(keys, host, port, native)
         return
-    if not port:
+    if not port and not moves:
         native.unknown_host_hint = (
             f"; if {host} is a nameservice, the configuration does not know it: HADOOP_CONF_DIR is "
             "to name the directory of core-site.xml and hdfs-site.xml, or conf= to have "
             "dfs.nameservices"
         )
-    native.name_nodes = [(host, port or DEFAULT_PORT)]
+    # Whoever takes over an address is asked as the next NameNode would be.
+    native.name_nodes = [(host, port or DEFAULT_PORT)] * (2 if moves else 1)
     native.service = f"{f'[{host}]' if ':' in host else host}:{port or DEFAULT_PORT}"
 
 
 def _is_nameservice(keys: Reader, host: str, port: int) -> bool:
     """Whether a name is that of a nameservice: with a port it may be that of its only host, too."""
-    if keys.given(f"dfs.client.failover.proxy.provider.{host}"):
+    if keys.given(_PROVIDER + host):
         return True
     has_several = bool(keys.given(f"dfs.ha.namenodes.{host}"))
     return host in keys.names("dfs.nameservices") and (has_several or port in (0, DEFAULT_PORT))

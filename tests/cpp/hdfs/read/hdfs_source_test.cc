@@ -213,6 +213,17 @@ TEST_CASE("hdfs source: a connection that ends goes on at the next replica, wher
   CHECK(operations[0].offset == 3 * 65536);  // what had come whole is not asked again
 }
 
+TEST_CASE("hdfs source: a read that goes on comes to its end, however often its connection ends") {
+  Cluster cluster(1, pattern(500'000), 500'000);
+  cluster.datanodes[0]->follow([&](const Operation& operation) {
+    const std::string all =
+        testing::answer_to_read(StoredReplica(cluster.file), operation.offset, operation.length);
+    return Reply{all.substr(0, 70'000), Reply::Then::kClose};  // a packet and a part of the next
+  });
+  const auto file = cluster.open();
+  CHECK(read(cluster, *file, 0, 500'000) == cluster.file);
+}
+
 TEST_CASE("hdfs source: a replica that is refused, broken or silent is followed by the next") {
   const Reply replies[] = {
       {refusing_reply(TransferStatus::kError, "meta file is gone"), Reply::Then::kClose},

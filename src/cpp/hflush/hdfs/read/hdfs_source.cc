@@ -126,9 +126,13 @@ Status HdfsSource::read_replicas(BlockLocations::Block& block, Rest& rest, Repli
       continue;
     }
     const auto& attempt = std::get<ReplicaSearch::Try>(step);
+    const std::uint64_t begin = rest.position;
     const Status status = read_replica(block, attempt, rest, call);
     if (status.ok()) continue;
     if (status.code() == StatusCode::kInterrupted) return status;
+    // Silence is waited for: it counts whatever came before it.
+    const bool went_on = rest.position > begin && status.code() != StatusCode::kTimedOut;
+    if (went_on) search.went_on();
     remember_failure(block->replicas[attempt.replica].node, status, search, call);
   }
   if (search.expects_no_sums()) {

@@ -7,7 +7,7 @@
 //              accepted, which is not a fault of the replica, or when no replica that is known is
 //              left to try; they may have been moved
 //   between    rounds a pause, locations asked anew, the dead nodes forgotten: so often as
-//              dfs.client.max.block.acquire.failures says
+//              dfs.client.max.block.acquire.failures says, counted from the last byte that came
 //   a replica  whose checksums do not match is not read again by this search; if all are like that,
 //              no pause will mend them
 //   one that   has no checksums is believed only if every replica says the same: then the block was
@@ -80,6 +80,8 @@ class ReplicaSearch {
   bool expects_no_sums() const noexcept { return sums_ == Sums::kOptional; }
   // Whether the node is to be remembered as dead.
   bool failed(const DatanodeInfo& node, const Status& failure);
+  // Bytes came before the last failure: the rounds are counted anew.
+  void went_on() noexcept { rounds_ = 0; }
   // The failure of a search for which the NameNode could not be asked again: what is wrong with the
   // replicas, if nothing would mend them, otherwise `why`.
   Status without_locations(const LocatedBlock& block, const Status& why) const;
@@ -111,7 +113,7 @@ class ReplicaSearch {
   const int max_rounds_;
   const env::Duration window_;
   const std::string operation_;
-  int rounds_ = 0;  // that are over
+  int rounds_ = 0;  // that are over, since bytes came last
   Anew anew_ = Anew::kNotYet;
   std::optional<std::uint64_t> stamp_;  // of the block, when it was looked at last
   Sums sums_ = Sums::kRequired;

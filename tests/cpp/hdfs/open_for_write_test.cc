@@ -116,6 +116,11 @@ Told created(const StatusFields& fields = {}) {
   return {"create", length_delimited(1, file_status(fields)), {}};
 }
 Told completed() { return {"complete", number(1, 1), {}}; }
+Told defaults(bool encrypts = false) {
+  const std::string fields = number(1, 64U << 20U) + number(2, 256) + number(3, 65536) +
+                             number(4, 2) + number(5, 4096) + number(6, encrypts) + number(8, 2);
+  return {"getServerDefaults", length_delimited(1, fields), {}};
+}
 Told refused(std::string method, std::string exception, std::string why = "refused") {
   return {std::move(method), {}, std::move(exception), std::move(why)};
 }
@@ -302,7 +307,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     SUBCASE("a file that is being written") {
       taken = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException";
     }
-    NameNode node({refused("create", taken), directory({}), created(), completed()});
+    NameNode node({refused("create", taken), directory({}), defaults(), created(), completed()});
     {
       const auto client = client_of(node);
       Stream stream = create(*client, "/d/f", {}, none);
@@ -312,7 +317,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     const std::vector<ReceivedCall>& calls = node.calls();
     CHECK(calls[0].request == creation(kFlagCreate).encode());
     CHECK(calls[1].request == GetFileInfo{"/d"}.encode());
-    CHECK(calls[2].request ==
+    CHECK(calls[3].request ==
           creation(kFlagCreate | kFlagOverwrite | kFlagShouldReplicate).encode());
   }
   SUBCASE("not where it could not be written") {
@@ -322,6 +327,13 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     CHECK(stream.status().code() == StatusCode::kUnsupported);
     CHECK(stream.status().path() == "/d/f");
   }
+  SUBCASE("not where DataNodes want encryption") {
+    NameNode node({refused("create", taken), directory({}), defaults(true)});
+    const auto client = client_of(node);
+    const Stream stream = create(*client, "/d/f", {}, none);
+    CHECK(stream.status().code() == StatusCode::kUnsupported);
+    CHECK(stream.status().message().find("dfs.encrypt.data.transfer") != std::string::npos);
+  }
   SUBCASE("in an encryption zone") {
     NameNode node(
         {refused("create", "org.apache.hadoop.hdfs.UnknownCryptoProtocolVersionException")});
@@ -329,7 +341,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     CHECK(create(*client, "/d/f", {}, none).status().code() == StatusCode::kUnsupported);
   }
   SUBCASE("at once, if replicas were asked for") {
-    NameNode node({created(), completed()});
+    NameNode node({defaults(), created(), completed()});
     const auto client = client_of(node);
     CreateOptions options;
     options.should_replicate = true;
@@ -755,9 +767,7 @@ TEST_CASE("append waits for a block that is not reported yet") {
 }
 
 TEST_CASE("the server's defaults are asked for once") {
-  const std::string defaults = number(1, 64U << 20U) + number(2, 256) + number(3, 65536) +
-                               number(4, 2) + number(5, 4096) + number(8, 2);
-  NameNode node({{"getServerDefaults", length_delimited(1, defaults), {}}});
+  NameNode node({defaults()});
   const auto client = client_of(node);
   env::Uninterrupted none;
   for (int i = 0; i < 3; ++i) {

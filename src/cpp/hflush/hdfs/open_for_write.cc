@@ -200,6 +200,17 @@ Status check_replacement(Client& client, const Create& request, env::Interrupt& 
   return why.empty() ? Status() : unsupported("create", why, request.path);
 }
 
+// Whether DataNodes would take the file: they close connections that are not encrypted.
+Status check_transfer(Client& client, const Create& request, env::Interrupt& interrupt) {
+  const Result<ServerDefaults> defaults = client.server_defaults(interrupt);
+  if (!defaults.ok()) return defaults.status().with_path(request.path);
+  if (!defaults->encrypt_data_transfer) return {};
+  return unsupported("create",
+                     "files cannot be written to DataNodes that want encryption "
+                     "(dfs.encrypt.data.transfer)",
+                     request.path);
+}
+
 // The NameNode looks for it when the old file is gone.
 Status check_storage_policy(Client& client, const Create& request, env::Interrupt& interrupt) {
   if (request.storage_policy.empty()) return {};
@@ -236,14 +247,15 @@ Result<FileStatus> call_create(Client& client, const Create& request, env::Inter
   }
 }
 
-// The NameNode drops the old file before it says that the new one is erasure-coded. So a file that
-// may be is created without OVERWRITE; where that finds one, its directory is looked at, and then
-// the new file has replicas whatever becomes of the directory meanwhile.
+// The NameNode drops the old file before it says that the new one is erasure-coded, and DataNodes
+// refuse later. So a file that may be is created without OVERWRITE; where that finds one, its
+// directory is looked at, and then the new file has replicas whatever becomes of the directory
+// meanwhile.
 Result<FileStatus> create_file(Client& client, Create request, env::Interrupt& interrupt) {
-  const bool overwrite = (request.flags & kFlagOverwrite) != 0;
+  if ((request.flags & kFlagOverwrite) == 0) return call_create(client, request, interrupt);
   const bool has_replicas =
       (request.flags & kFlagShouldReplicate) != 0 || !request.ec_policy.empty();
-  if (overwrite && (!has_replicas || !request.storage_policy.empty())) {
+  if (!has_replicas || !request.storage_policy.empty()) {
     request.flags &= ~kFlagOverwrite;
     Result<FileStatus> created = call_create(client, request, interrupt);
     if (created.ok() || !is_taken(created.status())) return created;
@@ -252,6 +264,7 @@ Result<FileStatus> create_file(Client& client, Create request, env::Interrupt& i
     request.flags |= kFlagOverwrite;
     if (request.ec_policy.empty()) request.flags |= kFlagShouldReplicate;
   }
+  HFLUSH_RETURN_IF_ERROR(check_transfer(client, request, interrupt));
   return call_create(client, request, interrupt);
 }
 

@@ -340,6 +340,21 @@ TEST_CASE("call table: time out, ping, and the end of an idle connection") {
   CHECK(t.table.due() == env::TimePoint::max());
 }
 
+TEST_CASE(
+    "call table: without idle time a connection ends after its calls, and is not watched for it") {
+  RpcSettings with = settings();
+  with.idle_time = {};
+  Table t(1, with);
+  t.start();
+  t.connected(kFirst);
+  t.wait();
+  CHECK(t.did().empty());
+  CHECK(t.table.due() > t.now);
+  t.received(kFirst, rpc_success(0, "first"));
+  t.wait();
+  CHECK(t.did() == "disconnect 0.1");
+}
+
 TEST_CASE("call table: a disowned call goes on with the question, one that was not sent does not") {
   Table t(2);
   t.start(Repeat::kAtMostOnce);

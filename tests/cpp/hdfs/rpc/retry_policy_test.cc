@@ -285,6 +285,20 @@ TEST_CASE("patience: what passes is repeated for so long, beyond Hadoop's attemp
   }
 }
 
+TEST_CASE("patience: without pauses in the settings a server is not asked all the time") {
+  RpcSettings settings;
+  settings.failover_base = settings.failover_cap = {};
+  FailedAttempt failed{.failure = AttemptFailure::kRemote,
+                       .remote_class = kSafeMode,
+                       .was_sent = true,
+                       .patience = minutes(2)};
+  Attempts attempts{.retries = 30, .failovers = 15};
+  CHECK(RetryPolicy(settings, true).decide(failed, 0.0, attempts).delay >= milliseconds(5));
+  failed.remote_class = kStandby;
+  CHECK(RetryPolicy(settings, true).decide_disowned(failed, 0.0, attempts).delay >=
+        milliseconds(5));
+}
+
 TEST_CASE("patience does not repeat what the server may have forgotten") {
   const RetryPolicy policy(RpcSettings(), false);
   const auto action = [&](Repeat repeat, env::Duration since_sent) {

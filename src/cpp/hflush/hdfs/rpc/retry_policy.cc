@@ -10,6 +10,9 @@ namespace {
 
 using Action = RetryDecision::Action;
 
+// Of what is repeated for minutes, whatever the settings say.
+constexpr env::Duration kShortestPause = std::chrono::milliseconds(10);
+
 // From half of `delay` to one and a half.
 env::Duration jittered(env::Duration delay, double random) {
   return env::Duration(
@@ -75,7 +78,8 @@ RetryDecision RetryPolicy::decide_disowned(const FailedAttempt& failed, double r
   if (decision.action != Action::kFail) return decision;
   if (failed.failure == AttemptFailure::kRemote && !is_refused(failed)) return {};
   if (failed.failure == AttemptFailure::kUnauthenticated) return {};
-  const env::Duration delay = exponential(++attempts.retries, random, settings_.failover_cap);
+  const env::Duration delay =
+      std::max(kShortestPause, exponential(++attempts.retries, random, settings_.failover_cap));
   if (failed.since_sent + delay > kLongestRepeat) return {};
   return {several_ ? Action::kFailover : Action::kRetry, delay};
 }
@@ -176,8 +180,9 @@ env::Duration RetryPolicy::exponential(int times, double random, env::Duration c
 
 env::Duration RetryPolicy::patient(int times, double random) const {
   if (times == 0) return {};
-  const env::Duration cap = std::min(settings_.failover_cap, kLongestPatientPause);
-  env::Duration delay = settings_.failover_base / kFirstPatientPart;
+  const env::Duration cap =
+      std::clamp(settings_.failover_cap, kShortestPause, kLongestPatientPause);
+  env::Duration delay = std::max(settings_.failover_base / kFirstPatientPart, kShortestPause);
   for (int i = 1; i < times && delay < cap; ++i) delay *= 2;
   return jittered(std::min(delay, cap), random);
 }

@@ -15,6 +15,8 @@ constexpr std::int32_t kContextCallId = -3;
 constexpr std::int32_t kPingCallId = -4;
 // Of both protocols, for all of Hadoop 2 and 3.
 constexpr std::uint64_t kProtocolVersion = 1;
+// While calls wait a connection is looked after no more often, however short its idle time is.
+constexpr env::Duration kShortestPatience = std::chrono::milliseconds(10);
 
 void append_delimited(std::string& to, std::string_view message) {
   protozero::add_varint_to_buffer(&to, message.size());
@@ -134,7 +136,7 @@ env::Duration RpcChannel::call_timeout() const noexcept {
 
 env::Duration RpcChannel::patience() const noexcept {
   const env::Duration silence = options_.ping ? options_.ping_interval : env::kNoTimeout;
-  return std::min({call_timeout(), silence, options_.idle_time});
+  return std::min({call_timeout(), silence, std::max(options_.idle_time, kShortestPatience)});
 }
 
 RpcChannel::Due RpcChannel::check(env::TimePoint now) {

@@ -50,10 +50,14 @@ class SimulatedStore {
     return (upload->second[number] = {bytes, new_etag()}).etag;
   }
 
-  // A part that was given up, and arrives nevertheless.
+  // A part that was given up, and arrives nevertheless. The same bytes change nothing.
   void land_part(const std::string& id, std::uint32_t number, const std::string& bytes) {
+    if (completed_.contains(id)) return;
     if (quirks_.resurrects && uploads_.try_emplace(id).second) ++resurrections;
-    upload_part(id, number, bytes);
+    const auto upload = uploads_.find(id);
+    if (upload == uploads_.end()) return;
+    const auto part = upload->second.find(number);
+    if (part == upload->second.end() || part->second.bytes != bytes) upload_part(id, number, bytes);
   }
 
   Answer complete(const std::string& id, const std::vector<PartReceipt>& list,

@@ -312,7 +312,7 @@ class Simulation {
                                      actions_);
         }
         if (!has_ended()) receipts_.insert(call.number);
-        return upload_.part_done({call.number, call.result, call.body.size(), 0}, actions_);
+        return report_part(call);
       case What::kPut:
         if (call.answer == SimulatedStore::Answer::kDone) {
           return upload_.put_done(call.result, actions_);
@@ -339,6 +339,13 @@ class Simulation {
       case What::kAbort:
         return upload_.aborted(actions_);
     }
+  }
+
+  // Perhaps after an attempt that was not answered, and is still under way.
+  void report_part(const Call& call) {
+    const bool was_repeated = one_in(faults_.lose);
+    if (was_repeated) late_.push_back(call);
+    upload_.part_done({call.number, call.result, call.body.size(), 0}, actions_, was_repeated);
   }
 
   void report_failure(const Call& call, FailureKind kind, bool ambiguous) {

@@ -385,6 +385,25 @@ TEST_CASE("an upload that cannot be made fails the stream") {
   CHECK(bucket.count("Abort") == 0);
 }
 
+TEST_CASE("an abort is looked at where an attempt at a part was not answered") {
+  std::atomic<bool> is_first{true};
+  Bucket bucket;
+  bucket.options.active_blocks = 1;
+  bucket.store.set_instead(
+      [&](const std::string& operation, const Request& request) -> std::optional<Answer> {
+        if (operation != "Part") return std::nullopt;
+        if (request.query.at("partNumber") != "1") return Answer::error(403, "AccessDenied");
+        return is_first.exchange(false) ? std::optional(Answer::reset()) : std::nullopt;
+      });
+  const Opened opened = bucket.open();
+  static_cast<void>(opened.write(pattern(3 * kBlock)));
+  CHECK_FALSE(opened.close().ok());
+  CHECK(opened.wait_cleaned_up().ok());
+  CHECK(bucket.operations() ==
+        std::vector<std::string>{"Create", "Part", "Part", "Part", "Abort", "List"});
+  CHECK(bucket.store.uploads() == 0);
+}
+
 TEST_CASE("an abort that fails is told in the outcome") {
   Bucket bucket;
   bucket.store.set_instead(

@@ -260,9 +260,10 @@ void BlockUpload::create_cancelled(UploadActions& actions) {
       actions);
 }
 
-void BlockUpload::part_done(PartReceipt receipt, UploadActions& actions) {
+void BlockUpload::part_done(PartReceipt receipt, UploadActions& actions, bool maybe_twice) {
   const std::uint32_t number = receipt.number;
   if (active_.erase(number) == 0) return;
+  parts_may_land_ = parts_may_land_ || maybe_twice;
   if (is_over()) return clean_up(actions);
   if (receipt.size != part_bytes(number)) {
     return fail(
@@ -341,12 +342,15 @@ void BlockUpload::go_on(UploadActions& actions, const Status& otherwise) {
     case Publication::Step::kFence:
       return abort(actions);
     case Publication::Step::kPublished:
-      return published(otherwise, actions);
+      published(otherwise, actions);
+      break;
     case Publication::Step::kNotPublished:
-      return not_published(actions);
+      not_published(actions);
+      break;
     case Publication::Step::kUnknown:
-      return unknown(actions);
+      unknown(actions);
   }
+  confirm_abort(actions);
 }
 
 void BlockUpload::put_done(std::string etag, UploadActions& actions, const Status& otherwise) {
@@ -491,15 +495,17 @@ void BlockUpload::abort(UploadActions& actions) {
 
 void BlockUpload::aborted(UploadActions& actions) {
   if (upload_ != UploadIs::kAborting) return;
-  if (parts_may_land_) {
-    upload_ = UploadIs::kConfirming;
-    actions.emplace_back(upload_action::LookAtUpload{});
-    return;
-  }
   upload_ = UploadIs::kGone;
-  if (!awaits(Publication::Step::kFence)) return;
+  if (!awaits(Publication::Step::kFence)) return confirm_abort(actions);
   publication_->fenced();
   go_on(actions);
+}
+
+// A part that was given up may have brought the upload back.
+void BlockUpload::confirm_abort(UploadActions& actions) {
+  if (aborts_ == 0 || !parts_may_land_ || upload_ != UploadIs::kGone) return;
+  upload_ = UploadIs::kConfirming;
+  actions.emplace_back(upload_action::LookAtUpload{});
 }
 
 void BlockUpload::abort_confirmed(UploadSeen seen, UploadActions& actions) {

@@ -175,7 +175,8 @@ class BlockUpload {
   // `otherwise`: it is published, but not as it was to be, which is reported.
   void put_done(std::string etag, UploadActions& actions, const Status& otherwise = {});
   void put_failed(const CallFailure& failure, UploadActions& actions);
-  void part_done(PartReceipt receipt, UploadActions& actions);
+  // `maybe_twice`: it was repeated after an attempt that was not answered, and may still land.
+  void part_done(PartReceipt receipt, UploadActions& actions, bool maybe_twice = false);
   void part_failed(std::uint32_t number, CallFailure failure, UploadActions& actions);
   void completed(std::string etag, UploadActions& actions);
   void complete_failed(const CallFailure& failure, UploadActions& actions);
@@ -242,6 +243,7 @@ class BlockUpload {
   void give_up(UploadState otherwise, UploadActions& actions);
   void clean_up(UploadActions& actions);
   void abort(UploadActions& actions);
+  void confirm_abort(UploadActions& actions);
   void abort_confirmed(UploadSeen seen, UploadActions& actions);
   void leave(Status why);
 

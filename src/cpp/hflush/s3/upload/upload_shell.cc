@@ -256,7 +256,7 @@ void UploadDriver::part_answered(PartReceipt receipt, const CallResult& result) 
       machine_.broke(refusal, actions);
     }
   }
-  machine_.part_done(std::move(receipt), actions);
+  machine_.part_done(std::move(receipt), actions, result.ambiguous);
 }
 
 // --- publication

@@ -477,6 +477,23 @@ int flock(int fd, int operation) {
   ON_FD("lock", "flock", fd, -1, 0, REAL(flock)(fd, operation));
 }
 
+// Of fcntl: the locks of open files.
+static int control(int fd, int command, void* argument, const char* function) {
+  if (command != F_OFD_SETLK || !is_followed(fd)) return REAL(fcntl)(fd, command, argument);
+  ON_FD("lock", function, fd, -1, 0, REAL(fcntl)(fd, command, argument));
+}
+
+#define INTERCEPT_FCNTL(name)                        \
+  int name(int fd, int command, ...) {               \
+    va_list arguments;                               \
+    va_start(arguments, command);                    \
+    void* const argument = va_arg(arguments, void*); \
+    va_end(arguments);                               \
+    return control(fd, command, argument, #name);    \
+  }
+INTERCEPT_FCNTL(fcntl)
+INTERCEPT_FCNTL(fcntl64)
+
 // --- control: called by the test through ctypes ------------------------------------------------
 
 // Starts to watch `directory` ("" for nothing) with no rules and an empty log; opens every gate.

@@ -15,7 +15,8 @@ namespace {
 
 class PosixFile final : public WritableFile {
  public:
-  explicit PosixFile(int descriptor) noexcept : descriptor_(descriptor) {}
+  PosixFile(int descriptor, bool is_locked) noexcept
+      : descriptor_(descriptor), is_locked_(is_locked) {}
   ~PosixFile() override {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -50,22 +51,32 @@ class PosixFile final : public WritableFile {
 
   int close() noexcept override {
     const int descriptor = std::exchange(descriptor_, -1);
-    // A forked child shares the open file, and with it a lock that tells readers of a writer.
-    struct flock everything{};
-    everything.l_type = F_UNLCK;
-    ::fcntl(descriptor, F_OFD_SETLK, &everything);
-    // After EINTR the descriptor is gone on Linux; the bytes are with the kernel either way.
-    return ::close(descriptor) == 0 || errno == EINTR ? 0 : errno;
+    const int locked = is_locked_ ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    // Also after EINTR the descriptor is gone, and what FUSE or NFS were about to write is not
+    // there.
+    const int error_number = ::close(descriptor) == 0 ? 0 : errno;
+    // Not before: NFS writes the rest where a lock ends, and does not say that it failed.
+    if (locked >= 0) unlock_and_close(locked);
+    return error_number;
   }
 
  private:
+  // A forked child shares the open file, and with it the lock.
+  static void unlock_and_close(int descriptor) noexcept {
+    struct flock everything{};
+    everything.l_type = F_UNLCK;
+    ::fcntl(descriptor, F_OFD_SETLK, &everything);
+    ::close(descriptor);
+  }
+
   int descriptor_;
+  const bool is_locked_;
 };
 
 }  // namespace
 
-std::unique_ptr<WritableFile> make_posix_file(int descriptor) {
-  return std::make_unique<PosixFile>(descriptor);
+std::unique_ptr<WritableFile> make_posix_file(int descriptor, bool is_locked) {
+  return std::make_unique<PosixFile>(descriptor, is_locked);
 }
 
 Status write_fully(WritableFile& file, std::span<const ByteView> pieces, const std::string& path) {

@@ -37,8 +37,9 @@ class WritableFile {
 };
 
 // A file of the operating system. Owns `descriptor`; the destructor closes it if close() did not
-// run.
-std::unique_ptr<WritableFile> make_posix_file(int descriptor);
+// run. `is_locked`: close() ends a lock of the open file (F_OFD_SETLK), also where a forked child
+// has the descriptor, too.
+std::unique_ptr<WritableFile> make_posix_file(int descriptor, bool is_locked = false);
 
 // Writes all of `pieces`, in order, however many system calls that takes. After a failure an
 // unknown prefix is written. `path` and the offset go into the failure's message.

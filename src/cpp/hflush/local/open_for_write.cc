@@ -223,9 +223,9 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
 
   const int file_descriptor = file.descriptor.release();
   const int sums_descriptor = sums->descriptor.release();
-  auto destination =
-      make_checksummed_destination(env::make_posix_file(file_descriptor), path,
-                                   env::make_posix_file(sums_descriptor), sidecar, bytes_per_sum);
+  auto destination = make_checksummed_destination(env::make_posix_file(file_descriptor), path,
+                                                  env::make_posix_file(sums_descriptor, true),
+                                                  sidecar, bytes_per_sum);
   // In this order no reader ever takes old sums for new data or the reverse, and an old file is
   // whole until nothing but cutting it is left to do. The header makes an open empty file verify.
   mark_unfinished(sums_descriptor);

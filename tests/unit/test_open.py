@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import io
 import os
+import signal
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
 import hflush
 import pytest
 from support.stores import FILES, Store
+from support.waiting import Task, wait_until
 
 
 @pytest.mark.parametrize("mode", ["wb", "bw", "xb", "bx"])
@@ -342,3 +347,43 @@ def test_write_takes_its_bounds_by_name(store: Store, buffering: int):
         assert out.write(b"abcdef", off=1, len=3) == 3
         assert out.write(b=b"xyz", len=1) == 1
     assert store.read(path) == b"bcdx"
+
+
+@pytest.mark.stores("raw", "crc")
+@pytest.mark.parametrize("kind", [fcntl.F_RDLCK, fcntl.F_WRLCK], ids=["read", "write"])
+@pytest.mark.timeout(20)  # the system takes a lease away after 45 s
+def test_a_lease_of_a_file_is_waited_for(store: Store, kind: int):
+    """As open() does: the system asks its holder, such as a file server, to give it back."""
+    path = store.write(store.path("a"), b"old")
+    calls = [lambda: store.write(path, b"new"), lambda: store.read(path)]
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    for call in calls[: 1 if kind == fcntl.F_RDLCK else 2]:
+        with open(path, "rb") as held:
+            fcntl.fcntl(held, fcntl.F_SETLEASE, kind)
+            task = Task(call)
+            wait_until(lambda: fcntl.fcntl(held, fcntl.F_GETLEASE) != kind, "it is asked for")
+            assert task.is_alive()
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            task.result()
+    signal.signal(signal.SIGIO, before)
+    assert store.read(path) == b"new"
+
+
+@pytest.mark.parametrize("options", [{}, {"atomic": True}], ids=["plain", "atomic"])
+@pytest.mark.stores("raw", "crc")
+def test_what_is_printed_without_standard_streams_is_in_no_file(
+    store: Store, options: dict[str, bool]
+):
+    """No file that is written gets one of their descriptors."""
+    script = f"""
+import contextlib, os, sys, hflush
+with hflush.create(sys.argv[1], **{options}) as out:
+    out.write(bytes(2 << 20))
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"printed")
+"""
+    url = store.url(store.path("a"))
+    run = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", script, url]
+    assert subprocess.run(run, check=False).returncode == 0
+    assert store.read(store.path("a")) == bytes(2 << 20)

@@ -19,6 +19,7 @@
 #include "hflush/env/direct_exchanges.h"
 #include "hflush/env/http_exchange.h"
 #include "hflush/env/own_process.h"
+#include "hflush/env/standard_streams.h"
 #include "hflush/env/timer.h"
 
 namespace hflush::env {
@@ -536,7 +537,8 @@ std::size_t Transfers::open_connections() {
 
 // NOLINTNEXTLINE(bugprone-exception-escape): the header says what that means
 curl_socket_t Transfers::open_socket(const curl_sockaddr& address) noexcept {
-  const int made = ::socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol);
+  const int made = beside_standard_streams(
+      ::socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol));
   if (made < 0) return CURL_SOCKET_BAD;
   const auto stale = watched_.find(made);
   if (stale != watched_.end()) {

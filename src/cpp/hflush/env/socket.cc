@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "hflush/base/check.h"
+#include "hflush/env/standard_streams.h"
 
 namespace hflush::env {
 namespace {
@@ -99,8 +100,8 @@ Socket::~Socket() {
 
 Result<Socket> Socket::start_connecting(const SocketAddress& address, const SocketOptions& options,
                                         const Endpoint& endpoint) {
-  Socket made(
-      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Socket made(beside_standard_streams(::socket(
+      address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP)));
   const int descriptor = made.descriptor();
   if (descriptor < 0) return connect_failure(endpoint, errno);
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, options.no_delay ? 1 : 0);

@@ -4,10 +4,14 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
+
+#include "hflush/env/standard_streams.h"
 
 namespace hflush::local {
 
@@ -41,13 +45,27 @@ auto uninterrupted(Call call) noexcept(noexcept(call())) {
   return result;
 }
 
-// openat(2), closed on exec. False with errno set if that fails.
-inline Descriptor open_descriptor_at(int directory, const char* name, int flags) noexcept {
-  return Descriptor(uninterrupted([&] { return ::openat(directory, name, flags | O_CLOEXEC); }));
+// openat(2), closed on exec. Invalid, with errno set, if that fails.
+inline Descriptor open_descriptor_at(int directory, const char* name, int flags,
+                                     mode_t mode = 0) noexcept {
+  return Descriptor(env::beside_standard_streams(
+      uninterrupted([&] { return ::openat(directory, name, flags | O_CLOEXEC, mode); })));
 }
 
-inline Descriptor open_descriptor(const char* path, int flags) noexcept {
-  return open_descriptor_at(AT_FDCWD, path, flags);
+inline Descriptor open_descriptor(const char* path, int flags, mode_t mode = 0) noexcept {
+  return open_descriptor_at(AT_FDCWD, path, flags, mode);
+}
+
+// The same of what may be a pipe: one without a reader is an error, and not a hang. A file is
+// waited for, as open(2) does, where a file server holds a lease of it: the system asks for it
+// back.
+inline Descriptor open_file_or_pipe(const char* path, int flags, mode_t mode = 0) noexcept {
+  Descriptor opened = open_descriptor(path, flags | O_NONBLOCK, mode);
+  struct stat facts;
+  if (opened || errno != EWOULDBLOCK || ::stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    return opened;
+  }
+  return open_descriptor(path, flags, mode);
 }
 
 }  // namespace hflush::local

@@ -30,8 +30,8 @@ Result<Descriptor> open_regular(const std::string& path, int flags) {
   struct stat facts;
   if (::stat(path.c_str(), &facts) != 0) return failure_of(errno, "open", path);
   HFLUSH_RETURN_IF_ERROR(expect_regular(facts, path));
-  // O_NONBLOCK: something else may have taken the file's place.
-  Descriptor file = open_descriptor(path.c_str(), flags | O_NONBLOCK | O_NOCTTY);
+  // Something else may have taken its place.
+  Descriptor file = open_file_or_pipe(path.c_str(), flags | O_NOCTTY);
   if (!file) return failure_of(errno, "open", path);
   if (::fstat(file.get(), &facts) != 0) return Status::from_errno(errno, "status", path);
   HFLUSH_RETURN_IF_ERROR(expect_regular(facts, path));

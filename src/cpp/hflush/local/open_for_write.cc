@@ -34,9 +34,6 @@ Status creation_failure(int error_number, const std::string& path) {
   return Status::from_errno(error_number, "create", path);
 }
 
-// Descriptors are opened non-blocking, so that a pipe without a reader is an error and not a hang;
-// regular files do not care.
-constexpr int kOpenFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
 constexpr mode_t kReadAndWrite = 0666;
 
 Status give_permission(int file, const CreateOptions& options, std::string_view what,
@@ -59,9 +56,9 @@ Status give_asked_permission(int file, const CreateOptions& options, const std::
 
 Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& options) {
   const mode_t mode = options.permission ? options.permission->bits : kReadAndWrite;
+  const int flags = options.append ? O_WRONLY | O_APPEND : O_WRONLY;
   while (true) {
-    Descriptor created(
-        uninterrupted([&] { return ::open(path.c_str(), kOpenFlags | O_CREAT | O_EXCL, mode); }));
+    Descriptor created = open_descriptor(path.c_str(), flags | O_CREAT | O_EXCL, mode);
     if (created) {
       Status set = give_permission(created.get(), options, "new file", path);
       if (!set.ok()) {
@@ -73,7 +70,7 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     const bool may_exist = errno == EEXIST || is_lacking(errno);  // not every mount has O_EXCL
     if (!may_exist || !options.overwrite) return creation_failure(errno, path);
 
-    Descriptor existing = open_descriptor(path.c_str(), kOpenFlags);
+    Descriptor existing = open_file_or_pipe(path.c_str(), flags);
     if (existing) {
       HFLUSH_RETURN_IF_ERROR(give_asked_permission(existing.get(), options, path));
       return OpenedFile{std::move(existing), false, {}};
@@ -81,8 +78,7 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     if (errno == EPERM) return OpenedFile{};
     if (errno != ENOENT) return creation_failure(errno, path);
     // A dangling link, which only creation through it fills, or a file deleted just now.
-    Descriptor through_link(
-        uninterrupted([&] { return ::open(path.c_str(), kOpenFlags | O_CREAT, mode); }));
+    Descriptor through_link = open_file_or_pipe(path.c_str(), flags | O_CREAT, mode);
     if (through_link) {
       HFLUSH_RETURN_IF_ERROR(give_asked_permission(through_link.get(), options, path));
       return OpenedFile{std::move(through_link), false, {}};
@@ -93,7 +89,7 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
 
 // Mountpoint for S3 replaces a file, if at all, only where open(2) itself cuts it.
 Descriptor cut_by_opening(const std::string& path) {
-  return open_descriptor(path.c_str(), kOpenFlags | O_TRUNC);
+  return open_file_or_pipe(path.c_str(), O_WRONLY | O_TRUNC);
 }
 
 // Opens what create_or_open() could not.
@@ -244,7 +240,7 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
 }
 
 StreamResult append_raw(const std::string& path, bool sync_on_close) {
-  Descriptor descriptor = open_descriptor(path.c_str(), kOpenFlags | O_APPEND);
+  Descriptor descriptor = open_file_or_pipe(path.c_str(), O_WRONLY | O_APPEND);
   if (!descriptor) {
     const int error_number = errno;
     if (error_number == EISDIR) {

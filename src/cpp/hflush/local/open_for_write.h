@@ -24,6 +24,8 @@ struct CreateOptions {
   // For a file that does not exist yet; none: what the system gives it.
   std::optional<Permission> permission;
   bool sync_on_close = false;
+  // Every write goes to the end, wherever others have put it meanwhile.
+  bool append = false;
 };
 
 using StreamResult = Result<std::unique_ptr<stream::OutputStream>>;

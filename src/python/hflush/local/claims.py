@@ -135,6 +135,13 @@ def _open(path: str) -> int:
     """Open a file to lock it. Over NFS a lock needs the right to write."""
     common = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return os.open(path, os.O_RDWR | common)
+        descriptor = os.open(path, os.O_RDWR | common)
     except PermissionError:
-        return os.open(path, os.O_RDONLY | common)
+        descriptor = os.open(path, os.O_RDONLY | common)
+    if descriptor > 2:
+        return descriptor
+    # One of a standard stream that the program runs without: what it prints would go into the file.
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)

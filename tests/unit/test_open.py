@@ -71,6 +71,21 @@ def test_append_modes_create_or_go_on(store: Store, mode: str):
 
 
 @pytest.mark.stores("raw")
+@pytest.mark.parametrize("mode", ["a", "ab"])
+def test_append_modes_add_to_the_end_of_a_new_file(store: Store, mode: str):
+    """As with open(): what others have added meanwhile is not written over."""
+    path = store.path("a")
+    with hflush.open(store.url(path), mode) as out:
+        assert out.mode == mode
+        for word in ("one ", "two ", "three "):
+            out.write(word if mode == "a" else word.encode())
+            out.flush()
+            with open(path, "a") as other:
+                other.write("other ")
+    assert store.read(path) == b"one other two other three other "
+
+
+@pytest.mark.stores("raw")
 @pytest.mark.timeout(20)
 def test_append_modes_below_a_file_and_through_a_link(store: Store):
     """Where no file can be, ab fails as wb does; a link that leads nowhere gets its target."""

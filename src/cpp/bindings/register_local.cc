@@ -159,9 +159,10 @@ local::CreateOptions create_options(bool overwrite, bool create_parent,
 
 py::object create_raw(const Namespace& /*names*/, const py::type& stream_type, const py::str& path,
                       bool overwrite, bool create_parent, std::optional<mode_t> permission,
-                      bool is_asked, bool sync_on_close) {
-  const auto options =
+                      bool is_asked, bool sync_on_close, bool append) {
+  auto options =
       create_options(overwrite, create_parent, permission_of(permission, is_asked), sync_on_close);
+  options.append = append;
   return make_stream(
       stream_type, without_gil([&, at = path_of(path)] { return local::create_raw(at, options); }));
 }
@@ -204,7 +205,7 @@ void register_local(py::module_& module) {
       .def("truncate", on_path(&Namespace::truncate), py::arg("path"), py::arg("length"))
       .def("create", &create_raw, py::arg("stream_type"), py::arg("path"), py::kw_only(),
            py::arg("overwrite"), py::arg("create_parent"), py::arg("permission"),
-           py::arg("is_asked"), py::arg("sync_on_close") = false)
+           py::arg("is_asked"), py::arg("sync_on_close") = false, py::arg("append") = false)
       .def("append", &append_raw, py::arg("stream_type"), py::arg("path"), py::kw_only(),
            py::arg("sync_on_close") = false);
 

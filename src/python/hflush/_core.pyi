@@ -164,6 +164,7 @@ class RawNamespace(_Namespace):
         permission: int | None,
         is_asked: bool,  # else the mount may have a mode of its own
         sync_on_close: bool = False,
+        append: bool = False,  # each write goes to the end, wherever that is by then
     ) -> _Self: ...
     def append(
         self, stream_type: type[_Self], path: str, *, sync_on_close: bool = False

@@ -473,7 +473,8 @@ class FileSystem(OptionalOperations):
             raise PathIsDirectoryError(errno.EISDIR, message, self._named(path))
         create = self._create_atomically if options.atomic else self._create
         stream = create(path, overwrite, options)
-        return self._track(stream, path, "wb" if overwrite else "xb", options)
+        mode = "wb" if overwrite else "ab" if CreateFlag.APPEND in options.flags else "xb"
+        return self._track(stream, path, mode, options)
 
     def _create_atomically(
         self, path: str, overwrite: bool, options: CreateOptions

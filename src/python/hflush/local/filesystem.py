@@ -343,6 +343,7 @@ class LocalFileSystem(_LocalFiles):
             permission=self._masked(options.permission, _FILE_MODE),
             is_asked=options.permission is not None,
             sync_on_close=self._syncs_on_close(options),
+            append=not overwrite and options_of.CreateFlag.APPEND in options.flags,
         )
 
     def _write_target(self, path: str) -> str:

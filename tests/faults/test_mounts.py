@@ -12,6 +12,7 @@ import os
 
 import hflush
 import pytest
+from faults.expecting import os_error
 from faults.shim.control import Faults, named
 from hflush.checkpoint import CheckpointFileManager
 from support.stores import Store
@@ -165,6 +166,23 @@ def test_a_file_that_only_cutting_opens(faults: Faults, store: Store) -> None:
     with pytest.raises(PermissionError, match="create"):
         store.fs.create(path)
     assert store.content(path) == b"data"
+
+
+def test_a_failure_in_close_is_told(faults: Faults, store: Store) -> None:
+    """NFS writes a file out where a lock of it ends; close(2) would not say that this failed."""
+    store.write(store.path("file"), b"data")
+    for path in ("*/file", "*/.file.crc") if store.name == "crc" else ("*/file",):
+        calls = [call.operation for call in faults.calls(path=path)]
+        assert calls[-2:] == ["write", "close"]
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EROFS], ids=named)
+def test_a_directory_that_is_there(faults: Faults, store: Store, error: int) -> None:
+    """A server of NFS may ask first who may make it."""
+    faults.fail("mkdir", error)
+    assert store.fs.mkdirs(store.root)
+    with os_error(error):
+        store.fs.mkdirs(store.path("new"))
 
 
 @pytest.mark.stores("raw")

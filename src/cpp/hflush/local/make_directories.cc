@@ -18,10 +18,15 @@ constexpr mode_t kOwnerPasses = 0300;
 // How often a parent that another program deletes meanwhile is made again.
 constexpr std::ptrdiff_t kRaces = 64;
 
+bool is_directory(const std::string& path) noexcept {
+  struct stat facts;
+  return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
 // Something is at `path`: fine if it is a directory. kNotFound if it has vanished again.
 Status accept_existing(const std::string& path) {
   struct stat facts;
-  if (::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) return {};
+  if (is_directory(path)) return {};
   if (::lstat(path.c_str(), &facts) != 0) return Status::from_errno(errno, "status", path);
   return Status(StatusCode::kAlreadyExists, "make directory: a file is there", path, EEXIST);
 }
@@ -49,6 +54,8 @@ Status make_directory(const std::string& path, std::optional<Permission> permiss
   }
   const int error_number = errno;
   if (error_number == EEXIST) return accept_existing(path);
+  // Servers of NFS and automounters may ask first who may make a directory there.
+  if (error_number != ENOENT && is_directory(path)) return {};
   return Status::from_errno(error_number, "make directory", path);
 }
 

@@ -91,23 +91,26 @@ class TreeRemover {
     return failure(errno, "delete directory", name);
   }
 
+  // Some file systems skip entries of a listing in the course of which others are removed.
   Status remove_leaves() {
+    std::vector<std::string> names;
     DirectoryReader reader(current_.get());
-    while (const dirent* entry = reader.next()) {
-      HFLUSH_RETURN_IF_ERROR(remove_leaf(entry->d_name));
+    while (const dirent* entry = reader.next()) names.emplace_back(entry->d_name);
+    if (reader.error_number() != 0) {
+      return Status::from_errno(reader.error_number(), "read directory", current_path());
     }
-    if (reader.error_number() == 0) return {};
-    return Status::from_errno(reader.error_number(), "read directory", current_path());
+    for (const std::string& name : names) HFLUSH_RETURN_IF_ERROR(remove_leaf(name));
+    return {};
   }
 
-  Status remove_leaf(const char* name) {
-    if (::unlinkat(current_.get(), name, 0) == 0 || errno == ENOENT) return {};
+  Status remove_leaf(const std::string& name) {
+    if (::unlinkat(current_.get(), name.c_str(), 0) == 0 || errno == ENOENT) return {};
     // Of a directory Linux says EISDIR and POSIX EPERM, which has other reasons, too.
     const int error_number = errno;
     if (error_number == EISDIR || error_number == EPERM) {
-      if (::unlinkat(current_.get(), name, AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
+      if (::unlinkat(current_.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
       if (errno == ENOTEMPTY || errno == EEXIST) {
-        levels_.back().children.emplace_back(name);
+        levels_.back().children.push_back(name);
         return {};
       }
       if (errno != ENOTDIR) return failure(errno, "delete directory", name);

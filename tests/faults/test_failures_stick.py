@@ -231,3 +231,18 @@ def test_thousand_failed_streams_leak_nothing(faults: Faults, store: Store) -> N
         with any_os_error():
             out.close()
     assert descriptors_under(store.root) == []
+
+
+@pytest.mark.stores("raw")
+def test_a_cut_that_was_not_synced(faults: Faults, store: Store) -> None:
+    """The commit that follows finds nothing to cut, and syncs it."""
+    with store.fs.create(store.path("file")) as out:
+        out.write(b"kept")
+        token = out.persist()
+        out.write(b"dropped")
+    faults.fail("sync", errno.EIO, "*/file", limit=1)
+    with os_error(errno.EIO):
+        hflush.commit(token, conf=store.conf)
+    hflush.commit(token, conf=store.conf)
+    assert [call.result for call in faults.calls("sync", path="*/file")][-2:] == [-1, 0]
+    assert store.read(store.path("file")) == b"kept"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import threading
 from pathlib import Path
@@ -144,6 +145,26 @@ def test_a_living_writer_keeps_its_local_file(store: Store) -> None:
     assert store.content(store.path("f")) == b"alive"
     hflush.resume(token, conf=settings(store)).close()
     assert store.content(store.path("f")) == b""
+
+
+@pytest.mark.stores("raw")
+def test_a_forked_child_does_not_keep_a_file_that_is_closed(store: Store) -> None:
+    out = client(store).create(store.path("f"))
+    out.write(b"kept")
+    token = out.persist()
+    out.write(b"dropped")
+    waits, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(end)
+        os.read(waits, 1)
+        os._exit(0)
+    out.close()
+    hflush.commit(token, conf=settings(store))
+    os.close(end)
+    os.close(waits)
+    os.waitpid(child, 0)
+    assert store.content(store.path("f")) == b"kept"
 
 
 @pytest.mark.stores("hdfs")

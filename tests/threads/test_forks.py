@@ -6,6 +6,7 @@ import gc
 import threading
 import warnings
 
+import hflush
 import pytest
 from support.data import dataset, frame, parse_frames
 from support.forks import in_child
@@ -112,6 +113,19 @@ def test_fork_while_threads_write(store: Store) -> None:
     found = parse_frames(store.read(path))
     for thread, count in enumerate(counts):
         assert [number for writer, number, _ in found if writer == thread] == list(range(count))
+
+
+@pytest.mark.rule("CONC-12")
+@pytest.mark.stores("raw", "crc", "s3")
+def test_a_child_closes_its_file_system(store: Store) -> None:
+    """The parent's streams are not its to end."""
+    path = store.path("file")
+    fs = hflush.FileSystem.new_instance(store.url(), store.conf)
+    out = fs.create(path, atomic=True)
+    out.write(b"parent")
+    in_child(fs.close)
+    out.close()
+    assert store.read(path) == b"parent"
 
 
 @pytest.mark.rule("CONC-12")

@@ -868,7 +868,7 @@ def _remove_all_doomed() -> None:
 def _forget_parent() -> None:
     """In a forked child: the threads of the parent that held locks are not there to free them.
 
-    What is to be removed at exit is the parent's.
+    What is to be removed at exit, and the streams that are open, are the parent's.
     """
     _with_doomed.clear()
     for filesystem in instances():
@@ -876,6 +876,7 @@ def _forget_parent() -> None:
         filesystem._doomed = set()
         for stream in filesystem._open_streams():
             stream._persisting = threading.RLock()
+        filesystem._streams = set()
 
 
 os.register_at_fork(after_in_child=_forget_parent)

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import logging
 import os
+from contextlib import suppress
 
 from ..atomic import is_temporary
 from ..claims import Claim
@@ -48,6 +49,7 @@ class LocalClaim(Claim):
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
+        self._process = os.getpid()
         self.is_locked = True
 
     def add(self, path: str) -> bool:
@@ -76,9 +78,13 @@ class LocalClaim(Claim):
         return True
 
     def release(self) -> None:
-        """Unlock."""
+        """Unlock, also where a child that was forked meanwhile has the descriptors, too."""
         while self._descriptors:
-            os.close(self._descriptors.pop())
+            descriptor = self._descriptors.pop()
+            if self._process == os.getpid():
+                with suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
 
     def __del__(self) -> None:
         self.release()

@@ -110,13 +110,13 @@ def cut(names: _core.RawNamespace, token: Token, path: str) -> None:
             raise token.stale(f"the file has {facts.st_size} bytes only")
         if _sum_before(descriptor, token.length) != state["crc32c"]:
             raise token.stale("other bytes were written into the file")
-        if facts.st_size > token.length:
-            try:
+        try:
+            if facts.st_size > token.length:
                 os.ftruncate(descriptor, token.length)
-                os.fsync(descriptor)
-            except OSError as failure:
-                failure.filename = path
-                raise
+            os.fsync(descriptor)  # an earlier cut may have ended before this
+        except OSError as failure:
+            failure.filename = path
+            raise
     finally:
         os.close(descriptor)
 

@@ -520,10 +520,10 @@ def test_a_failure_in_the_last_flush_of_text(
     out = text.buffer
     text.write("record\n")
 
-    def write(*_: object) -> None:
+    def flush(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(type(out), "write", write)
+    monkeypatch.setattr(type(out), "flush", flush)
     with pytest.raises(type(error)) as raised:
         text.close()
     assert raised.value is error

@@ -74,6 +74,25 @@ def test_ctrl_c_in_a_read_loses_no_byte(
         assert reader.read() == dataset(100)
 
 
+@pytest.mark.rule("FAIL-1")
+def test_ctrl_c_in_a_write_of_text_takes_nothing_along(store: HdfsStore, path: str) -> None:
+    """Text that was written before is in the stream: io would lose what it holds back."""
+    line = "x" * 99 + "\n"
+    accepted = 0
+
+    def write_on() -> None:
+        nonlocal accepted
+        while True:
+            text.write(line)
+            accepted += 1
+
+    with hflush.open(store.url(path), "w", conf=store.conf) as text:
+        with store.hdfs.paused(), pytest.raises(KeyboardInterrupt):
+            interrupted(write_on)
+        text.write("end")
+    assert store.read(path) == line.encode() * accepted + b"end"
+
+
 def is_written_by_another(store: HdfsStore, path: str) -> bool:
     """Write, unless the file is still open: the call may be carried out only now."""
     try:

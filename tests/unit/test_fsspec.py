@@ -7,6 +7,7 @@ import errno
 import functools
 import gc
 import io
+import os
 import pickle
 import re
 import stat
@@ -106,13 +107,29 @@ def test_an_interrupt_in_the_last_flush_of_text(fs, tmp_path, monkeypatch):
     text = fs.open(str(path), "w", atomic=True)
     text.write("record")
 
-    def write(*_: object) -> None:
+    def flush(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(text.buffer), "write", write)
+    monkeypatch.setattr(type(text.buffer), "flush", flush)
     with pytest.raises(KeyboardInterrupt):
         text.close()
     assert path.read_text() == "old"
+
+
+def test_an_interrupt_in_a_compressor(fs, tmp_path, monkeypatch):
+    """What it was about to hand on is lost: close says so, and publishes nothing."""
+    out = fs.open(f"{tmp_path}/file", "wb", compression="gzip", atomic=True)
+
+    def write(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(out._stream), "write", write)
+        with pytest.raises(KeyboardInterrupt):
+            out.write(os.urandom(100_000))
+    with pytest.raises(OSError, match="have a hole"):
+        out.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])

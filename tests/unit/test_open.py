@@ -66,6 +66,7 @@ def test_append_modes_create_or_go_on(store: Store, mode: str):
     data = b"x" if "b" in mode else "x"
     for expected in (b"x", b"xx"):
         with hflush.open(store.url(store.path("a")), mode) as out:
+            assert out.mode == mode
             out.write(data)
         assert store.read(store.path("a")) == expected
 
@@ -150,8 +151,8 @@ def test_a_byte_order_mark_in_the_middle(store: Store, tmp_path: Path, encoding:
 def test_closing_text_that_has_failed():
     """The failure is reported once more, as by the stream below."""
     text = hflush.open("/dev/full", "w")
+    text.write("x")
     for end in (text.flush, text.close):
-        text.write("x")
         with pytest.raises(OSError, match="No space left on device"):
             end()
     assert text.closed

@@ -372,14 +372,18 @@ def written_text(
     errors: str | None = None,
     newline: str | None = None,
     line_buffering: bool = False,
+    write_through: bool = True,
 ) -> TextOutputWrapper:
-    """Return text over an output stream, with its byte order mark at the start of the file."""
-    encoding = _resolved(encoding)
+    """Return text over an output stream, with its byte order mark at the start of the file.
+
+    Without `write_through` io holds text back, and drops it if the write of it is interrupted.
+    """
+    encoding = resolved(encoding)
     if stream.tell() > 0:
-        encoding = _without_mark(encoding)
+        encoding = without_mark(encoding)
     marked = codecs.lookup(encoding).name in _MARKED
     wrapper = MarkedTextOutputWrapper if marked else TextOutputWrapper
-    return wrapper(stream, encoding, errors, newline, line_buffering)
+    return wrapper(stream, encoding, errors, newline, line_buffering, write_through)
 
 
 def check_text(
@@ -426,14 +430,14 @@ def _check_binary(
         )
 
 
-def _resolved(encoding: str | None) -> str:
+def resolved(encoding: str | None) -> str:
     """Return the name of a codec: that of the locale for ``locale``, and for None."""
     if encoding is not None and encoding != "locale":
         return encoding
     return io.TextIOWrapper(io.BytesIO(), encoding).encoding
 
 
-def _without_mark(encoding: str) -> str:
+def without_mark(encoding: str) -> str:
     """Return the encoding for appending to text: without a byte order mark at the start."""
     order = "le" if sys.byteorder == "little" else "be"
     name = codecs.lookup(encoding).name

@@ -26,7 +26,7 @@ from ..leaving import add_lost, lost_keys
 from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from . import options as words
-from .files import as_fsspec_file, compressed
+from .files import CompressedOutput, as_fsspec_file, compressed
 from .places import Place, check_apart, child
 from .transactions import HeldFile, TransactionFile, WriteTransaction
 
@@ -315,7 +315,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 )
             check_text(**text)  # before anything is touched
             stream = self.open(path, binary, block_size, cache_options, compression, **options)
-            return written_text(stream, **text)
+            through = not isinstance(stream, CompressedOutput)  # it would compress line by line
+            return written_text(stream, **text, write_through=through)
         if "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **options)
         codec = get_compression(os.fspath(path), compression)  # before anything is touched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -138,9 +139,16 @@ class _Below:
     def __init__(self, stream: FSDataOutputStream) -> None:
         self._stream = stream
         self.is_dropped = False
+        self.failure: BaseException | None = None  # of a write, which the compressor never repeats
 
     def write(self, b: Buffer, /) -> int:
-        return memoryview(b).nbytes if self.is_dropped else self._stream.write(b)
+        if self.is_dropped:
+            return memoryview(b).nbytes
+        try:
+            return self._stream.write(b)
+        except BaseException as failure:
+            self.failure = failure
+            raise
 
     def flush(self) -> None:
         if not self.is_dropped:
@@ -190,12 +198,19 @@ class CompressedOutput(OutputOver):
         if self._stream.closed:
             return
         try:
+            self._check_whole()
             self._codec.close()
         except BaseException as failure:
             self._below.is_dropped = True
             leave_block(self._stream, self._stream.close, failure)
             raise
         self._stream.close()
+
+    def _check_whole(self) -> None:
+        """Refuse to end data in which a failed write has left a hole."""
+        if self._below.failure is not None and self._stream._condition == "open":
+            message = "close: the compressed data have a hole, as a write of them failed"
+            raise OSError(errno.EIO, message, self._error_path) from self._below.failure
 
     def abort(self) -> AbortResult:
         """Publish nothing, where the stream below can be aborted."""

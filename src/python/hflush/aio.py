@@ -28,6 +28,7 @@ import functools
 import os
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from . import _core, opening
@@ -39,6 +40,7 @@ from .streams import FSDataInputStream
 if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Generator, Iterable, Sequence
+    from concurrent.futures import Executor
     from types import TracebackType
     from typing import Any, Literal, TypeAlias, overload
 
@@ -68,12 +70,23 @@ B = TypeVar("B", bound="FSDataOutputStream | FSDataInputStream")
 F = TypeVar("F", bound="FSDataOutputStream | FSDataInputStream | io.TextIOWrapper")
 
 
-async def _in_thread(function: Callable[..., T], /, *args: Any) -> T:
+async def _in_thread(
+    function: Callable[..., T], /, *args: Any, executor: Executor | None = None
+) -> T:
     """Call `function` in a thread; cancelled, it stops waiting for it."""
     call = functools.partial(contextvars.copy_context().run, _called, function, *args)
-    result = asyncio.get_running_loop().run_in_executor(None, call)
+    result = asyncio.get_running_loop().run_in_executor(executor, call)
     result.add_done_callback(_taken)  # also if it comes when the call is cancelled
     return await asyncio.shield(result)
+
+
+async def _in_own_thread(function: Callable[..., T], /, *args: Any) -> T:
+    """Call what ends a stream: the threads of the loop may all wait for streams."""
+    own = ThreadPoolExecutor(1)
+    try:
+        return await _in_thread(function, *args, executor=own)
+    finally:
+        own.shutdown(wait=False)
 
 
 def _called(function: Callable[..., T], /, *args: Any) -> T:
@@ -134,7 +147,7 @@ class _Async(Generic[F]):
             return await _in_thread(function, *args)
         except asyncio.CancelledError as error:
             with contextlib.suppress(asyncio.CancelledError):
-                await _in_thread(_end, self._file, error)
+                await _in_own_thread(_end, self._file, error)
             raise
 
     async def close(self) -> None:
@@ -249,7 +262,7 @@ class AsyncOutputStream(_Binary[FSDataOutputStream]):
 
     async def abort(self) -> AbortResult:
         """Publish nothing more: the path keeps its content."""
-        return await self._beside(self._file.abort)
+        return await _in_own_thread(self._file.abort)
 
     def set_drop_behind(self, value: bool | None, /) -> None:
         """Drop cached pages behind the writer, keep them, or do the default."""
@@ -440,7 +453,7 @@ class Opening(Generic[T]):
             opened = handover.cancel(error)
             if opened is not None:
                 with contextlib.suppress(asyncio.CancelledError):
-                    await _in_thread(_end, opened, error)
+                    await _in_own_thread(_end, opened, error)
             raise
         out = getattr(file, "buffer", file)
         if getattr(out, "_older", None) is not None:

@@ -77,6 +77,18 @@ def test_modes_and_delay(log: logging.Logger, tmp_path: Path) -> None:
         Handler(path, hsync_level="LOUD")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "locale", None])
+def test_encodings_are_those_of_logging(tmp_path: Path, encoding: str | None) -> None:
+    """A file has one byte order mark, at its start, also when it is opened again."""
+    for made, name in ((logging.FileHandler, "theirs"), (Handler, "ours")):
+        for message in ("one", "two", "three"):
+            handler = made(tmp_path / name, encoding=encoding, errors=None)
+            handler.emit(logging.makeLogRecord({"msg": message}))
+            handler.emit(logging.makeLogRecord({"msg": "grün"}))
+            handler.close()
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
 def test_what_cannot_be_written_is_printed_and_the_file_opened_again(
     log: logging.Logger,
     tmp_path: Path,

@@ -45,7 +45,7 @@ class Handler(logging.Handler):
     mode : str
         ``a`` appends, and makes the file if there is none; ``w`` replaces it; ``x`` wants a new
         one. On stores that cannot append (S3), ``w`` or ``x``.
-    encoding, errors : str
+    encoding, errors : str or None
         As for the built-in ``open()``; by default characters that `encoding` lacks are escaped.
     delay : bool
         Whether the file is opened by the first record only.
@@ -84,8 +84,8 @@ class Handler(logging.Handler):
         self,
         url: StrPath,
         mode: Literal["a", "w", "x"] = "a",
-        encoding: str = "utf-8",
-        errors: str = "backslashreplace",
+        encoding: str | None = "utf-8",
+        errors: str | None = "backslashreplace",
         delay: bool = False,
         *,
         hflush_level: int | str = logging.NOTSET,
@@ -95,12 +95,14 @@ class Handler(logging.Handler):
     ) -> None:
         if mode not in ("a", "w", "x"):
             raise ValueError(f"mode must be 'a', 'w' or 'x', not {mode!r}")
+        encoding = opening.resolved(encoding)
         opening.check_text(encoding, errors)
         super().__init__()
         self.url = os.fspath(url)
         self._mode = mode
-        self._encoding = encoding
-        self._errors = errors
+        self._mark = "".encode(encoding)  # of byte order: at the start of a file only
+        self._encoding = opening.without_mark(encoding)
+        self._errors = errors or "strict"
         self._levels = (_level(hflush_level), _level(hsync_level))
         self._conf = conf
         self._options = options
@@ -152,12 +154,15 @@ class Handler(logging.Handler):
                 self._drop(stream)
 
     def _open(self) -> FSDataOutputStream:
-        stream = opening.open(self.url, self._mode + "b", conf=self._conf, **self._options)
+        opened = opening.open(self.url, self._mode + "b", conf=self._conf, **self._options)
+        stream = cast("FSDataOutputStream", opened)
         self._mode = "a"  # from now on it is our file
+        if self._mark and stream.tell() == 0:
+            stream.write(self._mark)
         if self not in _handlers:
             _handlers.add(self)
             _close_at_exit()
-        return cast("FSDataOutputStream", stream)
+        return stream
 
     def _reopened(self) -> FSDataOutputStream:
         self.acquire()

@@ -8,6 +8,7 @@ import functools
 import gc
 import io
 import os
+import itertools
 import pickle
 import re
 import stat
@@ -225,6 +226,153 @@ def test_find_with_a_prefix(fs, tmp_path):
     assert fs.find(f"{root}/tmp_1", prefix="tmp_") == []
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda fs, path: fs.isdir(f"{path}/d/shut"),
+        lambda fs, path: fs.isfile(f"{path}/d/shut"),
+        lambda fs, path: fs.find(path),
+        lambda fs, path: fs.glob(f"{path}/*/*/*"),
+        lambda fs, path: fs.du(path),
+        lambda fs, path: fs.get(path, f"{path}.copy", recursive=True),
+        lambda fs, path: fs.cp(path, f"{path}.copy", recursive=True),
+        lambda fs, path: list(fs.walk(path, on_error="raise")),
+    ],
+)
+def test_what_cannot_be_looked_at(fs, tmp_path, monkeypatch, look):
+    """It is neither missing nor empty."""
+    for name in ("d/open/x", "d/shut/y"):
+        fs.pipe(f"{tmp_path}/{name}", b"data")
+
+    def refusing(call):
+        def ask(path: str, *args: object, **options: object):
+            if path.endswith("/shut"):
+                raise PermissionError(errno.EACCES, "shut", path)
+            return call(path, *args, **options)
+
+        return ask
+
+    for name in ("info", "ls"):
+        monkeypatch.setattr(fs, name, refusing(getattr(fs, name)))
+    with pytest.raises(PermissionError, match="shut"):
+        look(fs, str(tmp_path))
+    assert fs.find(str(tmp_path), on_error="omit") == [f"{tmp_path}/d/open/x"]
+    assert fs.find(f"{tmp_path}/missing") == fs.glob(f"{tmp_path}/d/open/x/*") == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"topdown": False}, {"maxdepth": 2}, {"maxdepth": 1, "topdown": False}],
+    ids=repr,
+)
+def test_walks(fs, tmp_path, options):
+    """As fsspec's own; what the caller takes out of the directories is left out."""
+    for name in ("a/b/c/x", "a/y", "z"):
+        fs.pipe(f"{tmp_path}/{name}", b"data")
+    for detail in (False, True):
+        expected = fsspec.AbstractFileSystem.walk(fs, str(tmp_path), detail=detail, **options)
+        assert [*fs.walk(str(tmp_path), detail=detail, **options)] == [*expected]
+    for seen, dirs, _ in fs.walk(str(tmp_path)):
+        assert seen == str(tmp_path)
+        dirs.clear()
+    with pytest.raises(ValueError, match="maxdepth"):
+        [*fs.walk(str(tmp_path), maxdepth=0)]
+
+
+@pytest.mark.parametrize("name", ["", ".", "{}", "{}/no/.."])
+def test_the_working_directory_stays(fs, tmp_path, monkeypatch, name: str):
+    """Which an empty name is; a link to it goes."""
+    monkeypatch.chdir(tmp_path)
+    fs.pipe("file", b"data")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(io.UnsupportedOperation, match="removing the working directory"):
+        fs.rm(["file", name.format(tmp_path)], recursive=True)
+    fs.rm("link", recursive=True)
+    assert fs.cat("file") == b"data"
+
+
+def test_a_move_to_another_volume(fs, tmp_path, monkeypatch):
+    """It is a copy, and what was copied goes."""
+
+    def rename(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another volume")
+
+    monkeypatch.setattr(type(fs.filesystem), "rename", rename)
+    fs.pipe({f"{tmp_path}/d/x": b"data", f"{tmp_path}/y": b"old"})
+    fs.mv(f"{tmp_path}/d/x", f"{tmp_path}/y")
+    fs.mv(f"{tmp_path}/y", f"{tmp_path}/d")
+    fs.mv(f"{tmp_path}/d", f"{tmp_path}/e")
+    assert fs.find(str(tmp_path)) == [f"{tmp_path}/e/y"]
+    assert fs.cat(f"{tmp_path}/e/y") == b"data"
+
+
+def test_a_get_that_fails(fs, tmp_path):
+    """It leaves no part, and what was there until something could be read."""
+
+    class Full(fsspec.Callback):
+        def relative_update(self, inc: int = 1) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+    here = tmp_path / "here"
+    here.write_bytes(b"old")
+    with pytest.raises(FileNotFoundError):
+        fs.get_file(f"{tmp_path}/missing", here)
+    assert here.read_bytes() == b"old"
+    fs.pipe(f"{tmp_path}/x", b"data")
+    with pytest.raises(OSError, match="full"):
+        fs.get_file(f"{tmp_path}/x", here, callback=Full())
+    assert not here.exists()
+
+
+@pytest.mark.parametrize("operation", ["get", "put"])
+def test_a_file_onto_itself(fs, tmp_path, operation: str):
+    """It would be emptied before it is read."""
+    (tmp_path / "x").write_bytes(b"data")
+    (tmp_path / "link").symlink_to("x")
+    for names in (("x", "x"), ("link", "x"), ("x", "link")):
+        with pytest.raises(OSError, match="onto itself"):
+            getattr(fs, operation)(*(f"{tmp_path}/{name}" for name in names))
+    assert (tmp_path / "x").read_bytes() == b"data"
+
+
+def test_touch_empties_nothing(fs, tmp_path, monkeypatch):
+    """Also what another has written since it was asked whether there is a file."""
+    fs.pipe(f"{tmp_path}/x", b"data")
+    monkeypatch.setattr(type(fs.filesystem), "exists", lambda *_: False)
+    fs.touch(f"{tmp_path}/x", truncate=False)
+    assert fs.cat(f"{tmp_path}/x") == b"data"
+    with pytest.raises(FileExistsError):
+        fs.touch(f"{tmp_path}/x/y", truncate=False)
+
+
+def test_files_are_pickled(fs, tmp_path):
+    """What is read: it is opened again. What is written is not sent."""
+    fs.pipe(f"{tmp_path}/x", b"0123456789")
+    with fs.open(f"{tmp_path}/x", "rb", length=10) as file:
+        file.read(3)
+        with pickle.loads(pickle.dumps(file)) as again:
+            assert (again.tell(), again.read()) == (3, b"3456789")
+    for autocommit in (True, False):
+        out = fs.open(f"{tmp_path}/y", "wb", autocommit=autocommit)
+        with out, pytest.raises(TypeError, match="written cannot be pickled"):
+            pickle.dumps(out)
+    out.discard()
+
+
+@pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
+def test_slices(tmp_path, protocol: str):
+    """As of bytes, also those in which there is nothing."""
+    from support.scripted_s3 import ScriptedS3
+
+    data = b"0123456789"
+    with ScriptedS3() as server:
+        fs = fsspec.filesystem(protocol, conf=server.conf)
+        path = "bucket/x" if protocol == "hflush+s3" else f"{tmp_path}/x"
+        fs.pipe(path, data)
+        for start, end in itertools.product((None, 0, 4, 10, 20, -3, -20), repeat=2):
+            assert fs.cat_file(path, start, end) == data[start:end]
+
+
 @pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
 class TestMovesOfMany:
     """mv takes lists and patterns, as s3fs does."""
@@ -401,6 +549,7 @@ def test_links(fs, tmp_path):
     }
     assert fs.info(f"{tmp_path}/d/up")["type"] == "directory"
     assert not fs.exists(f"{tmp_path}/d/nowhere")
+    assert [fs.lexists(f"{tmp_path}/d/{name}") for name in ("nowhere", "missing")] == [True, False]
     assert fs.glob(f"{tmp_path}/d/up/d/f*") == [f"{tmp_path}/d/up/d/file"]
 
 
@@ -641,6 +790,7 @@ class TestHdfs:
             lambda fs, url: fs.info(url),
             lambda fs, url: fs.exists(url),
             lambda fs, url: fs.isdir(url),
+            lambda fs, url: fs.isfile(url),
             lambda fs, url: fs.ls(url),
             lambda fs, url: fs.find(url),
             lambda fs, url: fs.glob(url + "*"),

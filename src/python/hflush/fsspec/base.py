@@ -16,10 +16,11 @@ from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped]
 from fsspec.compression import compr  # type: ignore[import-untyped]
 from fsspec.core import get_compression  # type: ignore[import-untyped]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
+from fsspec.utils import isfilelike  # type: ignore[import-untyped]
 
 from .. import paths, transfer
 from ..configuration import Configuration, caller
-from ..errors import unsupported
+from ..errors import means_file_there, means_nothing_there, unsupported
 from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
@@ -31,7 +32,7 @@ from .places import Place, check_apart, child
 from .transactions import HeldFile, TransactionFile, WriteTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from typing_extensions import Self
 
@@ -339,14 +340,14 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         place = self._place(name)
         given = {key: value for key, value in options.items() if key not in _HINTS}
         if mode == "rb":
-            return as_fsspec_file(place.store.open(place.path, **given), self, name)
+            return as_fsspec_file(place.store.open(place.path, **given), self, name, given)
         if mode not in _FLAGS:
             raise ValueError(f"mode must be one of rb, {', '.join(_FLAGS)}, not {mode!r}")
         if block_size is not None and mode != "ab":
             given.setdefault("block_size", block_size)
         given = {"flags": _FLAGS[mode], "recursive": self._makes_parents, **given}
         if autocommit:
-            return as_fsspec_file(place.store.create(place.path, **given), self, name)
+            return as_fsspec_file(place.store.create(place.path, **given), self, name, given)
         if mode == "ab":
             raise unsupported("appending in a transaction", "hflush's fsspec file system", path)
         return TransactionFile(self._deferred(place, given), self, name)
@@ -354,6 +355,17 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         """Open a file that is published later."""
         return HeldFile(place.store.create(place.path, **{**options, "atomic": True}))
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> Any:
+        """Return the bytes of a file, or a slice of them; `options` are those of :meth:`open`."""
+        if start == end is None or options.get("compression") is not None:
+            return super().cat_file(path, start, end, **options)
+        with self.open(path, "rb", **options) as file:
+            first, behind, _ = slice(start, end).indices(file.size)
+            file.seek(first)
+            return file.read(max(behind - first, 0))
 
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **options: Any) -> None:
         """Write a file; `mode` is ``overwrite``, or ``create``.
@@ -375,11 +387,53 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         **options: Any,
     ) -> None:
         """Write the bytes of a local file, or make a directory; `mode` as in :meth:`pipe_file`."""
-        if _checked(mode) == "create":  # fsspec asks first, and overwrites then
-            if Path(lpath).is_dir() and self.exists(rpath):
-                raise FileExistsError(errno.EEXIST, "put_file: path exists", rpath)
-            options = {**options, "flags": _FLAGS["xb"]}
-        super().put_file(lpath, rpath, callback, **options)
+        opened = _MODES[_checked(mode)]
+        local = Path(lpath)
+        if local.is_dir():
+            self.makedirs(rpath, exist_ok=mode == "overwrite")
+            return
+        with local.open("rb") as source:
+            _check_apart_from(local, self._place(rpath))
+            callback.set_size(os.fstat(source.fileno()).st_size)
+            self.makedirs(self._parent(rpath), exist_ok=True)
+            with self.open(rpath, opened, **options) as out:
+                self._hand_on(source, out, callback)
+
+    def get_file(
+        self,
+        rpath: str,
+        lpath: Any = None,
+        callback: Any = DEFAULT_CALLBACK,
+        outfile: Any = None,
+        **options: Any,
+    ) -> None:
+        """Write the bytes to a local file, or make a directory; a part of a file is removed again.
+
+        fsspec's caches would take the part for the file.
+        """
+        if outfile is not None or isfilelike(lpath) or self.isdir(rpath):
+            super().get_file(rpath, lpath, callback, outfile, **options)
+            return
+        made = Path(lpath)
+        with self.open(rpath, "rb", **options) as source:
+            _check_apart_from(made, self._place(rpath))
+            made.parent.mkdir(parents=True, exist_ok=True)
+            callback.set_size(getattr(source, "size", None))  # of compressed data it is not known
+            local = made.open("wb")
+            try:
+                with local:
+                    self._hand_on(source, local, callback)
+            except BaseException:
+                with suppress(OSError):
+                    if made.is_file():  # and no device
+                        made.resolve().unlink()
+                raise
+
+    def _hand_on(self, source: Any, target: Any, callback: Any) -> None:
+        """Copy bytes to their end, which may have moved since it was looked at."""
+        while data := source.read(self.blocksize):
+            target.write(data)
+            callback.relative_update(len(data))
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copy a file; make a directory, without its contents."""
@@ -398,7 +452,11 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         words.check_hints("touch", options)
         place = self._place(path)
         if truncate or not place.store.exists(place.path):
-            self.open(path, "wb").close()
+            try:
+                self.open(path, "wb" if truncate else "xb").close()
+            except FileExistsError as there:  # another has made it by now
+                if not means_file_there(there):
+                    raise
         else:
             now = datetime.datetime.now(datetime.timezone.utc)
             place.store.set_times(place.path, int(now.timestamp() * 1000))
@@ -425,6 +483,35 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         entries = sorted(found, key=lambda entry: str(entry["name"]))
         return entries if detail else [entry["name"] for entry in entries]
 
+    def walk(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        topdown: bool = True,
+        on_error: Any = "omit",
+        **options: Any,
+    ) -> Iterator[tuple[str, Any, Any]]:
+        """Yield directories and what is in them: as fsspec's, but `on_error` counts below, too."""
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError(f"walk: maxdepth must be at least 1, not {maxdepth}")
+        detail = options.pop("detail", False)
+        for name, dirs, files in super().walk(path, 1, True, on_error, detail=True, **options):
+            below = {one: entry["name"] for one, entry in dirs.items()}
+            shown = (name, dirs, files) if detail else (name, list(dirs), list(files))
+            if topdown:
+                yield shown
+            for one in list(shown[1]) if maxdepth != 1 else ():  # what the caller has left of them
+                yield from self.walk(
+                    below[one],
+                    None if maxdepth is None else maxdepth - 1,
+                    topdown,
+                    on_error,
+                    detail=detail,
+                    **options,
+                )
+            if not topdown:
+                yield shown
+
     def find(
         self,
         path: str,
@@ -448,7 +535,14 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             Return a dict of what ``info`` returns.
         prefix : str
             Only names that begin with the path, a slash and this text.
+
+        Raises
+        ------
+        OSError
+            A directory cannot be listed: what is in it would be missing. One that is not there is
+            empty.
         """
+        options.setdefault("on_error", _unless_absent)
         found = super().find(path, maxdepth, withdirs, detail, **options)
         if not prefix:
             return found
@@ -480,6 +574,28 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         place = self._place(path)
         status = place.store._status_or_none(place.path)
         return status is not None and status.kind != "symlink"
+
+    def lexists(self, path: str, **options: Any) -> bool:
+        """Whether there is anything: also a link to nowhere."""
+        if self.exists(path, **options):
+            return True
+        place = self._place(path)
+        return place.store._is_link(place.path)
+
+    def isdir(self, path: str) -> bool:
+        """Whether the path is a directory; failures other than absence are raised."""
+        return bool(self._type(path) == "directory")
+
+    def isfile(self, path: str) -> bool:
+        """Whether the path is a file; failures other than absence are raised."""
+        return bool(self._type(path) == "file")
+
+    def _type(self, path: str) -> Any:
+        try:
+            return self.info(path)["type"]
+        except OSError as failure:
+            _unless_absent(failure)
+            return None
 
     def mkdir(
         self, path: str, create_parents: bool = True, mode: int | None = None, **options: Any
@@ -531,12 +647,18 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         FileNotFoundError, OSError
             Nothing is there; a directory is not empty.
         ValueError, io.UnsupportedOperation
-            A name belongs to another file system; it is a root or bucket. Nothing was removed.
+            A name belongs to another file system; it is a root, a bucket or, with all in it, the
+            working directory. Nothing was removed.
         """
         if maxdepth is not None:
             raise unsupported("rm with maxdepth", "hflush's fsspec file system")
         given = path if isinstance(path, (list, tuple, set)) else [path]
-        for name, place in [(one, self._removable(one)) for one in given]:
+        places = [(one, self._removable(one)) for one in given]
+        for name, place in places if recursive else ():
+            if _is_working_directory(place):  # as an empty name is
+                what = "removing the working directory"
+                raise unsupported(what, place.store.store_name, str(name))
+        for name, place in places:
             if self._delete(place, recursive):
                 continue
             matches = self.glob(name) if fsspec.core.has_magic(place.path) else []
@@ -628,9 +750,17 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def _mv(self, source: Place, target: Place) -> None:
         target.store.mkdirs(paths.parent(target.path))
-        if not self._rename_into(source, target):
-            name = source.name_of(source.path)
-            raise OSError(errno.EIO, f"mv: {name} was not moved", target.name_of(target.path))
+        try:
+            moved = self._rename_into(source, target)
+        except OSError as refusal:
+            if refusal.errno != errno.EXDEV:
+                raise
+            self._move_by_copying(source, target)
+        else:
+            if not moved:
+                name = source.name_of(source.path)
+                message = f"mv: {name} was not moved"
+                raise OSError(errno.EIO, message, target.name_of(target.path))
 
     def _rename_into(self, source: Place, target: Place) -> bool:
         """Move within a store, into a directory; return whether anything was moved."""
@@ -712,6 +842,28 @@ def _rename(store: FileSystem, source: str, target: str) -> None:
             raise
         store.mkdirs(paths.parent(target))
         store.rename(source, target, Rename.OVERWRITE)
+
+
+def _check_apart_from(local: Path, place: Place) -> None:
+    """Refuse a copy of a local file onto itself, which would be emptied first."""
+    with suppress(FileNotFoundError):
+        if place.store._is_local and local.samefile(place.path):
+            raise OSError(errno.EINVAL, "copy of a file onto itself", str(local))
+
+
+def _is_working_directory(place: Place) -> bool:
+    if not place.store._is_local or place.store._is_link(place.path):
+        return False
+    try:
+        return Path(place.path).samefile(".")
+    except OSError:  # one of them is not there
+        return False
+
+
+def _unless_absent(failure: OSError) -> None:
+    """Raise what a look at a path has failed with, unless nothing is there."""
+    if not means_nothing_there(failure):
+        raise failure
 
 
 def _checked(mode: str) -> str:

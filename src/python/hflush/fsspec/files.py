@@ -14,7 +14,7 @@ from ..streams import FSDataInputStream, FSDataOutputStream
 from ..write_only import WriteOnly, leave_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
@@ -44,7 +44,7 @@ class FsspecFile:
     __slots__ = ()
 
     # Set by as_fsspec_file.
-    _opened_as: tuple[AbstractFileSystem, str, int | None]
+    _opened_as: tuple[AbstractFileSystem, str, int | None, Mapping[str, Any]]
 
     @property
     def fs(self) -> AbstractFileSystem:
@@ -82,11 +82,28 @@ class FsspecFile:
         details: dict[str, Any] = self.fs.info(self.path)
         return details
 
+    def __reduce_ex__(self, _: Any) -> Any:
+        """Send a file that is read, as fsspec's are: it is opened again, at the same position."""
+        if not isinstance(self, FSDataInputStream):
+            raise TypeError("an open stream that is written cannot be pickled or copied")
+        fs, name, _, options = self._opened_as
+        return _opened_again, (fs, name, options, self.tell())
 
-def as_fsspec_file(stream: AnyStream, fs: AbstractFileSystem, name: str) -> AnyStream:
-    """Give a stream the attributes of fsspec's files; return the same object."""
+
+def _opened_again(
+    fs: AbstractFileSystem, name: str, options: Mapping[str, Any], position: int
+) -> FSDataInputStream:
+    stream: FSDataInputStream = fs.open(name, "rb", **options)
+    stream.seek(position)
+    return stream
+
+
+def as_fsspec_file(
+    stream: AnyStream, fs: AbstractFileSystem, name: str, options: Mapping[str, Any]
+) -> AnyStream:
+    """Give a stream, opened with `options`, the attributes of fsspec's files; return it."""
     size = stream.raw.file.length() if isinstance(stream, FSDataInputStream) else None
-    stream._opened_as = (fs, name, size)
+    stream._opened_as = (fs, name, size, options)
     stream.__class__ = _with_attributes(type(stream))  # type: ignore[arg-type]  # is hashable
     return stream
 

@@ -91,7 +91,7 @@ class TransactionFile(FsspecFile, OutputOver):
     def __init__(self, deferred: Deferred, fs: AbstractFileSystem, name: str) -> None:
         self._deferred = deferred
         self._stream = deferred.stream
-        self._opened_as = (fs, name, None)
+        self._opened_as = (fs, name, None, {})
         self._state = State.OPEN
         self._older = deferred.stream._older
         self._process = os.getpid()

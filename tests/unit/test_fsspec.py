@@ -926,6 +926,26 @@ class TestS3:
             fs.rm("bucket/d", recursive=True)
             assert not fs.exists("bucket/d/a")
 
+    @pytest.mark.parametrize(
+        ("name", "options", "kind"),
+        [
+            ("x.json", {}, "application/json"),
+            ("x.csv.gz", {}, "application/octet-stream"),
+            ("x", {}, "application/octet-stream"),
+            ("x.json", {"content_type": "text/css"}, "text/css"),
+            ("x.json", {"fs.s3a.create.header.Content-Type": "text/css"}, "text/css"),
+        ],
+    )
+    def test_content_types(self, tmp_path, name: str, options: dict[str, str], kind: str):
+        """What is put has that of its name, as with s3fs."""
+        from support.scripted_s3 import ScriptedS3
+
+        (tmp_path / name).write_bytes(b"data")
+        with ScriptedS3() as server:
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            fs.put_file(tmp_path / name, "bucket/y", **options)
+            assert server.objects["y"].headers["content-type"] == kind
+
     def test_an_object_and_others_below_its_key(self):
         """Both go, or nothing is done; without recursive the object alone is meant."""
         from support.scripted_s3 import ScriptedS3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import mimetypes
+import re
 from typing import TYPE_CHECKING, Any
 
 from .. import paths
@@ -181,6 +183,14 @@ class HflushS3FileSystem(HflushFileSystem):
             self.mkdir(path)
         elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
             super().makedirs(path, exist_ok)
+
+    def put_file(self, lpath: Any, rpath: str, *args: Any, **options: Any) -> None:
+        """Write the bytes of a local file, whose name says the content type, as in s3fs."""
+        kind, encoding = mimetypes.guess_type(lpath)
+        named = (re.sub("[._]", "-", option.lower()) for option in options)
+        if kind and not encoding and not any(name.endswith("content-type") for name in named):
+            options["content_type"] = kind
+        super().put_file(lpath, rpath, *args, **options)
 
     def _mv(self, source: Place, target: Place) -> None:
         if source.store is target.store:

@@ -1,9 +1,10 @@
-"""Moves by universal_pathlib: what was copied goes, and nothing else."""
+"""Paths of universal_pathlib: of a move what was copied goes, and nothing else."""
 
 from __future__ import annotations
 
 import errno
 import io
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,3 +76,60 @@ def test_to_another_library(server: ScriptedS3, tmp_path: Path):
     (source / "a").move(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == b"data"
     assert set(server.objects) == {"m//b"}
+
+
+def test_a_rename_onto_a_directory(tmp_path: Path):
+    """It would go into it, under another name than the one that is returned."""
+    path = UPath(f"hflushfile://{tmp_path}/x")
+    path.touch()
+    path.with_name("d").mkdir()
+    for target in (path.with_name("d"), tmp_path / "d", f"{tmp_path}/d"):
+        with pytest.raises(IsADirectoryError, match="rename: the target is a directory"):
+            path.rename(target)
+    assert path.rename(path) == path
+    assert path.rename(path.with_name("y")).is_file()
+
+
+def test_what_is_empty(server: ScriptedS3, tmp_path: Path):
+    """Files are made empty, and not emptied; an empty directory is removed."""
+    for root in (
+        UPath("hflushs3://bucket/n", conf=server.conf),
+        UPath(f"hflushfile://{tmp_path}/n"),
+    ):
+        root.mkdir()
+        path = root / "x"
+        path.touch(exist_ok=False)
+        assert path.read_bytes() == b""
+        path.write_bytes(b"data")
+        path.touch()
+        with pytest.raises(FileExistsError):
+            path.touch(exist_ok=False)
+        assert path.read_bytes() == b"data"
+        with pytest.raises(OSError, match="not empty"):
+            root.rmdir(recursive=False)
+        path.unlink()
+        root.rmdir(recursive=False)
+        assert not root.exists()
+
+
+def test_walks_follow_no_links(tmp_path: Path):
+    """Two that lead upwards would keep one busy."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x").touch()
+    for name in ("up", "upwards"):
+        (tmp_path / "d" / name).symlink_to("..")
+    found = [
+        (path.name, dirs, sorted(files))
+        for path, dirs, files in UPath(f"hflushfile://{tmp_path}").walk()
+    ]
+    assert found == [(tmp_path.name, ["d"], []), ("d", [], ["up", "upwards", "x"])]
+
+
+def test_hosts(monkeypatch):
+    """A path of HDFS is absolute, and equals what was sent, unless another user gets it."""
+    path = UPath("hflushhdfs://nn:1/a")
+    assert path.is_absolute()
+    sent = pickle.dumps(path)
+    assert pickle.loads(sent) == path
+    monkeypatch.setenv("HADOOP_USER_NAME", "somebody else")
+    assert pickle.loads(sent).fs.filesystem._user == path.fs.filesystem._user

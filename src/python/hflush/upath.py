@@ -9,11 +9,15 @@ which universal_pathlib takes for the end of a protocol.
 from __future__ import annotations
 
 import errno
+import io
+from contextlib import suppress
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fsspec import get_filesystem_class  # type: ignore[import-untyped]
 from upath import UPath
 from upath._flavour import WrappedFileSystemFlavour
+from upath._info import UPathInfo
 from upath._protocol import get_upath_protocol
 from upath.implementations.cloud import CloudPath
 
@@ -31,6 +35,26 @@ for _name in ("hflushfile", *_WITH_ANCHOR):
     get_filesystem_class(_name)  # universal_pathlib takes the rules for names of what is loaded
 
 
+def _made_here(make: Any, cls: type[UPath], args: Any, options: dict[str, Any]) -> Any:
+    """Make a path of what was sent: it equals those made here, where who we are is the same."""
+    if sent := options.get("conf"):
+        options["conf"] = get_filesystem_class(options["protocol"])._as_here(sent)
+        if not options["conf"] and type(sent) is dict:
+            del options["conf"]  # it was added
+    return make(cls, args, options)
+
+
+class _Info(UPathInfo):
+    """What is at a path; of the library's own no path is a link, and its walks follow each."""
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return bool(super().is_dir()) and (follow_symlinks or not self.is_symlink())
+
+    def is_symlink(self) -> bool:
+        place = self._fs._place(self._path)
+        return bool(place.store._is_link(place.path))
+
+
 class _Sendable(UPath):
     """A path whose pickle holds secrets only where its file system's does.
 
@@ -41,7 +65,7 @@ class _Sendable(UPath):
 
     def __reduce__(self) -> Any:
         make, (cls, args, options) = super().__reduce__()  # type: ignore[no-untyped-call]
-        return make, (cls, args, self.fs._sent(options))
+        return _made_here, (make, cls, args, self.fs._sent(options))
 
     def __copy__(self) -> Self:
         make, arguments = super().__reduce__()  # type: ignore[no-untyped-call]
@@ -50,6 +74,11 @@ class _Sendable(UPath):
 
     def __deepcopy__(self, _: object) -> Self:
         return self.__copy__()
+
+    @property
+    def info(self) -> Any:
+        """Facts about the path, as of universal_pathlib; it knows links."""
+        return _Info(self)
 
     def move(self, target: Any, **options: Any) -> Any:
         """Move a file or a tree to a path that is no directory, and return that path.
@@ -89,6 +118,44 @@ class _Sendable(UPath):
         self.unlink()
         return copied
 
+    def rename(self, target: Any, **options: Any) -> Any:
+        """Move to a path that is no directory, and return that path: as of universal_pathlib.
+
+        Raises
+        ------
+        IsADirectoryError
+            The target is a directory: ``move_into`` goes into it.
+        """
+        to = target
+        if not isinstance(to, type(self)):
+            text = to.as_posix() if isinstance(to, (PurePath, UPath)) else str(to)
+            is_absolute = get_upath_protocol(to) == self.protocol or text.startswith(self.anchor)
+            to = self.with_segments(text) if is_absolute else self
+        if to != self and to.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "rename: the target is a directory", str(to))
+        return super().rename(target, **options)
+
+    def rmdir(self, recursive: bool = True) -> None:
+        """Remove a directory; an empty one, unless `recursive`."""
+        if recursive:
+            super().rmdir()
+        else:
+            self.fs.rmdir(self.path)
+
+    def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:  # noqa: ARG002
+        """Make an empty file; one that is there keeps its bytes.
+
+        Raises
+        ------
+        FileExistsError
+            There is one, and not `exist_ok`: of many callers one succeeds.
+        """
+        if not exist_ok:
+            self.fs.open(self.path, "xb").close()
+            return
+        with suppress(io.UnsupportedOperation):  # S3 gives no file another time
+            self.fs.touch(self.path, truncate=False)
+
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove a file or a link.
 
@@ -123,6 +190,10 @@ class HflushHdfsPath(_Sendable):
     """A path of HDFS, through :class:`hflush.fsspec.HflushHdfsFileSystem`; the host stays in it."""
 
     __slots__ = ()
+
+    def is_absolute(self) -> bool:
+        """Whether it begins at the root: a URL does."""
+        return self._relative_base is None
 
 
 class HflushS3Path(_Sendable, CloudPath):

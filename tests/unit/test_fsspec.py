@@ -946,6 +946,17 @@ class TestS3:
             fs.put_file(tmp_path / name, "bucket/y", **options)
             assert server.objects["y"].headers["content-type"] == kind
 
+    def test_a_copy_to_a_missing_bucket(self):
+        """It fails, also one of a tree."""
+        from support.scripted_s3 import ScriptedS3
+
+        with ScriptedS3() as server:
+            server.put("d/x", b"data")
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            for names in (("bucket/d", "other/d"), (["bucket/d/x"], ["other/x"])):
+                with pytest.raises(FileNotFoundError, match="no such bucket: 'other'"):
+                    fs.cp(*names, recursive=True)
+
     def test_an_object_and_others_below_its_key(self):
         """Both go, or nothing is done; without recursive the object alone is meant."""
         from support.scripted_s3 import ScriptedS3

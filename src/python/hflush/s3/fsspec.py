@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import mimetypes
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,14 @@ class HflushS3FileSystem(HflushFileSystem):
             self.mkdir(path)
         elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
             super().makedirs(path, exist_ok)
+
+    def copy(self, path1: Any, path2: Any, *args: Any, **options: Any) -> None:
+        """Copy as fsspec does, which takes a target's missing bucket for a missing source."""
+        targets = [path2] if isinstance(path2, (str, os.PathLike)) else path2
+        for bucket in {self._strip_protocol(target).partition("/")[0] for target in targets}:
+            if not self.exists(bucket):
+                raise FileNotFoundError(errno.ENOENT, "copy: no such bucket", bucket)
+        super().copy(path1, path2, *args, **options)
 
     def put_file(self, lpath: Any, rpath: str, *args: Any, **options: Any) -> None:
         """Write the bytes of a local file, whose name says the content type, as in s3fs."""

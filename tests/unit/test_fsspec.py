@@ -7,8 +7,8 @@ import errno
 import functools
 import gc
 import io
-import os
 import itertools
+import os
 import pickle
 import re
 import stat

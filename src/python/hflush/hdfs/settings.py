@@ -178,7 +178,7 @@ def _resolve(keys: Reader, authority: str, native: _core.HdfsSettings) -> None:
             "to name the directory of core-site.xml and hdfs-site.xml, or conf= to have "
             "dfs.nameservices"
         )
-    # Whoever takes over an address is asked as the next NameNode would be.
+    # Listed twice: what takes over the address is asked as the next NameNode would be.
     native.name_nodes = [(host, port or DEFAULT_PORT)] * (2 if moves else 1)
     native.service = f"{f'[{host}]' if ':' in host else host}:{port or DEFAULT_PORT}"
 

@@ -79,7 +79,7 @@ std::optional<FailureKind> kind_of_code(std::string_view code) noexcept {
 FailureKind kind_of_status(int status) noexcept {
   switch (status) {
     case 408:
-    case 443:  // these three are nobody's but proxies', of a server that has not answered
+    case 443:  // these three come of proxies, whose server has not answered
     case 444:
     case 499:
       return FailureKind::kAmbiguous;

@@ -159,7 +159,8 @@ void Publication::upload_seen(UploadSeen seen) {
     case UploadSeen::kGone:  // completed since the key was looked at, perhaps
       return look_at_key(Look::kAfterEnd);
     case UploadSeen::kHidden:
-      if (last_.kind == FailureKind::kGone) return look_at_key(Look::kAfterEnd);  // that told it
+      if (last_.kind == FailureKind::kGone)
+        return look_at_key(Look::kAfterEnd);  // the refusal said so
       if (ask_again()) return;
       if (is_ours) {
         step_ = Step::kFence;

@@ -39,6 +39,16 @@ def test_a_time_that_64_bits_do_not_hold(store: Store, path: str) -> None:
     assert store.fs.get_file_status(path).modification_time_ns == 2**63 - 1
 
 
+@pytest.mark.rule("TIME-1")
+@pytest.mark.stores("raw", "crc")
+def test_a_file_that_stays_empty_has_the_time_of_its_making(store: Store, path: str) -> None:
+    """TIME-1: also if it was empty before, and nothing is cut."""
+    store.write(path)
+    store.fs.set_times(path, LONG_AGO_MS, -1)
+    store.fs.create(path).close()
+    assert store.fs.get_file_status(path).modification_time > LONG_AGO_MS
+
+
 @pytest.mark.rule("TIME-2")
 @pytest.mark.stores(*FILES)
 def test_time_while_writing_does_not_go_back(store: Store, path: str, out: Stream) -> None:

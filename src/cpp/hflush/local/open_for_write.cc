@@ -121,13 +121,18 @@ Result<OpenedFile> open_file(const std::string& path, const CreateOptions& optio
   return opened;
 }
 
-// Cuts a file; pipes and devices hold nothing. One that is short enough is left alone: ext4 starts
-// writing a file back at close if it was ever truncated, which halves the speed. Where ftruncate is
-// refused, open(2) cuts it, to nothing, and the descriptor goes on with that; locks on it are gone.
+// Cuts a file; pipes and devices hold nothing. One that is short enough only gets the time that
+// cutting would give it: ext4 starts writing a file back at close if it was ever truncated, which
+// halves the speed. Where ftruncate is refused, open(2) cuts it, to nothing, and the descriptor
+// goes on with that; locks on it are gone.
 Status cut(int descriptor, off_t size, const std::string& path) {
   struct stat facts{};
-  if (::fstat(descriptor, &facts) == 0 && (facts.st_size <= size || !S_ISREG(facts.st_mode))) {
-    return {};
+  if (::fstat(descriptor, &facts) == 0) {
+    if (!S_ISREG(facts.st_mode)) return {};
+    if (facts.st_size <= size) {
+      ::futimens(descriptor, nullptr);
+      return {};
+    }
   }
   if (::ftruncate(descriptor, size) == 0) return {};
   const int error_number = errno;
@@ -167,7 +172,7 @@ std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
 StreamResult make_raw_stream(const std::string& path, OpenedFile file,
                              const CreateOptions& options) {
   HFLUSH_RETURN_IF_ERROR(open_by_cutting(file, path));
-  HFLUSH_RETURN_IF_ERROR(cut(file.descriptor.get(), 0, path));
+  if (!file.is_new) HFLUSH_RETURN_IF_ERROR(cut(file.descriptor.get(), 0, path));
   LocalSinkOptions sink_options;
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
@@ -226,9 +231,9 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
   // whole until nothing but cutting it is left to do. The header makes an open empty file verify.
   mark_unfinished(sums_descriptor);
   ready = destination->flush();
-  if (ready.ok()) ready = cut(sums_descriptor, kSidecarHeaderSize, sidecar);
+  if (ready.ok() && !sums->is_new) ready = cut(sums_descriptor, kSidecarHeaderSize, sidecar);
   if (ready.ok()) ready = begin_again(sums_descriptor, bytes_per_sum, sidecar);
-  if (ready.ok()) ready = cut(file_descriptor, 0, path);
+  if (ready.ok() && !file.is_new) ready = cut(file_descriptor, 0, path);
   if (!ready.ok()) return withdraw(std::move(ready));
 
   LocalSinkOptions sink_options;

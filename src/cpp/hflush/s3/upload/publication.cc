@@ -159,8 +159,7 @@ void Publication::upload_seen(UploadSeen seen) {
     case UploadSeen::kGone:  // completed since the key was looked at, perhaps
       return look_at_key(Look::kAfterEnd);
     case UploadSeen::kHidden:
-      if (last_.kind == FailureKind::kGone)
-        return look_at_key(Look::kAfterEnd);  // the refusal said so
+      if (last_.kind == FailureKind::kGone) return look_at_key(Look::kAfterEnd);
       if (ask_again()) return;
       if (is_ours) {
         step_ = Step::kFence;

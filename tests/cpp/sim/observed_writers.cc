@@ -643,11 +643,13 @@ class RecoveryEvent {
   const bool is_extra_;
 };
 
-bool is_third_try() {
-  if (Happening::is_before_blocks()) return false;
+int failed_copies() {
+  if (Happening::is_before_blocks()) return 0;
   const Recoveries& known = Happening::known().stream->recoveries;
-  return known.replacement && known.replacement->failed_tries == 2;
+  return known.replacement ? known.replacement->failed_tries + known.replacement->refusals : 0;
 }
+
+bool is_third_try() { return failed_copies() >= 2; }
 
 // A copy has failed. In the beginning of an append it is the outcome that tells which one it was.
 bool was_third(bool is_third, const BlockRecovery::Outcome& outcome) {
@@ -674,8 +676,7 @@ bool tries_the_last_again() {
          known.replacement->uncopied.empty() && !known.awaited;
 }
 
-Beginning beginning(const BlockRecovery& recovery, const BlockRecovery::Outcome& outcome,
-                    bool was_third_try) {
+Beginning beginning(const BlockRecovery& recovery, const BlockRecovery::Outcome& outcome) {
   const bool is_ready = std::holds_alternative<BlockRecovery::Ready>(outcome);
   if (Happening::is_before_blocks()) {
     if (is_ready) return {"an append finds enough replicas", ""};
@@ -687,16 +688,14 @@ Beginning beginning(const BlockRecovery& recovery, const BlockRecovery::Outcome&
     if (why.find("broke again after") != std::string::npos) {
       return {"one recovery too many", "it is broken: none is left"};
     }
-    return {was_third_try ? "the third copy fails" : "the last node fails",
-            "it is broken: none is left"};
+    return {"the last node fails", "it is broken: none is left"};
   }
   if (std::holds_alternative<BlockRecovery::Discarded>(outcome)) {
     return {"a node fails before a new block's first acknowledgement",
             "it is broken before its first acknowledgement: another DataNode is wanted"};
   }
   if (recovery.state() == BlockRecovery::State::kPausing) {
-    return {was_third_try ? third_fails(recovery) : "a node restarts that is waited for",
-            "it is broken: a DataNode restarts"};
+    return {"a node restarts that is waited for", "it is broken: a DataNode restarts"};
   }
   return {tries_the_last_again() ? "the last node's connection is lost: another one is wanted"
                                  : "a node fails: another one is wanted",
@@ -708,10 +707,9 @@ Beginning beginning(const BlockRecovery& recovery, const BlockRecovery::Outcome&
 HFLUSH_EVENT(BlockRecovery, begin, BlockRecovery::Outcome, BlockRecovery* recovery,
              bool is_hflushed, bool may_discard, TimePoint now, Actions& actions) {
   const RecoveryEvent event(*recovery);
-  const bool was_third_try = is_third_try();
   BlockRecovery::Outcome outcome =
       observed_BlockRecovery_begin(recovery, is_hflushed, may_discard, now, actions);
-  const Beginning begun = beginning(*recovery, outcome, was_third_try);
+  const Beginning begun = beginning(*recovery, outcome);
   event.add(begun.event, outcome, false);
   Happening::now().means("writing", begun.meaning);
   return outcome;
@@ -721,6 +719,7 @@ HFLUSH_EVENT(BlockRecovery, found, BlockRecovery::Outcome, BlockRecovery* recove
              Result<LocatedBlock> answer, TimePoint now, Actions& actions) {
   const RecoveryEvent event(*recovery);
   const bool was_refused = !answer.ok();
+  const bool have_failed = failed_copies() >= 3;
   BlockRecovery::Outcome outcome =
       observed_BlockRecovery_found(recovery, std::move(answer), now, actions);
   using State = BlockRecovery::State;
@@ -731,7 +730,8 @@ HFLUSH_EVENT(BlockRecovery, found, BlockRecovery::Outcome, BlockRecovery* recove
             : after == State::kFindingLater ? "getAdditionalDatanode: none"
             : continues                     ? "getAdditionalDatanode: none after one was waited for"
             : was_refused                   ? "refused"
-                                            : "getAdditionalDatanode: none for too long",
+            : have_failed ? "getAdditionalDatanode: none after three failed copies"
+                          : "getAdditionalDatanode: none for too long",
             outcome, true);
   return outcome;
 }

@@ -169,12 +169,9 @@ const RecoveryEvents& recovery_events() {
       return h.append(nodes);
     };
   };
-  const auto third_copy_fails = [begins](RecoveryHarness& h) {
+  const auto third_copy_fails = [](RecoveryHarness& h) -> BlockRecovery::Outcome {
+    if (h.recovery->state() == State::kHeld) return BlockRecovery::Continues{};
     std::optional<Recoveries::Replacement>& replacement = h.shared.recoveries.replacement;
-    if (h.recovery->state() == State::kHeld) {
-      replacement = {false, 2, {}, {replica(1).node.transfer_address()}};
-      return begins(3, true)(h);
-    }
     if (replacement) replacement->failed_tries = 2;
     return h.recovery->connection_lost(kRefused, h.now, h.actions);
   };
@@ -212,6 +209,14 @@ const RecoveryEvents& recovery_events() {
          h.shared.recoveries.awaited = {replica(3).node.transfer_address(), h.now, 1s};
          static_cast<void>(h.begin(RecoveryHarness::broken(3, 2), true));
          return h.finds_none();
+       }},
+      {"getAdditionalDatanode: none after three failed copies",
+       [](RecoveryHarness& h) -> BlockRecovery::Outcome {
+         if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
+         Recoveries::Replacement& replacement = *h.shared.recoveries.replacement;
+         replacement.uncopied = {{replica(9).node, h.now - 1min}};
+         replacement.refusals = 3;
+         return h.recovery->found(located(5, 50, 2), h.now, h.actions);
        }},
       {"connected",
        [](RecoveryHarness& h) {
@@ -540,6 +545,31 @@ TEST_CASE("three tries, each with another target and source; what a source says 
   CHECK(failed[1].reason == "is lost: refused");
   CHECK(failed[1].offset == 100);
   CHECK(failed[1].when == h.now);
+}
+
+TEST_CASE(
+    "those that came in are gone, too: all others are tried, and then the NameNode is asked") {
+  RecoveryHarness h;
+  h.wants_another();
+  const env::TimePoint start = h.now;
+  for (int number = 4; number < 10; ++number) {
+    CAPTURE(number);
+    static_cast<void>(h.finds(number));
+    h.recovery->connected(h.now);
+    BlockRecovery::Outcome outcome = h.recovery->replied({}, h.now, h.actions);
+    BlockWriter::Broken broken = RecoveryHarness::broken(3, 0);
+    broken.block = std::get<BlockRecovery::Ready>(outcome).block;
+    broken.stood = false;
+    h.actions.clear();
+    static_cast<void>(h.begin(broken, true));
+    const auto ask = h.take<action::GetAdditionalDatanode>();
+    REQUIRE(ask);
+    CHECK(std::ssize(ask->excluded) == number - 2);
+    h.actions.emplace_back(*ask);
+  }
+  CHECK(h.shared.recoveries.failed.size() == 1);
+  CHECK(why(h.finds_none_at_all()).starts_with("write: no other DataNode could get a copy"));
+  CHECK(h.now - start == 12400ms);
 }
 
 TEST_CASE("a target that gets no copy is one of the stream's failed nodes") {
@@ -1295,7 +1325,9 @@ TEST_CASE(
 }
 
 TEST_CASE("FAIL-3: the story of a failure has every node and every generation stamp") {
-  Harness h;
+  WriteSettings settings = patient();
+  settings.locate_following_block_retries = 0;
+  Harness h(small_target(), settings);
   h.open_block(100, located(5, 50, 3));
   h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
   for (int node = 4; node < 7; ++node) {  // the first is not copied to, and so on
@@ -1316,6 +1348,7 @@ TEST_CASE("FAIL-3: the story of a failure has every node and every generation st
   h.machine.connected(h.pipeline(), h.now);
   h.machine.replied(h.pipeline(), {TransferStatus::kError, "10.0.0.6:9866", "", {}, 0, {}}, h.now,
                     h.actions);
+  h.machine.found(located(5, 50, 2), h.now, h.actions);  // there is no other one
   const auto failed = h.take<action::Failed>();
   REQUIRE(failed);
   const WriteFailure story = h.machine.failures().failure(100, {});

@@ -585,6 +585,36 @@ TEST_CASE("a block that the NameNode cannot give yet is asked for again, for 12.
   }
 }
 
+TEST_CASE("DataNodes that have all failed are tried again after each pause, for 12.4 s") {
+  const auto attempts = [](env::Duration each, Status& why) {
+    Harness h;
+    h.write(1);
+    int count = 0;
+    while (const auto add = h.take<action::AddBlock>()) {
+      if (!add->excluded.empty()) {
+        h.machine.allocated(kNoNode, h.now, h.actions);
+        h.now = h.machine.deadline().value_or(h.now);
+        h.machine.tick(h.now, h.actions);
+        continue;
+      }
+      ++count;
+      h.machine.allocated(located(1, 10, 1), h.now, h.actions);
+      h.now += each;
+      h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+      h.machine.block_abandoned({}, h.now, h.actions);
+    }
+    why = h.take<action::Failed>()->failure;
+    return count;
+  };
+  Status why;
+  CHECK(attempts(0s, why) == 14);
+  CHECK(why.code() == StatusCode::kPipeline);
+  CHECK(why.message().starts_with("write: the NameNode gives no other block, " + kNoNode.message() +
+                                  ", asked again for 12.4 s; before that DataNode 10.0.0.1"));
+  CHECK(attempts(1min, why) == 5);
+  CHECK(why.message().starts_with("write: unable to create new block after 5 attempts: DataNode"));
+}
+
 TEST_CASE("a NameNode that is gone when it is asked again: the error is that one's") {
   Harness h;
   h.write(1);
@@ -853,6 +883,12 @@ TEST_CASE("HFLUSH-12: a stream that has failed does not raise TimeoutError, whic
     h.ack(0);
     h.machine.fsynced(late, h.now, h.actions);
   });
+
+  // Nor where the system has given up the connection.
+  const std::unique_ptr<Harness> h = in_state("allocating");
+  h->machine.allocated(Status(StatusCode::kIo, "addBlock: nn:8020: reset", "/f", ETIMEDOUT), h->now,
+                       h->actions);
+  CHECK(h->take<action::Failed>()->failure.error_number() == EIO);
 }
 
 TEST_CASE("a stall that ends in failure is counted") {

@@ -29,6 +29,8 @@ class RetryDelays {
   void restart() noexcept { waited_ = env::Duration::zero(); }
 
   env::Duration waited() const noexcept { return waited_; }
+  // That they add up to.
+  env::Duration total() const noexcept { return total_; }
 
  private:
   static constexpr env::Duration kForever = std::chrono::hours(24 * 365);

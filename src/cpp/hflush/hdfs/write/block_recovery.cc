@@ -42,7 +42,7 @@ BlockRecovery::BlockRecovery(WriteStream& stream, BlockWriter::Block block)
 // The place of the node that copies: one that has the block for certain, if there is one.
 std::size_t BlockRecovery::source() const {
   const Recoveries::Replacement& search = *stream_.recoveries.replacement;
-  const auto first = static_cast<std::size_t>(search.failed_tries);
+  const auto first = static_cast<std::size_t>(search.failed_tries + search.refusals);
   for (std::size_t i = 0; i < nodes().size(); ++i) {
     const std::size_t place = (first + i) % nodes().size();
     const std::string address = nodes()[place].node.transfer_address();
@@ -171,10 +171,12 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
     if (known.replacement) known.replacement = begun_anew(*std::move(known.replacement));
     return std::nullopt;
   }
-  // The copy had not arrived, whatever its source said.
+  // The copy had not arrived, whatever its source said: mostly that one is gone, too. All others
+  // are tried before the stream fails.
   Recoveries::Replacement& replacement = *known.replacement;
   replacement.uncopied.push_back({left, now});
-  if (++replacement.failed_tries < kReplacementTries) return std::nullopt;
+  ++replacement.refusals;
+  if (needs_another() || has_tries_left()) return std::nullopt;
   return not_copied(broken_.fault, now);
 }
 
@@ -246,6 +248,11 @@ bool BlockRecovery::needs_another() const noexcept {
   return !is_extra && !broken_.block.is_ending && !stream_.settings.replacement_best_effort;
 }
 
+bool BlockRecovery::has_tries_left() const noexcept {
+  const Recoveries::Replacement& search = *stream_.recoveries.replacement;
+  return search.failed_tries + search.refusals < kReplacementTries;
+}
+
 bool BlockRecovery::can_take_one_back() const {
   const Recoveries& known = stream_.recoveries;
   return std::ranges::any_of(known.failed, [&](const Recoveries::FailedNode& failed) {
@@ -314,6 +321,10 @@ BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, env::Ti
 // started, its DataNodes may be busy for now, and one that has failed may be back.
 BlockRecovery::Outcome BlockRecovery::none_found(env::TimePoint now, Actions& actions) {
   if (std::optional<Outcome> waits = wait_instead(now)) return *std::move(waits);
+  const Recoveries& known = stream_.recoveries;
+  if (!has_tries_left() && now - known.replacement->uncopied.front().failed_at >= delays_.total()) {
+    return not_copied(broken_.fault, now);
+  }
   const bool asked_first = std::get<Finding>(state_).avoided == Avoided::kAllFailed;
   if (needs_another() && asked_first && can_take_one_back()) {
     return find(now, actions, Avoided::kFailedForGood);
@@ -401,7 +412,8 @@ BlockRecovery::Outcome BlockRecovery::try_failed(const Status& fault, env::TimeP
 // Tries another target that is not excluded, and another source if there is one.
 BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, env::TimePoint now,
                                                 Actions& actions) {
-  if (++stream_.recoveries.replacement->failed_tries < kReplacementTries) return find(now, actions);
+  ++stream_.recoveries.replacement->failed_tries;
+  if (has_tries_left()) return find(now, actions);
   return not_copied(fault, now);
 }
 

@@ -155,6 +155,7 @@ class BlockRecovery {
   Outcome pause(env::TimePoint now);
   Outcome replace_or_go_on(env::TimePoint now, Actions& actions);
   bool needs_another() const noexcept;
+  bool has_tries_left() const noexcept;
   bool can_take_one_back() const;
   Outcome find(env::TimePoint now, Actions& actions, Avoided avoided = Avoided::kAllFailed);
   Outcome none_found(env::TimePoint now, Actions& actions);

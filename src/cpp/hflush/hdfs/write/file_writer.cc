@@ -26,7 +26,9 @@ bool is_out_of_nodes(const Status& failure) {
 // TimeoutError is for a caller whose deadline has passed, and who may try again (HFLUSH-12). Here
 // one of a call to the NameNode has passed, and with it the stream has ended.
 Status as_end_of_stream(const Status& failure) {
-  if (failure.code() != StatusCode::kTimedOut) return failure;
+  const bool is_late = failure.code() == StatusCode::kTimedOut ||
+                       (failure.code() == StatusCode::kIo && failure.error_number() == ETIMEDOUT);
+  if (!is_late) return failure;
   return Status(StatusCode::kIo,
                 "write: the stream has failed, as the NameNode did not answer in time (see "
                 "hflush.hdfs.namenode.patience): " +
@@ -272,7 +274,13 @@ void FileWriter::allocation_failed(Search search, const Status& failure, env::Ti
   // Not every server says so in these words.
   const bool excludes_some = is_class(failure.remote_class(), "IOException") && !excluded_.empty();
   const bool has_no_node = excludes_some || is_out_of_nodes(failure);
-  if (has_no_node) excluded_.clear();  // one that has failed before is better than none
+  if (has_no_node) {
+    excluded_.clear();  // one that has failed before is better than none
+    // And may be back after the pause. Those that take long to fail are not tried for as long.
+    const bool failed_lately =
+        search.failed > 0 && now - search.failed_first < search.delays.total();
+    if (failed_lately) search.attempts_left = stream_.settings.block_write_retries;
+  }
   if (!has_no_node && !is_class(failure.remote_class(), "NotReplicatedYetException")) {
     return no_block(failure, now, actions);
   }
@@ -317,8 +325,7 @@ void FileWriter::block_abandoned(const Status& answer, env::TimePoint now, Actio
   Search& search = abandoning->search;
   if (search.attempts_left-- > 0) return allocate(search, now, actions);
   fail(Status(StatusCode::kPipeline,
-              "write: unable to create new block after " +
-                  std::to_string(stream_.settings.block_write_retries + 1) +
+              "write: unable to create new block after " + std::to_string(search.failed) +
                   " attempts: " + stream_.failures.faults(),
               target().path, EIO),
        now, actions);
@@ -371,7 +378,7 @@ void FileWriter::on(BlockWriter::NotBuilt&& not_built, env::TimePoint now, Actio
   stream_.failures.node_failed({bad.transfer_address(), not_built.node, pipeline.size(),
                                 reason(not_built.fault), acknowledged_, now});
   exclude(bad, now, stream_.settings.excluded_nodes_expiry);
-  discard_block(search, std::move(not_built.block.located.block), actions);
+  discard_block(search, std::move(not_built.block.located.block), now, actions);
   advance(now, actions);
 }
 
@@ -379,8 +386,10 @@ void FileWriter::exclude(const DatanodeInfo& node, env::TimePoint failed_at, env
   excluded_.push_back({node, env::deadline_after(failed_at, length)});
 }
 
-void FileWriter::discard_block(Search search, ExtendedBlock block, Actions& actions) {
+void FileWriter::discard_block(Search search, ExtendedBlock block, env::TimePoint now,
+                               Actions& actions) {
   ++stream_.counters.block_retries;
+  if (search.failed++ == 0) search.failed_first = now;
   state_ = Abandoning{search};
   actions.emplace_back(action::AbandonBlock{std::move(block)});
 }
@@ -427,7 +436,7 @@ void FileWriter::on(BlockRecovery::Discarded&& discarded, env::TimePoint now, Ac
     exclude(failed.node, failed.failed_at,
             failed.may_return ? settings.datanode_restart_timeout : settings.excluded_nodes_expiry);
   }
-  discard_block(search, std::move(discarded.block), actions);
+  discard_block(search, std::move(discarded.block), now, actions);
   advance(now, actions);
 }
 

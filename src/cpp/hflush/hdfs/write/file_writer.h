@@ -149,6 +149,8 @@ class FileWriter {
   struct Search {
     int attempts_left;
     RetryDelays delays;
+    int failed = 0;  // attempts
+    env::TimePoint failed_first = {};
   };
   // The end of the file.
   struct Closing {
@@ -224,7 +226,7 @@ class FileWriter {
   void no_block(const Status& failure, env::TimePoint now, Actions& actions);
   void write_block(Search search, BlockWriter::Block block, Actions& actions);
   void exclude(const DatanodeInfo& node, env::TimePoint failed_at, env::Duration length);
-  void discard_block(Search search, ExtendedBlock block, Actions& actions);
+  void discard_block(Search search, ExtendedBlock block, env::TimePoint now, Actions& actions);
   void note_acknowledged(std::uint64_t offset, Actions& actions);
 
   // What an event meant to the block; no outcome but Continues leaves it in state_.

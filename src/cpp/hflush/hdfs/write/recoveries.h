@@ -63,6 +63,7 @@ struct Recoveries {
     int failed_tries = 0;
     std::vector<Uncopied> uncopied;
     std::vector<std::string> targets;  // the addresses of those that are in the pipeline
+    int refusals = 0;                  // of those that came in, and whose copy had not arrived
   };
 
   // A node is left out of replacements for the life of the stream, once.

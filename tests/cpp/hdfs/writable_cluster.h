@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -214,6 +216,10 @@ class WritableDatanode {
   void accept_all() {
     while (true) {
       const int connection = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (connection < 0 && errno == EMFILE) {  // the test has taken all descriptors
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
       if (connection < 0) return;
       MutexLock lock(mutex_);
       connections_.push_back(connection);

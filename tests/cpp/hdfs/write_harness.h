@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -67,6 +68,7 @@ inline Status remote(std::string class_name, StatusCode code = StatusCode::kIo) 
 }
 
 inline const Status kRefused = remote("java.io.IOException");
+inline const Status kNoDescriptor = Status::from_errno(EMFILE, "connect to 10.0.0.1:9866", {});
 inline const Status kLeaseGone =
     remote("org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException", StatusCode::kLeaseLost);
 inline const Status kNotReplicated =

@@ -240,6 +240,11 @@ const RecoveryEvents& recovery_events() {
        }},
       {"the connection is lost",
        [](RecoveryHarness& h) { return h.recovery->connection_lost(kRefused, h.now, h.actions); }},
+      {"no connection can be made for want of descriptors",
+       [](RecoveryHarness& h) -> BlockRecovery::Outcome {
+         if (h.recovery->state() != State::kConnecting) return BlockRecovery::Continues{};
+         return h.recovery->connection_lost(kNoDescriptor, h.now, h.actions);
+       }},
       {"the third copy fails", third_copy_fails},
       {"the third copy fails while one can be waited for",
        [third_copy_fails](RecoveryHarness& h) {

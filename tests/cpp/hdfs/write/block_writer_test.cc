@@ -229,6 +229,11 @@ const BlockEvents& block_events() {
       {"of a restart", [](BlockHarness& h) { return h.ack(-2, {TransferStatus::kOobRestart}); }},
       {"the connection is lost",
        [](BlockHarness& h) { return h.writer->connection_lost(kRefused, h.actions); }},
+      {"no connection can be made for want of descriptors",
+       [](BlockHarness& h) -> BlockWriter::Outcome {
+         if (h.writer->state() != BlockWriter::State::kConnecting) return BlockWriter::Continues{};
+         return h.writer->connection_lost(kNoDescriptor, h.actions);
+       }},
       {"silence",
        [](BlockHarness& h) {
          h.now += 1h;

@@ -3,6 +3,7 @@
 #include "hflush/hdfs/write/hdfs_sink.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -386,6 +387,57 @@ TEST_CASE("HDFS-11: a node that takes no connection is replaced before any byte 
           std::string::npos);
     CHECK(failed.message().find("refused") != std::string::npos);
     CHECK(cluster.name_node().blocks().empty());
+  }
+}
+
+// As long as it lives, no descriptor can be had.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const rlimit none{3, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("a process without descriptors waits for one, and blames no DataNode") {
+  Cluster cluster;
+  env::Uninterrupted none;
+  REQUIRE(Cluster::loop().start().ok());
+  SUBCASE("there is one in time") {
+    const auto stream = cluster.open();
+    std::optional<NoDescriptors> shortage(std::in_place);
+    REQUIRE(stream->write(pattern(1000), none).ok());
+    REQUIRE(stream->flush(none).ok());
+    CHECK(eventually([&] { return cluster.name_node().count("addBlock") == 1; }));
+    for (int turn = 0; turn < 3; ++turn) {  // behind the first attempt
+      std::atomic<bool> done = false;
+      Cluster::loop().post([&] { done = true; });
+      CHECK(eventually([&] { return done.load(); }));
+    }
+    shortage.reset();
+    CHECK(stream->hflush(none).ok());
+    CHECK(stream->close(none).ok());
+    CHECK(cluster.content() == pattern(1000));
+    CHECK(stream->statistics().at("hdfs_block_retries") == 0);
+  }
+  SUBCASE("there is none") {
+    cluster.settings.locate_following_block_retries = 0;
+    const auto stream = cluster.open();
+    const NoDescriptors shortage;
+    REQUIRE(stream->write(pattern(1000), none).ok());
+    const Status failed = stream->hflush(none);
+    CHECK(failed.code() == StatusCode::kIo);
+    CHECK(failed.error_number() == EMFILE);
+    CHECK(failed.message().starts_with("write: no connection can be made, for want of"));
+    CHECK(failed.detail<WriteFailure>()->failed_nodes.empty());
+    CHECK(cluster.name_node().count("addBlock") == 1);
   }
 }
 

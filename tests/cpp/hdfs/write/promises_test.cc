@@ -513,6 +513,11 @@ const Events& replica_events() {
        [](Harness& h) {
          h.machine.connection_lost(h.sync_connection(), kRefused, h.now, h.actions);
        }},
+      {"no connection can be made for want of descriptors",
+       [](Harness& h) {
+         if (h.machine.promises().state() != Promises::State::kConnecting) return;
+         h.machine.connection_lost(h.sync_connection(), kNoDescriptor, h.now, h.actions);
+       }},
       {"silence",
        [](Harness& h) {
          h.now += 1h;

@@ -377,6 +377,9 @@ BlockRecovery::Outcome BlockRecovery::connection_lost(const Status& failure, env
   if (extended() == nullptr) return Continues{};
   if (state() == State::kTransferring) return try_failed(lost(failure), now, actions);
   close(actions);
+  if (is_own_shortage(failure)) {
+    return GivenUp{no_connection("write", failure, stream_.target.path)};
+  }
   note(nodes(), source(), reason(lost(failure)), now);
   return try_again(lost(failure), now, actions);
 }

@@ -463,6 +463,10 @@ BlockWriter::Outcome BlockWriter::tick(env::TimePoint now, Actions& actions) {
 BlockWriter::Outcome BlockWriter::connection_lost(const Status& failure, Actions& actions) {
   const bool has_connection = channel() != nullptr || std::holds_alternative<Connecting>(state_);
   if (!has_connection) return Continues{};
+  if (std::holds_alternative<Connecting>(state_) && is_own_shortage(failure)) {
+    close(actions);
+    return Refused{no_connection("write", failure, stream_.target.path)};
+  }
   return node_failed({0, lost(failure), Failure::kLostConnection}, actions);
 }
 

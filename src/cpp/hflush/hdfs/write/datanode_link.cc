@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "hflush/hdfs/write/node_faults.h"
+
 namespace hflush::hdfs {
 namespace {
 
@@ -25,10 +27,9 @@ void DataNodeLink::or_lost(What what) noexcept {  // NOLINT(bugprone-exception-e
   }
 }
 
-void DataNodeLink::open(env::Executor& resolver, env::Endpoint node,
-                        const env::TcpConnection::Options& options) {
+void DataNodeLink::open() {
   MutexLock lock(mutex_);
-  connection_ = loop_.connect(resolver, std::move(node), options, shared_from_this());
+  connection_ = loop_.connect(resolver_, node_, options_, shared_from_this());
 }
 
 void DataNodeLink::close() noexcept {
@@ -57,7 +58,22 @@ void DataNodeLink::sending_failed(int error_number) {
 }
 
 void DataNodeLink::on_connect_failed(Status failure) {
-  or_lost([&] { report_loss(std::move(failure)); });
+  or_lost([&] {
+    const auto pause = is_own_shortage(failure) ? pauses_.next() : std::nullopt;
+    if (!pause) return report_loss(std::move(failure));
+    loop_.run_after(*pause, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->or_lost([&] { self->try_again(); });
+    });
+  });
+}
+
+// Unless it was closed meanwhile.
+void DataNodeLink::try_again() {
+  std::shared_ptr<env::TcpConnection> failed;  // destroyed without the lock
+  const MutexLock lock(mutex_);
+  if (!connection_) return;
+  failed = std::exchange(connection_, nullptr);
+  connection_ = loop_.connect(resolver_, node_, options_, shared_from_this());
 }
 
 void DataNodeLink::report_loss(Status failure) {

@@ -20,6 +20,7 @@
 #include "hflush/env/event_loop.h"
 #include "hflush/env/executor.h"
 #include "hflush/env/tcp_connection.h"
+#include "hflush/hdfs/rpc/retry_delays.h"
 #include "hflush/hdfs/wire/data_transfer.h"
 #include "hflush/hdfs/write/write_actions.h"
 
@@ -46,14 +47,23 @@ class DataNodeLink final : public env::TcpConnection::Events,
     virtual void event_lost() noexcept = 0;
   };
 
-  DataNodeLink(ConnectionNumber number, env::EventLoop& loop, std::shared_ptr<Listener> listener)
-      : number_(number), loop_(loop), listener_(std::move(listener)) {}
+  // Where this process has no descriptor or memory for the connection, it tries again after each of
+  // the `pauses`.
+  DataNodeLink(ConnectionNumber number, env::EventLoop& loop, std::shared_ptr<Listener> listener,
+               env::Executor& resolver, env::Endpoint node,
+               const env::TcpConnection::Options& options, RetryDelays pauses)
+      : number_(number),
+        loop_(loop),
+        listener_(std::move(listener)),
+        resolver_(resolver),
+        node_(std::move(node)),
+        options_(options),
+        pauses_(pauses) {}
 
   ConnectionNumber number() const noexcept { return number_; }
 
   // Once. Answered by connected(), or by received() with a loss.
-  void open(env::Executor& resolver, env::Endpoint node, const env::TcpConnection::Options& options)
-      HFLUSH_EXCLUDES(mutex_);
+  void open() HFLUSH_EXCLUDES(mutex_);
   void close() noexcept HFLUSH_EXCLUDES(mutex_);
   // As TcpConnection has them.
   std::ptrdiff_t send_some(std::span<const ByteView> pieces) noexcept HFLUSH_EXCLUDES(mutex_);
@@ -76,6 +86,7 @@ class DataNodeLink final : public env::TcpConnection::Events,
   // Calls `what` on the loop thread, where no failed allocation may be thrown further.
   template <typename What>
   void or_lost(What what) noexcept;
+  void try_again() HFLUSH_EXCLUDES(mutex_);
   void report_loss(Status failure);
   Received receive(env::TcpConnection& connection);
   void parse(ByteView bytes, Received& received);
@@ -83,12 +94,16 @@ class DataNodeLink final : public env::TcpConnection::Events,
   const ConnectionNumber number_;
   env::EventLoop& loop_;
   const std::shared_ptr<Listener> listener_;
+  env::Executor& resolver_;
+  const env::Endpoint node_;
+  const env::TcpConnection::Options options_;
 
   // Before the connection's. Never held across sending or receiving.
   Mutex mutex_;
   std::shared_ptr<env::TcpConnection> connection_ HFLUSH_GUARDED_BY(mutex_);
 
   // The loop thread's.
+  RetryDelays pauses_;
   bool replied_ = false;
   std::string partial_;  // the beginning of a message
 };

@@ -1,6 +1,7 @@
 #include "hflush/hdfs/write/node_faults.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace hflush::hdfs {
@@ -44,6 +45,19 @@ Status lost(const Status& failure) {
 std::string reason(const Status& fault) {
   const Status* const cause = fault.cause();
   return cause == nullptr ? fault.message() : fault.message() + ": " + cause->message();
+}
+
+bool is_own_shortage(const Status& failure) noexcept {
+  constexpr auto kErrors = std::to_array({EMFILE, ENFILE, ENOMEM, ENOBUFS});
+  return std::ranges::find(kErrors, failure.error_number()) != kErrors.end();
+}
+
+Status no_connection(std::string_view operation, const Status& failure, const std::string& path) {
+  return Status(StatusCode::kIo,
+                std::string(operation) +
+                    ": no connection can be made, for want of descriptors (ulimit -n) or memory: " +
+                    failure.message(),
+                path, failure.error_number());
 }
 
 std::size_t place_of(std::string_view address, std::span<const Replica> pipeline) {

@@ -269,11 +269,12 @@ void PipelineDriver::perform(const action::Connect& connect) {
   options.no_delay = settings.tcp_no_delay;
   shell_.note("connecting to DataNode " + connect.node.transfer_address());
   const auto free = std::ranges::find(links_, nullptr, &Open::link);
-  *free = {
-      std::make_shared<DataNodeLink>(connect.connection, context_.loop, shell_.shared_from_this())};
+  *free = {std::make_shared<DataNodeLink>(
+      connect.connection, context_.loop, shell_.shared_from_this(), context_.resolver,
+      connect.node.transfer_endpoint(settings.use_datanode_hostname), options,
+      delays_of(settings))};
   publish_links();
-  free->link->open(context_.resolver,
-                   connect.node.transfer_endpoint(settings.use_datanode_hostname), options);
+  free->link->open();
 }
 
 void PipelineDriver::perform(const action::Disconnect& disconnect) {

@@ -186,6 +186,10 @@ void Promises::acked(const PipelineAck& ack, Actions& actions) {
 }
 
 void Promises::connection_lost(const Status& failure, Actions& actions) {
+  if (state() == State::kConnecting && is_own_shortage(failure)) {
+    rest(actions);
+    return refuse_durability(no_connection("hsync", failure, stream_.target.path), actions);
+  }
   // A node that closes a connection has failed with this replica only.
   if (connection()) replica_failed(lost(failure), state() == State::kConnecting, actions);
 }

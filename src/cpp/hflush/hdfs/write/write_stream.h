@@ -78,6 +78,12 @@ using ConnectionNumber = std::uint32_t;
 // Numbers what the DataNodes of one stream were asked, from 1 on.
 using QuestionNumber = std::uint32_t;
 
+// Between attempts at what may be there soon.
+inline RetryDelays delays_of(const WriteSettings& settings) noexcept {
+  return {settings.complete_first_delay, settings.locate_initial_delay, settings.locate_max_delay,
+          settings.locate_following_block_retries};
+}
+
 struct WriteStream {
   WriteStream(WriteTarget its_target, const WriteSettings& its_settings)
       : target(std::move(its_target)),
@@ -91,10 +97,7 @@ struct WriteStream {
   }
 
   // Between questions about what the NameNode does not have yet.
-  RetryDelays delays() const noexcept {
-    return {settings.complete_first_delay, settings.locate_initial_delay, settings.locate_max_delay,
-            settings.locate_following_block_retries};
-  }
+  RetryDelays delays() const noexcept { return delays_of(settings); }
 
   const WriteTarget target;
   const WriteSettings settings;

@@ -42,7 +42,7 @@ BlockRecovery::BlockRecovery(WriteStream& stream, BlockWriter::Block block)
 // The place of the node that copies: one that has the block for certain, if there is one.
 std::size_t BlockRecovery::source() const {
   const Recoveries::Replacement& search = *stream_.recoveries.replacement;
-  const auto first = static_cast<std::size_t>(search.failed_tries + search.refusals);
+  const auto first = static_cast<std::size_t>(search.tries());
   for (std::size_t i = 0; i < nodes().size(); ++i) {
     const std::size_t place = (first + i) % nodes().size();
     const std::string address = nodes()[place].node.transfer_address();
@@ -249,8 +249,7 @@ bool BlockRecovery::needs_another() const noexcept {
 }
 
 bool BlockRecovery::has_tries_left() const noexcept {
-  const Recoveries::Replacement& search = *stream_.recoveries.replacement;
-  return search.failed_tries + search.refusals < kReplacementTries;
+  return stream_.recoveries.replacement->tries() < kReplacementTries;
 }
 
 bool BlockRecovery::can_take_one_back() const {

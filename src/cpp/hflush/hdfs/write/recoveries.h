@@ -64,6 +64,8 @@ struct Recoveries {
     std::vector<Uncopied> uncopied;
     std::vector<std::string> targets;  // the addresses of those that are in the pipeline
     int refusals = 0;                  // of those that came in, and whose copy had not arrived
+
+    int tries() const noexcept { return failed_tries + refusals; }
   };
 
   // A node is left out of replacements for the life of the stream, once.

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from fsspec import get_filesystem_class  # type: ignore[import-untyped]
 from upath import UPath
 from upath._flavour import WrappedFileSystemFlavour
-from upath._info import UPathInfo
 from upath._protocol import get_upath_protocol
 from upath.implementations.cloud import CloudPath
 
@@ -44,11 +43,25 @@ def _made_here(make: Any, cls: type[UPath], args: Any, options: dict[str, Any]) 
     return make(cls, args, options)
 
 
-class _Info(UPathInfo):
-    """What is at a path; of the library's own no path is a link, and its walks follow each."""
+class _Info:
+    """What is at a path (``pathlib.types.PathInfo``).
+
+    Of the library's own, which those before 0.3.2 lack, no path is a link: walks follow each.
+    """
+
+    def __init__(self, path: UPath) -> None:
+        self._path = path.path
+        self._fs = path.fs
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        look = self._fs.exists if follow_symlinks else self._fs.lexists
+        return bool(look(self._path))
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return bool(super().is_dir()) and (follow_symlinks or not self.is_symlink())
+        return bool(self._fs.isdir(self._path)) and (follow_symlinks or not self.is_symlink())
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return bool(self._fs.isfile(self._path)) and (follow_symlinks or not self.is_symlink())
 
     def is_symlink(self) -> bool:
         place = self._fs._place(self._path)
@@ -193,7 +206,7 @@ class HflushHdfsPath(_Sendable):
 
     def is_absolute(self) -> bool:
         """Whether it begins at the root: a URL does."""
-        return self._relative_base is None
+        return getattr(self, "_relative_base", None) is None  # before 0.3 there was none
 
 
 class HflushS3Path(_Sendable, CloudPath):

@@ -646,7 +646,7 @@ class RecoveryEvent {
 int failed_copies() {
   if (Happening::is_before_blocks()) return 0;
   const Recoveries& known = Happening::known().stream->recoveries;
-  return known.replacement ? known.replacement->failed_tries + known.replacement->refusals : 0;
+  return known.replacement ? known.replacement->tries() : 0;
 }
 
 bool is_third_try() { return failed_copies() >= 2; }

@@ -375,7 +375,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         FileExistsError
             There is one, and `mode` is ``create``: of many writers one succeeds.
         """
-        with self.open(path, _MODES[_checked(mode)], **options) as out:
+        with self.open(path, _open_mode(mode), **options) as out:
             out.write(value)
 
     def put_file(
@@ -387,7 +387,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         **options: Any,
     ) -> None:
         """Write the bytes of a local file, or make a directory; `mode` as in :meth:`pipe_file`."""
-        opened = _MODES[_checked(mode)]
+        opened = _open_mode(mode)
         local = Path(lpath)
         if local.is_dir():
             self.makedirs(rpath, exist_ok=mode == "overwrite")
@@ -866,11 +866,11 @@ def _unless_absent(failure: OSError) -> None:
         raise failure
 
 
-def _checked(mode: str) -> str:
-    """Return the mode of pipe_file or put_file; ValueError for what would replace silently."""
+def _open_mode(mode: str) -> str:
+    """Return open()'s mode for that of pipe_file; ValueError for what would replace silently."""
     if mode not in _MODES:
         raise ValueError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}")
-    return mode
+    return _MODES[mode]
 
 
 def _is_for_reading(option: str) -> bool:

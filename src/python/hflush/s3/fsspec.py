@@ -185,13 +185,16 @@ class HflushS3FileSystem(HflushFileSystem):
         elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
             super().makedirs(path, exist_ok)
 
-    def copy(self, path1: Any, path2: Any, *args: Any, **options: Any) -> None:
-        """Copy as fsspec does, which takes a target's missing bucket for a missing source."""
+    def copy(
+        self, path1: Any, path2: Any, recursive: bool = False, *args: Any, **options: Any
+    ) -> None:
+        """Copy as fsspec does, which takes a tree's missing target bucket for a missing source."""
         targets = [path2] if isinstance(path2, (str, os.PathLike)) else path2
-        for bucket in {self._strip_protocol(target).partition("/")[0] for target in targets}:
+        buckets = {self._strip_protocol(target).partition("/")[0] for target in targets}
+        for bucket in buckets if recursive else ():
             if not self.exists(bucket):
                 raise FileNotFoundError(errno.ENOENT, "copy: no such bucket", bucket)
-        super().copy(path1, path2, *args, **options)
+        super().copy(path1, path2, recursive, *args, **options)
 
     def put_file(self, lpath: Any, rpath: str, *args: Any, **options: Any) -> None:
         """Write the bytes of a local file, whose name says the content type, as in s3fs."""

@@ -20,6 +20,7 @@
 #include "hflush/crc/polynomial.h"
 #include "hflush/crypto/digest.h"
 #include "hflush/env/own_process.h"
+#include "hflush/env/standard_streams.h"
 #include "hflush/env/writable_file.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/packets.h"
@@ -45,7 +46,8 @@ std::string directory_or_default(const std::string& directory) {
 int open_unlinked(const std::string& directory) {
   int file = -1;
   do {
-    file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    file = env::beside_standard_streams(
+        ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   } while (file < 0 && errno == EINTR);
   // Of a file system or kernel that has no such files, or a sandbox that refuses the flag.
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOSYS &&
@@ -55,7 +57,7 @@ int open_unlinked(const std::string& directory) {
   std::string name = directory + "/hflush-part-XXXXXX";
   file = ::mkostemp(name.data(), O_CLOEXEC);
   if (file >= 0) ::unlink(name.c_str());
-  return file;
+  return env::beside_standard_streams(file);
 }
 
 // What crc::combine() multiplies by for a whole chunk.

@@ -253,8 +253,10 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     world_.cancel(std::exchange(mirror_timer_, 0));
     pending_.clear();
   }
-  // Before its DataNode restarts for an upgrade.
+  // Before its DataNode restarts for an upgrade: a pipeline that is not set up yet is given up
+  // (DataXceiverServer.restartNotifyPeers interrupts its thread).
   void announce_restart() {
+    if (phase_ == Phase::kMirror) return stop();
     if (phase_ != Phase::kStreaming) return;
     upstream_->send_all(encoded({kNoPacket, {TransferStatus::kOobRestart}}));
   }
@@ -297,6 +299,10 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
   // --- the operation
 
   bool begin() {
+    if (node_.process_ != Process::kRuns) {
+      stop();
+      return false;
+    }
     const std::string& bytes = upstream_->inbox();
     if (bytes.size() <= kOperationHead) return false;
     const char code = bytes[2];
@@ -413,7 +419,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     world_.at(std::min(copied, given_up), [self, target, is_copied = copied <= given_up] {
       if (self->phase_ != Phase::kMirror) return;
       const StoredReplica* const source = self->node_.replica(self->operation_.block.id);
-      if (!self->node_.is_up_ || source == nullptr) return self->stop();
+      if (!self->node_.is_up() || source == nullptr) return self->stop();
       if (is_copied && target != nullptr) target->take_copy(self->operation_.block.id, *source);
       self->upstream_->send_all(reply(TransferStatus::kSuccess, {}));
       self->stop();
@@ -834,7 +840,7 @@ std::optional<std::uint64_t> DataNode::cut(std::uint64_t block) const {
 }
 
 void DataNode::go_down() {
-  is_up_ = false;
+  process_ = Process::kGone;
   network_.crash(ip());
   for (const auto& [block, writer] : writers_) {
     if (const auto receiver = writer.lock()) receiver->stop();
@@ -853,7 +859,7 @@ void DataNode::go_down() {
 }
 
 void DataNode::crash() {
-  if (is_up_) {
+  if (is_up()) {
     world_.note(info_.host, " crashes");
     go_down();
   }
@@ -881,15 +887,17 @@ void DataNode::cut_power() {
 }
 
 void DataNode::restart_for_upgrade(Duration absence) {
-  if (!is_up_) return;
+  if (process_ != Process::kRuns) return;
   world_.note(info_.host, " restarts for an upgrade");
   may_return_ = true;
+  process_ = Process::kEnds;
+  network_.stop_listening(ip());
   for (const auto& [block, writer] : writers_) {
     if (const auto receiver = writer.lock()) receiver->announce_restart();
   }
   // What was said is on its way.
   world_.after(std::chrono::milliseconds(100), [this, absence] {
-    if (!is_up_) return;
+    if (process_ != Process::kEnds) return;
     go_down();
     for (auto& [block, replica] : replicas_) {
       if (replica.state == State::kBeingWritten) replica.acknowledged = replica.stored;
@@ -899,7 +907,8 @@ void DataNode::restart_for_upgrade(Duration absence) {
 }
 
 void DataNode::restart() {
-  if (std::exchange(is_up_, true)) return;
+  if (is_up()) return;
+  process_ = Process::kRuns;
   world_.note(info_.host, " is back");
   listen();
   for (const auto& [block, replica] : replicas_) {
@@ -944,7 +953,9 @@ void DataNode::check() const {
 
 bool DataNode::take_copy(std::uint64_t block, const StoredReplica& original) {
   const StoredReplica* const known = replica(block);
-  if (!is_up_ || is_full_ || (known != nullptr && known->stamp >= original.stamp)) return false;
+  if (process_ != Process::kRuns || is_full_ ||
+      (known != nullptr && known->stamp >= original.stamp))
+    return false;
   if (const auto writer = writers_[block].lock()) writer->stop();
   StoredReplica copy;
   copy.state = original.state;
@@ -1035,7 +1046,7 @@ void DataNode::report(std::uint64_t block, Duration delay) {
   const TimePoint when = std::max(world_.now() + delay, network_.silent_until(ip()));
   world_.at(when, [this, block, stamp] {
     const StoredReplica* const stored = replica(block);
-    if (!is_up_ || stored == nullptr) return;
+    if (!is_up() || stored == nullptr) return;
     const bool is_open = stored->state == State::kBeingWritten && stored->stamp == stamp;
     if (stored->state != State::kFinalized && !is_open) return;
     if (network_.is_silent(ip())) return report(block, {});

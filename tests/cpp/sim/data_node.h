@@ -82,7 +82,7 @@ class DataNode {
 
   const hdfs::DatanodeInfo& info() const noexcept { return info_; }
   const std::string& ip() const noexcept { return info_.ip; }
-  bool is_up() const noexcept { return is_up_; }
+  bool is_up() const noexcept { return process_ != Process::kGone; }
   const StoredReplica* replica(std::uint64_t block) const;
 
   // The process dies; the machine, and what its kernel holds, lives on. A partial chunk that a
@@ -90,8 +90,8 @@ class DataNode {
   void crash();
   // The machine dies: what was not synced is lost, from some byte on.
   void cut_power();
-  // As if for an upgrade: it says so to those who write, and its replicas stay what they are; a
-  // partial chunk may be lost as in a crash.
+  // As if for an upgrade: it says so to those who write, takes no operation from then on, and its
+  // replicas stay what they are; a partial chunk may be lost as in a crash.
   void restart_for_upgrade(Duration absence);
   // The same as soon as a packet goes on in a partial chunk, whose sum it does not live to write.
   void restart_in_a_chunk(Duration absence) { restarts_in_a_chunk_ = absence; }
@@ -148,7 +148,8 @@ class DataNode {
   hdfs::DatanodeInfo info_;
   // Of an ack with two complaints, the one that is furthest down is about the node that failed.
   const bool complains_of_itself_;
-  bool is_up_ = true;
+  enum class Process : std::uint8_t { kRuns, kEnds, kGone };  // kEnds: it has said that it restarts
+  Process process_ = Process::kRuns;
   bool is_full_ = false;
   bool has_lost_power_ = false;
   bool may_return_ = false;

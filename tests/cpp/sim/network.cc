@@ -132,8 +132,12 @@ void Network::listen(const env::Endpoint& at, Accept accept) {
   listeners_.insert_or_assign(std::pair(at.host, at.port), std::move(accept));
 }
 
-void Network::crash(const std::string& host) {
+void Network::stop_listening(const std::string& host) {
   std::erase_if(listeners_, [&](const auto& one) { return one.first.first == host; });
+}
+
+void Network::crash(const std::string& host) {
+  stop_listening(host);
   for (const std::shared_ptr<End>& end : ends_of(host)) end->reset();
 }
 

@@ -95,6 +95,8 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   void listen(const env::Endpoint& at, Accept accept);
+  // Nothing listens there any more; the connections go on.
+  void stop_listening(const std::string& host);
   // The process there is gone: nothing listens, and its connections are reset.
   void crash(const std::string& host);
   void reset_connections(const std::string& host);

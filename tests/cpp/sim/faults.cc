@@ -133,6 +133,7 @@ void Faults::of_data_node(DataNode& node) {
       break;
     default:
       world_.note("the connections of ", node.info().host, " are reset");
+      has_reset_ = true;
       network_.reset_connections(node.ip());
       break;
   }
@@ -150,6 +151,7 @@ void Faults::of_silence() {
     world_.note(node.info().host, " and ", other.info().host, " do not hear each other for ",
                 length.count() / 1'000'000, " ms");
     hit_.insert(&other);
+    has_cut_link_ = true;
     return network_.cut_link(node.ip(), other.ip(), world_.now() + length);
   }
   const auto how = static_cast<DataNode::Answering>(silence_.between(1, 5));

@@ -45,6 +45,9 @@ class Faults {
   std::optional<std::uint64_t> cut(std::uint64_t block) const;
   // A node that is damaged has another one blamed.
   bool any_damage() const noexcept { return has_damage_; }
+  // A node whose connections were reset may have been cut off from the one in front of it, which
+  // goes on waiting: as far as its client can see, the one behind it has not been reached.
+  bool may_hide_reset() const noexcept { return has_reset_ && has_cut_link_; }
   bool is_dead(const std::string& host) const { return dead_.contains(host); }
   Duration partition(const std::string& host) const;
 
@@ -71,6 +74,8 @@ class Faults {
   std::set<const DataNode*> upgraded_;  // of these
   std::set<const DataNode*> slowed_;
   bool has_damage_ = false;
+  bool has_reset_ = false;
+  bool has_cut_link_ = false;
   std::set<std::string> dead_;
   std::map<std::string, Duration> partitions_;
 };

@@ -653,6 +653,7 @@ class Run final : public DataNode::Cluster {
         statistics.at("hdfs_datanodes_found_silent") <= statistics.at("hdfs_silence_probes"),
         journal.path, ": two DataNodes are blamed in one round");
     if (faults_.is_dead(process.host) || faults_.partition(process.host) > Duration{}) return;
+    if (faults_.may_hide_reset()) return;
     for (const stream::PastEvent& event : stream.history()) {
       if (event.what.find("getReplicaVisibleLength") == std::string::npos) continue;
       const bool is_good = std::ranges::any_of(nodes_, [&](const auto& node) {

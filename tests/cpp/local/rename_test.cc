@@ -211,6 +211,21 @@ TEST_CASE("rename: without permission nothing changes") {
   CHECK(names_in(root.path()) == std::set<std::string>{"a"});
 }
 
+TEST_CASE("both renames refuse to put a link in the place of the file that it leads to") {
+  const TemporaryDirectory root;
+  make_directory(root / "dir");
+  write_file(root / "dir/link", "content");
+  REQUIRE(::symlink("dir/link", (root / "link").c_str()) == 0);
+  for (const std::string& destination : {root / "dir/link", root / "dir"}) {
+    CHECK(code_of(rename_into(root / "link", destination)) == StatusCode::kAlreadyExists);
+  }
+  for (const Existing existing : kBoth) {
+    CHECK(code_of(rename_exactly(root / "link", root / "dir/link", existing)) ==
+          StatusCode::kAlreadyExists);
+  }
+  CHECK(read_file(root / "link") == "content");
+}
+
 TEST_CASE("both renames refuse to cross file systems and keep the source") {
   const TemporaryDirectory root;
   if (!is_directory("/dev/shm") || ::access("/dev/shm", W_OK) != 0 ||

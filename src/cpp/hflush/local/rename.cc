@@ -91,7 +91,23 @@ Status remove_left_over_link(const std::string& source, const std::string& desti
   return Status::from_errno(errno, "rename: remove the old name", source);
 }
 
+// Is the source a link to the file at the destination? In its place it would lead to itself, and
+// the file would be gone.
+bool leads_to(const std::string& source, const std::string& destination) noexcept {
+  struct stat link;
+  struct stat target;
+  struct stat replaced;
+  return ::lstat(source.c_str(), &link) == 0 && S_ISLNK(link.st_mode) &&
+         ::stat(source.c_str(), &target) == 0 && ::lstat(destination.c_str(), &replaced) == 0 &&
+         same_file(target, replaced);
+}
+
 Status move(const std::string& source, const std::string& destination) {
+  if (leads_to(source, destination)) {
+    return Status(StatusCode::kAlreadyExists,
+                  "rename of a link: destination is the file that it leads to", destination,
+                  EEXIST);
+  }
   if (::rename(source.c_str(), destination.c_str()) != 0) {
     return refusal(errno, source, destination);
   }

@@ -3,7 +3,8 @@
 // Each moves a file, link or directory by one rename(2), which is atomic for every observer and
 // keeps the modification time. Between file systems they fail with errno EXDEV and leave the source
 // alone.
-// "/" is never moved or replaced, a directory never put below itself. Thread-safe.
+// "/" is never moved or replaced, a directory never put below itself. Nor does a link
+// replace the file that it leads to. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -55,6 +55,30 @@ class TestTables:
             ["data", "user"], ["ann"], [],
         )  # fmt: skip
 
+    @pytest.mark.parametrize(
+        ("entry", "target", "path", "there"),
+        [
+            (r"^/(\w+)", "hdfs://ns1/base/$1", "/data/a", "/base/data/a"),
+            (r"^/user/(?<name>\w+)", "hdfs://ns1/${name}", "/user/ann", "/ann"),
+            (r"^/user/(?<name>\w+)/", "hdfs://ns1/$name", "/user/ann/a/b", "/ann/a/b"),
+            (r"^/\w+", "hdfs://ns1/same", "/any/a", "/same/a"),
+            (r"^/(\w+)", "hdfs://ns1/$1", "/my-data/a", "/my/-data/a"),
+            (
+                r"replaceresolveddstpath:_:-;replaceresolveddstpath:(h)a:$1A#.^/user/(\w+)",
+                "hdfs://ns1/$1", "/user/ha_d/ha_d", "/hA-d/ha_d",
+            ),
+        ],
+    )  # fmt: skip
+    def test_links_by_regular_expressions(self, entry: str, target: str, path: str, there: str):
+        """They come before the others, and what they find itself stays as a link does."""
+        conf = Configuration(load_defaults=False)
+        conf[f"{TABLE}linkRegex.{entry}"] = target
+        conf[f"{TABLE}link./data"] = conf[f"{TABLE}link./any"] = "hdfs://other/"
+        link = MountTable(conf, "c").find(path)
+        assert link is not None
+        assert (link.root, link.inward(path)) == ("hdfs://ns1/", there)
+        assert link.outward(there) == path
+
     def test_one_file_system_as_the_whole(self):
         link = table(linkMergeSlash="hdfs://ns1/a").find("/x/y")
         assert link is not None
@@ -81,7 +105,9 @@ class TestTables:
             ({}, "there is no mount table 'c'"),
             ({"linkNfly../d": "hdfs://a/,hdfs://b/"}, "linkNfly.* not supported"),
             ({"linkMerge./d": "hdfs://a/,hdfs://b/"}, "linkMerge.* not supported"),
-            ({"linkRegex.^/u": "hdfs://a/"}, "linkRegex.* not supported"),
+            ({"linkRegex.^/(u": "hdfs://a/"}, "no regular expression"),
+            ({"linkRegex.^/(u)": "hdfs://a/$2"}, r"\$2 of .* is no group"),
+            ({"linkRegex.lower:a:b#.^/u": "hdfs://a/"}, "'lower:a:b' is not supported"),
             ({"lnik./d": "hdfs://a/"}, r"c\.lnik\./d is no entry"),
             ({"link./": "hdfs://a/"}, "linkMergeSlash"),
             ({"link./d": "/d"}, "must be a URL .* not '/d'"),
@@ -138,6 +164,20 @@ class TestOperations:
         assert fs.truncate("/data/d/x", 3)
         assert fs.get_content_summary("/data").length == 3
         assert pickle.loads(pickle.dumps(fs)).is_file("/data/d/x")
+
+    def test_a_link_by_a_regular_expression(self, tmp_path: Path):
+        """Where it leads is made and changed; itself it stays."""
+        conf = {f"{TABLE}linkRegex.^/(\\w+)": f"file://{tmp_path}/$1"}
+        fs = hflush.FileSystem.new_instance("viewfs://c/", conf)
+        fs.create("/one/d/x").close()
+        assert fs.rename("/one/d/x", "/one/d/y")
+        assert [one.path for one in fs.list_status("/one/d")] == ["viewfs://c/one/d/y"]
+        assert (tmp_path / "one" / "d" / "y").exists()
+        for change in (lambda: fs.delete("/one", True), lambda: fs.rename("/one/d", "/two")):
+            with pytest.raises(PermissionError, match="mount table"):
+                change()
+        assert fs.list_status("/") == []
+        assert fs.contract_options == {}
 
     def test_the_directories_of_the_table(self, fs: ViewFileSystem):
         """They show the links, also one that leads nowhere, and cannot be changed."""

@@ -128,7 +128,10 @@ class ViewFileSystem(FileSystem):
     def contract_options(self) -> Mapping[str, object]:
         """The options in which all file systems behind the links agree."""
         links = [*self._table.links.values(), self._table.fallback]
-        first, *others = [self._store(link).contract_options for link in links if link]
+        options = [self._store(link).contract_options for link in links if link]
+        if not options or self._table.regexes:  # which lead anywhere
+            return {}
+        first, *others = options
         return {
             name: value
             for name, value in first.items()
@@ -165,7 +168,7 @@ class ViewFileSystem(FileSystem):
 
     def _behind(self, path: str) -> tuple[Any, str]:
         """Return the file system that has what is at a path; this one for links themselves."""
-        return (self, path) if path in self._table.links else self._leads_to(path)
+        return (self, path) if self._table.is_link(path) else self._leads_to(path)
 
     def _leads_to(self, path: str) -> tuple[Any, str]:
         place = self._place(path)
@@ -221,7 +224,7 @@ class ViewFileSystem(FileSystem):
 
     def _below_link(self, path: str) -> Place:
         """Return where a path leads that is to vanish: links stay."""
-        if self._is_of_table(path) or path in self._table.links:
+        if self._is_of_table(path) or self._table.is_link(path):
             raise self._read_only(path)
         place = self._at(path)
         return place._replace(path=place.store._resolve_to_change(place.path))
@@ -379,7 +382,7 @@ class ViewFileSystem(FileSystem):
     def _both(self, source: str, destination: str) -> tuple[FileSystem, str, str]:
         """Return where a rename takes place: behind one link, unless more is configured."""
         old = self._below_link(source)
-        if self._is_of_table(destination) or destination in self._table.links:
+        if self._is_of_table(destination) or self._table.is_link(destination):
             raise self._read_only(destination)
         new = self._to_change(destination)
         same = {

@@ -16,8 +16,9 @@ KEYS = (
     Key(_VIEWS, PREFIX, text("URL"),
         "of each mount table: <TABLE>.link.<path>, what is at a path; <TABLE>.linkFallback, what "
         "is where no link leads; <TABLE>.linkMergeSlash, instead of both: what the whole is; "
-        "<TABLE>.homedir, what home directories are below, /user unless set. linkMerge, linkNfly "
-        "and linkRegex are refused"),
+        "<TABLE>.linkRegex.<regex>, before all of these: what is where an expression finds "
+        "something, with its groups, as $1 and ${name}, in the URL; <TABLE>.homedir, what home "
+        "directories are below, /user unless set. linkMerge and linkNfly are refused"),
     Key(_VIEWS, DEFAULT_TABLE, text(),
         "the mount table of viewfs:///", default="default"),
     Key(_VIEWS, STRATEGY,

@@ -109,7 +109,7 @@ class OptionalOperations(Listing):
         path : str or os.PathLike
             The file; on HDFS one that no client is writing.
         length : int, optional
-            Of so many bytes at its front (HDFS alone); of all unless given.
+            Of so many bytes at its front, of all unless given; of less than all on HDFS alone.
 
         Raises
         ------
@@ -132,6 +132,9 @@ class OptionalOperations(Listing):
         raise self._unsupported("get_file_checksum", path)
 
     def _front_checksum(self, path: str, length: int) -> FileChecksum:
+        """Return that of the whole file, if it is no longer: stores keep no other."""
+        if length >= self._status(path).length:
+            return self._file_checksum(path)
         raise self._unsupported("get_file_checksum with a length", path)
 
     def set_times(self, path: StrPath, modification_time: int = -1, access_time: int = -1) -> None:

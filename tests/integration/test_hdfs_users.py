@@ -233,6 +233,41 @@ class TestTrash:
             fs.delete(f"{fs.home_directory}/.Trash", recursive=True)
             fs.close()
 
+    def test_what_may_not_be_removed(self, hdfs_cluster: Hdfs) -> None:
+        """The NameNode empties the trash with all rights: it asks for those of a delete before."""
+        root = hdfs_cluster.root()
+        for directory in (root, f"{root}/hers"):
+            hdfs_cluster.java.mkdirs(directory)
+        hdfs_cluster.java.set_owner(root, "ann", "ann")
+        hdfs_cluster.java.touch(f"{root}/hers/file")
+        hdfs_cluster.java.set_permission(f"{root}/hers", 0o755)
+        hdfs_cluster.java.mkdirs("/user/ann")
+        hdfs_cluster.java.set_owner("/user/ann", "ann", "ann")
+        fs = hdfs_cluster.file_system({"hflush.hdfs.user": "ann", "fs.trash.interval": 60})
+        for remove in (fs.move_to_trash, lambda path: fs.delete(path, recursive=True)):
+            with pytest.raises(PermissionError, match="Permission denied: user=ann"):
+                remove(f"{root}/hers")
+        assert hdfs_cluster.java.exists(f"{root}/hers/file")
+        fs.close()
+
+    def test_of_a_tree_of_snapshots(self, hdfs_new: Any) -> None:
+        """Its own, where nothing may be moved out of it."""
+        ordered = "dfs.namenode.snapshot.deletion.ordered"
+        cluster = hdfs_new(
+            settings={ordered: "true", "dfs.namenode.snapshot.trashroot.enabled": "true"}
+        )
+        root = cluster.root()
+        cluster.java.fs.allowSnapshot(cluster.java.path(root))
+        cluster.java.mkdirs(f"{root}/dir")
+        cluster.java.write(f"{root}/dir/file", b"data")
+        fs = cluster.file_system({"fs.trash.interval": 60})
+        assert fs.move_to_trash(f"{root}/dir/file") is True
+        user = fs.home_directory.rpartition("/")[2]
+        there = f"{root}/.Trash/{user}/Current{root}/dir/file"
+        assert cluster.java.read(there) == b"data"
+        assert fs.move_to_trash(there) is False
+        fs.close()
+
     def test_of_the_name_node(self, hdfs_new: Any) -> None:
         """Its interval counts where it has one, whatever the client says; rename stays exact."""
         cluster = hdfs_new(settings={"fs.trash.interval": 60})

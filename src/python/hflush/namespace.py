@@ -171,6 +171,10 @@ class NameSpace(ABC):
     @abstractmethod
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None: ...
 
+    def _rename_to_trash(self, source: str, destination: str) -> None:
+        """Rename to a free name in the trash; who empties that may ask who may remove it."""
+        self._rename_exact(source, destination, False)
+
     def _write_target(self, path: str) -> str:
         """Return where writing to `path` makes or replaces a file: the target of a link."""
         return path

@@ -122,7 +122,7 @@ class Trash:
         target = name
         while True:
             try:
-                self._filesystem.rename(source, target, Rename.NONE)
+                self._filesystem._rename_to_trash(source, target)
                 return
             except ParentNotDirectoryError:  # noqa: PERF203
                 raise

@@ -501,8 +501,17 @@ class DistributedFileSystem(FileSystem):
         return self._native.rename(source, destination)
 
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
+        self._rename2(source, destination, overwrite=overwrite)
+
+    def _rename_to_trash(self, source: str, destination: str) -> None:
+        """Say that it is the trash: the NameNode empties it, and asks now who may do that."""
+        self._rename2(source, destination, to_trash=True)
+
+    def _rename2(
+        self, source: str, destination: str, *, overwrite: bool = False, to_trash: bool = False
+    ) -> None:
         try:
-            self._native.rename_exact(source, destination, overwrite)
+            self._native.rename_exact(source, destination, overwrite, to_trash)
         except FileExistsError as refusal:
             refusal.filename = destination
             raise
@@ -710,7 +719,8 @@ class DistributedFileSystem(FileSystem):
     # --- the trash ---
 
     def _trash(self, path: str) -> Trash:
-        from ..trash import TRASH, Trash
+        from ..trash import TRASH
+        from .trash import HdfsTrash
 
         # Of the directory that it is in: the root of a zone can be moved, and not into itself.
         zone = self._enclosing_root(paths.parent(path))
@@ -719,7 +729,7 @@ class DistributedFileSystem(FileSystem):
         else:  # nothing can be moved out of an encryption zone
             root = paths.child(paths.child(zone, TRASH), self._user)
         interval = self.get_server_defaults().trash_interval
-        return Trash(self, root, interval or self._trash_interval)
+        return HdfsTrash(self, root, interval or self._trash_interval, self._user)
 
     # --- checksums ---
 

@@ -116,6 +116,7 @@ class ViewTrash(Trash):
     def __init__(self, view: View, trash: Trash) -> None:
         super().__init__(trash._filesystem, trash.root, trash._interval_s / 60)
         self._view = view
+        self._of_store = trash
 
     def move(self, path: StrPath) -> bool:
         """Move what is at a path of the view to the trash: see :meth:`hflush.trash.Trash.move`."""
@@ -125,4 +126,4 @@ class ViewTrash(Trash):
                 f"move to the trash: {paths.as_text(path)!r} is not in the file system of this "
                 "trash: use get_trash of that path, or move_to_trash"
             )
-        return super().move(place.path)
+        return self._of_store.move(place.path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import socket
+from typing import Any
 
 import hflush
 import pytest
@@ -161,6 +163,25 @@ class TestServers:
         for authority, port in (("ns1", 8020), ("ns1:9000", 9000)):
             settings = read(conf, authority)
             assert (settings.service, settings.name_nodes) == (f"ns1:{port}", [("ns1", port)] * 2)
+
+    def test_a_name_that_stands_for_several_servers(self, monkeypatch: pytest.MonkeyPatch):
+        """Each of its addresses is one, as in Hadoop."""
+        conf = {**NAMESERVICE, "dfs.client.failover.resolve-needed.ns1": "true"}
+        addresses = {"a": ["10.0.0.1", "10.0.0.2"], "b": ["fd00::1"]}
+
+        def resolve(host: str, port: int, **_: Any) -> list[Any]:
+            if host not in addresses:
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            return [(0, 0, 0, "", (address, port)) for address in addresses[host] for _ in range(2)]
+
+        monkeypatch.setattr("socket.getaddrinfo", resolve)
+        with pytest.raises(
+            OSError, match=r"resolve-needed\.ns1: the host name c cannot be resolved"
+        ):
+            read(conf, "ns1")
+        conf["dfs.ha.namenodes.ns1"] = "nn1,nn2"
+        hosts = ["10.0.0.1", "10.0.0.2", "fd00::1"]
+        assert read(conf, "ns1").name_nodes == list(zip(hosts, (8021, 8021, 8022), strict=True))
 
     def test_what_a_nameservice_lacks_is_named(self):
         needed = "it is needed for the nameservice ns1"

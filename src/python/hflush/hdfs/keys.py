@@ -90,6 +90,9 @@ KEYS = (
         "one NameNode to the next; other values are not looked at"),
     Key(_SERVERS, "dfs.client.failover.random.order.", BOOL,
         "dfs.client.failover.random.order for one nameservice"),
+    Key(_SERVERS, "dfs.client.failover.resolve-needed.", BOOL,
+        "whether the host names of a nameservice's NameNodes stand for several servers each: all "
+        "of their addresses, when the file system is made"),
     Key(_SERVERS, "hadoop.security.authentication", text(),
         "how servers know us: simple, or kerberos: then by a token of HADOOP_TOKEN_FILE_LOCATION, "
         "as tickets are not supported yet",

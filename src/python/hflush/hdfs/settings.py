@@ -209,6 +209,9 @@ def _resolve_nameservice(keys: Reader, service: str, port: int, native: _core.Hd
 
 def _name_node(keys: Reader, key: str, service: str) -> tuple[str, int]:
     """Return the NameNode of an address; some tools write ``hdfs://`` in front of it."""
+    key = f"dfs.client.failover.resolve-needed.{service}"
+    if keys.read(key, BOOL):
+        native.name_nodes = [one for node in native.name_nodes for one in _servers(key, *node)]
     value = keys.given(key)
     if not value:
         raise _missing(key, service)
@@ -218,3 +221,15 @@ def _name_node(keys: Reader, key: str, service: str) -> tuple[str, int]:
 
 def _missing(key: str, service: str) -> ValueError:
     return ValueError(f"{key} is missing: it is needed for the nameservice {service}")
+def _servers(key: str, host: str, port: int) -> list[tuple[str, int]]:
+    """Return the servers that a name stands for: its addresses, in the order of the resolver."""
+    import socket
+
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as failure:
+        message = f"{key}: the host name {host} cannot be resolved: {failure.strerror}"
+        raise OSError(errno.EHOSTUNREACH, message) from failure
+    return [(address, port) for address in dict.fromkeys(str(one[4][0]) for one in found)]
+
+

@@ -156,6 +156,31 @@ def test_tokens_by_value(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     assert "half" not in str(refusal.value)
 
 
+def test_several_files_and_those_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    """The variable's come first; several are taken together, one is read again later."""
+    other = TOKEN._replace(service="127.0.0.1:1")
+    Credentials({"other": other}).write(tmp_path / "other")
+    conf = _conf({"hadoop.token.files": f"{tmp_path / 'other'}"})
+    assert read_native(conf, "nn", "alice").tokens == [TOKEN]
+    monkeypatch.setenv(VARIABLE, f"{file}, {tmp_path / 'other'}")
+    native = read_native(conf, "nn", "alice")
+    assert (native.tokens, native.token_file) == ([TOKEN, other], "")
+    monkeypatch.delenv(VARIABLE)
+    native = read_native(conf, "nn", "alice")
+    assert (native.tokens, native.token_file) == ([other], str(tmp_path / "other"))
+
+
+def test_a_token_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_TOKEN", SPELLED)
+    assert read_native(_conf({}), "nn", "alice").tokens == [TOKEN]
+    monkeypatch.setenv("HADOOP_TOKEN", "half a token")
+    with pytest.raises(ValueError, match="HADOOP_TOKEN: ") as refusal:
+        Credentials.of_process()
+    assert "half" not in str(refusal.value)
+
+
 @pytest.mark.usefixtures("file")
 @pytest.mark.parametrize(
     ("settings", "error", "says"),

@@ -71,8 +71,9 @@ _KEPT_BY_THE_STORE = frozenset(("SSE-KMS", "DSSE-KMS"))
 # What Hadoop's clients of HDFS and S3 load, in their order.
 _SITE_FILES = ("core-site.xml", "hdfs-site.xml", "hdfs-rbf-site.xml")
 MORE_FILES = "hflush.conf.files"
-# The variable that names the file of a process' tokens.
+# The variables that name the files of a process' tokens, and that have tokens by value.
 TOKEN_FILE = "HADOOP_TOKEN_FILE_LOCATION"
+TOKEN_BY_VALUE = "HADOOP_TOKEN"
 _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
 _MAX_INCLUDES = 20
 _XINCLUDE = "{http://www.w3.org/2001/XInclude}"
@@ -624,9 +625,10 @@ def real_user_name() -> str:
     return os.environ.get("HADOOP_USER_NAME") or _name_of(os.geteuid())
 
 
-def caller() -> tuple[str, str, str]:
-    """Return who calls, by all that the environment says: users, and the file of their tokens."""
-    return user_name(), real_user_name(), os.environ.get(TOKEN_FILE, "")
+def caller() -> tuple[str, ...]:
+    """Return who calls, by all that the environment says: users, and their tokens."""
+    tokens = [os.environ.get(name, "") for name in (TOKEN_FILE, TOKEN_BY_VALUE)]
+    return user_name(), real_user_name(), *tokens
 
 
 # Names of users by their numbers, asked for once: a directory service may have to be asked.

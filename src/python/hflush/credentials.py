@@ -15,10 +15,12 @@ import os
 from typing import NamedTuple, NoReturn
 
 from . import _core
-from .configuration import TOKEN_FILE
+from .configuration import TOKEN_BY_VALUE, TOKEN_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .paths import StrPath
 
 __all__ = ["Credentials", "Token"]
@@ -178,14 +180,41 @@ class Credentials:
 
     @classmethod
     def of_process(cls) -> Credentials:
-        """Return what the file of ``HADOOP_TOKEN_FILE_LOCATION`` has; nothing if it is not set.
+        """Return what the files of ``HADOOP_TOKEN_FILE_LOCATION`` have, else ``HADOOP_TOKEN``.
 
         Raises
         ------
         OSError
-            The file cannot be read.
+            A file cannot be read.
         ValueError
-            It is no token file.
+            It is no token file; the other variable has no tokens.
         """
-        path = os.environ.get(TOKEN_FILE)
-        return cls.read(path) if path else cls()
+        files = token_files()
+        found = of_files(files)
+        try:
+            for text in [] if files else listed(os.environ.get(TOKEN_BY_VALUE, "")):
+                found.add(Token.from_url_string(text))
+        except ValueError as error:
+            raise ValueError(f"{TOKEN_BY_VALUE}: {error}") from None
+        return found
+
+
+def of_files(paths: Iterable[StrPath]) -> Credentials:
+    """Return what several token files have; of one alias, what the last has."""
+    found = Credentials()
+    for path in paths:
+        one = Credentials.read(path)
+        found.tokens.update(one.tokens)
+        found.secrets.update(one.secrets)
+    return found
+
+
+def token_files() -> list[str]:
+    """Return the files that ``HADOOP_TOKEN_FILE_LOCATION`` names, by commas."""
+    return listed(os.environ.get(TOKEN_FILE, ""))
+
+
+def listed(text: str) -> list[str]:
+    """Return what commas or line ends separate."""
+    parts = (part.strip() for part in text.replace("\n", ",").split(","))
+    return [part for part in parts if part]

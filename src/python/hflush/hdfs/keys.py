@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..configuration import parse_time, parse_whole
-from ..credentials import Token
+from ..credentials import Token, listed
 from ..keys import (
     BOOL,
     INT32_MAX,
@@ -97,9 +97,11 @@ KEYS = (
         "how servers know us: simple, or kerberos: then by a token of HADOOP_TOKEN_FILE_LOCATION, "
         "as tickets are not supported yet",
         default="simple"),
+    Key(_SERVERS, "hadoop.token.files", Kind("files", "local files by commas", listed),
+        "token files, where HADOOP_TOKEN_FILE_LOCATION names none"),
     Key(_SERVERS, "hadoop.tokens", _TOKENS,
-        "delegation tokens by value, as Hadoop spells them in base64, by commas; where "
-        "HADOOP_TOKEN_FILE_LOCATION names no file"),
+        "delegation tokens by value, as Hadoop spells them in base64, by commas, where no token "
+        "file is named; unless set: HADOOP_TOKEN"),
     Key(_SERVERS, "hadoop.security.token.service.use_ip", BOOL,
         "whether tokens name a NameNode by its address rather than its host name",
         default="true"),

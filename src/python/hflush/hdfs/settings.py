@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import errno
-import os
 import re
 from io import UnsupportedOperation
 
 from .. import _core
 from ..configuration import TOKEN_FILE
-from ..credentials import Credentials, Token
+from ..credentials import Credentials, Token, of_files, token_files
 from ..keys import BOOL, INT64_MAX, Reader, names
 from ..leaving import LeftOutError, lost_keys
 from .keys import CREDENTIALS, DEFAULT_PORT, KEYS
@@ -54,15 +53,12 @@ def read_native(
     LeftOutError
         The tokens were not sent here, and there are none.
     OSError
-        The file of ``HADOOP_TOKEN_FILE_LOCATION`` cannot be read.
+        A token file cannot be read; a host name that stands for several servers cannot be
+        resolved.
     """
     keys = Reader(conf, KEYS)
     native = _core.HdfsSettings()
-    sent = keys.text(CREDENTIALS)
-    native.token_file = "" if sent else os.environ.get(TOKEN_FILE, "")
-    native.tokens = list((unpacked(sent) if sent else Credentials.of_process()).tokens.values())
-    if not sent and not native.token_file:
-        native.tokens = keys["hadoop.tokens"] or []
+    _take_tokens(keys, native)
     if not native.tokens and {CREDENTIALS, "hadoop.tokens"} & {*lost_keys(conf)}:
         raise LeftOutError(f"the token of HDFS for {authority or 'the default file system'}")
     _authenticate(keys, native)
@@ -93,6 +89,17 @@ def unpacked(text: str) -> Credentials:
     except ValueError:
         raise ValueError(f"{CREDENTIALS} is not the base64 of a token file") from None
     return Credentials({alias: Token(*token) for alias, token in tokens.items()})
+
+
+def _take_tokens(keys: Reader, native: _core.HdfsSettings) -> None:
+    """Set the tokens: those that were sent here, else those of files, else those by value."""
+    if sent := keys.text(CREDENTIALS):
+        native.tokens = list(unpacked(sent).tokens.values())
+    elif files := token_files() or keys.names("hadoop.token.files"):
+        native.tokens = list(of_files(files).tokens.values())
+        native.token_file = files[0] if len(files) == 1 else ""  # several are read once
+    else:
+        native.tokens = keys["hadoop.tokens"] or list(Credentials.of_process().tokens.values())
 
 
 def _authenticate(keys: Reader, native: _core.HdfsSettings) -> None:
@@ -202,6 +209,9 @@ def _resolve_nameservice(keys: Reader, service: str, port: int, native: _core.Hd
         raise _missing(ids, service)
     addresses = [f"{address}.{one}" for one in named] or [address]
     native.name_nodes = [_name_node(keys, key, service) for key in addresses]
+    key = f"dfs.client.failover.resolve-needed.{service}"
+    if keys.read(key, BOOL):
+        native.name_nodes = [one for node in native.name_nodes for one in _servers(key, *node)]
     order = keys.read(f"dfs.client.failover.random.order.{service}", BOOL) if named else None
     if order is not None:
         native.rpc.random_order = order
@@ -209,9 +219,6 @@ def _resolve_nameservice(keys: Reader, service: str, port: int, native: _core.Hd
 
 def _name_node(keys: Reader, key: str, service: str) -> tuple[str, int]:
     """Return the NameNode of an address; some tools write ``hdfs://`` in front of it."""
-    key = f"dfs.client.failover.resolve-needed.{service}"
-    if keys.read(key, BOOL):
-        native.name_nodes = [one for node in native.name_nodes for one in _servers(key, *node)]
     value = keys.given(key)
     if not value:
         raise _missing(key, service)
@@ -219,8 +226,6 @@ def _name_node(keys: Reader, key: str, service: str) -> tuple[str, int]:
     return host, port or DEFAULT_PORT
 
 
-def _missing(key: str, service: str) -> ValueError:
-    return ValueError(f"{key} is missing: it is needed for the nameservice {service}")
 def _servers(key: str, host: str, port: int) -> list[tuple[str, int]]:
     """Return the servers that a name stands for: its addresses, in the order of the resolver."""
     import socket
@@ -233,3 +238,5 @@ def _servers(key: str, host: str, port: int) -> list[tuple[str, int]]:
     return [(address, port) for address in dict.fromkeys(str(one[4][0]) for one in found)]
 
 
+def _missing(key: str, service: str) -> ValueError:
+    return ValueError(f"{key} is missing: it is needed for the nameservice {service}")

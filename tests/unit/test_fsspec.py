@@ -1126,6 +1126,10 @@ class TestOptions:
                 },
             ),
             (
+                {"s3_additional_kwargs": {"ServerSideEncryption": "AES256"}},
+                {"fs.s3a.encryption.algorithm": "AES256", "fs.s3a.encryption.key": ""},
+            ),
+            (
                 {"requester_pays": True, "fixed_upload_size": True},
                 {
                     "fs.s3a.requester.pays.enabled": "true",

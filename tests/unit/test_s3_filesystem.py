@@ -507,10 +507,10 @@ class TestCreating:
         assert calls
 
     def test_disk_buffers(self, server: ScriptedS3, tmp_path: Any):
+        """In the first directory that can be had: disks of a machine may be broken."""
         directory = tmp_path / "made"
-        fs = connect(
-            server, fs_s3a_fast_upload_buffer="disk", fs_s3a_buffer_dir=f"{directory},/other"
-        )
+        directories = f"/dev/null/none,{directory},/other"
+        fs = connect(server, fs_s3a_fast_upload_buffer="disk", fs_s3a_buffer_dir=directories)
         write(fs, "/a", DATA)
         assert server.objects["a"].data == DATA
         assert list(directory.iterdir()) == []
@@ -957,6 +957,39 @@ class TestReading:
             assert reader.read(100) == DATA[:100]
             assert reader.etag == server.objects["a"].etag.strip('"')  # type: ignore[attr-defined]
 
+    @pytest.mark.parametrize(
+        ("options", "ahead"),
+        [
+            ({"fs.s3a.experimental.input.fadvise": "random"}, (64 << 10, 0)),
+            ({"fs.s3a.experimental.input.fadvise": "normal, random"}, (1 << 20, 4 << 20)),
+            ({"fs.s3a.readahead.range": "128k"}, (128 << 10, 4 << 20)),
+            ({"fs.s3a.async.drain.threshold": 0}, (1 << 20, 4 << 20)),
+            (
+                {
+                    "fs.s3a.experimental.input.fadvise": "random",
+                    "fs.option.openfile.read.policy": "sequential",
+                },
+                (1 << 20, 8 << 20),
+            ),
+        ],
+    )
+    def test_options_of_s3a(
+        self, server: ScriptedS3, fs: S3FileSystem, options: dict[str, Any], ahead: tuple[int, int],
+        monkeypatch: pytest.MonkeyPatch,
+    ):  # fmt: skip
+        """Also as mandatory ones; the standard policy goes before S3A's own."""
+        server.put("a", DATA)
+        opened = fs._bucket.open
+        seen: list[Any] = []
+        monkeypatch.setattr(
+            fs._bucket, "open", lambda *how: [seen.append(how[4:]), opened(*how)][1]
+        )
+        builder = fs.open_file("/a")
+        for key, value in options.items():
+            builder.must(key, value)
+        builder.build().result().close()
+        assert seen == [ahead]
+
     def test_an_empty_object(self, server: ScriptedS3, fs: S3FileSystem):
         server.put("a", b"")
         with fs.open("/a") as reader:
@@ -1328,6 +1361,22 @@ class TestUploads:
         with pytest.raises(PermissionError):
             fs.abort_multipart_uploads("/")
         assert len(server.uploads) == 1
+
+    def test_below_directories_that_go(self, server: ScriptedS3):
+        """By S3A's key; what fails of that fails nothing else."""
+        fs = connect(server, fs_s3a_directory_operations_purge_uploads="true")
+        assert fs.has_path_capability("/", "fs.s3a.directory.operations.purge.uploads")
+        uploader = fs.create_multipart_uploader("/")
+        for path in ("/d/a", "/e/a", "/ee"):
+            uploader.start_upload(path)
+        write(fs, "/d/b")
+        write(fs, "/e/b")
+        assert fs.rename("/d", "/f")
+        assert [upload.key for upload in server.uploads.values()] == ["e/a", "ee"]
+        server.fail("AbortMultipartUpload", answer(403, "AccessDenied"))
+        assert fs.delete("/e", recursive=True)
+        assert fs.delete("/f", recursive=True)
+        assert [upload.key for upload in server.uploads.values()] == ["e/a", "ee"]
 
     @pytest.mark.parametrize("checksums", [True, False])
     def test_parts(self, checksums: bool):

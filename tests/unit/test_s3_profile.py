@@ -110,6 +110,7 @@ def test_who_wins(found):
         "http://127.0.0.1:9000", "mine", True,
     )  # fmt: skip
     assert found("minio", {"AWS_REGION": "there"}, endpoint_region="sdk").region == "there"
+    assert found("minio", {"AWS_REGION": "there"}, endpoint_region="ec2").region == "there"
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,12 @@ class TestValues:
         native = settings(hflush_s3_ssl_ca_file="file:///etc/ca.pem").native
         assert native.ca_file == "/etc/ca.pem"
 
+    def test_without_uploads(self):
+        """The one part of an object takes no more memory than several do."""
+        usual, read = settings(), settings(fs_s3a_multipart_uploads_enabled="false")
+        assert (read.writing.block_bytes, read.writing.max_parts) == (5 << 30, 1)
+        assert read.writing.window_bytes == usual.writing.window_bytes
+
     def test_performance(self):
         assert settings(fs_s3a_create_performance=True).performance == {"create"}
         assert settings(fs_s3a_performance_flags="Create, delete").performance == {
@@ -383,6 +389,7 @@ class TestEndpoints:
             ("s3-eu-west-3", "eu-west-3"),
             ("s3-fips.us-gov-west-1", "us-gov-west-1"),
             ("s3-fips-us-gov-west-1", "us-gov-west-1"),
+            ("bucket.vpce-1a2b3c4d-5e6f.s3.us-west-2.vpce", "us-west-2"),
             ("s3-accelerate", ""),
         ],
     )
@@ -424,6 +431,10 @@ class TestHeaders:
         with pytest.raises(ValueError, match="32 bytes") as refusal:
             settings(fs_s3a_encryption_algorithm="SSE-C", fs_s3a_encryption_key=key)
         assert not key or key not in str(refusal.value)
+
+    def test_a_key_that_nothing_is_done_with(self):
+        with pytest.raises(ValueError, match=r"AES256 has no use for fs\.s3a\.encryption\.key"):
+            settings(fs_s3a_encryption_algorithm="AES256", fs_s3a_encryption_key="arn:aws:kms:k")
 
     def test_a_key_does_not_travel_openly(self):
         with pytest.raises(ValueError, match="TLS"):

@@ -308,6 +308,39 @@ class TestRefusals:
         assert fs.delete("/d", recursive=True)
         assert not [key for key in server.objects if key.startswith("d/")]
 
+    def test_the_older_listing_by_its_key(self, server: Store):
+        """Of a store that answers the newer one as if it were the older."""
+        for name in "abcde":
+            server.put(f"d/{name}", b"x")
+        server.changes = page_by_marker
+        fs = connect(server, fs_s3a_list_version="1")
+        assert [entry.name for entry in fs.list_files("/d", recursive=True)] == list("abcde")
+        write(fs, "/d/f")
+        assert fs.delete("/d", recursive=True)
+        assert not any("list-type" in request.query for request in server.log)
+
+    def test_uploads(self, server: Store):
+        """By S3A's key: each object is one PutObject, and what needs more is refused."""
+        server.refuses = lambda r: (
+            Refused(501, "NotImplemented") if r.operation == "CreateMultipartUpload" else None
+        )
+        fs = connect(server, fs_s3a_multipart_uploads_enabled="false")
+        write(fs, "/a", LARGE, block_size=5 * MIB)
+        write(fs, "/b", LARGE, overwrite=False)
+        with pytest.raises(FileExistsError):
+            write(fs, "/b", overwrite=False)
+        assert fs.rename("/a", "/c")
+        assert {key: stored.data for key, stored in server.objects.items()} == {
+            "b": LARGE,
+            "c": LARGE,
+        }
+        for refused in (fs.create_multipart_uploader, fs.create_pending):
+            with pytest.raises(io.UnsupportedOperation, match=r"multipart\.uploads\.enabled"):
+                refused("/d")
+        assert not fs.has_path_capability("/", hflush.capabilities.PERSIST)
+        assert fs.contract_options["max-filesize"] == 5 << 30
+        assert not server.count("CreateMultipartUpload")
+
     @pytest.mark.parametrize(
         ("status", "code", "asked"),
         [

@@ -106,6 +106,7 @@ class Bucket:
         # The store has said once that it encrypts as configured.
         self._encrypts = False
         self._lacks = lacks_of(settings.endpoint)
+        self._lacks.listing_v2 |= settings.lists_as_before
         _buckets.add(self)
 
     # --- the client ---
@@ -672,7 +673,7 @@ class Bucket:
         OSError
             It does not; it cannot be asked.
         """
-        if self._encrypts or not self.settings.encryption:
+        if self._encrypts or not (self.settings.encryption and self.settings.has_uploads):
             return
         calls = self.upload(key, path)
         response, upload_id = self._begin_upload(calls, path, checksums=False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .bucket import Bucket
     from .settings import Endpoint
 
-    Place: TypeAlias = tuple[Endpoint, str]
+    Place: TypeAlias = tuple[Endpoint, str, bool]
     Verdict: TypeAlias = Literal["checked", "ignored", "refused"]
 
 __all__ = ["Conditions", "conditions_of", "known_conditions"]
@@ -100,7 +100,8 @@ def conditions_of(bucket: Bucket, beside: str, path: str) -> Conditions:
 
 
 def _place(bucket: Bucket) -> Place:
-    return bucket.endpoint, bucket.settings.bucket
+    settings = bucket.settings
+    return bucket.endpoint, settings.bucket, settings.has_uploads
 
 
 class _NotAnsweredError(Exception):
@@ -131,7 +132,9 @@ def _try_out(bucket: Bucket, key: str, path: str) -> Conditions | None:
         puts = [_verdict(calls.put_object(b"")) for calls in (absent, match)]
         if "checked" not in puts:
             return _NONE
-        completions = _try_completions(bucket, key, path, [absent, match])
+        completions = puts
+        if bucket.settings.has_uploads:
+            completions = _try_completions(bucket, key, path, [absent, match])
         return Conditions(
             puts[0] == completions[0] == "checked",
             puts[1] == completions[1] == "checked",

@@ -89,6 +89,7 @@ def contract_options(settings: Settings, conditional_create: bool | None) -> Map
             "create-file-under-file-allowed": is_fast,
             "create-overwrites-directory": is_fast,
             "max-filesize": uniform if writing.uniform_parts else MAX_OBJECT,
+            "supports-multipartuploader": settings.has_uploads,
             "downgrade-syncable": settings.downgrades,
             "conditional-create": conditional_create,
             "max-write-window": writing.window_bytes,

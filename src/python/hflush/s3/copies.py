@@ -122,6 +122,7 @@ class S3Copies(S3Names):
                 self._bucket.delete(source[1:], source)
         else:
             copied = self._copy_tree(source, target)
+            self._purge_uploads(source)
             for page in self._bucket.list_pages(prefix_of(source), source):
                 same = [e.key for e in page.objects if copied.get(e.key) == _version(e)]
                 self._delete_keys(same, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import os
 from functools import cached_property
@@ -36,10 +37,19 @@ from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
 from .documents import Part
-from .keys import MAX_PART, MIN_PART
+from .keys import MAX_OBJECT, MAX_PART, MIN_PART
 from .names import above, exists_already
-from .options import DELAYED, HEADER, KEYS, PERFORMANCE, STORAGE_CLASS
-from .settings import USER, Settings, check_metadata, storage_class, user_header
+from .options import (
+    DELAYED,
+    HEADER,
+    INPUT_POLICY,
+    KEYS,
+    PERFORMANCE,
+    READ_KEYS,
+    READAHEAD,
+    STORAGE_CLASS,
+)
+from .settings import UPLOADS, USER, Settings, check_metadata, storage_class, user_header
 from .streams import (
     S3InputStream,
     S3OutputStream,
@@ -117,6 +127,7 @@ class S3FileSystem(S3Copies):
 
     store_name = "s3"
     create_options = KEYS
+    open_options = READ_KEYS
     _dates_uploads = True
     path_capabilities = frozenset(
         (
@@ -295,6 +306,8 @@ class S3FileSystem(S3Copies):
     def _plan(self, path: str, overwrite: bool, options: CreateOptions) -> tuple[StreamPlan, bool]:
         """Return how an object is created; and whether the store is asked that there be none."""
         native = self._native_options(options)
+        if native.delayed:
+            self._check_uploads("a pending commit", path)
         if_absent, if_match, sends_if_absent = self._conditions(path, overwrite, options.asked)
         must_be_absent = not overwrite and not if_absent
         return StreamPlan(native, if_absent, if_match, must_be_absent), sends_if_absent
@@ -340,6 +353,8 @@ class S3FileSystem(S3Copies):
         native.bucket = self._authority
         native.headers = self._object_headers({})
         native.request_headers = [*settings.sse_c, *settings.extra_headers]
+        if native.buffer_directory:
+            native.buffer_directory = _first_writable(settings.keys.names("fs.s3a.buffer.dir"))
         return native
 
     def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
@@ -348,7 +363,8 @@ class S3FileSystem(S3Copies):
             return self._usual_options
         native = self._usual_options.copy()
         native.headers = self._object_headers(options.asked)
-        if options.block_size is not None:  # a hint: brought within what parts can be
+        # A hint: brought within what parts can be.
+        if options.block_size is not None and self._settings_of_bucket.has_uploads:
             native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
         native.delayed = bool(options_of.read(options.asked, DELAYED, options_of.as_bool))
         return native
@@ -451,10 +467,16 @@ class S3FileSystem(S3Copies):
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
         raise unsupported("append", self.store_name, self._named(path))
 
+    def _check_uploads(self, what: str, path: str) -> None:
+        """Refuse what needs uploads in parts where the configuration says that there are none."""
+        if not self._settings_of_bucket.has_uploads:
+            raise self._unsupported(f"{what} without {UPLOADS}", path)
+
     # --- streams that can be resumed ---
 
     def _persists(self, stream: FSDataOutputStream) -> bool:
-        return isinstance(stream, S3OutputStream) and stream._plan.publishes
+        can = self._settings_of_bucket.has_uploads
+        return can and isinstance(stream, S3OutputStream) and stream._plan.publishes
 
     def _persist(self, stream: FSDataOutputStream) -> bytes:
         from ..tokens import Token
@@ -573,8 +595,7 @@ class S3FileSystem(S3Copies):
         else:
             head = self._head_of_file(path)
             size, etag = head.size, head.etag
-        policy = options_of.read(options, options_of.READ_POLICY, options_of.as_names)
-        file = self._bucket.open(path[1:], path, size, etag, *self._read_ahead(policy))
+        file = self._bucket.open(path[1:], path, size, etag, *self._read_ahead(options))
         stream = S3InputStream(
             self,
             file,
@@ -586,17 +607,21 @@ class S3FileSystem(S3Copies):
         stream.etag = etag or None
         return stream
 
-    def _read_ahead(self, policies: tuple[str, ...] | None) -> tuple[int, int]:
+    def _read_ahead(self, options: Options) -> tuple[int, int]:
         """Return what is read over, and how far ahead, by the first policy that is known."""
         usual = self._settings_of_bucket.reading
+        asked = options_of.read(options, READAHEAD, options_of.as_size)
         readahead, window = usual.readahead_bytes, usual.window_bytes
-        for policy in (*(policies or ()), self._settings_of_bucket.read_policy):
+        readahead = readahead if asked is None else min(asked, MAX_OBJECT)
+        policies = options_of.read(options, options_of.READ_POLICY, options_of.as_names)
+        policies = policies or options_of.read(options, INPUT_POLICY, options_of.as_names) or ()
+        for policy in (*policies, self._settings_of_bucket.read_policy):
             name = policy.lower()
             if name in _RANDOM:
                 return min(readahead, _PACKET_BYTES // 16), 0
             if name in _SEQUENTIAL:
                 return readahead, _SEQUENTIAL_FACTOR * window
-            if name in ("default", "adaptive"):
+            if name in ("default", "adaptive", "normal"):
                 break
         return readahead, window
 
@@ -605,6 +630,7 @@ class S3FileSystem(S3Copies):
     def _multipart_uploader(self, base: str) -> S3MultipartUploader:
         from .uploader import S3MultipartUploader
 
+        self._check_uploads("create_multipart_uploader", base)
         return S3MultipartUploader(self, base, self._bucket)
 
     def _multipart_uploads(self, path: str) -> Sequence[MultipartUpload]:
@@ -643,6 +669,16 @@ class S3FileSystem(S3Copies):
 
 
 # --- small things ---------------------------------------------------------------------------------
+
+
+def _first_writable(directories: Sequence[str]) -> str:
+    """Return the first directory that can be written to, which is made; else the first."""
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            os.makedirs(directory, exist_ok=True)  # noqa: PTH103
+            if os.access(directory, os.W_OK | os.X_OK):
+                return directory
+    return directories[0]
 
 
 def _as_etag(value: object) -> str:

@@ -396,6 +396,8 @@ def _s3_object_settings(given: Mapping[str, Any]) -> dict[str, Value]:
                 f"ServerSideEncryption must be one of {', '.join(_ALGORITHMS)}, not {algorithm!r}"
             )
         keys["fs.s3a.encryption.algorithm"] = _ALGORITHMS[algorithm]
+        if algorithm == "AES256":  # a key that is configured is for another algorithm
+            keys.setdefault("fs.s3a.encryption.key", "")
     return keys
 
 

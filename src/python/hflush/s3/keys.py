@@ -228,6 +228,11 @@ KEYS = (
         native="writing.uniform_parts"),
     Key(_WRITING, "hflush.s3.multipart.parts", number(1, MAX_PARTS),
         "how many parts the store takes", native="writing.max_parts"),
+    Key(_WRITING, "fs.s3a.multipart.uploads.enabled", BOOL,
+        "false: each object is one PutObject, of 5G at most, which lies on disk until it is closed "
+        "(with `array` and `bytebuffer` of the buffer below in memory); what needs uploads is "
+        "refused",
+        default="true"),
     Key(_WRITING, "fs.s3a.multipart.threshold",
         size(MIN_PART, MAX_COPY, taken=_ANY_SIZE),
         "larger objects are copied in parts; 5G at most", default="5G"),
@@ -249,7 +254,8 @@ KEYS = (
         "or an eighth of what control groups, the address space and the machine leave the process; "
         "of several values the least holds"),
     Key(_WRITING, "fs.s3a.buffer.dir", local_directories(),
-        "of blocks on disk, by commas: the first is used; else the system's for temporary files"),
+        "of blocks on disk, by commas: the first that can be written to; else the system's for "
+        "temporary files"),
     Key(_WRITING, "fs.s3a.threads.max", number(2, 10_000, (-INT32_MAX - 1, INT32_MAX)),
         "uploads of parts and objects at once, of all streams of a file system",
         native="client.max_uploads"),
@@ -266,6 +272,9 @@ KEYS = (
         "always asks", default="60s"),
     Key(_WRITING, "fs.s3a.performance.flags", names("create, delete, mkdir, *"),
         "which operations leave out what keeps a tree of directories consistent"),
+    Key(_WRITING, "fs.s3a.directory.operations.purge.uploads", BOOL,
+        "delete and rename of a directory abort the uploads below it, those of open streams, too",
+        default="false"),
     Key(_WRITING, "fs.s3a.create.conditional.enabled", choice("true", "false", "auto"),
         "conditional requests: overwrite=False and an etag are checked by the store when the "
         "object is published; auto: tried out once for each server and bucket", default="auto"),
@@ -300,6 +309,9 @@ KEYS = (
         "how files are read unless open says so: `sequential`, `random`, …", default="default"),
     Key(_READING, "fs.s3a.paging.maximum", number(1),
         "entries of a page of a listing", default="1000"),
+    Key(_READING, "fs.s3a.list.version", choice("1", "2"),
+        "1: ListObjects, for stores that take ListObjectsV2 for it; of those that refuse the newer "
+        "one it is found out", default="2"),
     Key(_NAMES, "hflush.s3.user", text(),
         "whose home directory relative paths begin in, where that is not the user of the process; "
         "set by hflush in what is sent"),

@@ -56,6 +56,12 @@ _MAX_NAMES = 20
 _GLANCES = 3
 _GLANCE_KEYS = 32
 _UNSEEN = SeenPages()
+# What needs uploads in parts.
+_OF_UPLOADS = frozenset(
+    (capabilities.DELAYED_COMPLETION, capabilities.MULTIPART_UPLOADER, capabilities.PERSIST)
+)
+# Of a file system that aborts uploads below directories that go.
+_PURGE = "fs.s3a.directory.operations.purge.uploads"
 _DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
 
 _first = itemgetter(0)
@@ -76,6 +82,10 @@ class S3Names(FileSystem):
         _limit_memory(self._settings_of_bucket.memory_total)
         # Paths that were no files when they were last looked at.
         self._no_files = RememberedPaths(self._settings_of_bucket.remember)
+        if not self._settings_of_bucket.has_uploads:
+            self.path_capabilities -= _OF_UPLOADS
+        if self._settings_of_bucket.purges_uploads:
+            self.path_capabilities |= {_PURGE}
 
     @property
     def contract_options(self) -> Mapping[str, object]:
@@ -526,6 +536,7 @@ class S3Names(FileSystem):
         if not recursive and not all(_is_marker(entry, marker) for entry in first):
             raise OSError(errno.ENOTEMPTY, "delete: directory is not empty", self._named(path))
         if recursive:
+            self._purge_uploads(path)
             for listed in self._bucket.list_pages(marker, path):
                 self._delete_keys([entry.key for entry in listed.objects], path)
             self._expect_nothing_in(path, "delete")
@@ -533,6 +544,15 @@ class S3Names(FileSystem):
             self._bucket.delete(marker, path)
         self._keep_directory(holder(path))
         return True
+
+    def _purge_uploads(self, path: str) -> None:
+        """Abort the uploads below a directory that goes, where that is wanted and possible."""
+        if not self._settings_of_bucket.purges_uploads:
+            return
+        try:
+            self._abort_multipart_uploads(path, 0)
+        except OSError as failure:
+            _log.warning("%s: uploads below it are left: %s", self._named(path), failure)
 
     def _expect_nothing_in(self, path: str, operation: str) -> None:
         """Look once more below a directory, all of which was deleted.

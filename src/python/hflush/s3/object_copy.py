@@ -12,7 +12,7 @@ from ..errors import attach
 from . import completion
 from .bucket import tells_encryption
 from .documents import Part
-from .keys import MAX_COPY, MAX_PARTS
+from .keys import MAX_PARTS
 from .settings import ENCRYPTION_PREFIX, copy_source_key
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class ObjectCopy(NamedTuple):
         PreconditionFailedError
             It has changed since.
         """
-        if self.source.size > min(self.bucket.settings.copy_threshold, MAX_COPY):
+        settings = self.bucket.settings
+        if settings.has_uploads and self.source.size > settings.copy_threshold:
             self._in_parts()
         else:
             self._whole()

@@ -1,4 +1,4 @@
-"""The options of create that S3 alone has."""
+"""The options of create and open_file that S3 alone has."""
 
 from __future__ import annotations
 
@@ -10,16 +10,31 @@ from ..options import (
     CONTENT_TYPE,
     CREATE_KEYS,
     IN_CLOSE,
+    OPEN_KEYS,
 )
 
-__all__ = ["CREATE_KEYWORDS", "DELAYED", "HEADER", "KEYS", "PERFORMANCE", "STORAGE_CLASS"]
+__all__ = [
+    "CREATE_KEYWORDS",
+    "DELAYED",
+    "HEADER",
+    "INPUT_POLICY",
+    "KEYS",
+    "PERFORMANCE",
+    "READAHEAD",
+    "READ_KEYS",
+    "STORAGE_CLASS",
+]
 
 PERFORMANCE = "fs.s3a.create.performance"
 STORAGE_CLASS = "fs.s3a.create.storage.class"
 DELAYED = "fs.s3a.create.delayed"
 HEADER = "fs.s3a.create.header."
 
+INPUT_POLICY = "fs.s3a.experimental.input.fadvise"
+READAHEAD = "fs.s3a.readahead.range"
+
 CREATE_KEYWORDS = {"storage_class": STORAGE_CLASS}
+READ_KEYS = OPEN_KEYS | {INPUT_POLICY, READAHEAD, "fs.s3a.async.drain.threshold"}
 
 
 class _CreateKeys(frozenset[str]):

@@ -22,7 +22,16 @@ from ..keys import Reader
 from ..leaving import ADVICE, lost_keys
 from ..warn import warn_once
 from .documents import crc_text
-from .keys import HADOOP_PREFIX, KEY_STORES, KEYS, MAX_PAGE, OWN_PREFIX, PROFILE_PROVIDERS, Native
+from .keys import (
+    HADOOP_PREFIX,
+    KEY_STORES,
+    KEYS,
+    MAX_PAGE,
+    MAX_PART,
+    OWN_PREFIX,
+    PROFILE_PROVIDERS,
+    Native,
+)
 from .profile import Profile
 
 if TYPE_CHECKING:
@@ -35,6 +44,7 @@ __all__ = ["BucketConfiguration", "Endpoint", "Settings"]
 
 MAX_METADATA = 2048
 USER = "hflush.s3.user"
+UPLOADS = "fs.s3a.multipart.uploads.enabled"
 ENCRYPTION_PREFIX = "x-amz-server-side-encryption"
 
 # Keys that decide where or how safely data go, and are not supported; what to do instead.
@@ -73,8 +83,11 @@ _HARMLESS = {
 # AWS's words for fs.s3a.path.style.access.
 _STYLES = {"path": "true", "virtual": "false"}
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# What stands before AWS's suffix in the name of a server of a region.
-_AWS_SERVER = re.compile(r"s3(?:-fips)?[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-\d+)")
+# What stands before AWS's suffix in the name of a server of a region, "s3.eu-west-1", or of an
+# endpoint of a VPC there, "bucket.vpce-1a2b-3c4d.s3.us-west-2.vpce".
+_AWS_SERVER = re.compile(
+    r"(?:.+\.)?s3(?:-fips)?[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-\d+)(?:\.vpce)?"
+)
 _ACLS = {
     name.replace("-", ""): name
     for name in (
@@ -264,6 +277,8 @@ class Settings:
     delete_page: int
     copy_threads: int
     copy_threshold: int
+    has_uploads: bool  # in parts
+    lists_as_before: bool  # by ListObjects of version 1
     block_size: int
     user: str  # of home directories; empty: the process's
     memory_total: int | None
@@ -271,6 +286,7 @@ class Settings:
     conditional: str  # "true", "false", "auto"
     downgrades: bool
     performance: frozenset[str]
+    purges_uploads: bool  # below directories that go
     remember: float
     pickles_secrets: bool
     found: Mapping[str, str]  # keys that stand for what the environment says of the server
@@ -310,7 +326,7 @@ class Settings:
                 f"does not go with the endpoint {endpoint.host}"
             )
         region = keys.text("fs.s3a.endpoint.region")
-        region = ("" if region.lower() == "sdk" else region) or endpoint.region
+        region = ("" if region.lower() in ("sdk", "ec2") else region) or endpoint.region
         region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or ""
         region = region or (profile.region if asks_profile else "")
         style = keys.text("fs.s3a.path.style.access")
@@ -342,6 +358,8 @@ class Settings:
             delete_page=_delete_page(keys),
             copy_threads=keys.number("fs.s3a.executor.capacity"),
             copy_threshold=keys.number("fs.s3a.multipart.threshold"),
+            has_uploads=keys.flag(UPLOADS),
+            lists_as_before=keys.text("fs.s3a.list.version") == "1",
             block_size=keys.number("fs.s3a.block.size"),
             user=keys.text(USER),
             memory_total=keys["hflush.s3.memory.total"],
@@ -349,6 +367,7 @@ class Settings:
             conditional=keys.text("fs.s3a.create.conditional.enabled"),
             downgrades=keys.flag("fs.s3a.downgrade.syncable.exceptions"),
             performance=_performance(keys),
+            purges_uploads=keys.flag("fs.s3a.directory.operations.purge.uploads"),
             remember=keys.seconds("hflush.s3.create.remember"),
             pickles_secrets=keys.flag("hflush.s3.pickle.secrets"),
             found=found,
@@ -456,6 +475,10 @@ def _native(
     client.proxy = _proxy(keys)
     client.no_proxy = ",".join(keys.names("hflush.s3.proxy.exceptions"))
     client.user_agent = _user_agent(keys)
+    if not keys.flag(UPLOADS):  # the one part of an object needs no more memory than several
+        writing = native.writing
+        writing.memory_bytes = writing.window_bytes
+        writing.block_bytes, writing.max_parts, writing.uniform_parts = MAX_PART, 1, True
     directories = keys.names("fs.s3a.buffer.dir")
     if directories and native.writing.buffering != "memory":
         native.writing.buffer_directory = directories[0]
@@ -554,6 +577,11 @@ def encryption_headers(keys: BucketConfiguration) -> Headers:
     if algorithm in ("", "SSE-C"):
         return []
     if algorithm == "AES256":
+        if secret:
+            raise ValueError(
+                f"{key}={keys.text(key)} has no use for fs.s3a.encryption.key: ask for SSE-KMS, "
+                "or set no key"
+            )
         return [(prefix, "AES256")]
     if algorithm.startswith("CSE-"):
         raise ValueError(

@@ -609,6 +609,15 @@ TEST_CASE("less than a part is one PUT, also nothing at all") {
   CHECK_FALSE(h.upload.busy());
 }
 
+TEST_CASE("where an object has one part it is one PUT, also a full one") {
+  UploadOptions some = options();
+  some.sizes = PartSizes(10, 1, /*uniform=*/true);
+  Harness h(some);
+  h.upload.put(10, h.actions);
+  h.upload.finish(h.actions);
+  CHECK(h.did() == "put 10");
+}
+
 TEST_CASE("a part is sent as soon as it is complete, the last one at the end") {
   Harness h;
   h.upload.put(7, h.actions);

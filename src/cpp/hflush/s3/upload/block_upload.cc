@@ -168,8 +168,8 @@ void BlockUpload::broke(Status failure, UploadActions& actions) {
 void BlockUpload::advance(UploadActions& actions) {
   if (state_ != UploadState::kWriting && state_ != UploadState::kFinishing) return;
   if (upload_ == UploadIs::kNone && !publication_) {
-    const bool is_multipart =
-        options_.always_multipart || keeping_ || end_ >= options_.sizes.end(1);
+    const bool has_parts = options_.sizes.max_parts() > 1 && end_ >= options_.sizes.end(1);
+    const bool is_multipart = options_.always_multipart || keeping_ || has_parts;
     if (!is_multipart) {
       if (state_ == UploadState::kFinishing) publish(actions);
     } else if (ready_parts() > 0 || keeping_) {

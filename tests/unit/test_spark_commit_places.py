@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import hflush
 import hflush.spark
@@ -186,6 +190,81 @@ def test_an_intent_that_cannot_be_carried_out_is_named(
     assert main(["vacuum", str(tmp_path)]) == 1
     said = f"commit 0 is declared: .* To give it up, remove {tmp_path}/_hflush/commits/0.intent\n"
     assert re.search(said, capsys.readouterr().err)
+
+
+# --- what is replaced, and where ---
+
+
+def overwritten(url: Path, *places: str) -> None:
+    committer, job = Committer(str(url)), Job("new", Mode.OVERWRITE)
+    committer.commit(job, staged(committer, job, *places))
+    assert committer.log.look().unfinished is None
+
+
+@pytest.mark.parametrize("volume", ["", "/dev/shm"])
+def test_a_partition_may_be_behind_a_link(tmp_path: Path, volume: str) -> None:
+    """Also on another volume: its new rows are there, and found; the link stays."""
+    if volume and not os.path.ismount(volume):
+        pytest.skip("needs a second volume")
+    with TemporaryDirectory(dir=volume or tmp_path) as disk:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "p=1").symlink_to(disk)
+        committed(tmp_path / "out", "p=1/q=1/old")
+        overwritten(tmp_path / "out", "p=1/q=2/new")
+        assert Committer(str(tmp_path / "out")).visible() == ("p=1/q=2/new",)
+        assert (tmp_path / "out" / "p=1" / "q=2" / "new").read_bytes() == b"x"
+        assert os.listdir(disk) == ["q=2"]
+
+
+def test_a_directory_that_cannot_be_removed_stops_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount, for example: once its files are gone no reader looks into it."""
+    delete = LocalFileSystem._delete
+
+    def refuse(self: LocalFileSystem, path: str, recursive: bool) -> bool:
+        if path.endswith("p=1"):
+            raise OSError(errno.EBUSY, "in use", path)
+        return delete(self, path, recursive)
+
+    committed(tmp_path, "p=1/old")
+    monkeypatch.setattr(LocalFileSystem, "_delete", refuse)
+    overwritten(tmp_path, "p=2/new")
+    assert Committer(str(tmp_path)).visible() == ("p=2/new",)
+
+
+@pytest.mark.parametrize("place", ["p=1/new", "p=2/new"])
+def test_a_directory_of_another_user_stops_its_own_job_only(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether files go into it or are to be removed from it: nothing is declared."""
+    committed(tmp_path, "p=1/old")
+    mkdirs = LocalFileSystem._mkdirs
+
+    def refuse(self: LocalFileSystem, path: str, *rest: Any) -> None:
+        if path.startswith(f"{tmp_path}/p=1/"):
+            raise PermissionError(errno.EACCES, "not yours", path)
+        mkdirs(self, path, *rest)
+
+    monkeypatch.setattr(LocalFileSystem, "_mkdirs", refuse)
+    monkeypatch.setattr(LocalFileSystem, "_acts_as", lambda _: "another")
+    with pytest.raises(PermissionError, match="can be made or removed here: not yours") as refused:
+        overwritten(tmp_path, place)
+    assert refused.value.filename == f"file://{tmp_path}/p=1"
+    assert Committer(str(tmp_path)).visible() == ("p=1/old",)
+    monkeypatch.undo()
+    overwritten(tmp_path, "p=3/next")
+
+
+def test_an_overwrite_removes_the_summaries_of_old_files(tmp_path: Path) -> None:
+    """From which Spark would take the columns. What is being copied is no file yet."""
+    committed(tmp_path, "part-1")
+    for name in ("_metadata", "_common_metadata", "part-2._COPYING_", "_other"):
+        (tmp_path / name).touch()
+    assert hflush.spark.files(str(tmp_path)) == [f"file://{tmp_path}/part-1"]
+    overwritten(tmp_path, "part-3")
+    left = {"part-3", "part-2._COPYING_", "_other", "_SUCCESS", "_hflush"}
+    assert set(os.listdir(tmp_path)) == left
 
 
 # --- a batch job and a streaming query ---

@@ -32,6 +32,8 @@ CONTROL = "_hflush"
 QUERY = "query"
 SUCCESS = "_SUCCESS"
 SPARKS_LOG = "_spark_metadata"
+# Summaries that other writers of Parquet leave: Spark takes the columns of all files from them.
+_SUMMARIES = ("_metadata", "_common_metadata")
 _STAGING = "staging"
 
 _log = logging.getLogger(__name__)
@@ -238,7 +240,8 @@ class Committer:
         That is of all commits up to one: never a part of one, nor old files beside new ones. It
         writes nothing: who may only read can call it.
         """
-        return self._run(m.Reading()).paths
+        found = self._run(m.Reading()).paths
+        return tuple(path for path in found if paths.basename(path) not in _SUMMARIES)
 
     def remove(self, path: str, older_than: float) -> bool:
         """Remove a file that readers see, if it was not modified for so many seconds."""
@@ -291,6 +294,7 @@ class Committer:
         if isinstance(action, m.Survey):
             return m.Surveyed(self.visible(action.directories))
         if isinstance(action, m.Declare):
+            self.staging.check_access(path.rpartition("/")[0] for path in action.intent.removes)
             return m.Declared() if self.log.declare(action.number, action.intent) else m.Taken()
         if isinstance(action, m.Withdraw):
             self.log.withdraw(action.number)
@@ -331,14 +335,17 @@ class Committer:
     def _remove(self, removed: tuple[str, ...]) -> None:
         places = [self._place(path) for path in removed]
         for_all(self._remove_file, places)
-        # Directories of partitions that are empty now, the deepest first.
+        # Directories of partitions that are empty now, the deepest first. What a link leads to is
+        # not looked at when the link is removed: it may have the new files.
         above = {parent for place in places for parent in self._parents(place)}
         for directory in sorted(above, key=paths.depth, reverse=True):
+            if self.filesystem._is_link(directory):
+                continue
             try:
                 self.filesystem.delete(directory)
-            except OSError as failure:  # noqa: PERF203
-                if failure.errno != errno.ENOTEMPTY:
-                    raise
+            except OSError as failure:
+                if failure.errno != errno.ENOTEMPTY:  # a mount or another user's; it has no rows
+                    _log.warning("%s: the directory of a partition stays: %s", self.url, failure)
 
     def _remove_file(self, place: str) -> None:
         self.filesystem.delete(place)
@@ -378,7 +385,7 @@ class Committer:
         return paths.child(self.path, path) if path else self.path
 
     def _visible_below(self, directory: str) -> Iterator[str]:
-        """Walk what Spark's readers walk: no names that begin with a dot or an underscore."""
+        """Walk what Spark's readers walk: no hidden names, but summaries of Parquet."""
         try:
             found = self.filesystem.list_status(self._place(directory))
         except FileNotFoundError:
@@ -386,7 +393,7 @@ class Committer:
         for status in found:
             place = self.filesystem._store_path(status)
             name = paths.basename(place)
-            if _is_hidden(name):
+            if _is_hidden(name) and not (name in _SUMMARIES and status.is_file):
                 continue
             path = f"{directory}/{name}" if directory else name
             if status.is_directory:
@@ -432,4 +439,6 @@ class Committer:
 
 def _is_hidden(name: str) -> bool:
     """Whether Spark's readers skip a name: partition columns may begin with an underscore."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+    if name.startswith("_"):
+        return "=" not in name
+    return name.startswith(".") or name.endswith("._COPYING_")

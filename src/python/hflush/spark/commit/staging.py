@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import shutil
 import time
+import uuid
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
@@ -20,7 +22,7 @@ from ...errors import attach
 from ...options import Rename
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...filesystem import FileSystem
     from ...output import FSDataOutputStream
@@ -94,6 +96,15 @@ class Staging(ABC):
         names = [file.directory.split("/") for file in files if file.directory]
         found = {"/".join(above[: end + 1]) for above in names for end in range(len(above))}
         return [paths.child(self._destination, directory) for directory in sorted(found)]
+
+    def check_access(self, directories: Iterable[str]) -> None:  # noqa: B027
+        """Refuse directories in the destination in which files can be neither made nor removed.
+
+        Raises
+        ------
+        OSError
+            The message names one. A store that only hears of names has none.
+        """
 
     @abstractmethod
     def publish(self, job: Job, file: StagedFile) -> bool:
@@ -176,19 +187,38 @@ class RenamedStaging(Staging):
                 if not self._fs.exists(directory):
                     made.append(directory)
                 self._fs.mkdirs(directory)
+            self.check_access(file.directory for file in files)
         except OSError:
             for directory in reversed(made):
                 with contextlib.suppress(OSError):  # another job has put something in it
                     self._fs.delete(directory)
             raise
 
+    def check_access(self, directories: Iterable[str]) -> None:
+        """Try it where another user's rights decide."""
+        for_all(self._check_access, sorted(set(directories)))
+
+    def _check_access(self, directory: str) -> None:
+        path = paths.child(self._destination, directory) if directory else self._destination
+        trial = paths.child(path, f".hflush-{uuid.uuid4().hex}")
+        try:
+            status = self._fs.get_file_status(path)
+            if status.owner != self._fs._acts_as() or not status.permission & 0o200:
+                self._fs.mkdirs(trial, create_parent=False)
+                self._fs.delete(trial)
+        except FileNotFoundError:  # of removed files: these are gone, too
+            pass
+        except OSError as refusal:
+            reason = f"commit: no file can be made or removed here: {refusal.strerror or refusal}"
+            raise OSError(refusal.errno, reason, self._fs.make_qualified(path)) from None
+
     def publish(self, job: Job, file: StagedFile) -> bool:
-        """Rename it, which never replaces a file."""
+        """Rename it, which never replaces a file; copy it to a partition on another volume."""
         source = f"{self._of(job)}/{file.handle}"
         target = f"{self._destination}/{file.path}".replace("//", "/")
         for _ in range(_TRIES):
             try:
-                self._fs.rename(source, target, Rename.NONE)
+                self._move(source, target)
                 return True
             except (FileNotFoundError, FileExistsError):  # noqa: PERF203
                 if self._fs.is_file(target):
@@ -199,6 +229,18 @@ class RenamedStaging(Staging):
         raise FileNotFoundError(
             errno.ENOENT, f"publish: cannot make the directory for {source}", target
         )
+
+    def _move(self, source: str, target: str) -> None:
+        try:
+            self._fs.rename(source, target, Rename.NONE)
+        except OSError as refusal:
+            if refusal.errno != errno.EXDEV:
+                raise
+            with (  # on disk, and whole, when it is there
+                self._fs.open(source) as staged,
+                self._fs.create(target, overwrite=False, atomic=True) as copy,
+            ):
+                shutil.copyfileobj(staged, copy)
 
     def discard(self, job: Job, files: tuple[StagedFile, ...]) -> None:  # noqa: ARG002
         """Remove the job's directory with everything in it."""

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from hflush.spark.encodings import ENCODINGS, Sink
 from hflush.spark.encodings.base import timestamp_text
+from hflush.spark.partitions import split
 from hflush.spark.schemas import check_columns
 from pyspark.sql import types as t
 
@@ -57,7 +58,7 @@ def written(name: str, batch: pa.RecordBatch) -> str:
     encoder = ENCODINGS[name].encoder(Sink(stream), batch.schema, "none", {})
     encoder.write(batch)
     encoder.finish()
-    return bytes(stream.getvalue()).decode()
+    return bytes(stream.getvalue()).decode(errors="surrogateescape")
 
 
 @pytest.mark.parametrize("data", [pa.float32(), pa.float64()], ids=str)
@@ -90,7 +91,7 @@ def test_dates_without_a_text_are_refused(name: str):
             written(name, odd)
 
 
-@pytest.mark.parametrize("key", [PAIR, t.ArrayType(LONG)], ids=["struct", "array"])
+@pytest.mark.parametrize("key", [PAIR, t.ArrayType(LONG), t.NullType()], ids=type)
 def test_keys_of_maps_in_json_are_strings(key: t.DataType):
     """Wherever the map is; the text of a nested key made a line that nothing could read."""
     json = ENCODINGS["json"]
@@ -117,3 +118,22 @@ def test_parquet_says_which_spark_wrote_it():
     """Else a reader's configuration decides by which calendar old dates are read."""
     metadata = ENCODINGS["parquet"].schema(columns(n=LONG), ()).metadata
     assert metadata[b"org.apache.spark.version"] == pyspark.__version__.encode()
+
+
+def test_columns_without_a_type_have_no_values():
+    """As in the JSON of Spark: a column of nulls is left out, an array of them has its length."""
+    ENCODINGS["json"].check(columns(v=t.NullType(), a=t.ArrayType(t.NullType())))
+    nulls = pa.array([[None, None], None], pa.list_(pa.null()))
+    batch = pa.record_batch({"n": [1, 2], "v": pa.nulls(2), "a": nulls})
+    assert written("json", batch) == '{"n":1,"a":[null,null]}\n{"n":2}\n'
+
+
+def test_bytes_that_are_no_text_stop_no_task():
+    """Spark's strings may have some: it keeps them in text, and replaces them elsewhere."""
+    odd = pa.array([b"caf\xe9", None], pa.binary()).view(pa.string())
+    assert written("text", pa.record_batch({"s": odd})) == "caf\udce9\n\n"
+    batch = pa.record_batch({"n": [1, 2], "s": odd})
+    assert written("json", batch) == '{"n":1,"s":"caf\ufffd"}\n{"n":2}\n'
+    assert written("csv", batch) == '1,"caf\ufffd"\n2,\n'
+    names = [directory for directory, _ in split(batch, ("s",))]
+    assert names == ["s=caf\ufffd", "s=__HIVE_DEFAULT_PARTITION__"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
-from .schemas import check_types
+from .schemas import check_types, in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def _texts(name: str, values: pa.Array) -> list[str]:
     """Return values as Spark casts them to strings, escaped."""
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
         return _moments(name, values)
-    return [_named(value) for value in values.to_pylist()]
+    return [_named(value) for value in in_utf8(values).to_pylist()]
 
 
 def _named(value: Any) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import types as t
 
 if TYPE_CHECKING:
@@ -17,9 +18,16 @@ __all__ = [
     "arrow_schema",
     "check_columns",
     "check_types",
+    "in_utf8",
     "map_keys",
     "nullable_json",
 ]
+
+if not hasattr(t, "TimeType"):
+    raise ImportError(
+        f"hflush.spark needs Spark 4.1 or later, and this is pyspark {pyspark.__version__} of "
+        f"{pyspark.__file__}"
+    )
 
 # What every encoding has a text or a column for.
 ATOMIC: tuple[type[t.DataType], ...] = (
@@ -59,11 +67,17 @@ _ARROW: dict[type[t.DataType], pa.DataType] = {
     t.TimestampType: pa.timestamp("us", tz="UTC"),
     t.TimestampNTZType: pa.timestamp("us"),
     t.DayTimeIntervalType: pa.duration("us"),
+    t.NullType: pa.null(),
 }
 
 
-def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> None:
+def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse columns that no reader could tell apart, and files or partitions without any.
+
+    Returns
+    -------
+    tuple of str
+        The columns of partitions, which may be given in any case, as the schema has them.
 
     Raises
     ------
@@ -80,12 +94,14 @@ def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> None:
             raise ValueError(f"two columns have one name: {twin!r} and {name!r}")
         seen[name.lower()] = name
     for name in partition_by:
-        if name not in names:
+        if name.lower() not in seen:
             raise ValueError(f"partitionBy: there is no column {name!r}; there are {names}")
-    if len(set(partition_by)) != len(partition_by):
+    found = tuple(seen[name.lower()] for name in partition_by)
+    if len(set(found)) != len(found):
         raise ValueError(f"partitionBy names a column twice: {list(partition_by)}")
-    if len(partition_by) == len(names):
+    if len(found) == len(names):
         raise ValueError("partitionBy names all columns: no data would be left for the files")
+    return found
 
 
 def check_types(
@@ -195,3 +211,16 @@ def _relaxed(value: Any) -> Any:
             for key, item in value.items()
         }
     return [_relaxed(item) for item in value] if isinstance(value, list) else value
+
+
+def in_utf8(column: pa.Array) -> pa.Array:
+    """Return a column; bytes of strings that are no UTF-8, as Spark's may have, are replaced."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        encoded = column.cast(pa.large_binary()).to_pylist()
+        texts = [None if text is None else text.decode(errors="replace") for text in encoded]
+        return pa.array(texts, column.type)
+    return column

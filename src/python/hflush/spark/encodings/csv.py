@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from ...configuration import parse_bool
-from ..schemas import ATOMIC
+from ..schemas import ATOMIC, in_utf8
 from .base import (
     OF_TEXT,
     CompressedEncoder,
@@ -61,7 +61,7 @@ def _spelt(column: pa.Array) -> pa.Array:
         for arrows, sparks in (("nan", "NaN"), ("inf", "Inf"), ("-inf", "-Inf")):
             text = pc.if_else(pc.equal(text, arrows), sparks, text)
         return text
-    return column
+    return in_utf8(column)
 
 
 def _is_fraction(column: pa.Array) -> pa.Array:

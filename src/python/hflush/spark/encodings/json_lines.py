@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
-from ..schemas import ATOMIC, NESTED, map_keys
+from ..schemas import ATOMIC, NESTED, in_utf8, map_keys
 from .base import (
     OF_TEXT,
     CompressedEncoder,
@@ -68,7 +68,7 @@ def fragments(column: pa.Array) -> Fragments:
 def _atoms(column: pa.Array) -> Fragments:
     data = column.type
     if pa.types.is_string(data):
-        values = column.to_pylist()
+        values = in_utf8(column).to_pylist()
         return [None if v is None else json.dumps(v, ensure_ascii=False) for v in values]
     if pa.types.is_binary(data):
         values = column.to_pylist()
@@ -122,13 +122,13 @@ def _where_valid(column: pa.Array, texts: list[str]) -> Fragments:
 class _Json(Encoding):
     name = "json"
     compressions = OF_TEXT
-    supported = (*ATOMIC, *NESTED, t.BinaryType)
+    supported = (*ATOMIC, *NESTED, t.BinaryType, t.NullType)
 
     def check(self, schema: t.StructType) -> None:
         """Refuse columns that a file cannot hold: a key of an object is a string, never nested."""
         super().check(schema)
         for path, key in map_keys(schema):
-            if isinstance(key, NESTED):
+            if isinstance(key, (*NESTED, t.NullType)):
                 raise TypeError(
                     f"the encoding json cannot hold column {path!r} of type {key.simpleString()}: "
                     "keys of maps are strings in JSON; cast it, or choose another encoding"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import types as t
 
 from .base import OF_TEXT, CompressedEncoder, Encoder, Encoding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pyarrow as pa
 
     from .sink import Sink
 
@@ -20,16 +19,16 @@ __all__ = ["TEXT"]
 
 class _TextEncoder(CompressedEncoder):
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write a line for each row; a null is an empty one, as Spark writes it."""
-        lines = [line or "" for line in batch.column(0).to_pylist()]
+        """Write a line for each row, as it is; a null is an empty one, as Spark writes it."""
+        lines = [line or b"" for line in batch.column(0).cast(pa.binary()).to_pylist()]
         if lines:
-            self._out.write(("\n".join(lines) + "\n").encode())
+            self._out.write(b"\n".join(lines) + b"\n")
 
 
 class _Text(Encoding):
     name = "text"
     compressions = OF_TEXT
-    supported = (t.StringType,)
+    supported = (t.StringType, t.CharType, t.VarcharType)
 
     def check(self, schema: t.StructType) -> None:
         super().check(schema)

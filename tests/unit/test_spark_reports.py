@@ -11,6 +11,7 @@ import pytest
 from hflush.spark.commit import Job, Record, Report, StagedFile, TaskReport
 from hflush.spark.commit.records import Intent
 from hflush.spark.logs import logged
+from hflush.spark.watching import _bar
 from hflush.statistics import IOStatistics
 
 SLOW = TaskReport(1, 7, 2, 10, 300, 4, 1, 0.5)
@@ -73,3 +74,10 @@ def test_a_handler_that_is_there_gets_the_lines(caplog: pytest.LogCaptureFixture
         log.info("shown")
     log.info("hidden")
     assert caplog.messages == ["shown"]
+
+
+def test_a_bar_needs_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service may run without; then nothing is shown."""
+    monkeypatch.setattr(sys, "stderr", None)
+    with _bar()(None) as bar:
+        assert bar.disable

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+from io import UnsupportedOperation
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from hflush.spark import schemas
 from hflush.spark.commit import Mode
 from hflush.spark.encodings import ENCODINGS
 from hflush.spark.session import _parse
 from hflush.spark.settings import WriteSettings
+from hflush.spark.source import HflushDataSource
 from pyspark.sql import types as t
 
 
@@ -73,3 +80,43 @@ def test_times_beyond_microseconds_are_refused() -> None:
         TypeError, match=r"cannot hold column 'a\.b' of type time\(9\), .*time\(6\)"
     ):
         ENCODINGS["parquet"].check(schema)
+
+
+def test_reading_is_refused_with_advice() -> None:
+    """Spark asks for the columns first."""
+    with pytest.raises(UnsupportedOperation, match=r"only writes: .* spark\.read\.parquet"):
+        HflushDataSource({"path": "/table"}).schema()
+
+
+def test_an_older_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by what it lacks."""
+    monkeypatch.delattr(t, "TimeType")
+    with pytest.raises(ImportError, match=r"needs Spark 4\.1 or later, and this is pyspark"):
+        importlib.reload(schemas)
+
+
+def test_columns_of_partitions_are_found_in_any_case() -> None:
+    """As by Spark, whose names are used; once each."""
+    schema = t.StructType([t.StructField(name, t.LongType()) for name in ("Day", "n")])
+    assert schemas.check_columns(schema, ("dAY",)) == ("Day",)
+    with pytest.raises(ValueError, match="names a column twice"):
+        schemas.check_columns(schema, ("Day", "day"))
+
+
+def test_names_in_keys_keep_their_case() -> None:
+    """Which Spark changes; as what nameservices and NameNodes are called is in values, too."""
+    addresses = {"dfs.ha.namenodes.prod": "NN1,nn2", "dfs.namenode.rpc-address.prod.nn1": "h:1"}
+    keys = settings(**{"dfs.nameservices": "PROD, b", **addresses}).keys
+    assert list(keys)[1:] == ["dfs.ha.namenodes.PROD", "dfs.namenode.rpc-address.PROD.NN1"]
+
+
+@pytest.mark.parametrize(
+    ("session", "given", "rows"),
+    [("7", {}, 7), ("-1", {}, 0), (None, {}, 0), ("7", {"maxRecordsPerFile": "0"}, 0)],
+)
+def test_files_have_the_rows_that_the_session_allows(
+    session: str | None, given: dict[str, str], rows: int
+) -> None:
+    """As those of Spark, unless an option says otherwise."""
+    context: Any = SimpleNamespace(getLocalProperty=lambda _: session)
+    assert settings(**given).in_task(context).max_rows == rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import registry
@@ -17,6 +17,8 @@ from .secrets import with_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pyspark import TaskContext
 
     from .encodings import Encoding
 
@@ -40,6 +42,7 @@ OPTIONS = (
     "logLevel",
 )
 _DURABILITIES = ("close", "hflush", "hsync")
+_MAX_ROWS = "spark.sql.files.maxRecordsPerFile"
 # How the names of Hadoop's keys begin, and of those of Spark's that its logs go by.
 KEY_FAMILIES = ("dfs.", "fs.", "hadoop.", "hflush.", "io.", "ipc.", "spark.sql.streaming.")
 
@@ -58,8 +61,8 @@ class WriteSettings:
         One of its compressions.
     partition_by : tuple of str
         Names of columns.
-    max_rows, max_bytes : int
-        Of a file; 0: no limit. The bytes are met roughly.
+    max_rows, max_bytes : int or None
+        Of a file; 0: no limit; None: the session may have one of rows. The bytes are met roughly.
     durability : str
         ``close``, ``hflush`` or ``hsync``.
     mode : Mode
@@ -82,7 +85,7 @@ class WriteSettings:
     encoding: str
     compression: str
     partition_by: tuple[str, ...] = ()
-    max_rows: int = 0
+    max_rows: int | None = None
     max_bytes: int = 0
     durability: str = "close"
     mode: Mode = Mode.APPEND
@@ -123,7 +126,7 @@ class WriteSettings:
             encoding.name,
             _compression(given.get("compression"), encoding),
             partition_by,
-            _limit("maxRecordsPerFile", given),
+            _limit("maxRecordsPerFile", given) if "maxrecordsperfile" in given else None,
             _limit("maxBytesPerFile", given),
             _one_of("durability", given.get("durability", "close"), _DURABILITIES),
             _mode(given, overwrite, partition_by),
@@ -151,6 +154,13 @@ class WriteSettings:
         for name in ("checkpointlocation", "queryname"):  # Spark's own
             given.pop(name, None)
         return cls.of(given, overwrite=False)
+
+    def in_task(self, context: TaskContext) -> WriteSettings:
+        """Return the same with what the session of a task has set, of which only the task hears."""
+        if self.max_rows is not None:
+            return self
+        rows = parse_whole(context.getLocalProperty(_MAX_ROWS) or "0")
+        return replace(self, max_rows=max(rows, 0))
 
     @property
     def conf(self) -> dict[str, str]:
@@ -305,4 +315,16 @@ def _keys(options: Mapping[str, str]) -> dict[str, str]:
                 f"unknown option {name!r}: with a dot in its name it would be a key of Hadoop's or "
                 f"hflush's, which begin with {', '.join(KEY_FAMILIES)}"
             )
-    return {exact.get(name.lower(), name): value for name, value in options.items()}
+    named = [
+        value
+        for name, value in options.items()
+        if name.lower().startswith(("dfs.nameservices", "dfs.ha.namenodes."))
+    ]
+    # Of nameservices and NameNodes, which are parts of keys.
+    own = {name.lower(): name for name in ",".join(named).replace(" ", "").split(",")}
+
+    def spelt(name: str) -> str:
+        first, second, *others = name.split(".")
+        return ".".join([first, second, *(own.get(other.lower(), other) for other in others)])
+
+    return {exact.get(name.lower()) or spelt(name): value for name, value in options.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -20,6 +21,19 @@ class HflushDataSource(DataSource):
     def name(cls) -> str:
         """Return the name of the format."""
         return "hflush"
+
+    def schema(self) -> StructType:
+        """Refuse to read, which Spark's own formats do: it is what Spark asks for first.
+
+        Raises
+        ------
+        io.UnsupportedOperation
+            Always.
+        """
+        raise UnsupportedOperation(
+            "format('hflush') only writes: read its files with the format that they have, as by "
+            "spark.read.parquet(path)"
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one job.

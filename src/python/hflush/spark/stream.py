@@ -97,7 +97,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
-        check_columns(schema, settings.partition_by)
+        columns = check_columns(schema, settings.partition_by)
+        settings = replace(settings, partition_by=columns)
         check_partitions(schema, settings.partition_by)
         data = [field for field in schema.fields if field.name not in settings.partition_by]
         settings.format.check(type(schema)(data))
@@ -120,7 +121,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = str(context.getLocalProperty("sql.streaming.queryId"))
         batch = int(str(context.getLocalProperty("streaming.sql.batchId")))
         session = _session_keys(context)
-        settings = self._settings
+        settings = self._settings.in_task(context)
         attempt = _Unlisted(settings)
         task = TaskWriter(
             named_after(query, batch),

@@ -155,7 +155,7 @@ class TaskWriter:
             self._open.clear()
 
     def _write(self, directory: str, rows: pa.RecordBatch) -> None:
-        limit = self._settings.max_rows
+        limit = self._settings.max_rows or 0
         start = 0
         while start < rows.num_rows:
             file = self._file(directory)

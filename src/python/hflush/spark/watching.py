@@ -152,7 +152,8 @@ def _bar() -> Any:
     in_notebook = any(base.__module__ == "tqdm.notebook" for base in tqdm.__mro__)
 
     def bar_of(file: TextIO | None) -> Any:
-        silent = False if in_notebook else not (file or sys.stderr).isatty()
+        shown = file or sys.stderr  # None where a program runs without standard streams
+        silent = not in_notebook and not (shown and shown.isatty())
         return tqdm(desc="hflush", unit="task", total=0, file=file, disable=silent, leave=True)
 
     return bar_of

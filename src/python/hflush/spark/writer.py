@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,8 @@ class BatchWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
-        check_columns(schema, settings.partition_by)
+        columns = check_columns(schema, settings.partition_by)
+        settings = replace(settings, partition_by=columns)
         check_partitions(schema, settings.partition_by)
         data = [field for field in schema.fields if field.name not in settings.partition_by]
         settings.format.check(type(schema)(data))
@@ -170,7 +171,7 @@ class BatchWriter(DataSourceArrowWriter):
         return TaskWriter(
             self._job.id,
             partial(self._committer().attempt, self._job),
-            self._settings,
+            self._settings.in_task(context),
             columns,
             context.partitionId(),
             context.taskAttemptId(),

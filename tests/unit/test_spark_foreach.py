@@ -143,3 +143,15 @@ def test_a_line_of_json_has_every_column() -> None:
     for twice in (Row("a", "b", "a")(1, 2, 3), Row(x=[Row("a", "a")(1, 2)])):
         with pytest.raises(ValueError, match="the columns 'a' are there more than once"):
             json_line(twice)
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_rows_that_readers_would_not_see_are_refused(
+    tmp_path: Path, grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go by the log of a streaming query, where one has written."""
+    monkeypatch.setattr("hflush.spark.foreach._Part.grows", lambda _: grows)
+    (tmp_path / "_spark_metadata").mkdir()
+    with pytest.raises(FileExistsError, match="readers see the files of this log only"):
+        begun(tmp_path, 0, b"1\n")
+    assert list(tmp_path.iterdir()) == [tmp_path / "_spark_metadata"]

@@ -21,6 +21,7 @@ _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
     [
         ("out/_SUCCESS", {}, FileExistsError, "a batch job has written files here"),
         ("out/_hflush/commits/0.record", {}, FileExistsError, "a batch job has written files here"),
+        ("out/_epochs", {}, FileExistsError, "a ForeachWriter has written files here"),
         ("out", {}, NotADirectoryError, "the path is a file"),
         ("another", {_INTERVAL: "0"}, ValueError, "must be a whole number from 1"),
     ],

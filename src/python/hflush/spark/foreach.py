@@ -32,6 +32,8 @@ from ..errors import ConcurrentWriterError, StaleTokenError
 from ..filesystem import FileSystem
 from ..opening import append, commit, create, resume
 from ..tokens import Token
+from .commit.committer import SPARKS_LOG
+from .commit.strays import EPOCHS
 from .settings import parse_conf, task_conf
 
 if TYPE_CHECKING:
@@ -50,7 +52,6 @@ __all__ = ["ForeachWriter", "json_line"]
 Level = Literal["hflush", "hsync"]
 
 _LEVELS = ("hflush", "hsync")
-_LOGS = "_epochs"
 _START = "start"  # beside the epochs: the token of the empty file
 _CLOSED_S = 60.0  # for how long an empty file may take to be closed whose writer has died
 _KEPT_BYTES = 8 << 20  # of rows in memory that wait; more are in a file
@@ -60,6 +61,8 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 def json_line(row: Row) -> str:
     """Return a row as a line of JSON; what JSON has no type for as Python prints it.
+
+    So times are without a zone: in that of the machine, as PySpark has them.
 
     Raises
     ------
@@ -101,7 +104,8 @@ class ForeachWriter:
         directory ``_epochs``, which Spark's readers pass over.
     encode : callable, optional
         Takes a :class:`pyspark.sql.Row` and returns its bytes, or its text; a line of JSON unless
-        given, for which names of columns have to differ. It is pickled.
+        given, for which names of columns have to differ; its times are in the zone of the machine.
+        It is pickled.
     level : {"hflush", "hsync"}
         What an epoch has reached before it is reported to Spark as done: its rows are visible to
         readers, or on disk, too.
@@ -215,6 +219,13 @@ class _Part:
         kind = _Repeated if recorded and recorded[-1] == epoch else _Appended
         return kind(self, epoch, level, recorded)
 
+    def check(self) -> None:
+        """Refuse a directory of which readers see what the log of a query lists: not these rows."""
+        log = paths.child(self.directory, SPARKS_LOG)
+        if self.fs.exists(log):
+            why = "readers see the files of this log only: write to another path than the query's"
+            raise FileExistsError(errno.EEXIST, why, log)
+
     def file(self, epoch: int | None = None) -> str:
         """Return the URL of its file, or of the one of an epoch."""
         of_epoch = "" if epoch is None else f"-{epoch:09d}"
@@ -246,7 +257,7 @@ class _Part:
 
     def log(self, level: Level) -> MetadataLog[bytes]:
         """Return the tokens of its file, by epoch."""
-        logs = paths.child(self.directory, _LOGS)
+        logs = paths.child(self.directory, EPOCHS)
         conf = {**self.conf, "hflush.checkpoint.sync": level == "hsync"}
         return MetadataLog(paths.child(logs, self.name), conf)
 
@@ -324,6 +335,7 @@ class _Appended(_Epoch):
         manager = self._log.manager
         path = paths.child(manager.path, _START)
         if not manager.exists(path):
+            self._part.check()
             manager.mkdirs(manager.path)
             with self._part.empty() as out, contextlib.suppress(FileExistsError):
                 token = out.persist()
@@ -420,6 +432,7 @@ class _Whole(_Epoch):
     """It has a file of its own, which appears whole or not at all; of all attempts the longest."""
 
     def __init__(self, part: _Part, epoch: int) -> None:
+        self._part = part
         self._file = part.file(epoch)
         self._manager = CheckpointFileManager.create(part.directory, part.conf)
         self._is_again = self._manager.exists(self._file)
@@ -428,6 +441,7 @@ class _Whole(_Epoch):
     @property
     def out(self) -> CancellableFSDataOutputStream:
         if self._out is None:
+            self._part.check()
             self._manager.mkdirs(self._manager.path)
             self._out = self._manager.create_atomic(self._file, self._is_again)
         return self._out

@@ -26,7 +26,7 @@ from ..errors import ParentNotDirectoryError, attach, means_file_there
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
 from .commit.staging import Attempt, for_all
-from .commit.strays import named_after, query_of, trace_of_jobs
+from .commit.strays import EPOCHS, named_after, query_of, trace_of_jobs
 from .logs import logged
 from .partitions import check_partitions
 from .reading import given
@@ -314,9 +314,10 @@ class Owner:
     def _refuse_jobs(self) -> None:
         """Readers would not see any more what is there: they go by the log, once there is one."""
         if name := trace_of_jobs(self._manager, self._url):
+            who = "a ForeachWriter" if name == EPOCHS else "a batch job"
             raise FileExistsError(
                 errno.EEXIST,
-                f"{name} shows that a batch job has written files here, which readers would not "
+                f"{name} shows that {who} has written files here, which readers would not "
                 "see any more: write to another path",
                 self._url,
             )

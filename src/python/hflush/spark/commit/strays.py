@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from ...namespace import Conf
     from .committer import Committer
 
-__all__ = ["named_after", "query_of", "sweep_strays", "trace_of_jobs"]
+__all__ = ["EPOCHS", "named_after", "query_of", "sweep_strays", "trace_of_jobs"]
+
+EPOCHS = "_epochs"  # the logs of a ForeachWriter, beside its files
 
 _NAME = re.compile(r"part-\d{5,}-([0-9a-f]{32})-b(\d+)-+\d+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
 
@@ -61,8 +63,8 @@ def query_of(manager: CheckpointFileManager, path: str) -> str | None:
 
 
 def trace_of_jobs(manager: CheckpointFileManager, url: str) -> str:
-    """Return the name that shows that batch jobs have written to a path; empty if none does."""
-    for name in ("_SUCCESS", "_hflush/commits"):
+    """Return the name that shows that others than queries have written to a path; empty: none."""
+    for name in ("_SUCCESS", "_hflush/commits", EPOCHS):
         if manager.exists(f"{url}/{name}"):
             return name
     return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,11 @@ def test_a_side_file_for_each_batch(spark: Spark, clicks: DataFrame, store: Stor
         (number, kind) for number in range(BATCHES) for kind in ("a", "a", "b")
     ]
     counts = sorted((out / "counts").iterdir())
-    assert [file.name for file in counts] == ["000000000.json", "000000001.json"]
+    assert [file.name[-14:] for file in counts] == ["000000000.json", "000000001.json"]
     assert [json.loads(file.read_text()) for file in counts] == [{"a": 2, "b": 1}] * BATCHES
+    shutil.rmtree(commits.parent)  # a new query, whose batches have the same numbers
+    run_twice("A side file for each batch", commits, clicks=clicks, url=url)
+    assert spark.session.read.parquet(f"{url}/clicks").count() == 2 * len(rows)
 
 
 @pytest.mark.stores("raw")

@@ -465,10 +465,13 @@ def test_what_is_no_size(text: object):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("250", 0.25), ("1s", 1.0), ("3 ms", 0.003), ("2h", 7200.0), ("1d", 86400.0), ("5us", 5e-6)],
+    [
+        *(("250", 0.25), ("1s", 1.0), ("3 ms", 0.003), ("2h", 7200.0), ("1d", 86400.0)),
+        *(("5us", 5e-6), ("10min", 600.0)),
+    ],
 )
 def test_times(text: str, seconds: float):
-    """Hadoop's units; a bare number counts in the given one."""
+    """Hadoop's units, and one of Spark's; a bare number counts in the given one."""
     assert parse_time(text) == pytest.approx(seconds)
     assert parse_time("2", "s") == 2.0
 

@@ -170,6 +170,18 @@ def test_verify_goes_on(query: Path):
         OffsetSeqLog(query / "offsets").get_range()
 
 
+def test_batches_that_both_logs_lack_are_no_error(tmp_path: Path):
+    """A query that tracks its progress asynchronously leaves some out; one alone has lost one."""
+    for number in (0, 5, 9):
+        OffsetSeqLog(tmp_path / "offsets").add(number, OffsetSeq(("{}",), OffsetSeqMetadata()))
+        CommitLog(tmp_path / "commits").add(number, CommitMetadata())
+    found = Checkpoint(tmp_path).verify()
+    assert [finding.harmful for finding in found] == [False] * 3  # and there is no metadata
+    assert all("1, 2, 3, 4, 6, 7, 8; the log beside it" in f.problem for f in found[:2])
+    (tmp_path / "offsets" / "5").unlink()
+    assert [finding.harmful for finding in Checkpoint(tmp_path).verify()] == [True, False, False]
+
+
 def test_refusals(tmp_path: Path):
     """A directory without a log, a missing one, wrong usage."""
     assert "no log of Spark's" in refused("verify", tmp_path)

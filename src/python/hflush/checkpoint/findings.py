@@ -122,10 +122,22 @@ def _of_temporary(
     return Finding(path, f"{problem}, which is stored: this one is not needed", False, Remove(path))
 
 
-def of_gaps(directory: str, ids: Collection[int]) -> Iterator[Finding]:
-    """Return what is missing between the first and the last batch of a log without compaction."""
+def of_gaps(directory: str, ids: Collection[int], others: Collection[int]) -> Iterator[Finding]:
+    """Return what is missing between the first and the last batch of a log without compaction.
+
+    Parameters
+    ----------
+    directory : str
+        The directory.
+    ids, others : collection of int
+        The batches of the log, and those of the one beside it: of commits the offsets, and back.
+        What both lack, of a query that tracks its progress asynchronously, Spark does not miss.
+    """
     if ids and (missing := absent(range(min(ids), max(ids)), ids)):
-        yield Finding(directory, f"missing batches: {_listed(missing)}")
+        known, last = set(others), max(others, default=-1)
+        harmful = any(number in known or number > last for number in missing)
+        both = "" if harmful else "; the log beside it lacks them, too, by asynchronous tracking"
+        yield Finding(directory, f"missing batches: {_listed(missing)}{both}", harmful)
 
 
 def of_compact_files(

@@ -214,11 +214,16 @@ class Checkpoint:
         yield from findings.of_names(log.path, files, directories, whole, oldest)
         yield from unreadable
         if batches is None:
-            yield from findings.of_gaps(log.path, log.log.batch_ids())
+            yield from findings.of_gaps(log.path, log.log.batch_ids(), self._beside(log))
             return
         yield from findings.of_compact_files(log.path, batches, entries)
         if isinstance(log.log, FileStreamSinkLog):
             yield from self._of_sink(log, log.log, len(deleted))
+
+    def _beside(self, log: Log) -> list[int]:
+        """Return the batches of the commits beside offsets, or of the offsets beside commits."""
+        kind = _COMMITS if log.kind == _OFFSETS else _OFFSETS
+        return [number for one in self.logs if one.kind == kind for number in one.log.batch_ids()]
 
     def _read(self, log: Log, name: str) -> Any:
         path = paths.child(log.path, name)

@@ -239,6 +239,10 @@ class Results:
 
 @pytest.fixture
 def results(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
+    try:
+        sources.digest()
+    except sources.NoRepository as missing:
+        pytest.skip(str(missing))
     (tmp_path / "results").mkdir()
     (tmp_path / "docs").mkdir()
     rules = tmp_path / "rules.json"

@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 
 import pytest
-from devkit import benching, changes, parts, sources, testing
-from devkit.outcome import FLAKY_MOST, Row, summarize
+from devkit import benching, changes, native, parts, sources, testing
+from devkit.outcome import FLAKY_MOST, Row, add_junit, summarize, timed
 from support.waiting import DEADLINE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,13 +116,22 @@ class TestChanges:
         tree = {"tests/faults/test_a.py": "one", "src/cpp/a.cc": "one"}
         monkeypatch.setattr(changes.sources, "files", lambda: tree.items())
         assert not changes.is_green("faults")
-        changes.keep_green(["faults", "cpp", "unit"])
+        changes.keep_green(changes.digests(["faults", "cpp", "unit"]))
         assert changes.is_green("faults")
         tree["tests/faults/test_a.py"] = "two"
         green = [name for name in ("faults", "cpp", "unit") if changes.is_green(name)]
         assert green == ["cpp"]
+        began = changes.digests(["cpp"])
         tree["src/cpp/a.cc"] = "two"
         assert not changes.is_green("cpp")
+        changes.keep_green(began)  # what changed while it ran
+        assert not changes.is_green("cpp")
+
+    def test_without_git_nothing_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(sources, "ROOT", tmp_path)
+        monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+        changes.keep_green(changes.digests(["unit"]))
+        assert not changes.is_green("unit")
 
     @pytest.mark.parametrize("name", testing.OF_FULL)
     def test_each_part_looks_at_its_own_tests(self, name: str):
@@ -169,6 +179,36 @@ class TestFlaky:
         row.run_again(Row("unit"))
         assert summarize([row]) == 1
         assert f"more than {FLAKY_MOST} flaky tests" in capsys.readouterr().out
+
+    def test_what_is_not_run_again_has_failed(self, capsys: pytest.CaptureFixture[str]):
+        row = self.row("test_a", "test_b")
+        row.run_again(Row("unit", passed=1))
+        assert summarize([row]) == 1
+        assert "1 of 2 were run again" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("code", [2, 124, -signal.SIGSEGV])
+    def test_a_run_that_ended_early_fails(self, tmp_path: Path, code: int):
+        """Also where a test had failed before: that it passes alone says nothing of the others."""
+        report = tmp_path / "report.xml"
+        report.write_text("<x><testcase classname='a' name='b'><failure/></testcase></x>")
+        row = Row("unit")
+        add_junit(row, report, code)
+        testing._Run(tmp_path, [], shows_itself=True, records=False).once_more(row)
+        assert (row.failed, row.failures[0]) == (2, "a::b")
+
+    def test_cpp_tests_that_crash_fail(self, tmp_path: Path):
+        """doctest prints its totals, and the case in which the signal came."""
+        program = tmp_path / "hflush_cpp_tests"
+        said = "failed: a case\ntest cases: 9 | 8 passed"
+        program.write_text(f"#!/bin/sh\necho '{said}'\nkill -KILL $$\n")
+        program.chmod(0o755)
+        row = timed("cpp", partial(native.cpp_tests, directory=tmp_path))
+        testing._Run(tmp_path, [], shows_itself=True, records=False).once_more(row)
+        assert (row.failed, row.failures[0]) == (2, "a case")
+
+
+def test_a_part_that_runs_nothing_fails():
+    assert timed("sim", lambda row: None).failed == 1
 
 
 def test_what_no_reader_has_is_not_measured_for_the_page(monkeypatch: pytest.MonkeyPatch):

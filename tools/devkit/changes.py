@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from devkit import sources
 from devkit.paths import CACHE
@@ -60,13 +60,18 @@ _LOOK_AT = (
 
 def is_green(part: str) -> bool:
     """Whether the last green run of a part was on these sources."""
-    return _kept().get(part) == digest(part)
+    kept = _kept().get(part)
+    return kept is not None and digests([part]).get(part) == kept
 
 
-def keep_green(parts: Iterable[str]) -> None:
-    """Note that these parts are green on these sources."""
+def keep_green(parts: Mapping[str, str]) -> None:
+    """Note that these parts are green, each on what it looked at when it began: a digest.
+
+    What was changed meanwhile, it may have seen or not.
+    """
+    unchanged = {part: now for part, now in digests(parts).items() if now == parts[part]}
     GREEN.parent.mkdir(parents=True, exist_ok=True)
-    GREEN.write_text(json.dumps({**_kept(), **{part: digest(part) for part in parts}}, indent=1))
+    GREEN.write_text(json.dumps({**_kept(), **unchanged}, indent=1))
 
 
 def concerns(part: str, path: str) -> bool:
@@ -75,6 +80,14 @@ def concerns(part: str, path: str) -> bool:
         return True
     looking = (parts for place, parts in _LOOK_AT if path.startswith(place))
     return part in next(looking, {part})
+
+
+def digests(parts: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each part; none where git does not know these sources."""
+    try:
+        return {part: digest(part) for part in parts}
+    except sources.NoRepository:
+        return {}
 
 
 def digest(part: str, *, with_prose: bool = True) -> str:

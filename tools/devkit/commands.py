@@ -250,6 +250,8 @@ def _sanitize(options: argparse.Namespace, _extra: Sequence[str]) -> int:
 
 
 def _sim(options: argparse.Namespace, _extra: Sequence[str]) -> int:
+    known = sorted(path.stem for path in mutating.PATCHES.glob("*.patch"))
+    _refuse_unknown("mutant", options.mutants or (), known)
     _prepare()
     if options.mutants is not None:
         return mutating.mutants(options.mutants)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from devkit.console import StepFailed, step
-from devkit.outcome import Row, add_doctest
+from devkit.outcome import TESTS_FAILED, Row, add_doctest
 from devkit.patience import PATIENCE
 
 TIMEOUT_S = 900
@@ -29,7 +29,8 @@ def cpp_tests(
         output = step(title, command, log=log, env=env, timeout_s=TIMEOUT_S * PATIENCE)
     except StepFailed as failure:
         add_doctest(row, failure.output)
-        if not row.failed:
+        row.ended_early = failure.code != TESTS_FAILED
+        if row.ended_early or not row.failed:
             raise
     else:
         add_doctest(row, output)

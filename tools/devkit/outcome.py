@@ -1,7 +1,8 @@
 """Rows of counts, skip reasons, and the closing line.
 
 A test that failed and, run once more by itself, passed is flaky: it counts as passed, its name is
-printed and kept in FLAKY, and more than FLAKY_MOST of them fail the run.
+printed and kept in FLAKY, and more than FLAKY_MOST of them fail the run. A run that ended early (a
+crash, a limit of time) is a failure: nothing says what its other tests come to.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from devkit.paths import CACHE
 FLAKY = CACHE / "flaky.json"
 FLAKY_MOST = 2
 SLOWEST = 20
+TESTS_FAILED = 1  # an exit code, of pytest and of doctest: all tests were run
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Row:
     seconds: float = 0.0
     failures: list[str] = field(default_factory=list)
     flaky: list[str] = field(default_factory=list)
+    ended_early: bool = False  # not all of its tests were run
     tests: list[tuple[float, str]] = field(default_factory=list)  # seconds and name of each
 
     def fail(self, why: str) -> Row:
@@ -44,6 +47,9 @@ class Row:
 
     def run_again(self, again: Row) -> None:
         """Take into account how the failed tests fared when they were run once more."""
+        ran, wanted = again.passed + again.failed, len(set(self.failures))
+        if ran < wanted:
+            again.fail(f"{ran} of {wanted} were run again")
         self.flaky = [name for name in self.failures if name not in again.failures]
         self.failures = again.failures
         self.failed = again.failed
@@ -59,6 +65,8 @@ def timed(part: str, work: Callable[[Row], object]) -> Row:
         work(row)
     except StepFailed as failure:
         row.fail(str(failure))
+    if not (row.passed or row.failed or row.skips):
+        row.fail("nothing was run")
     row.seconds = time.monotonic() - started
     return row
 
@@ -83,7 +91,8 @@ def add_junit(row: Row, report: Path, exit_code: int) -> None:
     if report.exists():
         for case in ElementTree.parse(report).getroot().iter("testcase"):
             _add_case(row, case)
-    if exit_code and not row.failed:
+    row.ended_early = exit_code not in (0, TESTS_FAILED)
+    if row.ended_early or (exit_code and not row.failed):
         row.fail(_meaning(exit_code))
 
 

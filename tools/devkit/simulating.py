@@ -68,7 +68,10 @@ def _seen_in(row: Row, directory: Path, first: int, last: int) -> Counter[coveri
     outputs = side_by_side(part, _split(first, last, os.cpu_count() or 1))
     for output in outputs:
         found = re.search(r"; (\d+) streams", output)
-        row.passed += int(found[1]) if found else 0
+        if found:
+            row.passed += int(found[1])
+        else:
+            row.fail("a run of the simulator printed no totals")
     return covering.seen_in(outputs)
 
 

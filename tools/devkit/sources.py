@@ -58,7 +58,8 @@ def is_prose(path: str) -> bool:
 
 
 def _git(*arguments: str, given: str = "") -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
+    # Another user may own the files, as in containers.
+    command = ["git", "-C", str(ROOT), "-c", f"safe.directory={ROOT}", *arguments]
     try:
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
     except FileNotFoundError:

@@ -73,6 +73,7 @@ def test(names: Sequence[str], pytest_args: Sequence[str], *, only_changed: bool
     chosen = _resolved(names)
     if only_changed:
         chosen = [name for name in chosen if not changes.is_green(name)]
+    before = changes.digests(chosen)
     directory = build("dev")
     if set(chosen) & {*parts.PYTEST, "conformance"}:
         environment.require_cluster()
@@ -90,7 +91,7 @@ def test(names: Sequence[str], pytest_args: Sequence[str], *, only_changed: bool
             came_to[name] = run.alone(name)
     if not pytest_args:
         green = (name for name, rows in came_to.items() if not any(row.failed for row in rows))
-        changes.keep_green(green)
+        changes.keep_green({name: before[name] for name in green if name in before})
     return summarize([row for name in chosen for row in came_to[name]])
 
 
@@ -135,6 +136,8 @@ class _Run:
 
     def once_more(self, row: Row) -> None:
         """Run those tests of a row again that failed, and nothing beside them."""
+        if row.ended_early:
+            return  # what failed is not all
         if row.part in parts.PYTEST:
             work = partial(self._pytest, part=parts.PYTEST[row.part], only_failed=True)
         elif row.part == "cpp":
@@ -184,7 +187,8 @@ class _Run:
             timeout_s=part.limit_s * PATIENCE,
         )
         if code == 5 and self._pytest_args:
-            code = 0  # the caller's own selection took nothing from this part
+            code = 0
+            row.skips.append("the arguments for pytest choose no test of this part")
         add_junit(row, report, code)
 
 

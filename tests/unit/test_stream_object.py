@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import timeit
+from functools import partial
 from pathlib import Path
 
 import hflush
@@ -118,6 +119,14 @@ def test_isatty_of_a_closed_stream(store: Store):
         out.isatty()
     assert isinstance(refused.value, ValueError)
     assert refused.value.filename == store.filename(store.path("a"))
+
+
+def test_streams_are_made_by_stores_alone():
+    """Another instance would be collected as if there were a native stream in it."""
+    kind = hflush.FSDataOutputStream
+    for make in (kind, partial(kind.__new__, kind), partial(object.__new__, kind)):
+        with pytest.raises(TypeError):
+            make()
 
 
 def test_names_of_bytes(store: Store):

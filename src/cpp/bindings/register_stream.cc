@@ -231,6 +231,13 @@ PyMethodDef write_byte_method = {
 
 Raises what write() raises.)"};
 
+// An instance without a native stream would be finalized as if it had one.
+PyObject* refuse_new(PyTypeObject* type, PyObject* /*args*/, PyObject* /*keywords*/) noexcept {
+  PyErr_Format(PyExc_TypeError, "%.200s() makes no stream: hflush.create() and hflush.open() do",
+               type->tp_name);
+  return nullptr;
+}
+
 void add_raw_method(py::handle type, PyMethodDef& method) {
   auto descriptor = py::reinterpret_steal<py::object>(
       PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &method));
@@ -322,7 +329,9 @@ void register_stream(py::module_& module) {
       },
       py::arg("error"), py::arg("where"), py::pos_only());
 
-  StreamClass type(module, "OutputStream");
+  const py::custom_type_setup made_by_stores(
+      [](PyHeapTypeObject* heap) { heap->ht_type.tp_new = refuse_new; });
+  StreamClass type(module, "OutputStream", made_by_stores);
   type.def("flush", &waiting<&OutputStream::flush>,
            R"(Hand bytes to the next layer: cheap, and no promise of anything.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import hflush
 import pytest
+from hflush._missing import advice
 
 PACKAGE = Path(hflush.__file__).parent
 IMPORT = [sys.executable, "-S", "-c", "import hflush"]
@@ -88,12 +90,12 @@ def test_what_cannot_be_loaded_at_all(copied: Path):
 
 
 @pytest.mark.parametrize(
-    ("library", "package"), [("libcurl.so.4", "libcurl4"), ("libcrypto.so.3", "libssl3")]
+    ("library", "package"), [("libcurl.so.4", "libcurl4"), ("libcrypto.so.3", "openssl")]
 )
 def test_s3_without_a_library(tmp_path: Path, library: str, package: str):
     """S3 says that it is S3 that needs it, and what to install; local files do without."""
-    (tmp_path / library).touch()  # found first, and no library
-    (tmp_path / "libcrypto.so.1.1").touch()
+    for name in (library, "libcrypto.so.4", "libcrypto.so.1.1"):
+        (tmp_path / name).touch()  # found first, and no library
     create = (
         "import hflush, sys\n"
         "conf = {'fs.s3a.access.key': 'a', 'fs.s3a.secret.key': 'b'}\n"
@@ -109,3 +111,32 @@ def test_s3_without_a_library(tmp_path: Path, library: str, package: str):
         [*command, str(tmp_path / "local")],
         env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}, check=True,
     )  # fmt: skip
+
+
+def test_libcrypto_of_openssl_4(tmp_path: Path):
+    """It has another name: here a copy of what the machine has bears it."""
+    newer = tmp_path / "libcrypto.so.4"
+    shutil.copy(loaded_libcrypto().pop(), newer)
+    assert str(newer) in loaded_libcrypto(LD_LIBRARY_PATH=str(tmp_path))
+
+
+def loaded_libcrypto(**environment: str) -> set[str]:
+    """The files that a process has loaded which writes to S3."""
+    program = (
+        "import hflush\n"
+        "keys = {'access.key': 'a', 'secret.key': 'b', 'create.performance': True}\n"
+        "conf = {f'fs.s3a.{key}': value for key, value in keys.items()}\n"
+        "hflush.create('s3://bucket/key', conf=conf).abort()\n"
+        "print(open('/proc/self/maps').read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(re.findall(r"/\S*/libcrypto\.so\S*", done.stdout))
+
+
+def test_in_a_subinterpreter():
+    """Installing it again, which was advised, does not help."""
+    said = "module hflush._core does not support loading in subinterpreters"  # CPython's
+    assert advice(ImportError(said), hflush.__path__).endswith("use threads or processes")

@@ -30,6 +30,8 @@ def advice(missing: ImportError, directories: Iterable[str]) -> str:
             "environment: in Spark --archives with venv-pack or conda-pack, not --py-files and "
             "sc.addPyFile"
         )
+    if "subinterpreter" in str(missing):
+        return f"{said}. It works in the main interpreter alone: use threads or processes"
     built = sorted(file.name for place in places for file in place.glob("_core.*so"))
     usable = {f"_core{suffix}" for suffix in EXTENSION_SUFFIXES}
     if not built:

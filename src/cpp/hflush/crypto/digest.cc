@@ -25,7 +25,8 @@ struct Crypto {
   const EVP_MD* md5 = nullptr;
 };
 
-// Of version 3; found at run time, because version 1.1 has none and a constant for each digest.
+// Of version 3 and newer; found at run time, because version 1.1 has none and a constant for each
+// digest.
 using Fetch = EVP_MD*(void* library, const char* algorithm, const char* properties);
 using Constant = const EVP_MD*();
 

@@ -9,11 +9,12 @@ namespace {
 
 constexpr const char* kAdvice =
     "S3 needs libcrypto of the system, as do tokens of HDFS; it cannot be loaded (Debian, Ubuntu: "
-    "apt install libssl3; Fedora, RHEL: dnf install openssl-libs)";
+    "apt install openssl; Fedora, RHEL: dnf install openssl-libs)";
+// Of OpenSSL 4, 3 and 1.1: what is used of them is the same.
+constexpr auto kNames = {"libcrypto.so.4", "libcrypto.so.3", "libcrypto.so.1.1"};
 
 Result<env::SharedLibrary> load() {
-  Result<env::SharedLibrary> library =
-      env::SharedLibrary::open({"libcrypto.so.3", "libcrypto.so.1.1"}, kAdvice);
+  Result<env::SharedLibrary> library = env::SharedLibrary::open(kNames, kAdvice);
   // It cleans up at exit; our threads have to be out of it before.
   if (library.ok()) std::atexit(&env::Process::end);
   return library;

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import gc
 import importlib.util
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -390,6 +393,30 @@ class TestRefreshing:
         del client
         wait_until(lambda: bool(gc.collect() + 1) and gone() is None, "the client is gone")
         assert running.join(DEADLINE_S)
+
+
+DEEP = """
+import ctypes, sys
+from hflush import _core
+library, attributes = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+library.pthread_attr_init(attributes)
+library.pthread_attr_setstacksize(attributes, ctypes.c_size_t(128 << 10))
+assert library.pthread_setattr_default_np(attributes) == 0
+nested = []
+for _ in range(900):
+    nested = [nested]
+thread = _core.BackgroundThread()
+thread.start(lambda: sys.stdout.write(repr(nested)))
+assert thread.join(60)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "pthread_setattr_default_np"), reason="of glibc")
+def test_the_stack_of_the_thread():
+    """It runs botocore where threads have little by default, as those of musl: 128 KiB."""
+    command = [sys.executable, "-c", DEEP]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
+    assert done.stdout == "[" * 901 + "]" * 901
 
 
 def test_botocore_is_only_imported_when_needed():

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,6 +18,17 @@
 
 namespace hflush::local {
 namespace {
+
+// renameat2(2). musl has a function for it since 1.2.6.
+int move_onto_nothing(const char* source, const char* destination) noexcept {
+#ifdef RENAME_NOREPLACE
+  return ::renameat2(AT_FDCWD, source, AT_FDCWD, destination, RENAME_NOREPLACE);
+#else
+  constexpr unsigned kNoReplace = 1;
+  return static_cast<int>(
+      ::syscall(SYS_renameat2, AT_FDCWD, source, AT_FDCWD, destination, kNoReplace));
+#endif
+}
 
 bool exists(const std::string& path) noexcept {
   struct stat facts;
@@ -185,9 +197,7 @@ Status rename_exactly(const std::string& source, const std::string& destination,
   if (is_directory && is_below(destination, source)) return below_itself(source, destination);
   if (existing == Existing::kReplace) return move(source, destination);
 
-  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, destination.c_str(), RENAME_NOREPLACE) == 0) {
-    return {};
-  }
+  if (move_onto_nothing(source.c_str(), destination.c_str()) == 0) return {};
   const int error_number = errno;
   if (error_number == EEXIST) {
     return Status::from_errno(EEXIST, "rename: destination", destination);

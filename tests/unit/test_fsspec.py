@@ -306,13 +306,13 @@ def test_a_move_to_another_volume(fs, tmp_path, monkeypatch):
     assert fs.cat(f"{tmp_path}/e/y") == b"data"
 
 
+class Full(fsspec.Callback):
+    def relative_update(self, inc: int = 1) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+
 def test_a_get_that_fails(fs, tmp_path):
     """It leaves no part, and what was there until something could be read."""
-
-    class Full(fsspec.Callback):
-        def relative_update(self, inc: int = 1) -> None:
-            raise OSError(errno.ENOSPC, "full")
-
     here = tmp_path / "here"
     here.write_bytes(b"old")
     with pytest.raises(FileNotFoundError):
@@ -322,6 +322,15 @@ def test_a_get_that_fails(fs, tmp_path):
     with pytest.raises(OSError, match="full"):
         fs.get_file(f"{tmp_path}/x", here, callback=Full())
     assert not here.exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip"}, {"mode": "create"}], ids=repr)
+def test_a_put_that_fails(fs, tmp_path, options):
+    """It leaves no part, either."""
+    (tmp_path / "x").write_bytes(b"data")
+    with pytest.raises(OSError, match="full"):
+        fs.put_file(tmp_path / "x", f"{tmp_path}/there", callback=Full(), **options)
+    assert os.listdir(tmp_path) == ["x"]
 
 
 @pytest.mark.parametrize("operation", ["get", "put"])
@@ -401,6 +410,8 @@ class TestMovesOfMany:
             (["a", "b/x"], "new", {"new/a/x": "a/x", "new/x": "b/x"}),
             ("a", "empty", {"empty/a/x": "a/x", "empty/a/y": "a/y"}),
             ("a/*", "new", {"new/x": "a/x", "new/y": "a/y"}),
+            ("a/x", "new/", {"new/x": "a/x"}),
+            ("a", "new/", {"new/a/x": "a/x", "new/a/y": "a/y"}),
             (["a/*", "a/x"], "new", {"new/x": "a/x", "new/y": "a/y"}),
             ("[z]", "new", {"new": "[z]"}),
             (["a/x", "a/y"], ["one", "two"], {"one": "a/x", "two": "a/y"}),
@@ -425,6 +436,7 @@ class TestMovesOfMany:
             (["a/x", "a/y"], ["new"], "2 names, and 1 to"),
             (["a/x", "wrong://b/x"], "new", "wrong file system"),
             ("a/z*", "new", "nothing there"),
+            ("a/z", "new/x", "a/z"),
             ("a", "full", "a directory is there"),
         ],
     )
@@ -521,6 +533,22 @@ def test_rm_file_keeps_directories(tmp_path, protocol: str):
         make(f"hflushfile://{tmp_path}/link").unlink()
 
 
+@pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
+@pytest.mark.parametrize("recursive", [False, True])
+def test_rm_of_what_lies_in_one_another(tmp_path, protocol: str, recursive: bool):
+    """As it is found: what is below goes first, and is not missed."""
+    from support.scripted_s3 import ScriptedS3
+
+    with ScriptedS3() as server:
+        fs = fsspec.filesystem(protocol, conf=server.conf)
+        root = "bucket/d" if protocol == "hflush+s3" else f"{tmp_path}/d"
+        fs.pipe({f"{root}/{name}": b"data" for name in ("s/x", "s-1", "y")})
+        with pytest.raises(FileNotFoundError, match="nothing there"):
+            fs.rm([f"{root}/y", f"{root}/z*"], recursive)
+        fs.rm([*fs.expand_path(root, recursive=True), f"{root}/s/*"], recursive)
+        assert not fs.exists(root)
+
+
 def test_capabilities(fs, tmp_path):
     """A compressor has no calls but those of io; its stream would have them."""
     with fs.open(f"{tmp_path}/x", "wb", compression="gzip") as out:
@@ -551,6 +579,65 @@ def test_links(fs, tmp_path):
     assert not fs.exists(f"{tmp_path}/d/nowhere")
     assert [fs.lexists(f"{tmp_path}/d/{name}") for name in ("nowhere", "missing")] == [True, False]
     assert fs.glob(f"{tmp_path}/d/up/d/f*") == [f"{tmp_path}/d/up/d/file"]
+
+
+COPIES = pytest.mark.parametrize("copy", ["cp", "get", "put"])
+
+
+@COPIES
+def test_trees_with_links(fs, tmp_path, copy: str):
+    """What they lead to is copied, too; one that leads upwards is refused, and nothing copied."""
+    fs.pipe({f"{tmp_path}/d/s/x": b"data", f"{tmp_path}/other/y/z": b"more"})
+    (tmp_path / "d" / "l").symlink_to("../other")
+    (tmp_path / "d" / "s" / "f").symlink_to("x")
+    make = functools.partial(getattr(fs, copy), recursive=True)
+    make(tmp_path / "d", f"{tmp_path}/new")
+    assert fs.cat(f"{tmp_path}/new", recursive=True) == {
+        f"{tmp_path}/new/l/y/z": b"more",
+        f"{tmp_path}/new/s/f": b"data",
+        f"{tmp_path}/new/s/x": b"data",
+    }
+    two = fs.expand_path(f"{tmp_path}/d", recursive=True, maxdepth=2)
+    assert two == [f"{tmp_path}/d{name}" for name in ("", "/l", "/l/y", "/s", "/s/f", "/s/x")]
+    (tmp_path / "other" / "up").symlink_to("../d")
+    with pytest.raises(OSError, match="in itself, by a link") as refusal:
+        make(f"{tmp_path}/d", f"{tmp_path}/newer")
+    assert refusal.value.errno == errno.ELOOP
+    assert not fs.exists(f"{tmp_path}/newer")
+
+
+@COPIES
+def test_copies_that_would_meet(fs, tmp_path, copy: str):
+    """Or that have no name: nothing is copied, and no directory made."""
+    names = [f"{tmp_path}/{name}/x" for name in "ab"]
+    fs.pipe(dict.fromkeys(names, b"data"))
+    make = getattr(fs, copy)
+    with pytest.raises(ValueError, match=r"a/x and .*/b/x would both become .*/new/x; nothing"):
+        make(names, f"{tmp_path}/new")
+    with pytest.raises(ValueError, match="2 names, and 1 to copy them to"):
+        make(tuple(names), [f"{tmp_path}/new/x"])
+    assert fs.ls(str(tmp_path), detail=False) == [f"{tmp_path}/a", f"{tmp_path}/b"]
+
+
+@COPIES
+@pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
+def test_names_that_look_like_patterns(tmp_path, protocol: str, copy: str):
+    """They are those of the files that have them, and no patterns."""
+    from support.scripted_s3 import ScriptedS3
+
+    with ScriptedS3() as server:
+        fs = fsspec.filesystem(protocol, conf=server.conf)
+        here = str(tmp_path / "here")
+        there = "bucket/there" if protocol == "hflush+s3" else f"{tmp_path}/there"
+        source, target = {"cp": (there, there), "get": (there, here), "put": (here, there)}[copy]
+        of = {here: fsspec.filesystem("hflush+file"), there: fs}
+        of[source].pipe({f"{source}/d[1]/a[b]": b"data", f"{source}/d1/ab": b"other"})
+        getattr(fs, copy)(f"{source}/d[1]/a[b]", f"{target}/one")
+        getattr(fs, copy)(f"{source}/d[1]", f"{target}/tree", recursive=True)
+        assert of[target].cat([f"{target}/one", f"{target}/tree/a[b]"]) == dict.fromkeys(
+            (f"{target}/one", f"{target}/tree/a[b]"), b"data"
+        )
+        assert of[source].get_mapper(f"{source}/d[1]")["a[b]"] == b"data"
 
 
 @pytest.mark.parametrize("name", ["~/x", "~", "s3//b/x", "file//b", "file://~/x", "a:b"])

@@ -272,7 +272,7 @@ class TestCopiesThatFail:
         def refused(*_: object) -> int:
             raise PermissionError("status")
 
-        monkeypatch.setattr(transfer._Copy, "_identity", refused)
+        monkeypatch.setattr(transfer, "_identity", refused)
         source = tree(tmp_path, "a") / "a"
         with pytest.raises(PermissionError):
             transfer.copy_file(local, str(source), local, str(tmp_path / "out"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .capabilities import ABORTABLE
 from .errors import LeaseLostError, attach
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from .files import Files
     from .status import FileStatus
-    from .streams import FSDataOutputStream
 
-__all__ = ["copy", "copy_file"]
+__all__ = ["copy", "copy_file", "whole"]
 
 _BUFFER_BYTES = 1 << 20
 _MAX_NAMES = 20
@@ -178,36 +177,11 @@ class _Copy:
         length = 0
         with self._source._open(path, _BUFFER_BYTES) as reader:
             writer = self._target.create(target_path, overwrite=self._overwrite)
-            made = None
-            try:
-                with writer:
-                    made = self._identity(writer, target_path)
-                    buffer = memoryview(bytearray(_BUFFER_BYTES))
-                    while count := reader.readinto(buffer):
-                        length += writer.write(buffer[:count])
-            except LeaseLostError:  # the file is another writer's
-                raise
-            except BaseException:
-                with contextlib.suppress(OSError):  # useless; the failure is being raised
-                    self._discard(target_path, made)
-                raise
+            with whole(writer, self._target, target_path):
+                buffer = memoryview(bytearray(_BUFFER_BYTES))
+                while count := reader.readinto(buffer):
+                    length += writer.write(buffer[:count])
         return length
-
-    def _identity(self, writer: FSDataOutputStream, path: str) -> int | None:
-        """Return the store's own name of a new file, 0 if it has none; None if none is there."""
-        if writer.has_capability(ABORTABLE):
-            return None
-        return writer._file_id or identity(self._target._status(path))
-
-    def _discard(self, path: str, made: int | None) -> None:
-        """Remove what a copy has made, behind a link if there is one; not what took its place."""
-        if made is None:
-            return
-        store, there = self._target._behind(path)
-        target = store._write_target(there)
-        status = store._status(target)
-        if status.is_file and identity(status) == made:
-            store.delete(target)
 
     def _check_distinct(self, path: str) -> None:
         """Refuse to go on where two names are one file: by case, by a link."""
@@ -218,6 +192,41 @@ class _Copy:
         if other != path:
             message = f"copy: {other} is the same file here, whose content is replaced by this"
             raise FileExistsError(errno.EEXIST, message, path)
+
+
+@contextlib.contextmanager
+def whole(writer: Any, target: Files, path: str) -> Iterator[None]:
+    """End a writer with the block; if that fails, no part of its file stays at the target."""
+    made = None
+    try:
+        with writer:
+            made = _identity(writer, target, path)
+            yield
+    except LeaseLostError:  # the file is another writer's
+        raise
+    except BaseException:
+        with contextlib.suppress(OSError):  # useless; the failure is being raised
+            _discard(target, path, made)
+        raise
+
+
+def _identity(writer: Any, target: Files, path: str) -> int | None:
+    """Return the store's own name of a new file, 0 if it has none; None if none is there."""
+    if writer.has_capability(ABORTABLE):
+        return None
+    own: int = getattr(writer, "_file_id", 0)
+    return own or identity(target._status(path))
+
+
+def _discard(target: Files, path: str, made: int | None) -> None:
+    """Remove what a writer has made, behind a link if there is one; not what took its place."""
+    if made is None:
+        return
+    store, there = target._behind(path)
+    real = store._write_target(there)
+    status = store._status(real)
+    if status.is_file and identity(status) == made:
+        store.delete(real)
 
 
 class _Removal:

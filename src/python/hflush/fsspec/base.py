@@ -15,6 +15,7 @@ import fsspec  # type: ignore[import-untyped]
 from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped]
 from fsspec.compression import compr  # type: ignore[import-untyped]
 from fsspec.core import get_compression  # type: ignore[import-untyped]
+from fsspec.implementations.local import make_path_posix  # type: ignore[import-untyped]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 from fsspec.utils import isfilelike  # type: ignore[import-untyped]
 
@@ -27,6 +28,7 @@ from ..leaving import add_lost, lost_keys
 from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from . import options as words
+from .copies import pairs, tree
 from .files import CompressedOutput, as_fsspec_file, compressed
 from .places import Place, check_apart, child
 from .transactions import HeldFile, TransactionFile, WriteTransaction
@@ -367,6 +369,19 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             file.seek(first)
             return file.read(max(behind - first, 0))
 
+    def cat(
+        self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any
+    ) -> Any:
+        """Return the bytes of a file; of several, and of the files of a tree, a dict of them."""
+        if not recursive:
+            return super().cat(path, False, on_error, **options)
+        found = self._expanded(path, True)
+        files = sorted(name for name, kind in found.items() if kind != "directory")
+        if found and not files:
+            return {}
+        is_file = isinstance(path, (str, os.PathLike)) and files == [self._strip_protocol(path)]
+        return super().cat(files[0] if is_file else files or path, False, on_error, **options)
+
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **options: Any) -> None:
         """Write a file; `mode` is ``overwrite``, or ``create``.
 
@@ -377,6 +392,26 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """
         with self.open(path, _open_mode(mode), **options) as out:
             out.write(value)
+
+    def put(
+        self,
+        lpath: Any,
+        rpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Copy local files, or a whole tree, as fsspec does; all of it, as :meth:`get`."""
+        names, targets = pairs(
+            HflushFileSystem(conf={"fs.file.checksum": "false"}),
+            lpath if isinstance(lpath, list) else make_path_posix(lpath),
+            self._names(rpath),
+            lambda: self._is_directory(rpath),
+            recursive,
+            maxdepth,
+        )
+        super().put(names, targets, callback=callback, **options)
 
     def put_file(
         self,
@@ -393,11 +428,43 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             self.makedirs(rpath, exist_ok=mode == "overwrite")
             return
         with local.open("rb") as source:
-            _check_apart_from(local, self._place(rpath))
+            place = self._place(rpath)
+            _check_apart_from(local, place)
             callback.set_size(os.fstat(source.fileno()).st_size)
             self.makedirs(self._parent(rpath), exist_ok=True)
-            with self.open(rpath, opened, **options) as out:
+            out = self.open(rpath, opened, **options)
+            with transfer.whole(out, place.store, place.path):
                 self._hand_on(source, out, callback)
+
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Copy files, or a whole tree, to local files, as fsspec does.
+
+        Raises
+        ------
+        ValueError
+            Two files would get one name. Nothing was copied.
+        OSError
+            A directory cannot be listed, or a link leads to one that it is in (``ELOOP``).
+        """
+        local: Any = lpath if isinstance(lpath, list) else make_path_posix(lpath)
+        names, targets = pairs(
+            self,
+            rpath,
+            local,
+            lambda: local.endswith("/") or Path(local).is_dir(),
+            recursive,
+            maxdepth,
+            **options,
+        )
+        super().get(names, targets, callback=callback, **options)
 
     def get_file(
         self,
@@ -434,6 +501,36 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         while data := source.read(self.blocksize):
             target.write(data)
             callback.relative_update(len(data))
+
+    def copy(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        on_error: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Copy files, or a whole tree, as fsspec does; all of it, as :meth:`get`."""
+        names, targets = pairs(
+            self,
+            path1,
+            self._names(path2),
+            lambda: self._is_directory(path2),
+            recursive,
+            maxdepth,
+            **options,
+        )
+        super().copy(names, targets, recursive, None, on_error, **options)
+
+    def _names(self, given: Any) -> Any:
+        """Return a name, or a list of them, without protocols."""
+        is_one = isinstance(given, (str, os.PathLike))
+        return self._strip_protocol(given if is_one else list(given))
+
+    def _is_directory(self, target: Any) -> bool:
+        """Whether a target is a directory, or one is meant."""
+        return os.fspath(target).endswith("/") or self.isdir(target)
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copy a file; make a directory, without its contents."""
@@ -565,8 +662,38 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """
         named = {name: value for name, value in options.items() if not _is_for_reading(name)}
         words.check_hints("expand_path", named)
-        literal = {"assume_literal": True} if assume_literal else {}  # not of every fsspec
-        return super().expand_path(path, recursive, maxdepth, **literal)
+        found = self._expanded(path, recursive, maxdepth, assume_literal)
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "nothing there", str(path))
+        return sorted(found)
+
+    def _expanded(
+        self,
+        path: Any,
+        recursive: bool,
+        maxdepth: int | None = None,
+        assume_literal: bool = False,
+    ) -> dict[str, str | None]:
+        """Return what names and patterns stand for, and the type of each, where that is known."""
+        found: dict[str, str | None] = {}
+        for name in self._names([path] if isinstance(path, (str, os.PathLike)) else path):
+            if assume_literal or not self._is_pattern(name):
+                found.update(tree(self, name, maxdepth) if recursive else {name: None})
+                continue
+            matches = self.glob(name, maxdepth=maxdepth, detail=True)
+            found.update((match, entry["type"]) for match, entry in matches.items())
+            for match in matches if recursive and maxdepth != 1 else ():
+                found.update(tree(self, match, maxdepth and maxdepth - 1))
+        return found
+
+    def _is_pattern(self, name: Any) -> bool:
+        """Whether a name stands for those that match it: a file may have such a name itself."""
+        if not fsspec.core.has_magic(self._strip_protocol(name)):
+            return False
+        try:
+            return not self.lexists(name)
+        except PermissionError:  # what matches may be listed all the same
+            return True
 
     def exists(self, path: str, **options: Any) -> bool:
         """Whether the path exists, and is no link to nowhere; other failures are raised."""
@@ -658,14 +785,21 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             if _is_working_directory(place):  # as an empty name is
                 what = "removing the working directory"
                 raise unsupported(what, place.store.store_name, str(name))
+        doomed: dict[Place, str] = {}
         for name, place in places:
-            if self._delete(place, recursive):
+            if not self._is_pattern(name):
+                doomed[place] = name
                 continue
-            matches = self.glob(name) if fsspec.core.has_magic(place.path) else []
+            matches = self.glob(name)
             if not matches:
                 raise FileNotFoundError(errno.ENOENT, "rm: nothing there", name)
-            for match in map(self._place, matches):
-                self._delete(match, recursive)
+            doomed.update((self._place(match), match) for match in matches)
+        removed: list[Place] = []
+        for place in sorted(doomed, key=lambda one: one.path, reverse=True):  # from below
+            if self._delete(place, recursive):
+                removed.append(place)
+            elif not any(_is_below(one, place) for one in removed):
+                raise FileNotFoundError(errno.ENOENT, "rm: nothing there", doomed[place])
 
     def _delete(self, place: Place, recursive: bool) -> bool:
         """Remove what a name leads to, all of it; return whether there was anything."""
@@ -697,7 +831,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             What is moved. Of a list, and of a pattern, each goes into the directory `path2`,
             which is made if it is missing.
         path2 : str, os.PathLike or list
-            Where to; a list has a name for each of `path1`.
+            Where to; a slash at its end says that it is a directory. A list has a name for each of
+            `path1`.
         recursive : bool
             A directory is moved whole without it, too. On S3: refuse an object below whose key
             there are others (``ENOTEMPTY``).
@@ -724,12 +859,11 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         else:
             sources = list(dict.fromkeys(place for one in names for place in self._matches(one)))
             targets = [self._place(path2)] * len(sources)
-            is_into = not is_one or sources != [self._place(path1)]
+            is_into = not is_one or sources != [self._place(path1)] or str(path2).endswith("/")
         goals = [_goal(*move, is_into) for move in zip(sources, targets, strict=True)]
         check_apart(sources, goals)
-        if is_into:
-            for source in sources:  # whatever is missing is missing before anything is made
-                source.store.get_file_status(source.path)
+        for source in sources:  # whatever is missing is missing before anything is made
+            source.store.get_file_status(source.path)
         for source in sources if recursive else ():
             self._check_whole(source)
         for source, goal in zip(sources, goals, strict=True):
@@ -849,6 +983,10 @@ def _check_apart_from(local: Path, place: Place) -> None:
     with suppress(FileNotFoundError):
         if place.store._is_local and local.samefile(place.path):
             raise OSError(errno.EINVAL, "copy of a file onto itself", str(local))
+
+
+def _is_below(place: Place, directory: Place) -> bool:
+    return place.store is directory.store and paths.is_under(place.path, directory.path)
 
 
 def _is_working_directory(place: Place) -> bool:

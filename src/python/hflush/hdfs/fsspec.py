@@ -160,11 +160,11 @@ class HflushHdfsFileSystem(HflushFileSystem):
             return self._join(prefix, plain)
         return f"{self.protocol[0]}://{paths.parse(self.filesystem.uri).authority}{plain}"
 
-    def expand_path(self, path: Any, *args: Any, **options: Any) -> Any:
-        """Return the names that names and patterns stand for; one of another host refuses all."""
+    def _expanded(self, path: Any, *args: Any, **options: Any) -> dict[str, str | None]:
+        """Return what names and patterns stand for; one of another host refuses all."""
         for one in [path] if isinstance(path, (str, os.PathLike)) else path:
             self._place(one)
-        return super().expand_path(path, *args, **options)
+        return super()._expanded(path, *args, **options)
 
     def glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:
         """Return the names that match a pattern: as fsspec's."""

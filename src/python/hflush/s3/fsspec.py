@@ -8,6 +8,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from fsspec.core import has_magic  # type: ignore[import-untyped]
+
 from .. import paths
 from ..deprecations import RENAMED
 from ..errors import unsupported
@@ -228,6 +230,10 @@ class HflushS3FileSystem(HflushFileSystem):
         if removed and recursive and store._sees_children(place.path):  # it was an object
             super()._delete(place, True)
         return removed
+
+    def _is_pattern(self, name: Any) -> bool:
+        bucket = self._strip_protocol(name).partition("/")[0]
+        return bool(has_magic(bucket)) or super()._is_pattern(name)
 
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         store: Any = place.store

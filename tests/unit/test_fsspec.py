@@ -712,6 +712,19 @@ def test_a_transaction_that_is_refused_in_the_middle(fs, tmp_path):
     assert fs.cat(path) == b"one"
 
 
+def test_a_transaction_within_another(fs, tmp_path):
+    """It would lose the files of the other one: it does not begin."""
+    with fs.transaction as outer:
+        fs.pipe(f"{tmp_path}/x", b"data")
+        for begin in (fs.transaction.__enter__, fs.start_transaction):
+            with pytest.raises(RuntimeError, match="has begun"):
+                begin()
+        fs.pipe(f"{tmp_path}/y", b"data")
+    assert sorted(os.listdir(tmp_path)) == ["x", "y"]
+    with pytest.raises(RuntimeError, match="has ended"):
+        outer.start()
+
+
 def test_a_forked_child_ends_no_transaction(fs, tmp_path):
     """What is published later is the parent's to publish, or to drop."""
     fs.start_transaction()

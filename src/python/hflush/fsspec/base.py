@@ -31,7 +31,7 @@ from . import options as words
 from .copies import pairs, tree
 from .files import CompressedOutput, as_fsspec_file, compressed
 from .places import Place, check_apart, child
-from .transactions import HeldFile, TransactionFile, WriteTransaction
+from .transactions import HeldFile, TransactionFile, WriteTransaction, check_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -357,6 +357,18 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     def _deferred(self, place: Place, options: dict[str, Any]) -> Deferred:
         """Open a file that is published later."""
         return HeldFile(place.store.create(place.path, **{**options, "atomic": True}))
+
+    def start_transaction(self) -> WriteTransaction:
+        """Begin a transaction, and return it; `end_transaction` publishes its files.
+
+        Raises
+        ------
+        RuntimeError
+            One has begun, and has not ended.
+        """
+        check_none(self)
+        begun: WriteTransaction = super().start_transaction()
+        return begun
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **options: Any

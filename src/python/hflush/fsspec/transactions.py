@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
 
-__all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction"]
+__all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction", "check_none"]
 
 _THREADS = 16
 
@@ -243,6 +243,23 @@ class TransactionFile(FsspecFile, OutputOver):
         return f"<hflush.fsspec.{type(self).__name__} {self.path!r} {self._state.value}>"
 
 
+def check_none(fs: AbstractFileSystem | None) -> None:
+    """Refuse to begin a transaction where one has begun, whose files would be lost by that.
+
+    Raises
+    ------
+    RuntimeError
+        There is one, of this or of another thread; or, without `fs`, it is one that has ended.
+    """
+    if fs is None:
+        raise RuntimeError("this transaction has ended: begin another one (fs.transaction)")
+    if fs._intrans:
+        raise RuntimeError(
+            "a transaction of this file system has begun: end it first, or use another instance "
+            "(skip_instance_cache=True)"
+        )
+
+
 class WriteTransaction(Transaction):  # type: ignore[misc]
     """fsspec's transaction, which publishes nothing unless every file was closed without failing.
 
@@ -251,6 +268,17 @@ class WriteTransaction(Transaction):  # type: ignore[misc]
     """
 
     fs: Any
+
+    def start(self) -> None:
+        """Begin: files that are opened from now on are published at the end.
+
+        Raises
+        ------
+        RuntimeError
+            One of this file system has begun, and has not ended; this one has ended.
+        """
+        check_none(self.fs)
+        super().start()
 
     def complete(self, commit: bool = True) -> None:
         """End the transaction: publish, or drop, every file.

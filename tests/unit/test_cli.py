@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -100,6 +101,34 @@ def test_changing(tmp_path: Path):
     assert refused("rm", tmp_path / "c") == f"hflush: rm: {tmp_path}/c: No such file or directory\n"
     fine("rm", "-f", tmp_path / "c")
     assert "No such file" in refused("mv", tmp_path / "c", tmp_path / "d")
+
+
+def test_a_slash_at_the_end(tmp_path: Path):
+    """It names a directory: put makes it, mv does not."""
+    (tmp_path / "a").write_text("a")
+    fine("put", tmp_path / "a", f"{tmp_path}/d/")
+    assert "no such directory" in refused("mv", tmp_path / "a", f"{tmp_path}/e/")
+    assert "name the file" in refused("put", "-", f"{tmp_path}/e/")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "a", "d"]
+
+
+def test_another_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """mv copies, as mv(1) does, and replaces nothing."""
+    from hflush.cli import main
+    from hflush.local import LocalFileSystem
+
+    def rename(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another volume")
+
+    monkeypatch.setattr(LocalFileSystem, "rename", rename)
+    for name in ("d/a", "e"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert main(["mv", f"{tmp_path}/d/a", f"{tmp_path}/e"]) == 1
+    assert main(["mv", f"{tmp_path}/d", f"{tmp_path}/f"]) == 0
+    assert (tmp_path / "f" / "a").read_text() == "d/a"
+    assert (tmp_path / "e").read_text() == "e"
+    assert not (tmp_path / "d").exists()
 
 
 def test_the_trash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -232,6 +261,24 @@ def test_put_atomic(tmp_path: Path):
     assert target.read_bytes() == b"new"
     assert "is a directory" in refused("put", "--atomic", "-", tmp_path).lower()
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_put_of_what_does_not_fit(tmp_path: Path):
+    """No part of a file stays; of what came by a pipe, all that there was room for."""
+    import resource
+
+    (tmp_path / "source").write_bytes(bytes(3 << 20))
+    for source, left in (("source", []), ("-", ["target"])):
+        with (tmp_path / "source").open("rb") as data:
+            done = subprocess.run(
+                [*COMMAND, "put", source, "target"],
+                cwd=tmp_path,
+                stdin=data,
+                stderr=subprocess.PIPE,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20)),
+            )
+        assert (done.returncode, b"File too large" in done.stderr) == (1, True)
+        assert sorted(os.listdir(tmp_path)) == ["source", *left]
 
 
 def test_put_asks_before_it_sends(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -57,6 +58,25 @@ def test_the_same_name_again(trash: Trash, tmp_path: Path):
     assert found[0].read_bytes() == b"first"
     assert {entry.read_bytes() for entry in found} == {b"first", b"second", b"third"}
     assert all(entry.name.removeprefix("file").isdecimal() for entry in found[1:])
+
+
+def test_another_volume(trash: Trash, tmp_path: Path, monkeypatch):
+    """What is there is copied, as by Hadoop; but not what a link leads to."""
+
+    def rename(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another volume")
+
+    monkeypatch.setattr(type(trash._filesystem), "rename", rename)
+    for content in (b"first", b"second"):
+        path = make(tmp_path / "d" / "file", content)
+        assert trash.move(tmp_path / "d")
+        assert not os.path.exists(path)
+    assert current(trash, f"{tmp_path}/d/file").read_bytes() == b"first"
+    assert len(list(current(trash, str(tmp_path)).glob("d*/file"))) == 2
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(OSError, match="another volume"):
+        trash.move(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_file_where_a_directory_is_needed(trash: Trash, tmp_path: Path):

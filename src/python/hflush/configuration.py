@@ -79,8 +79,10 @@ _MAX_INCLUDES = 20
 _XINCLUDE = "{http://www.w3.org/2001/XInclude}"
 _SIZE_PREFIXES = {"k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
 # In the order in which Hadoop looks for them: "ns" ends in "s".
-_TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_TIME_UNITS["min"] = 60.0  # Spark's
+_TIME_UNITS = {
+    **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0},
+    "min": 60.0,  # Spark's
+}
 _INT64 = range(-(1 << 63), 1 << 63)  # Java's long
 
 

@@ -118,15 +118,26 @@ class Trash:
         return directory
 
     def _move_into(self, directory: str, source: str) -> None:
+        fs = self._filesystem
         name = paths.child(directory, paths.basename(source))
         target = name
         while True:
             try:
-                self._filesystem._rename_to_trash(source, target)
+                fs._rename_to_trash(source, target)
                 return
             except ParentNotDirectoryError:  # noqa: PERF203
                 raise
             except FileExistsError:
+                target = _stamped(name)
+            except OSError as refusal:
+                is_elsewhere = refusal.errno == errno.EXDEV and fs._is_local
+                if not is_elsewhere or fs._is_link(source):  # what it leads to is not copied
+                    raise
+                if not fs.exists(target):
+                    from .transfer import copy
+
+                    copy(fs, source, fs, target, delete_source=True, overwrite=False)
+                    return
                 target = _stamped(name)
 
     def checkpoint(self) -> str | None:

@@ -14,7 +14,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from .. import paths
+from .. import paths, transfer
 from .._version import __version__
 from ..configuration import Configuration
 from ..errors import unsupported
@@ -180,6 +180,11 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
+    if arguments.path.endswith("/"):  # into the directory, as its file
+        name = paths.basename(arguments.source)
+        if name in ("", "-"):
+            raise IsADirectoryError(errno.EISDIR, "name the file, too", arguments.path)
+        arguments.path += name
     fs = FileSystem.get(arguments.path, conf)
     # An atomic file is on disk when it appears, and has no hsync.
     syncs = arguments.sync and not arguments.atomic
@@ -189,9 +194,10 @@ def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
     with _input(arguments.source) as source:
         if store._is_local:
             _refuse_itself(fs, arguments.path, source)
-        with fs.create(
-            arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic
-        ) as out:
+        out = fs.create(arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic)
+        # What came by a pipe is not there to be sent again.
+        keeps = arguments.source == "-"
+        with out if keeps else transfer.whole(out, fs, fs._resolve(arguments.path)):
             while part := source.read(_COPY_BYTES):
                 out.write(part)
             if syncs:
@@ -283,8 +289,16 @@ def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
     source, target = arguments.path, arguments.target
     if fs.is_directory(target):  # a rename would put a directory in the place of an empty one
         target = paths.child(fs._resolve(target), paths.basename(fs._resolve(source)))
-    if fs.exists(target) or not fs.rename(source, target):  # a local one would be replaced
-        fs.rename(source, target, Rename.NONE)  # its error says what is wrong
+    elif target.endswith("/"):
+        raise FileNotFoundError(errno.ENOENT, "there is no such directory", target)
+    try:
+        if fs.exists(target) or not fs.rename(source, target):  # a local one would be replaced
+            fs.rename(source, target, Rename.NONE)  # its error says what is wrong
+    except OSError as refusal:
+        if refusal.errno != errno.EXDEV or not fs._is_local:
+            raise
+        names = fs._resolve(source), fs._resolve(target)
+        transfer.copy(fs, names[0], fs, names[1], delete_source=True, overwrite=False)
 
 
 def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:

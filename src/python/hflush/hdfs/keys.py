@@ -98,7 +98,8 @@ KEYS = (
         "as tickets are not supported yet",
         default="simple"),
     Key(_SERVERS, "hadoop.token.files", Kind("files", "local files by commas", listed),
-        "token files, where HADOOP_TOKEN_FILE_LOCATION names none"),
+        "token files, where HADOOP_TOKEN_FILE_LOCATION names none; one that is missing is passed "
+        "over"),
     Key(_SERVERS, "hadoop.tokens", _TOKENS,
         "delegation tokens by value, as Hadoop spells them in base64, by commas, where no token "
         "file is named; unless set: HADOOP_TOKEN"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import os
 import re
 from io import UnsupportedOperation
 
@@ -95,7 +96,7 @@ def _take_tokens(keys: Reader, native: _core.HdfsSettings) -> None:
     """Set the tokens: those that were sent here, else those of files, else those by value."""
     if sent := keys.text(CREDENTIALS):
         native.tokens = list(unpacked(sent).tokens.values())
-    elif files := token_files() or keys.names("hadoop.token.files"):
+    elif files := token_files() or [*filter(os.path.isfile, keys.names("hadoop.token.files"))]:
         native.tokens = list(of_files(files).tokens.values())
         native.token_file = files[0] if len(files) == 1 else ""  # several are read once
     else:

@@ -133,3 +133,14 @@ def test_hosts(monkeypatch):
     assert pickle.loads(sent) == path
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody else")
     assert pickle.loads(sent).fs.filesystem._user == path.fs.filesystem._user
+
+
+def test_a_name_that_looks_like_a_pattern(tmp_path: Path):
+    """What is below it is found."""
+    root = UPath(f"hflushfile://{tmp_path}/d[1]")
+    for name in ("x.csv", "s/y.csv", "z"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    assert [path.name for path in root.glob("*.csv")] == ["x.csv"]
+    assert [path.name for path in root.glob("s/*")] == ["y.csv"]
+    assert sorted(root.rglob("*.csv")) == [root / "s" / "y.csv", root / "x.csv"]

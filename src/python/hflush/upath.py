@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import errno
 import io
+import re
 from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fsspec import get_filesystem_class  # type: ignore[import-untyped]
+from fsspec.core import has_magic  # type: ignore[import-untyped]
+from fsspec.utils import glob_translate  # type: ignore[import-untyped]
 from upath import UPath
 from upath._flavour import WrappedFileSystemFlavour
 from upath._protocol import get_upath_protocol
@@ -23,6 +26,8 @@ from upath.implementations.cloud import CloudPath
 from .errors import unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Self
 
 __all__ = ["HflushFilePath", "HflushHdfsPath", "HflushS3Path"]
@@ -147,6 +152,26 @@ class _Sendable(UPath):
         if to != self and to.is_dir():
             raise IsADirectoryError(errno.EISDIR, "rename: the target is a directory", str(to))
         return super().rename(target, **options)
+
+    def glob(self, pattern: str, **options: Any) -> Iterator[Self]:
+        """Yield what matches, below this path, whose own name is no pattern."""
+        root = self.absolute().path
+        if not has_magic(root):
+            yield from super().glob(pattern, **options)
+            return
+        matches = re.compile(glob_translate(pattern)).match
+        depth = None if "**" in pattern else pattern.count("/") + 1
+        for name in self.fs.find(root, maxdepth=depth, withdirs=True):
+            below = name.removeprefix(root).removeprefix("/")
+            if below and matches(below):
+                yield self.joinpath(below)
+
+    def rglob(self, pattern: str, **options: Any) -> Iterator[Self]:
+        """Yield what matches, at any depth below this path."""
+        if has_magic(self.absolute().path):
+            return self.glob(f"**/{pattern}", **options)
+        found: Iterator[Self] = super().rglob(pattern, **options)
+        return found
 
     def rmdir(self, recursive: bool = True) -> None:
         """Remove a directory; an empty one, unless `recursive`."""

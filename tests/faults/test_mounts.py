@@ -9,12 +9,14 @@ from __future__ import annotations
 import errno
 import io
 import os
+from pathlib import Path
 
 import hflush
 import pytest
 from faults.expecting import os_error
 from faults.shim.control import Faults, named
 from hflush.checkpoint import CheckpointFileManager
+from hflush.local import claims
 from support.stores import Store
 
 pytestmark = [pytest.mark.shim, pytest.mark.stores("raw", "crc")]
@@ -145,6 +147,28 @@ def test_a_mount_without_locks(faults: Faults, store: Store, error: int) -> None
             out.persist()
 
 
+@pytest.mark.parametrize(
+    "kind", ["cifs //nas/share rw", "cifs //nas/share rw,nobrl", "vboxsf v rw"]
+)
+def test_a_mount_whose_locks_are_in_the_way(
+    faults: Faults, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """CIFS (flock(2)), unless it keeps locks to this host, and VirtualBox: as one without locks."""
+    device = os.stat(store.root).st_dev
+    (tmp_path / "mounts").write_text(
+        "1 0 0:0 / / rw,relatime - ext4 /dev/root rw\n"
+        f"2 1 {os.major(device)}:{os.minor(device)} / /mnt rw shared:1 - {kind}"
+    )
+    monkeypatch.setattr(claims, "_MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr(claims, "_are_in_the_way", claims._are_in_the_way.__wrapped__)
+    left = store.path(f".file.{0:032x}.atomic.tmp")
+    open(left, "w").close()
+    assert read_back(store, store.path("file"), atomic=True) == b"data"
+    has_locks = "nobrl" in kind
+    assert bool(faults.calls("lock", path="*.tmp")) is has_locks
+    assert os.path.exists(left) is not has_locks
+
+
 @pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS], ids=named)
 def test_a_file_that_only_open_can_cut(faults: Faults, store: Store, error: int) -> None:
     """Replacing a file needs no ftruncate; and one that cannot be cut is not written into."""
@@ -183,6 +207,15 @@ def test_a_directory_that_is_there(faults: Faults, store: Store, error: int) -> 
     assert store.fs.mkdirs(store.root)
     with os_error(error):
         store.fs.mkdirs(store.path("new"))
+
+
+@pytest.mark.stores("raw")
+def test_a_tree_of_which_nothing_is_open(faults: Faults, store: Store) -> None:
+    """VirtualBox's shared folders remove no directory that is."""
+    store.write(store.path("d/s/x"), b"data")
+    store.fs.delete(store.path("d"), recursive=True)
+    calls = faults.calls("open", "close", "unlink", path=store.path("d"))
+    assert [call.operation for call in calls][-2:] == ["close", "unlink"]
 
 
 @pytest.mark.stores("raw")

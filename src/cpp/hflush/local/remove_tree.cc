@@ -75,7 +75,9 @@ class TreeRemover {
     const std::string name = std::move(levels_.back().name);
     levels_.pop_back();
     int directory = AT_FDCWD;
-    if (!levels_.empty()) {
+    if (levels_.empty()) {
+      current_ = Descriptor();  // VirtualBox's shared folders remove none that is open
+    } else {
       Descriptor parent = open_descriptor_at(current_.get(), "..", O_RDONLY | O_DIRECTORY);
       struct stat facts;
       if (!parent || ::fstat(parent.get(), &facts) != 0) {

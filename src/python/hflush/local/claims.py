@@ -1,10 +1,11 @@
 """Which temporary local files are still being written: their writers hold locks on them.
 
 The lock is flock(2): it belongs to the open file, ends with its process in any case, and holds
-across containers and on NFS (unless a mount keeps locks to its host, ``local_lock``).
+across containers and on NFS (unless a mount keeps locks to its host, ``local_lock``). There are
+mounts where it would be in the way of the writer itself: they count as without locks.
 """
 
-# ruff: noqa: PTH108
+# ruff: noqa: PTH108, PTH116
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import fcntl
 import logging
 import os
 from contextlib import suppress
+from functools import cache
 
 from ..atomic import is_temporary
 from ..claims import Claim
@@ -23,6 +25,7 @@ __all__ = ["LocalClaim", "claim", "sweep"]
 _log = logging.getLogger(__name__)
 
 
+_MOUNTS = "/proc/self/mountinfo"
 # What a mount without locks answers to flock(2), or to the open(2) before it.
 _NO_LOCK = frozenset(
     (
@@ -55,6 +58,8 @@ class LocalClaim(Claim):
     def add(self, path: str) -> bool:
         """Lock a file; False if it is being removed. Without locks (some mounts) no sweep works."""
         try:
+            if _are_in_the_way(os.stat(path).st_dev):
+                raise OSError(errno.ENOLCK, "a lock would be in the way of the writer itself")
             descriptor = _open(path)
         except FileNotFoundError:
             return False
@@ -105,6 +110,8 @@ def claim(*files: str) -> LocalClaim | None:
 
 def sweep(directory: str) -> None:
     """Remove the temporary files in a directory, and their sidecars, that no writer holds."""
+    if _are_in_the_way(os.stat(directory).st_dev):  # living writers have none there
+        return
     with os.scandir(directory) as entries:
         found = [
             entry.path
@@ -135,6 +142,24 @@ def _remove_if_free(path: str) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+@cache
+def _are_in_the_way(device: int) -> bool:
+    """Whether locks of a mount would be in the way of the writer itself.
+
+    On CIFS they bar all other descriptors (flock(2)); VirtualBox's shared folders rename no file
+    that one has open.
+    """
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
+        for mount, _, what in (line.partition(" - ") for line in mounts):
+            if mount.split()[2] == number:
+                kind, *_, options = what.split()
+                if kind in ("cifs", "smb3"):
+                    return "nobrl" not in options.split(",")
+                return kind == "vboxsf"
+    return False
 
 
 def _open(path: str) -> int:

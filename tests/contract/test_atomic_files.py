@@ -247,11 +247,13 @@ def test_where_no_file_can_be(store: Store, path: str):
 @pytest.mark.rule("ATOM-9")
 @pytest.mark.stores(*FILES)
 def test_long_names(store: Store):
-    """The temporary name fits where the name does."""
+    """The temporary name fits where the name does, also on eCryptfs, which has 143 bytes."""
     for name in ("n" * (255 if store.name != "crc" else 250), "é" * 125):
         path = store.path(name)
         with store.fs.create(path, atomic=True) as out:
             out.write(b"data")
+            aside = [one for one in store.on_disk() if ".atomic.tmp" in one]
+            assert max(len(os.fsencode(one)) for one in aside) <= 143
         assert store.read(path) == b"data"
 
 
@@ -426,6 +428,24 @@ def test_a_step_that_fails(faults, store: Store, old: str, operation: str):
     faults.watch(store.root)
     out.close()
     assert store.content(old) == OLD
+    assert left(store) == []
+
+
+@pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize("step", [os.rename, os.link], ids=["rename", "link"])
+def test_an_answer_that_is_lost(store: Store, path: str, monkeypatch, step: Any):
+    """NFS may take a step twice, and answer with what is wrong with the second: it is published."""
+    refusal = FileNotFoundError if step is os.rename else FileExistsError
+
+    def rename(_: object, source: str, target: str, overwrite: bool) -> None:
+        step(source, target)
+        raise refusal(errno.EIO, "the second time", source)
+
+    monkeypatch.setattr(type(store.fs), "_rename_exact", rename)
+    with store.fs.create(path, atomic=True, overwrite=step is os.rename) as out:
+        out.write(NEW)
+    assert store.content(path) == NEW
     assert left(store) == []
 
 

@@ -42,7 +42,7 @@ __all__ = ["AtomicOutputStream", "Publication"]
 _log = logging.getLogger(__name__)
 
 _TEMPORARY = re.compile(r"\..*\.[0-9a-f]{32}\.atomic\.tmp", re.DOTALL)
-_MAX_NAME_BYTES = 180  # of NAME: the hidden name, and its sidecar's, stay within 255
+_MAX_NAME_BYTES = 90  # of NAME: the hidden name, and its sidecar's, stay within eCryptfs' 143
 _SWEEP_EVERY_S = 600.0
 _ATTEMPTS = 10
 
@@ -94,6 +94,7 @@ class Publication:
         self.temporary = temporary
         self.path = path
         self.overwrite = overwrite
+        self.own = 0  # the store's id of the file that is written, where it has one
         self._durable = durable
 
     def publish(self) -> None:
@@ -107,7 +108,7 @@ class Publication:
             It is renamed, but the name may not survive a failure of the machine.
         """
         try:
-            self._rename()
+            self._rename_or_see()
             if self._durable:
                 self.filesystem._sync_entry(self.path)
         except BaseException as failure:
@@ -115,6 +116,14 @@ class Publication:
             if is_interrupt:
                 self._note_outcome(failure)
             raise
+
+    def _rename_or_see(self) -> None:
+        """Rename; of NFS the answer may be that to a second attempt: see whose file is there."""
+        try:
+            self._rename()
+        except (FileExistsError, FileNotFoundError) as failure:
+            if self.own == 0 or not _is_published(self, self.own, failure):
+                raise
 
     def _rename(self) -> None:
         self.filesystem._rename_exact(self.temporary, self.path, self.overwrite)
@@ -340,6 +349,7 @@ def create_aside(
     for _ in range(_ATTEMPTS):
         publication = Publication(fs, temporary_name(target), target, overwrite)
         stream = _create(fs, publication, path, options)
+        publication.own = stream._file_id
         try:
             fs._check_publication(target, overwrite)
             claim = fs._claim(publication.temporary)

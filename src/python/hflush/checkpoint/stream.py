@@ -52,6 +52,7 @@ class CancellableFSDataOutputStream(WriteOnly):
         self._older = stream._older
         if isinstance(publication, RenamedFile):
             stream._name = publication.path  # the name in messages
+            publication.own = stream._file_id
         self._process = os.getpid()
         self._turn = threading.RLock()  # of ending: a second caller waits for the outcome
         self._is_closing = False

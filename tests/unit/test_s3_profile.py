@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from pathlib import Path
 from typing import NamedTuple
@@ -168,22 +167,3 @@ def test_names_that_lead_nowhere(found, tmp_path: Path):
     assert found("nosuch", endpoint="http://mine:7").server == "http://mine:7"
     nowhere = {"AWS_CONFIG_FILE": "/nosuch", "AWS_SHARED_CREDENTIALS_FILE": "/nosuch"}
     assert found("", nowhere).server == "https://s3.us-east-1.amazonaws.com"
-
-
-def test_authorities(tmp_path: Path):
-    """Whose certificates count, as for botocore; those of a profile for its server alone."""
-    (tmp_path / "config").write_text("[default]\nca_bundle = /of/profile\n")
-    (tmp_path / "requests").touch()
-    files = {"AWS_CONFIG_FILE": "config", "REQUESTS_CA_BUNDLE": "requests"}
-    env = {variable: str(tmp_path / name) for variable, name in files.items()}
-    env["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
-
-    def file(endpoint: str = "", **variables: str) -> str:
-        conf = Configuration(load_defaults=False)
-        conf.update({"fs.s3a.endpoint": endpoint} if endpoint else {})
-        return Settings.read(conf, "bucket", {**env, **variables}).native.ca_file
-
-    assert file(AWS_CA_BUNDLE="/of/variable") == "/of/variable"
-    assert file() == "/of/profile"
-    assert file("https://mine") == str(tmp_path / "requests")
-    assert file("https://mine", REQUESTS_CA_BUNDLE=str(tmp_path)) == ""

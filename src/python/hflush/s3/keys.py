@@ -131,9 +131,7 @@ KEYS = (
     Key(_ENDPOINT, "hflush.s3.ssl.verify", BOOL,
         "the server's certificate is checked", native="client.verify_peer"),
     Key(_ENDPOINT, "hflush.s3.ssl.ca.file", local_file(),
-        "certificates of authorities, in PEM; else `AWS_CA_BUNDLE`, `ca_bundle` of the profile "
-        "where `fs.s3a.endpoint` is not set, `REQUESTS_CA_BUNDLE`, as for botocore; else the "
-        "system's",
+        "certificates of authorities, in PEM; else `AWS_CA_BUNDLE`, else the system's",
         native="client.ca_file"),
     Key(_ENDPOINT, "fs.s3a.proxy.host", text("host"),
         "a proxy; else `HTTPS_PROXY`, `http_proxy` and `NO_PROXY` of the environment"),

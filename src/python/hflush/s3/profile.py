@@ -65,11 +65,6 @@ class Profile:
         return _nested(self._keys.get("s3", "")).get("addressing_style", "auto").lower()
 
     @property
-    def ca_bundle(self) -> str:
-        """The file of certificates that the profile names, empty if it names none."""
-        return self._keys.get("ca_bundle", "")
-
-    @property
     def uses_fips(self) -> bool:
         """Whether AWS's servers for FIPS are wanted."""
         return self._value("use_fips_endpoint").lower() == "true"

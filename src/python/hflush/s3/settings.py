@@ -338,8 +338,7 @@ class Settings:
             found |= {"fs.s3a.endpoint.region": region} if region else {}
         dotted = "." in bucket and endpoint.scheme == "https"  # no certificate has such names
         path_style = style == "true" or (style == "auto" and (not endpoint.is_aws or dotted))
-        authorities = _authorities(env, profile if asks_profile else None)
-        native = _native(keys, endpoint, path_style, authorities)
+        native = _native(keys, endpoint, path_style, env)
         return cls(
             bucket=bucket,
             keys=keys,
@@ -456,15 +455,8 @@ def check_bucket(bucket: str) -> None:
         raise ValueError(f"{bucket!r} is not a bucket name")
 
 
-def _authorities(env: Mapping[str, str], profile: Profile | None) -> str:
-    """Return the file of the authorities that botocore would take; empty: the system's."""
-    found = env.get("AWS_CA_BUNDLE") or (profile.ca_bundle if profile else "")
-    of_requests = env.get("REQUESTS_CA_BUNDLE", "")
-    return found or (of_requests if os.path.isfile(of_requests) else "")  # noqa: PTH113
-
-
 def _native(
-    keys: BucketConfiguration, endpoint: Endpoint, path_style: bool, authorities: str
+    keys: BucketConfiguration, endpoint: Endpoint, path_style: bool, env: Mapping[str, str]
 ) -> Native:
     native = Native.usual()
     keys.fill(native)
@@ -479,7 +471,7 @@ def _native(
     attempts = keys["fs.s3a.attempts.maximum"]
     if attempts and not keys.given("fs.s3a.retry.limit"):
         client.retry_limit = attempts - 1
-    client.ca_file = client.ca_file or authorities
+    client.ca_file = client.ca_file or env.get("AWS_CA_BUNDLE", "")
     client.proxy = _proxy(keys)
     client.no_proxy = ",".join(keys.names("hflush.s3.proxy.exceptions"))
     client.user_agent = _user_agent(keys)

@@ -96,6 +96,25 @@ def test_a_directory_that_does_not_help(
     assert [why in text and str(tmp_path / "conf") in text for text in caplog.messages] == [True]
 
 
+def test_several_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As in a class path: each file is that of the first that has it, and a jar is none."""
+    directories = [tmp_path / name for name in ("first", "nosuch", "a.jar", "second")]
+    for directory in (directories[0], directories[3]):
+        directory.mkdir()
+        site(directory / "core-site.xml", f"core={directory.name}", "hflush.conf.files=more.xml")
+    directories[2].touch()
+    for name in ("hdfs-site", "more"):
+        site(directories[3] / f"{name}.xml", f"{name}=second")
+    monkeypatch.setenv("HADOOP_CONF_DIR", ":".join(map(str, directories)))
+    conf = Configuration()
+    assert (conf["core"], conf["hdfs-site"], conf["more"]) == ("first", "second", "second")
+    alone = tmp_path / "a:b"
+    alone.mkdir()
+    site(alone / "core-site.xml", "core=alone")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(alone))
+    assert Configuration()["core"] == "alone"
+
+
 def test_a_directory_that_may_not_be_read(conf_dir: Path, monkeypatch: pytest.MonkeyPatch):
     """It is an error that names the variable, too: what is in there might matter."""
 
@@ -105,6 +124,8 @@ def test_a_directory_that_may_not_be_read(conf_dir: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "listdir", refuse)
     with pytest.raises(PermissionError, match=f"HADOOP_CONF_DIR leads .*{conf_dir}"):
         Configuration()
+    site(conf_dir / "core-site.xml", "a=by its name")  # as of who may pass, but not list
+    assert Configuration()["a"] == "by its name"
 
 
 def test_the_directory_of_an_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -279,6 +300,26 @@ def test_includes_of_local_files(tmp_path: Path, before: str):
     site(tmp_path / "other.xml", "a=changed since")
     conf.add_resource(path)
     assert conf["a"] == "changed since"
+
+
+def test_files_that_are_entities(conf_dir: Path, tmp_path: Path):
+    """As in Hadoop; they are looked at anew each time. Others are refused, and so are circles."""
+    main, other = conf_dir / "core-site.xml", conf_dir / "ha.xml"
+    text = '<!DOCTYPE c [<!ENTITY ha SYSTEM "ha.xml">%s]>\n<configuration>&ha;</configuration>'
+    main.write_text(text % "")
+    for value in "12":
+        other.write_text(f"<property><name>a</name><value>{value}</value></property>")
+        assert Configuration()["a"] == value
+    for bad, message in (("&ha;", "ha.xml: line 1"), ("<property>", "ha.xml: line 1")):
+        other.write_text(bad)
+        with pytest.raises(ValueError, match=message):
+            Configuration()
+    main.write_text(text % '<!ENTITY e "x">')
+    with pytest.raises(ValueError, match="entities are not allowed unless they are files"):
+        Configuration()
+    main.write_text((text % "").replace("ha.xml", "http://example.org/ha.xml"))
+    with pytest.raises(ValueError, match="only local files"):
+        Configuration()
 
 
 @pytest.mark.parametrize("href", ["http://example.org/x.xml", "x.xml", ""])

@@ -6,7 +6,7 @@ its units (``30s``), values may refer to other keys (``${dfs.nameservices}``) an
 """
 
 # pathlib would be a third of the time that `import hflush` takes.
-# ruff: noqa: PTH110, PTH111, PTH116, PTH118, PTH120, PTH208
+# ruff: noqa: PTH110, PTH111, PTH112, PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
@@ -93,8 +93,9 @@ class Configuration(MutableMapping[str, str]):
     ----------
     load_defaults : bool
         Read the built-in defaults, then ``core-site.xml``, ``hdfs-site.xml`` and
-        ``hdfs-rbf-site.xml`` of ``HADOOP_CONF_DIR``, or else of ``$HADOOP_HOME/etc/hadoop`` (of
-        ``$HADOOP_HOME/conf`` if there is a ``hadoop-env.sh``), then the files that
+        ``hdfs-rbf-site.xml`` of ``HADOOP_CONF_DIR`` (of several directories, by colons, each from
+        the first that has it), or else of ``$HADOOP_HOME/etc/hadoop`` (of ``$HADOOP_HOME/conf``
+        if there is a ``hadoop-env.sh``), then the files that
         ``hflush.conf.files`` names in them. Later files override earlier ones, except for keys
         marked ``final``. A HADOOP_CONF_DIR that has none of these files is warned of.
 
@@ -104,8 +105,8 @@ class Configuration(MutableMapping[str, str]):
         A file exists and cannot be read, or the directory cannot; a file of
         ``hflush.conf.files`` is missing.
     ValueError
-        A file is not well-formed, declares entities or is not a Hadoop configuration; the message
-        names the file, and the line where it is known.
+        A file is not well-formed, declares entities that are no files, or is not a Hadoop
+        configuration; the message names the file, and the line where it is known.
 
     Notes
     -----
@@ -161,13 +162,15 @@ class Configuration(MutableMapping[str, str]):
 
     def _add_more(self) -> None:
         """Read the files that a key names, those of Hadoop's directory by their names alone."""
-        directory = _configured_directory(os.environ)[1]
+        directories = _configured_directories(os.environ)[1] or [""]
         for name in self.get(MORE_FILES, "").replace(",", " ").split():
             try:
-                path = os.path.join(directory, paths.local(os.path.expanduser(name)))
+                file = paths.local(os.path.expanduser(name))
             except ValueError:
                 expected = "local files by commas, as /a/b.xml, file:///a/b.xml or b.xml"
                 raise self.bad_value(MORE_FILES, name, expected) from None
+            places = [os.path.join(directory, file) for directory in directories]
+            path = next(filter(os.path.exists, places), places[0])
             if not os.path.exists(path):
                 raise FileNotFoundError(errno.ENOENT, f"{MORE_FILES} names a missing file", path)
             self.add_resource(path)
@@ -657,38 +660,46 @@ def _name_of(uid: int) -> str:
 _parsed: dict[str, tuple[tuple[int, int, int], Resource]] = {}
 
 
-def _configured_directory(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the directory of Hadoop's files, after what names it; both empty without one."""
-    if directory := environment.get("HADOOP_CONF_DIR"):
-        return "HADOOP_CONF_DIR", directory
+def _configured_directories(environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the directories of Hadoop's files, after what names them; both empty without one."""
+    if text := environment.get("HADOOP_CONF_DIR"):
+        # A part of the class path: some tools name several, as Cloudera's Spark does.
+        is_one = os.pathsep not in text or os.path.isdir(text)
+        return "HADOOP_CONF_DIR", [text] if is_one else list(filter(None, text.split(os.pathsep)))
     if home := environment.get("HADOOP_HOME"):  # as Hadoop's own scripts do
         older = os.path.join(home, "conf")
         is_older = os.path.exists(os.path.join(older, "hadoop-env.sh"))
-        return "HADOOP_HOME", older if is_older else os.path.join(home, "etc", "hadoop")
-    return "", ""
+        return "HADOOP_HOME", [older if is_older else os.path.join(home, "etc", "hadoop")]
+    return "", []
 
 
 def _site_files(environment: Mapping[str, str]) -> list[str]:
-    variable, directory = _configured_directory(environment)
-    if not variable:
-        return []
-    try:
-        present = set(os.listdir(directory))
-    except FileNotFoundError:
-        why = "does not exist"
-    except NotADirectoryError:
-        why = "is not a directory"
-    except PermissionError as refusal:
-        why = f"{variable} leads to a directory that may not be read"
-        raise PermissionError(refusal.errno, why, directory) from refusal
-    else:
-        if found := [os.path.join(directory, name) for name in _SITE_FILES if name in present]:
-            return found
+    variable, directories = _configured_directories(environment)
+    present: dict[str, str] = {}
+    why = "is none"
+    for directory in directories:
         why = f"has none of {', '.join(_SITE_FILES)}"
+        names: list[str] = []
+        try:
+            names = os.listdir(directory)
+        except FileNotFoundError:
+            why = "does not exist"
+        except NotADirectoryError:
+            why = "is not a directory"
+        except PermissionError as refusal:  # files in it may be found by their names all the same
+            names = [n for n in _SITE_FILES if os.path.exists(os.path.join(directory, n))]
+            if not names and _SITE_FILES[0] not in present:
+                why = f"{variable} leads to a directory that may not be read"
+                raise PermissionError(refusal.errno, why, directory) from refusal
+        for name in names:
+            present.setdefault(name, os.path.join(directory, name))
+    if found := [present[name] for name in _SITE_FILES if name in present]:
+        return found
     if variable == "HADOOP_CONF_DIR":
         warn_once(
-            f"{variable} names {directory}, which {why}: Hadoop's configuration is not read, and a "
-            f"path without a scheme is one of {DEFAULTS['fs.defaultFS']}",
+            f"{variable} names {os.pathsep.join(directories)}, which {why}: Hadoop's "
+            "configuration is not read, and a path without a scheme is one of "
+            f"{DEFAULTS['fs.defaultFS']}",
         )
     return []
 
@@ -699,17 +710,18 @@ def _read_resource(path: str, depth: int = 0) -> Resource:
     known = _parsed.get(path)
     if known is not None and known[0] == identity:
         return known[1]
-    root = _parse_xml(path)
+    root, has_files = _parse_xml(path)
     if root.tag != "configuration":
         raise ValueError(f"{path}: line 1: the top element is <{root.tag}>, not <configuration>")
     resource: Resource = {}
     included = _collect(root, path, depth, resource)
-    if not included:  # included files can change without this one
+    if not (included or has_files):  # those can change without this one
         _parsed[path] = (identity, resource)
     return resource
 
 
-def _parse_xml(path: str) -> Element:
+def _parse_xml(path: str) -> tuple[Element, bool]:
+    """Return the top element of a file, and whether other files are entities in it."""
     try:
         from defusedxml import ElementTree
         from defusedxml.common import DefusedXmlException
@@ -723,12 +735,63 @@ def _parse_xml(path: str) -> Element:
         line = malformed.position[0]
         raise ValueError(f"{path}: line {line}: not well-formed XML: {malformed}") from malformed
     except DefusedXmlException as forbidden:
-        raise ValueError(f"{path}: entities are not allowed: {forbidden}") from forbidden
+        if getattr(forbidden, "sysid", None) is None:
+            raise ValueError(f"{path}: entities are not allowed: {forbidden}") from forbidden
+        return _parse_with_files(path), True
     except (LookupError, ValueError) as unknown:
         raise ValueError(f"{path}: line 1: its encoding is not supported: {unknown}") from unknown
     if root is None:
         raise ValueError(f"{path}: line 1: it has no element")
-    return root
+    return root, False
+
+
+def _parse_with_files(path: str) -> Element:
+    """Read a file in which entities are other local files, as Hadoop does; no others may be."""
+    from xml.etree.ElementTree import TreeBuilder
+    from xml.parsers import expat
+
+    builder = TreeBuilder()
+    parser = expat.ParserCreate(namespace_separator="}")
+
+    def parse(name: str, how: expat.XMLParserType) -> None:
+        try:
+            with open(name, "rb") as file:
+                how.ParseFile(file)
+        except expat.ExpatError as malformed:
+            why = f"line {malformed.lineno}: not well-formed XML: {malformed}"
+            raise ValueError(f"{name}: {why}") from malformed
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        builder.start(_clark(name), attributes)
+
+    def declare(name: str, is_parameter: bool, value: str | None, *_: object) -> None:
+        if is_parameter or value is not None:
+            raise ValueError(f"{path}: entities are not allowed unless they are files: {name}")
+
+    def include(context: str, _base: str | None, system: str | None, _id: str | None) -> int:
+        parse(_beside(path, system or ""), parser.ExternalEntityParserCreate(context))
+        return 1
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda name: builder.end(_clark(name))
+    parser.CharacterDataHandler = builder.data
+    parser.EntityDeclHandler = declare
+    parser.ExternalEntityRefHandler = include
+    parse(path, parser)
+    return builder.close()
+
+
+def _clark(name: str) -> str:
+    """Return a name as ElementTree has it, with the name space in braces."""
+    return "{" + name if "}" in name else name
+
+
+def _beside(path: str, name: str) -> str:
+    """Return the path of a file that another one, the first, names."""
+    try:
+        return os.path.join(os.path.dirname(path), paths.local(name))
+    except ValueError:
+        raise ValueError(f"{path}: only local files can be included, not {name!r}") from None
 
 
 def _collect(parent: Element, path: str, depth: int, into: Resource) -> bool:
@@ -780,10 +843,7 @@ def _include(element: Element, path: str, depth: int, into: Resource) -> None:
         raise ValueError(
             f"{path}: {'includes are nested too deep' if href else 'an include without href'}"
         )
-    try:
-        target = os.path.join(os.path.dirname(path), paths.local(href))
-    except ValueError:
-        raise ValueError(f"{path}: only local files can be included, not {href!r}") from None
+    target = _beside(path, href)
     fallback = element.find(_XINCLUDE + "fallback")
     if fallback is not None and not os.path.exists(target):
         _collect(fallback, path, depth, into)

@@ -1211,6 +1211,22 @@ class TestOptions:
             ),
             (
                 {
+                    "config_kwargs": {
+                        "request_checksum_calculation": "when_required",
+                        "response_checksum_validation": "when_required",
+                        "retries": {"total_max_attempts": 3, "mode": "adaptive"},
+                        "tcp_keepalive": True,
+                        "user_agent_extra": "mine",
+                    }
+                },
+                {
+                    "fs.s3a.create.checksum.algorithm": "NONE",
+                    "fs.s3a.retry.limit": "2",
+                    "fs.s3a.user.agent.prefix": "mine",
+                },
+            ),
+            (
+                {
                     "s3_additional_kwargs": {
                         "ServerSideEncryption": "aws:kms",
                         "SSEKMSKeyId": "id",
@@ -1297,6 +1313,11 @@ class TestOptions:
             ({"key": "k", "username": "k"}, ValueError, "either 'key' or 'username'"),
             ({"config_kwargs": {"signature_version": "s3"}}, ValueError, "signature_version"),
             ({"config_kwargs": {"s3": {"addressing_style": "x"}}}, ValueError, "addressing_style"),
+            (
+                {"config_kwargs": {"request_checksum_calculation": "never"}},
+                ValueError,
+                "must be when_supported or when_required",
+            ),
             (
                 {"s3_additional_kwargs": {"ServerSideEncryption": "SSE-C"}},
                 ValueError,

@@ -88,7 +88,9 @@ class HflushS3FileSystem(HflushFileSystem):
         ``aws_secret_access_key``, ``aws_session_token``.
     config_kwargs : mapping, optional
         ``s3`` (with ``addressing_style``), ``connect_timeout``, ``read_timeout``,
-        ``max_pool_connections``, ``region_name``, ``retries`` (with ``max_attempts``).
+        ``max_pool_connections``, ``region_name``, ``retries`` (with ``max_attempts`` or
+        ``total_max_attempts``; ``mode`` changes nothing), ``request_checksum_calculation``,
+        ``user_agent_extra``. ``tcp_keepalive`` and ``response_checksum_validation`` change nothing.
     s3_additional_kwargs : mapping, optional
         ``ServerSideEncryption``, ``SSEKMSKeyId``, ``ACL``, ``StorageClass``, ``ContentEncoding``.
     requester_pays, fixed_upload_size : bool
@@ -381,9 +383,18 @@ def _s3_client_settings(given: Mapping[str, Any]) -> dict[str, Value]:
         raise ValueError(
             f"config_kwargs: signature_version must be 's3v4', not {config['signature_version']!r}"
         )
-    retries = table(config, "retries", ("max_attempts",))
+    for word in _CHECKSUM_WORDS:
+        if config.get(word, "when_supported") not in ("when_supported", "when_required"):
+            raise ValueError(f"{word} must be when_supported or when_required: {config[word]!r}")
+    if config.get(_CHECKSUM_WORDS[0]) == "when_required":
+        keys["fs.s3a.create.checksum.algorithm"] = "NONE"
+    if "user_agent_extra" in config:
+        keys["fs.s3a.user.agent.prefix"] = str(config["user_agent_extra"])
+    retries = table(config, "retries", ("max_attempts", "mode", "total_max_attempts"))
     if "max_attempts" in retries:
         keys["fs.s3a.retry.limit"] = int(retries["max_attempts"])
+    if "total_max_attempts" in retries:
+        keys["fs.s3a.retry.limit"] = int(retries["total_max_attempts"]) - 1
     style = table(config, "s3", ("addressing_style",)).get("addressing_style")
     if style is not None:
         if style not in _STYLES:
@@ -418,12 +429,17 @@ _TIMEOUTS = {
     "connect_timeout": "fs.s3a.connection.establish.timeout",
     "read_timeout": "fs.s3a.connection.timeout",
 }
+# What parts and objects are summed for, and what is read.
+_CHECKSUM_WORDS = ("request_checksum_calculation", "response_checksum_validation")
 _CONFIG_WORDS = (
     "max_pool_connections",
     "region_name",
     "retries",
     "s3",
     "signature_version",
+    "tcp_keepalive",
+    "user_agent_extra",
+    *_CHECKSUM_WORDS,
     *_TIMEOUTS,
 )
 _STYLES = {"auto": "auto", "path": "true", "virtual": "false"}

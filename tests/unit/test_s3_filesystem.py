@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import hflush
@@ -1020,6 +1021,22 @@ class TestNames:
         assert [s.name for s in fs.list_files("/d", recursive=True)] == ["a", "c:d"]
         assert fs.delete("/d", recursive=True)
         assert server.objects == {}
+
+    def test_the_markers_of_emr(self, server: ScriptedS3, fs: S3FileSystem, tmp_path: Path):
+        """Listings leave them out, as those of S3A; where a directory goes they go with it."""
+        for name in ("_$folder$", "a", "b/x", "b_$folder$", "full_$folder$", "c/_$folder$"):
+            server.put(f"d/{name}", b"" if name[0] in "_bc" and "/x" not in name else b"x")
+        assert [s.name for s in fs.list_status("/d")] == ["a", "b", "c", "full_$folder$"]
+        assert fs.list_status("/d/c") == []
+        found = [s.name for s in fs.list_files("/d", recursive=True)]
+        assert found == ["a", "x", "full_$folder$"]
+        assert fs.get_content_summary("/d").file_count == 3
+        assert fs.rename("/d", "/e")
+        assert fs.exists("/e/c")
+        assert not fs.exists("/d")
+        fs.copy_to_local_file("/e", str(tmp_path / "out"), delete_source=True)
+        assert server.objects == {}
+        assert (tmp_path / "out" / "full_$folder$").read_bytes() == b"x"
 
     def test_a_copy_to_the_root(self, server: ScriptedS3, fs: S3FileSystem):
         for key, data in (("d/", b""), ("d/x", b"1"), ("d/y/z", b"2")):

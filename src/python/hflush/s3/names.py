@@ -63,6 +63,8 @@ _OF_UPLOADS = frozenset(
 # Of a file system that aborts uploads below directories that go.
 _PURGE = "fs.s3a.directory.operations.purge.uploads"
 _DIRECTORY_TYPE = ("Content-Type", "application/x-directory")
+# How the keys of such markers end; S3A leaves them out of listings, too.
+_FOREIGN_MARK = "_$folder$"
 
 _first = itemgetter(0)
 _log = logging.getLogger(__name__)
@@ -303,7 +305,7 @@ class S3Names(FileSystem):
             found: list[tuple[str, FileStatus]] = []
             for entry in page.objects:
                 name = entry.key[len(prefix) :]
-                if _is_name(name):
+                if _is_name(name) and not _is_foreign_marker(entry):
                     found.append((entry.key, statuses.file(paths.child(path, name), entry)))
             for directory in page.prefixes:
                 name = directory[len(prefix) : -1]
@@ -325,7 +327,7 @@ class S3Names(FileSystem):
             status(place, entry)
             for page in _chain(first, pages)
             for entry in page.objects
-            if paths.is_normal(place := "/" + entry.key)
+            if paths.is_normal(place := "/" + entry.key) and not _is_foreign_marker(entry)
         )
 
     def _content_summary(self, path: str) -> ContentSummary:
@@ -345,7 +347,7 @@ class S3Names(FileSystem):
             )
             directories += len(parents) - shared
             before = parents
-            if name:
+            if name and not _is_foreign_marker(entry):
                 files += 1
                 length += entry.size
         return ContentSummary(length, files, directories, length)
@@ -595,12 +597,18 @@ class S3Names(FileSystem):
 
     def _remove_emptied(self, directory: str) -> list[str]:
         marker = prefix_of(directory)
-        left = [e.key for e in self._still_in(directory) if not _is_marker(e, marker)]
-        if not left:
-            self._no_files.forget(directory)
-            self._bucket.delete(marker, directory)
-            self._keep_directory(holder(directory))
-        return ["/" + key for key in left]
+        while True:
+            still = self._still_in(directory)
+            markers = [e for e in still if _is_marker(e, marker) or _is_foreign_marker(e)]
+            if len(markers) < len(still):
+                return ["/" + entry.key for entry in still if entry not in markers]
+            self._delete_keys([e.key for e in markers if e.key != marker], directory)
+            if len(still) < _MAX_NAMES:
+                break
+        self._no_files.forget(directory)
+        self._bucket.delete(marker, directory)
+        self._keep_directory(holder(directory))
+        return []
 
     def _delete_keys(self, keys: Sequence[str], path: str) -> None:
         failures = self._bucket.delete_many(keys, path) if keys else []
@@ -733,6 +741,11 @@ def prefix_of(path: str) -> str:
 def _is_marker(entry: ObjectEntry, key: str) -> bool:
     """Whether an object stands for a directory of that key; one with content is somebody's file."""
     return entry.key == key and not entry.size
+
+
+def _is_foreign_marker(entry: ObjectEntry) -> bool:
+    """Whether an object stands for a directory as EMR's file system and Hadoop's s3n have it."""
+    return entry.key.endswith(_FOREIGN_MARK) and not entry.size
 
 
 def _is_name(name: str) -> bool:

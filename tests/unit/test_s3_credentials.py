@@ -62,6 +62,18 @@ class TestOrder:
         environment = {**ENVIRONMENT, "AWS_SESSION_TOKEN": "token"}
         assert source_of(keys(), environment).get() == ("ENV", "env-secret", "token", None)
 
+    def test_others_in_the_environment(self):
+        """Where a store has refused a session's: all three, not some."""
+        environment = {**ENVIRONMENT, "AWS_SESSION_TOKEN": "token"}
+        source = source_of(keys(), environment)
+        first = source.get()
+        assert source.can_refresh
+        environment.update(AWS_ACCESS_KEY_ID="NEW", AWS_SECRET_ACCESS_KEY="new")
+        assert source.get(newer=True) == first
+        environment["AWS_SESSION_TOKEN"] = "new-token"
+        assert source.get() == first
+        assert source.get(newer=True) == ("NEW", "new", "new-token", None)
+
     def test_a_session_token(self):
         conf = {**KEYS, "fs.s3a.session.token": "t"}
         assert source_of(configured(conf), {}).get() == ("CONF", "conf-secret", "t", None)
@@ -120,6 +132,7 @@ class TestProviders:
                 "ENV",
             ),
             ("DefaultCredentialsProvider", "ENV"),
+            ("SystemPropertiesCredentialsProvider, EnvironmentVariableCredentialsProvider", "ENV"),
             (
                 "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,\n  "
                 "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
@@ -154,12 +167,9 @@ class TestProviders:
         with pytest.raises(PermissionError, match="from TemporaryAWSCredentialsProvider"):
             source.get()
 
-    @pytest.mark.parametrize(
-        "name", ["com.example.VaultProvider", "o.a.h.fs.s3a.auth.AssumedRoleCredentialProvider"]
-    )
-    def test_unknown_ones(self, name: str):
-        with pytest.raises(ValueError, match=rf"{name} is not known here; there are .*Simple"):
-            source_of(providers(name), {})
+    def test_unknown_ones(self):
+        with pytest.raises(ValueError, match=r"VaultProvider is not known here.*Simple"):
+            source_of(providers("com.example.VaultProvider"), {})
 
     def test_a_file_system_refuses_them_when_it_is_made(self):
         conf = {"fs.s3a.aws.credentials.provider": "com.example.VaultProvider"}
@@ -222,6 +232,61 @@ class TestBotocore:
         assert source.region() == "eu-west-3"
         with pytest.raises(PermissionError, match=r"ProfileNotFound.*play"):
             source_of(providers("ProfileAWSCredentialsProvider")).get()
+
+    @pytest.mark.parametrize("way", ["source_profile=work", "web_identity_token_file=/token"])
+    def test_the_role_of_a_profile(self, files: Any, monkeypatch: pytest.MonkeyPatch, way: str):
+        """It comes before keys beside it, as for AWS's own clients. Variables name none."""
+        role = {"access_key": "ROLE", "secret_key": "s", "token": "t"}
+        monkeypatch.setattr(
+            "botocore.credentials.CachedCredentialFetcher.fetch_credentials",
+            lambda _: {**role, "expiry_time": "2100-01-01T00:00:00Z"},
+        )
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/token")
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/other")
+        source = source_of(providers("ProfileCredentialsProvider"))
+        assert source.get() == ("FILE", "s", "", None)
+        files.write_text(f"[profile work]\nrole_arn=arn:aws:iam::1:role/writer\n{way}\n")
+        found = source_of(providers("ProfileCredentialsProvider")).get()
+        assert found is not None
+        assert found[:3] == ("ROLE", "s", "t")
+
+    def test_a_role_of_the_configuration(self, files: Any, monkeypatch: pytest.MonkeyPatch):
+        """As S3A assumes it: with keys of the configuration, in the name of the user."""
+        asked: list[dict[str, Any]] = []
+        ends = datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc)
+        names = ("AccessKeyId", "SecretAccessKey", "SessionToken")
+        given = {**dict.fromkeys(names, "x"), "Expiration": ends}
+
+        class Sts:
+            def assume_role(self, **role: Any) -> dict[str, Any]:
+                asked.append(role)
+                return {"Credentials": given}
+
+        def connect(_: Any, service: str, **how: Any) -> Sts:
+            asked.append({"service": service, **how})
+            return Sts()
+
+        monkeypatch.setattr("botocore.session.Session.create_client", connect)
+        monkeypatch.setenv("HADOOP_USER_NAME", "ann_b")
+        arn = {**KEYS, "fs.s3a.assumed.role.arn": "arn:aws:iam::1:role/writer"}
+        server = {"fs.s3a.assumed.role.sts.endpoint": "sts.example"}
+        provider = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+        source = source_of(providers(provider, {**arn, **server}), {})
+        assert source.get() == ("x", "x", "x", ends.timestamp())
+        assert source.renews
+        assert asked[0].items() >= {
+            "service": "sts", "endpoint_url": "https://sts.example", "region_name": "us-east-1",
+            "aws_access_key_id": "CONF", "aws_secret_access_key": "conf-secret",
+        }.items()  # fmt: skip
+        role = {"RoleArn": arn["fs.s3a.assumed.role.arn"], "RoleSessionName": "ann-b"}
+        assert asked[1] == {**role, "DurationSeconds": 1800}
+        with pytest.raises(ValueError, match=r"role\.arn is not supported where .*provider"):
+            source_of(configured(arn), {})
+        with pytest.raises(ValueError, match=r"needs fs\.s3a\.assumed\.role\.arn"):
+            source_of(providers(provider), {})
+        circle = {**arn, "fs.s3a.assumed.role.credentials.provider": provider}
+        with pytest.raises(ValueError, match="needs other credentials"):
+            source_of(providers(provider, circle), {})
 
     def test_a_profile_in_a_file_of_its_own(self, files: Any):
         """No other file of AWS's has a say in it: neither an account nor a profile."""

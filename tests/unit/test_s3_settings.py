@@ -578,11 +578,6 @@ class TestWhatIsRefused:
             ("fs.s3a.accesspoint.arn", "arn:aws:s3:eu-west-1:1:accesspoint/name"),
             ("fs.s3a.bucket.b.accesspoint.arn", "arn:aws:s3:eu-west-1:1:accesspoint/name"),
             ("fs.s3a.accesspoint.required", "true"),
-            ("fs.s3a.assumed.role.arn", "arn:aws:iam::1:role/writer"),
-            ("fs.s3a.assumed.role.policy", '{"Version": "2012-10-17"}'),
-            ("fs.s3a.assumed.role.credentials.provider", "org.example.Provider"),
-            ("fs.s3a.bucket.b.assumed.role.sts.endpoint", "sts.eu-west-1.amazonaws.com"),
-            ("fs.s3a.assumed.role.session.duration", "1h"),
             ("fs.s3a.custom.signers", "Mine:org.example.Signer"),
             ("fs.s3a.http.signer.enabled", "true"),
             ("fs.s3a.bucket.b.s3accessgrants.enabled", "true"),
@@ -609,12 +604,6 @@ class TestWhatIsRefused:
             {
                 "fs.s3a.accesspoint.required": "false",
                 "fs.s3a.accesspoint.arn": "",
-                "fs.s3a.assumed.role.arn": " ",
-                "fs.s3a.assumed.role.session.duration": "30m",
-                "fs.s3a.assumed.role.credentials.provider": (
-                    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
-                ),
-                "fs.s3a.bucket.other.assumed.role.policy": "{}",
                 "fs.s3a.signing-algorithm": "AWSS3V4SignerType",
                 "fs.s3a.http.signer.enabled": "false",
                 "fs.s3a.s3accessgrants.enabled": "false",

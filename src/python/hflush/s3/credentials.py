@@ -12,6 +12,7 @@ import atexit
 import errno
 import logging
 import os
+import re
 import threading
 import time
 import weakref
@@ -19,8 +20,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _core
+from ..configuration import user_name
 from ..leaving import LeftOutError
 from .keys import PROFILE_PROVIDERS
+from .profile import named_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -150,11 +153,25 @@ class EnvironmentSource(Source):
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
+        self._last: Credentials | None = None
 
-    def get(self, newer: bool = False) -> Credentials | None:  # noqa: ARG002
-        """Return them if they are there."""
+    @property
+    def can_refresh(self) -> bool:  # type: ignore[override]
+        """Whether the program may set others when these have ended."""
+        return bool(self._last and self._last.session_token)
+
+    def get(self, newer: bool = False) -> Credentials | None:
+        """Return them if they are there: the first that were, until a store has refused those."""
         access, secret, token = (self._environment.get(name, "") for name in _VARIABLES)
-        return Credentials(access, secret, token) if access and secret else None
+        if not (access and secret):
+            return None
+        found, last = Credentials(access, secret, token), self._last
+        if last and not newer:
+            return last  # others may be another identity's
+        if last and any(new == old for new, old in zip(found[:3], last[:3], strict=True)):
+            return last  # the rest may be about to be set
+        self._last = found
+        return found
 
 
 class BotocoreSource(Source):
@@ -163,8 +180,8 @@ class BotocoreSource(Source):
     Parameters
     ----------
     methods : sequence of str
-        botocore's names of the ways to try, in order; all of them, in botocore's own order, if
-        there are none.
+        botocore's names of the ways to try, which is done in its order; all of them if there are
+        none.
     profile : str
         Which profile of AWS's files is used; ``AWS_PROFILE`` or the default one if it is empty.
     file : str
@@ -231,16 +248,62 @@ class BotocoreSource(Source):
             self._session = botocore.session.Session(profile=self._profile or None)
             for kind in ("config_file", "credentials_file") if self._file else ():
                 self._session.set_config_variable(kind, self._file)
-            if not self._methods:
-                return self._session.get_credentials()
-            resolver = self._session.get_component("credential_provider")
-            for method in self._methods:
-                found = resolver.get_provider(method).load()
-                if found is not None:
-                    return found
+            return self._find(self._session)
         except Exception as failure:
             raise _refusal(f"botocore has no credentials: {_said(failure)}") from failure
+
+    def _find(self, session: Any) -> Any:
+        if not self._methods:
+            return session.get_credentials()
+        for provider in session.get_component("credential_provider").providers:
+            found = provider.load() if provider.METHOD in self._methods else None
+            if found is not None:
+                return found
         return None
+
+
+class AssumedRoleSource(BotocoreSource):
+    """A role of AWS, which other credentials may assume.
+
+    Parameters
+    ----------
+    base : ListedSource
+        Where those come from.
+    server : mapping
+        Of STS: botocore's arguments of a client.
+    role : mapping
+        The arguments of AssumeRole.
+    """
+
+    def __init__(
+        self, base: ListedSource, server: Mapping[str, str], role: Mapping[str, Any]
+    ) -> None:
+        super().__init__()
+        self._base = base
+        self._server = server
+        self._role = role
+
+    def _find(self, session: Any) -> Any:
+        from botocore.credentials import DeferredRefreshableCredentials
+
+        return DeferredRefreshableCredentials(lambda: self._assume(session), "assume-role")
+
+    def _assume(self, session: Any) -> dict[str, str]:
+        base = self._base.get(newer=True)
+        client = session.create_client(
+            "sts",
+            aws_access_key_id=base.access_key,
+            aws_secret_access_key=base.secret_key,
+            aws_session_token=base.session_token or None,
+            **self._server,
+        )
+        given = client.assume_role(**self._role)["Credentials"]
+        return {
+            "access_key": given["AccessKeyId"],
+            "secret_key": given["SecretAccessKey"],
+            "token": given["SessionToken"],
+            "expiry_time": given["Expiration"].isoformat(),
+        }
 
 
 def _said(failure: Exception) -> str:
@@ -359,8 +422,17 @@ def _has_botocore() -> bool:
     return importlib.util.find_spec("botocore") is not None
 
 
+_ASSUMED_ROLE = "AssumedRoleCredentialProvider"
 _INSTANCE = ("container-role", "iam-role")
-_PROFILE = ("sso", "shared-credentials-file", "custom-process", "config-file", "assume-role")
+_PROFILE = (
+    "assume-role",
+    "assume-role-with-web-identity",
+    "sso",
+    "shared-credentials-file",
+    "login",
+    "custom-process",
+    "config-file",
+)
 # Java's classes, by the last part of their names.
 _BOTOCORE_PROVIDERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(PROFILE_PROVIDERS, _PROFILE),
@@ -387,10 +459,16 @@ def source_of(keys: BucketConfiguration, environment: Mapping[str, str] | None =
     Raises
     ------
     ValueError
-        ``fs.s3a.aws.credentials.provider`` names a class that is unknown here.
+        ``fs.s3a.aws.credentials.provider`` names a class that is unknown here; what it needs is
+        not set.
     """
     env = os.environ if environment is None else environment
     names = keys.providers()
+    if keys.text("fs.s3a.assumed.role.arn") and _ASSUMED_ROLE not in map(_simple, names):
+        raise ValueError(
+            "fs.s3a.assumed.role.arn is not supported where fs.s3a.aws.credentials.provider does "
+            f"not name {_ASSUMED_ROLE}: unset one, or name the other"
+        )
     if not names:
         return DefaultSource((ConfiguredSource(keys), EnvironmentSource(env)), env)
     return ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
@@ -409,6 +487,10 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
         "AnonymousAWSCredentialsProvider": AnonymousSource,
         "AnonymousCredentialsProvider": AnonymousSource,
         "EnvironmentVariableCredentialsProvider": lambda: EnvironmentSource(env),
+        # Of a JVM, which is not here: there are none.
+        "SystemPropertiesCredentialsProvider": lambda: EnvironmentSource({}),
+        "SystemPropertyCredentialsProvider": lambda: EnvironmentSource({}),
+        _ASSUMED_ROLE: lambda: _assumed_role(keys, env),
     }
     if simple in known:
         return known[simple]()
@@ -416,12 +498,40 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
         return DefaultSource((EnvironmentSource(env),), env)
     if simple in _BOTOCORE_PROVIDERS:
         methods = _BOTOCORE_PROVIDERS[simple]
-        return BotocoreSource(methods, *(keys.profile() if methods is _PROFILE else ()))
+        if methods is not _PROFILE:
+            return BotocoreSource(methods)
+        name, file = keys.profile()
+        # By its name always: without one botocore heeds variables beside the profile.
+        return BotocoreSource(methods, name or named_profile(env) or "default", file)
     served = sorted({*known, *_BOTOCORE_PROVIDERS, *_DEFAULT_PROVIDERS})
     raise ValueError(
-        f"fs.s3a.aws.credentials.provider: {name} is not known here; there are {', '.join(served)} "
-        "(roles to assume are botocore's: name them in a profile)"
+        f"fs.s3a.aws.credentials.provider: {name} is not known here; there are {', '.join(served)}"
     )
+
+
+def _assumed_role(keys: BucketConfiguration, env: Mapping[str, str]) -> Source:
+    """Return the role that the configuration names, as S3A assumes it."""
+    key = "fs.s3a.assumed.role.credentials.provider"
+    arn, names = keys.text("fs.s3a.assumed.role.arn"), keys.providers(key)
+    if not arn:
+        raise ValueError(f"{_ASSUMED_ROLE} needs fs.s3a.assumed.role.arn")
+    if _ASSUMED_ROLE in map(_simple, names):
+        raise ValueError(f"{key} must not be {_ASSUMED_ROLE}, which needs other credentials")
+    session = keys.text("fs.s3a.assumed.role.session.name")
+    role: dict[str, Any] = {
+        "RoleArn": arn,
+        "RoleSessionName": session or re.sub("[^A-Za-z0-9,.@-]", "-", user_name())[:64],
+        "DurationSeconds": round(keys.seconds("fs.s3a.assumed.role.session.duration")),
+    }
+    if policy := keys.text("fs.s3a.assumed.role.policy"):
+        role["Policy"] = policy
+    region = keys.text("fs.s3a.assumed.role.sts.endpoint.region")
+    region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or "us-east-1"
+    server = {"region_name": region}
+    if endpoint := keys.text("fs.s3a.assumed.role.sts.endpoint"):
+        server["endpoint_url"] = endpoint if "://" in endpoint else f"https://{endpoint}"
+    base = ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
+    return AssumedRoleSource(base, server, role)
 
 
 # --- newer ones -----------------------------------------------------------------------------------

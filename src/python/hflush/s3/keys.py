@@ -195,8 +195,21 @@ KEYS = (
         "key stores of Java are not read: refused where they would be needed, as is "
         "`hadoop.security.credential.provider.path`"),
     Key(_CREDENTIALS, "fs.s3a.assumed.role.arn", text(),
-        "refused, and so are the other keys of the role, `fs.s3a.assumed.role.*`: a profile with "
-        "`role_arn` assumes one"),
+        "the role that AssumedRoleCredentialProvider assumes, by botocore; refused where that is "
+        "not named above"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.credentials.provider", names("classes"),
+        "where the credentials come from that assume it, tried in order",
+        default="SimpleAWSCredentialsProvider,EnvironmentVariableCredentialsProvider"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.policy", text("JSON"),
+        "what may be done by it, at most"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.session.duration", time("s"),
+        "for how long it is assumed at a time", default="30m"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.session.name", text(),
+        "as whom; unless set: the user"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.sts.endpoint", text("host or URL"),
+        "the server of STS; unless set: AWS's in the region"),
+    Key(_CREDENTIALS, "fs.s3a.assumed.role.sts.endpoint.region", text(),
+        "its region; unless set: `AWS_REGION`, `AWS_DEFAULT_REGION`, `us-east-1`"),
     Key(_CREDENTIALS, "fs.s3a.delegation.token.binding", text("class"),
         "refused"),
     Key(_CREDENTIALS, "fs.s3a.s3accessgrants.enabled", BOOL,

@@ -6,6 +6,7 @@ Credentials are not read here: they are botocore's.
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,12 +14,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Profile"]
+__all__ = ["Profile", "named_profile"]
 
 _FILES = (  # the second overrides the first, as in botocore
     ("AWS_CONFIG_FILE", "~/.aws/config"),
     ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
 )
+
+
+def named_profile(environment: Mapping[str, str]) -> str:
+    """Return the profile that variables name, empty if they name none."""
+    return environment.get("AWS_DEFAULT_PROFILE") or environment.get("AWS_PROFILE") or ""
 
 
 class Profile:
@@ -39,8 +45,7 @@ class Profile:
 
     def __init__(self, environment: Mapping[str, str], name: str = "") -> None:
         self._environment = environment
-        named = (environment.get("AWS_DEFAULT_PROFILE"), environment.get("AWS_PROFILE"))
-        self._named = name or next(filter(None, named), "")
+        self._named = name or named_profile(environment)
         self._files: list[str] = []
 
     @property
@@ -63,6 +68,15 @@ class Profile:
     def addressing_style(self) -> str:
         """Return ``path``, ``virtual`` or ``auto``: whether the bucket is in the path."""
         return _nested(self._keys.get("s3", "")).get("addressing_style", "auto").lower()
+
+    @property
+    def authorities(self) -> str:
+        """The file with certificates of authorities, as botocore finds it."""
+        with contextlib.suppress(ValueError):
+            if file := self._value("ca_bundle"):
+                return file
+        file = self._environment.get("REQUESTS_CA_BUNDLE", "")
+        return file if os.path.isfile(file) else ""  # noqa: PTH113 -- also where it may not be read
 
     @property
     def uses_fips(self) -> bool:

@@ -53,7 +53,6 @@ _SIGNER = "requests are signed by version 4 alone"
 _REFUSED = {
     "fs.s3a.accesspoint.arn": _ALIAS,
     "fs.s3a.accesspoint.required": _ALIAS,
-    "fs.s3a.assumed.role.arn": "use a profile with role_arn, which botocore assumes",
     "fs.s3a.custom.signers": _SIGNER,
     "fs.s3a.delegation.token.binding": "configure credentials themselves",
     "fs.s3a.encryption.cse.kms.region": "without client-side encryption data would be sent "
@@ -65,16 +64,11 @@ _REFUSED = {
 }
 # Families of such keys, each with the one of them that is named above.
 _REFUSED_FAMILIES = {
-    "fs.s3a.assumed.role.": "fs.s3a.assumed.role.arn",
     "fs.s3a.encryption.cse.": "fs.s3a.encryption.cse.kms.region",
 }
 # Values that change nothing, in lower case: Hadoop's own defaults among them.
 _HARMLESS = {
     "fs.s3a.accesspoint.required": ("false",),
-    "fs.s3a.assumed.role.credentials.provider": (
-        "org.apache.hadoop.fs.s3a.simpleawscredentialsprovider",
-    ),
-    "fs.s3a.assumed.role.session.duration": ("30m",),
     "fs.s3a.http.signer.enabled": ("false",),
     "fs.s3a.s3.signing-algorithm": ("awss3v4signertype",),
     "fs.s3a.s3accessgrants.enabled": ("false",),
@@ -132,8 +126,8 @@ class BucketConfiguration(Reader):
         suffix = name.removeprefix(HADOOP_PREFIX)
         return name in lost or f"{HADOOP_PREFIX}bucket.{self._bucket}.{suffix}" in lost
 
-    def providers(self) -> list[str]:
-        """Return the classes of Java that credentials come from, each as it is mapped.
+    def providers(self, listed: str = "fs.s3a.aws.credentials.provider") -> list[str]:
+        """Return the classes of Java that a key lists for credentials, each as it is mapped.
 
         Raises
         ------
@@ -145,7 +139,7 @@ class BucketConfiguration(Reader):
         if not all(equals for _, equals, _ in pairs):
             raise ValueError(f"{key} must be class=class, …")
         mapped = {name.strip(): value.strip() for name, _, value in pairs}
-        return [mapped.get(name, name) for name in self.names("fs.s3a.aws.credentials.provider")]
+        return [mapped.get(name, name) for name in self.names(listed)]
 
     def profile(self) -> tuple[str, str]:
         """Return the profile that credentials are taken from, and its file; empty: AWS's own.

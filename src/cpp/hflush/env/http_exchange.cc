@@ -460,6 +460,7 @@ Status HttpExchange::failure_of(CURLcode code) const {
   const std::string through = proxy_.empty() ? "" : " (proxy " + proxy_ + ")";
   const std::string connect = "connect to " + authority_ + through;
   const std::string receive = "receive response from " + authority_ + through;
+  const std::string handshake = "tls handshake with " + authority_ + through;
   const auto because = [&](const std::string& operation, const std::string& why, int number) {
     return Status(StatusCode::kIo, operation + ": " + why, {}, number);
   };
@@ -483,13 +484,14 @@ Status HttpExchange::failure_of(CURLcode code) const {
                   std::to_string(to_milliseconds(request_.connect_timeout)) + " ms",
               {},
               ETIMEDOUT};
-    case CURLE_SSL_CONNECT_ERROR:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CIPHER:
     case CURLE_SSL_ISSUER_ERROR:
-      return because("tls handshake with " + authority_ + through, said_.data(), EPROTO);
+      return because(handshake, said_.data(), EKEYREJECTED);
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CIPHER:
+      return because(handshake, said_.data(), EPROTO);
     case CURLE_SEND_ERROR:
       return Status::from_errno(of_connection, "send request to " + authority_ + through, {});
     case CURLE_RECV_ERROR:

@@ -372,6 +372,8 @@ TEST_CASE("without a whole response the transport decides") {
         FailureKind::kNotSent);
   CHECK(failure_of(lost(false, Status(StatusCode::kTimedOut, "connect"))).kind ==
         FailureKind::kNotSent);
+  CHECK(failure_of(lost(false, Status::from_errno(EKEYREJECTED, "tls handshake", ""))).kind ==
+        FailureKind::kFinal);
   for (const StatusCode ours :
        {StatusCode::kInvalidArgument, StatusCode::kUnsupported, StatusCode::kClosed,
         StatusCode::kForked, StatusCode::kInterrupted, StatusCode::kInternal}) {

@@ -234,7 +234,9 @@ Failure broken(const env::HttpResult& result) {
         failure.kind = FailureKind::kFinal;  // of our own making
         break;
       default:
-        failure.kind = FailureKind::kNotSent;
+        // A certificate that is no good now will be none at the next attempt.
+        failure.kind = result.end.failure.error_number() == EKEYREJECTED ? FailureKind::kFinal
+                                                                         : FailureKind::kNotSent;
     }
   }
   return failure;

@@ -65,6 +65,12 @@ TEST_CASE("addresses: another region is remembered for the bucket") {
   CHECK(bench.another_bucket() == "c.s3.us-east-1.amazonaws.com us-east-1");
   bench.learn(moved("no region!", ""));
   CHECK(bench.this_call() == "b.s3.eu-west-1.amazonaws.com eu-west-1");
+
+  Settings its_settings = aws();
+  its_settings.host = "swift.example";
+  Bench other(its_settings);
+  other.learn(moved("RegionOne", ""));
+  CHECK(other.this_call() == "b.swift.example RegionOne");
 }
 
 TEST_CASE(

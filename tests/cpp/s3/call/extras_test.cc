@@ -135,6 +135,15 @@ TEST_CASE("what cannot be left out has a key that turns it off") {
   CHECK(advice(failure(403, "AccessDenied"), conditional).empty());
   CHECK(advice(failure(501, "NotImplemented"), put()) ==
         "x-amz-checksum-crc32c is sent unless fs.s3a.create.checksum.algorithm=NONE");
+  CHECK(advice(failure(403, "SecondLevelDomainForbidden"), put()) ==
+        "the bucket is in the path unless fs.s3a.path.style.access=false");
+
+  // What is not sent, and has to be.
+  Call upload = put();
+  upload.is_upload = true;
+  const Failure wanting = failure(400, "InvalidRequest", "Content-MD5 HTTP header is required");
+  CHECK(advice(wanting, upload) == "it is sent where fs.s3a.request.md5.header=true");
+  CHECK(refused_extras(wanting, upload, settings()) == kNoExtras);
 }
 
 }  // namespace

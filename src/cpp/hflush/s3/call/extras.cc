@@ -21,6 +21,12 @@ constexpr std::string_view kNotImplemented[] = {
 constexpr std::string_view kBadArguments[] = {
     "BadRequest", "InvalidArgument", "InvalidHeader", "InvalidRequest", "MalformedHeader",
 };
+// Of stores that want the bucket in the name of the host.
+constexpr std::string_view kWantBucketInHost[] = {
+    "PathStyleDomainForbidden",
+    "SecondLevelDomainForbidden",
+    "VirtualHostDomainRequired",
+};
 // Calls whose checksums the store has asked for, or has said that it knows.
 constexpr std::string_view kChecked[] = {"CompleteMultipartUpload", "DeleteObjects", "UploadPart"};
 // In messages about bodies that the signature does not protect.
@@ -103,6 +109,14 @@ Extras named_extras(std::string_view message, const Call& call) {
   return named;
 }
 
+// Whether a store asks for what older ones know alone, as for objects that are locked.
+bool wants_md5(const Call& call, std::string_view message) {
+  return call.is_upload && message.find("content-md5") != std::string_view::npos &&
+         std::ranges::none_of(call.headers, [](const env::HttpHeader& header) {
+           return to_lower(header.name) == "content-md5";
+         });
+}
+
 // Whether a body was refused because the signature does not protect it.
 bool refuses_unsigned(const Failure& failure, const Call& call, const Settings& settings,
                       std::string_view message) noexcept {
@@ -139,7 +153,7 @@ Extras refused_extras(const Failure& failure, const Call& call, const Settings& 
   if (refuses_unsigned(failure, call, settings, message)) return kUnsignedBody;
   if (failure.kind != FailureKind::kFinal || settings.is_aws()) return kNoExtras;
   const Extras had = extras_of(call, settings);
-  if (had == kNoExtras) return kNoExtras;
+  if (had == kNoExtras || wants_md5(call, message)) return kNoExtras;
   const Extras named = named_extras(message, call) & had;
   if (is_unknown_there(failure)) return named != kNoExtras ? named : had;
   if (failure.code == "SignatureDoesNotMatch") return had & (kSentChecksums | kAskedChecksums);
@@ -151,7 +165,11 @@ Extras refused_extras(const Failure& failure, const Call& call, const Settings& 
 
 std::string advice(const Failure& failure, const Call& call) {
   if (failure.kind != FailureKind::kFinal) return {};
+  if (is_among(kWantBucketInHost, failure.code)) {
+    return "the bucket is in the path unless fs.s3a.path.style.access=false";
+  }
   const std::string message = to_lower(failure.message);
+  if (wants_md5(call, message)) return "it is sent where fs.s3a.request.md5.header=true";
   const bool is_unknown = is_unknown_there(failure);
   if (!is_unknown && (failure.http_status != 400 || is_about_contents(message, call))) return {};
   std::string named;

@@ -102,8 +102,11 @@ std::string authority_of(std::string_view location, std::string_view scheme) {
 }  // namespace
 
 bool is_region(std::string_view text) noexcept {
-  return !text.empty() && text.size() <= 64 && is_host_label(text) &&
-         text.find('.') == std::string_view::npos;
+  // Of stores beside AWS there are such as "RegionOne" and "NL".
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  });
 }
 
 std::string_view aws_suffix(std::string_view region) noexcept {

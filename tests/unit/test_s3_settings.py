@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import pickle
 import re
 from operator import attrgetter
@@ -206,6 +207,12 @@ class TestValues:
         }  # fmt: skip
         assert settings(fs_s3a_performance_flags="*").performance >= {"create", "delete", "mkdir"}
 
+    def test_stores_that_want_parts_of_one_size(self):
+        """Known by their names, unless the key says otherwise."""
+        r2 = {"fs_s3a_endpoint": "https://id.eu.r2.cloudflarestorage.com"}
+        assert settings(**r2).writing.uniform_parts
+        assert not settings(**r2, hflush_s3_multipart_uniform="false").writing.uniform_parts
+
     def test_pages_are_what_the_store_gives(self):
         read = settings(fs_s3a_paging_maximum="5000", fs_s3a_bulk_delete_page_size="250")
         assert (read.page, read.delete_page) == (1000, 250)
@@ -353,6 +360,7 @@ class TestEndpoints:
         ("bucket", "endpoint", "style", "expected"),
         [
             ("b", "", "auto", False),
+            ("b", "oss-cn-hangzhou.aliyuncs.com", "auto", False),
             ("b.c", "", "auto", True),
             ("b", "http://127.0.0.1:9000", "auto", True),
             ("b", "http://127.0.0.1:9000", "false", False),
@@ -374,8 +382,18 @@ class TestEndpoints:
         assert settings(**conf, fs_s3a_proxy_ssl_enabled=True).native.proxy == "https://proxy:443"
         assert settings(**conf).native.proxy_password == "p"
 
-    def test_authorities(self):
-        assert settings(environment={"AWS_CA_BUNDLE": "/ca"}).native.ca_file == "/ca"
+    def test_authorities(self, tmp_path: Path):
+        """The variable, the profile, the variable of requests, as for botocore."""
+        config, other = tmp_path / "config", tmp_path / "other"
+        config.write_text("[profile own]\nca_bundle = /own\n")
+        other.touch()
+        files = {"AWS_CONFIG_FILE": str(config), "AWS_SHARED_CREDENTIALS_FILE": "/nosuch"}
+        env = {**files, "AWS_PROFILE": "own", "REQUESTS_CA_BUNDLE": str(other)}
+        assert settings(environment={**env, "AWS_CA_BUNDLE": "/ca"}).native.ca_file == "/ca"
+        assert settings(environment=env).native.ca_file == "/own"
+        env["AWS_PROFILE"] = "nosuch"
+        read = settings(environment=env, fs_s3a_endpoint="https://minio.example")
+        assert read.native.ca_file == str(other)
 
     def test_endpoint_is_a_value(self):
         assert Endpoint("https", "", 0).is_aws
@@ -403,7 +421,7 @@ class TestHeaders:
         read = settings(
             fs_s3a_encryption_algorithm="sse-kms",
             fs_s3a_encryption_key="arn:aws:kms:k",
-            fs_s3a_encryption_context="team=a, job=b",
+            fs_s3a_encryption_context="team=a, job=b,",
         )
         headers = dict(read.headers)
         assert headers[prefix] == "aws:kms"
@@ -461,6 +479,14 @@ class TestHeaders:
         read = settings(fs_s3a_requester_pays_enabled=True)
         assert read.extra_headers == [("x-amz-request-payer", "requester")]
 
+    def test_headers_of_every_request(self):
+        """As S3A takes them: several by commas, several values of one by semicolons."""
+        read = settings(fs_s3a_client_s3_custom_headers="X-Tenant=a; b, x-other = c")
+        assert read.extra_headers == [("X-Tenant", "a,b"), ("x-other", "c")]
+        for given in ("X-Tenant", "Host=a", "x y=1", "x=\u00e9"):
+            with pytest.raises(ValueError, match=r"^fs\.s3a\.client\.s3\.custom\.headers"):
+                settings(fs_s3a_client_s3_custom_headers=given)
+
     @pytest.mark.parametrize(
         ("name", "value", "expected"),
         [
@@ -468,6 +494,7 @@ class TestHeaders:
             ("x-amz-meta-owner", "ann", ("x-amz-meta-owner", "ann")),
             ("cache-control", "no-store", ("Cache-Control", "no-store")),
             ("Content-Type", "text/csv", ("Content-Type", "text/csv")),
+            ("X-Amz-Tagging", "a=b&c=d", ("x-amz-tagging", "a=b&c=d")),
         ],
     )
     def test_headers_of_users(self, name: str, value: str, expected: tuple[str, str]):
@@ -621,6 +648,11 @@ class TestWhatIsRefused:
     def test_an_alias_is_an_access_point(self):
         alias = "name-hrzrlukc5m36ft7okagglf3gmwluquse1b-s3alias"
         assert settings(alias, fs_s3a_accesspoint_required="true").bucket == alias
+
+    def test_a_directory_bucket(self):
+        with pytest.raises(io.UnsupportedOperation, match=r"S3 Express.*not supported"):
+            settings("b--use1-az4--x-s3")
+        assert settings("b--x-s3", fs_s3a_endpoint="minio.example").bucket == "b--x-s3"
 
     def test_fips(self):
         """AWS's servers for it, where no other is named."""

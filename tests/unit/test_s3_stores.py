@@ -293,6 +293,18 @@ class TestRefusals:
         fs.list_status("/d")
         assert len(server.log) == asked + 1
 
+    def test_the_older_listing_if_asked_for(self, server: Store):
+        """The key says so, as to S3A; headers of its own are in each request, and signed."""
+        server.put("d/a", b"x")
+        headers = "X-Tenant=a;b, X-O=c"
+        fs = connect(server, fs_s3a_list_version=1, fs_s3a_client_s3_custom_headers=headers)
+        assert [entry.name for entry in fs.list_status("/d")] == ["a"]
+        write(fs, "/d/b", LARGE)
+        assert fs.open("/d/b").read() == LARGE
+        assert not any("list-type" in request.query for request in server.log)
+        heads = [request.head for request in server.log]
+        assert {(head.get("x-tenant"), head.get("x-o")) for head in heads} == {("a,b", "c")}
+
     def test_the_newer_listing(self, server: Store):
         """That of version 1 goes on behind the last key."""
         for name in "abcde":

@@ -123,15 +123,17 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.http.signer.enabled", BOOL,
         "refused if true", default="false"),
     Key(_ENDPOINT, "fs.s3a.path.style.access", choice("true", "false", "auto"),
-        "the bucket in the path and not in the host name; auto: unless the server is AWS, or as "
-        "`addressing_style` of the profile says where `fs.s3a.endpoint` is not set",
+        "the bucket in the path and not in the host name; auto: unless the server is AWS, Alibaba, "
+        "Huawei, Tencent or Volcengine, or as `addressing_style` of the profile says where "
+        "`fs.s3a.endpoint` is not set",
         default="auto"),
     Key(_ENDPOINT, "fs.s3a.connection.ssl.enabled", BOOL,
         "HTTPS, where the endpoint names no scheme", default="true"),
     Key(_ENDPOINT, "hflush.s3.ssl.verify", BOOL,
         "the server's certificate is checked", native="client.verify_peer"),
     Key(_ENDPOINT, "hflush.s3.ssl.ca.file", local_file(),
-        "certificates of authorities, in PEM; else `AWS_CA_BUNDLE`, else the system's",
+        "certificates of authorities, in PEM; else `AWS_CA_BUNDLE`, `ca_bundle` of the profile, "
+        "`REQUESTS_CA_BUNDLE`, else the system's",
         native="client.ca_file"),
     Key(_ENDPOINT, "fs.s3a.proxy.host", text("host"),
         "a proxy; else `HTTPS_PROXY`, `http_proxy` and `NO_PROXY` of the environment"),
@@ -172,6 +174,8 @@ KEYS = (
         native="client.expect_continue"),
     Key(_ENDPOINT, "fs.s3a.user.agent.prefix", text("text"),
         "before ours in `User-Agent`"),
+    Key(_ENDPOINT, "fs.s3a.client.s3.custom.headers", text("name=value, …"),
+        "headers of each request; several values of one by semicolons"),
     Key(_ENDPOINT, "hflush.s3.payload.signing", choice("auto", "always", "never"),
         "bodies are part of the signature; auto: unless TLS or loopback protects them",
         native="client.payload_signing"),
@@ -237,7 +241,7 @@ KEYS = (
         "the first parts; later ones grow so that 5 TiB fit; 5M at least, 5G at most",
         native="writing.block_bytes"),
     Key(_WRITING, "hflush.s3.multipart.uniform", BOOL,
-        "all parts but the last have that size, as some stores want it",
+        "all parts but the last have that size, as some stores want it; unless set: at R2",
         native="writing.uniform_parts"),
     Key(_WRITING, "hflush.s3.multipart.parts", number(1, MAX_PARTS),
         "how many parts the store takes", native="writing.max_parts"),
@@ -322,7 +326,7 @@ KEYS = (
         "how files are read unless open says so: `sequential`, `random`, …", default="default"),
     Key(_READING, "fs.s3a.paging.maximum", number(1),
         "entries of a page of a listing", default="1000"),
-    Key(_READING, "fs.s3a.list.version", choice("1", "2"),
+    Key(_READING, "fs.s3a.list.version", number(1, 2, (1, INT32_MAX)),
         "1: ListObjects, for stores that take ListObjectsV2 for it; of those that refuse the newer "
         "one it is found out", default="2"),
     Key(_NAMES, "hflush.s3.user", text(),

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from .. import _core
 from ..configuration import Configuration
 from ..deprecations import RENAMED, names_of_today
+from ..errors import unsupported
 from ..keys import Reader
 from ..leaving import ADVICE, lost_keys
 from ..warn import warn_once
@@ -74,14 +75,32 @@ _HARMLESS = {
     "fs.s3a.s3accessgrants.enabled": ("false",),
     "fs.s3a.signing-algorithm": ("awss3v4signertype",),
 }
+# Headers that each request has anyway.
+_OURS = frozenset(
+    (
+        "authorization",
+        "content-length",
+        "expect",
+        "host",
+        "transfer-encoding",
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-security-token",
+    )
+)
 # AWS's words for fs.s3a.path.style.access.
 _STYLES = {"path": "true", "virtual": "false"}
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # What stands before AWS's suffix in the name of a server of a region, "s3.eu-west-1", or of an
 # endpoint of a VPC there, "bucket.vpce-1a2b-3c4d.s3.us-west-2.vpce".
 _AWS_SERVER = re.compile(
-    r"(?:.+\.)?s3(?:-fips)?[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-\d+)(?:\.vpce)?"
+    r"(?:.+\.)??s3(?:-fips)?[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-\d+)(?:\.vpce)?"
 )
+# Of stores that take no requests with the bucket in the path: Alibaba's, Tencent's, Huawei's,
+# Volcengine's.
+_BUCKETS_ARE_HOSTS = (".aliyuncs.com", ".myqcloud.com", ".myhuaweicloud.com", ".volces.com")
+# Of stores that take no uploads whose parts grow.
+_WANTS_EQUAL_PARTS = (".r2.cloudflarestorage.com",)
 _ACLS = {
     name.replace("-", ""): name
     for name in (
@@ -300,6 +319,8 @@ class Settings:
         ------
         ValueError
             A name or a value is malformed.
+        io.UnsupportedOperation
+            It is a directory bucket of AWS.
         """
         check_bucket(bucket)
         refuse_unsupported(conf, bucket)
@@ -308,6 +329,8 @@ class Settings:
         profile = profile_of(keys, env)
         endpoint = endpoint_of(keys, profile)
         endpoint.check_bucket(bucket)
+        if endpoint.is_aws and bucket.endswith("--x-s3"):
+            raise unsupported("a directory bucket (S3 Express)", "s3", bucket)
         asks_profile = not keys.given("fs.s3a.endpoint")
         uses_fips = (
             keys.flag("fs.s3a.endpoint.fips")
@@ -331,8 +354,9 @@ class Settings:
             found = {"fs.s3a.endpoint": profile.endpoint, "fs.s3a.path.style.access": style}
             found |= {"fs.s3a.endpoint.region": region} if region else {}
         dotted = "." in bucket and endpoint.scheme == "https"  # no certificate has such names
-        path_style = style == "true" or (style == "auto" and (not endpoint.is_aws or dotted))
-        native = _native(keys, endpoint, path_style, env)
+        names_hosts = endpoint.is_aws or endpoint.host.endswith(_BUCKETS_ARE_HOSTS)
+        path_style = style == "true" or (style == "auto" and (not names_hosts or dotted))
+        native = _native(keys, endpoint, path_style, profile)
         return cls(
             bucket=bucket,
             keys=keys,
@@ -343,17 +367,13 @@ class Settings:
             path_style=path_style,
             headers=object_headers(keys),
             sse_c=customer_key_headers(keys, endpoint.scheme),
-            extra_headers=(
-                [("x-amz-request-payer", "requester")]
-                if keys.flag("fs.s3a.requester.pays.enabled")
-                else []
-            ),
+            extra_headers=request_headers(keys),
             page=min(keys.number("fs.s3a.paging.maximum"), MAX_PAGE),
             delete_page=_delete_page(keys),
             copy_threads=keys.number("fs.s3a.executor.capacity"),
             copy_threshold=keys.number("fs.s3a.multipart.threshold"),
             has_uploads=keys.flag(UPLOADS),
-            lists_as_before=keys.text("fs.s3a.list.version") == "1",
+            lists_as_before=keys.number("fs.s3a.list.version") == 1,
             block_size=keys.number("fs.s3a.block.size"),
             user=keys.text(USER),
             memory_total=keys["hflush.s3.memory.total"],
@@ -450,7 +470,7 @@ def check_bucket(bucket: str) -> None:
 
 
 def _native(
-    keys: BucketConfiguration, endpoint: Endpoint, path_style: bool, env: Mapping[str, str]
+    keys: BucketConfiguration, endpoint: Endpoint, path_style: bool, profile: Profile
 ) -> Native:
     native = Native.usual()
     keys.fill(native)
@@ -461,11 +481,13 @@ def _native(
         keys.given("fs.s3a.create.checksum.algorithm")
     )
     client.complete_timeout = keys["hflush.s3.complete.timeout"] or client.stall_timeout
+    if not keys.given("hflush.s3.multipart.uniform"):
+        native.writing.uniform_parts = endpoint.host.endswith(_WANTS_EQUAL_PARTS)
     # Hadoop's SDK counts attempts below what Hadoop itself repeats: here one layer does both.
     attempts = keys["fs.s3a.attempts.maximum"]
     if attempts and not keys.given("fs.s3a.retry.limit"):
         client.retry_limit = attempts - 1
-    client.ca_file = client.ca_file or env.get("AWS_CA_BUNDLE", "")
+    client.ca_file = client.ca_file or profile.authorities
     client.proxy = _proxy(keys)
     client.no_proxy = ",".join(keys.names("hflush.s3.proxy.exceptions"))
     client.user_agent = _user_agent(keys)
@@ -555,6 +577,24 @@ def object_headers(keys: BucketConfiguration) -> Headers:
     return headers
 
 
+def request_headers(keys: BucketConfiguration) -> Headers:
+    """Return the headers of every request, all but those of SSE-C."""
+    headers: Headers = []
+    if keys.flag("fs.s3a.requester.pays.enabled"):
+        headers.append(("x-amz-request-payer", "requester"))
+    key = "fs.s3a.client.s3.custom.headers"
+    pairs = [pair.partition("=") for pair in keys.text(key).split(",") if pair.strip()]
+    for name, equals, value in pairs:
+        if not equals:
+            raise ValueError(f"{key} must be name=value, … or name=value;value, …")
+        header = name.strip(), ",".join(part.strip() for part in value.split(";"))
+        if header[0].lower() in _OURS:
+            raise ValueError(f"{key}: {header[0]} is in each request anyway")
+        check_header(key, *header)
+        headers.append(header)
+    return headers
+
+
 def storage_class(key: str, name: str) -> tuple[str, str]:
     """Return the header of a storage class."""
     value = name.strip().upper().replace("-", "_")
@@ -591,7 +631,7 @@ def encryption_headers(keys: BucketConfiguration) -> Headers:
         check_header("fs.s3a.encryption.key", prefix, secret)
         headers.append((f"{prefix}-aws-kms-key-id", secret))
     if context:
-        pairs = [pair.partition("=") for pair in context.split(",")]
+        pairs = [pair.partition("=") for pair in context.split(",") if pair.strip()]
         if not all(equals for _, equals, _ in pairs):
             raise ValueError("fs.s3a.encryption.context must be key=value, … ")
         document = json.dumps({name.strip(): value.strip() for name, _, value in pairs})
@@ -670,10 +710,20 @@ _HTTP_HEADERS = {
         "Expires",
     )
 }
+# Of an object, as HTTP's own are; what else begins so has an option, or none.
+_OBJECT_HEADERS = frozenset(
+    (
+        "x-amz-object-lock-legal-hold",
+        "x-amz-object-lock-mode",
+        "x-amz-object-lock-retain-until-date",
+        "x-amz-tagging",
+        "x-amz-website-redirect-location",
+    )
+)
 
 
 def user_header(key: str, name: str, value: str) -> tuple[str, str]:
-    """Return the header of an object that a user means: HTTP's own, else one of metadata.
+    """Return the header of an object that a user means: HTTP's or S3's own, else of metadata.
 
     Raises
     ------
@@ -684,6 +734,8 @@ def user_header(key: str, name: str, value: str) -> tuple[str, str]:
     lowered = name.lower()
     if lowered in _HTTP_HEADERS:
         return _HTTP_HEADERS[lowered], value
+    if lowered in _OBJECT_HEADERS:
+        return lowered, value
     if lowered.startswith("x-amz-") and not lowered.startswith("x-amz-meta-"):
         raise ValueError(f"{key}: {name} has an option of its own, or is not to be set")
     metadata = lowered if lowered.startswith("x-amz-meta-") else f"x-amz-meta-{lowered}"

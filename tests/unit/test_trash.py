@@ -66,7 +66,7 @@ def test_another_volume(trash: Trash, tmp_path: Path, monkeypatch):
     def rename(*_: object) -> None:
         raise OSError(errno.EXDEV, "another volume")
 
-    monkeypatch.setattr(type(trash._filesystem), "rename", rename)
+    monkeypatch.setattr(type(trash._filesystem), "_rename_exact", rename)
     for content in (b"first", b"second"):
         path = make(tmp_path / "d" / "file", content)
         assert trash.move(tmp_path / "d")

@@ -133,11 +133,12 @@ class TestChanges:
         changes.keep_green(changes.digests(["unit"]))
         assert not changes.is_green("unit")
 
-    @pytest.mark.parametrize("name", testing.OF_FULL)
+    @pytest.mark.parametrize("name", [*testing.OF_FULL, *testing.SLOW])
     def test_each_part_looks_at_its_own_tests(self, name: str):
         places = parts.PYTEST[name].places if name in parts.PYTEST else ()
         assert all(changes.concerns(name, f"tests/{place}/test_x.py") for place in places)
         assert changes.concerns(name, "src/cpp/hflush/base/status.h")
+        assert not places or changes.concerns(name, "src/python/hflush/output.py")
 
 
 class TestFlaky:

@@ -25,9 +25,11 @@ _OF_EVERYTHING = {
     "ruff",
     "ruff-format",
     "codespell",
+    "debian13",
 }
 _CONTRACT = {"contract-hdfs", "contract-local", "contract-s3", "radosgw", "versitygw"}
-_INTEGRATION = {"demo", "hdfs", "s3", "spark", "doors", "radosgw", "versitygw"}
+_INTEGRATION = {"demo", "hdfs", "s3", "spark", "doors", "radosgw", "versitygw", "spark-kills"}
+_FAULTS = {"faults", "hdfs-places", "resume-kills", "spark-kills"}
 _NATIVE = {
     "cpp",
     "sim",
@@ -36,13 +38,22 @@ _NATIVE = {
     "headers",
     "clang-tidy",
     "newest-compilers",
+    "aarch64",
 }
-_PYTHON = {*_CONTRACT, *_INTEGRATION, "faults", "threads", "ecosystem", "sanitizers"}
+_PYTHON = {
+    *_CONTRACT,
+    *_INTEGRATION,
+    *_FAULTS,
+    "threads",
+    "ecosystem",
+    "sanitizers",
+    "spark-installed",
+}
 # The parts that look at a directory, beside those that look at everything; the first that fits.
 _LOOK_AT = (
     ("tests/contract/", _CONTRACT),
     ("tests/integration/", _INTEGRATION),
-    ("tests/faults/", {"faults", "clang-tidy"}),
+    ("tests/faults/", {*_FAULTS, "clang-tidy"}),
     ("tests/threads/", {"threads", "sanitizers"}),
     ("tests/ecosystem/", {"ecosystem"}),
     ("tests/unit/", {"contract-hdfs", "contract-s3"}),

@@ -36,7 +36,8 @@ class BackgroundThread {
     const int refused = pthread_create(&thread, &attributes, &BackgroundThread::begin, work.get());
     pthread_attr_destroy(&attributes);
     if (refused != 0) throw std::system_error(refused, std::generic_category(), "start a thread");
-    static_cast<void>(work.release());  // the thread waits for the GIL before it touches it
+    // The thread waits for the GIL before it touches it.
+    [[maybe_unused]] const Work* const given = work.release();
   }
 
   void stop() { set(*state_, &State::is_stopped); }

@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from hflush.spark.encodings import ENCODINGS, Sink
@@ -118,6 +119,21 @@ def test_parquet_says_which_spark_wrote_it():
     """Else a reader's configuration decides by which calendar old dates are read."""
     metadata = ENCODINGS["parquet"].schema(columns(n=LONG), ()).metadata
     assert metadata[b"org.apache.spark.version"] == pyspark.__version__.encode()
+
+
+def test_parquet_has_the_ids_of_fields():
+    """They are in the metadata of columns, as Spark has them: readers may go by them."""
+    inner = t.StructField("x", LONG, metadata={"parquet.field.id": 8})
+    outer = t.StructField("s", t.StructType([inner]), metadata={"parquet.field.id": 7})
+    schema = ENCODINGS["parquet"].schema(t.StructType([outer, t.StructField("n", LONG)]), ())
+    batch = pa.record_batch({"s": [{"x": 1}], "n": [2]}).cast(schema)
+    out: Any = Stream()
+    encoder = ENCODINGS["parquet"].encoder(Sink(out), schema, "none", {})
+    encoder.write(batch)
+    encoder.finish()
+    column = pq.read_schema(BytesIO(out.getvalue())).field("s")
+    found = [column.metadata, column.type[0].metadata]
+    assert [one[b"PARQUET:field_id"] for one in found] == [b"7", b"8"]
 
 
 def test_columns_without_a_type_have_no_values():

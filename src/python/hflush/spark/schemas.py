@@ -70,6 +70,10 @@ _ARROW: dict[type[t.DataType], pa.DataType] = {
     t.NullType: pa.null(),
 }
 
+# How the id of a field of Parquet is named in the metadata of a column.
+_SPARKS_ID = "parquet.field.id"
+_ARROWS_ID = "PARQUET:field_id"
+
 
 def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse columns that no reader could tell apart, and files or partitions without any.
@@ -177,7 +181,14 @@ def arrow_schema(schema: t.StructType, without: tuple[str, ...] = ()) -> pa.Sche
     Arrow's writers refuse a null struct whose fields may not be null; Spark does not.
     """
     columns = [field for field in schema.fields if field.name not in without]
-    return pa.schema([(field.name, _arrow_type(field.dataType)) for field in columns])
+    return pa.schema([_arrow_field(field) for field in columns])
+
+
+def _arrow_field(field: t.StructField) -> pa.Field:
+    """Return a column; Arrow's writer of Parquet takes the id of its field from the metadata."""
+    found = (field.metadata or {}).get(_SPARKS_ID)
+    metadata = None if found is None else {_ARROWS_ID: str(found)}
+    return pa.field(field.name, _arrow_type(field.dataType), metadata=metadata)
 
 
 def _arrow_type(data: t.DataType) -> pa.DataType:
@@ -186,7 +197,7 @@ def _arrow_type(data: t.DataType) -> pa.DataType:
     if isinstance(data, t.DecimalType):
         return pa.decimal128(data.precision, data.scale)
     if isinstance(data, t.StructType):
-        return pa.struct([(field.name, _arrow_type(field.dataType)) for field in data.fields])
+        return pa.struct([_arrow_field(field) for field in data.fields])
     if isinstance(data, t.ArrayType):
         return pa.list_(_arrow_type(data.elementType))
     if isinstance(data, t.MapType):

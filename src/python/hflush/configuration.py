@@ -512,6 +512,12 @@ def parse_size(value: str | int) -> int:
         raise ValueError(f"not a size such as 131072, 128k or 1g: {value!r}") from None
 
 
+def listed(text: str) -> list[str]:
+    """Return what commas or line ends separate, as names of files that may have blanks."""
+    parts = (part.strip() for part in text.replace("\n", ",").split(","))
+    return [part for part in parts if part]
+
+
 def parse_time(text: str, unit: str = "ms") -> float:
     """Return seconds: a whole number, and its unit of ns us ms s m min h d if that is not `unit`.
 

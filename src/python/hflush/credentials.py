@@ -15,7 +15,7 @@ import os
 from typing import NamedTuple, NoReturn
 
 from . import _core
-from .configuration import TOKEN_BY_VALUE, TOKEN_FILE
+from .configuration import TOKEN_BY_VALUE, TOKEN_FILE, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,10 +189,11 @@ class Credentials:
         ValueError
             It is no token file; the other variable has no tokens.
         """
-        files = token_files()
-        found = of_files(files)
+        if files := token_files():
+            return of_files(files)
+        found = cls()
         try:
-            for text in [] if files else listed(os.environ.get(TOKEN_BY_VALUE, "")):
+            for text in listed(os.environ.get(TOKEN_BY_VALUE, "")):
                 found.add(Token.from_url_string(text))
         except ValueError as error:
             raise ValueError(f"{TOKEN_BY_VALUE}: {error}") from None
@@ -212,9 +213,3 @@ def of_files(paths: Iterable[StrPath]) -> Credentials:
 def token_files() -> list[str]:
     """Return the files that ``HADOOP_TOKEN_FILE_LOCATION`` names, by commas."""
     return listed(os.environ.get(TOKEN_FILE, ""))
-
-
-def listed(text: str) -> list[str]:
-    """Return what commas or line ends separate."""
-    parts = (part.strip() for part in text.replace("\n", ",").split(","))
-    return [part for part in parts if part]

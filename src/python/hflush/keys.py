@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from . import paths
-from .configuration import parse_bool, parse_size, parse_time, parse_whole, to_text
+from .configuration import listed, parse_bool, parse_size, parse_time, parse_whole, to_text
 from .warn import warn_once
 
 TYPE_CHECKING = False
@@ -205,8 +205,7 @@ def local_directories() -> Kind:
     """Return the kind of several local directories, which commas or line ends separate."""
 
     def read(value: str) -> list[str]:
-        parts = (part.strip() for part in value.replace("\n", ",").split(","))
-        return [paths.local(part) for part in parts if part]
+        return [paths.local(part) for part in listed(value)]
 
     expected = "local directories by commas, as /a/b or file:///a/b, without '~'"
     return Kind("directories", expected, read, ",".join)

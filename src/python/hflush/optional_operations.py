@@ -341,8 +341,8 @@ class OptionalOperations(Listing):
         FileNotFoundError
             Nothing is there.
         OSError
-            `path` is a directory that the trash is in; the trash is on another volume (EXDEV); it
-            cannot be moved.
+            `path` is a directory that the trash is in; it is a link, and the trash is on another
+            volume (``EXDEV``); it cannot be moved.
         """
         trash = self._trash(self._resolve(path))
         if trash is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..configuration import parse_time, parse_whole
-from ..credentials import Token, listed
+from ..configuration import listed, parse_time, parse_whole
+from ..credentials import Token
 from ..keys import (
     BOOL,
     INT32_MAX,

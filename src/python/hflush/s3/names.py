@@ -599,10 +599,10 @@ class S3Names(FileSystem):
         marker = prefix_of(directory)
         while True:
             still = self._still_in(directory)
-            markers = [e for e in still if _is_marker(e, marker) or _is_foreign_marker(e)]
-            if len(markers) < len(still):
-                return ["/" + entry.key for entry in still if entry not in markers]
-            self._delete_keys([e.key for e in markers if e.key != marker], directory)
+            left = [e for e in still if not (_is_marker(e, marker) or _is_foreign_marker(e))]
+            if left:
+                return ["/" + entry.key for entry in left]
+            self._delete_keys([e.key for e in still if e.key != marker], directory)
             if len(still) < _MAX_NAMES:
                 break
         self._no_files.forget(directory)

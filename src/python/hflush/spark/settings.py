@@ -13,12 +13,15 @@ from ..spelling import did_you_mean
 from .commit import Mode
 from .encodings import ENCODINGS
 from .logs import LEVELS
+from .partitions import check_partitions
+from .schemas import check_columns
 from .secrets import with_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark import TaskContext
+    from pyspark.sql.types import StructType
 
     from .encodings import Encoding
 
@@ -154,6 +157,20 @@ class WriteSettings:
         for name in ("checkpointlocation", "queryname"):  # Spark's own
             given.pop(name, None)
         return cls.of(given, overwrite=False)
+
+    def for_columns(self, schema: StructType) -> WriteSettings:
+        """Return the same with the columns of partitions spelt as in the schema.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The columns cannot be written so; the message names one.
+        """
+        columns = check_columns(schema, self.partition_by)
+        check_partitions(schema, columns)
+        data = [field for field in schema.fields if field.name not in columns]
+        self.format.check(type(schema)(data))
+        return replace(self, partition_by=columns)
 
     def in_task(self, context: TaskContext) -> WriteSettings:
         """Return the same with what the session of a task has set, of which only the task hears."""

@@ -28,9 +28,7 @@ from .commit import Report, TaskReport
 from .commit.staging import Attempt, for_all
 from .commit.strays import EPOCHS, named_after, query_of, trace_of_jobs
 from .logs import logged
-from .partitions import check_partitions
 from .reading import given
-from .schemas import check_columns
 from .task import TaskWriter
 from .writer import log_task
 
@@ -97,12 +95,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
-        columns = check_columns(schema, settings.partition_by)
-        settings = replace(settings, partition_by=columns)
-        check_partitions(schema, settings.partition_by)
-        data = [field for field in schema.fields if field.name not in settings.partition_by]
-        settings.format.check(type(schema)(data))
-        self._settings = settings
+        self._settings = settings = settings.for_columns(schema)
         self._schema = schema
         url = self._url()
         FileStreamSinkLog(f"{url}/{LOG}", settings.conf)  # which refuses what its options cannot be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from .commit import Committer, Identity, Job, Mode, Outcome, Report, StagedFile, TaskReport
 from .logs import logged
-from .partitions import check_partitions
-from .schemas import check_columns
 from .task import TaskWriter
 
 if TYPE_CHECKING:
@@ -56,12 +54,7 @@ class BatchWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
-        columns = check_columns(schema, settings.partition_by)
-        settings = replace(settings, partition_by=columns)
-        check_partitions(schema, settings.partition_by)
-        data = [field for field in schema.fields if field.name not in settings.partition_by]
-        settings.format.check(type(schema)(data))
-        self._settings = settings
+        self._settings = settings = settings.for_columns(schema)
         self._schema = schema
         committer = self._committer()
         committer.check()

@@ -128,10 +128,10 @@ class ViewFileSystem(FileSystem):
     def contract_options(self) -> Mapping[str, object]:
         """The options in which all file systems behind the links agree."""
         links = [*self._table.links.values(), self._table.fallback]
-        options = [self._store(link).contract_options for link in links if link]
-        if not options or self._table.regexes:  # which lead anywhere
+        if self._table.regexes:  # which lead anywhere
             return {}
-        first, *others = options
+        options = [self._store(link).contract_options for link in links if link]
+        first, *others = options or [{}]
         return {
             name: value
             for name, value in first.items()

@@ -184,8 +184,9 @@ class MountTable:
     def _check(self, prefix: str) -> None:
         """Refuse anything beside a link that the whole view is."""
         if "/" in self.links and (self.fallback or self.regexes or len(self.links) > 1):
-            other = "linkFallback" if self.fallback else f"link.{max(self.links)}"
-            other = "linkRegex" if self.regexes else other
+            other = f"link.{max(self.links)}"
+            if self.regexes or self.fallback:
+                other = "linkRegex" if self.regexes else "linkFallback"
             raise ValueError(f"{prefix}linkMergeSlash and {other} exclude each other")
 
     def find(self, path: str) -> Link | None:

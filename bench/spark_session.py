@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 DEMO = Path(__file__).resolve().parents[1] / "demo"
 QUIET = (DEMO / "log4j2.properties").as_uri()
 BUCKET = "bench"
-MANY_CORES = 8
-COPIES = 10 if (os.cpu_count() or 1) >= MANY_CORES else 1  # of the flights
+COPIES = 10  # of the flights
 PARTITIONS = 8
 HEAP = "3g"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

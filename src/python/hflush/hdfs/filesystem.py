@@ -10,7 +10,7 @@ from types import MappingProxyType
 from .. import _core, capabilities, credentials, general_keys, paths
 from .. import options as options_of
 from ..configuration import real_user_name, user_name
-from ..errors import InvalidPathHandleError, invalid_path
+from ..errors import InvalidPathHandleError, LeaseHeldError, invalid_path
 from ..filesystem import FileSystem
 from ..keys import Reader
 from ..options import CreateFlag
@@ -344,34 +344,64 @@ class DistributedFileSystem(FileSystem):
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 
     def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
-        self._close_at(token, path)
-        stream = self._append(path, options_of.CreateOptions({}, True))
+        stream = self._append_where_it_ends(token, path)
         if (stream._file_id, stream.tell()) != (token.state["file_id"], token.length):
             stream._abandon()
             raise token.stale("another writer has changed the file meanwhile")
         return stream, None
 
-    def _commit(self, token: Token, path: str) -> None:
-        self._close_at(token, path)
+    def _append_where_it_ends(self, token: Token, path: str) -> FSDataOutputStream:
+        """Append to the token's file: at once if it ends at the token's point and is closed."""
+        as_it_is = options_of.CreateOptions({}, True)
+        found = self._found(token, path)
+        if found.length == token.length:
+            with contextlib.suppress(LeaseHeldError):
+                return self._append(path, as_it_is)
+        self._close_at(token, path, found)
+        return self._append(path, as_it_is)
 
-    def _close_at(self, token: Token, path: str) -> None:
+    def _commit(self, token: Token, path: str) -> None:
+        self._close_at(token, path, self._found(token, path))
+
+    def _found(self, token: Token, path: str) -> FileStatus:
+        """Return the status of the token's file, which no other stream of this client has then.
+
+        It looks before anything is done: the path may name another file, which is being written.
+
+        Raises
+        ------
+        ValueError, StaleTokenError
+            It is in another cluster; it is gone, or was replaced.
+        """
+        from . import resuming
+
+        token.check_state(resuming.STATE)
+        try:
+            status = self._status(path)
+            pool = self._native.block_pool(path)
+        except FileNotFoundError as missing:
+            raise token.stale("the file is gone") from missing
+        resuming.check_pool(token, pool)
+        resuming.check_file(token, status)
+        # The NameNode would take its calls for those of the new stream.
+        for stream in self._open_streams():
+            if stream._file_id == token.state["file_id"]:
+                stream._abandon()
+        return status
+
+    def _close_at(self, token: Token, path: str, found: FileStatus) -> None:
         """Close the token's file at its point, even if another client is writing it."""
         from . import resuming
 
         def look() -> FileStatus:
             try:
                 status = self._status(path)
-                resuming.check_file(token, status, self._native.block_pool(path))
             except FileNotFoundError as missing:
                 raise token.stale("the file is gone") from missing
+            resuming.check_file(token, status)
+            resuming.check_length(token, status)
             return status
 
-        token.check_state(resuming.STATE)
-        may_be_cut = self._refuse_other(token, path)
-        # Of the same client: the NameNode would take its calls for those of the new stream.
-        for stream in self._open_streams():
-            if stream._file_id == token.state["file_id"]:
-                stream._abandon()
         resuming.closed_at(
             token.length,
             path=path,
@@ -379,28 +409,8 @@ class DistributedFileSystem(FileSystem):
             look=look,
             cut=lambda: self._native.truncate(path, token.length),
             is_closed=lambda: self._native.is_file_closed(path),
-            may_be_cut=may_be_cut,
+            may_be_cut=found.length > token.length,
         )
-
-    def _refuse_other(self, token: Token, path: str) -> bool:
-        """Look before anything is done: the path may name another file, which is being written.
-
-        Returns
-        -------
-        bool
-            Whether the NameNode knows of more bytes than the token has.
-        """
-        from . import resuming
-
-        try:
-            status = self._status(path)
-            pool = self._native.block_pool(path)
-        except FileNotFoundError as missing:
-            raise token.stale("the file is gone") from missing
-        known = status.length
-        status.length = max(known, token.length)  # not known while it is being written
-        resuming.check_file(token, status, pool)
-        return known > token.length
 
     @staticmethod
     def _reporting(stream: FSDataOutputStream, options: CreateOptions) -> FSDataOutputStream:

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from ..status import FileStatus
 
-__all__ = ["CUT_S", "STATE", "WAIT_S", "check_file", "closed_at"]
+__all__ = [
+    "CUT_S",
+    "STATE",
+    "WAIT_S",
+    "check_file",
+    "check_length",
+    "check_pool",
+    "closed_at",
+]
 
 STATE = {"file_id": int, "pool": str}
 
@@ -35,32 +43,48 @@ CUT_BY_ANOTHER_S = 5.0
 _PAUSE_S = 0.2
 
 
-def check_file(token: Token, status: FileStatus, pool: str) -> None:
-    """Refuse a file that is not the token's, or lacks bytes of it.
+def check_pool(token: Token, pool: str) -> None:
+    """Refuse a file of another cluster.
 
     Parameters
     ----------
     token : Token
         With a state that was checked.
-    status : FileStatus
-        Of what is at the path, closed.
     pool : str
-        The block pool of its last block; empty if it has no block.
+        The block pool of the file's last block; empty if it has no block.
 
     Raises
     ------
     ValueError
-        It is in another cluster.
-    StaleTokenError
-        It was replaced, or cut.
+        It is not the token's.
     """
     expected = token.state["pool"]
     if pool and expected and pool != expected:
         raise ValueError(
             f"{token!r} belongs to another cluster: its block pool is {expected}, not {pool}"
         )
+
+
+def check_file(token: Token, status: FileStatus) -> None:
+    """Refuse a file that has replaced the token's.
+
+    Raises
+    ------
+    StaleTokenError
+        The status of what is at the path is of another file.
+    """
     if status.file_id != (token.state["file_id"],):
         raise token.stale("the path names another file")
+
+
+def check_length(token: Token, status: FileStatus) -> None:
+    """Refuse a closed file that lacks bytes of the token's.
+
+    Raises
+    ------
+    StaleTokenError
+        It was cut.
+    """
     if status.length < token.length:
         raise token.stale(f"the file has {status.length} bytes only")
 

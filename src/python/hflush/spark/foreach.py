@@ -27,13 +27,14 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 
 from .. import capabilities, paths
-from ..checkpoint import CheckpointFileManager, MetadataLog
+from ..checkpoint import CheckpointFileManager
 from ..errors import ConcurrentWriterError, StaleTokenError
 from ..filesystem import FileSystem
 from ..opening import append, commit, create, resume
 from ..tokens import Token
 from .commit.committer import SPARKS_LOG
 from .commit.strays import EPOCHS
+from .epochs import NO_EPOCH, EpochLog, Recorded
 from .settings import parse_conf, task_conf
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ __all__ = ["ForeachWriter", "json_line"]
 Level = Literal["hflush", "hsync"]
 
 _LEVELS = ("hflush", "hsync")
-_START = "start"  # beside the epochs: the token of the empty file
 _CLOSED_S = 60.0  # for how long an empty file may take to be closed whose writer has died
 _KEPT_BYTES = 8 << 20  # of rows in memory that wait; more are in a file
 # As Spark writes them: JSON has no numbers for these.
@@ -215,9 +215,10 @@ class _Part:
         """Return an epoch of it, for one attempt."""
         if not self.grows():
             return _Whole(self, epoch)
-        recorded = self.log(level).batch_ids()
-        kind = _Repeated if recorded and recorded[-1] == epoch else _Appended
-        return kind(self, epoch, level, recorded)
+        log = self.log(level)
+        seen = log.last()
+        kind = _Repeated if seen is not None and seen.epoch == epoch else _Appended
+        return kind(self, epoch, log, seen)
 
     def check(self) -> None:
         """Refuse a directory of which readers see what the log of a query lists: not these rows."""
@@ -255,11 +256,10 @@ class _Part:
             raise ConcurrentWriterError(errno.EBUSY, message, file)
         return append(file, conf=self.conf)
 
-    def log(self, level: Level) -> MetadataLog[bytes]:
-        """Return the tokens of its file, by epoch."""
+    def log(self, level: Level) -> EpochLog:
+        """Return what is recorded of its file."""
         logs = paths.child(self.directory, EPOCHS)
-        conf = {**self.conf, "hflush.checkpoint.sync": level == "hsync"}
-        return MetadataLog(paths.child(logs, self.name), conf)
+        return EpochLog(self.fs, paths.child(logs, self.name), durable=level == "hsync")
 
 
 class _Epoch(ABC):
@@ -283,13 +283,11 @@ class _Epoch(ABC):
 class _Appended(_Epoch):
     """It is appended to the file of its partition."""
 
-    def __init__(self, part: _Part, epoch: int, level: Level, recorded: list[int]) -> None:
+    def __init__(self, part: _Part, epoch: int, log: EpochLog, seen: Recorded | None) -> None:
         self._part = part
         self._epoch = epoch
-        self._level = level
-        self._log = part.log(level)
-        self._recorded = recorded
-        self._before = max((number for number in recorded if number < epoch), default=None)
+        self._log = log
+        self._seen = seen
         self._out: FSDataOutputStream | None = None
 
     @property
@@ -300,12 +298,12 @@ class _Appended(_Epoch):
 
     def is_written(self) -> bool:
         """Whether a later epoch is recorded, which Spark begins when it is content with this."""
-        return bool(self._recorded) and self._recorded[-1] > self._epoch
+        return self._seen is not None and self._seen.epoch > self._epoch
 
     def finish(self) -> None:
         if self.is_written():
-            self._end_at(self._token(self._recorded[-1]))
-        elif self._out is not None or self._is_torn(self._point()):
+            self._end_at(self._recorded().end)
+        elif self._out is not None or self._is_torn(self._seen and self._begins()):
             self._record(self.out)
 
     def drop(self) -> None:
@@ -314,41 +312,44 @@ class _Appended(_Epoch):
             with contextlib.suppress(OSError):
                 self._out.close()
 
+    def _begins(self) -> Token:
+        """Return the point behind the epoch before this one."""
+        return self._recorded().end
+
+    def _recorded(self) -> Recorded:
+        """Return the record that it has seen, which is that of the empty file in the first epoch.
+
+        Raises
+        ------
+        ConcurrentWriterError
+            In the first epoch: another attempt has recorded one since this one began.
+        """
+        if self._seen is None:
+            found = self._log.last() or self._started()
+            if found.epoch != NO_EPOCH:
+                raise self._overtaken()
+            self._seen = found
+        return self._seen
+
+    def _started(self) -> Recorded:
+        """Make the empty file, and record it."""
+        self._part.check()
+        with self._part.empty() as out:
+            self._log.begin(Token.unpack(out.persist()))
+        found = self._log.last()
+        if found is None:
+            raise self._overtaken()
+        return found
+
     def _resumed(self) -> FSDataOutputStream:
         """Open the file at the end of the epoch before this one."""
-        if self._log.batch_ids() != self._recorded:
+        if self._seen is not None and self._log.last() != self._seen:
             raise self._overtaken()
-        return resume(self._point() or self._start(), conf=self._part.conf)
-
-    def _point(self) -> bytes | None:
-        """Return the token of the epoch before this one; None if there is none."""
-        return None if self._before is None else self._token(self._before)
-
-    def _token(self, epoch: int) -> bytes:
-        token = self._log.get(epoch)
-        if token is None:
-            raise self._overtaken()
-        return token
-
-    def _start(self) -> bytes:
-        """Return the token of the empty file, the same to all attempts."""
-        manager = self._log.manager
-        path = paths.child(manager.path, _START)
-        if not manager.exists(path):
-            self._part.check()
-            manager.mkdirs(manager.path)
-            with self._part.empty() as out, contextlib.suppress(FileExistsError):
-                token = out.persist()
-                with manager.create_atomic(path, overwrite_if_possible=False) as start:
-                    start.write(token)
-        with manager.open(path) as stream:
-            return stream.read()
+        return resume(self._begins().pack(), conf=self._part.conf)
 
     def _record(self, out: FSDataOutputStream) -> None:
-        """Flush the rows, record the point that the file has reached, and close it."""
+        """Make the rows durable, record the point that the file has reached, and close it."""
         try:
-            if self._level == "hsync":
-                out.hsync()
             # The stream still keeps others from the file.
             self._add(out.persist())
         except BaseException:
@@ -356,30 +357,29 @@ class _Appended(_Epoch):
                 out.close()
             raise
         out.close()
-        if self._before is not None:
-            self._log.purge(self._before)
 
     def _add(self, token: bytes) -> None:
-        if not self._log.add(self._epoch, token):
+        new = Recorded(self._epoch, self._begins(), Token.unpack(token))
+        if not self._log.add(self._recorded(), new):
             raise self._overtaken()
 
     def _overtaken(self) -> ConcurrentWriterError:
         message = f"another attempt has recorded this partition since epoch {self._epoch} began"
         return ConcurrentWriterError(errno.EBUSY, message, self._part.file())
 
-    def _end_at(self, token: bytes) -> None:
+    def _end_at(self, end: Token) -> None:
         """Cut what an attempt without an end has left behind a point."""
-        if self._is_torn(token):
-            commit(token, conf=self._part.conf)
+        if self._is_torn(end):
+            commit(end.pack(), conf=self._part.conf)
 
-    def _is_torn(self, token: bytes | None) -> bool:
-        """Whether the file has another length than a point, or is not closed."""
+    def _is_torn(self, end: Token | None) -> bool:
+        """Whether the file has another length than at a point, or is not closed."""
         file, fs = self._part.file(), self._part.fs
         try:
             length = fs.get_file_status(file).length
         except FileNotFoundError:
             return False
-        if length != _length(token):
+        if length != (end.length if end is not None else 0):
             return True
         has_leases = fs.has_path_capability(file, capabilities.LEASE_RECOVERABLE)
         return has_leases and not fs.is_file_closed(file)
@@ -388,8 +388,8 @@ class _Appended(_Epoch):
 class _Repeated(_Appended):
     """It is recorded. Its rows wait until all are there: then they replace fewer than they are."""
 
-    def __init__(self, part: _Part, epoch: int, level: Level, recorded: list[int]) -> None:
-        super().__init__(part, epoch, level, recorded)
+    def __init__(self, part: _Part, epoch: int, log: EpochLog, seen: Recorded | None) -> None:
+        super().__init__(part, epoch, log, seen)
         self._kept = SpooledTemporaryFile(_KEPT_BYTES)  # noqa: SIM115 -- finish and drop end it
 
     @property
@@ -398,10 +398,10 @@ class _Repeated(_Appended):
 
     def finish(self) -> None:
         with self._kept as kept:
-            own = self._token(self._epoch)
-            if kept.tell() <= _length(own) - _length(self._point()):
+            own = self._recorded()
+            if kept.tell() <= own.end.length - own.before.length:
                 with contextlib.suppress(StaleTokenError):  # one that replaces it has died
-                    self._end_at(own)
+                    self._end_at(own.end)
                     return
             kept.seek(0)
             self._out = self._resumed()
@@ -416,16 +416,8 @@ class _Repeated(_Appended):
         self._kept.close()
         super().drop()
 
-    def _add(self, token: bytes) -> None:
-        manager = self._log.manager
-        path = paths.child(manager.path, str(self._epoch))
-        with manager.create_atomic(path, overwrite_if_possible=True) as record:
-            record.write(token)
-
-
-def _length(token: bytes | None) -> int:
-    """Return the length of the file at a point; 0 at the start."""
-    return 0 if token is None else Token.unpack(token).length
+    def _begins(self) -> Token:
+        return self._recorded().before
 
 
 class _Whole(_Epoch):

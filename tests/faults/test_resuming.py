@@ -13,6 +13,7 @@ from typing import Any
 import hflush
 import pytest
 from hflush import capabilities
+from hflush.errors import ConcurrentWriterError
 from hflush.tokens import Token
 from support.data import dataset
 from support.stores import S3Store, Store
@@ -229,6 +230,31 @@ def test_a_living_writer_of_the_same_client_is_ended(store: Store) -> None:
     assert store.content(path) == b"kept and new"
 
 
+@pytest.mark.stores("raw", "hdfs")
+def test_what_is_refused_before_the_cut_leaves_the_file(store: Store) -> None:
+    """Its writer, too, where it would lose its lease."""
+    path = store.path("f")
+    out = client(store).create(path)
+    out.write(b"kept ")
+    token = out.persist()
+    out.write(b"behind")
+    out.hflush()
+    if store.name == "raw":
+        out.close()
+    refusal = ConcurrentWriterError("overtaken")
+
+    def refuse() -> None:
+        raise refusal
+
+    fs = client(store)
+    for go_on in (fs._resume_unless, fs._commit_unless):
+        with pytest.raises(ConcurrentWriterError) as refused:
+            go_on(token, refuse)
+        assert refused.value is refusal
+    out.close()
+    assert store.read(path) == b"kept behind"
+
+
 @pytest.mark.stores("s3")
 def test_of_two_writers_the_first_to_publish_wins(store: Store) -> None:
     path, kept = store.path("f"), dataset(LARGE)
@@ -312,6 +338,33 @@ def test_a_token_of_something_else(store: Store, tmp_path: Path) -> None:
         state = {**found.state, "pool": "BP-1-127.0.0.1-1"}
         with pytest.raises(ValueError, match="belongs to another cluster"):
             here.resume(Token(found.store, found.url, 1, state).pack())
+
+
+class Router:
+    """A client of a NameNode that answers as a router does: each file is in a pool of its own."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._native, name)
+
+    def block_pool(self, path: str) -> str:
+        return f"BP-{path}"
+
+
+@pytest.mark.stores("hdfs")
+def test_a_token_has_the_pool_of_its_own_file(store: Store) -> None:
+    fs: Any = client(store)
+    fs._native = Router(fs._native)
+    for path in (store.path("a"), store.path("b")):
+        with fs.create(path) as out:
+            out.write(b"x")
+            token = out.persist()
+        with fs.resume(token) as out:
+            again = out.persist()
+        pools = {Token.unpack(found).state["pool"] for found in (token, again)}
+        assert pools == {f"BP-{path}"}
 
 
 @can_persist

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import hflush
 import pytest
@@ -156,6 +157,25 @@ def test_no_harm(tmp_path: Path):
     assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["a", "b"]
     assert "No such file" in refused("times", tmp_path / "typo")
     assert not (tmp_path / "typo").exists()
+
+
+def test_mv_beside_another_mv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What another user puts at the target, after it was looked for, is not replaced."""
+    from hflush.cli import main
+    from hflush.local.filesystem import LocalFileSystem
+
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    renames = LocalFileSystem.rename
+
+    def renames_late(fs: Any, *names: Any) -> Any:
+        if (tmp_path / "b").exists():
+            (tmp_path / "b").rename(tmp_path / "c")
+        return renames(fs, *names)
+
+    monkeypatch.setattr(LocalFileSystem, "rename", renames_late)
+    assert main(["mv", f"{tmp_path}/a", f"{tmp_path}/c"]) == 1
+    assert [(tmp_path / name).read_text() for name in ("a", "c")] == ["a", "b"]
 
 
 def test_rm_goes_on(tmp_path: Path):

@@ -324,6 +324,22 @@ def test_a_get_that_fails(fs, tmp_path):
     assert not here.exists()
 
 
+def test_a_get_that_fails_beside_another(fs, tmp_path):
+    """What has taken the place of its part stays."""
+    here = tmp_path / "here"
+
+    class Replaced(Full):
+        def relative_update(self, inc: int = 1) -> None:
+            (tmp_path / "whole").write_bytes(b"whole")
+            (tmp_path / "whole").replace(here)
+            super().relative_update(inc)
+
+    fs.pipe(f"{tmp_path}/x", b"data")
+    with pytest.raises(OSError, match="full"):
+        fs.get_file(f"{tmp_path}/x", here, callback=Replaced())
+    assert here.read_bytes() == b"whole"
+
+
 @pytest.mark.parametrize("options", [{}, {"compression": "gzip"}, {"mode": "create"}], ids=repr)
 def test_a_put_that_fails(fs, tmp_path, options):
     """It leaves no part, either."""

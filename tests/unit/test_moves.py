@@ -169,6 +169,24 @@ class TestLocalFiles:
         assert files(source) == [".orphan.crc"]
         assert files(tmp_path / "out") == ["a", "sub/b"]
 
+    def test_what_changes_while_others_are_removed(
+        self, fs: hflush.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Each file is looked at right before it goes, not when the first of the tree does."""
+        source = tree(tmp_path / "d", "a", "sub/b")
+        removed = transfer._Removal._remove_files
+
+        def removed_and_changed(self: transfer._Removal, files: list[str]) -> None:
+            removed(self, files)
+            if files[0].endswith("/sub/b"):
+                (source / "a").write_bytes(b"committed by another")
+
+        monkeypatch.setattr(transfer._Removal, "_remove_files", removed_and_changed)
+        with pytest.raises(OSError, match=r"d/a \(changed meanwhile\)"):
+            fs.copy_from_local_file(source, "/d", delete_source=True)
+        assert (source / "a").read_bytes() == b"committed by another"
+        assert files(source) == ["a"]
+
     def test_a_single_file(self, fs: hflush.FileSystem, tmp_path: Path, monkeypatch):
         source = tree(tmp_path, "a") / "a"
         after_copying(monkeypatch, lambda: source.write_bytes(b"appended to"))

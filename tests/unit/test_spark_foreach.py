@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from hflush.errors import ConcurrentWriterError, LeaseHeldError
+from hflush.claims import Claim
+from hflush.errors import ConcurrentWriterError, LeaseHeldError, StaleTokenError
+from hflush.local import resuming
 from hflush.spark import ForeachWriter
 from hflush.spark.foreach import json_line
 from pyspark import TaskContext
@@ -120,6 +122,45 @@ def test_an_epoch_before_one_that_is_recorded_is_left_out(tmp_path: Path) -> Non
     assert content(tmp_path) == b"1\n2\n"
 
 
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_what_was_recorded_since_an_attempt_began_is_not_cut(tmp_path: Path, epoch: int) -> None:
+    """It comes to its end after epochs that others have written, having nothing to add."""
+    for number in range(2):
+        begun(tmp_path, number, b"%d\n" % number).close(None)
+    late = begun(tmp_path, epoch, *[b"1\n"] * epoch)
+    begun(tmp_path, 2, b"2\n").close(None)
+    with pytest.raises(ConcurrentWriterError, match="recorded this partition since"):
+        late.close(None)
+    assert content(tmp_path) == b"0\n1\n2\n"
+
+
+def test_what_is_recorded_before_the_file_is_held_is_not_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another attempt begins and ends between the look at the record and the lock."""
+    begun(tmp_path, 0, b"0\n").close(None)
+    late = begun(tmp_path, 1)
+    held = resuming.held
+
+    def held_by_another_before(path: str) -> Claim:
+        monkeypatch.setattr(resuming, "held", held)
+        begun(tmp_path, 1, b"1\n").close(None)
+        return held(path)
+
+    monkeypatch.setattr(resuming, "held", held_by_another_before)
+    with pytest.raises(ConcurrentWriterError, match="recorded this partition since"):
+        late.process(b"late\n")  # type: ignore[arg-type]
+    assert content(tmp_path) == b"0\n1\n"
+
+
+def test_rows_of_a_file_that_is_gone_are_missed(tmp_path: Path) -> None:
+    begun(tmp_path, 0, b"0\n").close(None)
+    next(tmp_path.glob("part-*")).unlink()
+    for epoch, rows in ((0, [b"0\n"]), (1, [])):
+        with pytest.raises(StaleTokenError, match="the file is gone"):
+            begun(tmp_path, epoch, *rows).close(None)
+
+
 def test_of_files_of_their_own_the_longest_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +169,7 @@ def test_of_files_of_their_own_the_longest_stays(
     for rows, found in (([b"1\n"], b"1\n"), ([b"1\n", b"2\n"], b"1\n2\n"), ([b"1\n"], b"1\n2\n")):
         begun(tmp_path, 0, *rows).close(None)
         assert content(tmp_path) == found
+    assert (tmp_path / "_epochs").is_dir()  # by which a query is refused that comes later
     first, second = (begun(tmp_path, 1, b"1\n") for _ in range(2))
     first.close(None)
     with pytest.raises(FileExistsError):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .options import Rename
@@ -79,6 +79,10 @@ class Files(Protocol):
     def _is_link(self, path: str) -> bool: ...
 
     def _is_being_written(self, path: str) -> bool: ...
+
+    def _iterate(self, path: str) -> Iterator[FileStatus]: ...
+
+    def _removed_at_once(self) -> int: ...
 
     def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]: ...
 

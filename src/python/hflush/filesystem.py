@@ -505,15 +505,23 @@ class FileSystem(OptionalOperations):
 
     def resume(self, token: bytes) -> FSDataOutputStream:
         """Go on with a stream at the byte where it was persisted: see :func:`hflush.resume`."""
+        return self._resume_unless(token, _go_on)
+
+    def _resume_unless(self, token: bytes, before_cut: Callable[[], None]) -> FSDataOutputStream:
+        """Resume, unless `before_cut` raises: see :meth:`_resume`."""
         found, path = self._own_token(token)
-        stream, held = self._resume(found, path)
+        stream, held = self._resume(found, path, before_cut)
         self._track(stream, path, "ab", CreateOptions({}, True))
         stream._held = held
         return stream
 
     def commit(self, token: bytes) -> None:
         """Publish what was persisted: see :func:`hflush.commit`."""
-        self._commit(*self._own_token(token))
+        self._commit_unless(token, _go_on)
+
+    def _commit_unless(self, token: bytes, before_cut: Callable[[], None]) -> None:
+        """Commit, unless `before_cut` raises: see :meth:`_resume`."""
+        self._commit(*self._own_token(token), before_cut)
 
     def _own_token(self, token: bytes) -> tuple[Token, str]:
         from .tokens import Token
@@ -848,6 +856,10 @@ _CREATE_ARGUMENTS = (
 )
 
 _instances: set[ref[FileSystem]] = set()
+
+
+def _go_on() -> None:
+    """Let what is behind a token go: the callers of resume and commit want that."""
 
 
 def instances() -> list[FileSystem]:

@@ -15,7 +15,7 @@ from .status import BlockLocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from typing_extensions import Self
@@ -275,6 +275,10 @@ class NameSpace(ABC):
         """Whether a client is known to be writing a file."""
         return False
 
+    def _removed_at_once(self) -> int:
+        """Return how many files :meth:`_remove_files` removes by one request."""
+        return 1
+
     def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]:
         """Remove files and links; return those that could not be, and why."""
         failures: list[tuple[str, OSError]] = []
@@ -305,11 +309,16 @@ class NameSpace(ABC):
         """Make what was written to a stream recoverable; one thread at a time for each stream."""
         raise unsupported("persist", self.store_name, stream._error_path)
 
-    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
+    # `before_cut` is called, and may raise, before another writer loses the file; and when none has
+    # it any more, before what it has behind the token goes. Both may be one call, or not be needed.
+
+    def _resume(
+        self, token: Token, path: str, before_cut: Callable[[], None]
+    ) -> tuple[FSDataOutputStream, Claim | None]:
         """Open a stream that goes on where a token ends; and what keeps others from its file."""
         raise unsupported("resume", self.store_name, self._named(path))
 
-    def _commit(self, token: Token, path: str) -> None:
+    def _commit(self, token: Token, path: str, before_cut: Callable[[], None]) -> None:
         """Publish what a token of this file system stands for, unless that has been done."""
         raise unsupported("commit", self.store_name, self._named(path))
 

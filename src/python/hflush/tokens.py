@@ -46,12 +46,6 @@ class Token:
         self.length = length
         self.state = state
 
-    def __eq__(self, other: object) -> bool:
-        return self.pack() == other.pack() if isinstance(other, Token) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.pack())
-
     def __repr__(self) -> str:
         return f"<token of {self.length} bytes of {self.url} on {self.store}>"
 

@@ -130,7 +130,12 @@ class _Copied(NamedTuple):
     path: str
     is_link: bool
     version: tuple[object, ...]  # of a file; empty if it changed meanwhile
-    entries: list[_Copied] | None  # of a directory
+    entries: list[_Copied] | None  # of a directory, or of what a link to one leads to
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it goes by what is in it: no link to a directory does."""
+        return self.entries is not None and not self.is_link
 
 
 class _Copy:
@@ -239,6 +244,10 @@ class _Removal:
         self._failures: list[OSError] = []
 
     def remove(self, copied: _Copied) -> None:
+        """Remove what was copied."""
+        self._remove(copied)
+
+    def _remove(self, copied: _Copied) -> None:
         """Remove one entry, and what was copied of it."""
         with self._noting(copied.path):
             if self._may_go(copied, self._source._status(copied.path)):
@@ -277,17 +286,33 @@ class _Removal:
 
     def _remove_directory(self, path: str, entries: list[_Copied]) -> None:
         with self._noting(path):
-            now = {self._source._store_path(found): found for found in self._source._list(path)}
-            there = [(entry, now[entry.path]) for entry in entries if entry.path in now]
-            self._remove_files(
-                [found.path for found, status in there if self._may_go(found, status)]
-            )
+            for entry in entries:
+                if entry.is_directory:
+                    self._remove(entry)
+            files = {entry.path: entry for entry in entries if not entry.is_directory}
+            if files:
+                self._remove_from(path, files)
             left = self._source._remove_emptied(path)
             for name in left:
                 if name not in self._kept:
                     self._stays(name, "not copied")
             if left:
                 self._kept.add(path)
+
+    def _remove_from(self, directory: str, files: dict[str, _Copied]) -> None:
+        """Look at each file right before it goes: what is removed before it may take hours."""
+        at_once = self._source._removed_at_once()
+        if at_once == 1:
+            for entry in files.values():
+                self._remove(entry)
+            return
+        listed = self._source._iterate(directory)
+        while portion := list(islice(listed, at_once)):
+            now = {self._source._store_path(status): status for status in portion}
+            there = [(files[found], now[found]) for found in now if found in files]
+            self._remove_files(
+                [entry.path for entry, status in there if self._may_go(entry, status)]
+            )
 
     def _remove_files(self, files: list[str]) -> None:
         for path, failure in self._source._remove_files(files) if files else ():

@@ -7,7 +7,9 @@ wrong usage.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
+import io
 import os
 import re
 import time
@@ -292,13 +294,25 @@ def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
     elif target.endswith("/"):
         raise FileNotFoundError(errno.ENOENT, "there is no such directory", target)
     try:
-        if fs.exists(target) or not fs.rename(source, target):  # a local one would be replaced
-            fs.rename(source, target, Rename.NONE)  # its error says what is wrong
+        _rename_to_new(fs, source, target)
     except OSError as refusal:
         if refusal.errno != errno.EXDEV or not fs._is_local:
             raise
         names = fs._resolve(source), fs._resolve(target)
         transfer.copy(fs, names[0], fs, names[1], delete_source=True, overwrite=False)
+
+
+def _rename_to_new(fs: FileSystem, source: str, target: str) -> None:
+    """Rename to a name that is free, and make its parents; replace nothing.
+
+    The plain rename replaces on local files, also what another user makes at that moment.
+    """
+    if fs._is_local:
+        with contextlib.suppress(FileNotFoundError, io.UnsupportedOperation):
+            fs.rename(source, target, Rename.NONE)
+            return
+    if fs.exists(target) or not fs.rename(source, target):
+        fs.rename(source, target, Rename.NONE)  # its error says what is wrong
 
 
 def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:

@@ -499,13 +499,15 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             made.parent.mkdir(parents=True, exist_ok=True)
             callback.set_size(getattr(source, "size", None))  # of compressed data it is not known
             local = made.open("wb")
+            own = os.fstat(local.fileno())
             try:
                 with local:
                     self._hand_on(source, local, callback)
             except BaseException:
                 with suppress(OSError):
-                    if made.is_file():  # and no device
-                        made.resolve().unlink()
+                    there = made.resolve()
+                    if made.is_file() and os.path.samestat(own, there.stat()):  # and no device
+                        there.unlink()
                 raise
 
     def _hand_on(self, source: Any, target: Any, callback: Any) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import time
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 from .. import _core, capabilities, credentials, general_keys, paths
 from .. import options as options_of
@@ -132,7 +133,8 @@ class DistributedFileSystem(FileSystem):
         self._combines = keys.text("dfs.checksum.combine.mode") == "composite_crc"
         self._home_prefix = paths.normalize(keys.text("dfs.user.home.dir.prefix"))
         self._verifies_checksums = True
-        self._block_pool = ""  # that of the cluster, once a block of it is known
+        # Of files that are persisted; behind a router each may have another.
+        self._block_pools: WeakKeyDictionary[FSDataOutputStream, str] = WeakKeyDictionary()
         self._sweep_after_s = keys.seconds("hflush.atomic.sweep-after")
         self._trash_interval = keys.seconds("fs.trash.interval")
         self._settings_of_client = read_native(
@@ -338,33 +340,42 @@ class DistributedFileSystem(FileSystem):
 
         path, length = stream.path, stream.tell()
         stream.hsync()
-        if length and not self._block_pool:
-            self._block_pool = self._native.block_pool(path)
-        state = {"file_id": stream._file_id, "pool": self._block_pool}
+        pool = self._block_pools.get(stream, "")
+        if length and not pool:
+            pool = self._block_pools[stream] = self._native.block_pool(path)
+        state = {"file_id": stream._file_id, "pool": pool}
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 
-    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
-        stream = self._append_where_it_ends(token, path)
+    def _resume(
+        self, token: Token, path: str, before_cut: Callable[[], None]
+    ) -> tuple[FSDataOutputStream, Claim | None]:
+        found, pool = self._found(token, path)
+        stream = self._append_where_it_ends(token, path, found, before_cut)
         if (stream._file_id, stream.tell()) != (token.state["file_id"], token.length):
             stream._abandon()
             raise token.stale("another writer has changed the file meanwhile")
+        self._block_pools[stream] = pool
         return stream, None
 
-    def _append_where_it_ends(self, token: Token, path: str) -> FSDataOutputStream:
+    def _append_where_it_ends(
+        self, token: Token, path: str, found: FileStatus, before_cut: Callable[[], None]
+    ) -> FSDataOutputStream:
         """Append to the token's file: at once if it ends at the token's point and is closed."""
         as_it_is = options_of.CreateOptions({}, True)
-        found = self._found(token, path)
         if found.length == token.length:
             with contextlib.suppress(LeaseHeldError):
                 return self._append(path, as_it_is)
-        self._close_at(token, path, found)
+        self._close_at(token, path, found, before_cut)
         return self._append(path, as_it_is)
 
-    def _commit(self, token: Token, path: str) -> None:
-        self._close_at(token, path, self._found(token, path))
+    def _commit(self, token: Token, path: str, before_cut: Callable[[], None]) -> None:
+        found, _ = self._found(token, path)
+        self._close_at(token, path, found, before_cut)
 
-    def _found(self, token: Token, path: str) -> FileStatus:
-        """Return the status of the token's file, which no other stream of this client has then.
+    def _found(self, token: Token, path: str) -> tuple[FileStatus, str]:
+        """Return the status of the token's file, and the block pool that it is in.
+
+        No other stream of this client has the file then.
 
         It looks before anything is done: the path may name another file, which is being written.
 
@@ -387,9 +398,11 @@ class DistributedFileSystem(FileSystem):
         for stream in self._open_streams():
             if stream._file_id == token.state["file_id"]:
                 stream._abandon()
-        return status
+        return status, pool
 
-    def _close_at(self, token: Token, path: str, found: FileStatus) -> None:
+    def _close_at(
+        self, token: Token, path: str, found: FileStatus, before_cut: Callable[[], None]
+    ) -> None:
         """Close the token's file at its point, even if another client is writing it."""
         from . import resuming
 
@@ -402,12 +415,17 @@ class DistributedFileSystem(FileSystem):
             resuming.check_length(token, status)
             return status
 
+        def cut() -> bool:
+            before_cut()
+            return self._native.truncate(path, token.length)
+
+        before_cut()
         resuming.closed_at(
             token.length,
             path=path,
             close=lambda: self._recover_lease(path, resuming.WAIT_S, None),
             look=look,
-            cut=lambda: self._native.truncate(path, token.length),
+            cut=cut,
             is_closed=lambda: self._native.is_file_closed(path),
             may_be_cut=found.length > token.length,
         )

@@ -35,7 +35,7 @@ from .keys import FAMILIES, KEYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..claims import Claim
@@ -372,8 +372,10 @@ class LocalFileSystem(_LocalFiles):
             raise resuming.stale(path) from gone
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 
-    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
-        claim = self._cut(token, path)
+    def _resume(
+        self, token: Token, path: str, before_cut: Callable[[], None]
+    ) -> tuple[FSDataOutputStream, Claim | None]:
+        claim = self._cut(token, path, before_cut)
         try:
             options = options_of.CreateOptions({}, True)
             stream = self._append(path, options)
@@ -385,15 +387,16 @@ class LocalFileSystem(_LocalFiles):
             raise
         return stream, claim
 
-    def _commit(self, token: Token, path: str) -> None:
-        self._cut(token, path).release()
+    def _commit(self, token: Token, path: str, before_cut: Callable[[], None]) -> None:
+        self._cut(token, path, before_cut).release()
 
-    def _cut(self, token: Token, path: str) -> Claim:
+    def _cut(self, token: Token, path: str, before_cut: Callable[[], None]) -> Claim:
         from . import resuming
 
         try:
             claim = resuming.held(path)
             try:
+                before_cut()
                 resuming.cut(self._namespace, token, path)
             except BaseException:
                 claim.release()

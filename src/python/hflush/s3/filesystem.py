@@ -58,7 +58,7 @@ from .streams import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from ..claims import Claim
@@ -508,7 +508,10 @@ class S3FileSystem(S3Copies):
         )
         return Token(self.store_name, self._public_name("/" + key), length, saved.state()).pack()
 
-    def _resume(self, token: Token, path: str) -> tuple[FSDataOutputStream, Claim | None]:
+    def _resume(
+        self, token: Token, path: str, before_cut: Callable[[], None]
+    ) -> tuple[FSDataOutputStream, Claim | None]:
+        before_cut()
         from .resuming import SavedUpload
 
         saved = SavedUpload.of(token, path[1:], self._settings_of_bucket.customer_key)
@@ -528,7 +531,8 @@ class S3FileSystem(S3Copies):
             raise
         return stream, None
 
-    def _commit(self, token: Token, path: str) -> None:
+    def _commit(self, token: Token, path: str, before_cut: Callable[[], None]) -> None:
+        before_cut()
         from .resuming import SavedUpload, remove_tails
 
         key = path[1:]

@@ -589,6 +589,9 @@ class S3Names(FileSystem):
         except OSError:
             return True
 
+    def _removed_at_once(self) -> int:
+        return self._settings_of_bucket.delete_page
+
     def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]:
         refused = self._bucket.delete_many([path[1:] for path in files], files[0])
         for directory in {holder(path) for path in files}:

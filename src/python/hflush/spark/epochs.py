@@ -4,11 +4,8 @@ The name says which epoch was written last, and the points before and behind it.
 is to rename that directory: of the attempts that have seen the same record one can do that. So HDFS
 asks no DataNode, and a listing is all there is to read.
 
-``_epochs/PART/``
-    ``start``   the token of the empty file
-    ``NAME/``   the record
-
-All of it appears at once. A writer that is killed before leaves ``_epochs/.PART.<hex>.tmp``.
+``_epochs/PART/NAME/`` appears at once. A writer that is killed before leaves
+``_epochs/.PART.<hex>.tmp/``.
 """
 
 from __future__ import annotations
@@ -17,11 +14,11 @@ import contextlib
 import errno
 import json
 import uuid
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from .. import paths
-from ..options import SYNC_ON_CLOSE, Rename
+from ..options import Rename
 from ..tokens import Token
 
 if TYPE_CHECKING:
@@ -32,8 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["NO_EPOCH", "EpochLog", "Recorded"]
 
 NO_EPOCH = -1  # is recorded with the empty file
-_START = "start"
 _LENGTH = "length"
+# How often a directory is listed: local files may list it with neither name during a rename.
+_LOOKS = 10
 
 
 class Recorded(NamedTuple):
@@ -53,8 +51,8 @@ class Recorded(NamedTuple):
         return ",".join([str(self.epoch), *(_field(key, *fields[key]) for key in fields)])
 
     @classmethod
-    def parse(cls, name: str, like: Token) -> Recorded:
-        """Return the inverse of :meth:`name`, with the file of another token.
+    def parse(cls, name: str, file: Token) -> Recorded:
+        """Return the inverse of :meth:`name`, for the file of a token.
 
         Raises
         ------
@@ -67,7 +65,7 @@ class Recorded(NamedTuple):
         for key, _, text in (field.partition("=") for field in fields):
             values = [json.loads(unquote(value)) for value in text.split("+")]
             before[key], end[key] = values[0], values[-1]
-        return cls(int(epoch), _at(before, like), _at(end, like))
+        return cls(int(epoch), _at(before, file), _at(end, file))
 
 
 def _field(key: str, before: Any, end: Any) -> str:
@@ -75,11 +73,11 @@ def _field(key: str, before: Any, end: Any) -> str:
     return f"{key}=" + "+".join(quote(json.dumps(value), safe='"') for value in values)
 
 
-def _at(fields: dict[str, Any], like: Token) -> Token:
+def _at(fields: dict[str, Any], file: Token) -> Token:
     length = fields.pop(_LENGTH, None)
     if type(length) is not int or length < 0:
         raise ValueError("its length is missing, or negative")
-    return Token(like.store, like.url, length, fields)
+    return Token(file.store, file.url, length, fields)
 
 
 class EpochLog:
@@ -91,16 +89,16 @@ class EpochLog:
         Where it is.
     directory : str
         Its directory, which the first attempt makes.
+    file : Token
+        Any token of the partition's file.
     durable : bool
         A record is on disk when it is made.
     """
 
-    # The first token of each directory, by its URL: which file it is of does not change.
-    _starts: ClassVar[dict[str, Token]] = {}
-
-    def __init__(self, fs: FileSystem, directory: str, *, durable: bool) -> None:
+    def __init__(self, fs: FileSystem, directory: str, file: Token, *, durable: bool) -> None:
         self._fs = fs
         self._directory = fs._resolve(directory)
+        self._file = file
         self._durable = durable
 
     def last(self) -> Recorded | None:
@@ -111,17 +109,25 @@ class EpochLog:
         OSError
             The store refuses; the directory has not one record (``EIO``).
         """
-        try:
-            found = self._fs.list_status(self._directory)
-        except FileNotFoundError:
-            return None
-        names = [status.name for status in found if status.is_directory]
+        for _ in range(_LOOKS):
+            try:
+                found = self._fs.list_status(self._directory)
+            except FileNotFoundError:
+                return None
+            names = [status.name for status in found if status.is_directory]
+            if len(names) == 1:
+                break
         try:
             (name,) = names
-            return Recorded.parse(name, self._start())
-        except (ValueError, FileNotFoundError) as odd:
+            return Recorded.parse(name, self._file)
+        except ValueError as odd:
             message = f"not the record of an epoch: {names or [status.name for status in found]}"
             raise OSError(errno.EIO, message, self._directory) from odd
+
+    def holds(self, record: Recorded) -> bool:
+        """Whether this is the last record, which no attempt has replaced."""
+        last = self.last()
+        return last is not None and last.name() == record.name()
 
     def begin(self, start: Token) -> None:
         """Record the empty file, unless there is a record."""
@@ -130,18 +136,15 @@ class EpochLog:
         record = paths.child(aside, Recorded(NO_EPOCH, start, start).name())
         try:
             self._fs.mkdirs(record)
-            path = paths.child(aside, _START)
-            builder = self._fs.create_file(path).overwrite(False)
-            with builder.opt(SYNC_ON_CLOSE, self._durable).build() as out:
-                out.write(start.pack())
             self._sync(record)
             self._fs.rename(aside, self._directory, Rename.OVERWRITE)  # not of one with a record
-        except OSError as failure:
+        except OSError:
             with contextlib.suppress(OSError):
                 self._fs.delete(aside, recursive=True)
-            if failure.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if self.last() is None:
                 raise
-        self._sync(self._directory)
+        for path in (self._directory, above):
+            self._sync(path)
 
     def add(self, seen: Recorded, new: Recorded) -> bool:
         """Record an epoch in place of the one that an attempt has seen.
@@ -152,27 +155,20 @@ class EpochLog:
             False: another one has been recorded since. Two attempts that come to the same points
             both get True.
         """
-        if (new == seen or not self._rename(seen, new)) and self.last() != new:
+        before, after = (paths.child(self._directory, record.name()) for record in (seen, new))
+        is_mine = before != after and self._rename(before, after)
+        if not is_mine and not self.holds(new):
             return False
-        self._sync(paths.child(self._directory, new.name()))
+        self._sync(after)
         return True
 
-    def _rename(self, seen: Recorded, new: Recorded) -> bool:
+    def _rename(self, before: str, after: str) -> bool:
         """Rename the record; False if it is not there any more."""
-        old, path = (paths.child(self._directory, record.name()) for record in (seen, new))
         try:
-            self._fs.rename(old, path, Rename.OVERWRITE)
+            self._fs.rename(before, after, Rename.OVERWRITE)
         except FileNotFoundError:
             return False
         return True
-
-    def _start(self) -> Token:
-        """Return the token of the empty file."""
-        url = self._fs.make_qualified(self._directory)
-        if url not in self._starts:
-            with self._fs.open(paths.child(self._directory, _START)) as stream:
-                self._starts[url] = Token.unpack(stream.read())
-        return self._starts[url]
 
     def _sync(self, path: str) -> None:
         if self._durable:

@@ -1,11 +1,11 @@
 """Rows of a streaming query, in files that grow with each epoch: ``df.writeStream.foreach(…)``.
 
-A partition has one file. Each epoch is appended to it and flushed; then the point that the file has
-reached is recorded (:meth:`hflush.FSDataOutputStream.persist`) in a log beside it, and so is the
-empty file before its first row. An epoch that Spark runs again goes on at the point of the epoch
-before it: its rows are in the file once. No attempt writes but from such a point, so that none
-writes beside another one. Where files cannot grow (S3), each epoch has a file of its own, which
-appears whole.
+A partition has one file. Each epoch is appended to it and synced; then the point that the file has
+reached (:meth:`hflush.FSDataOutputStream.persist`) is recorded beside it (:mod:`.epochs`), and so
+is the empty file before its first row. An epoch that Spark runs again goes on at the point of the
+epoch before it: its rows are in the file once. No attempt writes but from such a point, so that
+none writes beside another one. Where files cannot grow (S3), each epoch has a file of its own,
+which appears whole.
 
 A record may be of a part: if a task fails before it has read all of its rows, Spark lets them end
 in Python as if these were all. So an epoch that is recorded and runs again is written again if it
@@ -21,7 +21,7 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pyspark import TaskContext
 from pyspark.sql import Row
@@ -30,7 +30,7 @@ from .. import capabilities, paths
 from ..checkpoint import CheckpointFileManager
 from ..errors import ConcurrentWriterError, StaleTokenError
 from ..filesystem import FileSystem
-from ..opening import append, commit, create, resume
+from ..opening import append, create
 from ..tokens import Token
 from .commit.committer import SPARKS_LOG
 from .commit.strays import EPOCHS
@@ -107,8 +107,9 @@ class ForeachWriter:
         given, for which names of columns have to differ; its times are in the zone of the machine.
         It is pickled.
     level : {"hflush", "hsync"}
-        What an epoch has reached before it is reported to Spark as done: its rows are visible to
-        readers, or on disk, too.
+        What an epoch has reached, at least, before it is reported to Spark as done: it is visible
+        to readers, or on disk, too. Its rows are on disk in either case, since a point that the
+        file has reached is recorded; the record itself may not be, on local files.
     suffix : str, optional
         The end of the names of files.
     conf : mapping, optional
@@ -199,6 +200,8 @@ class ForeachWriter:
 class _Part:
     """The file, or the files, of a partition of a query."""
 
+    _marked: ClassVar[set[str]] = set()  # directories, by their URLs, in this process
+
     def __init__(self, directory: str, name: str, suffix: str, conf: Mapping[str, Any]) -> None:
         self.directory = directory
         self.name = name
@@ -256,10 +259,27 @@ class _Part:
             raise ConcurrentWriterError(errno.EBUSY, message, file)
         return append(file, conf=self.conf)
 
+    def mark(self) -> None:
+        """Let others see that the directory has rows of a ForeachWriter."""
+        url = self.fs.make_qualified(self.directory)
+        if url not in self._marked:
+            self.fs.mkdirs(paths.child(self.directory, EPOCHS))
+            self._marked.add(url)
+
+    @property
+    def store(self) -> FileSystem:
+        """The file system that has its file: of a view, the one behind the link."""
+        return self._place()[0]
+
+    def _place(self) -> tuple[FileSystem, str]:
+        return self.fs._leads_to(self.fs._resolve(self.file()))
+
     def log(self, level: Level) -> EpochLog:
         """Return what is recorded of its file."""
         logs = paths.child(self.directory, EPOCHS)
-        return EpochLog(self.fs, paths.child(logs, self.name), durable=level == "hsync")
+        store, path = self._place()
+        file = Token(store.store_name, store.make_qualified(path), 0, {})
+        return EpochLog(self.fs, paths.child(logs, self.name), file, durable=level == "hsync")
 
 
 class _Epoch(ABC):
@@ -343,9 +363,11 @@ class _Appended(_Epoch):
 
     def _resumed(self) -> FSDataOutputStream:
         """Open the file at the end of the epoch before this one."""
-        if self._seen is not None and self._log.last() != self._seen:
+        return self._part.store._resume_unless(self._begins().pack(), self._refuse_if_overtaken)
+
+    def _refuse_if_overtaken(self) -> None:
+        if not self._log.holds(self._recorded()):
             raise self._overtaken()
-        return resume(self._begins().pack(), conf=self._part.conf)
 
     def _record(self, out: FSDataOutputStream) -> None:
         """Make the rows durable, record the point that the file has reached, and close it."""
@@ -370,7 +392,7 @@ class _Appended(_Epoch):
     def _end_at(self, end: Token) -> None:
         """Cut what an attempt without an end has left behind a point."""
         if self._is_torn(end):
-            commit(end.pack(), conf=self._part.conf)
+            self._part.store._commit_unless(end.pack(), self._refuse_if_overtaken)
 
     def _is_torn(self, end: Token | None) -> bool:
         """Whether the file has another length than at a point, or is not closed."""
@@ -378,7 +400,7 @@ class _Appended(_Epoch):
         try:
             length = fs.get_file_status(file).length
         except FileNotFoundError:
-            return False
+            return end is not None and end.length > 0
         if length != (end.length if end is not None else 0):
             return True
         has_leases = fs.has_path_capability(file, capabilities.LEASE_RECOVERABLE)
@@ -434,7 +456,7 @@ class _Whole(_Epoch):
     def out(self) -> CancellableFSDataOutputStream:
         if self._out is None:
             self._part.check()
-            self._manager.mkdirs(self._manager.path)
+            self._part.mark()
             self._out = self._manager.create_atomic(self._file, self._is_again)
         return self._out
 

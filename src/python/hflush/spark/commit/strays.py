@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EPOCHS", "named_after", "query_of", "sweep_strays", "trace_of_jobs"]
 
-EPOCHS = "_epochs"  # the logs of a ForeachWriter, beside its files
+EPOCHS = "_epochs"  # the records of a ForeachWriter, beside its files
 
 _NAME = re.compile(r"part-\d{5,}-([0-9a-f]{32})-b(\d+)-+\d+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
 

@@ -238,6 +238,7 @@ def test_an_abort_leaves_a_declared_commit_alone(store: Store) -> None:
     job, files = staged(committer, "a", Mode.APPEND)
     seen = committer.log.look()
 
+    committer.log.make()
     assert committer.log.declare(seen.next_number, Intent(job, tuple(files)))
     assert not committer.abort(job, files)
     assert committer.visible() == ()

@@ -130,6 +130,7 @@ def test_the_log_shows_no_void_intent(tmp_path: Path) -> None:
                 log.declare(0, void)
             return super()._read(number, suffix, parse)
 
+    log.make()
     log.declare(0, real)
     assert Slow(log.path).look() == m.Seen(Record.of(0, real, None), None)
 
@@ -364,7 +365,7 @@ class RemovesFirst(m.JobCommit):
     def _on_seen(self, seen: m.Seen) -> m.Action:
         action = super()._on_seen(seen)
         if isinstance(action, m.Publish) and action.intent.removes:
-            return m.Remove(action.intent.removes)
+            return m.Remove(seen.next_number, action.intent.removes)
         return action
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -119,6 +120,7 @@ def half_published(url: Path, identity: Identity | None = None) -> Committer:
     """Leave what a driver leaves that was killed between its two files."""
     committer, job = Committer(str(url)), Job("dead", Mode.APPEND, identity)
     files = staged(committer, job, "part-1", "part-2")
+    committer.log.make()
     committer.log.declare(0, Intent(job, files))
     committer.staging.publish(job, files[0])
     return committer
@@ -185,6 +187,7 @@ def test_an_intent_that_cannot_be_carried_out_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     committer, job = Committer(str(tmp_path)), Job("job")
+    committer.log.make()
     committer.log.declare(0, Intent(job, staged(committer, job, "p=1/part-0")))
     (tmp_path / "p=1").touch()
     assert main(["vacuum", str(tmp_path)]) == 1
@@ -294,15 +297,64 @@ def test_a_query_that_begins_during_a_job_stops_its_commit(tmp_path: Path, has_l
     assert hflush.spark.files(str(tmp_path)) == []
 
 
-def test_a_job_that_commits_before_a_querys_first_batch_stops_the_query(tmp_path: Path) -> None:
+def test_a_job_that_commits_before_a_querys_first_batch_stops_the_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its claim, made before it was killed, does not let it go on; a log with entries does."""
     begin_query(tmp_path, has_log=False)
+    monkeypatch.setattr(Committer, "check", lambda _: None)  # as a job that began before the query
     committed(tmp_path, "part-1")
     owner = Owner(f"file://{tmp_path}", {})
     with pytest.raises(FileExistsError, match="a batch job has written files here"):
         owner.claim("q", 0, None)
     owner.claim("q", 1, 0)
     assert hflush.spark.files(str(tmp_path)) == [f"file://{tmp_path}/part-1"]
+
+
+def test_of_a_job_and_a_query_that_begin_at_one_time_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has looked for the other before it showed itself; the refused one leaves no trace."""
+    url = f"file://{tmp_path}"
+    query, job = Owner(url, {}), Committer(url)
+    query.check()
+    job.check()
+    begin, write = Committer._begin, Owner._write
+
+    def begin_late(committer: Committer) -> None:
+        query.claim("q", 0, None)
+        begin(committer)
+
+    def write_late(owner: Owner, name: str) -> str | None:
+        committed(tmp_path, "part-2")
+        return write(owner, name)
+
+    monkeypatch.setattr(Committer, "_begin", begin_late)
+    with pytest.raises(ValueError, match="a streaming query has begun"):
+        committed(tmp_path, "part-1")
+    assert not (tmp_path / "_hflush" / "commits").exists()
+    (tmp_path / "_hflush" / "query").unlink()
+
+    monkeypatch.setattr(Committer, "_begin", begin)
+    monkeypatch.setattr(Owner, "_write", write_late)
+    with pytest.raises(FileExistsError, match="a batch job has written files here"):
+        query.claim("q", 0, None)
+    assert not (tmp_path / "_hflush" / "query").exists()
+
+
+def test_what_was_written_since_an_overwrite_was_declared_stays(tmp_path: Path) -> None:
+    """It is carried out later, by another process; a name alone does not tell what it has seen."""
+    for name in ("part.0", "part.1"):
+        (tmp_path / name).write_text("old")
+    committer, job = Committer(str(tmp_path)), Job("a", Mode.OVERWRITE)
+    files = staged(committer, job, "part-1")
+    committer.log.make()
+    committer.log.declare(0, Intent(job, files, ("part.0", "part.1")))
+    (tmp_path / "part.1").write_text("new")
+    later = time.time() + 60
+    os.utime(tmp_path / "part.1", (later, later))
+    vacuum(str(tmp_path))
+    assert committer.visible() == ("part-1", "part.1")
 
 
 # --- what is on disk ---

@@ -195,6 +195,6 @@ def test_rows_that_readers_would_not_see_are_refused(
     """They go by the log of a streaming query, where one has written."""
     monkeypatch.setattr("hflush.spark.foreach._Part.grows", lambda _: grows)
     (tmp_path / "_spark_metadata").mkdir()
-    with pytest.raises(FileExistsError, match="readers see the files of this log only"):
+    with pytest.raises(FileExistsError, match="readers see the files of this query only"):
         begun(tmp_path, 0, b"1\n")
     assert list(tmp_path.iterdir()) == [tmp_path / "_spark_metadata"]

@@ -32,7 +32,7 @@ from ..errors import ConcurrentWriterError, StaleTokenError
 from ..filesystem import FileSystem
 from ..opening import append, create
 from ..tokens import Token
-from .commit.committer import SPARKS_LOG
+from .commit.committer import CONTROL, QUERY, SPARKS_LOG
 from .commit.strays import EPOCHS
 from .epochs import NO_EPOCH, EpochLog, Recorded
 from .settings import parse_conf, task_conf
@@ -225,10 +225,11 @@ class _Part:
 
     def check(self) -> None:
         """Refuse a directory of which readers see what the log of a query lists: not these rows."""
-        log = paths.child(self.directory, SPARKS_LOG)
-        if self.fs.exists(log):
-            why = "readers see the files of this log only: write to another path than the query's"
-            raise FileExistsError(errno.EEXIST, why, log)
+        for name in (SPARKS_LOG, f"{CONTROL}/{QUERY}"):
+            place = paths.child(self.directory, name)
+            if self.fs.exists(place):
+                why = "readers see the files of this query only: write to another path"
+                raise FileExistsError(errno.EEXIST, why, place)
 
     def file(self, epoch: int | None = None) -> str:
         """Return the URL of its file, or of the one of an epoch."""
@@ -260,10 +261,12 @@ class _Part:
         return append(file, conf=self.conf)
 
     def mark(self) -> None:
-        """Let others see that the directory has rows of a ForeachWriter."""
+        """Show queries that rows of a ForeachWriter are here, unless one is here before."""
         url = self.fs.make_qualified(self.directory)
         if url not in self._marked:
+            self.check()
             self.fs.mkdirs(paths.child(self.directory, EPOCHS))
+            self.check()  # one that has begun meanwhile may not have seen this
             self._marked.add(url)
 
     @property
@@ -356,6 +359,7 @@ class _Appended(_Epoch):
         self._part.check()
         with self._part.empty() as out:
             self._log.begin(Token.unpack(out.persist()))
+        self._part.check()  # a query that has begun meanwhile may not have seen the record
         found = self._log.last()
         if found is None:
             raise self._overtaken()
@@ -455,7 +459,6 @@ class _Whole(_Epoch):
     @property
     def out(self) -> CancellableFSDataOutputStream:
         if self._out is None:
-            self._part.check()
             self._part.mark()
             self._out = self._manager.create_atomic(self._file, self._is_again)
         return self._out

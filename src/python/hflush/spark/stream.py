@@ -296,6 +296,8 @@ class Owner:
                     self._url,
                 )
             found = self._write(query)
+            if found == query:
+                self._confirm()
         if found != query:
             raise ForeignQueryError(
                 errno.EEXIST,
@@ -303,6 +305,14 @@ class Owner:
                 "write to another path, or go on with its checkpoint",
                 self._url,
             )
+
+    def _confirm(self) -> None:
+        """Look once more for a job, now that one would see the query."""
+        try:
+            self._refuse_jobs()
+        except BaseException:
+            self._manager.delete(self._path)
+            raise
 
     def _refuse_jobs(self) -> None:
         """Readers would not see any more what is there: they go by the log, once there is one."""

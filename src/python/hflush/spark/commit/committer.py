@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,10 @@ SPARKS_LOG = "_spark_metadata"
 # Summaries that other writers of Parquet leave: Spark takes the columns of all files from them.
 _SUMMARIES = ("_metadata", "_common_metadata")
 _STAGING = "staging"
+# Of files that jobs and queries have made: no other file ever gets such a name.
+_OWN_NAME = re.compile(r"part-\d{5,}-.+-\d+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
+# By how much the clocks of one store's servers may differ, and what it rounds of times.
+_CLOCKS_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -295,6 +300,8 @@ class Committer:
             return m.Surveyed(self.visible(action.directories))
         if isinstance(action, m.Declare):
             self.staging.check_access(path.rpartition("/")[0] for path in action.intent.removes)
+            if action.number == 0:
+                self._begin()
             return m.Declared() if self.log.declare(action.number, action.intent) else m.Taken()
         if isinstance(action, m.Withdraw):
             self.log.withdraw(action.number)
@@ -303,9 +310,23 @@ class Committer:
             return self._publish(action.intent)
         return self._conclude(action)
 
+    def _begin(self) -> None:
+        """Show that jobs write here, and only then look whether a query does: it does likewise.
+
+        So of a job and a query that begin at one time both are never accepted.
+        """
+        self.log.make()
+        try:
+            self.check()
+        except BaseException:
+            self.log.unmake()
+            raise
+
     def _conclude(self, action: m.Action) -> m.Event:
         if isinstance(action, m.Remove):
-            self._remove(action.paths)
+            since = self.log.declared_at(action.number)
+            if since is not None:  # else another process has carried it out
+                self._remove(action.paths, since)
             return m.Removed()
         if isinstance(action, m.Finish):
             self._mark(action.record)
@@ -332,9 +353,15 @@ class Committer:
             self.filesystem._sync_entry(entry)
         return m.Published()
 
-    def _remove(self, removed: tuple[str, ...]) -> None:
+    def _remove(self, removed: tuple[str, ...], since: float) -> None:
+        """Remove files, but what has another's name and was changed since then."""
         places = [self._place(path) for path in removed]
-        for_all(self._remove_file, places)
+
+        def remove(place: str) -> None:
+            if _OWN_NAME.fullmatch(paths.basename(place)) or not self._is_newer(place, since):
+                self._remove_file(place)
+
+        for_all(remove, places)
         # Directories of partitions that are empty now, the deepest first. What a link leads to is
         # not looked at when the link is removed: it may have the new files.
         above = {parent for place in places for parent in self._parents(place)}
@@ -346,6 +373,19 @@ class Committer:
             except OSError as failure:
                 if failure.errno != errno.ENOTEMPTY:  # a mount or another user's; it has no rows
                     _log.warning("%s: the directory of a partition stays: %s", self.url, failure)
+
+    def _is_newer(self, place: str, since: float) -> bool:
+        """Whether a file was written after an overwrite that removes it was declared."""
+        try:
+            modified = self.filesystem.get_file_status(place).modification_time_ns / 1e9
+        except FileNotFoundError:
+            return False
+        if modified <= since + _CLOCKS_S:
+            return False
+        _log.warning(
+            "%s: %s has been written since it was to be overwritten, and stays", self.url, place
+        )
+        return True
 
     def _remove_file(self, place: str) -> None:
         self.filesystem.delete(place)

@@ -7,6 +7,7 @@ for ever; what is older is removed by the next commit.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -83,16 +84,19 @@ class CommitLog:
             return Seen(last, unfinished)
 
     def declare(self, number: int, intent: Intent) -> bool:
-        """Write an intent; False if the number is taken."""
-        if number == 0:
-            self._make()
+        """Write an intent; False if the number is taken. The first one needs :meth:`make`."""
         return self._write(number, _INTENT, intent.to_bytes())
 
-    def _make(self) -> None:
+    def make(self) -> None:
         """Make the directory, on disk: an intent is there before anything of it is published."""
         self._manager.mkdirs(self.path)
         for directory in (paths.parent(self.path), self.path):  # _hflush, and commits in it
             self._manager.filesystem._sync_entry(directory)
+
+    def unmake(self) -> None:
+        """Remove the directory, if nothing is in it."""
+        with contextlib.suppress(OSError):
+            self._manager.filesystem.delete(self.path)
 
     def withdraw(self, number: int) -> None:
         """Remove an intent that is void."""
@@ -109,6 +113,14 @@ class CommitLog:
             self._manager.delete(self._path(older, _INTENT))
         for older in sorted(n for n in listed.records if n < number):
             self._manager.delete(self._path(older, _RECORD))
+
+    def declared_at(self, number: int) -> float | None:
+        """Return when an intent was written, by the store's clock; None if it is not there."""
+        try:
+            status = self._manager.filesystem.get_file_status(self._path(number, _INTENT))
+        except FileNotFoundError:
+            return None
+        return status.modification_time_ns / 1e9
 
     def has_open(self, job: Job) -> bool:
         """Whether an intent of a job waits to be carried out."""

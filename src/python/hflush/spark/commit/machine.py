@@ -117,8 +117,9 @@ class Publish:
 
 @dataclass(frozen=True)
 class Remove:
-    """Remove files; missing ones are fine."""
+    """Remove files as they were when an intent was written; missing ones are fine."""
 
+    number: int
     paths: tuple[str, ...]
 
 
@@ -284,7 +285,7 @@ class RollForward:
             self._lost = event.paths
             return None
         if isinstance(event, Published) and intent.removes:
-            return Remove(intent.removes)
+            return Remove(number, intent.removes)
         if isinstance(event, (Published, Removed)):
             return Finish(Record.of(number, intent, self._seen.last))
         if isinstance(event, Finished):

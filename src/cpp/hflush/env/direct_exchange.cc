@@ -167,8 +167,7 @@ void DirectExchange::carry_on() noexcept {
   const TimePoint now = loop_.clock().now();
   if (look_for_connection(now)) {
     send_rest(now);
-    receive(now);
-    if (events_ == nullptr || is_paused_) return;
+    if (!receive(now)) return;
     look_for_consent(now);
     check_time(now);
   }
@@ -227,23 +226,30 @@ void DirectExchange::look_for_consent(TimePoint now) {
   send_rest(now);
 }
 
-void DirectExchange::receive(TimePoint now) {
-  if (!take_in()) return;  // what a pause has left
+// False: it is over, or paused; then it may be the loop's by now.
+bool DirectExchange::receive(TimePoint now) {
+  if (!take_in()) return false;  // what a pause has left
   for (int i = 0; i < kReceivesInTurn; ++i) {
     const std::span<std::byte> room(receiving_.room.get(), receiving_.room_bytes);
     const std::ptrdiff_t size = socket_.receive_some(room);
     if (size == -EAGAIN) {
-      if (sending_.failure != 0) {
-        lost(Status::from_errno(sending_.failure, "send request to " + authority_, {}));
-      }
-      return;
+      if (sending_.failure == 0) return true;
+      lost(Status::from_errno(sending_.failure, "send request to " + authority_, {}));
+      return false;
     }
-    if (size < 0) return lost(Status::from_errno(static_cast<int>(-size), receive_from(), {}));
-    if (size == 0) return closed();
+    if (size < 0) {
+      lost(Status::from_errno(static_cast<int>(-size), receive_from(), {}));
+      return false;
+    }
+    if (size == 0) {
+      closed();
+      return false;
+    }
     times_.last_active = now;
     receiving_.rest = room.first(static_cast<std::size_t>(size));
-    if (!take_in()) return;
+    if (!take_in()) return false;
   }
+  return true;
 }
 
 // Reports what has come; false: there is no more to be received, now or ever.

@@ -144,7 +144,7 @@ class DirectExchange final : public EventLoop::Handler,
   bool look_for_connection(TimePoint now);
   void send_rest(TimePoint now);
   void look_for_consent(TimePoint now);
-  void receive(TimePoint now);
+  bool receive(TimePoint now);
   bool take_in();
   bool take_body(ByteView bytes);
   void ended();

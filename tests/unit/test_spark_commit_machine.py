@@ -365,7 +365,7 @@ class RemovesFirst(m.JobCommit):
     def _on_seen(self, seen: m.Seen) -> m.Action:
         action = super()._on_seen(seen)
         if isinstance(action, m.Publish) and action.intent.removes:
-            return m.Remove(seen.next_number, action.intent.removes)
+            return m.Remove(action.intent.removes)
         return action
 
 

@@ -15,7 +15,7 @@ from hflush.claims import Claim
 from hflush.errors import ConcurrentWriterError, LeaseHeldError, StaleTokenError
 from hflush.local import resuming
 from hflush.spark import ForeachWriter
-from hflush.spark.foreach import json_line
+from hflush.spark.foreach import _Part, json_line
 from pyspark import TaskContext
 from pyspark.sql import Row
 
@@ -186,6 +186,28 @@ def test_a_line_of_json_has_every_column() -> None:
     for twice in (Row("a", "b", "a")(1, 2, 3), Row(x=[Row("a", "a")(1, 2)])):
         with pytest.raises(ValueError, match="the columns 'a' are there more than once"):
             json_line(twice)
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_query_that_begins_at_the_same_time(
+    tmp_path: Path, grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt is refused, also one that finds the record; nothing stops the query then."""
+    monkeypatch.setattr("hflush.spark.foreach._Part.grows", lambda _: grows)
+    check, looks = _Part.check, []
+
+    def check_before_the_query(part: _Part) -> None:
+        check(part)
+        if not looks:
+            (tmp_path / "_hflush").mkdir()
+            (tmp_path / "_hflush" / "query").touch()
+        looks.append(part)
+
+    monkeypatch.setattr(_Part, "check", check_before_the_query)
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match="readers see the files of this query only"):
+            begun(tmp_path, 0, b"1\n")
+        assert not (tmp_path / "_epochs").exists()
 
 
 @pytest.mark.parametrize("grows", [True, False])

@@ -146,6 +146,13 @@ class EpochLog:
         for path in (self._directory, above):
             self._sync(path)
 
+    def forget(self, record: Recorded) -> None:
+        """Remove a record unless another has taken its place, and directories that are empty."""
+        place = paths.child(self._directory, record.name())
+        for path in (place, self._directory, paths.parent(self._directory)):
+            with contextlib.suppress(OSError):
+                self._fs.delete(path)
+
     def add(self, seen: Recorded, new: Recorded) -> bool:
         """Record an epoch in place of the one that an attempt has seen.
 

@@ -266,7 +266,12 @@ class _Part:
         if url not in self._marked:
             self.check()
             self.fs.mkdirs(paths.child(self.directory, EPOCHS))
-            self.check()  # one that has begun meanwhile may not have seen this
+            try:
+                self.check()  # one that has begun meanwhile may not have seen this
+            except FileExistsError:
+                with contextlib.suppress(OSError):
+                    self.fs.delete(paths.child(self.directory, EPOCHS))
+                raise
             self._marked.add(url)
 
     @property
@@ -359,7 +364,6 @@ class _Appended(_Epoch):
         self._part.check()
         with self._part.empty() as out:
             self._log.begin(Token.unpack(out.persist()))
-        self._part.check()  # a query that has begun meanwhile may not have seen the record
         found = self._log.last()
         if found is None:
             raise self._overtaken()
@@ -367,7 +371,17 @@ class _Appended(_Epoch):
 
     def _resumed(self) -> FSDataOutputStream:
         """Open the file at the end of the epoch before this one."""
+        if self._recorded().epoch == NO_EPOCH:
+            self._refuse_beside_a_query()
         return self._part.store._resume_unless(self._begins().pack(), self._refuse_if_overtaken)
+
+    def _refuse_beside_a_query(self) -> None:
+        """Look for a query once more, now that one would see the record."""
+        try:
+            self._part.check()
+        except FileExistsError:
+            self._log.forget(self._recorded())
+            raise
 
     def _refuse_if_overtaken(self) -> None:
         if not self._log.holds(self._recorded()):

@@ -310,8 +310,9 @@ class Owner:
         """Look once more for a job, now that one would see the query."""
         try:
             self._refuse_jobs()
-        except BaseException:
-            self._manager.delete(self._path)
+        except FileExistsError:
+            with contextlib.suppress(OSError):
+                self._manager.delete(self._path)
             raise
 
     def _refuse_jobs(self) -> None:

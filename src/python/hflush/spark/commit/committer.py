@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ... import paths
@@ -14,12 +15,12 @@ from ...errors import note
 from ...filesystem import FileSystem
 from . import machine as m
 from .log import CommitLog
-from .records import Mode
+from .records import Found, Mode
 from .reports import NO_REPORT, Report
 from .staging import Staging, for_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ...namespace import Conf
     from .records import Intent, Job, Record, StagedFile
@@ -36,10 +37,8 @@ SPARKS_LOG = "_spark_metadata"
 # Summaries that other writers of Parquet leave: Spark takes the columns of all files from them.
 _SUMMARIES = ("_metadata", "_common_metadata")
 _STAGING = "staging"
-# Of files that jobs and queries have made: no other file ever gets such a name.
-_OWN_NAME = re.compile(r"part-\d{5,}-.+-\d+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
-# By how much the clocks of one store's servers may differ, and what it rounds of times.
-_CLOCKS_S = 2.0
+# With a random part: no two files ever get such a name, nor do those of Spark's own writers.
+_UNIQUE_NAME = re.compile(r"part-\d{5,}-.+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
 
 _log = logging.getLogger(__name__)
 
@@ -302,7 +301,8 @@ class Committer:
             self.staging.check_access(path.rpartition("/")[0] for path in action.intent.removes)
             if action.number == 0:
                 self._begin()
-            return m.Declared() if self.log.declare(action.number, action.intent) else m.Taken()
+            is_mine = self.log.declare(action.number, self._with_what_is_found(action.intent))
+            return m.Declared() if is_mine else m.Taken()
         if isinstance(action, m.Withdraw):
             self.log.withdraw(action.number)
             return m.Withdrawn()
@@ -315,18 +315,24 @@ class Committer:
 
         So of a job and a query that begin at one time both are never accepted.
         """
-        self.log.make()
+        is_first = self.log.make()
         try:
             self.check()
         except BaseException:
-            self.log.unmake()
+            if is_first:
+                self.log.unmake()
             raise
+
+    def _with_what_is_found(self, intent: Intent) -> Intent:
+        """Add what the files are like that it removes: it may be carried out much later."""
+        removes = intent.removes
+        shared = [path for path in removes if not _UNIQUE_NAME.fullmatch(paths.basename(path))]
+        found = for_all(self._found, shared)
+        return replace(intent, found=tuple(file for file in found if file is not None))
 
     def _conclude(self, action: m.Action) -> m.Event:
         if isinstance(action, m.Remove):
-            since = self.log.declared_at(action.number)
-            if since is not None:  # else another process has carried it out
-                self._remove(action.paths, since)
+            self._remove(action.paths, {file.path: file for file in action.found})
             return m.Removed()
         if isinstance(action, m.Finish):
             self._mark(action.record)
@@ -353,15 +359,17 @@ class Committer:
             self.filesystem._sync_entry(entry)
         return m.Published()
 
-    def _remove(self, removed: tuple[str, ...], since: float) -> None:
-        """Remove files, but what has another's name and was changed since then."""
+    def _remove(self, removed: tuple[str, ...], found: Mapping[str, Found]) -> None:
+        def remove(path: str) -> None:
+            if path not in found or found[path] == self._found(path):
+                self._remove_file(self._place(path))
+            elif self.filesystem.exists(self._place(path)):
+                _log.warning(
+                    "%s: %s was written after it was to be removed, and stays", self.url, path
+                )
+
+        for_all(remove, removed)
         places = [self._place(path) for path in removed]
-
-        def remove(place: str) -> None:
-            if _OWN_NAME.fullmatch(paths.basename(place)) or not self._is_newer(place, since):
-                self._remove_file(place)
-
-        for_all(remove, places)
         # Directories of partitions that are empty now, the deepest first. What a link leads to is
         # not looked at when the link is removed: it may have the new files.
         above = {parent for place in places for parent in self._parents(place)}
@@ -374,18 +382,13 @@ class Committer:
                 if failure.errno != errno.ENOTEMPTY:  # a mount or another user's; it has no rows
                     _log.warning("%s: the directory of a partition stays: %s", self.url, failure)
 
-    def _is_newer(self, place: str, since: float) -> bool:
-        """Whether a file was written after an overwrite that removes it was declared."""
+    def _found(self, path: str) -> Found | None:
+        """Return what a file is like now; None if it is not there."""
         try:
-            modified = self.filesystem.get_file_status(place).modification_time_ns / 1e9
+            status = self.filesystem.get_file_status(self._place(path))
         except FileNotFoundError:
-            return False
-        if modified <= since + _CLOCKS_S:
-            return False
-        _log.warning(
-            "%s: %s has been written since it was to be overwritten, and stays", self.url, place
-        )
-        return True
+            return None
+        return Found(path, status.modification_time_ns, status.length)
 
     def _remove_file(self, place: str) -> None:
         self.filesystem.delete(place)

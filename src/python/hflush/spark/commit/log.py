@@ -87,11 +87,16 @@ class CommitLog:
         """Write an intent; False if the number is taken. The first one needs :meth:`make`."""
         return self._write(number, _INTENT, intent.to_bytes())
 
-    def make(self) -> None:
-        """Make the directory, on disk: an intent is there before anything of it is published."""
+    def make(self) -> bool:
+        """Make the directory, on disk; whether it was not there.
+
+        An intent has to be there before anything of it is published.
+        """
+        is_first = not self._manager.exists(self.path)
         self._manager.mkdirs(self.path)
         for directory in (paths.parent(self.path), self.path):  # _hflush, and commits in it
             self._manager.filesystem._sync_entry(directory)
+        return is_first
 
     def unmake(self) -> None:
         """Remove the directory, if nothing is in it."""
@@ -113,14 +118,6 @@ class CommitLog:
             self._manager.delete(self._path(older, _INTENT))
         for older in sorted(n for n in listed.records if n < number):
             self._manager.delete(self._path(older, _RECORD))
-
-    def declared_at(self, number: int) -> float | None:
-        """Return when an intent was written, by the store's clock; None if it is not there."""
-        try:
-            status = self._manager.filesystem.get_file_status(self._path(number, _INTENT))
-        except FileNotFoundError:
-            return None
-        return status.modification_time_ns / 1e9
 
     def has_open(self, job: Job) -> bool:
         """Whether an intent of a job waits to be carried out."""

@@ -20,7 +20,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from .records import MAX_JOBS, Intent, Job, Mode, Record, StagedFile, digest
+from .records import MAX_JOBS, Found, Intent, Job, Mode, Record, StagedFile, digest
 from .reports import NO_REPORT, Report
 
 __all__ = [
@@ -117,10 +117,10 @@ class Publish:
 
 @dataclass(frozen=True)
 class Remove:
-    """Remove files as they were when an intent was written; missing ones are fine."""
+    """Remove files, unless they were found otherwise; missing ones are fine."""
 
-    number: int
     paths: tuple[str, ...]
+    found: tuple[Found, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class RollForward:
             self._lost = event.paths
             return None
         if isinstance(event, Published) and intent.removes:
-            return Remove(number, intent.removes)
+            return Remove(intent.removes, intent.found)
         if isinstance(event, (Published, Removed)):
             return Finish(Record.of(number, intent, self._seen.last))
         if isinstance(event, Finished):

@@ -6,7 +6,7 @@ import enum
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .reports import NO_REPORT, Report
 
@@ -95,6 +95,14 @@ class Job:
     follows: str = ""
 
 
+class Found(NamedTuple):
+    """A file that is to be removed, as it was when that was declared."""
+
+    path: str
+    modified_ns: int
+    length: int
+
+
 @dataclass(frozen=True)
 class Intent:
     """What is going to be: once it is written, it happens, by this process or by another."""
@@ -103,6 +111,7 @@ class Intent:
     files: tuple[StagedFile, ...]
     removes: tuple[str, ...] = ()
     report: Report = NO_REPORT
+    found: tuple[Found, ...] = ()  # those of `removes` whose names others may use, too
 
     def to_bytes(self) -> bytes:
         """Return it as JSON."""
@@ -118,6 +127,7 @@ class Intent:
                 tuple(StagedFile(**file) for file in document["files"]),
                 tuple(document["removes"]),
                 Report.of_document(document.get("report")),
+                tuple(Found(*found) for found in document.get("found", ())),
             )
         except (KeyError, TypeError, ValueError) as odd:
             raise ValueError(f"not an intent of a commit: {odd}") from None

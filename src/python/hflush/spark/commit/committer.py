@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -327,7 +328,13 @@ class Committer:
         """Add what the files are like that it removes: it may be carried out much later."""
         removes = intent.removes
         shared = [path for path in removes if not _UNIQUE_NAME.fullmatch(paths.basename(path))]
-        found = for_all(self._found, shared)
+
+        def found_now(path: str) -> Found | None:
+            with contextlib.suppress(OSError):  # such as of a link to itself, which can go
+                return self._found(path)
+            return None
+
+        found = for_all(found_now, shared)
         return replace(intent, found=tuple(file for file in found if file is not None))
 
     def _conclude(self, action: m.Action) -> m.Event:

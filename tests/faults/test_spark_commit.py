@@ -118,7 +118,8 @@ def stride(request: pytest.FixtureRequest, store: Store) -> int:
 def calls_to_try(
     jobs: subprocess.Popen[str], store: Store, url: str, mode: Mode, stride: int
 ) -> Iterator[int]:
-    """The calls of a commit before which it is killed: from 1 on, until one is not reached."""
+    """The calls of a second commit before which it is killed: from 1 on, up to the last."""
+    committed(url, store, "old")
     count = run(jobs, store, url, mode, "counted", "kill", 0)["calls"]
     assert count > 5
     yield from range(1, count + 1, stride)

@@ -433,7 +433,7 @@ def test_an_append_whose_driver_was_killed_in_its_commit_and_runs_again_is_not_d
     """kill -9 of the JVM between two renames: Spark's own sink doubles what had been renamed."""
     out = tmp_path / "out"
     rows = spark.range(0, 100, 1, 2)
-    program = KILLED_DRIVER.format(tests=str(TESTS), call=13, out=str(out))
+    program = KILLED_DRIVER.format(tests=str(TESTS), call=17, out=str(out))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, timeout=2 * DEADLINE_S
     )

@@ -53,9 +53,9 @@ def after_copying(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]
     """Let something happen when all was copied, and nothing removed."""
 
     class Later(transfer._Removal):
-        def remove(self, copied: Any) -> None:
+        def __init__(self, source: Any) -> None:
             happens()
-            super().remove(copied)
+            super().__init__(source)
 
     monkeypatch.setattr(transfer, "_Removal", Later)
 

@@ -244,10 +244,6 @@ class _Removal:
         self._failures: list[OSError] = []
 
     def remove(self, copied: _Copied) -> None:
-        """Remove what was copied."""
-        self._remove(copied)
-
-    def _remove(self, copied: _Copied) -> None:
         """Remove one entry, and what was copied of it."""
         with self._noting(copied.path):
             if self._may_go(copied, self._source._status(copied.path)):
@@ -288,7 +284,7 @@ class _Removal:
         with self._noting(path):
             for entry in entries:
                 if entry.is_directory:
-                    self._remove(entry)
+                    self.remove(entry)
             files = {entry.path: entry for entry in entries if not entry.is_directory}
             if files:
                 self._remove_from(path, files)
@@ -304,7 +300,7 @@ class _Removal:
         at_once = self._source._removed_at_once()
         if at_once == 1:
             for entry in files.values():
-                self._remove(entry)
+                self.remove(entry)
             return
         listed = self._source._iterate(directory)
         while portion := list(islice(listed, at_once)):

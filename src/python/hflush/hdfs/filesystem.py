@@ -373,9 +373,7 @@ class DistributedFileSystem(FileSystem):
         self._close_at(token, path, found, before_cut)
 
     def _found(self, token: Token, path: str) -> tuple[FileStatus, str]:
-        """Return the status of the token's file, and the block pool that it is in.
-
-        No other stream of this client has the file then.
+        """Return the status of the token's file and its block pool; end the client's own streams.
 
         It looks before anything is done: the path may name another file, which is being written.
 

@@ -511,9 +511,9 @@ class S3FileSystem(S3Copies):
     def _resume(
         self, token: Token, path: str, before_cut: Callable[[], None]
     ) -> tuple[FSDataOutputStream, Claim | None]:
-        before_cut()
         from .resuming import SavedUpload
 
+        before_cut()
         saved = SavedUpload.of(token, path[1:], self._settings_of_bucket.customer_key)
         saved.check_upload(self._bucket, token, path[1:], path)
         tail = saved.tail(self._bucket, token)
@@ -532,9 +532,9 @@ class S3FileSystem(S3Copies):
         return stream, None
 
     def _commit(self, token: Token, path: str, before_cut: Callable[[], None]) -> None:
-        before_cut()
         from .resuming import SavedUpload, remove_tails
 
+        before_cut()
         key = path[1:]
         saved = SavedUpload.of(token, key, self._settings_of_bucket.customer_key)
         pending = None

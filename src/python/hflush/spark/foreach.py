@@ -21,7 +21,7 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark import TaskContext
 from pyspark.sql import Row
@@ -200,8 +200,6 @@ class ForeachWriter:
 class _Part:
     """The file, or the files, of a partition of a query."""
 
-    _marked: ClassVar[set[str]] = set()  # directories, by their URLs, in this process
-
     def __init__(self, directory: str, name: str, suffix: str, conf: Mapping[str, Any]) -> None:
         self.directory = directory
         self.name = name
@@ -262,17 +260,17 @@ class _Part:
 
     def mark(self) -> None:
         """Show queries that rows of a ForeachWriter are here, unless one is here before."""
-        url = self.fs.make_qualified(self.directory)
-        if url not in self._marked:
-            self.check()
-            self.fs.mkdirs(paths.child(self.directory, EPOCHS))
-            try:
-                self.check()  # one that has begun meanwhile may not have seen this
-            except FileExistsError:
-                with contextlib.suppress(OSError):
-                    self.fs.delete(paths.child(self.directory, EPOCHS))
-                raise
-            self._marked.add(url)
+        self.check()
+        mark = paths.child(self.directory, EPOCHS)
+        if self.fs.exists(mark):
+            return
+        self.fs.mkdirs(mark)
+        try:
+            self.check()  # one that has begun meanwhile may not have seen this
+        except FileExistsError:
+            with contextlib.suppress(OSError):
+                self.fs.delete(mark)
+            raise
 
     @property
     def store(self) -> FileSystem:

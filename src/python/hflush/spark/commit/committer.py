@@ -368,12 +368,12 @@ class Committer:
 
     def _remove(self, removed: tuple[str, ...], found: Mapping[str, Found]) -> None:
         def remove(path: str) -> None:
-            if path not in found or found[path] == self._found(path):
-                self._remove_file(self._place(path))
-            elif self.filesystem.exists(self._place(path)):
+            if path in found and self._found(path) not in (found[path], None):
                 _log.warning(
                     "%s: %s was written after it was to be removed, and stays", self.url, path
                 )
+            else:
+                self._remove_file(self._place(path))
 
         for_all(remove, removed)
         places = [self._place(path) for path in removed]

@@ -31,6 +31,8 @@ class Faults:
     ----------
     killcommitbefore : int
         The call of the store before which the commit dies; 0: none.
+    killedcalls : str
+        The name of the calls that count for it, as `rename`; all do if empty.
     inbatch : int
         Of a stream: whose commit that is.
     driver : int
@@ -57,6 +59,7 @@ class Faults:
     """
 
     killcommitbefore: int = 0
+    killedcalls: str = ""
     inbatch: int = 0
     driver: int = 0
     failtasks: str = ""
@@ -77,7 +80,7 @@ class Faults:
         """What a commit runs in."""
         if not self.killcommitbefore:
             return nullcontext()
-        return dying(self.killcommitbefore, self.driver)
+        return dying(self.killcommitbefore, self.driver, self.killedcalls)
 
     def write(self, write: Callable[[Iterator[Any]], Any], rows: Iterator[Any]) -> Any:
         """Do what a task does, with what goes wrong in its first attempt."""
@@ -157,9 +160,10 @@ def limited(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def dying(before: int, victim: int = 0) -> AbstractContextManager[None]:
+def dying(before: int, victim: int = 0, named: str = "") -> AbstractContextManager[None]:
     """A block in which this process is killed before a call of the store."""
-    return through(partial(counting, calls=itertools.count(1), deadly=before, victim=victim))
+    counted = partial(counting, calls=itertools.count(1), deadly=before, victim=victim)
+    return through(lambda call: counted(call) if named in ("", call.__name__) else call)
 
 
 class FailingWriter(BatchWriter):

@@ -423,7 +423,7 @@ spark.dataSource.register(FailingSource)
 jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
 rows = spark.range(0, 100, 1, 2)
 writer = rows.write.format("hflush_failing").mode("append").option("driver", jvm)
-writer.option("killCommitBefore", {call}).save({out!r})
+writer.option("killCommitBefore", 2).option("killedCalls", "rename").save({out!r})
 """
 
 
@@ -433,12 +433,13 @@ def test_an_append_whose_driver_was_killed_in_its_commit_and_runs_again_is_not_d
     """kill -9 of the JVM between two renames: Spark's own sink doubles what had been renamed."""
     out = tmp_path / "out"
     rows = spark.range(0, 100, 1, 2)
-    program = KILLED_DRIVER.format(tests=str(TESTS), call=17, out=str(out))
+    program = KILLED_DRIVER.format(tests=str(TESTS), out=str(out))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, timeout=2 * DEADLINE_S
     )
     assert done.returncode != 0
     assert len(list((out / "_hflush" / "commits").glob("*.intent"))) == 1, done.stderr
+    assert len(list(out.glob("*.parquet"))) == 1
     save(rows, out)
     assert same_rows(rows, spark.read.parquet(str(out)))
 

@@ -15,7 +15,7 @@ import hflush
 import hflush.fsspec
 import pytest
 from hflush import Configuration, deprecations, warn
-from hflush.configuration import parse_size, parse_time
+from hflush.configuration import parse_size, parse_time, user_name
 
 
 def site(path: Path, *properties: str, head: str = "") -> Path:
@@ -412,6 +412,19 @@ def test_expansion_asks_the_process(monkeypatch: pytest.MonkeyPatch):
     """user.name and java.io.tmpdir are known as in Hadoop."""
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
     assert Configuration()["hadoop.tmp.dir"].endswith("/hadoop-somebody")
+
+
+def test_a_worker_of_pyspark_is_who_its_application_is(monkeypatch: pytest.MonkeyPatch):
+    """As Spark's own tasks are: the owner of the container may be another one."""
+    for name in ("HADOOP_USER_NAME", "HADOOP_PROXY_USER"):
+        monkeypatch.delenv(name, raising=False)
+    owner = user_name()
+    monkeypatch.setenv("SPARK_USER", "ann")
+    assert user_name() == owner
+    monkeypatch.setenv("SPARK_PYTHON_RUNTIME", "PYTHON_WORKER")
+    assert user_name() == "ann"
+    monkeypatch.setenv("HADOOP_USER_NAME", "ben")
+    assert user_name() == "ben"
 
 
 def test_expansion_ends():

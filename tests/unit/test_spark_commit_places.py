@@ -22,6 +22,7 @@ from hflush.spark.commit.records import Intent
 from hflush.spark.commit.strays import query_of
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import Owner
+from hflush.spark.urls import absolute
 from hflush.spark.writer import BatchWriter, FilesWritten
 from pyspark.sql.types import LongType, StructField, StructType
 from support.scripted_s3 import ScriptedS3
@@ -386,9 +387,32 @@ def test_every_directory_that_a_commit_makes_is_on_disk_before_its_record(
     assert at_the_record >= {str(tmp_path / name) for name in (*below, *days)}
 
 
+@pytest.mark.parametrize(
+    ("url", "whole"),
+    [
+        ("s3a://bucket/out", "s3a://bucket/out"),
+        ("/out", "s3a://bucket/out"),
+        ("hdfs:///out", "hdfs://nn:8020/out"),
+        ("file:/out", "file:///out"),
+    ],
+)
+def test_where_a_write_goes_is_said_as_spark_can_read_it(url: str, whole: str) -> None:
+    """Spark without further jars knows s3a only; ``hdfs:///`` is another cluster elsewhere."""
+    default = "hdfs://nn:8020" if url.startswith("hdfs") else "s3a://bucket"
+    assert absolute(url, {"fs.defaultFS": default}) == whole
+
+
 def test_files_have_the_scheme_that_was_given() -> None:
     """Spark without further jars knows s3a only."""
     with ScriptedS3() as server:
         hflush.create("s3a://bucket/out/k=1/part-0", conf=server.conf).close()
         for url in ("s3a://bucket/out", "s3a://bucket/out/"):
             assert hflush.spark.files(url, server.conf) == ["s3a://bucket/out/k=1/part-0"]
+
+
+def test_users_that_may_write_to_a_path_may_do_so_after_another_one(tmp_path: Path) -> None:
+    """The directories that stay have its permission, whatever the umask of the first one is."""
+    tmp_path.chmod(0o770)
+    committed(tmp_path, "part-1")
+    for made in ("_hflush", "_hflush/staging", "_hflush/commits"):
+        assert (tmp_path / made).stat().st_mode & 0o777 == 0o770

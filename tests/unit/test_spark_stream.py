@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
 
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import ForeignQueryError, Owner, StreamWriter
+from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
 SCHEMA = StructType([StructField("a", LongType())])
@@ -57,3 +60,24 @@ def test_a_query_whose_earlier_batches_are_elsewhere_leaves_nothing(tmp_path: Pa
     with pytest.raises(FileNotFoundError, match="is at batch 3, and none before it is here"):
         Owner(f"file://{tmp_path}", {}).claim("q", 3, None)
     Owner(f"file://{tmp_path}", {}).claim("p", 0, None)
+
+
+def test_tasks_write_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor has another directory, and may have other site files."""
+    for machine in ("driver", "executor"):
+        (tmp_path / machine).mkdir()
+    monkeypatch.chdir(tmp_path / "driver")
+    writer = StreamWriter(WriteSettings.of_stream({"path": "out"}), SCHEMA)
+    monkeypatch.chdir(tmp_path / "executor")
+    known = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "0"}
+    context = TaskContext._getOrCreate()
+    monkeypatch.setattr(context, "_localProperties", known, raising=False)
+    monkeypatch.setattr(context, "_partitionId", 0, raising=False)
+    monkeypatch.setattr(context, "_taskAttemptId", 0, raising=False)
+    message = pickle.loads(pickle.dumps(writer)).write(
+        iter([pa.RecordBatch.from_pydict({"a": [1]})])
+    )
+    monkeypatch.undo()
+    TaskContext._taskContext = None
+    (file,) = (tmp_path / "driver" / "out").glob("part-*")
+    assert [status.path for status in message.files] == [f"file://{file}"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,11 +14,21 @@ import hflush
 import pyarrow as pa
 import pytest
 from hflush.spark.commit.staging import _RenamedAttempt
+from hflush.spark.pieces import Waiting
 from hflush.spark.settings import WriteSettings
 from hflush.spark.task import TaskWriter
 from pyarrow.dataset import dataset
+from pyarrow.parquet import ParquetFile
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+
+
+def task(directory: Path, schema: pa.Schema = SCHEMA, **options: str) -> TaskWriter:
+    """One that stages files in a directory."""
+    (directory / "attempt").mkdir()
+    attempt = _RenamedAttempt(hflush.FileSystem.get("file:///"), str(directory), "attempt")
+    settings = WriteSettings.of({"path": "/t", **options}, False)
+    return TaskWriter("job", lambda _: attempt, settings, schema, 0, 0)
 
 
 def sizes(directory: Path, limit: int, **options: str) -> list[int]:
@@ -139,3 +151,70 @@ def test_the_memory_of_open_files_is_bounded(
     files = writer.finish()
     assert sum(file.rows for file in files) == 20_000
     assert (len(files) > 8) == ends
+
+
+def by_day(days: Iterable[int]) -> pa.RecordBatch:
+    """Rows whose texts say their day."""
+    rows = {"n": list(days), "text": [f"of {day}" for day in days]}
+    return pa.RecordBatch.from_pydict(rows, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("order", "files"), [("mixed", 150), ("sorted", 150), ("sorted, then again", 200)]
+)
+@pytest.mark.parametrize("memory", [128 << 20, 64 << 10])
+def test_a_directory_of_many_has_its_rows_in_one_file(
+    tmp_path: Path, order: str, files: int, memory: int, monkeypatch: pytest.MonkeyPatch
+):
+    """More than may be open; and in two if its file was closed for another, before more came."""
+    monkeypatch.setattr("hflush.spark.task._BUFFER_BYTES", memory)
+    writer = task(tmp_path, SCHEMA.remove(0), partitionBy="n", encoding="arrow")
+    if order == "mixed":
+        batches = [by_day(range(150)) for _ in range(20)]
+    else:
+        batches = [by_day([day] * 20) for day in range(150)]
+    for batch in batches if "again" not in order else batches + batches:
+        writer.write(batch)
+    staged = writer.finish()
+    assert len(staged) == files
+    rows = Counter()
+    for file in staged:
+        day = file.path.partition("/")[0].removeprefix("n=")
+        texts = dataset(tmp_path / file.handle, format="arrow").to_table()["text"].to_pylist()
+        assert set(texts) == {f"of {day}"}
+        rows[day] += len(texts)
+    assert set(rows.values()) == {40 if "again" in order else 20}
+
+
+def test_rows_that_wait_are_dropped_with_their_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Spilled where Spark spills, in a file that has no name there."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/nowhere")
+    monkeypatch.setattr("hflush.spark.task._BUFFER_BYTES", 64 << 10)
+    writer = task(tmp_path, SCHEMA.remove(0), partitionBy="n", encoding="arrow")
+    for _ in range(20):
+        writer.write(by_day(range(150)))
+    spilled = writer._waiting._file
+    assert spilled is not None
+    writer.abort()
+    assert spilled.closed
+    assert list(tmp_path.iterdir()) == []
+
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path}/gone")
+    waiting = Waiting()
+    waiting.add("n=1", by_day([1]))
+    with pytest.raises(FileNotFoundError, match=r"rows of 1 partition directories.*/gone"):
+        waiting.spill()
+
+
+def test_rare_directories_cost_little_and_leave_the_row_groups_of_others_alone(tmp_path: Path):
+    """A row of its own in each batch, of 90 days beside today."""
+    writer = task(tmp_path, SCHEMA.remove(0), partitionBy="n")
+    for _ in range(64):
+        writer.write(by_day([*[90] * 10_000, *range(90)]))
+    files = writer._open.values()
+    assert max(len(file.encoder._pieces._pieces) for file in files) <= 64  # type: ignore[attr-defined]
+    assert min(len(file.encoder._pieces._pieces) for file in files) == 4  # type: ignore[attr-defined]
+    (today,) = (file for file in writer.finish() if file.path.startswith("n=90/"))
+    assert ParquetFile(tmp_path / today.handle).num_row_groups == 1

@@ -633,8 +633,15 @@ def user_name() -> str:
 
 
 def real_user_name() -> str:
-    """Return the real user, without Kerberos: ``HADOOP_USER_NAME``, else the process' user."""
-    return os.environ.get("HADOOP_USER_NAME") or _name_of(os.geteuid())
+    """Return the real user, without Kerberos: ``HADOOP_USER_NAME``, else the process' user.
+
+    Before that, in a worker of PySpark, the user of its application: ``SPARK_USER``, who writes
+    where Spark's own tasks write, and not the owner of the container.
+    """
+    named = os.environ.get("HADOOP_USER_NAME")
+    if not named and os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+        named = os.environ.get("SPARK_USER")
+    return named or _name_of(os.geteuid())
 
 
 def caller() -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Literal
 
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 from pyspark.sql import Row
 
 from .. import capabilities, paths
@@ -36,6 +36,7 @@ from .commit.committer import CONTROL, QUERY, SPARKS_LOG
 from .commit.strays import EPOCHS
 from .epochs import NO_EPOCH, EpochLog, Recorded
 from .settings import parse_conf, task_conf
+from .urls import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -100,7 +101,8 @@ class ForeachWriter:
     Parameters
     ----------
     path : str
-        The URL of a directory. It has a file ``part-00003-<query>`` for each partition, and the
+        The URL of a directory; what is missing of it is what the driver's configuration and
+        directory say. It has a file ``part-00003-<query>`` for each partition, and the
         directory ``_epochs``, which Spark's readers pass over.
     encode : callable, optional
         Takes a :class:`pyspark.sql.Row` and returns its bytes, or its text; a line of JSON unless
@@ -120,6 +122,8 @@ class ForeachWriter:
     ------
     ValueError
         `level` is neither of the two, `suffix` has a ``/``, or ``conf`` in `conf` is not JSON.
+    OSError
+        There is no file system for `path`.
 
     Notes
     -----
@@ -148,12 +152,14 @@ class ForeachWriter:
             raise ValueError(f"level={level!r} must be one of {', '.join(_LEVELS)}")
         if "/" in suffix:
             raise ValueError(f"suffix={suffix!r} must not contain '/'")
-        self.path = path
         self.level = level
         self._encode = encode
         self._suffix = suffix
         self._conf = dict(conf or {})
         parse_conf(self._conf.get("conf", "{}"))
+        # A client of Spark Connect knows nothing of its server: there the tasks say where it is.
+        is_driver = SparkContext._active_spark_context is not None
+        self.path = absolute(path, task_conf(self._conf)) if is_driver else path
         self._epoch: _Epoch | None = None
 
     def open(self, partition_id: int, epoch_id: int) -> bool:

@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING
 from ..checkpoint import FileStreamSinkLog
 from .commit import Committer
 from .commit.committer import SPARKS_LOG
+from .urls import absolute
 
 if TYPE_CHECKING:
-    from ..filesystem import FileSystem
     from ..namespace import Conf
 
-__all__ = ["files", "given"]
-
-
-def given(url: str, filesystem: FileSystem) -> str:
-    """Return the URL of a directory with the scheme that was given, which Spark can read."""
-    return url.rstrip("/") if "://" in url else filesystem.make_qualified(url)
+__all__ = ["files"]
 
 
 def files(url: str, conf: Conf = None) -> list[str]:
@@ -34,9 +29,9 @@ def files(url: str, conf: Conf = None) -> list[str]:
     Returns
     -------
     list of str
-        URLs, sorted. Of batch jobs, with the scheme of `url`: what is visible, without what an
-        unfinished commit has added to it or, once all of that is there, without what it is going to
-        remove. Of a query: what its log lists.
+        URLs, sorted. Of batch jobs, with the scheme of `url`, or of ``fs.defaultFS``: what is
+        visible, without what an unfinished commit has added to it or, once all of that is there,
+        without what it is going to remove. Of a query: what its log lists.
 
     Raises
     ------
@@ -67,5 +62,5 @@ def files(url: str, conf: Conf = None) -> list[str]:
     if committer.has_batches():
         log = FileStreamSinkLog(f"{committer.url}/{SPARKS_LOG}", conf)
         return sorted(file.path for file in log.all_files())
-    above = given(url, filesystem)
+    above = absolute(url, conf).rstrip("/")
     return [f"{above}/{path}" for path in committer.result()]

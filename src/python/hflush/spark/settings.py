@@ -16,6 +16,7 @@ from .logs import LEVELS
 from .partitions import check_partitions
 from .schemas import check_columns
 from .secrets import with_secrets
+from .urls import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,7 @@ class WriteSettings:
     Attributes
     ----------
     url : str
-        The destination, as it was given.
+        The destination: as it was given, and absolute from :meth:`on_driver` on.
     encoding : str
         A name of :data:`ENCODINGS`.
     compression : str
@@ -158,19 +159,21 @@ class WriteSettings:
             given.pop(name, None)
         return cls.of(given, overwrite=False)
 
-    def for_columns(self, schema: StructType) -> WriteSettings:
-        """Return the same with the columns of partitions spelt as in the schema.
+    def on_driver(self, schema: StructType) -> WriteSettings:
+        """Return what the tasks are to have: columns as the schema spells them, an absolute URL.
 
         Raises
         ------
         ValueError, TypeError
             The columns cannot be written so; the message names one.
+        OSError
+            There is no file system for the destination.
         """
         columns = check_columns(schema, self.partition_by)
         check_partitions(schema, columns)
         data = [field for field in schema.fields if field.name not in columns]
         self.format.check(type(schema)(data))
-        return replace(self, partition_by=columns)
+        return replace(self, partition_by=columns, url=absolute(self.url, self.conf))
 
     def in_task(self, context: TaskContext) -> WriteSettings:
         """Return the same with what the session of a task has set, of which only the task hears."""

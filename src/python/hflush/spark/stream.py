@@ -28,7 +28,6 @@ from .commit import Report, TaskReport
 from .commit.staging import Attempt, for_all
 from .commit.strays import EPOCHS, named_after, query_of, trace_of_jobs
 from .logs import logged
-from .reading import given
 from .task import TaskWriter
 from .writer import log_task
 
@@ -95,7 +94,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
-        self._settings = settings = settings.for_columns(schema)
+        self._settings = settings = settings.on_driver(schema)
         self._schema = schema
         url = self._url()
         FileStreamSinkLog(f"{url}/{LOG}", settings.conf)  # which refuses what its options cannot be
@@ -345,7 +344,7 @@ class _Unlisted(Attempt):
     def __init__(self, settings: WriteSettings) -> None:
         self._fs = FileSystem.get(settings.url, settings.conf)
         self._url = self._fs.make_qualified(settings.url)
-        self._given = given(settings.url, self._fs)
+        self._given = settings.url.rstrip("/")
         self._created: list[str] = []
 
     def create(self, path: str) -> FSDataOutputStream:

@@ -13,6 +13,7 @@ from ..statistics import IOStatistics, aggregate
 from .commit import StagedFile, TaskReport
 from .encodings import Sink
 from .partitions import split
+from .pieces import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskWriter"]
 
-# Files that are open at once: the one that was written to least recently is closed for another.
+# Files that are open at once; rows of other directories wait.
 _MAX_OPEN = 100
-# Rows that are kept to be encoded together, and what encoders take, over all open files.
+# Rows that are kept to be encoded together or that wait, and what encoders take, over all files.
 _BUFFER_BYTES = 128 << 20
 
 
@@ -39,6 +40,7 @@ class _OpenFile:
         self.sink = sink
         self.encoder = encoder
         self.rows = 0
+        self.turn = 0  # the batch in which it was written to last
         self._given = 0  # bytes, as rows are in memory
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -106,14 +108,21 @@ class TaskWriter:
         self._name = f"{partition:05d}-{attempt}-{uuid.uuid4().hex[:12]}"
         self._attempt = open_attempt(self._name)
         self._open: dict[str, _OpenFile] = {}  # by directory; the latest one written to is last
+        self._waiting = Waiting()
+        self._ended: set[str] = set()  # directories whose files were closed for others
+        self._turn = 0  # which batch this is
         self._staged: list[StagedFile] = []
         self._count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows, as Spark gives them: partition columns included."""
         names = self._settings.partition_by
+        self._turn += 1
         for directory, rows in split(batch, names) if names else [("", batch)]:
-            self._write(directory, rows)
+            if self._has_room(directory):
+                self._write(directory, rows)
+            else:
+                self._waiting.add(directory, rows)
         self._limit_memory()
 
     def write_no_rows(self) -> None:
@@ -121,9 +130,16 @@ class TaskWriter:
         self._file("")
 
     def finish(self) -> tuple[StagedFile, ...]:
-        """Complete all files."""
+        """Complete all files, and make those of the directories that have waited, one by one."""
         for directory in list(self._open):
-            self._close(directory)
+            if directory not in self._waiting:
+                self._close(directory)
+        for directory in self._waiting.directories():
+            for rows in self._waiting.take(directory):
+                self._write(directory, rows)
+            if directory in self._open:  # not ended by its limits
+                self._close(directory)
+        self._waiting.close()
         return tuple(self._staged)
 
     def report(self) -> tuple[TaskReport, IOStatistics]:
@@ -144,6 +160,7 @@ class TaskWriter:
 
     def abort(self) -> None:
         """Drop everything, also if a stream fails once more; what stays is swept later."""
+        self._waiting.close()
         with ExitStack() as ends:
             ends.callback(self._attempt.drop, [file.handle for file in self._staged])
             for file in self._open.values():
@@ -154,6 +171,26 @@ class TaskWriter:
                     ends.callback(file.stream.close)
             self._open.clear()
 
+    def _has_room(self, directory: str) -> bool:
+        """Whether rows of a directory can go to a file now.
+
+        The file that was written to least recently is closed for another one, as if the rows came
+        in the order of their directories. Those of a directory that comes again nevertheless wait
+        for the end, so that it has two files at most, and not one for each batch.
+        """
+        if directory in self._open:
+            return True
+        if directory in self._ended:
+            return False
+        if len(self._open) < _MAX_OPEN:
+            return True
+        oldest = next(iter(self._open))
+        if self._open[oldest].turn == self._turn:
+            return False
+        self._close(oldest)
+        self._ended.add(oldest)
+        return True
+
     def _write(self, directory: str, rows: pa.RecordBatch) -> None:
         limit = self._settings.max_rows or 0
         start = 0
@@ -163,27 +200,32 @@ class TaskWriter:
             part = rows.slice(start, room).cast(self._schema)
             file.write(part)
             start += part.num_rows
-            if file.encoder.buffered > _BUFFER_BYTES // len(self._open):
+            if file.memory > _BUFFER_BYTES:
                 file.encoder.flush()
             is_full = limit and file.rows >= limit
             if is_full or (self._settings.max_bytes and file.has(self._settings.max_bytes)):
                 self._close(directory)
 
     def _limit_memory(self) -> None:
-        """Encode what is kept of the largest files, or end these where that cannot be."""
+        """Encode what is kept of the largest files, or end these where that cannot be.
+
+        What waits is spilled when it has more than each of them.
+        """
         memory = {directory: file.memory for directory, file in self._open.items()}
-        while len(memory) > 1 and sum(memory.values()) > _BUFFER_BYTES:
-            largest = max(memory, key=memory.__getitem__)
+        waiting = self._waiting.memory
+        while (waiting or len(memory) > 1) and sum(memory.values()) + waiting > _BUFFER_BYTES:
+            largest = max(memory, key=memory.__getitem__, default="")
+            if waiting > memory.get(largest, 0):
+                self._waiting.spill()
+                waiting = 0
+                continue
             if not self._open[largest].encoder.flush():
                 self._close(largest)
             del memory[largest]
 
     def _file(self, directory: str) -> _OpenFile:
-        file = self._open.pop(directory, None)
-        if file is None:
-            if len(self._open) >= _MAX_OPEN:
-                self._close(next(iter(self._open)))
-            file = self._begin(directory)
+        file = self._open.pop(directory, None) or self._begin(directory)
+        file.turn = self._turn
         self._open[directory] = file
         return file
 

@@ -54,7 +54,7 @@ class BatchWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
-        self._settings = settings = settings.for_columns(schema)
+        self._settings = settings = settings.on_driver(schema)
         self._schema = schema
         committer = self._committer()
         committer.check()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ... import paths
 from ...checkpoint import CheckpointFileManager
 from ...errors import means_file_there
+from .access import share
 from .machine import Seen
 from .records import Intent, Job, Record
 
@@ -94,7 +95,10 @@ class CommitLog:
         """
         is_first = not self._manager.exists(self.path)
         self._manager.mkdirs(self.path)
-        for directory in (paths.parent(self.path), self.path):  # _hflush, and commits in it
+        control = paths.parent(self.path)
+        if is_first:
+            share(self._manager.filesystem, [self.path], paths.parent(control))
+        for directory in (control, self.path):
             self._manager.filesystem._sync_entry(directory)
         return is_first
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ... import capabilities, paths
 from ...errors import attach
 from ...options import Rename
+from .access import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -156,9 +157,13 @@ class RenamedStaging(Staging):
         while missing != "/" and not self._fs.exists(missing):
             made.append(missing)
             missing = paths.parent(missing)
+        is_first = bool(made) or not self._fs.exists(self._directory)
         self._fs.mkdirs(self._of(job))
         for directory in made:
             self._fs._sync_entry(directory)
+        if is_first:
+            above = paths.parent(self._directory)
+            share(self._fs, [above, self._directory], self._destination)
 
     def attempt(self, job: Job, name: str) -> Attempt:
         """Make the attempt's directory."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
+from ..pieces import Pieces
 from ..schemas import ATOMIC, NESTED, arrow_schema
 from .base import Encoder, Encoding, copied
 
@@ -92,23 +93,23 @@ class _OrcEncoder(Encoder):
         self._schema = schema
         self._file = sink
         self._writer: Any = None
-        self._batches: list[pa.RecordBatch] = []
-        self._bytes = 0  # of these
+        self._pieces = Pieces()
         self._in_stripe = 0  # bytes of the stripe that is not written yet, at most
 
     @property
     def buffered(self) -> int:
-        return self._bytes + min(self._in_stripe, self._stripe)
+        return self._pieces.nbytes + min(self._in_stripe, self._stripe)
 
     def write(self, batch: pa.RecordBatch) -> None:
         whole = copied(batch)  # Arrow's writer forgets where the structs of a part begin
         for name, column in zip(whole.schema.names, whole.columns, strict=True):
             _check(name, column)
         columns = [_with_nulls(column) for column in whole.columns]
-        self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-        self._bytes += batch.nbytes
-        if self._writer is not None or self._bytes >= self._stripe:
+        self._pieces.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        if self._writer is not None or self._pieces.nbytes >= self._stripe:
             self._encode()
+        else:
+            self.overhead = self._pieces.overhead
 
     def _encode(self) -> None:
         if self._writer is None:
@@ -116,14 +117,13 @@ class _OrcEncoder(Encoder):
                 self._sink, compression=self._compression, stripe_size=self._stripe
             )
             self.overhead = _COLUMN_BYTES * _count(pa.struct(list(self._schema)))
-        before = self._file.length
-        self._writer.write(pa.Table.from_batches(self._batches, self._schema))
-        self._in_stripe = self._in_stripe + self._bytes if self._file.length == before else 0
-        self._batches, self._bytes = [], 0
+        before, nbytes = self._file.length, self._pieces.nbytes
+        self._writer.write(pa.Table.from_batches(self._pieces.take(), self._schema))
+        self._in_stripe = self._in_stripe + nbytes if self._file.length == before else 0
         self._sink.check()
 
     def finish(self) -> None:
-        if self._batches or self._writer is None:  # the first table brings the columns
+        if self._pieces.rows or self._writer is None:  # the first table brings the columns
             self._encode()
         self._writer.close()
         self._sink.check()

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import types as t
 
+from ..pieces import Pieces
 from ..schemas import ATOMIC, NESTED, arrow_schema, nullable_json
 from .base import Encoder, Encoding
 
@@ -32,27 +33,25 @@ class _ParquetEncoder(Encoder):
     def __init__(self, sink: Sink, schema: pa.Schema, compression: str) -> None:
         self._schema = schema
         self._writer = pq.ParquetWriter(sink, schema, compression=compression)
-        self._batches: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._bytes = 0
+        self._pieces = Pieces()
 
     @property
     def buffered(self) -> int:
-        return self._bytes
+        return self._pieces.nbytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._batches.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= _GROUP_ROWS:
+        self._pieces.append(batch)
+        self.overhead = self._pieces.overhead
+        if self._pieces.rows >= _GROUP_ROWS:
             self.flush()
 
     def flush(self) -> bool:
-        if not self._batches:
+        rows = self._pieces.rows
+        if not rows:
             return False
-        table = pa.Table.from_batches(self._batches, self._schema)
-        self._writer.write_table(table, row_group_size=max(self._rows, 1))
-        self._batches, self._rows, self._bytes = [], 0, 0
+        table = pa.Table.from_batches(self._pieces.take(), self._schema)
+        self._writer.write_table(table, row_group_size=rows)
+        self.overhead = 0
         return True
 
     def finish(self) -> None:

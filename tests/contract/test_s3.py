@@ -112,7 +112,8 @@ def test_one_request_for_what_is_small(
     with fs.create(path) as out:
         out.write(dataset(size))
     assert s3_proxy.count("PutObject") == (0 if parts else 1)
-    assert s3_proxy.count("CreateMultipartUpload") == (1 if parts else 0)
+    aborted = s3_proxy.count("AbortMultipartUpload")  # of a store that repeats no checksums
+    assert s3_proxy.count("CreateMultipartUpload") - aborted == (1 if parts else 0)
     assert s3_proxy.count("CompleteMultipartUpload") == (1 if parts else 0)
     sent = sorted(s3_proxy.calls("UploadPart"), key=lambda call: call.part or 0)
     assert [len(call.body) for call in sent] == parts

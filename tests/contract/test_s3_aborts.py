@@ -395,6 +395,7 @@ def test_a_forked_child_sends_nothing(
     out.write(dataset(size))
     s3_proxy.wait_for("UploadPart", size // PART)
     sent = {request.operation for request in s3_proxy.log}
+    aborted = s3_proxy.count("AbortMultipartUpload")  # of a store that repeats no checksums
     child = os.fork()
     if child == 0:
         code = 1
@@ -411,4 +412,4 @@ def test_a_forked_child_sends_nothing(
     out.write(b"more")
     out.close()
     assert store.content(path) == dataset(size) + b"more"
-    assert s3_proxy.count("AbortMultipartUpload") == 0
+    assert s3_proxy.count("AbortMultipartUpload") == aborted

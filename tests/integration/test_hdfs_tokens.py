@@ -95,6 +95,16 @@ def test_who_has_a_token_is_its_owner(cluster: Cluster, path: str) -> None:
     assert fs.get_file_status(path).length == len(content) + 4
 
 
+@pytest.mark.rule("APPEND-10")
+def test_append_needs_no_right_to_read(cluster: Cluster, path: str) -> None:
+    """The block's token is to write; there is none to read its sums with, and it goes on."""
+    cluster.hdfs.java.write(path, b"old ")
+    cluster.hdfs.java.set_permission(path, 0o222)
+    with cluster.client({"hflush.hdfs.user": "ann"}).append(path) as out:
+        out.write(b"new")
+    assert cluster.hdfs.java.read(path) == b"old new"
+
+
 @pytest.mark.usefixtures("held")
 def test_calls_of_many_bytes(cluster: Cluster, path: str) -> None:
     """Requests and responses that are longer than one protected message."""

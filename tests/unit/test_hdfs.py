@@ -15,6 +15,7 @@ from hflush import CreateFlag
 from hflush import options as options_of
 from hflush.hdfs import DistributedFileSystem, HdfsFileBuilder, checksums
 from hflush.hdfs.options import HdfsOptions
+from hflush.tokens import Token
 from support.rude_servers import refusing
 
 REFUSED = {"ipc.client.connect.max.retries": "0"}
@@ -202,14 +203,90 @@ class TestConfiguration:
         assert real._settings_of_client.real_user == "eve"
 
 
-def test_the_trash_of_encryption_zones(monkeypatch: pytest.MonkeyPatch):
-    """Nothing is moved out of a zone, but for its root, which cannot go into itself."""
-    fs = hdfs(hflush__hdfs__user="ann", fs__trash__interval=1)
-    defaults = hflush.FileSystem.get("file:///").get_server_defaults()
-    monkeypatch.setattr(fs, "get_server_defaults", lambda: defaults)
-    monkeypatch.setattr(fs, "_enclosing_root", lambda path: path[:5] if "/zone" in path else "/")
-    assert fs.get_trash("/zone/a").root == "/zone/.Trash/ann"
-    assert fs.get_trash("/zone").root == fs.get_trash().root == "/user/ann/.Trash"
+class ZoneServer:
+    """A router of two mount points, one of which is an encryption zone."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def enclosing_root(self, path: str) -> str:
+        return path[:5]
+
+    def encryption_zone(self, path: str) -> str | None:
+        self.asked += 1
+        if path.endswith("/unreadable"):
+            raise PermissionError(errno.EACCES, "Permission denied: user=ann", path)
+        return "/zone" if path.startswith("/zone") else None
+
+
+class TestTrash:
+    """Where it is, as Hadoop's client has it."""
+
+    @staticmethod
+    def file_system(interval: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+        fs: Any = hdfs(hflush__hdfs__user="ann", fs__trash__interval=interval)
+        defaults = hflush.FileSystem.get("file:///").get_server_defaults()
+        monkeypatch.setattr(fs, "get_server_defaults", lambda: defaults)
+        fs._native = ZoneServer()
+        return fs
+
+    def test_in_an_encryption_zone(self, monkeypatch: pytest.MonkeyPatch):
+        """Nothing is moved out of one, but for its root, which cannot go into itself."""
+        fs = self.file_system(1, monkeypatch)
+        assert fs.get_trash("/zone/a").root == "/zone/.Trash/ann"
+        assert fs.get_trash("/zone").root == fs.get_trash().root == "/user/ann/.Trash"
+
+    def test_in_no_encryption_zone(self, monkeypatch: pytest.MonkeyPatch):
+        """At home, whatever the enclosing root is: the mount point of a router has no emptier."""
+        fs = self.file_system(1, monkeypatch)
+        assert fs.get_enclosing_root("/data/a") == "/data"
+        assert fs.get_trash("/data/a").root == "/user/ann/.Trash"
+
+    def test_where_the_server_does_not_say(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ):
+        fs = self.file_system(1, monkeypatch)
+        assert fs.get_trash("/data/unreadable/a").root == "/user/ann/.Trash"
+        assert "/data/unreadable" in caplog.text
+        assert "user=ann" in caplog.text
+
+    def test_no_question_while_it_is_off(self, monkeypatch: pytest.MonkeyPatch):
+        fs = self.file_system(0, monkeypatch)
+        assert fs.move_to_trash("/zone/a") is False
+        assert fs._native.asked == 0
+
+
+class OpenStream:
+    """What a file system knows of one."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file_id = 7
+        self.is_open = True
+
+    def _abandon(self) -> None:
+        self.is_open = False
+
+
+def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
+    """Those of its file, also if it was renamed; behind a router others have its id, too."""
+    pools = {"/ours": "BP-1", "/theirs": "BP-2"}
+
+    class Router:
+        def block_pool(self, path: str) -> str:
+            if path not in pools:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            return pools[path]
+
+    fs: Any = hdfs()
+    fs._native = Router()
+    status = hflush.FileStatus("/ours", kind="file", length=3, file_id=(7,))
+    monkeypatch.setattr(fs, "_status", lambda _: status)
+    streams = [OpenStream(path) for path in ("/ours", "/before", "/theirs")]
+    monkeypatch.setattr(fs, "_open_streams", lambda: streams)
+    token = Token("hdfs", "hdfs://nn/ours", 3, {"file_id": 7, "pool": "BP-1"})
+    assert fs._found(token, "/ours") == (status, "BP-1")
+    assert [stream.path for stream in streams if stream.is_open] == ["/theirs"]
 
 
 class TestCreating:

@@ -62,6 +62,11 @@ class TestOrder:
         environment = {**ENVIRONMENT, "AWS_SESSION_TOKEN": "token"}
         assert source_of(keys(), environment).get() == ("ENV", "env-secret", "token", None)
 
+    @pytest.mark.parametrize(("newer", "token"), [({}, "old"), ({"AWS_SESSION_TOKEN": "t"}, "t")])
+    def test_the_older_name_of_a_token(self, newer: dict[str, str], token: str):
+        found = source_of(keys(), {**ENVIRONMENT, "AWS_SECURITY_TOKEN": "old", **newer}).get()
+        assert found == ("ENV", "env-secret", token, None)
+
     def test_others_in_the_environment(self):
         """Where a store has refused a session's: all three, not some."""
         environment = {**ENVIRONMENT, "AWS_SESSION_TOKEN": "token"}

@@ -22,18 +22,19 @@ import hflush
 import pytest
 from hflush import cli, paths
 from hflush.fsspec import HflushS3FileSystem
-from hflush.s3 import PendingCommit, S3FileSystem, conditional, names
+from hflush.s3 import PendingCommit, S3FileSystem, conditional, lacks, names
 from hflush.s3.remembered import RememberedPaths
 from support.s3_front import (
     Exchange,
     Fault,
+    Request,
     answer,
     error_document,
     hold,
     lose_answer,
     make_answer,
 )
-from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Rules, ScriptedS3
+from support.scripted_s3 import BUCKET, MIB, SECRET, WRITTEN, Refused, Rules, ScriptedS3
 from support.waiting import DEADLINE_S, Task, soon, wait_until
 
 PART = 5 * MIB
@@ -555,6 +556,26 @@ def honours(**rules: bool) -> Any:
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditional, "_known", {})
+    monkeypatch.setattr(lacks, "_known", {})
+
+
+class KeepsQuotes(ScriptedS3):
+    """Compares what is sent with an etag without quotes, as Ceph's gateway."""
+
+    def _check_conditions(self, request: Request) -> None:
+        there = self.objects.get(request.key)
+        wanted = request.head.get("if-match")
+        if wanted and there is not None and wanted != there.etag.strip('"'):
+            raise Refused(412, "PreconditionFailed")
+        super()._check_conditions(request)
+
+
+class ForgetsTheAbsent(ScriptedS3):
+    """Checks no etag where there is no object, as MinIO did."""
+
+    def _check_conditions(self, request: Request) -> None:
+        if not request.head.get("if-match") or request.key in self.objects:
+            super()._check_conditions(request)
 
 
 class TestConditions:
@@ -571,8 +592,9 @@ class TestConditions:
         assert fs.has_path_capability("/a", f"{self.NAME}.etag")
         assert out.has_capability(self.NAME)
         probes = {request.key for request in server.log if ".hflush-probe-" in request.key}
-        assert len(probes) == 1
+        assert len(probes) == 2
         assert all(key.startswith("d/.hflush-probe-") for key in probes)
+        assert server.count("PutObject") == 5
         assert not server.objects
         assert not server.uploads
         server.put("d/a", b"theirs")
@@ -610,6 +632,19 @@ class TestConditions:
         assert fs.contract_options["conditional-create"] is False
         assert list(server.objects) == ["a"]
         assert not server.uploads
+
+    @pytest.mark.parametrize("kind", [KeepsQuotes, ForgetsTheAbsent])
+    def test_a_store_that_checks_etags_wrongly(self, kind: type[ScriptedS3]):
+        """Names that have to be free are checked; an etag is refused, and nothing is written."""
+        with kind() as server, connect(server) as fs:
+            write(fs, "/a", overwrite=False)
+            etag = fs.get_file_status("/a").etag
+            for path in ("/a", "/gone"):
+                with pytest.raises(ValueError, match="does not check"):
+                    fs.create(path, if_match=etag)
+            assert fs.has_path_capability("/a", self.NAME)
+            assert not fs.has_path_capability("/a", f"{self.NAME}.etag")
+            assert list(server.objects) == ["a"]
 
     @pytest.mark.rule("FAIL-1")
     @pytest.mark.rule("ATOM-1")

@@ -212,6 +212,9 @@ class TestValues:
         r2 = {"fs_s3a_endpoint": "https://id.eu.r2.cloudflarestorage.com"}
         assert settings(**r2).writing.uniform_parts
         assert not settings(**r2, hflush_s3_multipart_uniform="false").writing.uniform_parts
+        scaleway = {"fs_s3a_endpoint": "https://s3.fr-par.scw.cloud"}
+        assert settings(**scaleway).writing.max_parts == 1000
+        assert settings(**scaleway, hflush_s3_multipart_parts=9000).writing.max_parts == 9000
 
     def test_pages_are_what_the_store_gives(self):
         read = settings(fs_s3a_paging_maximum="5000", fs_s3a_bulk_delete_page_size="250")

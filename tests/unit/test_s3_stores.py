@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import fsspec
 import hflush
@@ -14,9 +15,10 @@ import pytest
 from hflush.checkpoint import CheckpointFileManager
 from hflush.s3 import S3FileSystem, lacks
 from support.s3_front import Answer, Head, Request, answer, make_answer
-from support.scripted_s3 import BUCKET, MIB, WRITTEN, Refused, ScriptedS3, xml, xml_of
+from support.scripted_s3 import BUCKET, MIB, WRITTEN, Refused, ScriptedS3, encoded, xml, xml_of
 
 ROOT = f"s3://{BUCKET}/"
+ALGORITHM = "x-amz-checksum-algorithm"
 LARGE = bytes(range(256)) * (6 * MIB // 256)
 QUICK = {
     "fs.s3a.multipart.size": "5M",
@@ -36,6 +38,32 @@ class Store(ScriptedS3):
     def execute(self, request: Request) -> Answer:
         refused = self.refuses(request)
         return refused.answer if refused else self.changes(request, super().execute(request))
+
+
+class Silent(ScriptedS3):
+    """Notes the checksums that Create declares, says nothing, and takes no part without one."""
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()
+        super().__init__()
+
+    def _create_multipart_upload(self, request: Request) -> Answer:
+        created = super()._create_multipart_upload(request)
+        if request.head.get(ALGORITHM):
+            self.declared.add(next(reversed(self.uploads)))
+        return without(created, ALGORITHM, "x-amz-checksum-type")
+
+    def _upload_part(self, request: Request) -> Answer:
+        if request.upload_id in self.declared and not request.head.get("x-amz-checksum-crc32c"):
+            raise Refused(400, "InvalidRequest", "a part without its checksum")
+        return super()._upload_part(request)
+
+    def _upload_part_copy(self, request: Request) -> Answer:
+        source = unquote(request.head.get("x-amz-copy-source")).removeprefix(f"/{BUCKET}/")
+        first, last = request.head.get("x-amz-copy-source-range")[len("bytes=") :].split("-")
+        data = self.objects[source].data[int(first) : int(last) + 1]
+        part = self._upload_part(dataclasses.replace(request, body=data))
+        return xml("CopyPartResult", f"<ETag>{part.head.get('etag')}</ETag>")
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +86,18 @@ def connect(server: ScriptedS3, **conf: Any) -> S3FileSystem:
 def write(fs: S3FileSystem, path: str, data: bytes = b"data", **options: Any) -> None:
     with fs.create(path, **options) as stream:
         stream.write(data)
+
+
+def write_in_parts(fs: S3FileSystem, way: str, path: str) -> None:
+    if way == "stream":
+        write(fs, path, LARGE)
+    elif way == "uploader":
+        uploader = fs.create_multipart_uploader("/")
+        upload = uploader.start_upload(path)
+        part = uploader.put_part(upload, path, 1, True, LARGE)
+        uploader.complete(upload, path, {1: part})
+    else:
+        fs.copy("/source", path)
 
 
 def without(full: Answer, *names: str) -> Answer:
@@ -112,6 +152,19 @@ class TestSparseAnswers:
         assert (status.length, status.modification_time_ns) == (len(data), 0)
         with fs.open("/a") as stream:
             assert stream.read() == data
+
+    def test_a_checksum_of_no_known_type(self, server: Store):
+        """Where an object has parts it may be one of theirs: it proves nothing."""
+        server.put("a", b"data")
+        server.objects["a"].etag = '"0123456789abcdef0123456789abcdef-2"'
+        server.objects["a"].crc32c = 1
+        server.objects["a"].headers["x-amz-checksum-crc32c"] = encoded(1)  # of HEAD
+        fs = connect(server)
+        with fs.open("/a") as stream:
+            assert stream.read() == b"data"
+            stream.seek(0)
+            assert b"".join(iter(lambda: stream.read(1), b"")) == b"data"
+        assert fs.get_file_checksum("/a").algorithm == "ETAG"
 
     def test_uploads_of_no_known_age(self, server: Store):
         """They are as young as they can be: only who takes all of them aborts them."""
@@ -222,6 +275,34 @@ class TestRefusals:
         with pytest.raises(io.UnsupportedOperation, match=r"fs\.s3a\.create\.checksum\.algorithm"):
             write(fs, "/a")
         assert not server.objects
+
+    @pytest.mark.parametrize(
+        ("way", "conf", "declared"),
+        [
+            ("stream", {}, 1),
+            ("stream", {"fs_s3a_create_checksum_algorithm": "CRC32C"}, 1),
+            ("uploader", {}, 1),
+            ("copy", {"fs_s3a_multipart_threshold": "5M"}, 0),
+        ],
+    )
+    def test_checksums_that_create_declares(self, way: str, conf: dict[str, str], declared: int):
+        """Only the first upload of a server finds out that it does not repeat them."""
+        with Silent() as server, connect(server, **conf) as fs:
+            server.put("source", LARGE)
+            for path in ("/a", "/b"):
+                write_in_parts(fs, way, path)
+            assert [stored.data for stored in server.objects.values()] == [LARGE] * 3
+            assert not server.uploads
+            created = [bool(r.head.get(ALGORITHM)) for r in server.calls("CreateMultipartUpload")]
+            assert created == [True] * declared + [False, False]
+
+    def test_copies_in_few_parts(self):
+        conf = {"fs_s3a_multipart_threshold": "5M", "hflush_s3_multipart_parts": "1"}
+        with Silent() as server, connect(server, **conf) as fs:
+            server.put("source", LARGE)
+            fs.copy("/source", "/a")
+            assert server.objects["a"].data == LARGE
+            assert server.count("UploadPartCopy") == 1
 
     def test_what_is_wrong_with_a_checksum_is_no_refusal(self, server: Store):
         fs = connect(server)

@@ -300,6 +300,14 @@ py::tuple corrupt_files(HdfsClient& self, const py::str& path, const std::string
   return py::make_tuple(files, page.cookie);
 }
 
+// None: the path is in no encryption zone.
+py::object encryption_zone(HdfsClient& self, const py::str& path) {
+  const std::string at = to_utf8(path);
+  const std::optional<std::string> root = ask(self, hdfs::GetEZForPath{at}, at);
+  if (!root) return py::none();
+  return from_utf8(*root);
+}
+
 py::str enclosing_root(HdfsClient& self, const py::str& path) {
   const std::string at = to_utf8(path);
   return from_utf8(ask(self, hdfs::GetEnclosingRoot{at}, at));
@@ -687,6 +695,7 @@ void add_name_space(py::class_<HdfsClient>& type) {
       .def("last_block", &last_block, py::arg("path"))
       .def("block_pool", &block_pool, py::arg("path"))
       .def("corrupt_files", &corrupt_files, py::arg("path"), py::arg("cookie"))
+      .def("encryption_zone", &encryption_zone, py::arg("path"))
       .def("enclosing_root", &enclosing_root, py::arg("path"))
       .def("recover_lease", &recover_lease, py::arg("path"))
       .def("is_file_closed", &is_file_closed, py::arg("path"));

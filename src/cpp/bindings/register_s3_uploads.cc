@@ -21,6 +21,7 @@
 #include "hflush/env/own_process.h"
 #include "hflush/s3/call/client.h"
 #include "hflush/s3/upload/completion.h"
+#include "hflush/s3/upload/creation.h"
 #include "hflush/s3/upload/open_for_write.h"
 #include "hflush/s3/upload/upload_calls.h"
 #include "opened_stream.h"
@@ -73,7 +74,9 @@ class UploadCaller {
   }
 
   S3Response create(bool checksums) {
-    return make([&](const s3::UploadCalls& calls) { return calls.create({checksums, false}); });
+    return wait_for([&](Client& client, SignalCheck& signals) {
+      return s3::create_upload(client, calls_of(client), checksums, signals);
+    });
   }
   S3Response put_object(const py::object& body) {
     const BufferView view(body);
@@ -129,10 +132,16 @@ class UploadCaller {
 
   template <typename Ask>
   S3Response make(const Ask& ask) {
-    const std::shared_ptr<Client> client = client_.client();
-    CallResult result = waiting([&](SignalCheck& signals) {
-      return client->call_and_wait(ask(calls_of(*client)), signals);
+    return wait_for([&](Client& client, SignalCheck& signals) {
+      return client.call_and_wait(ask(calls_of(client)), signals);
     });
+  }
+
+  // `call(client, signals)`, without the GIL.
+  template <typename MakeCalls>
+  S3Response wait_for(const MakeCalls& call) {
+    const std::shared_ptr<Client> client = client_.client();
+    CallResult result = waiting([&](SignalCheck& signals) { return call(*client, signals); });
     if (!result.status.ok()) result.status = result.status.with_path(options_.path);
     return response_of(std::move(result));
   }

@@ -57,6 +57,7 @@ constexpr Decode kDecoders[] = {
     decode<RecoverLease>,
     decode<IsFileClosed>,
     decode<RenewLease>,
+    decode<GetEZForPath>,
 };
 
 }  // namespace

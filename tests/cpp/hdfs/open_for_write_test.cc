@@ -5,12 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -88,6 +90,7 @@ class NameNode {
 };
 
 struct StatusFields {
+  std::uint64_t file_id = 77;
   std::uint64_t length = 0;
   std::uint64_t block_size = 1U << 20U;
   std::uint64_t storage_policy = 0;
@@ -100,7 +103,7 @@ std::string file_status(const StatusFields& fields = {}) {
   std::string status = number(1, 2) + length_delimited(2, "") + number(3, fields.length) +
                        length_delimited(4, number(1, 0644)) + length_delimited(5, "alice") +
                        length_delimited(6, "staff") + number(7, 1) + number(8, 1) + number(10, 3) +
-                       number(11, fields.block_size) + number(13, 77) + number(14, 0);
+                       number(11, fields.block_size) + number(13, fields.file_id) + number(14, 0);
   if (fields.encrypted) {
     status += length_delimited(15, number(1, 2) + number(2, 2) + length_delimited(3, "k") +
                                        length_delimited(4, "i") + length_delimited(5, "n") +
@@ -271,23 +274,50 @@ TEST_CASE("RetryStartFileException is asked again, ten times") {
   }
 }
 
+Told found(const StatusFields& fields) {
+  return {"getFileInfo", length_delimited(1, file_status(fields)), {}};
+}
+
 TEST_CASE("files that cannot be written are refused, and not left behind") {
   StatusFields fields;
   SUBCASE("erasure-coded") { fields.erasure_coded = true; }
   SUBCASE("encrypted") { fields.encrypted = true; }
-  NameNode node({created(fields), {"delete", number(1, 1), {}}});
+  SUBCASE("behind a router") {
+    fields.erasure_coded = true;
+    fields.name_space = "ns1";
+  }
+  NameNode node({created(fields), found(fields), {"delete", number(1, 1), {}}});
   env::Uninterrupted none;
   {
     const auto client = client_of(node);
     const Stream stream = create(*client, "/f", {}, none);
     CHECK(stream.status().code() == StatusCode::kUnsupported);
     CHECK(stream.status().message().starts_with("create: "));
+    CHECK(stream.status().message().find("may be left") == std::string::npos);
   }
-  CHECK(node.calls()[1].request == Delete{"/.reserved/.inodes/77", false}.encode());
+  const std::vector<ReceivedCall>& calls = node.calls();
+  CHECK(calls[1].request == GetFileInfo{"/f"}.encode());
+  CHECK(calls[2].request == Delete{"/f", false}.encode());
 }
 
-Told directory(const StatusFields& fields) {
-  return {"getFileInfo", length_delimited(1, file_status(fields)), {}};
+TEST_CASE("a file that is not known to be the new one is not removed") {
+  StatusFields fields;
+  fields.erasure_coded = true;
+  Told there = refused("getFileInfo", "java.io.IOException");
+  SUBCASE("the NameNode does not say") {}
+  SUBCASE("none is there") { there = {"getFileInfo", {}, {}}; }
+  SUBCASE("another one is there") {
+    StatusFields other = fields;
+    other.file_id = 78;
+    there = found(other);
+  }
+  NameNode node({created(fields), there});
+  env::Uninterrupted none;
+  const auto client = client_of(node);
+  const Status failure = create(*client, "/f", {}, none).status();
+  CHECK(failure.code() == StatusCode::kUnsupported);
+  CHECK(failure.message().find("may be left") != std::string::npos);
+  CHECK(failure.others().size() == 1);
 }
 
 Create creation(std::uint32_t flags) {
@@ -307,7 +337,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
     SUBCASE("a file that is being written") {
       taken = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException";
     }
-    NameNode node({refused("create", taken), directory({}), defaults(), created(), completed()});
+    NameNode node({refused("create", taken), found({}), defaults(), created(), completed()});
     {
       const auto client = client_of(node);
       Stream stream = create(*client, "/d/f", {}, none);
@@ -321,14 +351,14 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
           creation(kFlagCreate | kFlagOverwrite | kFlagShouldReplicate).encode());
   }
   SUBCASE("not where it could not be written") {
-    NameNode node({refused("create", taken), directory({.erasure_coded = true})});
+    NameNode node({refused("create", taken), found({.erasure_coded = true})});
     const auto client = client_of(node);
     const Stream stream = create(*client, "/d/f", {}, none);
     CHECK(stream.status().code() == StatusCode::kUnsupported);
     CHECK(stream.status().path() == "/d/f");
   }
   SUBCASE("not where DataNodes want encryption") {
-    NameNode node({refused("create", taken), directory({}), defaults(true)});
+    NameNode node({refused("create", taken), found({}), defaults(true)});
     const auto client = client_of(node);
     const Stream stream = create(*client, "/d/f", {}, none);
     CHECK(stream.status().code() == StatusCode::kUnsupported);
@@ -351,7 +381,7 @@ TEST_CASE("CREATE-23: what is there is replaced only when its directory is known
   }
   SUBCASE("not for a storage policy that nobody has") {
     const std::string hot = length_delimited(1, number(1, 7) + length_delimited(2, "HOT"));
-    NameNode node({refused("create", taken), directory({}), {"getStoragePolicies", hot, {}}});
+    NameNode node({refused("create", taken), found({}), {"getStoragePolicies", hot, {}}});
     const auto client = client_of(node);
     CreateOptions options;
     options.storage_policy = "COLDER";
@@ -509,6 +539,72 @@ TEST_CASE("append goes on with the sums of the block, and completes it as it was
   CHECK(datanode.operations()[0].code == testing::kReadBlock);
 }
 
+// What getBlockLocations answers about a file of so many bytes.
+std::string locations_of(std::uint64_t length, const std::vector<LocatedBlock>& blocks) {
+  std::string locations;
+  wire::Writer response(locations);
+  wire::Writer message(response, 1);
+  message.add_uint64(1, length);
+  for (const LocatedBlock& block : blocks) wire::add_located_block(message, 2, block);
+  message.add_bool(3, true);
+  message.add_bool(5, true);
+  message.commit();
+  return locations;
+}
+
+std::string token_to(std::string_view do_what) {
+  return length_delimited(1, do_what) + length_delimited(2, "") + length_delimited(3, "") +
+         length_delimited(4, "");
+}
+
+TEST_CASE("append asks for a token to read the block with, as its own is to write") {
+  testing::ScriptedDatanode datanode;
+  datanode.store(5, testing::StoredReplica(hflush::testing::pattern(1000)));
+  LocatedBlock block = last_block(datanode.node(), 0);
+  block.token.encoded = token_to("write");
+  LocatedBlock readable = block;
+  readable.token.encoded = token_to("read");
+  NameNode node({appended(block, StatusFields{.length = 1000}),
+                 {"getBlockLocations", locations_of(0, {readable}), {}},
+                 completed()});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    Stream stream = append(*client, "/f", {}, none);
+    REQUIRE(stream.ok());
+    CHECK((*stream)->close(none).ok());
+  }
+  REQUIRE(datanode.operations().size() == 1);
+  CHECK(datanode.operations()[0].token == readable.token.encoded);
+}
+
+TEST_CASE("APPEND-10: append goes on with sums as configured if the file may not be read") {
+  testing::ScriptedDatanode datanode;
+  datanode.follow([](const testing::Operation&) {
+    return testing::Reply{testing::refusing_reply(TransferStatus::kErrorAccessToken, ""),
+                          testing::Reply::Then::kClose};
+  });
+  LocatedBlock block = last_block(datanode.node(), 0);
+  std::size_t attempts = 1;
+  SUBCASE("without a token") {}
+  SUBCASE("with one to write") {
+    block.token.encoded = token_to("write");
+    attempts = 0;
+  }
+  NameNode node({appended(block, StatusFields{.length = 1000}),
+                 refused("getBlockLocations", "org.apache.hadoop.security.AccessControlException"),
+                 completed()});
+  env::Uninterrupted none;
+  {
+    const auto client = client_of(node);
+    Stream stream = append(*client, "/f", {}, none);
+    REQUIRE(stream.ok());
+    CHECK((*stream)->position() == 1000);
+    CHECK((*stream)->close(none).ok());
+  }
+  CHECK(datanode.operations().size() == attempts);
+}
+
 TEST_CASE("a file that append cannot go on with is closed again") {
   testing::ScriptedDatanode datanode;
   datanode.store(5,
@@ -585,6 +681,8 @@ TEST_CASE("a file that could not be closed again is given back beside others") {
           connection.answer(call, refused_answer);
         }
         closed.set_value();
+      } else if (call.method == "getFileInfo") {
+        connection.answer(call, found(unusable).response);
       } else if (call.method == "append" || call.method == "create") {
         if (is_interrupted) stopped.wait();
         connection.answer(call, call.method == "append" ? appended({}, unusable).response
@@ -646,41 +744,17 @@ TEST_CASE("a create or append that nobody answers says that the file may be open
   }
 }
 
-TEST_CASE("behind a router a file that cannot be written is deleted by its path") {
-  StatusFields fields;
-  fields.erasure_coded = true;
-  fields.name_space = "ns1";
-  NameNode node({created(fields), {"delete", number(1, 1), {}}});
-  env::Uninterrupted none;
-  {
-    const auto client = client_of(node);
-    CHECK(create(*client, "/f", {}, none).status().code() == StatusCode::kUnsupported);
-  }
-  CHECK(node.calls()[1].request == Delete{"/f", false}.encode());
-}
-
 TEST_CASE("APPEND-8: NEW_BLOCK leaves the last block short, and the status may come separately") {
   testing::ScriptedDatanode datanode;
   LocatedBlock block = last_block(datanode.node(), 0);
   block.replicas.clear();
   StatusFields fields;
   fields.length = 1000;
-  LocatedBlocks located;
-  std::string locations;
-  {
-    wire::Writer response(locations);
-    wire::Writer message(response, 1);
-    message.add_uint64(1, 1000);
-    LocatedBlock there = block;
-    there.replicas.push_back({datanode.node(), StorageType::kDisk, "DS-1"});
-    wire::add_located_block(message, 2, there);
-    message.add_bool(3, false);
-    message.add_bool(5, true);
-  }
+  const LocatedBlock there = last_block(datanode.node(), 0);
   datanode.store(5, testing::StoredReplica(hflush::testing::pattern(1000)));
   NameNode node({appended(block, std::nullopt),
-                 {"getFileInfo", length_delimited(1, file_status(fields)), {}},
-                 {"getBlockLocations", locations, {}},
+                 found(fields),
+                 {"getBlockLocations", locations_of(1000, {there}), {}},
                  completed()});
   env::Uninterrupted none;
   {
@@ -704,20 +778,10 @@ TEST_CASE(
   StatusFields fields;
   fields.length = 3000;
   fields.block_size = 1024;
-  std::string locations;
-  {
-    wire::Writer response(locations);
-    wire::Writer message(response, 1);
-    message.add_uint64(1, 3000);
-    LocatedBlock before = last_block(datanode.node(), 1000);
-    before.block.id = 4;
-    wire::add_located_block(message, 2, before);
-    wire::add_located_block(message, 2, block);
-    message.add_bool(3, true);
-    message.add_bool(5, true);
-  }
+  LocatedBlock before = last_block(datanode.node(), 1000);
+  before.block.id = 4;
   std::optional<ExtendedBlock> named = block.block;
-  Told located{"getBlockLocations", locations, {}};
+  Told located{"getBlockLocations", locations_of(3000, {before, block}), {}};
   SUBCASE("with its sums as they are") {
     datanode.store(5, testing::StoredReplica(hflush::testing::pattern(1000)));
   }

@@ -387,6 +387,11 @@ class WritableNameNode final : public RpcClient {
     MutexLock lock(mutex_);
     listed_ = std::move(nodes);
   }
+  // Where the next question leads, as a router's default namespace: to a file of this pool.
+  void lead_to(std::string pool) {
+    MutexLock lock(mutex_);
+    next_pool_ = std::move(pool);
+  }
   // The paths of getBlockLocations.
   std::vector<std::string> located_paths() {
     MutexLock lock(mutex_);
@@ -463,9 +468,10 @@ class WritableNameNode final : public RpcClient {
     } else if (method == GetBlockLocations::kMethod) {
       wire::Writer located(response, 1);
       located.add_uint64(1, 0);
+      const std::string pool = std::exchange(next_pool_, "BP-1");
       for (const std::uint64_t id : blocks_) {
         LocatedBlock block;
-        block.block = {"BP-1", id, 1000 + id, 0};
+        block.block = {pool, id, 1000 + id, 0};
         for (const DatanodeInfo& node : listed_.empty() ? std::vector{nodes_.front()} : listed_) {
           block.replicas.push_back({node, StorageType::kDisk, "DS-" + node.uuid});
         }
@@ -490,6 +496,7 @@ class WritableNameNode final : public RpcClient {
   std::vector<std::uint64_t> blocks_ HFLUSH_GUARDED_BY(mutex_);
   std::deque<DatanodeInfo> nodes_ HFLUSH_GUARDED_BY(mutex_);
   std::vector<DatanodeInfo> listed_ HFLUSH_GUARDED_BY(mutex_);
+  std::string next_pool_ HFLUSH_GUARDED_BY(mutex_) = "BP-1";
   std::vector<std::string> located_paths_ HFLUSH_GUARDED_BY(mutex_);
   std::map<std::string, Status, std::less<>> failures_ HFLUSH_GUARDED_BY(mutex_);
   std::string held_ HFLUSH_GUARDED_BY(mutex_);

@@ -11,6 +11,7 @@
 #include "hflush/env/answer.h"
 #include "hflush/env/clock.h"
 #include "hflush/env/process.h"
+#include "hflush/hdfs/read/ask_replicas.h"
 #include "hflush/hdfs/read/block_locations.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/read/stored_checksum.h"
@@ -268,6 +269,18 @@ Result<FileStatus> create_file(Client& client, Create request, env::Interrupt& i
   return call_create(client, request, interrupt);
 }
 
+// Removes the file that create() has opened, if it is at its path. Not by its id: a router, which
+// need not say that it is one, may take that for another namespace's file.
+Status remove_created(Client& client, const std::string& path, std::uint64_t file_id,
+                      env::Interrupt& interrupt) {
+  HFLUSH_ASSIGN_OR_RETURN(const std::optional<FileStatus> there,
+                          client.rpc().call(GetFileInfo{path}, path, interrupt));
+  if (!there || there->file_id != file_id) {
+    return Status(StatusCode::kNotFound, "create: the new file is not there any more", path);
+  }
+  return client.rpc().call_through(Delete{path, false}, path, interrupt).status();
+}
+
 // --- append
 
 struct Appendable {
@@ -299,6 +312,23 @@ Result<Append::Response> call_append(Client& client, const Append& request,
     if (!is_not_yet || clock.now() >= give_up) return maybe_open(refusal);
     HFLUSH_RETURN_IF_ERROR(env::pause(kAppendPause, interrupt));
   }
+}
+
+// What a block goes on with: sums as it began with. A writer need not be allowed to read it: then
+// they are as configured, and DataNodes refuse a chunk of another size.
+Result<ChecksumParameters> sums_of(Client& client, const std::string& path, LocatedBlock block,
+                                   const ChecksumParameters& configured,
+                                   env::Interrupt& interrupt) {
+  const ReadContext context = client.read_context();
+  const auto ask = [&]() -> Result<ChecksumParameters> {
+    if (block.token != Token()) {  // allows to write alone
+      HFLUSH_ASSIGN_OR_RETURN(block, locate_anew({context, path, "append", interrupt}, block));
+    }
+    return stored_checksum(context, path, block, interrupt);
+  };
+  Result<ChecksumParameters> stored = ask();
+  if (stored.status().code() == StatusCode::kPermissionDenied) return configured;
+  return stored;
 }
 
 // What a file that has been written goes on with in a new block: the NameNode and a replica of the
@@ -363,8 +393,8 @@ Status describe(Client& client, Append::Response appended, const AppendOptions& 
   }
   // A block goes on as it began, and a file too, whatever the configuration says by now.
   if (target.partial_block && target.partial_block->block.length > 0) {
-    HFLUSH_ASSIGN_OR_RETURN(
-        checksum, stored_checksum(client.read_context(), path, *target.partial_block, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(checksum,
+                            sums_of(client, path, *target.partial_block, checksum, interrupt));
   } else if (target.start > 0) {
     HFLUSH_RETURN_IF_ERROR(describe_last_block(client, target, checksum, interrupt));
   }
@@ -415,13 +445,14 @@ StreamResult create(Client& client, const std::string& path, const CreateOptions
 
   if (const std::string_view why = unsupported_kind(created); !why.empty()) {
     // Nothing was there before: no stream will write it, and it is open under this client's name.
-    Status refusal = unsupported("create", why, path);
     const auto open_file = OpenFile::hold(client, created.file_id, created.name_space);
-    // Routers know no ids.
-    const std::string name = created.name_space.empty() ? inode_path(created.file_id) : path;
-    const auto deleted = client.rpc().call_through(Delete{name, false}, path, interrupt);
-    if (deleted.ok()) open_file->end();
-    return deleted.ok() ? refusal : refusal.with_other(deleted.status());
+    const Status removed = remove_created(client, path, created.file_id, interrupt);
+    if (!removed.ok()) {
+      const std::string left = std::string(why) + "; the new file, which is empty, may be left";
+      return unsupported("create", left, path).with_other(removed);
+    }
+    open_file->end();
+    return unsupported("create", why, path);
   }
   target.file_id = created.file_id;
   target.block_size = created.block_size;

@@ -394,9 +394,22 @@ class DistributedFileSystem(FileSystem):
         resuming.check_file(token, status)
         # The NameNode would take its calls for those of the new stream.
         for stream in self._open_streams():
-            if stream._file_id == token.state["file_id"]:
+            has_its_id = stream._file_id == token.state["file_id"]
+            if has_its_id and not self._is_elsewhere(stream, path, pool):
                 stream._abandon()
         return status, pool
+
+    def _is_elsewhere(self, stream: FSDataOutputStream, path: str, pool: str) -> bool:
+        """Return whether a stream writes a file of another namespace, which may have the same id.
+
+        Behind a router. At another path alone it may be the same file, renamed.
+        """
+        if stream.path == path:
+            return False
+        of_stream = self._block_pools.get(stream, "")
+        with contextlib.suppress(OSError):
+            of_stream = of_stream or self._native.block_pool(stream.path)
+        return "" not in (pool, of_stream) and pool != of_stream
 
     def _close_at(
         self, token: Token, path: str, found: FileStatus, before_cut: Callable[[], None]
@@ -746,16 +759,16 @@ class DistributedFileSystem(FileSystem):
 
     def _trash(self, path: str) -> Trash:
         from ..trash import TRASH
-        from .trash import HdfsTrash
+        from .trash import HdfsTrash, zone_of
 
+        interval = self.get_server_defaults().trash_interval or self._trash_interval
         # Of the directory that it is in: the root of a zone can be moved, and not into itself.
-        zone = self._enclosing_root(paths.parent(path))
-        if zone == "/":
+        zone = zone_of(self._native, paths.parent(path)) if interval else None
+        if zone is None:
             root = paths.child(self.home_directory, TRASH)
         else:  # nothing can be moved out of an encryption zone
             root = paths.child(paths.child(zone, TRASH), self._user)
-        interval = self.get_server_defaults().trash_interval
-        return HdfsTrash(self, root, interval or self._trash_interval, self._user)
+        return HdfsTrash(self, root, interval, self._user)
 
     # --- checksums ---
 

@@ -1,20 +1,37 @@
-"""The trash of HDFS: within a tree of snapshots where nothing may be moved out of that."""
+"""The trash of HDFS: within an encryption zone, or a tree of snapshots that keeps what is in it."""
 
 from __future__ import annotations
+
+import logging
 
 from .. import paths
 from ..trash import TRASH, Trash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .. import _core
     from ..files import Files
     from ..paths import StrPath
 
-__all__ = ["HdfsTrash"]
+__all__ = ["HdfsTrash", "zone_of"]
 
 # What a NameNode says that has dfs.namenode.snapshot.deletion.ordered.
 _REFUSED = "not under the same snapshot root"
 _SNAPSHOTS = ".snapshot"
+
+_log = logging.getLogger(__name__)
+
+
+def zone_of(client: _core.HdfsClient, directory: str) -> str | None:
+    """Return the root of the encryption zone that a directory is in; None if it is in none.
+
+    As Hadoop's client: also if the server does not say so, which is logged.
+    """
+    try:
+        return client.encryption_zone(directory)
+    except OSError as refusal:
+        _log.warning("trash: not known whether %s is in an encryption zone: %s", directory, refusal)
+        return None
 
 
 class HdfsTrash(Trash):

@@ -45,6 +45,8 @@ _MAX_PAUSE_S = 15.0
 
 _KEYS = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
 _VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+# The older name of the last.
+_SECURITY_TOKEN = "AWS_SECURITY_TOKEN"
 # What botocore alone can make credentials of.
 _BEYOND_US = (
     "AWS_PROFILE",
@@ -149,7 +151,10 @@ class ConfiguredSource(Source):
 
 
 class EnvironmentSource(Source):
-    """``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and ``AWS_SESSION_TOKEN``."""
+    """``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and ``AWS_SESSION_TOKEN``.
+
+    Without the last ``AWS_SECURITY_TOKEN``, its older name.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -165,6 +170,7 @@ class EnvironmentSource(Source):
         access, secret, token = (self._environment.get(name, "") for name in _VARIABLES)
         if not (access and secret):
             return None
+        token = token or self._environment.get(_SECURITY_TOKEN, "")
         found, last = Credentials(access, secret, token), self._last
         if last and not newer:
             return last  # others may be another identity's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _core
@@ -18,6 +19,7 @@ __all__ = [
     "UploadEntry",
     "bare_etag",
     "crc_text",
+    "is_of_parts",
     "parse_delete_result",
     "parse_listing",
     "parse_uploads",
@@ -118,6 +120,11 @@ def parse_delete_result(body: bytes) -> list[DeleteFailure]:
 def bare_etag(text: str) -> str:
     """Return an etag without quotes, and without the mark by which a proxy makes it weak."""
     return text.strip().removeprefix("W/").strip('"')
+
+
+def is_of_parts(etag: str) -> bool:
+    """Whether a bare etag is that of an object of parts: it ends in their number."""
+    return re.search(r"-[0-9]+\Z", etag) is not None
 
 
 def crc_text(crc32c: int) -> str:

@@ -244,7 +244,7 @@ KEYS = (
         "all parts but the last have that size, as some stores want it; unless set: at R2",
         native="writing.uniform_parts"),
     Key(_WRITING, "hflush.s3.multipart.parts", number(1, MAX_PARTS),
-        "how many parts the store takes", native="writing.max_parts"),
+        "how many parts the store takes; unless set: 1000 at Scaleway", native="writing.max_parts"),
     Key(_WRITING, "fs.s3a.multipart.uploads.enabled", BOOL,
         "false: each object is one PutObject, of 5G at most, which lies on disk until it is closed "
         "(with `array` and `bytebuffer` of the buffer below in memory); what needs uploads is "

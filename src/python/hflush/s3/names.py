@@ -28,7 +28,7 @@ from .bucket import Bucket
 from .conditional import conditions_of, known_conditions
 from .contract import OPTIONS, contract_options
 from .credentials import source_of
-from .documents import ObjectEntry
+from .documents import ObjectEntry, is_of_parts
 from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
 from .pages import SeenPages
 from .remembered import RememberedPaths
@@ -365,8 +365,9 @@ class S3Names(FileSystem):
         if head is None:
             head = self._head_of_file(path)
         crc = head.headers.get("x-amz-checksum-crc32c", "")
-        kind = head.headers.get("x-amz-checksum-type", "FULL_OBJECT").upper()
-        if crc and "-" not in crc and kind == "FULL_OBJECT":
+        kind = head.headers.get("x-amz-checksum-type", "").upper()
+        is_whole = kind == "FULL_OBJECT" if kind else not is_of_parts(head.etag)
+        if crc and "-" not in crc and is_whole:
             return FileChecksum("COMPOSITE-CRC32C", base64.b64decode(crc))
         if not head.etag:
             raise unsupported("get_file_checksum", "a store without etags", self._named(path))

@@ -12,7 +12,6 @@ from ..errors import attach
 from . import completion
 from .bucket import tells_encryption
 from .documents import Part
-from .keys import MAX_PARTS
 from .settings import ENCRYPTION_PREFIX, copy_source_key
 
 if TYPE_CHECKING:
@@ -112,7 +111,9 @@ class ObjectCopy(NamedTuple):
     def _in_parts(self) -> None:
         settings = self.bucket.settings
         size = self.source.size
-        step = max(min(_PART_BYTES, settings.copy_threshold), -(-size // MAX_PARTS))
+        step = max(
+            min(_PART_BYTES, settings.copy_threshold), -(-size // settings.writing.max_parts)
+        )
         ranges = [(at, min(at + step, size)) for at in range(0, size, step)]
 
         def put(upload_id: str, number: int) -> Part:

@@ -101,6 +101,9 @@ _AWS_SERVER = re.compile(
 _BUCKETS_ARE_HOSTS = (".aliyuncs.com", ".myqcloud.com", ".myhuaweicloud.com", ".volces.com")
 # Of stores that take no uploads whose parts grow.
 _WANTS_EQUAL_PARTS = (".r2.cloudflarestorage.com",)
+# Of stores that take 1,000 parts, as OpenStack Swift does: Scaleway's.
+_WANTS_FEW_PARTS = (".scw.cloud",)
+_FEW_PARTS = 1000
 _ACLS = {
     name.replace("-", ""): name
     for name in (
@@ -483,6 +486,8 @@ def _native(
     client.complete_timeout = keys["hflush.s3.complete.timeout"] or client.stall_timeout
     if not keys.given("hflush.s3.multipart.uniform"):
         native.writing.uniform_parts = endpoint.host.endswith(_WANTS_EQUAL_PARTS)
+    if not keys.given("hflush.s3.multipart.parts") and endpoint.host.endswith(_WANTS_FEW_PARTS):
+        native.writing.max_parts = _FEW_PARTS
     # Hadoop's SDK counts attempts below what Hadoop itself repeats: here one layer does both.
     attempts = keys["fs.s3a.attempts.maximum"]
     if attempts and not keys.given("fs.s3a.retry.limit"):

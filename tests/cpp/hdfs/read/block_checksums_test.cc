@@ -94,6 +94,19 @@ TEST_CASE("block checksums: an empty file has none") {
   CHECK(sums->empty());
 }
 
+TEST_CASE("block checksums: of a file that is closed while its last block is not reported") {
+  Cluster cluster(1, pattern(100), 1000);
+  answer_with_length(cluster);
+  cluster.located.file_length = 0;
+  cluster.located.last_block_complete = false;
+  const auto sums = block_checksums(cluster.context(), "/file", kAll, BlockChecksumType::kMd5Crc,
+                                    cluster.interrupt);
+  REQUIRE(sums.ok());
+  REQUIRE(sums->size() == 1);
+  CHECK((*sums)[0].checksum == "1001:100........");
+  CHECK(cluster.datanodes[0]->operations().size() == 1);
+}
+
 TEST_CASE("block checksums: the next replica answers for one that does not") {
   Cluster cluster(3, pattern(500), 1000);
   answer_with_length(cluster);

@@ -220,6 +220,7 @@ TEST_CASE("the other questions about files") {
   CHECK_BYTES((GetListing{"/d", "", false}), "0a02 2f64 1200 1800");
   CHECK_BYTES((GetListing{"/d", "g", true}), "0a02 2f64 1201 67 1801");
   CHECK_BYTES(GetContentSummary{"/d"}, "0a02 2f64");
+  CHECK_BYTES(GetEZForPath{"/d"}, "0a02 2f64");
   CHECK_BYTES(GetEnclosingRoot{"/d"}, "0a02 2f64");
   CHECK_BYTES(GetReplicaVisibleLength{block_of(1001, 1025)}, "0a33 [BLOCK_1025]");
 }
@@ -514,6 +515,8 @@ TEST_CASE("file system statistics") {
 }
 
 TEST_CASE("the remaining answers") {
+  CHECK(answer<GetEZForPath>("0a0f 0807 1202 2f7a 1802 2002 2a03 6b6579") == "/z");
+  CHECK_FALSE(answer<GetEZForPath>(""));
   CHECK(answer<GetEnclosingRoot>("0a012f") == "/");
   CHECK(answer<GetAdditionalDatanode>("[ADD_BLOCK]").replicas.size() == 1);
 }
@@ -621,6 +624,7 @@ TEST_CASE("a response without its one field is refused") {
   refuses<GetContentSummary>("", "the response has no summary");
   refuses<GetReplicaVisibleLength>("", "the response has no length");
   refuses<GetEnclosingRoot>("", "the response has no enclosingRootPath");
+  refuses<GetEZForPath>(bytes("0a02 0807"), "EncryptionZoneProto has no path");
 }
 
 TEST_CASE("fields that a later server may add are passed over") {

@@ -613,6 +613,29 @@ TEST_CASE(
   CHECK(cluster.content() == pattern(2'500'000));
 }
 
+TEST_CASE("HSYNC-7: a router that the file's id leads elsewhere is asked by its path") {
+  Cluster cluster;
+  env::Uninterrupted none;
+  const auto stream = cluster.open();
+  REQUIRE(stream->write(pattern(1'500'000), none).ok());
+  REQUIRE(stream->hflush(none).ok());
+  SUBCASE("to a file of another namespace") { cluster.name_node().lead_to("BP-2"); }
+  SUBCASE("to none") {
+    cluster.name_node().fail_once("getBlockLocations",
+                                  Status(StatusCode::kNotFound, "no such file"));
+  }
+  SUBCASE("nowhere") {
+    cluster.name_node().fail_once("getBlockLocations",
+                                  Status(StatusCode::kIo, "Cannot find locations")
+                                      .with_remote_class("resolver.RouterResolveException"));
+  }
+  REQUIRE(stream->hsync(none).ok());
+  CHECK(cluster.name_node().located_paths() ==
+        std::vector<std::string>{"/.reserved/.inodes/7", "/f"});
+  CHECK(stream->statistics().at("hdfs_replicas_synced_afterwards") == 1);
+  REQUIRE(stream->close(none).ok());
+}
+
 TEST_CASE("HSYNC-7: an hsync that is interrupted while it asks where blocks are breaks nothing") {
   Cluster cluster;
   env::Uninterrupted none;

@@ -183,6 +183,8 @@ TEST_CASE("hsync of a stream that has never synced: each replica of each earlier
         REQUIRE(locate);
         CHECK(locate->offset == (id - 1) * 4096);
         CHECK(locate->length == 4096);
+        REQUIRE(locate->block);
+        CHECK(locate->block->id == id);
         CHECK_FALSE(h.has<action::Connect>());
         h.locate(located(id, 10 + id, 2));
       }
@@ -691,7 +693,13 @@ TEST_CASE("HSYNC-12: no replica can be synced: that hsync fails, the stream goes
 
 TEST_CASE("close after an hsync that failed does not wait for what it could not have") {
   const std::unique_ptr<Harness> h = with_finished_block();
-  h->locate(located_at(7, {1, 2}));
+  LocatedBlock foreign = located_at(7, {1, 2});
+  SUBCASE("another block is there") {}
+  SUBCASE("a block of another pool") {
+    foreign = located_at(1, {1, 2});
+    foreign.block.pool = "BP-2";
+  }
+  h->locate(foreign);
   CHECK(h->take<action::NotReached>()->why.message().find("is not in the file any more") !=
         std::string::npos);
   h->machine.finish(h->now, h->actions);

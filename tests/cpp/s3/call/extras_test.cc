@@ -138,6 +138,10 @@ TEST_CASE("what cannot be left out has a key that turns it off") {
   CHECK(advice(failure(403, "SecondLevelDomainForbidden"), put()) ==
         "the bucket is in the path unless fs.s3a.path.style.access=false");
 
+  CHECK(advice(failure(400, "InvalidArgument", "Part number must be an integer from 1 to 1000"),
+               call("UploadPart", "PUT", {})) ==
+        "how many parts the store takes is set by hflush.s3.multipart.parts");
+
   // What is not sent, and has to be.
   Call upload = put();
   upload.is_upload = true;

@@ -87,6 +87,32 @@ TEST_CASE("an object that is not pinned may have any etag") {
   CHECK(expected_body(whole({{"etag", "\"e2\""}}), options, kAsked).ok());
 }
 
+TEST_CASE("a sum of no type is that of the whole, unless the etag is that of parts") {
+  struct Tagged {
+    const char* etag;
+    bool has_type;
+    bool is_of_whole;
+  };
+  for (const Tagged& row : {
+           Tagged{"\"0a1b-2\"", false, false},
+           Tagged{"\"0a1b-2\"", true, true},
+           Tagged{"W/\"0a1b-17\"", false, false},
+           Tagged{"\"0a1b\"", false, true},
+           Tagged{"\"12\"", false, true},
+           Tagged{"\"0a1b-\"", false, true},
+           Tagged{"\"0a1b-2c\"", false, true},
+       }) {
+    CAPTURE(row.etag);
+    ReadOptions options = opened();
+    options.etag = row.etag;
+    env::HttpHead head = whole({{"etag", row.etag}, {"x-amz-checksum-crc32c", "AAAAAA=="}});
+    if (row.has_type) head.headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
+    const auto body = expected_body(head, options, kAsked);
+    REQUIRE(body.ok());
+    CHECK((body->sum_kind == crc::Kind::kCrc32c) == row.is_of_whole);
+  }
+}
+
 std::string text_of(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

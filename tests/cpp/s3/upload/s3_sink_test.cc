@@ -296,6 +296,78 @@ TEST_CASE("a store is asked for no more checksums than it knows") {
   CHECK(bucket.request("Part").header("x-amz-checksum-crc32c").empty());
 }
 
+TEST_CASE("a store that does not repeat checksums is not asked for them again") {
+  Bucket bucket(Knows::kNoChecksums);
+  bucket.store.set_instead(
+      [](const std::string& operation, const Request& request) -> std::optional<Answer> {
+        const bool is_noted =
+            request.query.contains("uploadId") && request.query.at("uploadId") == "2~up/load+1==";
+        if (operation != "Part" || !is_noted) return std::nullopt;
+        return Answer::error(400, "InvalidRequest");
+      });
+  const auto data = pattern(kBlock);
+  for (int i = 0; i < 2; ++i) {
+    const Opened opened = bucket.open();
+    REQUIRE(opened.write(data).ok());
+    CHECK(opened.close().to_string() == "ok");
+    CHECK(bucket.holds(data));
+  }
+  CHECK(bucket.operations() == std::vector<std::string>{"Create", "Abort", "Create", "Part",
+                                                        "Complete", "Create", "Part", "Complete"});
+  const auto requests = bucket.server.requests();
+  CHECK(std::ranges::count_if(requests, [](const Request& request) {
+          return !request.header("x-amz-checksum-algorithm").empty() ||
+                 !request.header("x-amz-checksum-type").empty();
+        }) == 1);
+  CHECK(bucket.store.uploads() == 0);
+}
+
+TEST_CASE("an upload with checksums that are not repeated goes on if it cannot be aborted") {
+  Bucket bucket(Knows::kNoChecksums);
+  bucket.fail("Abort", Answer::error(403, "AccessDenied"));
+  const auto data = pattern(kBlock);
+  const Opened opened = bucket.open();
+  REQUIRE(opened.write(data).ok());
+  CHECK(opened.close().to_string() == "ok");
+  CHECK(bucket.holds(data));
+  CHECK(bucket.operations() == std::vector<std::string>{"Create", "Abort", "Part", "Complete"});
+  CHECK(bucket.store.uploads() == 0);
+}
+
+TEST_CASE("what the first of two Creates may have left is reported") {
+  std::atomic<bool> is_first{true};
+  Bucket bucket(Knows::kNoChecksums);
+  bucket.store.set_lost([&](const std::string& operation, const Request&) {
+    const bool is_lost = operation == "Create" && is_first.exchange(false);
+    return is_lost ? std::optional(Answer::reset()) : std::nullopt;
+  });
+  const Opened opened = bucket.open();
+  REQUIRE(opened.write(pattern(kBlock)).ok());
+  CHECK(opened.close().to_string() == "ok");
+  CHECK(bucket.count("Create") == 3);
+  CHECK_FALSE(opened.upload->outcome().cleanup.ok());
+  CHECK(bucket.store.uploads() == 1);
+}
+
+TEST_CASE("a stream that ends before its upload has taken the place of another leaves neither") {
+  Gate gate;
+  Bucket bucket(Knows::kNoChecksums);
+  bucket.store.set_instead(
+      [&](const std::string& operation, const Request&) -> std::optional<Answer> {
+        if (operation == "Abort") gate.pass();
+        return std::nullopt;
+      });
+  Opened opened = bucket.open();
+  REQUIRE(opened.write(pattern(kBlock)).ok());
+  REQUIRE(gate.wait_for_waiting(1));
+  opened.stream.reset();
+  gate.open();
+  CHECK(opened.wait_cleaned_up().ok());
+  CHECK(opened.upload->outcome().state == UploadState::kAbandoned);
+  CHECK(bucket.operations() == std::vector<std::string>{"Create", "Abort", "Abort"});
+  CHECK(bucket.store.uploads() == 0);
+}
+
 TEST_CASE("payloads are signed and have their MD5 if asked for") {
   for (const std::size_t size : {std::size_t{100}, 3 * kBlock + 1}) {
     Bucket bucket;

@@ -124,6 +124,27 @@ TEST_CASE("an object is ours by its token, also where its length is not answered
   CHECK_FALSE(is_ours({{"content-length", "5"}}));
 }
 
+TEST_CASE("an upload whose checksums are not repeated is known by what was sent and answered") {
+  Calls fixture;
+  const auto unechoed = [&](Headers sent, Headers answered, std::string id = "u") {
+    CallResult created;
+    created.sent = std::move(sent);
+    created.head.headers = std::move(answered);
+    created.body = "<InitiateMultipartUploadResult><UploadId>" + std::move(id) +
+                   "</UploadId></InitiateMultipartUploadResult>";
+    return fixture.calls.unechoed_upload(created);
+  };
+  const env::HttpHeader declared{"x-amz-checksum-algorithm", "CRC32C"};
+  const Headers sent = fixture.calls.create().headers;
+  CHECK(unechoed(sent, {}) == "u");
+  CHECK(unechoed(sent, {{"x-amz-checksum-algorithm", "SHA256"}}) == "u");
+  CHECK(unechoed(sent, {declared}).empty());
+  CHECK(unechoed(sent, {}, "").empty());  // to abort it would delete the object
+  CHECK(unechoed(fixture.calls.create({}).headers, {}).empty());
+  fixture.settings.host = "s3.eu-west-1.amazonaws.com";
+  CHECK(unechoed(sent, {}).empty());
+}
+
 TEST_CASE("an abort is tried as often as its caller wants") {
   const Calls fixture;
   CHECK(fixture.calls.abort("id").retry_limit == UploadCalls::kBackgroundRetries);

@@ -92,7 +92,10 @@ Result<std::vector<BlockChecksum>> block_checksums(const ReadContext& context,
     return Status(StatusCode::kIo, "checksum: the file is being written", path, EBUSY);
   }
   Question question{context, path, "checksum", interrupt};
-  std::uint64_t left = std::min(length, located.file_length);
+  std::uint64_t size = located.file_length;
+  // A file may be closed before a DataNode has reported its last block.
+  if (located.last_block && !located.last_block_complete) size += located.last_block->block.length;
+  std::uint64_t left = std::min(length, size);
   std::vector<BlockChecksum> checksums;
   for (LocatedBlock block : located.blocks) {
     if (left == 0) break;
@@ -103,7 +106,7 @@ Result<std::vector<BlockChecksum>> block_checksums(const ReadContext& context,
   }
   if (left == 0) return checksums;
   return Status(StatusCode::kIo,
-                "checksum: of a file of " + std::to_string(located.file_length) + " bytes " +
+                "checksum: of a file of " + std::to_string(size) + " bytes " +
                     std::to_string(left) + " are in no block",
                 path, EIO);
 }

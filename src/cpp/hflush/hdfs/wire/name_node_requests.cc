@@ -98,6 +98,20 @@ ListCorruptFileBlocks::Response corrupt_file_blocks(Reader& from) {
   return answer;
 }
 
+std::string encryption_zone_path(Reader& from) {
+  Reader zone = from.message("EncryptionZoneProto");
+  std::string path;
+  while (zone.next()) {
+    if (zone.field() == 2) {
+      path = zone.text();
+    } else {
+      zone.skip();
+    }
+  }
+  zone.require({{2, "path"}});
+  return path;
+}
+
 }  // namespace
 
 std::string Create::encode() const {
@@ -526,6 +540,14 @@ Result<ListCorruptFileBlocks::Response> ListCorruptFileBlocks::decode(ByteView b
   return one_field<Response>(kMethod, body, "corrupt", corrupt_file_blocks);
 }
 
+std::string GetEZForPath::encode() const {
+  return encoded([this](Writer& to) { to.add_string(1, path); });
+}
+
+Result<std::optional<std::string>> GetEZForPath::decode(ByteView body) {
+  return one_optional_field<std::string>(kMethod, body, encryption_zone_path);
+}
+
 std::string GetEnclosingRoot::encode() const {
   return encoded([this](Writer& to) { to.add_string(1, path); });
 }
@@ -583,8 +605,9 @@ static_assert(Request<Create> && Request<Append> && Request<AddBlock> && Request
               Request<Concat> && Request<SetPermission> && Request<SetOwner> && Request<SetTimes> &&
               Request<SetReplication> && Request<GetContentSummary> && Request<GetFsStats> &&
               Request<SetSafeMode> && Request<SetStoragePolicy> && Request<SetQuota> &&
-              Request<ListCorruptFileBlocks> && Request<GetEnclosingRoot> && Request<Msync> &&
-              Request<GetDelegationToken> && Request<RenewDelegationToken> &&
-              Request<CancelDelegationToken> && Request<GetReplicaVisibleLength>);
+              Request<ListCorruptFileBlocks> && Request<GetEZForPath> &&
+              Request<GetEnclosingRoot> && Request<Msync> && Request<GetDelegationToken> &&
+              Request<RenewDelegationToken> && Request<CancelDelegationToken> &&
+              Request<GetReplicaVisibleLength>);
 
 }  // namespace hflush::hdfs

@@ -508,6 +508,18 @@ struct ListCorruptFileBlocks {
   static Result<Response> decode(ByteView body);
 };
 
+// The root of the encryption zone that the path is in.
+struct GetEZForPath {
+  static constexpr std::string_view kMethod = "getEZForPath";
+  static constexpr Repeat kRepeat = Repeat::kIdempotent;
+  using Response = std::optional<std::string>;
+
+  std::string path;
+
+  std::string encode() const;
+  static Result<Response> decode(ByteView body);
+};
+
 // "/", or the root of the encryption zone that the path is in.
 struct GetEnclosingRoot {
   static constexpr std::string_view kMethod = "getEnclosingRoot";

@@ -10,6 +10,13 @@
 #include "hflush/hdfs/write/node_faults.h"
 
 namespace hflush::hdfs {
+namespace {
+
+bool is_same(const LocatedBlock& one, const ExtendedBlock& other) {
+  return one.block.id == other.id && one.block.pool == other.pool;
+}
+
+}  // namespace
 
 void FinishedBlocks::clear() noexcept {
   blocks_.clear();
@@ -65,10 +72,16 @@ void FinishedBlocks::located(const Result<LocatedBlocks>& answer) {
   }
 }
 
+bool FinishedBlocks::is_in(const LocatedBlocks& answer, const ExtendedBlock& block) {
+  const auto is_it = [&block](const LocatedBlock& one) { return is_same(one, block); };
+  return std::ranges::any_of(answer.blocks, is_it) ||
+         (answer.last_block && is_it(*answer.last_block));
+}
+
 // Those that are listed, then those where the block was written. None if it is not the file's.
 std::vector<FinishedBlocks::Candidate> FinishedBlocks::candidates(
     const LocatedBlocks& answer) const {
-  const auto is_due = [this](const LocatedBlock& one) { return one.block.id == block().block.id; };
+  const auto is_due = [this](const LocatedBlock& one) { return is_same(one, block().block); };
   const auto found = std::ranges::find_if(answer.blocks, is_due);
   const LocatedBlock* now = nullptr;
   if (found != answer.blocks.end()) {

@@ -5,6 +5,7 @@
 
 #include "hflush/env/tcp_connection.h"
 #include "hflush/hdfs/wire/name_node_requests.h"
+#include "hflush/hdfs/wire/remote_exception.h"
 #include "hflush/hdfs/write/node_faults.h"
 
 namespace hflush::hdfs {
@@ -15,6 +16,16 @@ bool complains(const PipelineAck& ack) noexcept {
     if (ack.replies[i] != TransferStatus::kSuccess) return true;
   }
   return false;
+}
+
+// Whether a question by the file's id led elsewhere: a router knows no ids, and may ask another
+// namespace for one.
+bool is_of_another(const Result<std::optional<LocatedBlocks>>& answer, const ExtendedBlock& block) {
+  if (answer.ok()) return !*answer || !FinishedBlocks::is_in(**answer, block);
+  const Status& refusal = answer.status();
+  return refusal.code() == StatusCode::kNotFound ||
+         is_class(refusal.remote_class(), "NoLocationException") ||
+         is_class(refusal.remote_class(), "RouterResolveException");
 }
 
 }  // namespace
@@ -168,10 +179,20 @@ void PipelineDriver::perform(const action::Complete& complete) {
 }
 
 void PipelineDriver::perform(const action::GetBlockLocations& locate) {
-  locating_ = call(GetBlockLocations{location_path_, locate.offset, locate.length},
-                   [](PipelineDriver& driver, Result<std::optional<LocatedBlocks>> answer) {
-                     driver.located(std::move(answer));
-                   });
+  ask_locations(location_path_, locate);
+}
+
+void PipelineDriver::ask_locations(const std::string& path,
+                                   const action::GetBlockLocations& locate) {
+  const bool is_last = path == machine.target().path || !locate.block;
+  locating_ =
+      call(GetBlockLocations{path, locate.offset, locate.length},
+           [locate, is_last](PipelineDriver& driver, Result<std::optional<LocatedBlocks>> answer) {
+             if (is_last || !is_of_another(answer, *locate.block)) {
+               return driver.located(std::move(answer));
+             }
+             driver.ask_locations(driver.machine.target().path, locate);
+           });
 }
 
 void PipelineDriver::located(Result<std::optional<LocatedBlocks>> answer) {

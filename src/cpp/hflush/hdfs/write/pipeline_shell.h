@@ -97,6 +97,7 @@ class PipelineDriver {
 
   template <Request T, typename Feed>
   RpcClient::CallId call(const T& request, Feed feed);
+  void ask_locations(const std::string& path, const action::GetBlockLocations& locate);
   void located(Result<std::optional<LocatedBlocks>> answer);
   void replica_answered(QuestionNumber question, std::size_t node,
                         const Result<std::int64_t>& length);
@@ -114,7 +115,8 @@ class PipelineDriver {
   PipelineShell& shell_;
   const WriteContext& context_;
   // By which the NameNode is asked where the file's blocks are: one that a rename leaves as it is,
-  // but routers know only names.
+  // but routers know only names. A router need not say that it is one: where the id leads
+  // elsewhere, it is asked by the name, too.
   const std::string location_path_;
 
   std::array<Open, 2> links_;

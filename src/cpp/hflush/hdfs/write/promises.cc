@@ -124,8 +124,9 @@ void Promises::sync_finished_blocks(Actions& actions) {
   stream_.counters.left_unsynced = unsynced_.left_out();
   if (std::holds_alternative<FinishedBlocks::Locate>(step)) {
     syncing_ = Locating{};
+    const LocatedBlock& finished = unsynced_.block();
     actions.emplace_back(
-        action::GetBlockLocations{unsynced_.block().offset, unsynced_.block().block.length});
+        action::GetBlockLocations{finished.offset, finished.block.length, finished.block});
   } else if (std::holds_alternative<FinishedBlocks::Open>(step)) {
     syncing_ = Connecting{++stream_.last_connection};
     actions.emplace_back(action::Connect{stream_.last_connection, unsynced_.replica().node,

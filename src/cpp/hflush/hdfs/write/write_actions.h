@@ -48,6 +48,7 @@ struct Complete {
 struct GetBlockLocations {
   std::uint64_t offset;
   std::uint64_t length;
+  std::optional<ExtendedBlock> block{};  // a finished one, that is there
 };
 // No thread waits for the answer.
 struct RecoverLease {};

@@ -56,6 +56,7 @@ struct CallResult {
   std::string body;
   int attempts = 0;
   std::optional<env::TimePoint> deadline;  // of the attempts, once one has failed
+  std::vector<env::HttpHeader> sent;       // the call's headers, but for those that were left out
 };
 
 // "s3://bucket/key", for messages.

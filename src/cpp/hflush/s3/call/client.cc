@@ -81,6 +81,7 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   CredentialStore& credentials() const noexcept { return *credentials_; }
   env::EventLoop& loop() const noexcept { return loop_; }
   const std::string& endpoint() const noexcept { return endpoint_; }
+  RefusedExtras& refused() const noexcept { return *refused_; }
   std::uint64_t new_stream() noexcept { return ++last_stream_; }
 
  private:
@@ -346,6 +347,7 @@ void Client::Calls::perform(const CallTable::Answer& answer) {
   result.attempts = answer.attempts;
   result.ambiguous = answer.ambiguous;
   result.deadline = answer.deadline;
+  result.sent = std::move(call->headers);
   if (call->failure) {
     result.status =
         to_status(*call->failure, call->operation, endpoint_, path_of(*call), answer.attempts);
@@ -573,6 +575,10 @@ const Settings& Client::settings() const noexcept { return calls_.anywhere().set
 CredentialStore& Client::credentials() noexcept { return calls_.anywhere().credentials(); }
 env::EventLoop& Client::loop() noexcept { return calls_.anywhere().loop(); }
 const std::string& Client::endpoint() const noexcept { return calls_.anywhere().endpoint(); }
+bool Client::does_without(Extras extras) const noexcept {
+  return (calls_.anywhere().refused().load() & extras) != 0;
+}
+void Client::do_without(Extras extras) noexcept { calls_.anywhere().refused().fetch_or(extras); }
 std::uint64_t Client::new_stream() noexcept {
   Calls* const calls = calls_.here();
   return calls != nullptr ? calls->new_stream() : 0;

@@ -31,6 +31,7 @@
 #include "hflush/env/own_process.h"
 #include "hflush/s3/call/call.h"
 #include "hflush/s3/call/credentials.h"
+#include "hflush/s3/call/extras.h"
 #include "hflush/s3/call/settings.h"
 
 namespace hflush::s3 {
@@ -75,6 +76,9 @@ class Client : public std::enable_shared_from_this<Client> {
   env::EventLoop& loop() noexcept;
   // "http://host:port", for messages.
   const std::string& endpoint() const noexcept;
+  // Whether the server is known not to take one of these; and that it is, from now on.
+  bool does_without(Extras extras) const noexcept;
+  void do_without(Extras extras) noexcept;
   // A number for Call::stream.
   std::uint64_t new_stream() noexcept;
   // store_io_request, store_io_retry, store_io_throttled, …

@@ -117,6 +117,13 @@ bool wants_md5(const Call& call, std::string_view message) {
          });
 }
 
+// Whether a part is refused for its number.
+bool is_about_numbers(const Call& call, std::string_view message) noexcept {
+  return call.operation.starts_with("UploadPart") &&
+         (message.find("part number") != std::string_view::npos ||
+          message.find("partnumber") != std::string_view::npos);
+}
+
 // Whether a body was refused because the signature does not protect it.
 bool refuses_unsigned(const Failure& failure, const Call& call, const Settings& settings,
                       std::string_view message) noexcept {
@@ -169,6 +176,9 @@ std::string advice(const Failure& failure, const Call& call) {
     return "the bucket is in the path unless fs.s3a.path.style.access=false";
   }
   const std::string message = to_lower(failure.message);
+  if (is_about_numbers(call, message)) {
+    return "how many parts the store takes is set by hflush.s3.multipart.parts";
+  }
   if (wants_md5(call, message)) return "it is sent where fs.s3a.request.md5.header=true";
   const bool is_unknown = is_unknown_there(failure);
   if (!is_unknown && (failure.http_status != 400 || is_about_contents(message, call))) return {};

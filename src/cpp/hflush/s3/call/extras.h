@@ -35,8 +35,12 @@ inline constexpr Extras kConditionOfRead = 16;  // If-Match, which the answer's 
 inline constexpr Extras kConditionOfCopy = 64;
 // The right to send a body that the signature does not protect; its refusal names it.
 inline constexpr Extras kUnsignedBody = 32;
+// Checksums that Create declares, and its answer has to repeat. A store that does not may note them
+// all the same, and then refuses parts without: found out by who begins an upload, who also leaves
+// them out (upload_calls.h).
+inline constexpr Extras kDeclaredChecksums = 128;
 
-// Those that a call has, apart from kUnsignedBody.
+// Those that a call has, apart from kUnsignedBody and kDeclaredChecksums.
 Extras extras_of(const Call& call, const Settings& settings);
 // Takes them off; a body is hashed elsewhere (request.h).
 void leave_out(Extras extras, Call& call);

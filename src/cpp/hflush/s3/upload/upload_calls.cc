@@ -7,6 +7,7 @@
 #include "hflush/base/binary_text.h"
 #include "hflush/crc/checksum.h"
 #include "hflush/crypto/digest.h"
+#include "hflush/s3/call/documents.h"
 #include "hflush/s3/call/encoding.h"
 #include "hflush/s3/call/xml.h"
 
@@ -14,6 +15,7 @@ namespace hflush::s3 {
 namespace {
 
 constexpr std::string_view kNamespace = "http://s3.amazonaws.com/doc/2006-03-01/";
+constexpr std::string_view kAlgorithm = "x-amz-checksum-algorithm";
 constexpr std::string_view kEncryption = "x-amz-server-side-encryption";
 constexpr std::string_view kKmsKey = "x-amz-server-side-encryption-aws-kms-key-id";
 // Answered as they were sent.
@@ -132,7 +134,7 @@ Call UploadCalls::create(Checksums wanted) const {
   Call create = call("CreateMultipartUpload", "POST");
   create.query = {{"uploads", ""}};
   add_object_headers(create);
-  if (wanted.of_parts) create.headers.push_back({"x-amz-checksum-algorithm", "CRC32C"});
+  if (wanted.of_parts) create.headers.push_back({std::string(kAlgorithm), "CRC32C"});
   if (wanted.of_full_object) create.headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
   create.fresh_connection = true;
   create.expect = Expect::kRoot;
@@ -142,11 +144,21 @@ Call UploadCalls::create(Checksums wanted) const {
 
 Checksums UploadCalls::checksums(const env::HttpHead& created) const {
   Checksums known;
-  known.of_parts = settings_.checksums &&
-                   equals_ignoring_case(created.header("x-amz-checksum-algorithm"), "crc32c");
+  known.of_parts =
+      settings_.checksums && equals_ignoring_case(created.header(kAlgorithm), "crc32c");
   known.of_full_object =
       known.of_parts && equals_ignoring_case(created.header("x-amz-checksum-type"), "full_object");
   return known;
+}
+
+std::string UploadCalls::unechoed_upload(const CallResult& created) const {
+  const bool declares = std::ranges::any_of(
+      created.sent, [](const env::HttpHeader& header) { return header.name == kAlgorithm; });
+  if (!declares || created.failure || checksums(created.head).of_parts || settings_.is_aws()) {
+    return {};
+  }
+  const Result<std::string> id = parse_upload_id(created.body);
+  return id.ok() ? *id : std::string();
 }
 
 Call UploadCalls::upload_part(const std::string& upload_id, std::uint32_t number, PartBody body,

@@ -3,8 +3,10 @@
 // A condition goes with the call that publishes (Complete, PutObject) and no other; the attributes
 // of the object with Create or PutObject; keys of SSE-C with every request in which S3 takes them.
 // Checksums are sent only if the store has said that it knows them: others may lose an upload at
-// its last step. Complete, Create and a PutObject with a condition have a connection of their own,
-// because libcurl repeats a request that a dead connection may have delivered.
+// its last step. A store to which Create declares them, and that says nothing, is asked again
+// without: it may have noted them, and then takes no part without a sum. Complete, Create and a
+// PutObject with a condition have a connection of their own, because libcurl repeats a request that
+// a dead connection may have delivered.
 #pragma once
 
 #include <cstddef>
@@ -91,6 +93,9 @@ class UploadCalls {
   Call create() const { return create({settings_.checksums, settings_.checksums}); }
   Call create(Checksums wanted) const;
   Checksums checksums(const env::HttpHead& created) const;
+  // The id of an upload whose Create has declared checksums that the answer does not repeat: the
+  // server is to do without kDeclaredChecksums, and another upload takes its place. Else empty.
+  std::string unechoed_upload(const CallResult& created) const;
   Call upload_part(const std::string& upload_id, std::uint32_t number, PartBody body,
                    Checksums checksums) const;
   // The same of bytes in memory, with their MD5 where the store keeps no checksums of parts; with

@@ -187,16 +187,37 @@ std::string UploadDriver::describe_upload() const { return "upload " + machine_.
 
 void UploadDriver::perform(const upload_action::Create& /*create*/) {
   ++counters_.creates;
-  start(begin(Kind::kCreate), asking_.create(),
+  const bool declares = !target_.client->does_without(kDeclaredChecksums);
+  start(begin(Kind::kCreate), declares ? asking_.create() : asking_.create({}),
         [](UploadDriver& driver, const UnderWay& /*call*/, const CallResult& result) {
-          driver.created(result);
+          driver.create_answered(result);
+        });
+}
+
+// The machine hears of the upload that stays.
+void UploadDriver::create_answered(const CallResult& result) {
+  maybe_another_ = maybe_another_ || result.ambiguous;
+  const std::string unechoed = asking_.unechoed_upload(result);
+  if (unechoed.empty()) return created(result);
+  target_.client->do_without(kDeclaredChecksums);
+  if (stream_ != Stream::kListens) return created(result);  // it is aborted anyway
+  ++counters_.aborts;
+  start(begin(Kind::kCreate), asking_.abort(unechoed),
+        [first = result](UploadDriver& driver, const UnderWay& /*call*/, const CallResult& abort) {
+          const bool has_ended = UploadCalls::has_ended(abort);
+          if (has_ended && driver.stream_ == Stream::kListens) {
+            return driver.perform(upload_action::Create{});
+          }
+          if (!has_ended) ++driver.counters_.abort_failures;
+          driver.created(first);
         });
 }
 
 void UploadDriver::created(const CallResult& result) {
   if (result.failure) {
-    return machine_.create_failed(
-        failure_of(result, "after " + std::to_string(machine_.size()) + " bytes"), actions);
+    CallFailure failure = failure_of(result, "after " + std::to_string(machine_.size()) + " bytes");
+    failure.ambiguous = maybe_another_;
+    return machine_.create_failed(std::move(failure), actions);
   }
   const Result<XmlElement> document = parse_xml(result.body);
   if (!document.ok()) {
@@ -211,7 +232,7 @@ void UploadDriver::created(const CallResult& result) {
       machine_.broke(refusal, actions);  // before a byte of it is sent
     }
   }
-  machine_.created(std::string(document->value("UploadId")), actions, result.ambiguous);
+  machine_.created(std::string(document->value("UploadId")), actions, maybe_another_);
 }
 
 void UploadDriver::perform(const upload_action::UploadPart& part) {

@@ -114,6 +114,7 @@ class UploadDriver {
   Status explain(const Status& failure, const std::string& detail) const;
   std::string describe_upload() const;
   Seen seen(const CallResult& result);
+  void create_answered(const CallResult& result);
   void created(const CallResult& result);
   void part_answered(PartReceipt receipt, const CallResult& result);
   void put_answered(const UnderWay& publication, const CallResult& result);
@@ -141,6 +142,7 @@ class UploadDriver {
   std::string version_id_;
   Checksums checksums_;
   bool compares_parts_ = false;  // Create was answered without a word about encryption
+  bool maybe_another_ = false;  // an attempt at Create was not answered: it may have left an upload
   Publishing publishing_;
 };
 

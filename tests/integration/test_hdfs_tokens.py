@@ -95,6 +95,7 @@ def test_who_has_a_token_is_its_owner(cluster: Cluster, path: str) -> None:
     assert fs.get_file_status(path).length == len(content) + 4
 
 
+@pytest.mark.stores("hdfs")
 @pytest.mark.rule("APPEND-10")
 def test_append_needs_no_right_to_read(cluster: Cluster, path: str) -> None:
     """The block's token is to write; there is none to read its sums with, and it goes on."""

@@ -1,4 +1,4 @@
-"""Who may write in the directories of ours that stay in a destination."""
+"""Access to the directories that hflush keeps in a destination."""
 
 from __future__ import annotations
 

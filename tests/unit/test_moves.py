@@ -6,6 +6,8 @@ import contextlib
 import errno
 import io
 import os
+import stat
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ import fsspec
 import hflush
 import pytest
 from hflush import transfer
+from hflush.local import LocalFileSystem
+from hflush.permissions import process_umask
 from hflush.s3.copies import S3Copies
 from support.s3_front import Answer, Request, answer
 from support.scripted_s3 import BUCKET, ScriptedS3
@@ -47,6 +51,10 @@ def tree(path: Path, *names: str) -> Path:
 
 def files(path: Path) -> list[str]:
     return sorted(str(found.relative_to(path)) for found in path.rglob("*") if found.is_file())
+
+
+def refused(*_: object, **__: object) -> Any:
+    raise PermissionError(errno.EPERM, "not here")
 
 
 def after_copying(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
@@ -207,6 +215,117 @@ class TestLocalFiles:
         local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
         assert not source.exists()
         assert files(elsewhere) == ["kept"]
+
+    def test_links_to_what_is_moved(self, local: hflush.FileSystem, tmp_path: Path):
+        """They go, whether what they lead to went before them or not."""
+        source = tree(tmp_path / "d", "b", "n/x", "n/m")
+        for name in ("a", "c", "n/l", "n/y"):
+            (source / name).symlink_to(source / "b")
+        for name in ("l", "o", "n/a", "n/z"):
+            (source / name).symlink_to(tree(source / "n" / "e", "f"))
+        local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+        assert not source.exists()
+        assert (tmp_path / "out" / "n" / "z" / "f").read_bytes() == b"data of f"
+
+    def test_owner_mode_and_times(
+        self, local: hflush.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """They are kept, as by a rename; what is not yet whole is nothing that others may open."""
+        modes = {"a": 0o600, "b": 0o755, "n/c": 0o640, "n": 0o700, "": 0o2775}
+        source, out = tree(tmp_path / "d", "a", "b", "n/c"), tmp_path / "up" / "out"
+        for name, mode in modes.items():
+            (source / name).chmod(mode)
+            os.utime(source / name, ns=(1, 1_000_000_000_000_000_001))
+        if os.geteuid() == 0:
+            os.chown(source / "n" / "c", 4711, 4712)
+        before = {name: (source / name).stat() for name in modes}
+        whole, opened = transfer.whole, []
+
+        def watched(writer: Any, target: Any, path: str) -> Any:
+            opened.extend(one.stat().st_mode for one in (out, Path(path)))
+            return whole(writer, target, path)
+
+        monkeypatch.setattr(transfer, "whole", watched)
+        local.copy_from_local_file(source, out, delete_source=True)
+        assert [mode & 0o077 for mode in opened] == [0] * 6
+        assert stat.S_IMODE(out.parent.stat().st_mode) == 0o777 & ~process_umask()
+        for name, was in before.items():
+            now = (out / name).stat()
+            assert (now.st_uid, now.st_gid) == (was.st_uid, was.st_gid)
+            assert (now.st_mode, now.st_mtime_ns) == (was.st_mode, was.st_mtime_ns)
+
+    @pytest.mark.parametrize(
+        ("mode", "owner", "group", "kept"),
+        [
+            (0o4755, "ann", None, 0o755),
+            (0o2755, None, "staff", 0o755),
+            (0o640, None, "staff", 0o600),
+            (0o751, None, "staff", 0o711),
+        ],
+    )
+    def test_an_owner_that_cannot_be_kept(
+        self,
+        local: hflush.FileSystem,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        mode: int,
+        owner: str | None,
+        group: str | None,
+        kept: int,
+    ):
+        """The copy runs as no other user, and another group may do what others may."""
+        path = tree(tmp_path, "a") / "a"
+        moved = local.get_file_status(path)
+        moved.permission = mode
+        moved.owner, moved.group = owner or moved.owner, group or moved.group
+        monkeypatch.setattr(type(local), "_set_owner", refused)
+        local._take_after(moved, str(path))
+        assert stat.S_IMODE(path.stat().st_mode) == kept
+
+    def test_an_acl_is_not_kept(self, local: hflush.FileSystem, tmp_path: Path):
+        """With one, the bits of the group are what a user in it may do, and not the group."""
+        source, out = tree(tmp_path, "a") / "a", tmp_path / "out"
+        # The owner, a user, the group, the mask, others.
+        entries = ((0x01, 6, -1), (0x02, 6, 1), (0x04, 0, -1), (0x10, 6, -1), (0x20, 0, -1))
+        packed = b"".join(struct.pack("<HHi", *entry) for entry in entries)
+        try:
+            os.setxattr(source, "system.posix_acl_access", struct.pack("<I", 2) + packed)
+        except OSError as refusal:
+            pytest.skip(f"no ACLs here: {refusal}")
+        assert stat.S_IMODE(source.stat().st_mode) == 0o660
+        local.copy_from_local_file(source, out, delete_source=True)
+        assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+    def test_a_mount_with_a_mode_for_all(
+        self, local: hflush.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """It refuses to make anything of another mode, and to change it; things are moved there."""
+        for name in ("create", "mkdirs"):
+            make = getattr(LocalFileSystem, name)
+
+            def made(fs: Any, path: str, _make: Any = make, **options: Any) -> Any:
+                return refused() if "permission" in options else _make(fs, path, **options)
+
+            monkeypatch.setattr(LocalFileSystem, name, made)
+        for name in ("_set_owner", "_set_permission"):
+            monkeypatch.setattr(LocalFileSystem, name, refused)
+        source = tree(tmp_path / "d", "n/a")
+        local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+        assert files(tmp_path) == ["out/n/a"]
+
+    def test_what_is_there_keeps_its_mode(self, local: hflush.FileSystem, tmp_path: Path):
+        """A directory into which more comes; a pipe, or a device, into which is written."""
+        source, out = tree(tmp_path / "d", "a"), tmp_path / "out"
+        source.chmod(0o700)
+        (out / "d").mkdir(parents=True)
+        (out / "d").chmod(0o750)
+        moved = local.get_file_status(source / "a")
+        os.mkfifo(out / "pipe")
+        (out / "pipe").chmod(0o600)
+        local._take_after(moved, str(out / "pipe"))
+        assert stat.S_IMODE((out / "pipe").stat().st_mode) == 0o600
+        local.copy_from_local_file(source, out, delete_source=True)
+        assert stat.S_IMODE((out / "d").stat().st_mode) == 0o750
 
     def test_a_directory_that_became_a_link(
         self, local: hflush.FileSystem, tmp_path: Path, monkeypatch

@@ -1,4 +1,4 @@
-"""Paths of universal_pathlib: of a move what was copied goes, and nothing else."""
+"""Paths of universal_pathlib: copies, moves and streams lose nothing, and remove what they say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
+import hflush
 import pytest
 from support.scripted_s3 import ScriptedS3
 from upath import UPath
@@ -76,6 +77,85 @@ def test_to_another_library(server: ScriptedS3, tmp_path: Path):
     (source / "a").move(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == b"data"
     assert set(server.objects) == {"m//b"}
+
+
+@pytest.mark.parametrize(
+    "protocols", ["hflushfile hflushfile", "hflushfile file", "file hflushfile"]
+)
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("a", "a"), ("a", "link"), ("a", "hard"), ("a", "self/a"), ("link", "a"), ("d", "self/d/sub")],
+)
+def test_a_copy_onto_or_into_itself(tmp_path: Path, protocols: str, source: str, target: str):
+    """It would be cut before it is read, or have no end: refused by whatever name."""
+    (tmp_path / "d").mkdir()
+    for name in ("a", "d/x"):
+        (tmp_path / name).write_bytes(b"data")
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "hard").hardlink_to(tmp_path / "a")
+    (tmp_path / "self").symlink_to(".")
+    names = sorted(tmp_path.rglob("*"))
+    begin, end = (UPath(f"{protocol}://{tmp_path}") for protocol in protocols.split())
+    copies = [lambda: (begin / source).copy(end / target)]
+    if target == "self/a":
+        copies.append(lambda: (begin / source).copy_into(end / "self"))
+    for copy in copies:
+        with pytest.raises(OSError, match=r"itself|same path") as refusal:
+            copy()
+        assert refusal.value.errno == errno.EINVAL
+    assert sorted(tmp_path.rglob("*")) == names
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "d" / "x").read_bytes() == b"data"
+
+
+def test_a_copy_for_another_user(monkeypatch: pytest.MonkeyPatch):
+    """It is one file of one cluster; names decide, and the store is not asked."""
+    here, there = (UPath("hflushhdfs://nn:1/a", user=user) for user in ("ann", "bob"))
+    monkeypatch.setattr(type(there.fs), "isdir", lambda *_: False)
+    with pytest.raises(OSError, match="onto or into itself"):
+        here.copy(there)
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "asked"),
+    [
+        ("wb", {"buffering": 0}, {"buffer_size": 0}),
+        ("wb", {"buffering": 1 << 20}, {"buffer_size": 1 << 20}),
+        ("w", {"buffering": 5, "block_size": 1 << 20}, {"buffer_size": 5, "block_size": 1 << 20}),
+        ("w", {"buffering": 1}, {}),
+        ("w", {"buffering": -1}, {}),
+    ],
+)
+def test_buffering(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    options: dict[str, int],
+    asked: dict[str, int],
+):
+    """It is no size of blocks, as which fsspec takes it."""
+    create = hflush.local.LocalFileSystem.create
+    given: list[dict[str, object]] = []
+
+    def noted(fs: hflush.FileSystem, path: str, **options: object) -> object:
+        given.append(options)
+        return create(fs, path, **options)
+
+    monkeypatch.setattr(hflush.local.LocalFileSystem, "create", noted)
+    with UPath(f"hflushfile://{tmp_path}/a").open(mode, **options):
+        pass
+    assert [{name: one[name] for name in one if name.endswith("_size")} for one in given] == [asked]
+
+
+def test_buffering_of_text(tmp_path: Path):
+    """Each line is handed on with 1; there is no text without a buffer."""
+    path = UPath(f"hflushfile://{tmp_path}/a")
+    with path.open("w", 1, "utf-8") as out:
+        out.write("a line\n")
+        assert (tmp_path / "a").read_bytes() == b"a line\n"
+    with pytest.raises(ValueError, match="unbuffered text"):
+        path.open("w", 0)
+    with path.open("r", 1) as text:
+        assert text.read() == "a line\n"
 
 
 def test_a_rename_onto_a_directory(tmp_path: Path):

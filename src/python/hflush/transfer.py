@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .files import Files
+    from .output import FSDataOutputStream
     from .status import FileStatus
 
-__all__ = ["copy", "copy_file", "whole"]
+__all__ = ["copy", "copy_file", "is_within", "whole"]
 
 _BUFFER_BYTES = 1 << 20
 _MAX_NAMES = 20
+# Modes of what is moved, until all of it is there.
+_OWN_FILE = 0o600
+_OWN_DIRECTORY = 0o700
 
 
 def copy(
@@ -37,7 +41,8 @@ def copy(
 
     Paths are normalised. What is moved is removed when all of it was copied, each file and
     directory by itself: what was not copied stays (a name that listings leave out, what is new),
-    and so does what has changed since.
+    and so does what has changed since. Between local files owner, mode and times are kept as far as
+    the process may and the mount can, as by a rename; no copy is open to others before its mode is.
 
     Raises
     ------
@@ -59,14 +64,15 @@ def copy(
     if _is_directory(target, target_path):
         target_path = child(target_path, basename(source_path))
     target, target_path = target._behind(target_path)
-    if _is_within(target, target_path, source, status) or (
+    if is_within(target, target_path, source, status) or (
         delete_source
         and is_under(target_path, source_path)
         and target._is_alias_of(source, status, target_path)
     ):
         message = f"copy of {source._named(source_path)} onto or into itself"
         raise OSError(errno.EINVAL, message, target._named(target_path))
-    copied = _Copy(source, target, overwrite).make(status, source_path, target_path)
+    keeps = delete_source and source._is_local and target._is_local
+    copied = _Copy(source, target, overwrite, keeps).make(status, source_path, target_path)
     if delete_source:
         removal = _Removal(source)
         removal.remove(copied)
@@ -107,7 +113,7 @@ def _is_directory(target: Files, path: str) -> bool:
         raise PermissionError(denied.errno, message, denied.filename or path) from denied
 
 
-def _is_within(target: Files, path: str, source: Files, status: FileStatus) -> bool:
+def is_within(target: Files, path: str, source: Files, status: FileStatus) -> bool:
     """Return whether `path` is the source itself, or lies below it, by whatever name."""
     target, path = target._leads_to(path)
     source, source_path = source._leads_to(source._store_path(status))
@@ -141,10 +147,12 @@ class _Copied(NamedTuple):
 class _Copy:
     """The copy of a file or a tree."""
 
-    def __init__(self, source: Files, target: Files, overwrite: bool) -> None:
+    def __init__(self, source: Files, target: Files, overwrite: bool, keeps: bool = False) -> None:
         self._source = source
         self._target = target
         self._overwrite = overwrite
+        # The target of a move between local files, which keeps owner, mode and times.
+        self._keeping: Any = target if keeps else None
         # The local files that were made.
         self._made: dict[tuple[int, ...], str] = {}
 
@@ -155,33 +163,54 @@ class _Copy:
         is_link = self._source._is_link(path)
         if status.is_directory:
             if (status.file_id is not None and status.file_id in above) or (
-                is_link and _is_within(self._target, target_path, self._source, status)
+                is_link and is_within(self._target, target_path, self._source, status)
             ):
                 message = "copy: this directory is in itself, or the target is in it, by a link"
                 raise OSError(errno.ELOOP, message, self._source._named(path))
             here = (*above, status.file_id)
             listed = self._source._list(path)  # before something appears in it by another name
-            self._target.mkdirs(target_path)
+            is_new = self._make_directory(target_path)
             entries = [
                 self.make(
                     entry, self._source._store_path(entry), child(target_path, entry.name), here
                 )
                 for entry in listed
             ]
+            if is_new:
+                self._keeping._take_after(status, target_path)
             return _Copied(path, is_link, (), entries)
         if not status.is_file:
             message = f"copy: not a regular file but {status.kind}"
             raise OSError(errno.EINVAL, message, self._source._named(path))
-        if _is_within(self._target, target_path, self._source, status):
+        if is_within(self._target, target_path, self._source, status):
             raise OSError(errno.EINVAL, f"copy of {path} onto itself", target_path)
         length = self._copy_bytes(path, target_path)
         self._check_distinct(target_path)
+        if self._keeping:
+            self._keeping._take_after(status, target_path)
         return _Copied(path, is_link, _version(status) if length == status.length else (), None)
+
+    def _make_directory(self, path: str) -> bool:
+        """Make a directory; return whether it is new, and takes after the source in the end."""
+        if not self._keeping or self._target.is_directory(path):
+            self._target.mkdirs(path)
+            return False
+        self._target.mkdirs(parent(path))
+        _closed_to_others(self._keeping.mkdirs, path, _OWN_DIRECTORY)
+        return True
+
+    def _create(self, path: str) -> FSDataOutputStream:
+        if not self._keeping:
+            return self._target.create(path, overwrite=self._overwrite)
+        writer: FSDataOutputStream = _closed_to_others(
+            self._keeping.create, path, _OWN_FILE, overwrite=self._overwrite
+        )
+        return writer
 
     def _copy_bytes(self, path: str, target_path: str) -> int:
         length = 0
         with self._source._open(path, _BUFFER_BYTES) as reader:
-            writer = self._target.create(target_path, overwrite=self._overwrite)
+            writer = self._create(target_path)
             with whole(writer, self._target, target_path):
                 buffer = memoryview(bytearray(_BUFFER_BYTES))
                 while count := reader.readinto(buffer):
@@ -197,6 +226,14 @@ class _Copy:
         if other != path:
             message = f"copy: {other} is the same file here, whose content is replaced by this"
             raise FileExistsError(errno.EEXIST, message, path)
+
+
+def _closed_to_others(make: Any, path: str, permission: int, **options: Any) -> Any:
+    """Make a file or directory that is its owner's alone; or with the mode that a mount gives."""
+    try:
+        return make(path, permission=permission, **options)
+    except PermissionError:  # if it has another reason, that holds here, too
+        return make(path, **options)
 
 
 @contextlib.contextmanager
@@ -263,14 +300,13 @@ class _Removal:
     def _may_go(self, copied: _Copied, status: FileStatus) -> bool:
         """Whether a file, or a link, can be removed now; a directory is removed here."""
         path = copied.path
+        is_link = self._source._is_link(path)
         is_directory = copied.entries is not None
-        if copied.is_link is not self._source._is_link(path) or (
-            is_directory is not status.is_directory
-        ):
+        if is_link and copied.is_link:  # what it leads to may be gone already
+            return True
+        if is_link is not copied.is_link or is_directory is not status.is_directory:
             self._stays(path, "another one by now")
         elif copied.entries is not None:
-            if copied.is_link:
-                return True
             self._remove_directory(path, copied.entries)
         elif self._source._is_being_written(path):
             self._stays(path, "being written")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import re
 from contextlib import suppress
 from pathlib import PurePath
@@ -18,12 +19,16 @@ from typing import TYPE_CHECKING, Any
 from fsspec import get_filesystem_class  # type: ignore[import-untyped]
 from fsspec.core import has_magic  # type: ignore[import-untyped]
 from fsspec.utils import glob_translate  # type: ignore[import-untyped]
-from upath import UPath
+from upath import UPath, core
 from upath._flavour import WrappedFileSystemFlavour
 from upath._protocol import get_upath_protocol
 from upath.implementations.cloud import CloudPath
 
 from .errors import unsupported
+from .filesystem import FileSystem
+from .options import whole
+from .paths import is_under
+from .transfer import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +42,8 @@ _WITH_ANCHOR = ("hflushhdfs", "hflushs3", "hflushs3a")
 WrappedFileSystemFlavour.protocol_config["netloc_is_anchor"].update(_WITH_ANCHOR)
 for _name in ("hflushfile", *_WITH_ANCHOR):
     get_filesystem_class(_name)  # universal_pathlib takes the rules for names of what is loaded
+# What an argument of its methods is that was not given; earlier versions have none.
+_UNSET = getattr(core, "UNSET_DEFAULT", None)
 
 
 def _made_here(make: Any, cls: type[UPath], args: Any, options: dict[str, Any]) -> Any:
@@ -97,6 +104,66 @@ class _Sendable(UPath):
     def info(self) -> Any:
         """Facts about the path, as of universal_pathlib; it knows links."""
         return _Info(self)
+
+    def open(
+        self,
+        mode: str = "r",
+        buffering: Any = _UNSET,
+        encoding: Any = _UNSET,
+        errors: Any = _UNSET,
+        newline: Any = _UNSET,
+        **options: Any,
+    ) -> Any:
+        """Open a file, as of universal_pathlib.
+
+        Parameters
+        ----------
+        mode : str
+            ``r``, ``w``, ``x`` or ``a``, with ``b`` or ``t``.
+        buffering : int
+            0 hands every write on at once (binary only), 1 does so after each line (text only),
+            more is the size in bytes of the read buffer: as for :func:`hflush.open`.
+        encoding, errors, newline : str, optional
+            Text only.
+        **options
+            As for ``open`` of the file system; ``block_size`` is that of the store.
+
+        Raises
+        ------
+        ValueError
+            Text without a buffer.
+        """
+        text = {"encoding": encoding, "errors": errors, "newline": newline}
+        options.update((name, given) for name, given in text.items() if given is not _UNSET)
+        size = -1 if buffering is _UNSET else whole("buffering", buffering)
+        is_text = "b" not in mode
+        if size == 0 and is_text:
+            raise ValueError("can't have unbuffered text I/O")
+        if size >= 0 and size != 1:
+            options.setdefault("buffer_size", size)
+        stream: Any = super().open(mode, **options)
+        if size == 1 and is_text:
+            stream.reconfigure(line_buffering=True)
+        return stream
+
+    def copy(self, target: Any, **options: Any) -> Any:
+        """Copy a file or a tree to a path that is no directory, and return that path.
+
+        Raises
+        ------
+        IsADirectoryError
+            The target is a directory: ``copy_into`` goes into it.
+        OSError
+            It is the source itself, by whatever name, or lies in it (``EINVAL``).
+        """
+        to = self._as_path(target)
+        if not isinstance(to, _Sendable):
+            _check_apart(self, to)
+        return super().copy(to, **options)
+
+    def _copy_from(self, source: Any, *arguments: Any, **options: Any) -> None:
+        _check_apart(source, self)
+        super()._copy_from(source, *arguments, **options)
 
     def move(self, target: Any, **options: Any) -> Any:
         """Move a file or a tree to a path that is no directory, and return that path.
@@ -216,6 +283,34 @@ class _Sendable(UPath):
             return target
         is_own = isinstance(target, str) and get_upath_protocol(target) == self.protocol
         return self.with_segments(target) if is_own else UPath(target)
+
+
+def _check_apart(source: Any, target: Any) -> None:
+    """Refuse a copy onto or into itself, of which universal_pathlib compares the names alone.
+
+    It would be cut before it is read. Files that are not local have one name, but for snapshots,
+    from which they can be copied back.
+    """
+    here, there = _led_to(source), _led_to(target)
+    if here is None or there is None:
+        return
+    (store, path), (other, name) = here, there
+    if store._is_local:
+        is_one = is_within(other, name, store, store._status(path))
+    else:
+        is_one = other._shares_files_with(store) and is_under(name, path)
+    if is_one:
+        raise OSError(errno.EINVAL, "copy onto or into itself", str(source), None, str(target))
+
+
+def _led_to(path: Any) -> tuple[FileSystem, str] | None:
+    """Return where a path leads to, if it is hflush's, or local and of any library."""
+    if isinstance(path, _Sendable):
+        place = path.fs._place(path.path)
+        return place.store, place.path
+    if isinstance(path, os.PathLike):
+        return FileSystem.get("file:///"), os.path.realpath(path)
+    return None
 
 
 class HflushFilePath(_Sendable):

@@ -260,6 +260,25 @@ class _LocalFiles(FileSystem):
     def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:
         self._namespace.set_owner(path, owner, group)
 
+    def _take_after(self, moved: FileStatus, path: str) -> None:
+        """Give the copy of local files that are moved their owner, mode and times.
+
+        As far as the process may, and the mount can: its bytes are there. ACLs are not copied.
+        """
+        if self._status(path).kind != moved.kind:  # a device
+            return
+        with suppress(OSError):
+            self._set_owner(path, moved.owner, moved.group)
+        now, mode = self._status(path), moved.permission
+        if (now.owner, now.group) != (moved.owner, moved.group):
+            mode &= ~(stat.S_ISUID | stat.S_ISGID)
+        if now.group != moved.group or _has_acl(moved.path):
+            mode &= ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3  # its group are others there
+        with suppress(OSError):
+            self._set_permission(path, mode)
+        with suppress(OSError):
+            self._namespace.set_times(path, moved.modification_time_ns, moved.access_time_ns)
+
     def _fs_status(self, path: str) -> FsStatus:
         there = path
         while not os.path.exists(there):
@@ -625,6 +644,15 @@ def _owner_and_group(facts: os.stat_result) -> tuple[str, str]:
     with suppress(KeyError):
         group = grp.getgrgid(facts.st_gid).gr_name
     return owner, group
+
+
+def _has_acl(path: str) -> bool:
+    """Whether an ACL says who may do what, and the bits of the group are no more than its mask."""
+    try:
+        os.getxattr(path, "system.posix_acl_access")
+    except OSError:
+        return False
+    return True
 
 
 def _version(file_id: tuple[int, ...] | None, length: int, mtime_ns: int) -> list[int]:

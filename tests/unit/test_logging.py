@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hflush.logging import Handler
+from hflush import opening, registry
+from hflush.local import LocalFileSystem
+from hflush.logging import Handler, _close_all
+from hflush.registry import Store
+from support.forks import in_child
 from support.scripted_s3 import BUCKET, ScriptedS3
+from support.waiting import DEADLINE_S, Task, together
 
 
 @pytest.fixture
@@ -139,15 +148,236 @@ def test_what_is_logged_about_a_record_is_behind_it(log: logging.Logger, tmp_pat
     assert len(lines) == 9  # there is an end
 
 
+class Slow:
+    """An opening of files that goes on when it is let."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.let = threading.Event(), threading.Event()
+        self.open = opening.open
+        monkeypatch.setattr(opening, "open", self)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.begun.set()
+        assert self.let.wait(DEADLINE_S)
+        return self.open(*arguments, **options)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    return Slow(monkeypatch)
+
+
+def test_a_closed_handler_opens_the_file_again(tmp_path: Path) -> None:
+    """DictConfig closes all handlers, and leaves them where they are; the end closes it, too."""
+    program = (
+        "import logging, logging.config, hflush.logging\n"
+        "log = logging.getLogger('app')\n"
+        "log.setLevel('INFO')\n"
+        f"log.addHandler(hflush.logging.Handler({str(tmp_path / 'log')!r}, 'w', hflush_level=50))\n"
+        "for number in range(2):\n"
+        "    log.info(number)\n"
+        "    logging.config.dictConfig({'version': 1, 'disable_existing_loggers': False})\n"
+        "log.info('end')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert (tmp_path / "log").read_bytes() == b"0\n1\nend\n"
+
+
+def test_no_record_is_lost_when_a_handler_is_closed(log: logging.Logger, tmp_path: Path) -> None:
+    """Threads log, each in its order, while another one closes; the file is replaced once."""
+    handler = added(log, Handler(tmp_path / "log", "w", delay=True, hsync_level=60))
+    numbers = [str(number) for number in range(200)]
+
+    def record(name: str) -> None:
+        for number in numbers:
+            log.info("%s %s", name, number)
+
+    def close() -> None:
+        for _ in numbers:
+            handler.close()
+
+    together(lambda: record("a"), lambda: record("b"), close)
+    lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    for name in "ab":
+        assert [number for of, number in lines if of == name] == numbers
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options"), [("file+crc", {}), ("file", {"atomic": True}), ("file", {})]
+)
 def test_a_closed_handler_refuses(
-    log: logging.Logger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    log: logging.Logger,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    scheme: str,
+    options: dict[str, Any],
 ) -> None:
-    handler = added(log, Handler(tmp_path / "log"))
+    """Where nothing can be appended; otherwise when the process ends."""
+    handler = added(log, Handler(f"{scheme}://{tmp_path}/log", "w", **options))
+    if scheme == "file" and not options:
+        _close_all()
     handler.close()
     handler.close()
     log.info("late")
     assert "the handler is closed" in capsys.readouterr().err
     assert (tmp_path / "log").read_bytes() == b""
+
+
+def test_close_does_not_wait_for_an_opening(
+    log: logging.Logger, tmp_path: Path, slow: Slow
+) -> None:
+    """Its caller may have logging's lock, which the opening needs; the record is published."""
+    handler = added(log, Handler(tmp_path / "log", "w", delay=True, atomic=True))
+    logging_it = Task(log.info, "one")
+    assert slow.begun.wait(DEADLINE_S)
+    handler.close()
+    slow.let.set()
+    logging_it.result()
+    assert (tmp_path / "log").read_bytes() == b"one\n"
+
+
+def test_who_waits_too_long_for_an_opening_is_printed(
+    log: logging.Logger,
+    tmp_path: Path,
+    slow: Slow,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the other thread waits for may be a lock that this one has."""
+    added(log, Handler(tmp_path / "log", delay=True))
+    logging_it = Task(log.info, "one")
+    assert slow.begun.wait(DEADLINE_S)
+    monkeypatch.setattr("hflush.logging._WAIT_S", 0.0)
+    log.info("two")
+    assert "TimeoutError" in (printed := capsys.readouterr().err)
+    assert "Message: 'two'" in printed
+    slow.let.set()
+    logging_it.result()
+    assert (tmp_path / "log").read_bytes() == b"one\n"
+
+
+def test_a_child_that_is_forked_in_an_opening_opens_the_file_itself(
+    log: logging.Logger, tmp_path: Path, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(log, Handler(tmp_path / "log", delay=True))
+    logging_it = Task(log.info, "parent")
+    assert slow.begun.wait(DEADLINE_S)
+
+    def child() -> None:
+        monkeypatch.setattr(opening, "open", slow.open)
+        log.info("child")
+
+    in_child(child)
+    slow.let.set()
+    logging_it.result()
+    assert (tmp_path / "log").read_bytes() == b"child\nparent\n"
+
+
+class Watched:
+    """Logging's lock, which is taken while none of these locks is held."""
+
+    def __init__(self, *others: Any) -> None:
+        self._lock = threading.RLock()
+        self._others = others
+        self.taken = 0
+
+    def acquire(self) -> None:
+        assert not any(other._is_owned() for other in self._others)
+        self.taken += 1
+        self._lock.acquire()
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def test_no_lock_is_held_while_a_file_is_opened(
+    log: logging.Logger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stores import, and log, which takes logging's lock; dictConfig takes others after that."""
+
+    class Local(LocalFileSystem):
+        def __init__(self, *arguments: Any) -> None:
+            logging.getLogger("hflush is made")
+            super().__init__(*arguments)
+
+        def _build(self, *arguments: Any) -> Any:
+            logging.getLogger("hflush opens")
+            return super()._build(*arguments)
+
+    monkeypatch.setattr(registry, "_cache", {})
+    monkeypatch.setitem(registry._stores, "file", Store(("file",), Local))
+    handler = added(log, Handler(f"file://{tmp_path}/log", delay=True))
+    lock = Watched(registry._cache_lock, handler._turns)
+    monkeypatch.setattr(logging, "_lock", lock)
+    log.info("one")
+    assert lock.taken >= 2
+    assert (tmp_path / "log").read_bytes() == b"one\n"
+
+
+def test_no_lock_is_held_while_a_file_is_closed(
+    log: logging.Logger,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the closing itself logs does not wait for it: it is refused, or written behind."""
+
+    class Failing:
+        _state = "failed"
+
+        def write(self, _: bytes) -> None:
+            raise OSError("is full")
+
+        def close(self) -> None:
+            log.info("closing")
+            before = lock.taken
+            logging.getLogger("hflush closes")
+            assert lock.taken > before
+
+    handler = added(log, Handler(tmp_path / "log", delay=True))
+    lock = Watched(handler._turns)
+    monkeypatch.setattr(logging, "_lock", lock)
+    handler._stream = Failing()  # type: ignore[assignment]
+    handler.close()
+    assert "the handler is closed" in (printed := capsys.readouterr().err)
+    assert "Message: 'closing'" in printed
+    handler._stream = Failing()  # type: ignore[assignment]
+    log.info("one")
+    assert "is full" in capsys.readouterr().err
+    assert (tmp_path / "log").read_bytes() == b"closing\n"
+
+
+def test_the_log_of_a_job_that_fails_is_published(log: logging.Logger) -> None:
+    """Where other files are aborted, because an exception is being handled."""
+    with ScriptedS3() as server:
+        handler = added(log, Handler(f"s3://{BUCKET}/log", "w", conf=server.conf))
+        try:
+            raise KeyError("gone")
+        except KeyError:
+            log.exception("the job failed")
+            logging.shutdown([weakref.ref(handler)])
+        assert server.objects["log"].data.startswith(b"the job failed\nTraceback")
+
+
+def test_the_log_of_a_worker_that_fails_is_published(log: logging.Logger, tmp_path: Path) -> None:
+    """Multiprocessing calls what it has for the end while it handles the exception."""
+
+    def work() -> None:
+        added(log, Handler(tmp_path / "log", "w", atomic=True))
+        log.error("about to fail")
+        raise KeyError("gone")
+
+    worker = multiprocessing.get_context("fork").Process(target=work)
+    worker.start()
+    worker.join(DEADLINE_S)
+    assert worker.exitcode == 1
+    assert (tmp_path / "log").read_bytes() == b"about to fail\n"
 
 
 def test_what_is_open_at_the_end_is_published(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import hflush
 import pytest
 from hflush._missing import advice
+from support.waiting import DEADLINE_S
 
 PACKAGE = Path(hflush.__file__).parent
 IMPORT = [sys.executable, "-S", "-c", "import hflush"]
@@ -21,7 +22,12 @@ IMPORT = [sys.executable, "-S", "-c", "import hflush"]
 def failed(command: list[str], **environment: str) -> str:
     """The last line of what a command that fails says."""
     done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        command,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
     )
     assert done.returncode == 1
     return done.stderr.strip().splitlines()[-1]
@@ -137,6 +143,21 @@ def loaded_libcrypto(**environment: str) -> set[str]:
 
 
 def test_in_a_subinterpreter():
+    """An error, where Python before 3.12 would wait for ever."""
+    module = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    imports = (
+        "import os, sys\n"
+        "try:\n"
+        "    import hflush\n"
+        "except ImportError as refused:\n"
+        "    print(refused, file=sys.stderr, flush=True)\n"
+        "    os._exit(1)\n"
+    )
+    program = f"import {module} as some; some.run_string(some.create(), {imports!r})"
+    assert failed([sys.executable, "-c", program]).endswith("use threads or processes")
+
+
+def test_advice_for_a_subinterpreter():
     """Installing it again, which was advised, does not help."""
     said = "module hflush._core does not support loading in subinterpreters"  # CPython's
     assert advice(ImportError(said), hflush.__path__).endswith("use threads or processes")

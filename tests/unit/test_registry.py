@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from pathlib import Path
 from weakref import ref
 
@@ -13,6 +14,7 @@ from hflush.keys import Key, number
 from hflush.local import LocalFileSystem
 from hflush.registry import Store, register
 from hflush.spark.settings import WriteSettings
+from support.waiting import DEADLINE_S, together
 
 KEYS = (Key("Shelves", "fs.shelf.maxDepth", number(1), "how deep they are", default="3"),)
 
@@ -139,6 +141,18 @@ class TestSharing:
         assert last() is self.get(1)
         used.close()
         assert self.get(0) is not used
+
+    def test_one_is_shared_of_several_made_at_once(self, shelf: Store):
+        """None waits for another that is made, which may need what it has."""
+        makers = threading.Barrier(2)
+
+        def make(*arguments: object) -> ShelfFileSystem:
+            makers.wait(DEADLINE_S)
+            return ShelfFileSystem(*arguments)  # type: ignore[arg-type]
+
+        register(Store(("shelf",), make))
+        first, second = together(*[lambda: hflush.FileSystem.get("shelf:///")] * 2)
+        assert first is second is hflush.FileSystem.get("shelf:///")
 
     def test_what_is_written_is_not_closed(self, tmp_path: Path):
         """A stream holds its file system."""

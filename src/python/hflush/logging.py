@@ -22,8 +22,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from . import _core, opening
-from .capabilities import HSYNC
+from .capabilities import APPEND, CREATE_IN_CLOSE, HSYNC
 from .errors import StreamClosedError
+from .filesystem import FileSystem
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -48,7 +49,8 @@ class Handler(logging.Handler):
     encoding, errors : str or None
         As for the built-in ``open()``; by default characters that `encoding` lacks are escaped.
     delay : bool
-        Whether the file is opened by the first record only.
+        Whether the file is opened by the first record only. Use it in a ``dictConfig`` that is
+        called while other threads run: that would open the file under logging's lock.
     hflush_level, hsync_level : int or str
         From which level on readers see a record, and it is on disk, when the logging call returns.
         What is below `hflush_level` is handed on in larger pieces. A store that cannot
@@ -56,7 +58,8 @@ class Handler(logging.Handler):
     conf : mapping, optional
         Hadoop keys, as for :func:`hflush.create`.
     **options
-        As for ``FileSystem.create`` and ``append``.
+        As for ``FileSystem.create`` and ``append``. ``close_on_exception`` is ``publish`` by
+        default: the log of a job that fails is wanted most.
 
     Attributes
     ----------
@@ -72,10 +75,12 @@ class Handler(logging.Handler):
     -----
     Logging calls raise nothing: a record that cannot be written goes to :meth:`handleError`, which
     prints the failure and the record. A stream that has failed is closed, and a record that comes
-    10 s later opens the file again, to append. A handler that is still open when the process ends
-    is closed first of all, and a failure of that is printed: ``logging.shutdown()`` would swallow
-    it. Threads write side by side, and share what they wait for. What hflush itself logs about a
-    record is written behind it. A forked child cannot write to its parent's stream.
+    10 s later opens the file again, to append. So does a record that comes after :meth:`close`,
+    which ``logging.config.dictConfig`` calls of every handler. A handler that is still open when
+    the process ends is closed first of all, and a failure of that is printed:
+    ``logging.shutdown()`` would swallow it. Threads write side by side, and share what they wait
+    for. While one opens or closes the file, others wait up to a minute. What hflush itself logs
+    about a record is written behind it. A forked child cannot write to its parent's stream.
     """
 
     terminator = "\n"
@@ -97,7 +102,6 @@ class Handler(logging.Handler):
             raise ValueError(f"mode must be 'a', 'w' or 'x', not {mode!r}")
         encoding = opening.resolved(encoding)
         opening.check_text(encoding, errors)
-        super().__init__()
         self.url = os.fspath(url)
         self._mode = mode
         self._mark = "".encode(encoding)  # of byte order: at the start of a file only
@@ -105,15 +109,22 @@ class Handler(logging.Handler):
         self._errors = errors or "strict"
         self._levels = (_level(hflush_level), _level(hsync_level))
         self._conf = conf
-        self._options = options
-        self._stream: FSDataOutputStream | None = None  # guarded by the handler's lock, to change
-        self._process = os.getpid()
-        self._is_closed = False
+        self._options = {"close_on_exception": "publish", **options}
+        # Guards the fields below, to change. Not held while a file is opened or closed: imports and
+        # records of that take logging's lock, whose holder may want this one. One thread does it,
+        # and others wait for that one.
+        self._turns = threading.Condition()
+        self._changer = 0  # the thread that opens or closes the file, without a lock
+        self._stream: FSDataOutputStream | None = None  # None while one does
+        self._process = os.getpid()  # which has opened it
+        self._is_closed = False  # close() was called since the file began to be opened
+        self._opens_again = True  # after close(), too
         self._refused: OSError | None = None  # why the file could not be opened
         self._opens_at = 0.0  # then it is tried again, in seconds of time.monotonic()
         self._inside = _Inside()
         if not delay:
             self._stream = self._open()
+        super().__init__()  # from now on logging may close it
 
     def handle(self, record: logging.LogRecord) -> bool | logging.LogRecord:  # type: ignore[override]
         """Write a record unless a filter drops it; no lock is held while a write or sync waits."""
@@ -145,18 +156,28 @@ class Handler(logging.Handler):
     def _write(self, line: bytes, level: int) -> None:
         stream = self._stream or self._reopened()
         try:
-            stream.write(line)
+            try:
+                stream.write(line)
+            except StreamClosedError:  # by close(), which another thread has called
+                stream = self._reopened()
+                stream.write(line)
             visible, durable = self._levels
             if level >= min(visible, durable) and stream.has_capability(HSYNC):
                 (stream.hsync if level >= durable else stream.hflush)()
         finally:
             if stream._state != "open":
                 self._drop(stream)
+            elif self._is_closed:  # while the file was opened
+                self.close()
 
     def _open(self) -> FSDataOutputStream:
+        appends = FileSystem.get(self.url, self._conf).has_path_capability(self.url, APPEND)
         opened = opening.open(self.url, self._mode + "b", conf=self._conf, **self._options)
         stream = cast("FSDataOutputStream", opened)
+        self._process = os.getpid()
         self._mode = "a"  # from now on it is our file
+        if not appends or stream.has_capability(CREATE_IN_CLOSE):
+            self._opens_again = False
         if self._mark and stream.tell() == 0:
             stream.write(self._mark)
         if self not in _handlers:
@@ -165,36 +186,57 @@ class Handler(logging.Handler):
         return stream
 
     def _reopened(self) -> FSDataOutputStream:
-        self.acquire()
-        try:
+        """Return the stream, which this thread opens, or waits for."""
+        with self._turns:
+            self._turns.wait_for(lambda: not self._changer or self._is_over(), _WAIT_S)
             if self._stream is not None:
                 return self._stream
-            if self._is_closed:
+            if self._is_over():
                 raise StreamClosedError(errno.EBADF, "emit: the handler is closed", self.url)
+            if self._changer:
+                message = "emit: another thread opens or closes the file"
+                raise TimeoutError(errno.ETIMEDOUT, message, self.url)
             if self._refused is not None and time.monotonic() < self._opens_at:
                 raise self._refused.with_traceback(None)  # it would grow by each record
-            try:
-                self._stream = self._open()
-            except OSError as refused:
-                self._pause(refused)
-                raise
-            return self._stream
+            self._changer, self._is_closed = threading.get_ident(), False
+        stream = None
+        try:
+            stream = self._open()
+        except OSError as refused:
+            self._pause(refused)
+            raise
         finally:
-            self.release()
+            self._settle(stream)
+        return stream
+
+    def _is_over(self) -> bool:
+        """Whether no record opens the file: for good, or while this thread itself closes it."""
+        is_own = self._changer == threading.get_ident()  # its closing logs, or a signal handler
+        return self._is_closed and (is_own or not self._opens_again)
 
     def _drop(self, failed: FSDataOutputStream) -> None:
         """End a stream that has failed, which the caller reports."""
-        self.acquire()
-        try:
+        with self._turns:
             if self._stream is not failed or self._process != os.getpid():
                 return  # in a forked child the file is the parent's
-            self._stream = None
-            try:
-                failed.close()
-            except OSError as why:
-                self._pause(why)
+            self._stream, self._changer = None, threading.get_ident()
+        try:
+            failed.close()
+        except OSError as why:
+            self._pause(why)
         finally:
-            self.release()
+            self._settle(None)
+
+    def _settle(self, stream: FSDataOutputStream | None) -> None:
+        """Let other threads go on, with what this one has opened."""
+        with self._turns:
+            self._stream, self._changer = stream, 0
+            self._turns.notify_all()
+
+    def _at_fork_reinit(self) -> None:
+        """In a forked child, called by logging: the threads that change anything are not here."""
+        super()._at_fork_reinit()  # type: ignore[misc]
+        self._turns, self._changer = threading.Condition(), 0
 
     def _pause(self, why: OSError) -> None:
         self._refused = why
@@ -207,22 +249,27 @@ class Handler(logging.Handler):
             (stream.hflush if stream.has_capability(HSYNC) else stream.flush)()
 
     def close(self) -> None:
-        """Publish the file, in one attempt. Later records are refused.
+        """Publish the file, in one attempt. A later record opens it again, to append.
+
+        It is refused where nothing can be appended (S3, checksum sidecars, ``atomic``), and when
+        the process ends. If another thread is opening the file, that one closes it.
 
         Raises
         ------
         OSError
             The first failure, with path.
         """
-        self.acquire()
-        try:
+        super().close()
+        with self._turns:
             self._is_closed = True
             stream, self._stream = self._stream, None
-        finally:
-            self.release()
-        super().close()
+            if stream is not None:
+                self._changer = threading.get_ident()
         if stream is not None:
-            stream.close()
+            try:
+                stream.close()
+            finally:
+                self._settle(None)
 
     def __repr__(self) -> str:
         level = logging.getLevelName(self.level)
@@ -243,9 +290,10 @@ def _level(level: int | str) -> int:
 def _close_all() -> None:
     """Publish what is open, before the stores are left, and say what fails."""
     for handler in list(_handlers):
+        handler._opens_again = False
         try:
             handler.close()
-        except Exception as failure:  # noqa: PERF203 - the others are closed all the same
+        except Exception as failure:  # the others are closed all the same
             _core.write_unraisable(failure, handler)
 
 
@@ -258,5 +306,6 @@ def _close_at_exit() -> None:
 
 
 _PAUSE_S = 10.0
+_WAIT_S = 60.0  # for a thread that opens the file: it may need a lock that the waiting one has
 _MOST_LATER = 9
 _handlers: weakref.WeakSet[Handler] = weakref.WeakSet()

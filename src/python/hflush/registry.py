@@ -146,14 +146,28 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
     if any(conf.get_bool(f"fs.{name}.impl.disable.cache") for name in names):
         return _make(location, conf)
     key = (location.scheme, location.authority, caller(), conf.identity())
+    found = _found(key)
+    if found is not None:
+        return found
+    # Without the lock: this imports, and logs, for which it takes logging's lock; and the holder of
+    # that may ask for a file system, for a log.
+    new = _make(location, conf)
     dropped: list[Any] = []
     with _cache_lock:
-        found = _alive(_cache.pop(key, None))
+        found = _found(key)  # another thread has made one meanwhile
         if found is None:
-            found = _make(location, conf)
             dropped = _let_go(key[:-1])
-        _cache[key] = found
-    del dropped  # without the lock: connections may end
+            found = _cache[key] = new
+    del dropped, new  # without the lock: connections may end
+    return found
+
+
+def _found(key: tuple[object, ...]) -> Any:
+    """Return what is shared by a key, now the last that was used; None if there is none."""
+    with _cache_lock:
+        found = _alive(_cache.pop(key, None))
+        if found is not None:
+            _cache[key] = found
     return found
 
 

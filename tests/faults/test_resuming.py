@@ -411,18 +411,24 @@ def test_atomic_files_cannot(store: Store) -> None:
 
 
 @pytest.mark.stores("s3")
-def test_an_exception_leaves_what_was_persisted(store: Store) -> None:
-    path, content = store.path("f"), dataset(LARGE)
-    tokens = []
+@pytest.mark.parametrize("closed", ["with", "file system"])
+def test_an_exception_leaves_what_was_persisted(store: Store, closed: str) -> None:
+    """And so does a close() that comes after it, which does nothing."""
+    path, content = store.path("f"), dataset(LARGE + SMALL)
+    tokens, fs = [], client(store)
+    out = fs.create(path)
 
     def fail() -> None:
-        with client(store).create(path) as out:
+        with out:
             out.write(content)
             tokens.append(out.persist())
+            if closed == "file system":
+                fs.close()
             raise RuntimeError("the job fails")
 
     with pytest.raises(RuntimeError):
         fail()
+    out.close()
     with hflush.resume(tokens[0], conf=settings(store)) as out:
         out.write(b"end")
     assert store.content(path) == content + b"end"

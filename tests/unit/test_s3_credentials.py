@@ -489,5 +489,32 @@ def test_the_stack_of_the_thread():
     assert done.stdout == "[" * 901 + "]" * 901
 
 
+ENDING = """
+import sys, time
+from hflush import _core
+class Late:
+    sleep = time.sleep
+    def __del__(self):
+        self.sleep(0.2)
+turns = []
+def turn():
+    while True:
+        time.sleep(0.001)
+        turns.append(1)
+thread = _core.BackgroundThread()
+thread.start(turn)
+while not turns:
+    time.sleep(0.001)
+sys.modules["late"] = Late()
+"""
+
+
+def test_a_process_ends_beside_the_thread():
+    """It runs Python when the interpreter ends, which takes some time here: it stops, no more."""
+    command = [sys.executable, "-c", ENDING]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_botocore_is_only_imported_when_needed():
     assert BotocoreSource(())._session is None

@@ -633,6 +633,20 @@ class TestConditions:
         assert list(server.objects) == ["a"]
         assert not server.uploads
 
+    @pytest.mark.rule("CKPT-16")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize("more", [-1, 0, 1])
+    def test_one_wins_where_uploads_are_not_checked(self, server: ScriptedS3, more: int):
+        """As at radosgw: a whole block begins an upload, so that there is no winner to be had."""
+        server.fail("CompleteMultipartUpload", honours(), times=None)
+        fs = connect(server, fs_s3a_multipart_size=str(5 * MIB))
+        data = bytes(5 * MIB + more)
+        if more < 0:
+            assert [fs.put_if_absent("/a", data) for _ in range(2)] == [True, False]
+        else:
+            with pytest.raises(io.UnsupportedOperation, match="checks If-None-Match"):
+                fs.put_if_absent("/a", data)
+
     @pytest.mark.parametrize("kind", [KeepsQuotes, ForgetsTheAbsent])
     def test_a_store_that_checks_etags_wrongly(self, kind: type[ScriptedS3]):
         """Names that have to be free are checked; an etag is refused, and nothing is written."""
@@ -748,6 +762,17 @@ class TestConditions:
                 fs.create("/a", if_match=wrong)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="cannot be absent"):
             fs.create("/a", overwrite=False, if_match=etag)
+
+
+def test_the_tail_of_a_token_is_in_no_archive(server: ScriptedS3):
+    """It is read when the stream goes on; the object itself has its class."""
+    fs = connect(server, fs_s3a_create_storage_class="glacier", fs_s3a_create_performance="true")
+    out = fs.create("/a")
+    out.write(b"x")
+    out.persist()
+    classes = {request.operation: request.head.get("x-amz-storage-class") for request in server.log}
+    out.abort()
+    assert (classes["CreateMultipartUpload"], classes["PutObject"]) == ("GLACIER", "")
 
 
 class TestPending:

@@ -94,6 +94,40 @@ def test_a_handler_that_raises_when_all_is_published(server: ScriptedS3):
     assert server.objects["k"].data == b"data"
 
 
+@pytest.mark.parametrize(
+    ("operation", "executed", "said"),
+    [
+        ("PutObject", True, ["published all the same: s3://bucket/k"]),
+        ("PutObject", False, ["whether s3://bucket/k is published is not known"]),
+        ("CompleteMultipartUpload", True, ["published all the same: s3://bucket/k"]),
+        ("CompleteMultipartUpload", False, []),
+    ],
+)
+def test_an_interrupt_says_whether_the_object_is_there(
+    server: ScriptedS3, fs: S3FileSystem, operation: str, executed: bool, said: list[str]
+):
+    """The store may have published it, or may still do so: an upload that is aborted it cannot."""
+    released = threading.Event()
+
+    def interrupts(exchange: Exchange) -> None:
+        if executed:
+            exchange.execute()
+        interrupt()
+        hold(released)(exchange)
+
+    def handler() -> None:
+        raise KeyboardInterrupt
+
+    server.fail(operation, interrupts, times=None)
+    stream: Any = fs.create("/k")
+    stream.write(bytes(10 if operation == "PutObject" else PART + 10))
+    with on_signal(handler), pytest.raises(KeyboardInterrupt) as caught:
+        stream.close()
+    released.set()
+    assert getattr(caught.value, "__notes__", []) == said
+    assert (stream.outcome == "published") == executed
+
+
 def test_a_handler_that_uses_the_file_system_meanwhile(
     server: ScriptedS3, fs: S3FileSystem, monkeypatch: pytest.MonkeyPatch
 ):

@@ -18,11 +18,12 @@
 
 namespace hflush::bindings {
 
-// Runs `take`, which asks for the GIL; does not return if the interpreter is ending.
-template <typename Take>
-decltype(auto) take_gil(Take take) noexcept {
+// Runs what asks for the GIL, or runs Python, which gives it up and asks for it again; does not
+// return if the interpreter is ending. What `run` has in its frame is not destroyed then.
+template <typename Run>
+decltype(auto) run_python(Run run) noexcept {
   try {
-    return take();
+    return run();
   } catch (...) {  // the unwinding of pthread_exit(): it may not leave this handler
     while (true) pause();
   }
@@ -43,7 +44,7 @@ class ReleasedGil {
  public:
   ReleasedGil() noexcept : state_(PyEval_SaveThread()) {}
   ~ReleasedGil() {
-    take_gil([this] { PyEval_RestoreThread(state_); });
+    run_python([this] { PyEval_RestoreThread(state_); });
   }
   ReleasedGil(const ReleasedGil&) = delete;
   ReleasedGil& operator=(const ReleasedGil&) = delete;
@@ -61,7 +62,7 @@ class GilUntilSleep final : public BeforeSleep {
     if (std::chrono::steady_clock::now() - given_up.load(std::memory_order_relaxed) > kKept) run();
   }
   ~GilUntilSleep() {
-    if (state_ != nullptr) take_gil([this] { PyEval_RestoreThread(state_); });
+    if (state_ != nullptr) run_python([this] { PyEval_RestoreThread(state_); });
   }
 
  private:
@@ -81,11 +82,13 @@ class GilUntilSleep final : public BeforeSleep {
 class HeldGil {
  public:
   HeldGil() noexcept
-      : state_(take_gil([] {
+      : state_(run_python([] {
           while (has_no_interpreter()) pause();
           return PyGILState_Ensure();
         })) {}
-  ~HeldGil() { PyGILState_Release(state_); }
+  ~HeldGil() {
+    run_python([this] { PyGILState_Release(state_); });
+  }
   HeldGil(const HeldGil&) = delete;
   HeldGil& operator=(const HeldGil&) = delete;
 

@@ -64,13 +64,14 @@ class BackgroundThread {
     std::shared_ptr<State> state;
     {
       const HeldGil held;
-      const std::unique_ptr<Work> work(static_cast<Work*>(given));
+      auto* const work = static_cast<Work*>(given);
       state = work->state;
-      if (PyObject* result = PyObject_CallNoArgs(work->function.ptr()); result != nullptr) {
-        Py_DECREF(result);
-      } else {
-        PyErr_WriteUnraisable(work->function.ptr());
-      }
+      run_python([work] {
+        PyObject* const result = PyObject_CallNoArgs(work->function.ptr());
+        if (result == nullptr) PyErr_WriteUnraisable(work->function.ptr());
+        Py_XDECREF(result);
+        delete work;  // NOLINT(cppcoreguidelines-owning-memory): no owner here: see run_python()
+      });
     }
     set(*state, &State::is_ended);
     return nullptr;

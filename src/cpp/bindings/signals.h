@@ -23,7 +23,7 @@ class SignalCheck final : public env::Interrupt {
   Status check() override {
     BeforeSleep::run();  // a handler may take its time
     const HeldGil gil;
-    if (PyErr_CheckSignals() == 0 && report()) return {};
+    if (run_python([this] { return PyErr_CheckSignals() == 0 && report(); })) return {};
     return Status(StatusCode::kInterrupted, "interrupted by a signal");
   }
 

@@ -448,7 +448,9 @@ class S3FileSystem(S3Copies):
     def _put_if_absent(self, path: str, data: memoryview) -> bool:
         """Publish under a condition that the store checks: one request, if it is one part."""
         known = conditions_of(self._bucket, path[1:], path)
-        is_one = data.nbytes <= self._settings_of_bucket.writing.block_bytes
+        writing = self._settings_of_bucket.writing
+        # A whole block begins an upload, unless it is all that one can have.
+        is_one = data.nbytes < writing.block_bytes or writing.max_parts == 1
         if not (known.if_absent or (known.if_absent_in_one and is_one)):
             what = "put_if_absent, which needs a store that checks If-None-Match,"
             raise unsupported(what, self.store_name, self._named(path))

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import capabilities
-from ..errors import attach
+from ..errors import attach, note
 from ..options import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE
 from ..output import FSDataOutputStream
 from ..output_kinds import DowngradedOutputStream, ReportingOutputStream, stream_type
@@ -196,11 +196,16 @@ class S3OutputStream(FSDataOutputStream):
         except OSError as failure:
             self._explain(failure)
             raise
+        except BaseException as interrupt:  # a signal handler's
+            if was_open and self._plan.publishes and not self._upload.is_foreign:
+                self._note_outcome(interrupt)
+            raise
         if self._upload.is_foreign:  # a forked child's copy: it was the parent's to publish
             return
         if was_open and self._plan.publishes:
             self._store._published(self._place)
-        if not self._closed_at:
+        # One that has ended otherwise can be closed again, too: what others hold of it stays.
+        if not self._closed_at and self.outcome in ("published", "pending"):
             self._closed_at = int(time.time())
             if self._saved_as:
                 self._remove_tails()
@@ -214,6 +219,15 @@ class S3OutputStream(FSDataOutputStream):
         for also in (*self._upload.outcome()["others"], cleanup):
             if also is not None and not any(str(also) in text for text in said):
                 attach(failure, also)
+
+    def _note_outcome(self, interrupt: BaseException) -> None:
+        """Say whether the object that close() was publishing is there, or that it is not known."""
+        self._wait_cleaned_up()
+        outcome = self.outcome
+        if outcome == "published":
+            note(interrupt, f"published all the same: {self._path}")
+        elif outcome in ("unknown", "closing"):
+            note(interrupt, f"whether {self._path} is published is not known")
 
     def abort(self) -> AbortResult:
         """Publish nothing: what is at the path stays as it is.

@@ -184,12 +184,14 @@ class ViewFileSystem(FileSystem):
     def _store(self, link: Link) -> FileSystem:
         with self._lock:
             store = self._stores.get(link.root)
-            if store is None:
-                store = FileSystem.new_instance(link.root, self._conf)
-                if isinstance(store, ViewFileSystem):
-                    raise ValueError(f"the link {link.path} of {self.uri} leads to another view")
-                self._stores[link.root] = store
-        return store
+        if store is not None:
+            return store
+        # Without the lock: it imports, and logs.
+        made = FileSystem.new_instance(link.root, self._conf)
+        if isinstance(made, ViewFileSystem):
+            raise ValueError(f"the link {link.path} of {self.uri} leads to another view")
+        with self._lock:
+            return self._stores.setdefault(link.root, made)
 
     def _place(self, path: str) -> Place | None:
         """Return where a path leads; None if no link does, or to the table itself."""

@@ -17,7 +17,8 @@ from hflush import paths
 from hflush.checkpoint import FileStreamSinkLog
 from hflush.cli import main
 from hflush.local.filesystem import LocalFileSystem
-from hflush.spark.commit import Committer, Identity, Job, Mode, StagedFile, vacuum
+from hflush.spark.commit import Committer, Identity, Job, Mode, Outcome, StagedFile, vacuum
+from hflush.spark.commit.log import CommitLog
 from hflush.spark.commit.records import Intent
 from hflush.spark.commit.strays import query_of
 from hflush.spark.settings import WriteSettings
@@ -317,8 +318,8 @@ def test_of_a_job_and_a_query_that_begin_at_one_time_one_is_refused(
     """Each has looked for the other before it showed itself; the refused one leaves no trace."""
     url = f"file://{tmp_path}"
     query, job = Owner(url, {}), Committer(url)
-    query.check()
     job.check()
+    query.begin()
     begin, write = Committer._begin, Owner._write
 
     def begin_late(committer: Committer) -> None:
@@ -330,16 +331,43 @@ def test_of_a_job_and_a_query_that_begin_at_one_time_one_is_refused(
         return write(owner, name)
 
     monkeypatch.setattr(Committer, "_begin", begin_late)
-    with pytest.raises(ValueError, match="a streaming query has begun"):
+    with pytest.raises(ValueError, match="a streaming query writes there"):
         committed(tmp_path, "part-1")
     assert not (tmp_path / "_hflush" / "commits").exists()
     (tmp_path / "_hflush" / "query").unlink()
+    (tmp_path / "_spark_metadata").rmdir()  # as if the job had looked before that was made
 
     monkeypatch.setattr(Committer, "_begin", begin)
     monkeypatch.setattr(Owner, "_write", write_late)
     with pytest.raises(FileExistsError, match="a batch job has written files here"):
         query.claim("q", 0, None)
     assert not (tmp_path / "_hflush" / "query").exists()
+
+
+def test_what_has_no_log_are_rows(tmp_path: Path) -> None:
+    """Of a query: moved into a table, or its log was removed to make one of its files."""
+    (tmp_path / "day=1").mkdir()
+    row = tmp_path / "day=1" / f"part-00000-{'0' * 32}-b3-7-0123456789ab-c000.parquet"
+    row.touch()
+    committed(tmp_path, "part-1")
+    vacuum(str(tmp_path), older_than=0)
+    assert row.exists()
+
+
+def test_a_commit_whose_cleaning_fails_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the older record is another user's, in a sticky directory; a retry would double."""
+    committed(tmp_path, "part-1")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "not yours")
+
+    monkeypatch.setattr(CommitLog, "clean", refuse)
+    committer, job = Committer(str(tmp_path)), Job("b")
+    end = committer.commit(job, staged(committer, job, "part-2"))
+    assert end.outcome is Outcome.COMMITTED
+    assert "commit 1 is done, but: [Errno 1] not yours" in caplog.text
 
 
 def test_what_was_written_since_an_overwrite_was_declared_stays(
@@ -410,9 +438,23 @@ def test_files_have_the_scheme_that_was_given() -> None:
             assert hflush.spark.files(url, server.conf) == ["s3a://bucket/out/k=1/part-0"]
 
 
-def test_users_that_may_write_to_a_path_may_do_so_after_another_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", ["its own", "of others"])
+def test_users_that_may_write_to_a_path_may_do_so_after_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
     """The directories that stay have its permission, whatever the umask of the first one is."""
-    tmp_path.chmod(0o770)
+    tmp_path.chmod(0o1773)
+    if group == "of others":
+        status = hflush.FileSystem.get_file_status
+
+        def of_others(fs: hflush.FileSystem, path: str) -> hflush.FileStatus:
+            found = status(fs, path)
+            if path == str(tmp_path):
+                found.group = "others"
+            return found
+
+        monkeypatch.setattr(hflush.FileSystem, "get_file_status", of_others)
     committed(tmp_path, "part-1")
     for made in ("_hflush", "_hflush/staging", "_hflush/commits"):
-        assert (tmp_path / made).stat().st_mode & 0o777 == 0o770
+        mode = (tmp_path / made).stat().st_mode & 0o7777
+        assert mode == (0o773 if group == "its own" else 0o733)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
-from hflush.spark.encodings import ENCODINGS, Sink
+from hflush.spark.encodings import ENCODINGS, Sink, parquet
 from hflush.spark.encodings.base import timestamp_text
 from hflush.spark.partitions import split
 from hflush.spark.schemas import check_columns
@@ -38,6 +38,15 @@ def test_timestamps_without_a_text_are_refused(zone: str | None, moment: int):
     column = pa.array([0, moment], pa.int64()).cast(pa.timestamp("us", tz=zone))
     with pytest.raises(ValueError, match="beyond the year 32767"):
         timestamp_text(column)
+
+
+def test_times_that_spark_would_not_read_are_refused(monkeypatch: pytest.MonkeyPatch):
+    """Arrow marked all times of day as those of UTC."""
+    schema = t.StructType([t.StructField("at", t.ArrayType(t.TimeType()))])
+    ENCODINGS["parquet"].check(schema)
+    monkeypatch.setattr(parquet, "_marks_times_as_local", lambda: False)
+    with pytest.raises(TypeError, match="parquet with pyarrow .* column 'at.element'"):
+        ENCODINGS["parquet"].check(schema)
 
 
 def test_no_timestamps():

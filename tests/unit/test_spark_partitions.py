@@ -67,6 +67,12 @@ def test_times_are_in_the_zone_of_the_session():
     ]
 
 
+def test_offsets_of_old_times_have_their_seconds():
+    """Those of the sun's time in a town, which pytz rounds: Arrow takes that, if it is there."""
+    shanghai = -2_209_017_943_000_000  # 1900-01-01 00:00:00 there
+    assert names([shanghai], pa.timestamp("us", "Asia/Shanghai")) == ["1900-01-01 00%3A00%3A00"]
+
+
 @pytest.mark.parametrize("zone", ["PST", "GMT+5"])
 def test_zones_that_only_java_knows_are_refused_by_name(zone: str):
     said = re.escape(f"column 'p' cannot be named in the time zone {zone!r}, which Python does not")

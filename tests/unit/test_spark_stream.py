@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import hflush.spark
 import pyarrow as pa
 import pytest
 
@@ -37,6 +38,16 @@ def test_what_a_commit_would_refuse_is_refused_before_files_are_written(
     settings = WriteSettings.of_stream({"path": str(tmp_path / "out"), **options})
     with pytest.raises(error, match=message):
         StreamWriter(settings, SCHEMA)
+
+
+def test_there_is_a_log_before_there_are_files(tmp_path: Path) -> None:
+    """Readers go by it, and see none of them; what is refused later leaves none."""
+    StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)
+    (tmp_path / "part-0").touch()
+    assert hflush.spark.files(str(tmp_path)) == []
+    with pytest.raises(FileNotFoundError, match="none before it is here"):
+        Owner(f"file://{tmp_path}", {}).claim("q", 3, None)
+    assert not (tmp_path / "_spark_metadata").exists()
 
 
 def test_a_query_that_has_begun_goes_on(tmp_path: Path) -> None:

@@ -186,6 +186,23 @@ def test_a_directory_of_many_has_its_rows_in_one_file(
     assert set(rows.values()) == {40 if "again" in order else 20}
 
 
+@pytest.mark.parametrize("memory", [128 << 20, 1])
+def test_rows_of_a_directory_stay_in_their_order(
+    tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Where a file is closed for the next directory, others that have waited get room."""
+    monkeypatch.setattr("hflush.spark.task._BUFFER_BYTES", memory)
+    monkeypatch.setattr("hflush.spark.task._MAX_OPEN", 2)
+    writer = task(tmp_path, SCHEMA.remove(0), partitionBy="n", encoding="arrow")
+    days = [[0, 1, 2], [2, 2], [3, 2], [0, 1, 2, 3]]
+    for number, of_batch in enumerate(days):
+        rows = {"n": of_batch, "text": [f"{number}-{index}" for index in range(len(of_batch))]}
+        writer.write(pa.RecordBatch.from_pydict(rows, SCHEMA))
+    for file in writer.finish():
+        texts = dataset(tmp_path / file.handle, format="arrow").to_table()["text"].to_pylist()
+        assert texts == sorted(texts)
+
+
 def test_rows_that_wait_are_dropped_with_their_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 # What a name must not have, as in Hive.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 0x20)}
 _DAY = 86_400_000_000  # µs
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")  # a zone without a name
 # The calendar repeats itself, with its weekdays, each 400 years.
 _CYCLE_DAYS = 146_097
 _DAYS_TO_1970 = 719_162  # from 0001-01-01
@@ -114,9 +116,10 @@ def _moments(name: str, values: pa.Array) -> list[str]:
         None if count is None else count - shift * _CYCLE_DAYS * per_day
         for count, shift in zip(counts, shifts, strict=True)
     ]
+    plain = pa.array(near, number).cast(values.type if is_date else pa.timestamp("us"))
     try:
-        moments = pa.array(near, number).cast(values.type).to_pylist()
-    except (KeyError, ValueError):  # what pytz, and what zoneinfo and Arrow raise
+        moments = _in_zone(plain.to_pylist(), None if is_date else values.type.tz)
+    except (KeyError, ValueError):
         raise ValueError(
             f"partitionBy: the timestamps of column {name!r} cannot be named in the time zone "
             f"{values.type.tz!r}, which Python does not know: set spark.sql.session.timeZone to "
@@ -126,6 +129,29 @@ def _moments(name: str, values: pa.Array) -> list[str]:
         NULL if moment is None else escaped(_spelt(moment, 400 * shift))
         for moment, shift in zip(moments, shifts, strict=True)
     ]
+
+
+def _in_zone(moments: list[Any], zone: str | None) -> list[Any]:
+    """Return moments of UTC in a zone. Arrow may do so by pytz, which has no seconds of offsets.
+
+    Raises
+    ------
+    KeyError, ValueError
+        The zone is unknown.
+    """
+    import datetime
+    import zoneinfo
+
+    if zone is None:
+        return moments
+    if offset := _OFFSET.fullmatch(zone):
+        sign, hours, minutes = offset.groups()
+        behind = datetime.timedelta(hours=int(sign + hours), minutes=int(sign + minutes))
+        there: datetime.tzinfo = datetime.timezone(behind)
+    else:
+        there = zoneinfo.ZoneInfo(zone)
+    utc = datetime.timezone.utc
+    return [m and m.replace(tzinfo=utc).astimezone(there) for m in moments]
 
 
 def _cycles(day: int) -> int:

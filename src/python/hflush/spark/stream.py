@@ -98,7 +98,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._schema = schema
         url = self._url()
         FileStreamSinkLog(f"{url}/{LOG}", settings.conf)  # which refuses what its options cannot be
-        Owner(url, settings.conf).check()
+        Owner(url, settings.conf).begin()
 
     # --- in a task ---
 
@@ -229,10 +229,14 @@ class Owner:
         self._url = url
         self._directory = f"{url}/{CONTROL}"
         self._path = f"{self._directory}/query"
+        self._log = f"{url}/{LOG}"
         self._manager = CheckpointFileManager.create(self._directory, conf)
 
-    def check(self) -> None:
-        """Refuse what no query may write to, before files are at their places there.
+    def begin(self) -> None:
+        """Refuse what no query may write to; make the log, before files are at their places.
+
+        Without it readers take files for rows that no batch has committed yet, and a query of Spark
+        that reads here would do so as long as it runs.
 
         Raises
         ------
@@ -249,9 +253,12 @@ class Owner:
                 errno.ENOTDIR, "writeStream: the path is a file. Write to another path", self._url
             )
         self._refuse_jobs()
+        self._manager.mkdirs(self._log)
 
     def claim(self, query: str, batch: int, latest: int | None) -> None:
         """Let a query go on; write down the first one, or one that goes on after Spark's sink.
+
+        One that is refused leaves no log behind that is empty.
 
         Parameters
         ----------
@@ -271,6 +278,14 @@ class Owner:
         FileNotFoundError
             Its earlier batches are not here.
         """
+        try:
+            self._claim(query, batch, latest)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._manager.filesystem.delete(self._log)
+            raise
+
+    def _claim(self, query: str, batch: int, latest: int | None) -> None:
         found = query_of(self._manager, self._path)
         if found is None or latest is None:  # a job may have come since the claim
             self._refuse_jobs()

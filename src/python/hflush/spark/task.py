@@ -120,6 +120,8 @@ class TaskWriter:
         self._turn += 1
         for directory, rows in split(batch, names) if names else [("", batch)]:
             if self._has_room(directory):
+                for earlier in self._waiting.take(directory):
+                    self._write(directory, earlier)
                 self._write(directory, rows)
             else:
                 self._waiting.add(directory, rows)

@@ -346,8 +346,11 @@ class Committer:
             self.log.finish(action.record)
             return m.Finished()
         if isinstance(action, m.Clean):
-            self.staging.discard(action.job, ())
-            self.log.clean(action.number)
+            try:
+                self.staging.discard(action.job, ())
+                self.log.clean(action.number)
+            except OSError as failure:  # what is over stays until the next commit, or a vacuum
+                _log.warning("%s: commit %d is done, but: %s", self.url, action.number, failure)
             return m.Cleaned()
         assert isinstance(action, m.Discard), action
         self.staging.discard(action.job, action.files)

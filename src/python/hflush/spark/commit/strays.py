@@ -2,9 +2,9 @@
 
 The name of a file tells its query and batch. Once the log has a batch, what it lists of it is
 final: another file of that batch never gets into the log, even if it is still being written. Nor do
-files of a query that is refused: of another one than that which owns the path, or of any where
-batch jobs have written. The files of later batches may, and stay, whatever their age: a query that
-goes on commits them, or runs their batch again.
+files of a query that is refused, which is any but the one that owns the path. The files of later
+batches may, and stay, whatever their age: a query that goes on commits them, or runs their batch
+again. Where there is no log readers go by the listing, and nothing is removed.
 """
 
 from __future__ import annotations
@@ -93,16 +93,15 @@ def sweep_strays(committer: Committer, conf: Conf, older_than: float) -> int:
     query = query_of(manager, f"{control}/query")
     log = FileStreamSinkLog(f"{committer.url}/_spark_metadata", conf)
     latest = log.get_latest_batch_id()
-    if query is None and not trace_of_jobs(manager, committer.url):
-        return 0  # one that has just begun may own it a moment later
+    if latest is None:  # without a log readers go by the listing: what is there are rows
+        return 0
     own = "" if query is None else query.replace("-", "")
-    final = -1 if latest is None else latest
     listed = {paths.basename(file.path) for file in log.all_files()}
     swept = 0
     for path in committer.visible():
         name = paths.basename("/" + path)
         found = _NAME.fullmatch(name)
-        if found is None or name in listed or (found[1] == own and int(found[2]) > final):
+        if found is None or name in listed or (found[1] == own and int(found[2]) > latest):
             continue
         swept += committer.remove(path, older_than)
     return swept

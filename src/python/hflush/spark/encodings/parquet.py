@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyspark
 from pyspark.sql import types as t
 
 from ..pieces import Pieces
-from ..schemas import ATOMIC, NESTED, arrow_schema, nullable_json
+from ..schemas import ATOMIC, NESTED, arrow_schema, check_types, nullable_json
 from .base import Encoder, Encoding
 
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ class _Parquet(Encoding):
     }
     supported = (*ATOMIC, *NESTED, t.BinaryType, t.DayTimeIntervalType)
 
+    def check(self, schema: t.StructType) -> None:
+        """Refuse columns that a file cannot hold, or not so that Spark reads them."""
+        super().check(schema)
+        if not _marks_times_as_local():
+            kinds = tuple(kind for kind in self.supported if kind is not t.TimeType)
+            check_types(schema, kinds, f"the encoding parquet with pyarrow {pa.__version__}")
+
     def suffix(self, compression: str) -> str:
         return f"{self.compressions[compression]}.parquet"
 
@@ -91,6 +99,15 @@ class _Parquet(Encoding):
         options: Mapping[str, str],  # noqa: ARG002
     ) -> Encoder:
         return _ParquetEncoder(sink, schema, compression)
+
+
+@cache
+def _marks_times_as_local() -> bool:
+    """Whether Arrow writes a time of day as Spark reads it: as none of UTC. Older ones do not."""
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.schema([("t", pa.time64("us"))]).empty_table(), file)
+    (column,) = pq.ParquetFile(pa.BufferReader(file.getvalue())).schema
+    return "isAdjustedToUTC=false" in str(column.logical_type)
 
 
 def _stored(field: pa.Field) -> pa.Field:

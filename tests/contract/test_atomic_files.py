@@ -14,6 +14,7 @@ from typing import Any
 import hflush
 import pytest
 from hflush import capabilities
+from hflush.checkpoint import CheckpointFileManager
 from support.actors import Barrier, Crew
 from support.data import dataset
 from support.listing import sidecar
@@ -446,6 +447,37 @@ def test_an_answer_that_is_lost(store: Store, path: str, monkeypatch, step: Any)
     with store.fs.create(path, atomic=True, overwrite=step is os.rename) as out:
         out.write(NEW)
     assert store.content(path) == NEW
+    assert left(store) == []
+
+
+@pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("raw", "hdfs")
+@pytest.mark.parametrize("kind", [ConnectionResetError, TimeoutError])
+@pytest.mark.parametrize("way", ["atomic", "checkpoint"])
+def test_a_rename_without_an_answer(
+    store: Store, old: str, monkeypatch: pytest.MonkeyPatch, kind: type[OSError], way: str
+) -> None:
+    """A server is killed, or silent: close fails only if the file at the path is not its own."""
+    rename, renames = type(store.fs)._rename_exact, True
+
+    def lose_answer(fs: Any, source: str, target: str, overwrite: bool) -> None:
+        if renames:
+            rename(fs, source, target, overwrite)
+        raise kind(errno.EIO, "no answer", source)
+
+    def create() -> Any:
+        if way == "atomic":
+            return store.fs.create(old, atomic=True)
+        return CheckpointFileManager.create(store.url(), store.conf).create_atomic(old, True)
+
+    monkeypatch.setattr(type(store.fs), "_rename_exact", lose_answer)
+    with create() as out:
+        out.write(NEW)
+    renames, out = False, create()
+    out.write(b"newer")
+    with pytest.raises(kind, match="no answer"):
+        out.close()
+    assert store.content(old) == NEW
     assert left(store) == []
 
 

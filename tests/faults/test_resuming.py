@@ -255,6 +255,43 @@ def test_what_is_refused_before_the_cut_leaves_the_file(store: Store) -> None:
     assert store.read(path) == b"kept behind"
 
 
+@pytest.mark.stores("hdfs")
+@pytest.mark.parametrize("call", ["_resume_unless", "_commit_unless"])
+@pytest.mark.parametrize(
+    ("by_id", "swapped_at"),
+    [(True, 1), (True, 2), (False, 2)],
+    ids=["before the recovery", "before the cut", "before the cut, at a router"],
+)
+def test_a_file_that_takes_the_path_meanwhile_is_left_alone(
+    store: Store, call: str, by_id: bool, swapped_at: int
+) -> None:
+    """It is neither cut nor taken from its writer, also where the id leads elsewhere."""
+    path, calls = store.path("f"), []
+    fs: Any = client(store)
+    if not by_id:
+        fs._native = Router(fs._native)
+    out = fs.create(path)
+    out.write(b"kept")
+    token = out.persist()
+    out.write(b", and what is cut")
+    out.close()
+    other = client(store).create(store.path("other"))
+    other.write(b"another file, longer than the first")
+    other.hsync()
+
+    def swap() -> None:
+        calls.append(call)
+        if len(calls) == swapped_at:
+            store.fs.rename(path, store.path("moved"))
+            store.fs.rename(store.path("other"), path)
+
+    with pytest.raises(hflush.StaleTokenError, match="another file"):
+        getattr(fs, call)(token, swap)
+    other.write(b", and on")
+    other.close()
+    assert store.content(path) == b"another file, longer than the first, and on"
+
+
 @pytest.mark.stores("s3")
 def test_of_two_writers_the_first_to_publish_wins(store: Store) -> None:
     path, kept = store.path("f"), dataset(LARGE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +13,12 @@ from typing import Any
 
 import hflush
 import pytest
+from hflush.cli import main
+from hflush.namespace import without_passwords
 from support.stores import Store
 from support.waiting import DEADLINE_S, wait_until
 
+Capture = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "hflush.cli"]
 
 
@@ -51,6 +55,11 @@ def test_put_and_cat(tmp_path: Path):
     fine("-D", "fs.file.checksum=true", "put", "-", target, data=b"summed")
     assert (tmp_path / ".target.crc").exists()
     assert "No such file" in refused("put", tmp_path / "missing", target)
+    memory = "/proc/self/mem"  # its first byte cannot be read
+    assert refused("put", memory, target).startswith(f"hflush: put: {memory}: ")
+    with open(memory, "rb") as source:
+        done = subprocess.run([*COMMAND, "put", "-", target], stdin=source, capture_output=True)
+    assert done.stderr == b"hflush: put: standard input: Input/output error\n"
 
 
 def test_put_onto_itself(tmp_path: Path):
@@ -115,7 +124,6 @@ def test_a_slash_at_the_end(tmp_path: Path):
 
 def test_another_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """mv copies, as mv(1) does, and replaces nothing."""
-    from hflush.cli import main
     from hflush.local import LocalFileSystem
 
     def rename(*_: object) -> None:
@@ -161,7 +169,6 @@ def test_no_harm(tmp_path: Path):
 
 def test_mv_beside_another_mv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What another user puts at the target, after it was looked for, is not replaced."""
-    from hflush.cli import main
     from hflush.local.filesystem import LocalFileSystem
 
     for name in ("a", "b"):
@@ -187,6 +194,54 @@ def test_rm_goes_on(tmp_path: Path):
     for root in ("hdfs://nn/", "s3://bucket/", "file:///"):
         keys = ("-D", "fs.s3a.access.key=a", "-D", "fs.s3a.secret.key=b")
         assert "the root directory stays" in refused(*keys, "rm", "-r", "-f", root)
+
+
+def test_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture):
+    """A path that fails, or that no store takes, is named; what comes after it is done."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("f1", "f2"):
+        (tmp_path / name).write_text(name)
+    assert main(["cat", "f1", "nope", "s3://", "f2"]) == 1
+    output, said = capfd.readouterr()
+    assert output == "f1f2"
+    assert [line.split(": ")[2] for line in said.splitlines()] == [f"{tmp_path}/nope", "s3://"]
+    assert main(["mkdir", "s3://", "n1", "f1", "n2"]) == 1
+    assert main(["rm", "s3://", "f1", "f2"]) == 1
+    assert sorted(os.listdir()) == ["n1", "n2"]
+
+
+def test_rm_of_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture):
+    """They are those of ls; a file that has such a name goes alone."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "g3" / "full").mkdir(parents=True)
+    for name in ("g*", "g1", "g4", "h"):
+        (tmp_path / name).touch()
+    assert main(["rm", "g*"]) == 0
+    assert sorted(os.listdir()) == ["g1", "g3", "g4", "h"]
+    assert main(["rm", "-f", "g*"]) == 1
+    assert capfd.readouterr().err.startswith(f"hflush: rm: {tmp_path}/g3: ")
+    assert main(["rm", "-r", "g*"]) == 0
+    assert sorted(os.listdir()) == ["h"]
+    assert main(["rm", "g*"]) == 1
+    assert capfd.readouterr() == ("", "hflush: rm: g*: No such file or directory\n")
+    assert main(["rm", "-f", "g*"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["rm", "-r", "-f", name] for name in (".", "..", "a/..", "a/./", "{b,..}", "{b,}")]
+    + [["mv", "a/..", "c"]],
+)
+def test_dots_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture, command: list[str]
+):
+    """As of rm(1): a directory is removed and moved by its own name."""
+    (tmp_path / "here" / "a").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    assert main(command) == 1
+    assert "name the directory" in capfd.readouterr().err
+    assert os.listdir() == ["a"]
 
 
 def test_tail_follows(tmp_path: Path):
@@ -241,6 +296,23 @@ def test_refusals(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://AKIA:ab/cd@bucket/x", "s3://…@bucket/x"),
+        ("s3a://AKIA:1/2@bucket", "s3a://…@bucket"),
+        ("hdfs://ann:pw@nn:8020/x", "hdfs://…@nn:8020/x"),
+        ("hdfs://nn:8020/ann@x", "hdfs://nn:8020/ann@x"),
+        ("s3://bucket/10:00/a@b", "s3://bucket/10:00/a@b"),
+    ],
+)
+def test_passwords_are_not_shown(url: str, shown: str):
+    """Nor by the command, nor by file systems; ports are."""
+    assert without_passwords(f"'{url}' is wrong") == f"'{shown}' is wrong"
+    with pytest.raises(ValueError, match=re.escape(f"wrong file system: '{shown}' is not")):
+        hflush.FileSystem.get("file:///").exists(url)
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         [],
@@ -263,8 +335,6 @@ def test_usage(arguments: list[str]):
 
 def test_installed(tmp_path: Path):
     """The script of the package and main() are the same command."""
-    from hflush.cli import main
-
     script = Path(sys.executable).with_name("hflush")
     if script.exists():
         done = subprocess.run([script, "mkdir", tmp_path / "a"], capture_output=True)
@@ -335,7 +405,11 @@ def test_output_that_is_full(tmp_path: Path):
     """What failed is standard output, and no list of Python's."""
     (tmp_path / "big").write_bytes(bytes(1 << 20))
     with open("/dev/full", "wb") as full:
-        for command in (["cat", tmp_path / "big"], ["ls", tmp_path], ["tail", tmp_path / "big"]):
+        for command in (
+            ["cat", *[tmp_path / "big"] * 2],
+            ["ls", tmp_path],
+            ["tail", tmp_path / "big"],
+        ):
             done = subprocess.run(
                 [*COMMAND, *map(str, command)], stdout=full, stderr=subprocess.PIPE, check=False
             )
@@ -373,6 +447,8 @@ def test_streams_that_are_closed(tmp_path: Path):
     said = b"hflush: cat: standard output: Bad file descriptor\n"
     assert shell(">&-", "cat", tmp_path / "a") == (1, b"", said)
     assert shell("2>&-", "cat", tmp_path / "a", tmp_path / "missing") == (1, b"data", b"")
+    said = b"hflush: put: standard input: Bad file descriptor\n"
+    assert shell("<&-", "put", "-", tmp_path / "c") == (1, b"", said)
 
 
 def test_a_lease_that_is_kept(monkeypatch, capfd):
@@ -385,12 +461,11 @@ def test_a_lease_that_is_kept(monkeypatch, capfd):
     assert capfd.readouterr().out == "recovery goes on\n"
 
 
-def test_messages_name_paths(tmp_path: Path):
-    """Of commands that take several, too."""
-    text = refused("cat", "-", "~/a")
-    assert "[" not in text.replace("[Errno", "")
-    text = refused("-D", "hflush.unknown=1", "rm", tmp_path / "a", tmp_path / "b")
-    assert text.startswith(f"hflush: rm: {tmp_path}/a, {tmp_path}/b: unknown configuration key")
+def test_messages_name_paths(capfd: Capture):
+    """Also of failures that name none."""
+    assert main(["-D", "hflush.unknown=1", "rm", "a", "b"]) == 1
+    for path, said in zip("ab", capfd.readouterr().err.splitlines(), strict=True):
+        assert said.startswith(f"hflush: rm: {path}: unknown configuration key")
 
 
 @pytest.mark.stores("s3")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -227,6 +228,32 @@ def test_an_import_stays_small() -> None:
     loaded = set(run.stdout.split())
     assert "hflush._core" in loaded
     assert loaded & HEAVY == set()
+
+
+def test_every_class_is_found_where_it_says_that_it_is() -> None:
+    """By `__module__` and `__qualname__`: so pickle and readers look for it."""
+    for library in ("pyspark", "upath"):
+        pytest.importorskip(library)
+    modules = [
+        importlib.import_module(f"hflush.{module}" if module else "hflush")
+        for module in python_modules()
+        if not module.endswith("__main__")
+    ]
+    classes = {
+        found
+        for module in modules
+        for found in vars(module).values()
+        if isinstance(found, type) and found.__module__.partition(".")[0] == "hflush"
+    }
+    assert {hflush.FileSystem, hflush.StreamClosedError} <= classes
+    assert [found for found in classes if place_of(found) is not found] == []
+
+
+def place_of(found: type) -> object:
+    place: object = sys.modules[found.__module__]
+    for part in found.__qualname__.split("."):
+        place = getattr(place, part, None)
+    return place
 
 
 def test_no_left_over_markers() -> None:

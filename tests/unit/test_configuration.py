@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import errno
 import os
 import pickle
@@ -16,6 +17,12 @@ import hflush.fsspec
 import pytest
 from hflush import Configuration, deprecations, warn
 from hflush.configuration import parse_size, parse_time, user_name
+
+
+class CopyStep(enum.IntEnum):
+    """A number with a name."""
+
+    THIRD = 3
 
 
 def site(path: Path, *properties: str, head: str = "") -> Path:
@@ -437,13 +444,26 @@ def test_expansion_ends():
 
 
 @pytest.mark.parametrize(
-    ("value", "stored"), [(True, "true"), (False, "false"), (7, "7"), (0.5, "0.5"), ("x", "x")]
-)
+    ("value", "stored"),
+    [
+        (True, "true"), (False, "false"), (7, "7"), (0.5, "0.5"), ("x", "x"),
+        (CopyStep.THIRD, "3"), (134217728.0, "134217728"), (1e300, "1e+300"),
+    ],
+)  # fmt: skip
 def test_values_are_stored_as_hadoops_strings(value: object, stored: str):
     """Bool, int and float become text."""
     conf = Configuration(load_defaults=False)
     conf["key"] = value
     assert conf["key"] == stored
+
+
+def test_numbers_of_numpy_are_stored_as_those_of_python():
+    """By their values."""
+    numpy = pytest.importorskip("numpy")
+    conf = Configuration(load_defaults=False)
+    values = (numpy.float64(0.5), numpy.float32(0.5), numpy.int64(3), numpy.bool_(True))
+    conf.update({str(number): value for number, value in enumerate(values)})
+    assert list(conf.values()) == ["0.5", "0.5", "3", "true"]
 
 
 def test_what_cannot_be_stored():
@@ -554,6 +574,18 @@ def test_configurations_travel():
     copied = pickle.loads(pickle.dumps(conf))
     assert copied.get_raw("x") == "${y}"
     assert copied.identity() == conf.identity()
+
+
+def test_what_is_taken_from_the_environment_tells_them_apart(monkeypatch: pytest.MonkeyPatch):
+    """A value that cannot be read is no reason to fail: perhaps it is not needed."""
+    conf = Configuration(load_defaults=False)
+    conf.update({"x": "${y}", "y": "${env.HFLUSH_SIZE}", "endless": "${env.A-a}${endless2}"})
+    conf["endless2"] = "${endless}"
+    seen = []
+    for size in ("1m", "2m", "1m"):
+        monkeypatch.setenv("HFLUSH_SIZE", size)
+        seen.append(conf.identity())
+    assert seen[0] == seen[2] != seen[1]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import hflush
 import pytest
@@ -336,6 +337,35 @@ def test_options_a_store_cannot_honour(store: Store):
         store.fs.create_file(store.path("a")).must("fs.option.create.in-memory", True).build()
     assert store.fs.list_status(store.root) == []
     store.fs.create_file(store.path("a")).checksum("CRC32", 512).build().close()
+
+
+@pytest.mark.rule("BUILDER-6")
+@pytest.mark.stores("raw", "crc")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("fs.option.create.checksum.type", "CRC32C"),
+        ("fs.option.create.checksum.type", "x"),
+        ("fs.option.create.bytes.per.checksum", 1 << 40),
+        ("fs.option.create.bytes.per.checksum", 0),
+        ("fs.option.create.permission", 0o10000),
+        ("fs.option.create.buffer.size", -1),
+        ("fs.option.create.replication", "x"),
+        ("fs.option.create.block.size", 0),
+        ("fs.option.create.progress", 3),
+        ("fs.option.create.sync.on.close", "yes"),
+        ("fs.option.create.atomic", "x"),
+        ("hflush.close.on-exception", "x"),
+    ],
+)
+def test_hints_that_cannot_be_kept(store: Store, key: str, value: Any):
+    """A value that is malformed, or not possible here, is ignored unless it is mandatory."""
+    path = store.path("a")
+    with pytest.raises((TypeError, ValueError)):
+        store.fs.create_file(path).must(key, value).build()
+    assert not store.fs.exists(path)
+    store.fs.create_file(path).opt(key, value).build().close()
+    assert store.read(path) == b""
 
 
 def test_unknown_options_are_named(store: Store):
@@ -680,6 +710,27 @@ def test_open_takes_the_options_of_open_file(store: Store):
         store.fs.open(path, nope=1)
     with pytest.raises(ValueError, match=r"fs\.x\.y"):
         store.fs.open(path, **{"fs.x.y": 1})
+
+
+@pytest.mark.parametrize("url", ["file:///", "file+crc:///", "s3://bucket/"])
+def test_the_size_of_a_buffer_is_that_of_its_key(url: str):
+    """With a unit, too; one that the key does not take is ValueError before anything is opened."""
+    fs = FileSystem.new_instance(url, {"io.file.buffer.size": "4k"})
+    assert fs.get_server_defaults().file_buffer_size == 4 << 10
+    assert fs.get_default_block_size() == 32 << 20
+    with pytest.raises(ValueError, match=r"^io\.file\.buffer\.size must be a size .*'-1'$"):
+        FileSystem.new_instance(url, {"io.file.buffer.size": -1})
+
+
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize(("size", "read"), [("4k", 4 << 10), ("0", 1)])
+def test_so_much_is_read_at_a_time(store: Store, size: str, read: int):
+    """As the key says; nothing beforehand where it is 0."""
+    path = store.write(store.path("a"), bytes(64 << 10))
+    fs = FileSystem.new_instance(store.url(), {"io.file.buffer.size": size})
+    with fs.open(path) as stream:
+        stream.read(1)
+        assert stream.io_statistics().counters["stream_read_total_bytes"] == read
 
 
 def test_open_file_of_a_path_with_a_slash_at_its_end(store: Store):

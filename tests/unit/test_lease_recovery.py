@@ -92,11 +92,12 @@ class Clock:
 
 
 class NameNode:
-    """Answers in turn: a failure is raised."""
+    """Answers in turn: a failure is raised. Its file is closed once, and opened again at once."""
 
-    def __init__(self, *answers: bool | OSError) -> None:
+    def __init__(self, *answers: bool | OSError, closed_at: float = math.inf) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
+        self.closed_at = closed_at
 
     def _answer(self, method: str) -> bool:
         self.asked.append(method)
@@ -105,6 +106,11 @@ class NameNode:
             raise answer
         return answer
 
+    def _version(self) -> bool:
+        if self.answers and isinstance(self.answers[0], OSError):
+            self._answer("version")
+        return lease_recovery.time.monotonic() >= self.closed_at
+
     def wait(self, wait: float, seen: list[LeaseRecovery] | None = None) -> bool:
         return recover(
             "/file",
@@ -112,6 +118,7 @@ class NameNode:
             None if seen is None else seen.append,
             ask=lambda: self._answer("ask"),
             look=lambda: self._answer("look"),
+            version=self._version,
             describe=lambda: "blk_1",
         )
 
@@ -143,7 +150,7 @@ def test_nothing_is_described_where_nobody_is_told(clock: Clock):
         raise PermissionError(errno.EACCES, "no read permission")
 
     answer = iter((False, True)).__next__
-    assert recover("/file", 60, None, ask=answer, look=answer, describe=unreadable)
+    assert recover("/file", 60, None, ask=answer, look=answer, version=str, describe=unreadable)
 
 
 def test_false_when_the_wait_is_over(clock: Clock):
@@ -166,6 +173,24 @@ def test_a_name_node_that_is_away_is_waited_for(clock: Clock):
     assert caught.value is away
 
 
+@pytest.mark.parametrize(
+    ("first", "closed_at", "done_at", "asks"),
+    [
+        (False, 1004.9, 1005.0, 1),
+        (False, 1009.5, 1010.0, 1),  # when it would be asked again
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), 1004.9, 1005.0, 0),
+    ],
+)
+def test_who_writes_next_keeps_the_file(
+    clock: Clock, first: bool | OSError, closed_at: float, done_at: float, asks: int
+):
+    """It is closed and opened again between two looks: that is enough, it is not asked again."""
+    name_node = NameNode(first, *[False] * 60, closed_at=closed_at)
+    assert name_node.wait(60) is True
+    assert name_node.asked.count("ask") == asks
+    assert clock.now == done_at
+
+
 def test_the_name_nodes_word_is_final():
     """A file that is deleted meanwhile is not waited for; nor does a caller's exception wait."""
     name_node = NameNode(False, FileNotFoundError(errno.ENOENT, "gone"))
@@ -176,7 +201,7 @@ def test_the_name_nodes_word_is_final():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        recover("/file", 60, stop, ask=lambda: False, look=lambda: False, describe=str)
+        recover("/file", 60, stop, ask=bool, look=bool, version=str, describe=str)
 
 
 def test_steps_are_values():

@@ -142,6 +142,47 @@ def loaded_libcrypto(**environment: str) -> set[str]:
     return set(re.findall(r"/\S*/libcrypto\.so\S*", done.stdout))
 
 
+LIBRARIES = ("botocore", "fsspec", "numpy", "pandas", "pyarrow", "pyspark", "tqdm", "upath")
+BLOCK = f"import sys\nlibraries = {LIBRARIES}\nsys.modules.update(dict.fromkeys(libraries))\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "said"),
+    [
+        ("import hflush; hflush.fsspec", "AttributeError", "hflush.fsspec needs 'fsspec'"),
+        ("import hflush.fsspec", "ModuleNotFoundError", "hflush.fsspec needs 'fsspec'"),
+        ("from hflush import fsspec", "ModuleNotFoundError", "hflush.fsspec needs 'fsspec'"),
+        (
+            "from hflush.spark import ForeachWriter",
+            "ModuleNotFoundError",
+            "hflush.spark.ForeachWriter needs 'pyspark'",
+        ),
+    ],
+)
+def test_what_an_extra_brings(use: str, error: str, said: str):
+    """What needs it names it, and how to install it."""
+    extra = "spark" if "spark" in said else "fsspec"
+    expected = f"{error}: {said}: pip install 'hflush[{extra}]'"
+    assert failed([sys.executable, "-c", BLOCK + use]) == expected
+
+
+def test_without_any_extra():
+    """The package can be looked at, and each module is there or names a library."""
+    program = (
+        "import hflush, hflush.spark, importlib, inspect, pkgutil, pydoc\n"
+        "inspect.getmembers(hflush)\n"
+        "pydoc.render_doc(hflush)\n"
+        "assert not hasattr(hflush, 'fsspec') and not hasattr(hflush.spark, 'ForeachWriter')\n"
+        "for module in pkgutil.walk_packages(hflush.__path__, 'hflush.'):\n"
+        "    try:\n"
+        "        module.name.endswith('__main__') or importlib.import_module(module.name)\n"
+        "    except ModuleNotFoundError as missing:\n"
+        "        if missing.name.partition('.')[0] not in libraries:\n"
+        "            raise\n"
+    )
+    subprocess.run([sys.executable, "-c", BLOCK + program], check=True)
+
+
 def test_in_a_subinterpreter():
     """An error, where Python before 3.12 would wait for ever."""
     module = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"

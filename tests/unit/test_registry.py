@@ -10,13 +10,15 @@ from weakref import ref
 import hflush
 import pytest
 from hflush import options, paths, registry, spelling
-from hflush.keys import Key, number
+from hflush.keys import Key as ConfKey
+from hflush.keys import number
 from hflush.local import LocalFileSystem
 from hflush.registry import Store, register
 from hflush.spark.settings import WriteSettings
+from support.scripted_s3 import KEY_ID, SECRET, Key, ScriptedS3
 from support.waiting import DEADLINE_S, together
 
-KEYS = (Key("Shelves", "fs.shelf.maxDepth", number(1), "how deep they are", default="3"),)
+KEYS = (ConfKey("Shelves", "fs.shelf.maxDepth", number(1), "how deep they are", default="3"),)
 
 
 class ShelfFileSystem(LocalFileSystem):
@@ -175,6 +177,36 @@ class TestSharing:
         assert here.working_directory == str(tmp_path)
         hflush.FileSystem.get("file:///", {"x": "at end"}).close()
         assert not doomed.exists()
+
+    def test_variables_lead_elsewhere(self, monkeypatch: pytest.MonkeyPatch):
+        """To another server, as another user; and to what was shared, where they are as before."""
+        with ScriptedS3() as one, ScriptedS3() as two:
+            two.keys["OTHER"] = Key("other secret")
+            found: list[hflush.FileSystem] = []
+            for server, user, secret in (
+                (one, KEY_ID, SECRET),
+                (two, "OTHER", "other secret"),
+                (one, KEY_ID, SECRET),
+            ):
+                monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+                monkeypatch.setenv("AWS_ACCESS_KEY_ID", user)
+                monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+                hflush.put_if_absent(f"s3://bucket/{len(found)}", b"data")
+                found.append(hflush.FileSystem.get("s3://bucket/"))
+                assert f"Credential={user}/" in server.log[-1].head.get("authorization")
+            assert (sorted(one.objects), sorted(two.objects)) == (["0", "2"], ["1"])
+            assert found[0] is found[2] is not found[1]
+
+    def test_each_store_has_its_variables(self, shelf: Store, monkeypatch: pytest.MonkeyPatch):
+        """Another factory keeps them; a view may lead there, and other stores do not."""
+        register(Store(("shelf",), ShelfFileSystem, environment=("SHELF_ROOM",)))
+        hflush.FileSystem.register("shelf", ShelfFileSystem)
+        conf = {"fs.viewfs.mounttable.view.link./a": "shelf:///"}
+        urls = ("shelf:///", "viewfs://view/", "file:///")
+        before = [hflush.FileSystem.get(url, conf) for url in urls]
+        monkeypatch.setenv("SHELF_ROOM", "another")
+        after = [hflush.FileSystem.get(url, conf) for url in urls]
+        assert [new is old for new, old in zip(after, before, strict=True)] == [False, False, True]
 
     def test_hadoops_key_shares_nothing(self):
         """Under whatever name of the scheme: what one caller closes is nobody else's."""

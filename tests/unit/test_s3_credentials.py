@@ -28,6 +28,13 @@ from support.waiting import DEADLINE_S, wait_until
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": "env-secret"}
 KEYS = {"fs.s3a.access.key": "CONF", "fs.s3a.secret.key": "conf-secret"}
+PROXY = {
+    "fs.s3a.proxy.host": "proxy",
+    "fs.s3a.proxy.port": "81",
+    "fs.s3a.proxy.username": "u@x",
+    "fs.s3a.proxy.password": "p/",
+}
+AUTHORITY = {"hflush.s3.ssl.ca.file": "/ca.pem"}
 
 
 def keys(**conf: str) -> BucketConfiguration:
@@ -292,6 +299,47 @@ class TestBotocore:
         circle = {**arn, "fs.s3a.assumed.role.credentials.provider": provider}
         with pytest.raises(ValueError, match="needs other credentials"):
             source_of(providers(provider, circle), {})
+
+    @pytest.mark.parametrize(
+        ("conf", "config", "verify"),
+        [
+            ({}, {}, None),
+            (
+                PROXY,
+                {"proxies": dict.fromkeys(("http", "https"), "http://u%40x:p%2F@proxy:81")},
+                None,
+            ),
+            ({**PROXY, "hflush.s3.proxy.exceptions": "s3.x,STS.example"}, {"proxies": {}}, None),
+            ({"hflush.s3.proxy.exceptions": "*"}, {"proxies": {}}, None),
+            (AUTHORITY, {"proxies_config": {"proxy_ca_bundle": "/ca.pem"}}, "/ca.pem"),
+            ({"hflush.s3.ssl.verify": "false"}, {}, False),
+        ],
+    )
+    def test_the_way_to_a_role(
+        self,
+        files: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        conf: dict[str, str],
+        config: dict[str, Any],
+        verify: Any,
+    ):
+        """By the proxy, and with the authorities, by which the store is reached."""
+        way: dict[str, Any] = {}
+
+        def connect(_: Any, service: str, **how: Any) -> Any:
+            way.update(how)
+            raise ConnectionError
+
+        monkeypatch.setattr("botocore.session.Session.create_client", connect)
+        role = {
+            "fs.s3a.assumed.role.arn": "arn:aws:iam::1:role/writer",
+            "fs.s3a.assumed.role.sts.endpoint": "sts.example:8443",
+        }
+        with pytest.raises(PermissionError):
+            source_of(providers("AssumedRoleCredentialProvider", {**KEYS, **role, **conf})).get()
+        assert way["verify"] == verify
+        asked = {name: getattr(way["config"], name) for name in ("proxies", "proxies_config")}
+        assert asked == {"proxies": None, "proxies_config": None, **config}
 
     def test_a_profile_in_a_file_of_its_own(self, files: Any):
         """No other file of AWS's has a say in it: neither an account nor a profile."""

@@ -378,6 +378,31 @@ class TestCreating:
         with pytest.raises(ValueError, match="is reserved for hflush"):
             fs.create_file("/a").must("fs.s3a.create.header.hflush-token", "x").build()
 
+    @pytest.mark.rule("BUILDER-6")
+    @pytest.mark.stores("s3")
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("fs.option.create.content.type", "a\r\nb"),
+            ("fs.option.create.content.type", 3),
+            ("fs.s3a.create.header.foo", "é"),
+            ("fs.s3a.create.header.x y", "blank"),
+            ("fs.s3a.create.header.foo", "x" * 3000),
+            ("fs.s3a.create.storage.class", " "),
+        ],
+    )
+    def test_hints_that_cannot_be_kept(
+        self, server: ScriptedS3, fs: S3FileSystem, key: str, value: Any
+    ):
+        """Headers that cannot be sent are left out, and the others sent."""
+        with pytest.raises((TypeError, ValueError)):
+            fs.create_file("/a").must(key, value).build()
+        builder = fs.create_file("/a").must("fs.s3a.create.header.owner", "ann")
+        builder.opt(key, value).build().close()
+        (put,) = (call for call in server.log if call.operation == "PutObject")
+        sent = [put.head.get(name) for name in ("x-amz-meta-owner", "x-amz-meta-foo")]
+        assert sent == ["ann", ""]
+
     def test_hints(self, server: ScriptedS3, fs: S3FileSystem):
         """A block size is brought within what parts can be; modes and copies mean nothing."""
         write(fs, "/a", DATA, block_size="1", replication=3, permission=0o600)

@@ -109,6 +109,16 @@ def has_checksums(request: Request) -> bool:
     return any(name.lower().startswith("x-amz-checksum-") for name, _ in request.head.headers)
 
 
+class AllOrNothing(ScriptedS3):
+    """Completes an upload only with all parts that it has, as Ceph's gateway."""
+
+    def _listed_parts(self, upload: Any, body: bytes) -> Any:
+        parts = super()._listed_parts(upload, body)
+        if len(parts) != len(upload.parts):
+            raise Refused(400, "InvalidPart")
+        return parts
+
+
 class TestSparseAnswers:
     """What an operation does not need may be missing."""
 
@@ -531,6 +541,24 @@ class TestPluses:
 def forbid(server: Store, *operations: str) -> None:
     """No permission: HEAD says so without a document."""
     server.refuses = lambda r: Refused(403, "AccessDenied") if r.operation in operations else None
+
+
+def test_parts_behind_a_token():
+    """Of a writer that was killed: one that goes on has to write at least as far."""
+    with AllOrNothing() as server:
+        fs = connect(server)
+        killed = fs.create("/k")
+        killed.write(LARGE)
+        token = killed.persist()
+        killed.write(LARGE + LARGE)
+        killed.persist()
+        killed._abandon()
+        conf = {**server.conf, **QUICK}
+        with pytest.raises(OSError, match="write at least as far"):
+            hflush.commit(token, conf=conf)
+        with hflush.resume(token, conf=conf) as out:
+            out.write(LARGE + LARGE)
+        assert server.objects["k"].data == LARGE + LARGE + LARGE
 
 
 class TestPermissions:

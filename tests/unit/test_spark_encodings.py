@@ -45,7 +45,7 @@ def test_times_that_spark_would_not_read_are_refused(monkeypatch: pytest.MonkeyP
     schema = t.StructType([t.StructField("at", t.ArrayType(t.TimeType()))])
     ENCODINGS["parquet"].check(schema)
     monkeypatch.setattr(parquet, "_marks_times_as_local", lambda: False)
-    with pytest.raises(TypeError, match="parquet with pyarrow .* column 'at.element'"):
+    with pytest.raises(TypeError, match=r"parquet with pyarrow .* column 'at.element'"):
         ENCODINGS["parquet"].check(schema)
 
 

@@ -8,7 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["on_demand"]
+__all__ = ["needs", "on_demand"]
+
+# The extra of the package that brings a library.
+_EXTRAS = {"fsspec": "fsspec", "pandas": "spark", "pyarrow": "spark", "pyspark": "spark"}
 
 
 def on_demand(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
@@ -19,7 +22,9 @@ def on_demand(package: str, places: Mapping[str, str]) -> Callable[[str], object
     package : str
         Its name.
     places : mapping
-        Each name, and where it is: ``"module:name"``, or ``"module"`` for the module itself.
+        Each name, and where it is: ``"module:name"``, or ``"module"`` for the module itself. One
+        that needs a library which is missing is AttributeError, as :func:`hasattr` and
+        :func:`help` expect.
     """
 
     def get(name: str) -> object:
@@ -28,9 +33,30 @@ def on_demand(package: str, places: Mapping[str, str]) -> Callable[[str], object
         import importlib
 
         module, _, attribute = places[name].partition(":")
-        found = importlib.import_module(module)
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as missing:
+            if _top(missing.name) == _top(package):
+                raise
+            said = needs(f"{package}.{name}", missing)
+            # `from package import name` would say nothing of an AttributeError.
+            caller = sys._getframe().f_back
+            if caller is not None and caller.f_code.co_name == "_handle_fromlist":
+                raise ModuleNotFoundError(said, name=missing.name) from missing
+            raise AttributeError(said) from missing
         value = getattr(found, attribute) if attribute else found
         setattr(sys.modules[package], name, value)  # Python finds it there from now on
         return value
 
     return get
+
+
+def needs(what: str, missing: ModuleNotFoundError) -> str:
+    """Return which library a part of the package needs, and how to install it."""
+    said = f"{what} needs {missing.name!r}"
+    extra = _EXTRAS.get(_top(missing.name))
+    return f"{said}: pip install 'hflush[{extra}]'" if extra else said
+
+
+def _top(module: str | None) -> str:
+    return (module or "").partition(".")[0]

@@ -118,11 +118,14 @@ class Publication:
             raise
 
     def _rename_or_see(self) -> None:
-        """Rename; of NFS the answer may be that to a second attempt: see whose file is there."""
+        """Rename; where its answer is lost, or a second one's, see whose file is there."""
         try:
             self._rename()
-        except (FileExistsError, FileNotFoundError) as failure:
-            if self.own == 0 or not _is_published(self, self.own, failure):
+        except (NotDurableError, PermissionError):
+            raise
+        except OSError as failure:
+            is_of_store = failure.filename is not None  # else a signal handler's
+            if self.own == 0 or not is_of_store or not _is_published(self, self.own, failure):
                 raise
 
     def _rename(self) -> None:
@@ -212,7 +215,8 @@ class AtomicOutputStream(FSDataOutputStream):
         NotDurableError
             The file is published, but its name may be lost if the machine fails now.
         OSError
-            Any other failure. The path keeps its old content, the temporary file is removed.
+            Any other failure. The path keeps its old content, the temporary file is removed; where
+            the store cannot be asked whether that is so, a note says that it is not known.
         """
         super().close()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import operator
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
 
@@ -336,8 +337,19 @@ class Configuration(MutableMapping[str, str]):
         return found | used
 
     def identity(self) -> frozenset[tuple[str, str]]:
-        """Return a value that is equal for configurations of equal content."""
-        return frozenset(self._values.items())
+        """Return a value that is equal for configurations of equal content.
+
+        What they take from the environment included.
+        """
+        taken = [(key, self._taken(key)) for key, text in self._values.items() if "${env." in text]
+        return frozenset(self._values.items()).union(taken)
+
+    def _taken(self, key: str) -> str:
+        """Return the value of a key, as it is written where it cannot be read."""
+        try:
+            return self._expand(key)
+        except ValueError:
+            return self._values[key]
 
     # --- typed reading: a value that is empty or blank is not set ---
 
@@ -554,17 +566,24 @@ def _is_hexadecimal(text: str) -> bool:
 def to_text(value: Value) -> str:
     """Return a value as Hadoop writes it: ``true``, ``42``, ``0.5``.
 
+    A float without a fraction is a whole number, which Hadoop reads as either.
+
     Raises
     ------
     TypeError
-        Neither str, bool, int nor float.
+        Neither str, bool, int nor float, nor a type that stands for one, as numpy's do.
     """
+    if getattr(value, "shape", None) == ():  # of numpy
+        value = value.item()  # type: ignore[union-attr]
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return value
-    if isinstance(value, (int, float)):
-        return repr(value)
+    if isinstance(value, float):
+        is_whole = value.is_integer() and int(value) in _INT64
+        return int.__repr__(int(value)) if is_whole else float.__repr__(value)
+    if hasattr(value, "__index__"):
+        return int.__repr__(operator.index(value))
     raise TypeError(
         f"a configuration value must be str, bool, int or float, not {type(value).__name__}"
     )

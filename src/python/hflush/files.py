@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .options import Rename
-from .output import FSDataOutputStream
-from .paths import StrPath
-from .status import FileStatus
-from .streams import FSDataInputStream
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from typing_extensions import Self
+
+    from .options import Rename
+    from .output import FSDataOutputStream
+    from .paths import StrPath
+    from .status import FileStatus
+    from .streams import FSDataInputStream
 
 __all__ = ["Files"]
 

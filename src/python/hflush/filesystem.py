@@ -67,7 +67,10 @@ class FileSystem(OptionalOperations):
     """
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
-        self._on_exception = Reader(conf, KEYS).text(options_of.ON_EXCEPTION)
+        keys = Reader(conf, KEYS)
+        self._on_exception = keys.text(options_of.ON_EXCEPTION)
+        size = keys["io.file.buffer.size"]
+        self._buffer_size = _READ_AHEAD_BYTES if size is None else int(size)
         super().__init__(scheme, authority, conf)
         # The open streams. Added, removed and copied in one step each, without the lock: a
         # dropped stream removes itself, and in a forked child the lock may be held for ever.
@@ -84,8 +87,9 @@ class FileSystem(OptionalOperations):
     def get(url: StrPath | None = None, conf: Conf = None) -> FileSystem:
         """Return the shared file system of a URL: one per scheme, authority, user and conf.
 
-        It is shared as long as a program or a stream uses it. Of those that are not in use the last
-        are kept: 8 of one scheme, authority and user, 64 in all. Where Hadoop's key
+        On S3 also per server and credentials of the environment: it is read at each call. An
+        instance is shared as long as a program or a stream uses it. Of those that are not in use
+        the last are kept: 8 of one scheme, authority and user, 64 in all. Where Hadoop's key
         ``fs.SCHEME.impl.disable.cache`` is true, each call returns a new one.
 
         Parameters
@@ -582,9 +586,8 @@ class FileSystem(OptionalOperations):
         if buffer_size is not None:
             size = options_of.as_size(buffer_size)
         else:
-            default = self._conf.get_long_bytes("io.file.buffer.size", _READ_AHEAD_BYTES)
             given = options_of.read(options, options_of.OPEN_BUFFER_SIZE, options_of.as_size)
-            size = default if given is None else given
+            size = self._buffer_size if given is None else given
         return self._open_known(self._resolve(path), max(size, 1), options, status)
 
     def open_file(self, path: StrPath) -> OpenFileBuilder:

@@ -45,7 +45,8 @@ KEYS = (
         "how long the trash keeps a file, unless the NameNode says so; 0: no trash",
         default="0"),
     Key(_ALL, "hflush.close.on-exception", choice("abort", "publish"),
-        "what leaving a `with` block by an exception does to the file", default="abort"),
+        "what `close()` does to the file where an exception brings it about, by a wrapper or "
+        "`finally`; the stream's own `with` block aborts in any case", default="abort"),
     Key(_ALL, "hflush.atomic.sweep-after", time("s"),
         "the age from which temporary files of killed writers are removed, on HDFS",
         default="1h"),

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
 
     Conf: TypeAlias = "Mapping[str, Value] | None"
 
-__all__ = ["NameSpace"]
+__all__ = ["NameSpace", "without_passwords"]
+
+# A secret of S3 may have a slash. Of another store a port may be meant, and an @ in the path.
+_PASSWORD = r"(?i)(\bs3[an]?://|://(?![^\s/@:]*:\d+/))[^\s/@:]*:[^\s@]*@"
+
+
+def without_passwords(text: str) -> str:
+    """Return a message in which no URL has a user with a password."""
+    import re
+
+    return re.sub(_PASSWORD, r"\1…@", text)
 
 
 class NameSpace(ABC):
@@ -257,7 +267,8 @@ class NameSpace(ABC):
         """
         location = paths.parse(path)
         if location.scheme is not None and not self._accepts(location):
-            raise ValueError(f"wrong file system: {paths.as_text(path)!r} is not in {self.uri}")
+            named = without_passwords(repr(paths.as_text(path)))
+            raise ValueError(f"wrong file system: {named} is not in {self.uri}")
         begin = "/" if location.path.startswith("/") else self.working_directory
         return paths.normalize(location.path, begin, any_name=self._takes_any_name)
 

@@ -52,10 +52,14 @@ class Store:
         ``"module:name"``: its table of configuration keys, a tuple of :class:`hflush.keys.Key`.
     fsspec : str, optional
         ``"module:Class"``: the subclass of :class:`hflush.fsspec.HflushFileSystem` for its URLs.
+    environment : iterable of str, optional
+        The variables that say where its file systems lead, and as whom: where one has changed,
+        another is made. None: those of all stores, to which they may lead.
     """
 
     __slots__ = (
-        "aliases", "create_keywords", "factory", "fsspec", "key_families", "keys", "schemes",
+        "aliases", "create_keywords", "environment", "factory", "fsspec", "key_families", "keys",
+        "schemes",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +72,7 @@ class Store:
         key_families: Iterable[str] = (),
         keys: str = "",
         fsspec: str = "",
+        environment: Iterable[str] | None = (),
     ) -> None:
         self.schemes = tuple(schemes)
         self.factory = factory
@@ -76,6 +81,7 @@ class Store:
         self.key_families = tuple(key_families)
         self.keys = keys
         self.fsspec = fsspec
+        self.environment = None if environment is None else tuple(map(os.fsencode, environment))
 
     def __repr__(self) -> str:
         return f"Store({', '.join(self.schemes)})"
@@ -88,8 +94,8 @@ _stores: dict[str, Store] = {}  # by scheme
 _KEPT_OF_PLACE = 8
 _KEPT = 64
 
-# The shared ones by place, user and configuration, the last used last: itself while it is kept,
-# a weak reference when it is not.
+# The shared ones by place, user, and what is configured, by keys and by variables; the last used
+# last: itself while it is kept, a weak reference when it is not.
 _cache: dict[tuple[object, ...], Any] = {}
 _cache_lock = threading.RLock()
 # The ends of the names of Hadoop's classes that resolve mount tables under other schemes.
@@ -109,8 +115,12 @@ def register(store: Store) -> None:
 def replace(scheme: str, factory: Factory) -> None:
     """Let `factory` make the file systems of a scheme; the rest of its registration stays."""
     known = _stores.get(scheme)
-    keys, fsspec = (known.keys, known.fsspec) if known else ("", "")
-    register(Store((scheme,), factory, keys=keys, fsspec=fsspec))
+    keys, fsspec, environment = (
+        (known.keys, known.fsspec, known.environment) if known else ("", "", ())
+    )
+    new = Store((scheme,), factory, keys=keys, fsspec=fsspec)
+    new.environment = environment
+    register(new)
 
 
 def stores() -> list[Store]:
@@ -136,7 +146,7 @@ def load(place: str) -> Any:
 
 
 def shared(url: StrPath | None, conf: Configuration) -> Any:
-    """Return the file system of a URL, shared by all callers of one user and configuration.
+    """Return the file system of a URL, shared by all callers of one user, conf and environment.
 
     It is kept for the next caller, unless many others have been asked for since and neither a
     program nor a stream uses it. Nothing is shared where ``fs.SCHEME.impl.disable.cache`` is true.
@@ -145,7 +155,8 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
     names = paths.spellings(location.scheme)
     if any(conf.get_bool(f"fs.{name}.impl.disable.cache") for name in names):
         return _make(location, conf)
-    key = (location.scheme, location.authority, caller(), conf.identity())
+    configured = (conf.identity(), _environment(location.scheme))
+    key = (location.scheme, location.authority, caller(), configured)
     found = _found(key)
     if found is not None:
         return found
@@ -160,6 +171,19 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
             found = _cache[key] = new
     del dropped, new  # without the lock: connections may end
     return found
+
+
+def _environment(scheme: str | None) -> tuple[bytes | None, ...]:
+    """Return what the environment says to the store of a scheme: secrets are among it."""
+    store = _stores.get(scheme or "")
+    if store is None or store.environment == ():
+        return ()
+    names = store.environment
+    if names is None:
+        names = tuple(name for other in stores() for name in other.environment or ())
+    # What os.environ has them in: it takes a microsecond for each that is missing.
+    variables: Any = getattr(os.environ, "_data", os.environb)
+    return tuple(map(variables.get, names))
 
 
 def _found(key: tuple[object, ...]) -> Any:

@@ -176,8 +176,6 @@ class CheckpointFileManager(ABC):
 class RenamingManager(CheckpointFileManager):
     """What both strategies that rename share."""
 
-    __module__ = "hflush.checkpoint"
-
     _creates_parents: bool
     _exact: bool  # the rename itself refuses to replace
 

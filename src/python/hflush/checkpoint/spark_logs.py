@@ -63,8 +63,6 @@ class SparkLog(MetadataLog[T]):
     Reading raises :class:`hflush.CorruptLogError` for a file that is not what Spark writes.
     """
 
-    __module__ = "hflush.checkpoint"
-
     def _loaded(self, path: str, stored: bytes) -> T:
         try:
             return super()._loaded(path, stored)

@@ -73,7 +73,8 @@ class CancellableFSDataOutputStream(WriteOnly):
         NotDurableError
             The file is published, but the directory could not be synced.
         OSError
-            Any other failure. Nothing was published, the temporary file is removed.
+            Any other failure. Nothing was published, the temporary file is removed; where the store
+            cannot be asked whether that is so, a note says that it is not known.
         """
         pending = take_pending()  # first of all: looking up an attribute would clear it
         end(self, pending, self._older, self._publish, self._abandon)

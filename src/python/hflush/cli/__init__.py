@@ -11,7 +11,7 @@ import contextlib
 import errno
 import io
 import os
-import re
+import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -21,13 +21,15 @@ from .._version import __version__
 from ..configuration import Configuration
 from ..errors import unsupported
 from ..filesystem import FileSystem
+from ..globbing import expand_braces
+from ..namespace import without_passwords
 from ..options import Rename
 from . import checkpoints
 from .arguments import key_value, seconds
 from .output import STANDARD_OUTPUT, complain, emit, flush, mode, owners, say, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..status import LeaseRecovery
 
@@ -36,7 +38,7 @@ __all__ = ["main"]
 _COPY_BYTES = 1 << 20
 _NS_PER_S = 1_000_000_000
 _FOLLOW_INTERVAL_S = 0.2
-_PASSWORD = re.compile(r"(?<=://)[^\s/@]*:[^\s/@]*@")
+_STANDARD_INPUT = "standard input"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +74,23 @@ def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> Non
     reason = getattr(failure, "strerror", None) or str(failure)
     line = f"hflush: {arguments.operation}: {named}: {reason}"
     for said in (line, *getattr(failure, "__notes__", ())):
-        complain(_PASSWORD.sub("…@", said))
+        complain(without_passwords(said))
+
+
+def _each(
+    arguments: argparse.Namespace, paths: Iterable[str], act: Callable[[str], int | None]
+) -> int:
+    """Do it to every path, also after one that fails, which is reported; return the exit code."""
+    code = 0
+    for path in paths:
+        try:
+            code = act(path) or code
+        except (OSError, ValueError) as failure:  # noqa: PERF203
+            if getattr(failure, "filename", None) == STANDARD_OUTPUT:
+                raise
+            _report(arguments, failure, path)
+            code = 1
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,10 +135,19 @@ def _parser() -> argparse.ArgumentParser:
     mv = operation("mv", _mv, "Move a file or a directory.")
     mv.add_argument("path")
     mv.add_argument("target")
-    rm = operation("rm", _rm, "Remove files, and directories with -r.")
+    rm = operation(
+        "rm",
+        _rm,
+        "Remove files, and directories with -r. A path that is not there is a pattern.",
+    )
     rm.add_argument("path", nargs="+")
     rm.add_argument("-r", "--recursive", action="store_true", help="with everything in them")
-    rm.add_argument("-f", "--force", action="store_true", help="ignore missing ones")
+    rm.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        help="ignore missing ones, and patterns that match nothing",
+    )
     rm.add_argument(
         "--skip-trash",
         action="store_true",
@@ -200,7 +227,7 @@ def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
         # What came by a pipe is not there to be sent again.
         keeps = arguments.source == "-"
         with out if keeps else transfer.whole(out, fs, fs._resolve(arguments.path)):
-            while part := source.read(_COPY_BYTES):
+            while part := _read(source, arguments.source):
                 out.write(part)
             if syncs:
                 out.hsync()
@@ -220,16 +247,29 @@ def _refuse_itself(fs: FileSystem, path: str, source: BinaryIO) -> None:
 
 
 def _input(source: str) -> BinaryIO:
-    if source == "-":
-        return open(0, "rb", closefd=False)
-    return open(source, "rb")
+    if source != "-":
+        return open(source, "rb")
+    if sys.stdin is None:  # it was closed when Python started
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), _STANDARD_INPUT)
+    return open(0, "rb", closefd=False)
 
 
-def _cat(arguments: argparse.Namespace, conf: Configuration) -> None:
-    for path in arguments.path:
+def _read(source: BinaryIO, name: str) -> bytes:
+    """Return the next bytes of the source, which a failure names."""
+    try:
+        return source.read(_COPY_BYTES)
+    except OSError as failure:
+        failure.filename = _STANDARD_INPUT if name == "-" else name
+        raise
+
+
+def _cat(arguments: argparse.Namespace, conf: Configuration) -> int:
+    def write(path: str) -> None:
         with FileSystem.get(path, conf).open(path) as stream:
             while part := stream.read(_COPY_BYTES):
                 emit(part)
+
+    return _each(arguments, arguments.path, write)
 
 
 def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
@@ -286,7 +326,14 @@ def _stat(arguments: argparse.Namespace, conf: Configuration) -> None:
         say(f"{name}: {value}")
 
 
+def _refuse_dots(path: str) -> None:
+    """Refuse a directory that is named from within, or from below: mostly a slip."""
+    if path.rstrip("/").rpartition("/")[2] in (".", ".."):
+        raise OSError(errno.EINVAL, "it ends in '.' or '..': name the directory", path)
+
+
 def _mv(arguments: argparse.Namespace, conf: Configuration) -> None:
+    _refuse_dots(arguments.path)
     fs = FileSystem.get(arguments.path, conf)
     source, target = arguments.path, arguments.target
     if fs.is_directory(target):  # a rename would put a directory in the place of an empty one
@@ -316,28 +363,38 @@ def _rename_to_new(fs: FileSystem, source: str, target: str) -> None:
 
 
 def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:
-    code = 0
-    for path in arguments.path:
-        try:
-            _remove(FileSystem.get(path, conf), path, arguments)
-        except OSError as failure:  # noqa: PERF203
-            _report(arguments, failure, path)
-            code = 1
-    return code
+    def remove(path: str) -> int:
+        _refuse_dots(path)
+        fs = FileSystem.get(path, conf)
+        if _remove(fs, path, arguments):
+            return 0
+        # Not before: a file whose name is a pattern goes alone.
+        for alternative in expand_braces(path):
+            _refuse_dots(alternative or ".")
+        matches = [status.path for status in fs.glob_status(path)]
+        if not matches and not arguments.force:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+        def remove_match(match: str) -> None:
+            _remove(fs, match, arguments)
+
+        return _each(arguments, matches, remove_match)
+
+    return _each(arguments, arguments.path, remove)
 
 
-def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> None:
+def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> bool:
+    """Remove a path, or move it to the trash; False if it is not there."""
     resolved = fs._resolve(path)
     if not arguments.skip_trash and _move_to_trash(fs, resolved, arguments.recursive):
         say(f"{path} is in the trash")
-        return
+        return True
     if fs.delete(path, arguments.recursive):
-        return
+        return True
     if resolved == "/":
         message = "the root directory stays: remove what is in it"
         raise PermissionError(errno.EPERM, message, path)
-    if not arguments.force:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return False
 
 
 def _move_to_trash(fs: FileSystem, path: str, recursive: bool) -> bool:
@@ -348,9 +405,11 @@ def _move_to_trash(fs: FileSystem, path: str, recursive: bool) -> bool:
     return trash is not None and trash.move(path)
 
 
-def _mkdir(arguments: argparse.Namespace, conf: Configuration) -> None:
-    for path in arguments.path:
+def _mkdir(arguments: argparse.Namespace, conf: Configuration) -> int:
+    def make(path: str) -> None:
         FileSystem.get(path, conf).mkdirs(path)
+
+    return _each(arguments, arguments.path, make)
 
 
 def _checksum(arguments: argparse.Namespace, conf: Configuration) -> None:

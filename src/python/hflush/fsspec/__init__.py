@@ -14,7 +14,12 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any
 
-import fsspec  # type: ignore[import-untyped]
+from .._on_demand import needs
+
+try:
+    import fsspec  # type: ignore[import-untyped]
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(needs(__name__, missing), name=missing.name) from missing
 
 from .. import registry
 from ..errors import UnsupportedFileSystemError

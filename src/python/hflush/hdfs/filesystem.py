@@ -428,18 +428,38 @@ class DistributedFileSystem(FileSystem):
 
         def cut() -> bool:
             before_cut()
-            return self._native.truncate(path, token.length)
+            if place == path:
+                look()
+            return self._native.truncate(place, token.length)
 
         before_cut()
-        resuming.closed_at(
-            token.length,
-            path=path,
-            close=lambda: self._recover_lease(path, resuming.WAIT_S, None),
-            look=look,
-            cut=cut,
-            is_closed=lambda: self._native.is_file_closed(path),
-            may_be_cut=found.length > token.length,
-        )
+        place = self._place_of(token, path)
+        try:
+            resuming.closed_at(
+                token.length,
+                path=path,
+                close=lambda: self._recover_lease(place, resuming.WAIT_S, None),
+                look=look,
+                cut=cut,
+                is_closed=lambda: self._native.is_file_closed(place),
+                may_be_cut=found.length > token.length,
+            )
+        except OSError as failure:
+            if failure.filename == place:
+                failure.filename = path
+            raise
+
+    def _place_of(self, token: Token, path: str) -> str:
+        """Return a path that is the token's file as long as that exists: by its id.
+
+        Behind a router an id leads nowhere, or into another namespace: there it is the path.
+        """
+        by_id = f"{_INODES}/{token.state['file_id']}"
+        with contextlib.suppress(OSError):
+            pool = token.state["pool"] or self._native.block_pool(path)
+            if pool and self._native.block_pool(by_id) == pool:
+                return by_id
+        return path
 
     @staticmethod
     def _reporting(stream: FSDataOutputStream, options: CreateOptions) -> FSDataOutputStream:
@@ -729,12 +749,18 @@ class DistributedFileSystem(FileSystem):
             return self._native.recover_lease(path)
         from .lease_recovery import recover
 
+        def version() -> object:
+            status = self._status(path)
+            # Set by create and by close, but not by append; readable without a right to the file.
+            return status.file_id, status.modification_time
+
         return recover(
             path,
             wait,
             progress,
             ask=lambda: self._native.recover_lease(path),
             look=lambda: self._native.is_file_closed(path),
+            version=version,
             describe=lambda: self._unfinished(path),
         )
 

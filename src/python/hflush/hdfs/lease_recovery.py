@@ -2,6 +2,7 @@
 
 The NameNode closes the file when a DataNode has brought the replicas of its last block to one
 length: usually one heartbeat later, or as long as it takes until a DataNode with a replica is back.
+Another writer may open it again at once, between two looks, and must not lose it.
 """
 
 from __future__ import annotations
@@ -73,9 +74,10 @@ def recover(
     *,
     ask: Callable[[], bool],
     look: Callable[[], bool],
+    version: Callable[[], object],
     describe: Callable[[], str],
 ) -> bool:
-    """Ask for recovery, and wait until the file is closed; whether it is.
+    """Ask for recovery, and wait until the file is closed; whether it is, or was since.
 
     Parameters
     ----------
@@ -87,6 +89,8 @@ def recover(
         Called before each pause.
     ask, look
         ``recoverLease`` and ``isFileClosed``: whether the file is closed.
+    version
+        What is another value once the file was closed, or replaced.
     describe
         What the NameNode waits for.
     """
@@ -94,13 +98,20 @@ def recover(
     schedule = Schedule(began, wait)
     step = Step("ask", began)
     asked = 0
+    before: object = None  # not known yet
     failure: OSError | None = None
     while step.action != "stop":
         time.sleep(max(0.0, step.at - time.monotonic()))
         failure, waits_for = None, ""
         try:
             asked += step.action == "ask"
-            if ask() if step.action == "ask" else look():
+            if step.action == "look" and look():
+                return True
+            found = version()
+            if before is not None and found != before:
+                return True
+            before = found
+            if step.action == "ask" and ask():
                 return True
             if progress is not None:  # it costs a call, for which the file must be readable
                 waits_for = describe()

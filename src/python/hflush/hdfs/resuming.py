@@ -108,7 +108,7 @@ def closed_at(
     path : str
         For messages.
     close
-        Recovers the lease, and waits; whether the file is closed.
+        Recovers the lease, and waits; whether the file is closed, or was since.
     look
         Returns the status, and raises if that is not the file that is meant.
     cut
@@ -130,7 +130,7 @@ def closed_at(
         if not close():
             message = f"resume: the writer's last block is not recovered after {WAIT_S:.0f} s"
             raise TimeoutError(errno.ETIMEDOUT, message, path)
-        if look().length == length:
+        if look().length == length and is_closed():  # not opened again by another one
             return
         try:
             if not cut():

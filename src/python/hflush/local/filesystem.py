@@ -53,6 +53,7 @@ _FILE_MODE = 0o666
 _DIRECTORY_MODE = 0o777
 _PACKET_BYTES = 64 << 10
 _CHECKSUM_READ_BYTES = 1 << 20
+_MAX_BYTES_PER_CHECKSUM = 1 << 24  # of the core
 _NS_PER_MS = 1_000_000
 _INT64_MAX = (1 << 63) - 1
 
@@ -294,7 +295,7 @@ class _LocalFiles(FileSystem):
             block_size=self._block_size,
             bytes_per_checksum=self._bytes_per_checksum,
             write_packet_size=_PACKET_BYTES,
-            file_buffer_size=self._conf.get_int("io.file.buffer.size", _PACKET_BYTES),
+            file_buffer_size=self._buffer_size,
             replication=1,
             checksum_type=self._checksum_type(),
         )
@@ -560,8 +561,15 @@ class ChecksumFileSystem(_LocalFiles):
         self._verifies_checksums = verify
 
     def _check_create(self, wanted: CreateOptions) -> None:
+        """Refuse what sidecars cannot have, unless that was but a hint; the core does the rest."""
+        hints = {key for key, (_, wish) in wanted.asked.items() if wish is options_of.Wish.HINT}
         if wanted.checksum_type == "CRC32C":
-            raise ValueError("sidecars hold CRC32 sums, not CRC32C")
+            if options_of.CHECKSUM_TYPE not in hints:
+                raise ValueError("sidecars hold CRC32 sums, not CRC32C")
+            wanted.checksum_type = None
+        is_too_much = (wanted.bytes_per_checksum or 0) > _MAX_BYTES_PER_CHECKSUM
+        if is_too_much and options_of.BYTES_PER_CHECKSUM in hints:
+            wanted.bytes_per_checksum = None
 
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         return self._namespace.create(

@@ -28,6 +28,18 @@ if not TYPE_CHECKING:  # with their first use: they bring much that other stores
         },
     )
 
+# What says which server, by which way, and as whom: read here, by the core, or by botocore.
+_ENVIRONMENT = (
+    "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    "AWS_ENDPOINT_URL_STS", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_USE_FIPS_ENDPOINT",
+    "AWS_USE_DUALSTACK_ENDPOINT", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE", "HOME", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "http_proxy",
+    "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
+)  # fmt: skip
+
 register(
     Store(
         schemes=("s3",),
@@ -37,5 +49,6 @@ register(
         key_families=("fs.s3a.", "hflush.s3."),
         keys="hflush.s3.keys:KEYS",
         fsspec="hflush.s3.fsspec:HflushS3FileSystem",
+        environment=_ENVIRONMENT,
     )
 )

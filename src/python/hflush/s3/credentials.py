@@ -18,12 +18,14 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from .. import _core
 from ..configuration import user_name
 from ..leaving import LeftOutError
 from .keys import PROFILE_PROVIDERS
 from .profile import named_profile
+from .settings import way_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -275,18 +277,23 @@ class AssumedRoleSource(BotocoreSource):
     ----------
     base : ListedSource
         Where those come from.
-    server : mapping
-        Of STS: botocore's arguments of a client.
+    server, way : mapping
+        Of STS: botocore's arguments of a client, and of its configuration.
     role : mapping
         The arguments of AssumeRole.
     """
 
     def __init__(
-        self, base: ListedSource, server: Mapping[str, str], role: Mapping[str, Any]
+        self,
+        base: ListedSource,
+        server: Mapping[str, Any],
+        way: Mapping[str, Any],
+        role: Mapping[str, Any],
     ) -> None:
         super().__init__()
         self._base = base
         self._server = server
+        self._way = way
         self._role = role
 
     def _find(self, session: Any) -> Any:
@@ -295,12 +302,15 @@ class AssumedRoleSource(BotocoreSource):
         return DeferredRefreshableCredentials(lambda: self._assume(session), "assume-role")
 
     def _assume(self, session: Any) -> dict[str, str]:
+        from botocore.config import Config
+
         base = self._base.get(newer=True)
         client = session.create_client(
             "sts",
             aws_access_key_id=base.access_key,
             aws_secret_access_key=base.secret_key,
             aws_session_token=base.session_token or None,
+            config=Config(**self._way),
             **self._server,
         )
         given = client.assume_role(**self._role)["Credentials"]
@@ -533,11 +543,14 @@ def _assumed_role(keys: BucketConfiguration, env: Mapping[str, str]) -> Source:
         role["Policy"] = policy
     region = keys.text("fs.s3a.assumed.role.sts.endpoint.region")
     region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or "us-east-1"
-    server = {"region_name": region}
+    server: dict[str, Any] = {"region_name": region}
+    host = f"sts.{region}{_core.s3_aws_suffix(region)}"
     if endpoint := keys.text("fs.s3a.assumed.role.sts.endpoint"):
         server["endpoint_url"] = endpoint if "://" in endpoint else f"https://{endpoint}"
+        host = urlsplit(server["endpoint_url"]).hostname or ""
+    way, server["verify"] = way_to(host, keys)
     base = ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
-    return AssumedRoleSource(base, server, role)
+    return AssumedRoleSource(base, server, way, role)
 
 
 # --- newer ones -----------------------------------------------------------------------------------

@@ -371,20 +371,24 @@ class S3FileSystem(S3Copies):
 
     def _object_headers(self, asked: Options) -> Headers:
         own: Headers = []
-        if content_type := options_of.read(asked, CONTENT_TYPE, options_of.as_name):
-            own.append(user_header(CONTENT_TYPE, "Content-Type", content_type))
-        if name := options_of.read(asked, STORAGE_CLASS, options_of.as_name):
-            own.append(storage_class(STORAGE_CLASS, name))
-        for key in asked:
-            if key in self.create_options and key.startswith(HEADER):
-                value = options_of.read(asked, key, str)
-                own.append(user_header(key, key[len(HEADER) :], cast("str", value)))
+        for key, (_, wish) in asked.items():
+            try:
+                own += _own_headers(asked, key)
+            except ValueError:  # noqa: PERF203 -- it cannot be sent
+                if wish is not Wish.HINT:
+                    raise
         names = {name.lower() for name, _ in own}
         general = self._settings_of_bucket.headers
         headers = own + [header for header in general if header[0].lower() not in names]
         if not names & {"content-type"}:
             headers.append(("Content-Type", "application/octet-stream"))
-        check_metadata(headers)
+        try:
+            check_metadata(headers)
+        except ValueError:  # too much: without what need not be
+            strict = {key: option for key, option in asked.items() if option[1] is not Wish.HINT}
+            if len(strict) == len(asked):
+                raise
+            return self._object_headers(strict)
         return headers
 
     def _conditions(self, path: str, overwrite: bool, asked: Options) -> tuple[bool, str, bool]:
@@ -685,6 +689,25 @@ def _first_writable(directories: Sequence[str]) -> str:
             if os.access(directory, os.W_OK | os.X_OK):
                 return directory
     return directories[0]
+
+
+def _own_headers(asked: Options, key: str) -> Headers:
+    """Return the header that an option stands for, if it stands for one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The value is malformed, and not just a hint; it cannot be sent.
+    """
+    if key == CONTENT_TYPE:
+        content_type = options_of.read(asked, key, options_of.as_name)
+        return [user_header(key, "Content-Type", content_type)] if content_type else []
+    if key == STORAGE_CLASS:
+        name = options_of.read(asked, key, options_of.as_name)
+        return [storage_class(key, name)] if name else []
+    if key in KEYS and key.startswith(HEADER):
+        return [user_header(key, key[len(HEADER) :], str(asked[key][0]))]
+    return []
 
 
 def _as_etag(value: object) -> str:

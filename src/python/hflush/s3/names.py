@@ -379,7 +379,7 @@ class S3Names(FileSystem):
             block_size=self._settings_of_bucket.block_size,
             bytes_per_checksum=64 << 10,
             write_packet_size=_PACKET_BYTES,
-            file_buffer_size=self._conf.get_int("io.file.buffer.size", 64 << 10),
+            file_buffer_size=self._buffer_size,
             replication=1,
             checksum_type="CRC32C",
             encrypt_data_transfer=self._settings_of_bucket.endpoint.scheme == "https",

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from io import UnsupportedOperation
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
 
 from .. import _core
 from ..configuration import Configuration
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Headers: TypeAlias = list[tuple[str, str]]
 
-__all__ = ["BucketConfiguration", "Endpoint", "Settings"]
+__all__ = ["BucketConfiguration", "Endpoint", "Settings", "way_to"]
 
 MAX_METADATA = 2048
 USER = "hflush.s3.user"
@@ -516,6 +516,30 @@ def _proxy(keys: BucketConfiguration) -> str:
     port = port or (443 if uses_tls else 80)
     bracketed = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return f"{'https' if uses_tls else 'http'}://{bracketed}:{port}"
+
+
+def way_to(host: str, keys: BucketConfiguration) -> tuple[dict[str, Any], str | bool | None]:
+    """Return how botocore reaches another server as the core reaches the store.
+
+    Arguments of its configuration, and what certificates are verified by: what is not set is left
+    to botocore.
+    """
+    from urllib.request import proxy_bypass
+
+    native = Native.usual()
+    keys.fill(native)
+    client, proxy = native.client, _proxy(keys)
+    way: dict[str, Any] = {}
+    if proxy_bypass(host, {"no": ",".join(keys.names("hflush.s3.proxy.exceptions"))}):
+        way["proxies"] = {}
+    elif proxy:
+        if client.proxy_user:
+            user = ":".join(quote(part, "") for part in (client.proxy_user, client.proxy_password))
+            proxy = proxy.replace("://", f"://{user}@", 1)
+        way["proxies"] = {"http": proxy, "https": proxy}
+    if client.ca_file:
+        way["proxies_config"] = {"proxy_ca_bundle": client.ca_file}
+    return way, (client.ca_file or None) if client.verify_peer else False
 
 
 def _user_agent(keys: BucketConfiguration) -> str:

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from .session import hadoop_conf, options, register
     from .settings import task_conf
     from .source import HflushDataSource
+    from .stream import ForeignQueryError
     from .watching import Progress, last_commit, progress
 
 __all__ = [
     "ForeachWriter",
+    "ForeignQueryError",
     "HflushDataSource",
     "Progress",
     "Record",
@@ -42,6 +44,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "ForeachWriter": "hflush.spark.foreach:ForeachWriter",
+            "ForeignQueryError": "hflush.spark.stream:ForeignQueryError",
             "HflushDataSource": "hflush.spark.source:HflushDataSource",
             "Progress": "hflush.spark.watching:Progress",
             "Record": "hflush.spark.commit:Record",

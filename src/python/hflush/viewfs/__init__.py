@@ -20,5 +20,6 @@ register(
         factory="hflush.viewfs.filesystem:ViewFileSystem",
         key_families=("fs.viewfs.",),
         keys="hflush.viewfs.keys:KEYS",
+        environment=None,
     )
 )

@@ -782,6 +782,42 @@ TEST_CASE("hdfs source: another file is noticed whatever the sizes of its blocks
   CHECK(has(failure.message(), "replaced"));
 }
 
+TEST_CASE("hdfs source: another file is noticed where no block of it meets a known one") {
+  Cluster cluster(1, pattern(40'000), 1000);
+  std::uint64_t length = 0;
+  SUBCASE("a longer one") { length = 50'000; }
+  SUBCASE("a shorter one") { length = 25'000; }
+  const LocatedBlocks other = another_file(cluster, length, 1000);
+  cluster.locate = [&](int call) {
+    if (call == 0) return Result<LocatedBlocks>(from(cluster.located, 0, 10));
+    return Result<LocatedBlocks>(call % 2 == 1 ? from(other, 10'500, 10) : from(other, 0, 1));
+  };
+  const auto file = cluster.open();
+  for (int i = 0; i < 2; ++i) {  // nothing of it is kept
+    const Status failure = failure_of(cluster, *file, 10'500, 10);
+    CHECK(failure.error_number() == ESTALE);
+    CHECK(has(failure.message(), "replaced"));
+  }
+  CHECK(read(cluster, *file, 0, 10'000) == cluster.part(0, 10'000));
+}
+
+TEST_CASE("hdfs source: a file that was appended to is read on, for one more call") {
+  Cluster cluster(1, pattern(40'000), 1000);
+  LocatedBlocks longer = cluster.located;
+  longer.last_block->block = {"pool", 7000, 1, 1000};
+  longer.last_block->offset = 40'000;
+  longer.file_length = 41'000;
+  const std::vector<std::uint64_t> asked = {0, 10'000, 0, 20'000, 30'000};
+  cluster.locate = [&](int call) {
+    return Result<LocatedBlocks>(from(call == 0 ? cluster.located : longer,
+                                      asked.at(static_cast<std::size_t>(call)),
+                                      call == 2 ? 1 : 10));
+  };
+  const auto file = cluster.open();
+  CHECK(read(cluster, *file, 0, 50'000) == cluster.file);
+  CHECK(cluster.name_node.location_calls() == 5);
+}
+
 TEST_CASE("hdfs source: blocks without bytes, and those after its end, are not its business") {
   Cluster cluster(1, pattern(2000), 1000);
   LocatedBlocks all = cluster.located;
@@ -806,7 +842,7 @@ TEST_CASE("hdfs source: blocks without bytes, and those after its end, are not i
   const auto file = cluster.open();
   CHECK(*file->length() == 2000);
   CHECK(read(cluster, *file, 0, 5000) == cluster.part(0, 2000));
-  CHECK(cluster.name_node.location_calls() == 2);
+  CHECK(cluster.name_node.location_calls() == 3);  // its first block, as the last is another one
   CHECK(file->locations().size() == 2);
 }
 

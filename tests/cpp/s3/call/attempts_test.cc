@@ -228,15 +228,19 @@ TEST_CASE("throttled attempts count by themselves") {
   CHECK(copy.attempts.made() == 6);
 }
 
-TEST_CASE("no retries at all") {
-  RetrySettings settings;
-  settings.limit = 0;
-  settings.throttle_limit = 0;
+TEST_CASE("no retries at all: once with newer credentials, another time and address") {
+  constexpr FailureKind kOthers[] = {FailureKind::kCredentials, FailureKind::kClock,
+                                     FailureKind::kAddress};
+  constexpr RetrySettings kNone{.limit = 0, .throttle_limit = 0};
   for (const FailureKind kind : kKinds) {
     CAPTURE(to_string(kind));
-    Call call(Repeat::kFreely, settings);
-    CHECK(call.failed(kind).what == What::kGiveUp);
-    CHECK(call.attempts.made() == 1);
+    const bool is_other = std::ranges::find(kOthers, kind) != std::end(kOthers);
+    CHECK(Call(Repeat::kFreely, kNone).retries(failure(kind)) == (is_other ? 1 : 0));
+  }
+  for (const Repeat repeat : kRepeats) {
+    Call call(repeat, kNone);
+    for (const FailureKind kind : kOthers) CHECK(call.failed(kind).what != What::kGiveUp);
+    CHECK(call.failed(FailureKind::kTransient).what == What::kGiveUp);
   }
 }
 
@@ -652,7 +656,8 @@ TEST_CASE("any failures in any order end within the limits") {
       if (ambiguous) REQUIRE(repeat == Repeat::kFreely);
       now = decision.when;
     }
-    REQUIRE(made <= settings.limit + settings.throttle_limit + 1);
+    // The first attempt, and one each with newer credentials, another time and address.
+    REQUIRE(made <= settings.limit + settings.throttle_limit + 4);
   }
 }
 

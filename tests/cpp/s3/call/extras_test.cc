@@ -142,6 +142,12 @@ TEST_CASE("what cannot be left out has a key that turns it off") {
                call("UploadPart", "PUT", {})) ==
         "how many parts the store takes is set by hflush.s3.multipart.parts");
 
+  // Of a resumed stream, at Ceph's gateway.
+  CHECK(advice(failure(400, "InvalidPart"), complete()) ==
+        "some stores complete an upload only with all parts that it has: where more were put after "
+        "persist(), resume it and write at least as far, or abort");
+  CHECK(advice(failure(400, "InvalidPart"), put()).empty());
+
   // What is not sent, and has to be.
   Call upload = put();
   upload.is_upload = true;

@@ -60,7 +60,7 @@ Result<std::unique_ptr<BlockLocations>> BlockLocations::open(const ReadContext& 
 Status BlockLocations::start(env::Interrupt& interrupt) {
   const ReadSettings& settings = context_.settings.read;
   for (int retries = 0;; ++retries) {
-    HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(0, {}, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(0, settings.prefetch_bytes, {}, interrupt));
     length_ = answer.file_length;
     if (answer.last_block && !answer.last_block_complete) {
       HFLUSH_ASSIGN_OR_RETURN(const auto length,
@@ -99,15 +99,14 @@ Result<std::optional<std::uint64_t>> BlockLocations::length_of_unfinished(
   return std::optional(*length);
 }
 
-Result<LocatedBlocks> BlockLocations::ask(std::uint64_t position, env::Duration patience,
-                                          env::Interrupt& interrupt) {
+Result<LocatedBlocks> BlockLocations::ask(std::uint64_t position, std::uint64_t length,
+                                          env::Duration patience, env::Interrupt& interrupt) {
   {
     const MutexLock lock(mutex_);
     ++calls_;
   }
   HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer,
-                          locate(context_.name_node, path_, position,
-                                 context_.settings.read.prefetch_bytes, interrupt, patience));
+                          locate(context_.name_node, path_, position, length, interrupt, patience));
   if (answer.encrypted) return unsupported("of an encryption zone", path_);
   return answer;
 }
@@ -121,8 +120,15 @@ Result<BlockLocations::Block> BlockLocations::find(std::uint64_t position,
 
 Result<BlockLocations::Block> BlockLocations::find_anew(std::uint64_t position,
                                                         env::Interrupt& interrupt) {
-  HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer,
-                          ask(position, context_.settings.write.name_node_patience, interrupt));
+  const env::Duration patience = context_.settings.write.name_node_patience;
+  HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks answer, ask(position, context_.settings.read.prefetch_bytes,
+                                                    patience, interrupt));
+  if (has_another_end(answer)) {
+    // Appended to, cut, or another file, which has another first block, too.
+    HFLUSH_ASSIGN_OR_RETURN(LocatedBlocks first, ask(0, 1, patience, interrupt));
+    extend_unfinished(first);
+    HFLUSH_RETURN_IF_ERROR(keep(first));
+  }
   extend_unfinished(answer);
   HFLUSH_RETURN_IF_ERROR(keep(answer));
   // What was known before may be gone.
@@ -149,7 +155,14 @@ Status BlockLocations::keep(const LocatedBlocks& answer) {
   for (const LocatedBlock& block : answer.blocks) {
     HFLUSH_RETURN_IF_ERROR(keep_block_locked(block));
   }
-  return answer.last_block ? keep_block_locked(*answer.last_block) : Status();
+  if (answer.last_block) HFLUSH_RETURN_IF_ERROR(keep_block_locked(*answer.last_block));
+  last_block_ = answer.last_block;
+  return {};
+}
+
+bool BlockLocations::has_another_end(const LocatedBlocks& answer) const {
+  const MutexLock lock(mutex_);
+  return answer.last_block && !(last_block_ && is_same(*last_block_, *answer.last_block));
 }
 
 // What is kept has a byte at least that is read here, and no two blocks share one.

@@ -3,7 +3,9 @@
 // The file's length is that at open, the visible part of a block that is being written included;
 // what is appended later belongs to later opens (READ-14, READ-18). Locations are asked again as
 // reads need them, with the patience of a stream's calls (hflush.hdfs.namenode.patience); a block
-// that shares a byte with another one that is known is of another file, and refused.
+// that shares a byte with another one that is known is of another file, and refused. Where the
+// answer ends with another block than before, the first block is asked for, too: a file that was
+// appended to, or cut, has it still.
 // Thread-safe; no lock is held while the NameNode is asked.
 #pragma once
 
@@ -54,7 +56,7 @@ class BlockLocations {
   BlockLocations(const ReadContext& context, std::string path)
       : context_(context), path_(std::move(path)) {}
 
-  Result<LocatedBlocks> ask(std::uint64_t position, env::Duration patience,
+  Result<LocatedBlocks> ask(std::uint64_t position, std::uint64_t length, env::Duration patience,
                             env::Interrupt& interrupt);
   // Everything that open() decides once.
   Status start(env::Interrupt& interrupt);
@@ -65,6 +67,8 @@ class BlockLocations {
   // Gives the block that was unfinished at open the length that a replica showed, as long as it is.
   void extend_unfinished(LocatedBlocks& answer) const noexcept;
   Status keep(const LocatedBlocks& answer);
+  // Whether its last block is not the one that is known as such.
+  bool has_another_end(const LocatedBlocks& answer) const;
   Status keep_block_locked(const LocatedBlock& block) HFLUSH_REQUIRES(mutex_);
   Status replaced(const LocatedBlock& was, const LocatedBlock& is) const;
   Block known_at(std::uint64_t position) const;
@@ -79,6 +83,8 @@ class BlockLocations {
   // Never held while a DataNode or the NameNode is waited for.
   mutable Mutex mutex_;
   Blocks blocks_ HFLUSH_GUARDED_BY(mutex_);
+  // Of the newest answer that was kept.
+  std::optional<LocatedBlock> last_block_ HFLUSH_GUARDED_BY(mutex_);
   std::int64_t calls_ HFLUSH_GUARDED_BY(mutex_) = 0;
 };
 

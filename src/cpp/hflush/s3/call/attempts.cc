@@ -124,7 +124,7 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
     if (throttled_ > settings_.throttle_limit) return kGiveUp;
     return after_pause(failure, settings_.throttle_interval, throttled_, random, now);
   }
-  if (failures > settings_.limit) return kGiveUp;
+  if (failures > settings_.limit && !sends_something_else(failure)) return kGiveUp;
   switch (failure.kind) {
     case FailureKind::kAmbiguous:
       if (repeat_ == Repeat::kUntilDone && failure.http_status / 100 == 2 &&
@@ -141,6 +141,7 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
       if (repeat_ == Repeat::kNotTwice || ++transit_ > kTransitRetries) return kGiveUp;
       break;
     case FailureKind::kCredentials:
+      credentials_renewed_ = true;
       return {Decision::What::kRetryWithNewer,
               std::min(env::deadline_after(now, settings_.credentials_wait), deadline_), 0};
     case FailureKind::kClock:
@@ -162,6 +163,20 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
       return kGiveUp;
   }
   return after_pause(failure, settings_.interval, failures, random, now);
+}
+
+// Whether the next attempt is the first to do so: no retry, so that their limit does not count.
+bool CallAttempts::sends_something_else(const Failure& failure) const noexcept {
+  switch (failure.kind) {
+    case FailureKind::kCredentials:
+      return !credentials_renewed_;
+    case FailureKind::kClock:
+      return !clock_set_;
+    case FailureKind::kAddress:
+      return !address_changed_;
+    default:
+      return false;
+  }
 }
 
 // Between half of what doubles with each failure and all of it, so that no call makes its attempts

@@ -21,7 +21,8 @@ namespace hflush::s3 {
 using Random = std::mt19937_64;
 
 struct RetrySettings {
-  int limit = 7;            // fs.s3a.retry.limit: retries after the first attempt
+  int limit = 7;            // fs.s3a.retry.limit: retries after the first attempt, apart from the
+                            // first that sends newer credentials, another time or address
   int throttle_limit = 20;  // fs.s3a.retry.throttle.limit: the same, of throttled attempts,
                             // which count by themselves
   env::Duration interval = std::chrono::milliseconds(500);
@@ -123,6 +124,7 @@ class CallAttempts {
 
  private:
   Decision plan(const Failure& failure, Random& random, env::TimePoint now);
+  bool sends_something_else(const Failure& failure) const noexcept;
   Decision after_pause(const Failure& failure, env::Duration interval, int failures, Random& random,
                        env::TimePoint now) const;
 
@@ -134,6 +136,7 @@ class CallAttempts {
   int transit_ = 0;
   int partial_ = 0;  // answers of success in part
   int spent_ = 0;
+  bool credentials_renewed_ = false;
   bool clock_set_ = false;
   bool address_changed_ = false;
   bool ambiguous_ = false;

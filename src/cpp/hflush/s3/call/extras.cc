@@ -175,6 +175,10 @@ std::string advice(const Failure& failure, const Call& call) {
   if (is_among(kWantBucketInHost, failure.code)) {
     return "the bucket is in the path unless fs.s3a.path.style.access=false";
   }
+  if (call.operation == "CompleteMultipartUpload" && failure.code == "InvalidPart") {
+    return "some stores complete an upload only with all parts that it has: where more were put "
+           "after persist(), resume it and write at least as far, or abort";
+  }
   const std::string message = to_lower(failure.message);
   if (is_about_numbers(call, message)) {
     return "how many parts the store takes is set by hflush.s3.multipart.parts";

@@ -46,7 +46,7 @@ Extras extras_of(const Call& call, const Settings& settings);
 void leave_out(Extras extras, Call& call);
 // Those without which it is to be tried again.
 Extras refused_extras(const Failure& failure, const Call& call, const Settings& settings);
-// Which keys of the configuration send what such a failure may be about; empty: none, or it is
+// What may be done about such a failure: which keys send what it may be about; empty: none, or it is
 // about something else.
 std::string advice(const Failure& failure, const Call& call);
 

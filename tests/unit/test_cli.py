@@ -224,7 +224,7 @@ def test_rm_of_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
     assert sorted(os.listdir()) == ["h"]
     assert main(["rm", "g*"]) == 1
     assert capfd.readouterr() == ("", "hflush: rm: g*: No such file or directory\n")
-    assert main(["rm", "-f", "g*"]) == 0
+    assert main(["rm", "-f", "g*", "a{b", "a[b"]) == 0
     assert capfd.readouterr() == ("", "")
 
 

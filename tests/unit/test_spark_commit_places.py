@@ -14,7 +14,7 @@ import hflush
 import hflush.spark
 import pytest
 from hflush import paths
-from hflush.checkpoint import FileStreamSinkLog
+from hflush.checkpoint import CheckpointFileManager, FileStreamSinkLog
 from hflush.cli import main
 from hflush.local.filesystem import LocalFileSystem
 from hflush.spark.commit import Committer, Identity, Job, Mode, Outcome, StagedFile, vacuum
@@ -352,6 +352,33 @@ def test_what_has_no_log_are_rows(tmp_path: Path) -> None:
     committed(tmp_path, "part-1")
     vacuum(str(tmp_path), older_than=0)
     assert row.exists()
+
+
+def test_what_a_query_after_sparks_sink_has_written_stays(tmp_path: Path) -> None:
+    """It shows itself with its first commit."""
+    assert FileStreamSinkLog(f"file://{tmp_path}/_spark_metadata").add(0, [])
+    row = tmp_path / f"part-00000-{'0' * 32}-b1-7-0123456789ab-c000.parquet"
+    row.touch()
+    vacuum(str(tmp_path), older_than=0)
+    assert row.exists()
+
+
+def test_a_query_that_begins_beside_a_job_leaves_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job has looked for one before, and committed: its rows would be hidden."""
+    mkdirs = CheckpointFileManager.mkdirs
+
+    def make_late(manager: CheckpointFileManager, path: str) -> None:
+        if path.endswith("_spark_metadata"):
+            (tmp_path / "_hflush" / "commits").mkdir(parents=True)
+            (tmp_path / "_hflush" / "commits" / "0.record").touch()
+        mkdirs(manager, path)
+
+    monkeypatch.setattr(CheckpointFileManager, "mkdirs", make_late)
+    with pytest.raises(FileExistsError, match="a batch job has written files here"):
+        Owner(f"file://{tmp_path}", {}).begin()
+    assert not (tmp_path / "_spark_metadata").exists()
 
 
 def test_a_commit_whose_cleaning_fails_is_done(

@@ -566,7 +566,7 @@ def _is_hexadecimal(text: str) -> bool:
 def to_text(value: Value) -> str:
     """Return a value as Hadoop writes it: ``true``, ``42``, ``0.5``.
 
-    A float without a fraction is a whole number, which Hadoop reads as either.
+    A float without a fraction becomes a whole number, which Hadoop reads as either.
 
     Raises
     ------

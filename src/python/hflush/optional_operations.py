@@ -507,7 +507,8 @@ class OptionalOperations(Listing):
         Returns
         -------
         bool
-            True: the file is closed now. False: it is being closed in the background.
+            True: the file is closed, or was since this was called, and its next writer has it.
+            False: it is being closed in the background.
 
         Raises
         ------

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from .. import paths, transfer
 from .._version import __version__
 from ..configuration import Configuration
-from ..errors import unsupported
+from ..errors import InvalidPathError, unsupported
 from ..filesystem import FileSystem
 from ..globbing import expand_braces
 from ..namespace import without_passwords
@@ -369,9 +369,13 @@ def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:
         if _remove(fs, path, arguments):
             return 0
         # Not before: a file whose name is a pattern goes alone.
-        for alternative in expand_braces(path):
+        try:
+            alternatives, found = expand_braces(path), fs.glob_status(path)
+        except InvalidPathError:  # it is no pattern: something is not closed in it
+            alternatives, found = [], []
+        for alternative in alternatives:
             _refuse_dots(alternative or ".")
-        matches = [status.path for status in fs.glob_status(path)]
+        matches = [status.path for status in found]
         if not matches and not arguments.force:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 

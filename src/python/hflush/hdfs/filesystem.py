@@ -751,7 +751,7 @@ class DistributedFileSystem(FileSystem):
 
         def version() -> object:
             status = self._status(path)
-            # Set by create and by close, but not by append; readable without a right to the file.
+            # Set by create, close and set_times, but not by append; no right to the file is needed.
             return status.file_id, status.modification_time
 
         return recover(

@@ -142,6 +142,7 @@ def _in_zone(moments: list[Any], zone: str | None) -> list[Any]:
     import datetime
     import zoneinfo
 
+    utc = datetime.timezone.utc
     if zone is None:
         return moments
     if offset := _OFFSET.fullmatch(zone):
@@ -149,8 +150,7 @@ def _in_zone(moments: list[Any], zone: str | None) -> list[Any]:
         behind = datetime.timedelta(hours=int(sign + hours), minutes=int(sign + minutes))
         there: datetime.tzinfo = datetime.timezone(behind)
     else:
-        there = zoneinfo.ZoneInfo(zone)
-    utc = datetime.timezone.utc
+        there = utc if zone == "UTC" else zoneinfo.ZoneInfo(zone)
     return [m and m.replace(tzinfo=utc).astimezone(there) for m in moments]
 
 

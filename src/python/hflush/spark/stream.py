@@ -254,6 +254,18 @@ class Owner:
             )
         self._refuse_jobs()
         self._manager.mkdirs(self._log)
+        with self._without_log_if_refused():
+            self._refuse_jobs()  # once more, now that one would see the log
+
+    @contextlib.contextmanager
+    def _without_log_if_refused(self) -> Iterator[None]:
+        """Remove the log if it is empty and a query is refused: it hides what others write."""
+        try:
+            yield
+        except (FileExistsError, FileNotFoundError):
+            with contextlib.suppress(OSError):
+                self._manager.filesystem.delete(self._log)
+            raise
 
     def claim(self, query: str, batch: int, latest: int | None) -> None:
         """Let a query go on; write down the first one, or one that goes on after Spark's sink.
@@ -278,12 +290,8 @@ class Owner:
         FileNotFoundError
             Its earlier batches are not here.
         """
-        try:
+        with self._without_log_if_refused():
             self._claim(query, batch, latest)
-        except OSError:
-            with contextlib.suppress(OSError):
-                self._manager.filesystem.delete(self._log)
-            raise
 
     def _claim(self, query: str, batch: int, latest: int | None) -> None:
         found = query_of(self._manager, self._path)

@@ -24,10 +24,9 @@ def share(filesystem: FileSystem, directories: list[str], destination: str) -> N
     """
     if not filesystem.has_path_capability(destination, capabilities.PERMISSIONS):
         return
-    wanted = filesystem.get_file_status(destination)
     for directory in directories:
         with contextlib.suppress(OSError):
-            _share(filesystem, directory, wanted)
+            _share(filesystem, directory, filesystem.get_file_status(destination))
 
 
 def _share(filesystem: FileSystem, directory: str, wanted: FileStatus) -> None:

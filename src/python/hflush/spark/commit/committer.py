@@ -109,7 +109,8 @@ class Committer:
         if self.has_batches():
             raise ValueError(
                 f"{self.url} has {SPARKS_LOG}: a streaming query writes there, and readers see "
-                "its files only. Write to another path"
+                "its files only. Write to another path; if it is empty, and there is no such query "
+                "any more, remove it"
             )
         if self.filesystem.exists(self._place(f"{CONTROL}/{QUERY}")):
             raise ValueError(
@@ -349,7 +350,7 @@ class Committer:
             try:
                 self.staging.discard(action.job, ())
                 self.log.clean(action.number)
-            except OSError as failure:  # what is over stays until the next commit, or a vacuum
+            except OSError as failure:  # what is over stays until a vacuum
                 _log.warning("%s: commit %d is done, but: %s", self.url, action.number, failure)
             return m.Cleaned()
         assert isinstance(action, m.Discard), action

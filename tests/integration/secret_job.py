@@ -35,7 +35,9 @@ class TellingWriter(BatchWriter):
     """Writes down what its tasks know."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesWritten:
-        Path(f"{self._settings.url}.told").write_text(json.dumps(self._settings.conf))
+        Path(f"{self._settings.url}.told".removeprefix("file://")).write_text(
+            json.dumps(self._settings.conf)
+        )
         return super().write(iterator)
 
 

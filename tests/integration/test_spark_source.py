@@ -423,7 +423,7 @@ spark.dataSource.register(FailingSource)
 jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
 rows = spark.range(0, 100, 1, 2)
 writer = rows.write.format("hflush_failing").mode("append").option("driver", jvm)
-writer.option("killCommitBefore", 2).option("killedCalls", "rename").save({out!r})
+writer.option("killCommitBefore", 3).option("killedCalls", "rename").save({out!r})
 """
 
 

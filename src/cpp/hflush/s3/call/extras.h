@@ -46,8 +46,8 @@ Extras extras_of(const Call& call, const Settings& settings);
 void leave_out(Extras extras, Call& call);
 // Those without which it is to be tried again.
 Extras refused_extras(const Failure& failure, const Call& call, const Settings& settings);
-// What may be done about such a failure: which keys send what it may be about; empty: none, or it is
-// about something else.
+// What may be done about such a failure: which keys send what it may be about; empty: none, or it
+// is about something else.
 std::string advice(const Failure& failure, const Call& call);
 
 }  // namespace hflush::s3

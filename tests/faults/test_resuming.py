@@ -460,7 +460,8 @@ def test_an_exception_leaves_what_was_persisted(store: Store, closed: str) -> No
             out.write(content)
             tokens.append(out.persist())
             if closed == "file system":
-                fs.close()
+                with pytest.raises(OSError, match="not published"):
+                    fs.close()
             raise RuntimeError("the job fails")
 
     with pytest.raises(RuntimeError):

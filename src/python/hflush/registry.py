@@ -72,7 +72,7 @@ class Store:
         key_families: Iterable[str] = (),
         keys: str = "",
         fsspec: str = "",
-        environment: Iterable[str] | None = (),
+        environment: Iterable[str | bytes] | None = (),
     ) -> None:
         self.schemes = tuple(schemes)
         self.factory = factory
@@ -118,9 +118,7 @@ def replace(scheme: str, factory: Factory) -> None:
     keys, fsspec, environment = (
         (known.keys, known.fsspec, known.environment) if known else ("", "", ())
     )
-    new = Store((scheme,), factory, keys=keys, fsspec=fsspec)
-    new.environment = environment
-    register(new)
+    register(Store((scheme,), factory, keys=keys, fsspec=fsspec, environment=environment))
 
 
 def stores() -> list[Store]:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "env/loopback.h"
 #include "hflush/base/status.h"
 #include "hflush/env/interrupt.h"
+#include "hflush/s3/call/settings.h"
 
 namespace hflush::s3::testing {
 
@@ -62,6 +64,19 @@ struct Answer {
                     "</Code><Message>as the test says</Message><RequestId>R1</RequestId></Error>"};
   }
 };
+
+// How a client speaks to such a store, and hardly waits before it tries again.
+inline Settings loopback_settings(std::uint16_t port) {
+  Settings settings;
+  settings.scheme = "http";
+  settings.host = "127.0.0.1";
+  settings.port = port;
+  settings.path_style = true;
+  settings.retry.interval = std::chrono::milliseconds(1);
+  settings.retry.throttle_interval = std::chrono::milliseconds(1);
+  settings.http.no_proxy = "*";
+  return settings;
+}
 
 class ScriptedS3 {
  public:

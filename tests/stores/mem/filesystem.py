@@ -81,7 +81,7 @@ class MemoryFileSystem(FileSystem):
             block_size=self._block_size,
             bytes_per_checksum=0,
             write_packet_size=_PACKET_BYTES,
-            file_buffer_size=self._conf.get_int("io.file.buffer.size", _PACKET_BYTES),
+            file_buffer_size=self._buffer_size,
             replication=1,
             checksum_type="NULL",
         )

@@ -44,16 +44,9 @@ constexpr std::string_view kSecret = "hush-hush/secret+key";
 
 // Patient with a slow machine, quick where it would only wait.
 Settings quick_settings(std::uint16_t port) {
-  Settings settings;
-  settings.scheme = "http";
-  settings.host = "127.0.0.1";
-  settings.port = port;
-  settings.path_style = true;
+  Settings settings = testing::loopback_settings(port);
   settings.stall_timeout = kPatience;
-  settings.retry.interval = milliseconds(1);
-  settings.retry.throttle_interval = milliseconds(1);
   settings.retry.credentials_wait = kPatience;
-  settings.http.no_proxy = "*";
   settings.http.user_agent = "hflush/test";
   return settings;
 }

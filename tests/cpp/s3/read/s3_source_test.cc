@@ -38,16 +38,9 @@ constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
 
 std::shared_ptr<Client> make_client(std::uint16_t port) {
-  Settings settings;
-  settings.scheme = "http";
-  settings.host = "127.0.0.1";
-  settings.port = port;
-  settings.path_style = true;
+  Settings settings = testing::loopback_settings(port);
   settings.stall_timeout = kPatience;
   settings.retry.limit = 3;
-  settings.retry.interval = milliseconds(1);
-  settings.retry.throttle_interval = milliseconds(1);
-  settings.http.no_proxy = "*";
   Result<std::shared_ptr<Client>> client = Client::make(
       std::move(settings), std::make_shared<CredentialStore>(Credentials{"AK", "SK", ""}));
   REQUIRE_MESSAGE(client.ok(), client.status().to_string());

@@ -46,13 +46,8 @@ class UntilAsked final : public env::Interrupt {
 class Bucket {
  public:
   Bucket() {
-    settings.scheme = "http";
-    settings.host = "127.0.0.1";
-    settings.port = server.port();
-    settings.path_style = true;
+    settings = testing::loopback_settings(server.port());
     settings.retry.limit = 1;
-    settings.retry.interval = 1ms;
-    settings.http.no_proxy = "*";
     options.bucket = "bucket";
     options.key = "k";
     options.path = "s3://bucket/k";

@@ -15,7 +15,6 @@
 namespace hflush::s3 {
 namespace {
 
-using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using testing::AfterRequests;
 using testing::Answer;
 using testing::Request;
@@ -26,17 +25,12 @@ using Operations = std::vector<std::string>;
 class Bucket {
  public:
   Bucket() {
-    settings_.scheme = "http";
-    settings_.host = "127.0.0.1";
-    settings_.port = server.port();
-    settings_.path_style = true;
-    settings_.retry.limit = 1;
-    settings_.retry.interval = 1ms;
-    settings_.http.no_proxy = "*";
+    Settings settings = testing::loopback_settings(server.port());
+    settings.retry.limit = 1;
     options_.bucket = "bucket";
     options_.key = "k";
     auto made = Client::make(
-        settings_, std::make_shared<CredentialStore>(Credentials{"AKID", "SECRET", "TOKEN"}));
+        settings, std::make_shared<CredentialStore>(Credentials{"AKID", "SECRET", "TOKEN"}));
     REQUIRE_MESSAGE(made.ok(), made.status().to_string());
     client_ = *made;
   }
@@ -62,7 +56,6 @@ class Bucket {
   ScriptedS3 server{[this](const Request& request) { return store(request); }};
 
  private:
-  Settings settings_;
   ObjectOptions options_;
   std::shared_ptr<Client> client_;
 };

@@ -68,15 +68,9 @@ struct Opened {
 class Bucket {
  public:
   explicit Bucket(Knows knows = Knows::kFullChecksums) : store(knows) {
-    settings.scheme = "http";
-    settings.host = "127.0.0.1";
-    settings.port = server.port();
-    settings.path_style = true;
+    settings = testing::loopback_settings(server.port());
     settings.retry.limit = 2;
     settings.retry.throttle_limit = 2;
-    settings.retry.interval = 1ms;
-    settings.retry.throttle_interval = 1ms;
-    settings.http.no_proxy = "*";
     options.bucket = "bucket";
     options.key = "a key+é";
     options.block_bytes = kBlock;

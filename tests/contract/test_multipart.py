@@ -360,6 +360,103 @@ def test_abort_uploads_under_path(store: Store, uploader):
     assert store.on_disk() == []
 
 
+class Killed(BaseException):
+    """The end of a process, as far as files are concerned."""
+
+
+@TREES
+@pytest.mark.rule("MPU-5")
+@pytest.mark.parametrize("end", ["complete", "abort"])
+@pytest.mark.parametrize("at", ["rename", "delete"])
+def test_what_a_killed_end_leaves(
+    monkeypatch: pytest.MonkeyPatch, store: Store, uploader, end: str, at: str
+):
+    """It is no upload any more, and goes when the uploads to its path, or above, are aborted."""
+    path, other = store.path("a", "file"), store.path("b")
+    uploads = {one: uploader.start_upload(one) for one in (path, other)}
+    part = uploader.put_part(uploads[path], path, 1, True, b"data")
+    change = getattr(type(store.fs), at)
+
+    def killed(fs: hflush.FileSystem, name: str, *given: object, **options: object) -> object:
+        if name.endswith(uploads[path].decode()):
+            raise Killed
+        return change(fs, name, *given, **options)
+
+    monkeypatch.setattr(type(store.fs), at, killed)
+    given = (uploads[path], path, *([{1: part}] if end == "complete" else []))
+    with pytest.raises(Killed):
+        getattr(uploader, end)(*given)
+    monkeypatch.undo()
+    assert uploader.uploads() == [(uploads[other], other)]
+    assert uploader.abort_uploads_under_path(store.path("a")) == 0
+    uploader.abort(uploads[other], other)
+    assert store.on_disk() == (["a", "a/file"] if end == "complete" else [])
+
+
+@TREES
+@pytest.mark.rule("MPU-5", "MPU-6")
+def test_an_abort_beside_a_completion(
+    monkeypatch: pytest.MonkeyPatch, store: Store, uploader, path: str
+):
+    """Whichever comes first: the file is published, or that upload has ended."""
+    rename = type(store.fs)._rename_exact
+    for is_published in (False, True):
+        upload = uploader.start_upload(path)
+        parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+
+        def renamed(
+            fs: hflush.FileSystem, source: str, target: str, *given: bool, late: bool = is_published
+        ) -> None:
+            if target != path:
+                rename(fs, source, target, *given)
+                return
+            if late:
+                rename(fs, source, target, *given)
+            assert uploader.abort_uploads_under_path(path) == 0
+            if not late:
+                rename(fs, source, target, *given)
+
+        monkeypatch.setattr(type(store.fs), "_rename_exact", renamed)
+        if is_published:
+            uploader.complete(upload, path, parts)
+        else:
+            with pytest.raises(FileNotFoundError):
+                uploader.complete(upload, path, parts)
+        monkeypatch.undo()
+        assert store.on_disk() == (["file"] if is_published else [])
+
+
+@TREES
+@pytest.mark.rule("MPU-1")
+def test_an_answer_to_the_publication_that_is_lost(
+    monkeypatch: pytest.MonkeyPatch, store: Store, uploader, path: str
+):
+    """The file at the path decides, and the upload has ended, or goes on."""
+    rename = type(store.fs)._rename_exact
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    for is_renamed in (False, True):
+
+        def renamed(
+            fs: hflush.FileSystem, source: str, target: str, *given: bool, done: bool = is_renamed
+        ) -> None:
+            if target != path or done:
+                rename(fs, source, target, *given)
+            if target == path:
+                raise OSError(errno.EIO, "lost", target)
+
+        monkeypatch.setattr(type(store.fs), "_rename_exact", renamed)
+        if is_renamed:
+            uploader.complete(upload, path, parts)
+        else:
+            with pytest.raises(OSError, match="lost"):
+                uploader.complete(upload, path, parts)
+            assert uploader.uploads() == [(upload, path)]
+            if store.fs.has_path_capability(path, capabilities.CONCAT):  # the parts are gone
+                parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    assert store.on_disk() == ["file"]
+
+
 @TREES
 @pytest.mark.shim
 @pytest.mark.rule("MPU-1")

@@ -280,6 +280,8 @@ class TestArrow:
         with wrapped.open_input_file(place.name("x")) as file:
             assert file.read_at(2, 1) == b"at"
         wrapped.move(place.name("x"), place.name("y"))
+        with pytest.raises(NotADirectoryError):
+            wrapped.create_dir(place.name("y/below"))
         found = wrapped.get_file_info(pa.fs.FileSelector(place.root))
         assert [info.base_name for info in found] == ["y"]
 

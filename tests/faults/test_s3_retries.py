@@ -460,15 +460,35 @@ def test_a_conflict_of_conditional_puts_is_tried_again(
 
 
 @pytest.mark.rule("CLOSE-17")
+@pytest.mark.parametrize("is_there", [False, True])
 def test_a_conflict_of_conditional_completes_is_final(
-    s3: ScriptedS3, s3_fs: hflush.FileSystem
+    s3: ScriptedS3, s3_fs: hflush.FileSystem, is_there: bool
 ) -> None:
-    """The store wants all parts again, and they are gone."""
+    """The store wants all parts again, and they are gone. It says nothing of an object there."""
     s3.fail(COMPLETE, answer(409, "ConditionalRequestConflict"), times=None)
-    with pytest.raises(OSError, match="ConditionalRequestConflict"):
-        write(s3_fs, overwrite=False)
-    unchanged(s3)
+    out = s3_fs.create(PATH, overwrite=False)
+    out.write(DATA)
+    if is_there:
+        put_old(s3)
+    with pytest.raises(OSError, match="ConditionalRequestConflict") as refusal:
+        out.close()
+    assert refusal.value.errno == (errno.EEXIST if is_there else errno.EBUSY)
+    unchanged(s3, old=OLD if is_there else None)
     assert s3.count(COMPLETE) == 1
+
+
+@pytest.mark.rule("CKPT-16")
+def test_put_if_absent_after_conflicts(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+    """It begins again, as it has the bytes; where there is no object it never says that one is."""
+    s3.fail(COMPLETE, answer(409, "ConditionalRequestConflict"))
+    assert s3_fs.put_if_absent(PATH, DATA)
+    published(s3)
+    s3_fs.delete(PATH)
+    s3.fail(COMPLETE, answer(409, "ConditionalRequestConflict"), times=None)
+    with pytest.raises(OSError, match="has not decided") as refusal:
+        s3_fs.put_if_absent(PATH, DATA)
+    assert not isinstance(refusal.value, FileExistsError)
+    unchanged(s3)
 
 
 @pytest.mark.rule("FAIL-8")

@@ -272,6 +272,38 @@ def test_an_answer_is_lost_in_a_failover(hdfs_ha: Hdfs, path: str, method: str) 
     assert hdfs_ha.java.names(path.rpartition("/")[0]) == []
 
 
+@pytest.mark.rule("HDFS-26", "FAIL-10")
+@pytest.mark.parametrize("appends", [False, True], ids=["alone", "another-appends"])
+def test_the_answer_to_a_truncation_is_lost(hdfs_ha: Hdfs, path: str, appends: bool) -> None:
+    """It is not repeated: the cache does not know it, and another's bytes would be cut off."""
+    hdfs_ha.java.write(path, b"keep, and cut")
+    first, _ = hdfs_ha.cluster.name_node_ports()
+
+    def lose() -> None:
+        hdfs_ha.cluster.fail_over(0, 1)
+        if appends:
+            wait_until(lambda: hdfs_ha.fs.is_file_closed(path), "the truncation is done")
+            with hdfs_ha.fs.append(path) as out:
+                out.write(b", another's")
+
+    with rude_servers.name_node_proxy(("127.0.0.1", first), "truncate", answer_lost=True) as proxy:
+        proxy.when_lost = lose
+        service = hdfs_ha.url.removeprefix("hdfs://")
+        front = {f"dfs.namenode.rpc-address.{service}.nn0": proxy.server.authority}
+        ordered = {"dfs.client.failover.random.order": False}
+        with hdfs_ha.file_system({**QUICK, **ordered, **front}) as fs:
+            if appends:
+                with pytest.raises(OSError, match="truncate") as caught:
+                    fs.truncate(path, 4)
+                notes = getattr(caught.value, "__notes__", [])  # from Python 3.11 on
+                assert all("changed by another program" in note for note in notes)
+            else:
+                fs.truncate(path, 4)
+        assert proxy.losses_left == 0
+    wait_until(lambda: hdfs_ha.fs.is_file_closed(path), "the truncation is done")
+    assert hdfs_ha.java.read(path) == (b"keep, another's" if appends else b"keep")
+
+
 @pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-8")
 def test_no_name_node_is_active(hdfs_ha: Hdfs, path: str) -> None:
     """Two standbys: after the configured number of failovers, OSError that names both."""

@@ -57,9 +57,25 @@ def test_put_and_cat(tmp_path: Path):
     assert "No such file" in refused("put", tmp_path / "missing", target)
     memory = "/proc/self/mem"  # its first byte cannot be read
     assert refused("put", memory, target).startswith(f"hflush: put: {memory}: ")
+    assert target.read_bytes() == b"summed"
     with open(memory, "rb") as source:
         done = subprocess.run([*COMMAND, "put", "-", target], stdin=source, capture_output=True)
-    assert done.stderr == b"hflush: put: standard input: Input/output error\n"
+    assert done.stderr.decode() == (
+        "hflush: put: standard input: Input/output error\n"
+        f"what was in '{target}' before is gone: it was written over\n"
+    )
+
+
+def test_put_over_a_file(tmp_path: Path):
+    """--sync is for a new one and for one that is replaced; an open one is written to."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"one")
+    target.write_bytes(b"two")
+    fine("put", "--sync", source, target)
+    assert target.read_bytes() == b"one"
+    with target.open("wb") as out:
+        subprocess.run([*COMMAND, "put", source, "/dev/stdout"], stdout=out, check=True)
+        assert os.fstat(out.fileno()).st_size == len(b"one")
 
 
 def test_put_onto_itself(tmp_path: Path):

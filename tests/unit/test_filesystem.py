@@ -710,6 +710,11 @@ def test_open_takes_the_options_of_open_file(store: Store):
         store.fs.open(path, nope=1)
     with pytest.raises(ValueError, match=r"fs\.x\.y"):
         store.fs.open(path, **{"fs.x.y": 1})
+    for name in ("length", "split_start", "split_end"):
+        with pytest.raises(
+            ValueError, match=f"openfile.{name.replace('_', '.')}: must be a number"
+        ):
+            store.fs.open(path, **{name: "soon"})
 
 
 @pytest.mark.parametrize("url", ["file:///", "file+crc:///", "s3://bucket/"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -389,6 +390,28 @@ def test_what_is_open_at_the_end_is_published(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     assert (tmp_path / "log").read_bytes() == b"last words\n"
+
+
+def test_a_handler_that_is_dropped_is_kept_while_it_is_open(
+    log: logging.Logger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records are in the file at the end; one that is closed, or has failed, is let go."""
+    log.addHandler(Handler(tmp_path / "log", "w", atomic=True))
+    log.error("one")
+    log.handlers.clear()
+    gc.collect()
+    _close_all()
+    assert (tmp_path / "log").read_bytes() == b"one\n"
+    closed, failed = Handler(tmp_path / "a"), Handler(tmp_path / "b")
+    closed.close()
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    assert failed._stream is not None
+    failed._stream._abandon()
+    failed.emit(logging.makeLogRecord({}))
+    gone = [weakref.ref(closed), weakref.ref(failed)]
+    del closed, failed
+    gc.collect()
+    assert [one() for one in gone] == [None, None]
 
 
 def test_an_object_is_published_at_the_end() -> None:

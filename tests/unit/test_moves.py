@@ -53,6 +53,10 @@ def files(path: Path) -> list[str]:
     return sorted(str(found.relative_to(path)) for found in path.rglob("*") if found.is_file())
 
 
+def notes(failure: BaseException | None) -> list[str]:
+    return list(getattr(failure, "__notes__", ()))
+
+
 def refused(*_: object, **__: object) -> Any:
     raise PermissionError(errno.EPERM, "not here")
 
@@ -239,13 +243,13 @@ class TestLocalFiles:
         if os.geteuid() == 0:
             os.chown(source / "n" / "c", 4711, 4712)
         before = {name: (source / name).stat() for name in modes}
-        whole, opened = transfer.whole, []
+        seen, opened = transfer._identity, []
 
         def watched(writer: Any, target: Any, path: str) -> Any:
             opened.extend(one.stat().st_mode for one in (out, Path(path)))
-            return whole(writer, target, path)
+            return seen(writer, target, path)
 
-        monkeypatch.setattr(transfer, "whole", watched)
+        monkeypatch.setattr(transfer, "_identity", watched)
         local.copy_from_local_file(source, out, delete_source=True)
         assert [mode & 0o077 for mode in opened] == [0] * 6
         assert stat.S_IMODE(out.parent.stat().st_mode) == 0o777 & ~process_umask()
@@ -344,13 +348,14 @@ class TestLocalFiles:
         assert files(elsewhere) == ["b"]
 
     @pytest.mark.parametrize("delete_source", [False, True])
+    @pytest.mark.parametrize("link", [os.link, os.symlink])
     def test_names_that_are_one_file_at_the_target(
-        self, local: hflush.FileSystem, tmp_path: Path, delete_source: bool
+        self, local: hflush.FileSystem, tmp_path: Path, delete_source: bool, link: Any
     ):
         """As on a mount without case: one copy replaces the other, so no source may go."""
         source = tree(tmp_path / "d", "a", "b")
         out = tree(tmp_path / "out", "d/a")
-        os.link(out / "d" / "a", out / "d" / "b")
+        link(out / "d" / "a", out / "d" / "b")
         with pytest.raises(FileExistsError, match="is the same file here"):
             local.copy_from_local_file(source, out, delete_source=delete_source)
         assert files(source) == ["a", "b"]
@@ -363,6 +368,144 @@ class TestLocalFiles:
         with pytest.raises(OSError, match="onto itself"):
             local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
         assert (source / "a").read_bytes() == b"data of a"
+
+
+class TestFilesThatAreReplaced:
+    """An earlier file stays until the new one is whole, or a failure says that it is gone."""
+
+    @pytest.fixture
+    def copy(self, local: hflush.FileSystem, tmp_path: Path) -> Callable[..., BaseException | None]:
+        """Copy over a file: return the failure if the source cannot be read to its end."""
+        source = tree(tmp_path, "a") / "a"
+
+        class Broken(io.BytesIO):
+            def readinto(self, _: object) -> int:
+                raise OSError(errno.EIO, "read")
+
+        broken = hflush.FileSystem.new_instance("file:///")
+        broken._open = lambda *_: Broken()  # type: ignore[assignment, method-assign]
+
+        def copy(out: Path, *, fails: bool = False) -> BaseException | None:
+            if not fails:
+                transfer.copy_file(local, str(source), local, str(out))
+                return None
+            with pytest.raises(OSError, match="read") as failure:
+                transfer.copy_file(broken, str(source), local, str(out))
+            return failure.value
+
+        return copy
+
+    def test_it_stays(self, copy: Callable[..., BaseException | None], tmp_path: Path):
+        """The new one has its owner and mode, behind a link, too."""
+        real, link = tree(tmp_path / "out", "real") / "real", tmp_path / "link"
+        real.chmod(0o670)
+        if os.geteuid() == 0:
+            os.chown(real, 4711, 4712)
+        before = real.stat()
+        link.symlink_to(real)
+        for out in (real, link):
+            assert notes(copy(out, fails=True)) == []
+            assert (real.read_bytes(), real.stat()) == (b"data of real", before)
+        copy(link)
+        assert real.read_bytes() == b"data of a"
+        now = real.stat()
+        assert (now.st_mode, now.st_uid, now.st_gid) == (
+            before.st_mode,
+            before.st_uid,
+            before.st_gid,
+        )
+        assert (os.listdir(real.parent), link.is_symlink()) == (["real"], True)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda out: out.with_name("b").hardlink_to(out),
+            lambda out: os.setxattr(out, "user.hflush", b"kept"),
+            lambda out: out.with_name("link").symlink_to(f"/proc/self/root{out}"),
+        ],
+        ids=["hard link", "attribute", "by /proc"],
+    )
+    def test_it_is_written_over(
+        self,
+        copy: Callable[..., BaseException | None],
+        tmp_path: Path,
+        change: Callable[[Path], object],
+    ):
+        """Where its other names, its attributes or its readers would keep to the earlier one."""
+        out = tree(tmp_path / "out", "file") / "file"
+        try:
+            change(out)
+        except OSError as refusal:
+            pytest.skip(f"not here: {refusal}")
+        link, before = out.with_name("link"), out.stat()
+        copy(link if link.is_symlink() else out)
+        assert (out.read_bytes(), out.stat().st_ino) == (b"data of a", before.st_ino)
+        (note,) = notes(copy(link if link.is_symlink() else out, fails=True))
+        assert note.endswith("before is gone: it was written over")
+
+    def test_a_directory_that_takes_no_other(
+        self, copy: Callable[..., BaseException | None], tmp_path: Path, monkeypatch
+    ):
+        create = LocalFileSystem._create
+
+        def made(fs: Any, path: str, *options: Any) -> Any:
+            return refused() if path.endswith(".tmp") else create(fs, path, *options)
+
+        monkeypatch.setattr(LocalFileSystem, "_create", made)
+        out = tree(tmp_path, "out") / "out"
+        copy(out)
+        assert out.read_bytes() == b"data of a"
+
+    def test_one_that_may_not_be_written(
+        self, local: hflush.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """It is not replaced either, as it could be by a rename."""
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        monkeypatch.setattr(LocalFileSystem, "_create", refused)
+        out = tree(tmp_path, "a", "out") / "out"
+        with pytest.raises(PermissionError):
+            transfer.copy_file(local, f"{tmp_path}/a", local, str(out))
+        assert out.read_bytes() == b"data of out"
+
+
+class TestTreesThatFail:
+    """What is at the target is said; the source is whole."""
+
+    @pytest.fixture
+    def failed(
+        self, local: hflush.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[[int], list[str]]:
+        source, copied = tree(tmp_path / "d", "n/a", "n/b"), transfer._Copy._copy_bytes
+
+        def fail(after: int) -> list[str]:
+            left = iter(range(after))
+
+            def copy(*given: Any) -> int:
+                return refused() if next(left, None) is None else copied(*given)
+
+            monkeypatch.setattr(transfer._Copy, "_copy_bytes", copy)
+            with pytest.raises(PermissionError) as failure:
+                local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
+            assert files(source) == ["n/a", "n/b"]
+            return notes(failure.value)
+
+        return fail
+
+    def test_in_the_middle(self, failed: Callable[[int], list[str]], tmp_path: Path):
+        (note,) = failed(1)
+        assert note.startswith(f"files copied to '{tmp_path}/out' until then: 1")
+        assert note.endswith("remove it first, or a repetition goes into it")
+        assert len(files(tmp_path / "out")) == 1
+
+    def test_into_a_directory(self, failed: Callable[[int], list[str]], tmp_path: Path):
+        """One that was there may have other files: it is not to be removed."""
+        (tmp_path / "out" / "d").mkdir(parents=True)
+        assert failed(1) == [f"files copied to '{tmp_path}/out/d' until then: 1; none was removed"]
+
+    def test_at_the_first_file(self, failed: Callable[[int], list[str]], tmp_path: Path):
+        """No directory stays: a repetition would go into it."""
+        assert failed(0) == []
+        assert os.listdir(tmp_path) == ["d"]
 
 
 class TestCopiesThatFail:

@@ -110,6 +110,22 @@ def test_text_is_continued_without_another_byte_order_mark(store: Store, encodin
     assert store.read(store.path("a")).decode(encoding) == "onetwo"
 
 
+@pytest.mark.stores("raw")
+def test_text_is_continued_in_ascii(store: Store, tmp_path: Path):
+    """ISO-2022-JP switches to other characters, and ends a file among them; so do changes."""
+    for path, opened in ((tmp_path / "plain", open), (store.path("a"), hflush.open)):
+        for part in ("あ", "one\n"):
+            with opened(path, "a", encoding="ISO-2022-JP") as text:
+                text.write(part)
+    assert store.read(store.path("a")) == (tmp_path / "plain").read_bytes()
+    with hflush.open(store.url(store.path("a")), "a", encoding="iso2022_jp_2") as text:
+        for part in ("あ", "two", "い"):
+            assert text.write(part) == len(part)
+            text.reconfigure(errors="replace")
+        text.write("end")
+    assert store.read(store.path("a")).decode("iso2022_jp_2") == "あone\nあtwoいend"
+
+
 @pytest.mark.parametrize("mode", ["w", "x"])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "UTF16", "utf-32", "utf-16-be"])
 def test_text_is_the_same_as_with_the_built_in_open(

@@ -21,6 +21,7 @@ from typing import Any, cast
 import hflush
 import pytest
 from hflush import cli, paths
+from hflush import options as options_of
 from hflush.fsspec import HflushS3FileSystem
 from hflush.s3 import PendingCommit, S3FileSystem, conditional, lacks, names
 from hflush.s3.remembered import RememberedPaths
@@ -408,6 +409,8 @@ class TestCreating:
         write(fs, "/a", DATA, block_size="1", replication=3, permission=0o600)
         assert server.objects["a"].data == DATA
         assert asked(server).count("UploadPart") == 3
+        large = options_of.CreateOptions(options_of.asked(block_size=1 << 30))  # for HDFS
+        assert fs._native_options(large).block_bytes == 64 << 20  # of which memory holds several
 
     @pytest.mark.rule("CLOSE-8")
     @pytest.mark.stores("s3")
@@ -789,9 +792,11 @@ class TestConditions:
             fs.create("/a", overwrite=False, if_match=etag)
 
 
-def test_the_tail_of_a_token_is_in_no_archive(server: ScriptedS3):
-    """It is read when the stream goes on; the object itself has its class."""
+def test_what_serves_others_is_in_no_archive(server: ScriptedS3):
+    """Markers, and the tail of a token, which is read again; the object itself has its class."""
     fs = connect(server, fs_s3a_create_storage_class="glacier", fs_s3a_create_performance="true")
+    fs.mkdirs("/d")
+    assert not server.log[-1].head.get("x-amz-storage-class")
     out = fs.create("/a")
     out.write(b"x")
     out.persist()
@@ -1360,6 +1365,9 @@ class TestNames:
         assert not fs.exists("/")
         with pytest.raises(FileNotFoundError, match="NoSuchBucket"):
             fs.list_status("/")
+        for pattern in ("/data/*.csv", "/data/{a,b}"):
+            with pytest.raises(FileNotFoundError, match="NoSuchBucket"):
+                fs.glob_status(pattern)
 
     def test_answers_that_make_no_sense(self, server: ScriptedS3, fs: S3FileSystem):
         """They are failures, and never taken for an empty directory."""
@@ -1423,6 +1431,19 @@ class TestUploads:
     def command(server: ScriptedS3, *arguments: str) -> int:
         settings = [f"-D{key}={value}" for key, value in server.conf.items()]
         return cli.main([*settings, *arguments])
+
+    def test_an_empty_part_that_was_put_again(self, server: ScriptedS3, fs: S3FileSystem):
+        """With bytes: it is missing as it was, and nothing is replaced or ended."""
+        write(fs, "/a", b"old")
+        uploader = fs.create_multipart_uploader("/")
+        upload = uploader.start_upload("/a")
+        stale = uploader.put_part(upload, "/a", 1, True, b"")
+        part = uploader.put_part(upload, "/a", 1, True, b"data")
+        with pytest.raises(FileNotFoundError, match="put again"):
+            uploader.complete(upload, "/a", {1: stale})
+        assert server.objects["a"].data == b"old"
+        uploader.complete(upload, "/a", {1: part})
+        assert server.objects["a"].data == b"data"
 
     @pytest.mark.parametrize("lists", [True, False])
     def test_a_store_that_completes_again(self, server: ScriptedS3, fs: S3FileSystem, lists: bool):

@@ -57,7 +57,7 @@ class TestValues:
     def test_hadoops_times_and_sizes(self):
         read = settings(
             fs_s3a_connection_timeout="5s",
-            fs_s3a_connection_establish_timeout="1500",
+            fs_s3a_connection_establish_timeout="1500ms",
             fs_s3a_retry_interval="2m",
             fs_s3a_multipart_size="64M",
         )
@@ -148,6 +148,11 @@ class TestValues:
             ("connection.timeout", "0", "native.stall_timeout", 15.0, "15s is used"),
             ("connection.timeout", "-1", "native.stall_timeout", 15.0, "15s is used"),
             ("connection.establish.timeout", "-1s", "native.connect_timeout", 15.0, "15s is used"),
+            ("connection.establish.timeout", "5", "native.connect_timeout", 15.0, "15s is used"),
+            ("connection.timeout", "200", "native.stall_timeout", 15.0, "15s is used"),
+            ("connection.timeout", "2s", "native.stall_timeout", 2.0, ""),
+            ("connection.timeout", "20000", "native.stall_timeout", 20.0, ""),
+            ("connection.request.timeout", "1000", "native.request_timeout", 15.0, "15s is used"),
             ("connection.idle.time", "0", "native.idle_timeout", 0.001, ""),
             ("connection.idle.time", "-1", "native.idle_timeout", 0.001, "1ms is used"),
             ("connection.request.timeout", "-1", "native.request_timeout", NO_LIMIT, "0 is used"),
@@ -186,11 +191,16 @@ class TestValues:
 
     @pytest.mark.parametrize(
         ("value", "used"),
-        [("file:///a/b", "/a/b"), ("file:/a b , /c", "/a b"), ("\n /a,\n/b", "/a"), ("a/b", "a/b")],
+        [
+            ("file:///a/b", ["/a/b"]),
+            ("file:/a b , /c", ["/a b", "/c"]),
+            ("\n /a,\n/b", ["/a", "/b"]),
+            ("a/b", ["a/b"]),
+        ],
     )
-    def test_local_places(self, value: str, used: str):
+    def test_local_places(self, value: str, used: list[str]):
         """As Hadoop writes them: paths or URIs, by commas."""
-        assert settings(fs_s3a_buffer_dir=value).writing.buffer_directory == used
+        assert settings(fs_s3a_buffer_dir=value).writing.buffer_directories == used
         native = settings(hflush_s3_ssl_ca_file="file:///etc/ca.pem").native
         assert native.ca_file == "/etc/ca.pem"
 

@@ -259,6 +259,52 @@ def test_a_job_that_files_stop_counts_those_that_are_there() -> None:
     assert machine.on(m.Seen(last, None)) == m.End(m.Outcome.REPLAYED)
 
 
+COLUMNS: tuple[tuple[str, ...], ...] = (("day",), ("hour",))
+
+
+def two_partitionings(machine_of: Callable[..., m.JobCommit] = m.JobCommit) -> set[int]:
+    """How many partitionings were there in the end, of two first appends at once, in all orders."""
+    one, other = (
+        Process((work(name, files=1, partition_by=columns),))
+        for name, columns in zip("ab", COLUMNS, strict=True)
+    )
+    counts = set()
+    for world, processes in walk((one, other), machine_of):
+        settled, _ = settle(world)
+        counts.add(len({intent.job.partition_by for intent in settled.history}))
+        if machine_of is m.JobCommit:
+            assert wrong_with(world, processes, frozenset()) == ""
+    return counts
+
+
+def test_of_two_appends_with_other_partition_columns_one_is_refused() -> None:
+    """Each driver killed anywhere: readers would miss the rows of one of them."""
+    assert two_partitionings() == {0, 1}
+
+
+class LooksAtNoColumns(m.JobCommit):
+    """Trusts what was seen before the tasks began."""
+
+    def _idle(self, seen: m.Seen) -> m.Action:
+        last = seen.last and replace(seen.last, partition_by=None)
+        return super()._idle(replace(seen, last=last))
+
+
+def test_a_machine_that_looks_at_no_columns_is_found() -> None:
+    assert two_partitionings(LooksAtNoColumns) == {0, 1, 2}
+
+
+def test_the_partition_columns_of_a_commit() -> None:
+    """Those of its files; without files those from before, unless all of them went."""
+    day = Record.of(0, Intent(*work("a", partition_by=("day",))), None)
+    assert day.partition_by == ("day",)
+    for mode, left in ((Mode.APPEND, ("day",)), (Mode.OVERWRITE, None)):
+        empty = Intent(Job("b", mode, partition_by=("hour",)), ())
+        assert Record.of(1, empty, day).partition_by == left
+        assert m.Seen(day, empty).partition_by == left
+    assert Record.of(1, Intent(*work("c")), day).partition_by is None  # it has not said
+
+
 def test_a_lost_file_is_an_error_and_nothing_is_published() -> None:
     """What was swept before the commit is noticed before the intent is written."""
     job, files = work("a")
@@ -436,7 +482,7 @@ def test_a_machine_with_a_mistake_is_found(mutant: type[m.JobCommit]) -> None:
 
 
 def test_intents_and_records_come_back_as_they_were() -> None:
-    job = Job("a", Mode.OVERWRITE, Identity("w", 3), "f")
+    job = Job("a", Mode.OVERWRITE, Identity("w", 3), "f", ("day", "hour"))
     intent = Intent(job, work("a")[1], ("k=0/old",))
     assert Intent.from_bytes(intent.to_bytes()) == intent
     record = Record.of(4, intent, None)

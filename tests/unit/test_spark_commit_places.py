@@ -19,8 +19,9 @@ from hflush.cli import main
 from hflush.local.filesystem import LocalFileSystem
 from hflush.spark.commit import Committer, Identity, Job, Mode, Outcome, StagedFile, vacuum
 from hflush.spark.commit.log import CommitLog
-from hflush.spark.commit.records import Intent
-from hflush.spark.commit.strays import query_of
+from hflush.spark.commit.machine import Seen
+from hflush.spark.commit.records import Intent, Record
+from hflush.spark.commit.strays import claim_of
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import Owner
 from hflush.spark.urls import absolute
@@ -107,7 +108,7 @@ def test_a_directory_names_no_query(tmp_path: Path) -> None:
     (tmp_path / "query").mkdir()
     manager = Committer(str(tmp_path)).log._manager
     with pytest.raises(IsADirectoryError, match=r"query: .*Move it away"):
-        query_of(manager, f"{tmp_path}/query")
+        claim_of(manager, f"{tmp_path}/query")
 
 
 # --- writes that ask for what is there ---
@@ -269,6 +270,116 @@ def test_an_overwrite_removes_the_summaries_of_old_files(tmp_path: Path) -> None
     overwritten(tmp_path, "part-3")
     left = {"part-3", "part-2._COPYING_", "_other", "_SUCCESS", "_hflush"}
     assert set(os.listdir(tmp_path)) == left
+
+
+# --- what other partition columns would hide ---
+
+
+TABLE = StructType([StructField(name, LongType()) for name in ("day", "hour", "x=y", "n")])
+
+
+def begins(url: Path, columns: str, *, overwrite: bool = False, **options: str) -> BatchWriter:
+    """A job of the table with the option partitionBy, if that is not empty."""
+    given = {"path": str(url), **({"partitionBy": columns} if columns else {}), **options}
+    return BatchWriter(WriteSettings.of(given, overwrite), TABLE)
+
+
+def writes(url: Path, columns: str, *places: str, **options: Any) -> None:
+    job = begins(url, columns, **options)
+    job.commit([FilesWritten(staged(Committer(str(url)), job._job, *places))])
+
+
+FITTING = [
+    (["day=1/hour=2/f"], "day,hour"),
+    (["DAY=1/f"], "day"),
+    (["x%3Dy=1/f"], '["x=y"]'),
+    (["f"], ""),
+    (["f", "day=1/f"], "day"),  # readers leave the first one out, whatever comes
+    (["a/f", "_f", ".day=1/f", "day=1/_f"], ""),  # nothing that says anything
+    (["a/f"], "day"),
+]
+HIDING = [
+    (["day=1/f"], "", r"\['day'\], and this write has \[\]: .* set partitionBy to day; or"),
+    (["f"], "day", r"\[\], and this write has \['day'\]: .* leave partitionBy out; or"),
+    (["day=1/hour=2/f"], "hour,day", r"\['day', 'hour'\], and this write has \['hour', 'day'\]"),
+    (["day=1/hour=2/f"], "day", r"\['day', 'hour'\], and this write has \['day'\]"),
+    (["f", "a/f", "day=0/_f", "day=1/f"], "", r"\['day'\], and this write has \[\]"),
+]
+
+
+def lay(url: Path, places: list[str]) -> None:
+    """Make files as another program has written them."""
+    for place in places:
+        (url / place).parent.mkdir(parents=True, exist_ok=True)
+        (url / place).touch()
+
+
+@pytest.mark.parametrize(("places", "columns"), FITTING)
+def test_what_fits_to_the_files_that_are_there_is_added(
+    tmp_path: Path, places: list[str], columns: str
+) -> None:
+    lay(tmp_path, places)
+    begins(tmp_path, columns)
+
+
+@pytest.mark.parametrize(("places", "columns", "message"), HIDING)
+def test_what_readers_would_not_see_is_not_added(
+    tmp_path: Path, places: list[str], columns: str, message: str
+) -> None:
+    """Nor what would hide files of another program, or of a version that wrote no columns down."""
+    lay(tmp_path, places)
+    with pytest.raises(ValueError, match=message):
+        begins(tmp_path, columns)
+    if columns:  # only partitions can be replaced one by one
+        with pytest.raises(ValueError, match=message):
+            begins(tmp_path, columns, overwrite=True, partitionoverwritemode="dynamic")
+    assert not (tmp_path / "_hflush").exists()
+
+
+def test_what_a_commit_has_written_down_counts(tmp_path: Path) -> None:
+    """Also where its driver was killed. Who replaces all files may take other columns."""
+    writes(tmp_path, "day,hour")  # without a file: nothing is known
+    writes(tmp_path, "day", "day=1/f")
+    writes(tmp_path, "DAY", "day=1/g")
+    committer, job = Committer(str(tmp_path)), Job("dead", Mode.OVERWRITE, partition_by=("hour",))
+    files = staged(committer, job, "hour=1/h")
+    with pytest.raises(ValueError, match="this write has \\['hour'\\]"):
+        begins(tmp_path, "hour")
+    assert committer.log.declare(committer.log.look().next_number, Intent(job, files, ("day=1/f",)))
+    begins(tmp_path, "hour")
+    with pytest.raises(ValueError, match=r"\['hour'\], and this write has \['day'\]"):
+        begins(tmp_path, "day")
+    writes(tmp_path, "", "f", overwrite=True)
+    assert committer.visible() == ("f",)
+    begins(tmp_path, "")
+
+
+def test_of_two_first_writes_with_other_columns_one_is_refused(tmp_path: Path) -> None:
+    """In its commit, as each began when nothing was there; it leaves nothing."""
+    late = begins(tmp_path, "day")
+    files = [FilesWritten(staged(Committer(str(tmp_path)), late._job, "day=1/f"))]
+    writes(tmp_path, "", "f")
+    with pytest.raises(ValueError, match=r"\[\], and this write has \['day'\]"):
+        late.commit(files)
+    assert Committer(str(tmp_path)).visible() == ("f",)
+    assert list((tmp_path / "_hflush" / "staging").iterdir()) == []
+
+
+def test_a_large_table_is_not_listed_for_its_columns() -> None:
+    """A page of the destination, and of each directory down to a file; none after a commit."""
+    with ScriptedS3() as server:
+        for number in range(30):
+            server.put(f"out/day={number % 3}/hour=1/{number}", b"x")
+        conf = {**server.conf, "fs.s3a.paging.maximum": "4"}
+        committer = Committer("s3://bucket/out", conf)
+        job = Job("a", partition_by=("day", "hour"))
+        server.log.clear()
+        committer.check_columns(job, Seen(None, None))
+        assert [request.operation for request in server.log] == ["ListObjectsV2"] * 3
+        last = Record.of(0, Intent(job, staged(committer, job, "day=1/hour=1/f")), None)
+        server.log.clear()
+        committer.check_columns(job, Seen(last, None))
+        assert server.log == []
 
 
 # --- a batch job and a streaming query ---

@@ -80,6 +80,14 @@ def test_zones_that_only_java_knows_are_refused_by_name(zone: str):
         names([0], pa.timestamp("us", zone))
 
 
+def test_values_whose_directories_readers_skip_are_refused():
+    """What is being copied to HDFS has such a name."""
+    batch = pa.record_batch({"k": ["b", "a._COPYING_"], "n": [1, 2]})
+    said = re.escape("column 'k' has a value whose directory 'k=a._COPYING_' readers would skip")
+    with pytest.raises(ValueError, match=said):
+        list(split(batch, ("k",)))
+
+
 def test_the_rows_of_a_directory_keep_no_others():
     """They may wait in memory for others of theirs, which may be rare."""
     batch = pa.record_batch({"p": [0] * 999 + [1], "text": ["x" * 100] * 1000})

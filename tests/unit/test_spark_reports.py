@@ -35,11 +35,12 @@ def test_a_report_goes_from_the_intent_into_the_record() -> None:
     assert record.report.io_statistics().counters == {"op_close": 3}
 
 
-def test_files_without_reports_are_read() -> None:
-    """As versions before them wrote them; others are refused."""
+def test_files_of_older_versions_are_read() -> None:
+    """Without reports and partition columns; other reports are refused."""
     intent = json.loads(Intent(JOB, FILES).to_bytes())
     record = json.loads(Record.of(0, Intent(JOB, FILES), None).to_bytes())
-    del intent["report"], record["report"]
+    del intent["report"], record["report"], record["partition_by"]
+    del intent["job"]["partition_by"], record["job"]["partition_by"]
     assert Intent.from_bytes(json.dumps(intent).encode()).report == Report()
     assert Record.from_bytes(json.dumps(record).encode()).report == Report()
     with pytest.raises(ValueError, match="not a record of a commit"):

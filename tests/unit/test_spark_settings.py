@@ -11,6 +11,7 @@ import pytest
 from hflush.spark import schemas
 from hflush.spark.commit import Mode
 from hflush.spark.encodings import ENCODINGS
+from hflush.spark.partitions import check_partitions
 from hflush.spark.session import _parse
 from hflush.spark.settings import WriteSettings
 from hflush.spark.source import HflushDataSource
@@ -27,13 +28,29 @@ def test_options_of_an_encoding_are_read_before_anything_is_written():
         settings(encoding="csv", header="maybe")
 
 
-@pytest.mark.parametrize("names", ["", " , ", "[]"])
-def test_only_partitions_can_be_replaced_one_by_one(names: str):
+def test_only_partitions_can_be_replaced_one_by_one():
     """Without a column all files would be the one partition, and go."""
     dynamic = settings(overwrite=True, partitionOverwriteMode="dynamic", partitionBy="day")
     assert dynamic.mode is Mode.OVERWRITE_PARTITIONS
-    with pytest.raises(ValueError, match="dynamic: option 'partitionBy' is missing, or names no"):
-        settings(overwrite=True, partitionOverwriteMode="dynamic", partitionBy=names)
+    with pytest.raises(ValueError, match="dynamic, and option 'partitionBy' is missing"):
+        settings(overwrite=True, partitionOverwriteMode="dynamic")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("commitId", ""), ("commitId", " "), *(("partitionBy", v) for v in ("", " , ", "[]"))],
+)
+def test_options_that_are_given_and_empty_are_refused(option: str, value: str):
+    """As from a variable that is not set: what was asked for would not happen, without a word."""
+    with pytest.raises(ValueError, match=f"option '{option}' .*leave the option out"):
+        settings(**{option: value})
+
+
+def test_a_path_is_taken_as_it_is():
+    """Blanks at its ends are of the name of a directory."""
+    assert settings(path="/table ").url == "/table "
+    with pytest.raises(ValueError, match="option 'path' is missing"):
+        settings(path=" ")
 
 
 def test_parquet_has_no_compression_that_spark_cannot_read():
@@ -101,6 +118,20 @@ def test_columns_of_partitions_are_found_in_any_case() -> None:
     assert schemas.check_columns(schema, ("dAY",)) == ("Day",)
     with pytest.raises(ValueError, match="names a column twice"):
         schemas.check_columns(schema, ("Day", "day"))
+
+
+@pytest.mark.parametrize("name", ["", ".type"])
+def test_columns_whose_directories_readers_skip_are_refused(name: str) -> None:
+    schema = t.StructType([t.StructField(n, t.LongType()) for n in (name, "_x", "n")])
+    check_partitions(schema, ("_x",))
+    with pytest.raises(ValueError, match=f"names the column '{name}': readers skip directories"):
+        check_partitions(schema, ("_x", name))
+
+
+def test_the_type_of_a_column_of_partitions_is_refused_with_what_it_may_be() -> None:
+    schema = t.StructType([t.StructField("d", t.DoubleType())])
+    with pytest.raises(TypeError, match=r"column 'd' of type double: cast it to string, .* or ti"):
+        check_partitions(schema, ("d",))
 
 
 def test_names_in_keys_keep_their_case() -> None:

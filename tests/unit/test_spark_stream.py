@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hflush.spark
@@ -11,12 +13,16 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from hflush.checkpoint import FileStreamSinkLog, SinkFileStatus
+from hflush.spark.commit.strays import claim_of
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import ForeignQueryError, Owner, StreamWriter
+from pyarrow.parquet import read_schema
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
 SCHEMA = StructType([StructField("a", LongType())])
+TABLE = StructType([StructField(name, LongType()) for name in ("day", "hour", "n")])
 _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 
 
@@ -58,6 +64,54 @@ def test_a_query_that_has_begun_goes_on(tmp_path: Path) -> None:
     StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)
 
 
+def begins(url: Path, columns: str) -> StreamWriter:
+    """A batch of a query with the option partitionBy, if that is not empty."""
+    given = {"path": str(url), **({"partitionBy": columns} if columns else {})}
+    return StreamWriter(WriteSettings.of_stream(given), TABLE)
+
+
+def add(url: Path, batch: int, *places: str) -> None:
+    files = [SinkFileStatus(f"file://{url}/{place}", 1) for place in places]
+    assert FileStreamSinkLog(f"file://{url}/_spark_metadata").add(batch, files)
+
+
+@pytest.mark.parametrize(
+    ("places", "fitting", "other"),
+    [
+        (["day=1/hour=2/f"], "Day,hour", "hour,day"),
+        (["day=1/f"], "day", ""),
+        (["f"], "", "day"),
+        (["f", "day=1/f"], "day", ""),  # readers leave the first one out, whatever comes
+    ],
+)
+@pytest.mark.parametrize("old", ["Spark's sink", "without columns", "with columns"])
+def test_other_partition_columns_are_refused_before_files_are_written(
+    tmp_path: Path, places: list[str], fitting: str, other: str, old: str
+) -> None:
+    """Readers would miss the rows of one of the two: after Spark's sink, and in a query of ours."""
+    url = tmp_path / "of=a table"
+    add(url, 0, *places)
+    if old != "Spark's sink":
+        (url / "_hflush").mkdir()
+        (url / "_hflush" / "query").write_text('{"query": "q"}')
+    if old == "with columns":
+        begins(url, fitting)._owner().claim("q", 1, 0)
+        add(url, 1, "another=1/f")  # which shows that the log is not asked any more
+    begins(url, fitting)
+    with pytest.raises(ValueError, match=r"has files with the partition columns .*: readers"):
+        begins(url, other)
+
+
+def test_a_log_without_files_says_nothing_of_columns(tmp_path: Path) -> None:
+    """The first batch that comes to its commit does."""
+    add(tmp_path, 0)
+    late, first = begins(tmp_path, "day"), begins(tmp_path, "hour")
+    first._owner().claim("q", 1, 0)
+    with pytest.raises(ValueError, match=r"columns \['hour'\], and this write has \['day'\]"):
+        late._owner().claim("q", 1, 0)
+    assert claim_of(first._owner()._manager, f"{tmp_path}/_hflush/query") == ("q", ("hour",))
+
+
 @pytest.mark.parametrize("latest", [3, 4])
 def test_a_batch_in_which_sparks_sink_was_killed_is_named(tmp_path: Path, latest: int) -> None:
     """It may be of this query: the message says how that goes on."""
@@ -73,6 +127,19 @@ def test_a_query_whose_earlier_batches_are_elsewhere_leaves_nothing(tmp_path: Pa
     Owner(f"file://{tmp_path}", {}).claim("p", 0, None)
 
 
+@contextmanager
+def in_task(batch: int = 0, partition: int = 0) -> Iterator[None]:
+    """Let what is called be in a task of a batch."""
+    known = {"sql.streaming.queryId": "q", "streaming.sql.batchId": str(batch)}
+    context = TaskContext._getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context, "_localProperties", known, raising=False)
+        patch.setattr(context, "_partitionId", partition, raising=False)
+        patch.setattr(context, "_taskAttemptId", 0, raising=False)
+        yield
+    TaskContext._taskContext = None
+
+
 def test_tasks_write_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor has another directory, and may have other site files."""
     for machine in ("driver", "executor"):
@@ -80,15 +147,28 @@ def test_tasks_write_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "driver")
     writer = StreamWriter(WriteSettings.of_stream({"path": "out"}), SCHEMA)
     monkeypatch.chdir(tmp_path / "executor")
-    known = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "0"}
-    context = TaskContext._getOrCreate()
-    monkeypatch.setattr(context, "_localProperties", known, raising=False)
-    monkeypatch.setattr(context, "_partitionId", 0, raising=False)
-    monkeypatch.setattr(context, "_taskAttemptId", 0, raising=False)
-    message = pickle.loads(pickle.dumps(writer)).write(
-        iter([pa.RecordBatch.from_pydict({"a": [1]})])
-    )
+    with in_task():
+        message = pickle.loads(pickle.dumps(writer)).write(
+            iter([pa.RecordBatch.from_pydict({"a": [1]})])
+        )
     monkeypatch.undo()
-    TaskContext._taskContext = None
     (file,) = (tmp_path / "driver" / "out").glob("part-*")
     assert [status.path for status in message.files] == [f"file://{file}"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "partition", "columns", "files"),
+    [(0, 0, "", 1), (1, 0, "", 0), (0, 1, "", 0), (0, 0, "day", 0)],
+)
+def test_a_query_without_rows_can_be_read(
+    tmp_path: Path, batch: int, partition: int, columns: str, files: int
+) -> None:
+    """A file of its first batch has the columns; with partitions it would be left out later."""
+    writer = begins(tmp_path, columns)
+    with in_task(batch, partition):
+        message = writer.write(iter([pa.RecordBatch.from_pydict({"day": [], "n": []})]))
+    assert len(message.files) == files
+    if files:
+        writer.commit([message], batch)
+        (file,) = hflush.spark.files(str(tmp_path))
+        assert read_schema(file.removeprefix("file://")).names == ["day", "hour", "n"]

@@ -117,7 +117,7 @@ void register_object_options(py::module_& module) {
   add("uniform_parts", &ObjectOptions::uniform_parts);
   add("max_parts", &ObjectOptions::max_parts);
   add("active_blocks", &ObjectOptions::active_blocks);
-  add("buffer_directory", &ObjectOptions::buffer_directory);
+  add("buffer_directories", &ObjectOptions::buffer_directories);
   add("memory_bytes", &ObjectOptions::memory_bytes);
   add("references", &ObjectOptions::references);
   type.def_property_readonly("window_bytes", [](const ObjectOptions& self) {

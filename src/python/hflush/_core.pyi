@@ -554,7 +554,7 @@ class S3ObjectOptions:
     max_parts: int
     active_blocks: int
     buffering: str  # "memory", "disk", "adaptive"
-    buffer_directory: str
+    buffer_directories: list[str]
     memory_bytes: int
     references: bool
     @property

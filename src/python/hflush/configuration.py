@@ -548,6 +548,11 @@ def parse_time(text: str, unit: str = "ms") -> float:
         raise ValueError(f"not a time such as 500ms, 30s or 2m: {text!r}") from None
 
 
+def has_unit(text: str) -> bool:
+    """Whether a time names its unit."""
+    return not _is_hexadecimal(text) and _unit_of(text.strip().lower()) != ""
+
+
 def _as_long(number: int) -> int:
     if number not in _INT64:
         raise ValueError(f"more than 64 bits: {number}")

@@ -588,6 +588,8 @@ class FileSystem(OptionalOperations):
         else:
             given = options_of.read(options, options_of.OPEN_BUFFER_SIZE, options_of.as_size)
             size = self._buffer_size if given is None else given
+        for key in options_of.SIZES_KNOWN.intersection(options):
+            options_of.read(options, key, options_of.as_number)  # refused if it is none
         return self._open_known(self._resolve(path), max(size, 1), options, status)
 
     def open_file(self, path: StrPath) -> OpenFileBuilder:

@@ -41,8 +41,8 @@ def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[File
     ------
     InvalidPathError
         A bracket that is never closed, or a range that runs backwards.
-    PermissionError
-        A directory on the way cannot be read.
+    PermissionError, FileNotFoundError
+        A directory on the way cannot be read; the bucket is not there.
     """
     found: dict[str, FileStatus] = {}
     for pattern in patterns:
@@ -73,7 +73,7 @@ def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatu
         try:
             yield status(candidate)
         except OSError as failure:  # noqa: PERF203
-            if not means_nothing_there(failure):
+            if not _means_no_match(failure):
                 raise
 
 
@@ -81,9 +81,15 @@ def _entries(directory: str, status: Status, listing: Listing) -> Iterable[FileS
     try:
         return listing(directory) if status(directory).is_directory else ()
     except OSError as failure:
-        if means_nothing_there(failure):
+        if _means_no_match(failure):
             return ()
         raise
+
+
+def _means_no_match(failure: OSError) -> bool:
+    """Whether nothing is there; a bucket that is not there is a mistake, and matches nothing."""
+    is_bucket = getattr(failure, "remote_class", "") == "NoSuchBucket"
+    return means_nothing_there(failure) and not is_bucket
 
 
 def expand_braces(pattern: str) -> list[str]:

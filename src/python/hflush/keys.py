@@ -10,7 +10,15 @@ from __future__ import annotations
 from operator import attrgetter
 
 from . import paths
-from .configuration import listed, parse_bool, parse_size, parse_time, parse_whole, to_text
+from .configuration import (
+    has_unit,
+    listed,
+    parse_bool,
+    parse_size,
+    parse_time,
+    parse_whole,
+    to_text,
+)
 from .warn import warn_once
 
 TYPE_CHECKING = False
@@ -284,22 +292,27 @@ def time(
     zero: float | None = 0.0,
     warns: bool = False,
     takes_negative: bool = False,
+    least_bare: float = 0.0,
 ) -> Kind:
     """Return the kind of times in seconds: bare numbers count `unit`, 0 means `zero`, if any.
 
     With `warns` 0 is warned of. With `takes_negative` a time below 0 means what 0 means, with a
-    warning.
+    warning. A bare number above 0 means `least_bare` seconds at least, with a warning: one that is
+    less was meant in another unit.
     """
 
     def read(value: str) -> float:
         seconds = min(parse_time(value, unit), LONGEST_S)
         if (seconds < 0 and not takes_negative) or (zero is None and not seconds):
             raise ValueError
+        if 0 < seconds < least_bare and not has_unit(value):
+            return least_bare
         return max(seconds, 0.0) or zero or 0.0
 
     def remark(value: str) -> str:
         given, used = parse_time(value, unit), read(value)
-        return f"{time_text(used)} is used" if given < 0 or (warns and not given) else ""
+        is_other = given < 0 or (warns and not given) or 0 < given < min(used, least_bare)
+        return f"{time_text(used)} is used" if is_other else ""
 
     bare = f" ({unit})" if unit != "ms" else ""
     above = " above 0" if zero is None else ""

@@ -77,7 +77,7 @@ class Handler(logging.Handler):
     prints the failure and the record. A stream that has failed is closed, and a record that comes
     10 s later opens the file again, to append. So does a record that comes after :meth:`close`,
     which ``logging.config.dictConfig`` calls of every handler. A handler that is still open when
-    the process ends is closed first of all, and a failure of that is printed:
+    the process ends, be it dropped, is closed first of all, and a failure of that is printed:
     ``logging.shutdown()`` would swallow it. Threads write side by side, and share what they wait
     for. While one opens or closes the file, others wait up to a minute. What hflush itself logs
     about a record is written behind it. A forked child cannot write to its parent's stream.
@@ -123,7 +123,7 @@ class Handler(logging.Handler):
         self._opens_at = 0.0  # then it is tried again, in seconds of time.monotonic()
         self._inside = _Inside()
         if not delay:
-            self._stream = self._open()
+            self._settle(self._open())
         super().__init__()  # from now on logging may close it
 
     def handle(self, record: logging.LogRecord) -> bool | logging.LogRecord:  # type: ignore[override]
@@ -231,6 +231,7 @@ class Handler(logging.Handler):
         """Let other threads go on, with what this one has opened."""
         with self._turns:
             self._stream, self._changer = stream, 0
+            (_writing.discard if stream is None else _writing.add)(self)
             self._turns.notify_all()
 
     def _at_fork_reinit(self) -> None:
@@ -309,3 +310,4 @@ _PAUSE_S = 10.0
 _WAIT_S = 60.0  # for a thread that opens the file: it may need a lock that the waiting one has
 _MOST_LATER = 9
 _handlers: weakref.WeakSet[Handler] = weakref.WeakSet()
+_writing: set[Handler] = set()  # these have a stream; logging keeps none that a program drops

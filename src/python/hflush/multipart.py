@@ -23,8 +23,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import capabilities, paths
+from .atomic import Publication
 from .errors import LeaseLostError, PathIsDirectoryError, attach
 from .options import Rename
+from .status import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from .filesystem import FileSystem
     from .paths import StrPath
+    from .status import FileStatus
     from .streams import FSDataOutputStream
 
     class Resolves(Protocol):
@@ -174,9 +177,10 @@ class UploaderBelow(ABC):
         PathIsDirectoryError
             A directory is in the way. The upload goes on.
         OSError
-            The store failed. The path is as it was; where joining moves no data, the parts are
-            gone if they were joined before the failure. If parts cannot be removed once the file is
-            published, the logger ``hflush.multipart`` warns of them, and nothing is raised.
+            The store failed. The path is as it was, or a note says that this is not known; where
+            joining moves no data, the parts are gone if they were joined before the failure. If
+            parts cannot be removed once the file is published, the logger ``hflush.multipart``
+            warns of them, and nothing is raised.
 
         Notes
         -----
@@ -207,7 +211,9 @@ class UploaderBelow(ABC):
     def abort_uploads_under_path(self, path: StrPath) -> int:
         """Abort the uploads of this base to files at and below `path`; return how many there were.
 
-        On S3 this includes uploads of other programs: see
+        On local files and HDFS what is left of others goes, too, uncounted: of those whose
+        completion, or abort, was killed. A completion that is under way has published its file
+        then, or fails with FileNotFoundError. On S3 this includes uploads of other programs: see
         :meth:`hflush.FileSystem.abort_multipart_uploads`, which spares young ones.
         """
         return self._abort_under(self._filesystem._resolve(path))
@@ -282,7 +288,7 @@ class MultipartUploader(UploaderBelow):
                 raise _unknown_upload(paths.basename(directory), resolved) from lost
             self._filesystem.mkdirs(paths.parent(resolved))
             status = self._filesystem.get_file_status(joined)
-            self._publish(directory, joined, resolved)
+            self._publish(directory, joined, resolved, status)
         try:
             self._remove(directory)
         except OSError as failure:  # not a failure: the file is published
@@ -302,29 +308,53 @@ class MultipartUploader(UploaderBelow):
                 with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
                     self.abort(upload, target)
                     aborted += 1
+        self._remove_left(path)
         return aborted
+
+    def _remove_left(self, path: str) -> None:
+        """Remove what is left of uploads, to files at and below a path, whose end was killed."""
+        for directory in self._directories():
+            try:
+                if paths.basename(directory).startswith("."):  # ended, to whatever path
+                    self._drop(directory)
+                else:
+                    target = self._own_target(directory, _TAKEN)
+                    if target is not None and paths.is_under(target, path):
+                        self._remove(directory)
+            except PermissionError as refusal:  # noqa: PERF203 -- another user's
+                _log.warning("what is left of an upload stays: %s", refusal)
 
     def uploads(self) -> list[tuple[bytes, str]]:
         """Return the uploads of this base that have not ended, each with its path.
 
         Those of other bases, also below this one, are not looked for.
         """
+        found = [(one, self._own_target(one, _TARGET)) for one in self._directories()]
+        return sorted(
+            (paths.basename(directory).encode("ascii"), target)
+            for directory, target in found
+            if target is not None
+        )
+
+    def _directories(self) -> list[str]:
+        """Return where uploads are, or what is left of them; some may be of another base."""
         collectors = {self._collector_beside}
         if self._filesystem.is_directory(self.base):
             collectors.add(self._collector)  # which for the root is the same
-        return sorted(
-            (upload, target)
-            for collector in collectors
-            for upload, target in self._uploads_in(collector)
-            if self._collector_of(target) == collector
-        )
+        found = []
+        for collector in collectors:
+            with contextlib.suppress(FileNotFoundError):
+                listed = self._filesystem.list_status(collector)
+                found += [paths.child(collector, paths.basename(one.path)) for one in listed]
+        return found
 
-    def _uploads_in(self, collector: str) -> Iterator[tuple[bytes, str]]:
-        with contextlib.suppress(FileNotFoundError):
-            for status in self._filesystem.list_status(collector):
-                name = paths.basename(status.path)
-                with contextlib.suppress(FileNotFoundError):
-                    yield name.encode("ascii"), self._target(status.path, name)
+    def _own_target(self, directory: str, file: str) -> str | None:
+        """Return the path that a file of an upload's directory names; None if not of this base."""
+        try:
+            target = self._target(directory, file)
+        except FileNotFoundError:
+            return None
+        return target if self._collector_of(target) == paths.parent(directory) else None
 
     # --- how ---
 
@@ -343,18 +373,18 @@ class MultipartUploader(UploaderBelow):
         if not (len(name) == 32 and name.isalnum()):
             raise _unknown_upload(name, resolved)
         try:
-            target = self._target(directory, name)
+            target = self._target(directory)
         except FileNotFoundError:
             raise _unknown_upload(name, resolved) from None
         if target != resolved:
             raise ValueError(f"upload {name} is of {target!r}, not of {resolved!r}")
         return directory
 
-    def _target(self, directory: str, name: str) -> str:
-        with self._filesystem.open(paths.child(directory, _TARGET)) as stream:
+    def _target(self, directory: str, file: str = _TARGET) -> str:
+        with self._filesystem.open(paths.child(directory, file)) as stream:
             text = stream.read()
         if not text:  # begun this moment, or its writer died: its id was never returned
-            raise _unknown_upload(name, directory)
+            raise _unknown_upload(paths.basename(directory), directory)
         return str(json.loads(text))
 
     def _create(self, path: str) -> FSDataOutputStream:
@@ -399,25 +429,35 @@ class MultipartUploader(UploaderBelow):
         if filled := [paths.child(directory, name) for name, length in parts if length]:
             self._filesystem.concat(joined, filled)
 
-    def _publish(self, directory: str, joined: str, path: str) -> None:
+    def _publish(self, directory: str, joined: str, path: str, status: FileStatus) -> None:
         """Rename to the path; of several callers that complete one upload, one succeeds."""
-        target, taken = paths.child(directory, _TARGET), paths.child(directory, _TAKEN)
+        self._take(directory, path)
+        publication = Publication(self._filesystem, joined, path, True, durable=False)
+        publication.own = identity(status)
         try:
-            # Only one caller finds the target; a rename without replacing is not had everywhere.
-            self._filesystem.rename(target, taken, Rename.OVERWRITE)
-        except FileNotFoundError:
-            raise _unknown_upload(paths.basename(directory), path) from None
-        try:
-            self._filesystem.rename(joined, path, Rename.OVERWRITE)
-        except BaseException:
-            self._filesystem.rename(taken, target, Rename.OVERWRITE)
+            publication.publish()
+        except BaseException as failure:
+            try:
+                self._rename_in(directory, _TAKEN, _TARGET)
+            except OSError as also:
+                attach(failure, also)
             raise
 
     def _end(self, directory: str) -> None:
-        # Deleting its target ends the upload: of several callers, one succeeds.
-        if not self._filesystem.delete(paths.child(directory, _TARGET)):
-            raise _unknown_upload(paths.basename(directory), directory)
+        self._take(directory, directory)
         self._remove(directory)
+
+    def _take(self, directory: str, path: str) -> None:
+        """Take an upload out of the others' hands, to end it: of several callers, one succeeds."""
+        try:
+            # Only one caller finds the target; a rename without replacing is not had everywhere.
+            self._rename_in(directory, _TARGET, _TAKEN)
+        except FileNotFoundError:
+            raise _unknown_upload(paths.basename(directory), path) from None
+
+    def _rename_in(self, directory: str, old: str, new: str) -> None:
+        source, target = paths.child(directory, old), paths.child(directory, new)
+        self._filesystem.rename(source, target, Rename.OVERWRITE)
 
     def _remove(self, directory: str) -> None:
         """Rename the directory of an ended upload, then remove it.
@@ -425,12 +465,16 @@ class MultipartUploader(UploaderBelow):
         A caller that still completes or puts a part then finds no directory, instead of adding
         files to one that is being emptied.
         """
-        collector, name = paths.parent(directory), paths.basename(directory)
-        ended = paths.child(collector, f".{name}")
-        self._filesystem.rename(directory, ended, Rename.OVERWRITE)
-        self._filesystem.delete(ended, recursive=True)
+        ended = paths.child(paths.parent(directory), f".{paths.basename(directory)}")
+        with contextlib.suppress(FileNotFoundError):  # an abort of all uploads has done it
+            self._filesystem.rename(directory, ended, Rename.OVERWRITE)
+            self._drop(ended)
+
+    def _drop(self, ended: str) -> None:
+        with contextlib.suppress(FileNotFoundError):  # another program removes it, too
+            self._filesystem.delete(ended, recursive=True)
         with contextlib.suppress(OSError):  # other uploads are in it
-            self._filesystem.delete(collector)
+            self._filesystem.delete(paths.parent(ended))
 
 
 def _unknown_upload(name: str, path: str) -> FileNotFoundError:

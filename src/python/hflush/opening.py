@@ -374,16 +374,16 @@ def written_text(
     line_buffering: bool = False,
     write_through: bool = True,
 ) -> TextOutputWrapper:
-    """Return text over an output stream, with its byte order mark at the start of the file.
+    """Return text over an output stream, which begins as text at that place of a file does.
 
     Without `write_through` io holds text back, and drops it if the write of it is interrupted.
     """
     encoding = resolved(encoding)
     if stream.tell() > 0:
         encoding = without_mark(encoding)
-    marked = codecs.lookup(encoding).name in _MARKED
-    wrapper = MarkedTextOutputWrapper if marked else TextOutputWrapper
-    return wrapper(stream, encoding, errors, newline, line_buffering, write_through)
+    text = TextOutputWrapper(stream, encoding, errors, newline, line_buffering, write_through)
+    text._begin()
+    return text
 
 
 def check_text(
@@ -446,13 +446,17 @@ def without_mark(encoding: str) -> str:
     )
 
 
-# Encodings whose byte order mark io leaves out where it cannot seek.
+# What io leaves out where it cannot seek: the byte order mark of these encodings; and the way back
+# to ASCII, in which ISO-2022-JP begins, from the characters that a file ends with.
 _MARKED = frozenset(("utf-16", "utf-32"))
 _MARK = "\ufeff"
+_TO_ASCII = "\x1b(B"
 
 
 class TextOutputWrapper(io.TextIOWrapper):
     """Text over an output stream, which keeps the stream's promises about what is published."""
+
+    _mark = ""  # what is still to be written before the next text
 
     def __enter__(self) -> Self:
         entered = super().__enter__()
@@ -500,31 +504,37 @@ class TextOutputWrapper(io.TextIOWrapper):
     def reconfigure(self, **changes: Any) -> None:
         """Change how text is written from here on; at the start an encoding brings its mark."""
         super().reconfigure(**changes)
+        if self._begin() and codecs.lookup(self.encoding).name == "utf-8-sig":
+            super().reconfigure(encoding="utf-8", errors=self.errors)  # io would mark it again
+
+    def _begin(self) -> int:
+        """Have the next text begin as it does at this place of the file; return the place."""
         name = codecs.lookup(self.encoding).name
-        if not self.buffer.tell():  # type: ignore[attr-defined]
-            if name in _MARKED:
-                self.__class__ = MarkedTextOutputWrapper
-        elif name == "utf-8-sig":  # io would write its mark again
-            super().reconfigure(encoding="utf-8", errors=self.errors)
+        place: int = self.buffer.tell()  # type: ignore[attr-defined]
+        if place:
+            self._mark = _TO_ASCII if name.startswith("iso2022_jp") else ""
+        else:
+            self._mark = _MARK if name in _MARKED else ""
+        if self._mark:
+            self.__class__ = MarkedTextOutputWrapper
+        return place
 
     def __del__(self) -> None:
         """Do not close, as io's own would: the stream below is abandoned, with a warning."""
 
 
 class MarkedTextOutputWrapper(TextOutputWrapper):
-    """Writes the byte order mark before the first text."""
-
-    _is_marked = False
+    """Writes the mark before the next text."""
 
     def write(self, text: str, /) -> int:
         """Write text, and return how many characters it had."""
-        if self._is_marked:
+        mark = self._mark
+        if not mark:
             return super().write(text)
-        mark = _MARK if codecs.lookup(self.encoding).name in _MARKED else ""
         marked = mark + text
-        self._is_marked = True
+        self._mark = ""
         try:
             return super().write(marked) - len(mark)
         except UnicodeError:  # nothing is written
-            self._is_marked = False
+            self._mark = mark
             raise

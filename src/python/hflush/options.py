@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import operator
 
 from .configuration import parse_size
@@ -58,6 +59,8 @@ SPLIT_END = "fs.option.openfile.split.end"
 OPEN_BUFFER_SIZE = "fs.option.openfile.buffer.size"
 FOOTER_CACHE = "fs.option.openfile.footer.cache"
 
+# What a caller may know before; not needed here.
+SIZES_KNOWN = frozenset((LENGTH, SPLIT_START, SPLIT_END))
 # Hadoop's standard ones: every store takes them, though most are hints to other readers.
 OPEN_KEYS = frozenset((READ_POLICY, LENGTH, SPLIT_START, SPLIT_END, OPEN_BUFFER_SIZE, FOOTER_CACHE))
 
@@ -328,6 +331,16 @@ def as_size(value: OptionValue) -> int:
     if number < 0:
         raise ValueError(f"must not be negative, not {number}")
     return number
+
+
+def as_number(value: OptionValue) -> float:
+    """Return a number of any size and sign, or what the text of one means."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"must be a number, not {value!r}") from None
+    except OverflowError:
+        return math.inf
 
 
 def as_bool(value: OptionValue) -> bool:

@@ -1,19 +1,24 @@
 """Copying and moving files and trees from one file system to another."""
 
+# ruff: noqa: PTH114, PTH115, PTH116
+
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import stat
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .capabilities import ABORTABLE
-from .errors import LeaseLostError, attach
+from .errors import LeaseLostError, attach, note
 from .paths import basename, child, is_under, parent
 from .status import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .files import Files
     from .output import FSDataOutputStream
@@ -39,7 +44,8 @@ def copy(
 ) -> None:
     """Copy or move a file or a tree; into `target_path` under its own name if that is a directory.
 
-    Paths are normalised. What is moved is removed when all of it was copied, each file and
+    Paths are normalised. A file that is replaced stays until its copy is whole, and if that fails:
+    see :func:`whole`. What is moved is removed when all of it was copied, each file and
     directory by itself: what was not copied stays (a name that listings leave out, what is new),
     and so does what has changed since. Between local files owner, mode and times are kept as far as
     the process may and the mount can, as by a rename; no copy is open to others before its mode is.
@@ -55,6 +61,11 @@ def copy(
     OSError
         A tree would be copied into itself, or something in it is neither file nor directory. All
         was copied, but some of the source stayed (``ENOTEMPTY``): the message names it.
+
+    Notes
+    -----
+    A note of a failure says what was copied until then. If that is no file, the directories that
+    were made are removed.
     """
     source, source_path = source._behind(source_path)
     status = source._status(source_path)
@@ -72,7 +83,12 @@ def copy(
         message = f"copy of {source._named(source_path)} onto or into itself"
         raise OSError(errno.EINVAL, message, target._named(target_path))
     keeps = delete_source and source._is_local and target._is_local
-    copied = _Copy(source, target, overwrite, keeps).make(status, source_path, target_path)
+    copying = _Copy(source, target, overwrite, keeps)
+    try:
+        copied = copying.make(status, source_path, target_path)
+    except BaseException as failure:
+        copying.leave(failure, target_path)
+        raise
     if delete_source:
         removal = _Removal(source)
         removal.remove(copied)
@@ -153,8 +169,10 @@ class _Copy:
         self._overwrite = overwrite
         # The target of a move between local files, which keeps owner, mode and times.
         self._keeping: Any = target if keeps else None
-        # The local files that were made.
-        self._made: dict[tuple[int, ...], str] = {}
+        # The local files that were made, how many files of any kind, and the directories.
+        self._made: dict[tuple[int, ...] | None, str] = {}
+        self._files = 0
+        self._new: dict[str, None] = {}
 
     def make(
         self, status: FileStatus, path: str, target_path: str, above: tuple[object, ...] = ()
@@ -176,7 +194,7 @@ class _Copy:
                 )
                 for entry in listed
             ]
-            if is_new:
+            if is_new and self._keeping:
                 self._keeping._take_after(status, target_path)
             return _Copied(path, is_link, (), entries)
         if not status.is_file:
@@ -184,72 +202,202 @@ class _Copy:
             raise OSError(errno.EINVAL, message, self._source._named(path))
         if is_within(self._target, target_path, self._source, status):
             raise OSError(errno.EINVAL, f"copy of {path} onto itself", target_path)
-        length = self._copy_bytes(path, target_path)
         self._check_distinct(target_path)
+        length = self._copy_bytes(path, target_path)
+        if self._target._store_at(target_path)._is_local:
+            self._made[self._target._status(target_path).file_id] = target_path
+        self._files += 1
         if self._keeping:
             self._keeping._take_after(status, target_path)
         return _Copied(path, is_link, _version(status) if length == status.length else (), None)
 
-    def _make_directory(self, path: str) -> bool:
-        """Make a directory; return whether it is new, and takes after the source in the end."""
-        if not self._keeping or self._target.is_directory(path):
-            self._target.mkdirs(path)
-            return False
-        self._target.mkdirs(parent(path))
-        _closed_to_others(self._keeping.mkdirs, path, _OWN_DIRECTORY)
-        return True
+    def leave(self, failure: BaseException, path: str) -> None:
+        """Add a note about what was copied before a failure; leave no tree without any file."""
+        if self._files:
+            name = self._target._public_name(path)
+            text = f"files copied to '{name}' until then: {self._files}; none was removed"
+            if path in self._new:
+                text += ". That directory is new: remove it first, or a repetition goes into it"
+            note(failure, text)
+            return
+        for made in reversed(self._new):
+            with contextlib.suppress(OSError):  # useless; the failure is being raised
+                self._target.delete(made)
 
-    def _create(self, path: str) -> FSDataOutputStream:
-        if not self._keeping:
-            return self._target.create(path, overwrite=self._overwrite)
-        writer: FSDataOutputStream = _closed_to_others(
-            self._keeping.create, path, _OWN_FILE, overwrite=self._overwrite
+    def _make_directory(self, path: str) -> bool:
+        """Make a directory; return whether it is new."""
+        is_new = parent(path) in self._new or not self._target.is_directory(path)
+        if is_new and self._keeping:  # it takes after the source in the end
+            self._target.mkdirs(parent(path))
+            _closed_to_others(partial(self._keeping.mkdirs, path), _OWN_DIRECTORY)
+        else:
+            self._target.mkdirs(path)
+        if is_new:
+            self._new[path] = None
+        return is_new
+
+    def _create(self, path: str, **options: Any) -> FSDataOutputStream:
+        create: Any = partial(self._target.create, path, overwrite=self._overwrite, **options)
+        writer: FSDataOutputStream = (
+            _closed_to_others(create, _OWN_FILE) if self._keeping else create()
         )
         return writer
 
     def _copy_bytes(self, path: str, target_path: str) -> int:
         length = 0
-        with self._source._open(path, _BUFFER_BYTES) as reader:
-            writer = self._create(target_path)
-            with whole(writer, self._target, target_path):
-                buffer = memoryview(bytearray(_BUFFER_BYTES))
-                while count := reader.readinto(buffer):
-                    length += writer.write(buffer[:count])
+        create = partial(self._create, target_path)
+        with (
+            self._source._open(path, _BUFFER_BYTES) as reader,
+            whole(create, self._target, target_path, keeps_mode=not self._keeping) as writer,
+        ):
+            buffer = memoryview(bytearray(_BUFFER_BYTES))
+            while count := reader.readinto(buffer):
+                length += writer.write(buffer[:count])
         return length
 
     def _check_distinct(self, path: str) -> None:
         """Refuse to go on where two names are one file: by case, by a link."""
-        if not self._target._store_at(path)._is_local:
+        if not self._made:
             return
-        file_id = self._target._status(path).file_id
-        other = self._made.setdefault(file_id, path) if file_id else path
-        if other != path:
-            message = f"copy: {other} is the same file here, whose content is replaced by this"
-            raise FileExistsError(errno.EEXIST, message, path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            other = self._made.get(self._target._status(path).file_id, path)
+            if other != path:
+                message = f"copy: {other} is the same file here, and would be replaced by this"
+                raise FileExistsError(errno.EEXIST, message, path)
 
 
-def _closed_to_others(make: Any, path: str, permission: int, **options: Any) -> Any:
+def _closed_to_others(make: Callable[..., Any], permission: int) -> Any:
     """Make a file or directory that is its owner's alone; or with the mode that a mount gives."""
     try:
-        return make(path, permission=permission, **options)
+        return make(permission=permission)
     except PermissionError:  # if it has another reason, that holds here, too
-        return make(path, **options)
+        return make()
 
 
 @contextlib.contextmanager
-def whole(writer: Any, target: Files, path: str) -> Iterator[None]:
-    """End a writer with the block; if that fails, no part of its file stays at the target."""
+def whole(
+    make: Callable[..., Any],
+    target: Files,
+    path: str,
+    *,
+    keeps_mode: bool = True,
+    keeps_part: bool = False,
+) -> Iterator[Any]:
+    """Make a writer, and end it with the block; if that fails, no part of its file stays.
+
+    A file that is at the target stays then: where a store shows what is being written, the new one
+    is written aside, like the earlier one in owner and mode, and is on disk when it takes its
+    place. That cannot be done where the earlier file has other names, or attributes that the new
+    one does not get, may not be written to, is one that a process has open (``/dev/stdout``), or
+    is in a directory where no other may be made: it is written over, and a note of a failure says
+    that it is gone.
+
+    Parameters
+    ----------
+    make : callable
+        Opens the writer; takes options of create.
+    target : Files
+        The file system.
+    path : str
+        The file.
+    keeps_mode : bool
+        Whether a file that is replaced hands on its owner and mode.
+    keeps_part : bool
+        Whether what was written stays after a failure: it is written in place then.
+    """
+    earlier = _earlier(target, path)
+    writer = _aside(make, earlier, keeps_mode) if earlier and not keeps_part else None
+    if writer is None:
+        writer = make()
     made = None
     try:
         with writer:
-            made = _identity(writer, target, path)
-            yield
-    except LeaseLostError:  # the file is another writer's
+            if not keeps_part:
+                made = _identity(writer, target, path)
+            yield writer
+    except BaseException as failure:
+        if not isinstance(failure, LeaseLostError):  # the file is another writer's
+            with contextlib.suppress(OSError):  # useless; the failure is being raised
+                _discard(target, path, made)
+        if earlier and not writer.has_capability(ABORTABLE):
+            note(failure, f"what was in '{path}' before is gone: it was written over")
         raise
-    except BaseException:
-        with contextlib.suppress(OSError):  # useless; the failure is being raised
-            _discard(target, path, made)
-        raise
+
+
+class _Earlier(NamedTuple):
+    """A file whose place a new one takes."""
+
+    store: Any
+    name: str  # a link to it, maybe
+    path: str
+    status: FileStatus
+
+
+def _earlier(target: Any, path: str) -> _Earlier | None:
+    """Return the file at a path, unless the store keeps it until a new one is whole."""
+    store, name = target._behind(path)
+    if store.has_path_capability(name, ABORTABLE):
+        return None
+    there = store._write_target(name)
+    try:
+        status = store._status(there)
+    except OSError:  # none, or the writer will meet it, too
+        return None
+    return _Earlier(store, name, there, status) if status.is_file else None
+
+
+def _aside(make: Callable[..., Any], earlier: _Earlier, keeps_mode: bool) -> Any:
+    """Return a writer whose file takes the place of an earlier one at its end; None: not here."""
+    is_local = earlier.store._is_local
+    aside = partial(make, atomic=True)
+    try:
+        if is_local and not _is_replaceable(earlier):
+            return None
+        if not (is_local and keeps_mode):
+            return aside()
+        writer = _closed_to_others(aside, _OWN_FILE)
+    except (FileNotFoundError, PermissionError, ValueError):  # or it holds in place, too
+        return None
+    if _liken(writer, earlier):
+        return writer
+    writer.abort()
+    return None
+
+
+def _is_replaceable(earlier: _Earlier) -> bool:
+    """Whether a local file may be written to, has one name, and is not meant as an open file."""
+    names = [earlier.name]
+    if os.path.islink(earlier.name):
+        names.append(os.readlink(earlier.name))
+    facts = os.lstat(earlier.path)
+    return (
+        stat.S_ISREG(facts.st_mode)
+        and facts.st_nlink <= 1
+        and os.access(earlier.path, os.W_OK)
+        and not any(name.startswith(("/dev/", "/proc/")) for name in names)
+    )
+
+
+def _liken(writer: Any, earlier: _Earlier) -> bool:
+    """Give what is written aside the owner and mode of the earlier file; return if it is alike."""
+    aside = getattr(writer, "_aside", None)
+    if aside is None:  # of a transaction
+        return True
+    made = aside.publication.temporary
+    with contextlib.suppress(OSError):
+        earlier.store._set_owner(made, earlier.status.owner, earlier.status.group)
+    with contextlib.suppress(OSError):
+        earlier.store._set_permission(made, earlier.status.permission)
+    return _traits(made) == _traits(earlier.path)
+
+
+def _traits(path: str) -> tuple[object, ...]:
+    """Return what is set for a local file, and its device: it may be a mount by itself."""
+    facts = os.stat(path)
+    attributes = {}
+    with contextlib.suppress(OSError):  # there are none on this mount
+        attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
+    return facts.st_dev, facts.st_uid, facts.st_gid, facts.st_mode, attributes
 
 
 def _identity(writer: Any, target: Files, path: str) -> int | None:

@@ -14,10 +14,12 @@ import os
 import sys
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .. import paths, transfer
 from .._version import __version__
+from ..capabilities import ABORTABLE
 from ..configuration import Configuration
 from ..errors import InvalidPathError, unsupported
 from ..filesystem import FileSystem
@@ -223,13 +225,19 @@ def _put(arguments: argparse.Namespace, conf: Configuration) -> None:
     with _input(arguments.source) as source:
         if store._is_local:
             _refuse_itself(fs, arguments.path, source)
-        out = fs.create(arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic)
-        # What came by a pipe is not there to be sent again.
-        keeps = arguments.source == "-"
-        with out if keeps else transfer.whole(out, fs, fs._resolve(arguments.path)):
+        create = partial(
+            fs.create, arguments.path, overwrite=arguments.overwrite, atomic=arguments.atomic
+        )
+        with transfer.whole(
+            create,
+            fs,
+            fs._resolve(arguments.path),
+            keeps_mode=not arguments.atomic,
+            keeps_part=arguments.source == "-",  # a pipe is not there to be sent again
+        ) as out:
             while part := _read(source, arguments.source):
                 out.write(part)
-            if syncs:
+            if syncs and not out.has_capability(ABORTABLE):  # which is synced when it is closed
                 out.hsync()
 
 

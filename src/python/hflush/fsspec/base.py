@@ -7,7 +7,8 @@ import errno
 import os
 import re
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from fsspec.utils import isfilelike  # type: ignore[import-untyped]
 
 from .. import paths, transfer
 from ..configuration import Configuration, caller
-from ..errors import means_file_there, means_nothing_there, unsupported
+from ..errors import ParentNotDirectoryError, means_file_there, means_nothing_there, unsupported
 from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
@@ -324,7 +325,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             return super().open(path, mode, block_size, cache_options, compression, **options)
         codec = get_compression(os.fspath(path), compression)  # before anything is touched
         autocommit = options.pop("autocommit", not self._intrans)
-        stream = self._open(path, mode, block_size, autocommit, cache_options, **options)
+        with _plain_refusal() if "x" in mode else nullcontext():
+            stream = self._open(path, mode, block_size, autocommit, cache_options, **options)
         if self._intrans and isinstance(stream, TransactionFile):  # otherwise the program ends it
             self.transaction.files.append(stream)
         return stream if codec is None else compressed(stream, compr[codec], mode[0])
@@ -444,8 +446,12 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             _check_apart_from(local, place)
             callback.set_size(os.fstat(source.fileno()).st_size)
             self.makedirs(self._parent(rpath), exist_ok=True)
-            out = self.open(rpath, opened, **options)
-            with transfer.whole(out, place.store, place.path):
+
+            def create(**more: Any) -> Any:
+                return self.open(rpath, opened, **{**more, **options})
+
+            keeps_mode = "permission" not in options
+            with transfer.whole(create, place.store, place.path, keeps_mode=keeps_mode) as out:
                 self._hand_on(source, out, callback)
 
     def get(
@@ -496,19 +502,11 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         made = Path(lpath)
         with self.open(rpath, "rb", **options) as source:
             _check_apart_from(made, self._place(rpath))
-            made.parent.mkdir(parents=True, exist_ok=True)
             callback.set_size(getattr(source, "size", None))  # of compressed data it is not known
-            local = made.open("wb")
-            own = os.fstat(local.fileno())
-            try:
-                with local:
-                    self._hand_on(source, local, callback)
-            except BaseException:
-                with suppress(OSError):
-                    there = made.resolve()
-                    if made.is_file() and os.path.samestat(own, there.stat()):  # and no device
-                        there.unlink()
-                raise
+            local = self._place(rpath).store._local_files(raw=True)
+            path = local._resolve(made.absolute())
+            with transfer.whole(partial(local.create, path), local, path) as target:
+                self._hand_on(source, target, callback)
 
     def _hand_on(self, source: Any, target: Any, callback: Any) -> None:
         """Copy bytes to their end, which may have moved since it was looked at."""
@@ -747,14 +745,16 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if place.store.exists(place.path):
             raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
         asked = None if mode == _ANY_MODE else mode  # as universal_pathlib does where none is given
-        place.store.mkdirs(place.path, asked, create_parent=create_parents)
+        with _plain_refusal():
+            place.store.mkdirs(place.path, asked, create_parent=create_parents)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and its missing parents."""
         place = self._place(path)
         if not exist_ok and place.store.exists(place.path):
             raise FileExistsError(errno.EEXIST, "makedirs: path exists", path)
-        place.store.mkdirs(place.path)
+        with _plain_refusal():
+            place.store.mkdirs(place.path)
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
@@ -772,7 +772,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             It is a directory, which :meth:`rmdir` removes.
         """
         place = self._removable(path)
-        if place.store.is_directory(place.path) and not place.store._is_link(place.path):
+        if _is_real_directory(place):
             raise IsADirectoryError(errno.EISDIR, "rm_file: path is a directory: use rmdir", path)
         if not place.store.delete(place.path):
             raise FileNotFoundError(errno.ENOENT, "rm_file: nothing there", path)
@@ -785,8 +785,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
         Raises
         ------
-        FileNotFoundError, OSError
-            Nothing is there; a directory is not empty.
+        FileNotFoundError
+            Nothing is there.
+        IsADirectoryError
+            There is a directory, and not `recursive`. Nothing was removed.
         ValueError, io.UnsupportedOperation
             A name belongs to another file system; it is a root, a bucket or, with all in it, the
             working directory. Nothing was removed.
@@ -808,6 +810,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             if not matches:
                 raise FileNotFoundError(errno.ENOENT, "rm: nothing there", name)
             doomed.update((self._place(match), match) for match in matches)
+        for place, name in () if recursive else doomed.items():
+            if _is_real_directory(place):
+                message = "rm: path is a directory: use recursive=True, or rmdir"
+                raise IsADirectoryError(errno.EISDIR, message, name)
         removed: list[Place] = []
         for place in sorted(doomed, key=lambda one: one.path, reverse=True):  # from below
             if self._delete(place, recursive):
@@ -1003,6 +1009,11 @@ def _is_below(place: Place, directory: Place) -> bool:
     return place.store is directory.store and paths.is_under(place.path, directory.path)
 
 
+def _is_real_directory(place: Place) -> bool:
+    """Whether the name is that of a directory, not of a link to one."""
+    return place.store.is_directory(place.path) and not place.store._is_link(place.path)
+
+
 def _is_working_directory(place: Place) -> bool:
     if not place.store._is_local or place.store._is_link(place.path):
         return False
@@ -1010,6 +1021,15 @@ def _is_working_directory(place: Place) -> bool:
         return Path(place.path).samefile(".")
     except OSError:  # one of them is not there
         return False
+
+
+@contextmanager
+def _plain_refusal() -> Iterator[None]:
+    """Raise that an ancestor is a file as other libraries do: callers pass over FileExistsError."""
+    try:
+        yield
+    except ParentNotDirectoryError as refusal:
+        raise NotADirectoryError(refusal.errno, refusal.strerror, refusal.filename) from refusal
 
 
 def _unless_absent(failure: OSError) -> None:

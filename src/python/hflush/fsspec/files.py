@@ -246,6 +246,10 @@ class CompressedOutput(OutputOver):
         return self._stream.path
 
     @property
+    def _aside(self) -> Any:
+        return self._stream._aside  # type: ignore[attr-defined]  # of an atomic stream
+
+    @property
     def _condition(self) -> str:
         return self._stream._condition
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from .. import _core, capabilities, credentials, general_keys, paths
 from .. import options as options_of
 from ..configuration import real_user_name, user_name
-from ..errors import InvalidPathHandleError, LeaseHeldError, invalid_path
+from ..errors import InvalidPathHandleError, LeaseHeldError, invalid_path, note
 from ..filesystem import FileSystem
 from ..keys import Reader
 from ..options import CreateFlag
@@ -57,6 +57,7 @@ _FILE_MODE = 0o666
 _DIRECTORY_MODE = 0o777
 _NS_PER_MS = 1_000_000
 _INT64_MAX = (1 << 63) - 1
+_REPEATS = 3  # of a truncation that was not answered
 _INODES = "/.reserved/.inodes"
 _SAFE_MODE_ACTIONS = {"leave": 1, "enter": 2, "get": 3, "force_exit": 4}
 _INPUT_CAPABILITIES = frozenset((capabilities.DROPBEHIND, capabilities.READAHEAD))
@@ -430,7 +431,7 @@ class DistributedFileSystem(FileSystem):
             before_cut()
             if place == path:
                 look()
-            return self._native.truncate(place, token.length)
+            return self._truncate(place, token.length)
 
         before_cut()
         place = self._place_of(token, path)
@@ -630,7 +631,37 @@ class DistributedFileSystem(FileSystem):
         self._native.set_quota(self._resolve_to_change(path), *limits)
 
     def _truncate(self, path: str, length: int) -> bool:
+        """Truncate once: the NameNode would not know a repeat after a lost answer for one.
+
+        By then another writer may have appended. So it is repeated where nothing has changed, or
+        where the file is open, which refuses it or is being truncated.
+        """
+        from .lease_recovery import is_away
+
+        before = self._version(path)
+        for _ in range(_REPEATS):
+            try:
+                return self._native.truncate(path, length)
+            except OSError as failure:  # noqa: PERF203
+                if not is_away(failure):
+                    raise
+                now = self._version(path)
+                if now == before or not self._native.is_file_closed(path):
+                    continue
+                if now[0] == before[0] and self._status(path).length == length:
+                    return True
+                note(failure, "the file was truncated, or changed by another program, meanwhile")
+                raise
         return self._native.truncate(path, length)
+
+    def _version(self, path: str) -> tuple[object, float]:
+        """Return what is another value once the file was closed, truncated or replaced.
+
+        It is set by create, close, truncate and set_times, but not by append. No right to the file
+        is needed.
+        """
+        status = self._status(path)
+        return status.file_id, status.modification_time
 
     def _is_being_written(self, path: str) -> bool:
         try:
@@ -749,18 +780,13 @@ class DistributedFileSystem(FileSystem):
             return self._native.recover_lease(path)
         from .lease_recovery import recover
 
-        def version() -> object:
-            status = self._status(path)
-            # Set by create, close and set_times, but not by append; no right to the file is needed.
-            return status.file_id, status.modification_time
-
         return recover(
             path,
             wait,
             progress,
             ask=lambda: self._native.recover_lease(path),
             look=lambda: self._native.is_file_closed(path),
-            version=version,
+            version=lambda: self._version(path),
             describe=lambda: self._unfinished(path),
         )
 

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Schedule", "Step", "passes", "recover"]
+__all__ = ["Schedule", "Step", "is_away", "passes", "recover"]
 
 POLL_S = 1.0
 FIRST_REPEAT_S = 10.0
@@ -61,10 +61,13 @@ class Schedule:
 def passes(failure: OSError) -> bool:
     """Whether a NameNode may answer otherwise later: it is away, starting, or not ready yet."""
     remote = getattr(failure, "remote_class", "")
-    if remote.endswith(_PASSING) or isinstance(failure, LeaseHeldError):
-        return True
+    return remote.endswith(_PASSING) or isinstance(failure, LeaseHeldError) or is_away(failure)
+
+
+def is_away(failure: OSError) -> bool:
+    """Whether no NameNode has answered: the call may have been carried out."""
     away = isinstance(failure, (ConnectionError, TimeoutError)) or failure.errno in _AWAY
-    return not remote and away
+    return away and not getattr(failure, "remote_class", "")
 
 
 def recover(

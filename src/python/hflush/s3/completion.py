@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import re
 import secrets
 from io import UnsupportedOperation
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _core
+from .answers import check, is_gone
 from .documents import bare_etag
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Publication", "complete", "new_token", "publish", "refuse_other"]
 
 _log = logging.getLogger(__name__)
+
+_SIZE_ABOVE_0 = re.compile(rb"<Size>0*[1-9]")  # of a part in a list
 
 
 class Publication(NamedTuple):
@@ -80,7 +84,7 @@ def complete(bucket: Bucket, what: Publication, path: str, holders: Holders) -> 
         return bare_etag(done.etag)
     is_refused = done.outcome == "not published" and done.kind in ("final", "transit")
     if is_refused and not any(part.size for part in what.parts):
-        return _publish_empty(bucket, what, path)
+        return _publish_empty(bucket, what, path, done.error)
     raise done.error
 
 
@@ -94,15 +98,22 @@ def publish(bucket: Bucket, what: Publication, path: str, holders: Holders) -> _
     )
 
 
-def _publish_empty(bucket: Bucket, what: Publication, path: str) -> str:
+def _publish_empty(bucket: Bucket, what: Publication, path: str, refusal: OSError) -> str:
     """Publish an object without bytes by itself: some stores take no upload of one empty part.
 
-    What the upload was to have of headers is lost by that, but for those of the settings.
+    What the upload was to have of headers is lost by that, but for those of the settings. A part
+    that was put again, with bytes, is not thrown away: the refusal was meant.
     """
+    has_bytes = False
     with contextlib.suppress(PermissionError, UnsupportedOperation):  # that it can be seen
-        if not bucket.upload_exists(what.key, what.upload_id, path):
+        listed = bucket.upload(what.key, path).list_parts(what.upload_id)
+        if is_gone(listed):
             message = f"complete: no such upload: {what.upload_id}"
             raise FileNotFoundError(errno.ENOENT, message, bucket.name(path))
+        check(listed)
+        has_bytes = _SIZE_ABOVE_0.search(listed.body) is not None
+    if has_bytes:
+        raise refusal
     whole = what._replace(upload_id="", parts=(), checksums=False, crc32c=None)
     done = publish(bucket, whole, path, "one")
     if done.error is not None:

@@ -122,10 +122,11 @@ def _try_until_answered(bucket: Bucket, directory: str, path: str) -> Conditions
 
 def _try_out(bucket: Bucket, key: str, path: str) -> Conditions | None:
     """Return what is checked; None if the trial is refused as such."""
-    absent = bucket.upload(key, path, if_absent=True)
-    match = bucket.upload(key, path, if_match=_NO_SUCH_ETAG)
+    headers = bucket.settings.headers_of_helpers
+    absent = bucket.upload(key, path, headers, if_absent=True)
+    match = bucket.upload(key, path, headers, if_match=_NO_SUCH_ETAG)
     try:
-        written = bucket.upload(key, path).put_object(b"")
+        written = bucket.upload(key, path, headers).put_object(b"")
         if written.status == 404 and code_of(written.error):
             check(written)  # there is no such bucket
         if not _took(written):
@@ -153,9 +154,10 @@ def _etags_hold(bucket: Bucket, key: str, path: str, etag: str) -> bool:
     Ceph's gateway compares the quotes, too, which its own etags have not. MinIO before September
     2025 compares nothing where there is no object.
     """
+    headers = bucket.settings.headers_of_helpers
     absent = f"{key}-absent"
     mine, others = (
-        bucket.upload(target, path, if_match=bare_etag(etag)) for target in (key, absent)
+        bucket.upload(target, path, headers, if_match=bare_etag(etag)) for target in (key, absent)
     )
     if not etag or _verdict(mine.put_object(b"")) != "ignored":
         return False

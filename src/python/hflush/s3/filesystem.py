@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import errno
-import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,7 +35,7 @@ from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
 from .documents import Part
-from .keys import MAX_OBJECT, MAX_PART, MIN_PART
+from .keys import MAX_OBJECT, MIN_PART
 from .names import above, exists_already
 from .options import (
     DELAYED,
@@ -74,6 +72,8 @@ if TYPE_CHECKING:
 __all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
 
 _PACKET_BYTES = 1 << 20
+_LARGEST_ASKED = 64 << 20  # S3A's usual part: several lie in memory
+_UNDECIDED = 3  # how often put_if_absent begins, if the store decides between it and no object
 _CLEAN_UP_AT_EXIT_S = 2.0
 _SEQUENTIAL = frozenset(("sequential", "whole-file", "avro", "csv", "json"))
 _RANDOM = frozenset(("random", "vector", "columnar", "hbase", "orc", "parquet"))
@@ -327,8 +327,6 @@ class S3FileSystem(S3Copies):
         saved_as: str = "",
     ) -> FSDataOutputStream:
         """Begin an object; `if_absent`: the store is asked to check that, as far as it can."""
-        if directory := plan.native.buffer_directory:
-            os.makedirs(directory, exist_ok=True)  # noqa: PTH103
         kind = s3_stream_type(reports=options.progress is not None, downgrades=self._downgrades)
         if_match = f'"{plan.if_match}"' if plan.if_match else ""
         stream, upload = self._bucket.client.create(
@@ -353,8 +351,6 @@ class S3FileSystem(S3Copies):
         native.bucket = self._authority
         native.headers = self._object_headers({})
         native.request_headers = [*settings.sse_c, *settings.extra_headers]
-        if native.buffer_directory:
-            native.buffer_directory = _first_writable(settings.keys.names("fs.s3a.buffer.dir"))
         return native
 
     def _native_options(self, options: CreateOptions) -> _core.S3ObjectOptions:
@@ -363,9 +359,10 @@ class S3FileSystem(S3Copies):
             return self._usual_options
         native = self._usual_options.copy()
         native.headers = self._object_headers(options.asked)
-        # A hint: brought within what parts can be.
+        # A hint, for HDFS most often: brought within what parts can be, and memory bears.
         if options.block_size is not None and self._settings_of_bucket.has_uploads:
-            native.block_bytes = min(max(options.block_size, MIN_PART), MAX_PART)
+            most = max(native.block_bytes, _LARGEST_ASKED)
+            native.block_bytes = min(max(options.block_size, MIN_PART), most)
         native.delayed = bool(options_of.read(options.asked, DELAYED, options_of.as_bool))
         return native
 
@@ -459,15 +456,21 @@ class S3FileSystem(S3Copies):
             what = "put_if_absent, which needs a store that checks If-None-Match,"
             raise unsupported(what, self.store_name, self._named(path))
         fast: Options = {PERFORMANCE: (True, Wish.MUST)}
-        try:
-            with self._create_at(path, False, CreateOptions(fast)) as stream:
-                stream.write(data)
-        except FileExistsError as refusal:
-            if not means_file_there(refusal):
-                raise
-            if code_of(refusal).startswith("Bucket"):  # which says nothing of the object
-                raise
-            return False
+        for left in reversed(range(_UNDECIDED)):
+            try:
+                with self._create_at(path, False, CreateOptions(fast)) as stream:
+                    stream.write(data)
+            except FileExistsError as refusal:  # noqa: PERF203
+                if not means_file_there(refusal):
+                    raise
+                if code_of(refusal).startswith("Bucket"):  # which says nothing of the object
+                    raise
+                return False
+            except OSError as refusal:
+                if not left or code_of(refusal) != "ConditionalRequestConflict":
+                    raise
+            else:
+                break
         return True
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:  # noqa: ARG002
@@ -679,16 +682,6 @@ class S3FileSystem(S3Copies):
 
 
 # --- small things ---------------------------------------------------------------------------------
-
-
-def _first_writable(directories: Sequence[str]) -> str:
-    """Return the first directory that can be written to, which is made; else the first."""
-    for directory in directories:
-        with contextlib.suppress(OSError):
-            os.makedirs(directory, exist_ok=True)  # noqa: PTH103
-            if os.access(directory, os.W_OK | os.X_OK):
-                return directory
-    return directories[0]
 
 
 def _own_headers(asked: Options, key: str) -> Headers:

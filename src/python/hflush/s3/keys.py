@@ -72,7 +72,9 @@ def _is_checksum(text: str) -> bool:
 _TIME = time(zero=None)
 _PAUSE = time(zero=0.001)  # 0: as good as none
 # Times and sizes that S3A brings to what it needs at least, with a warning, whatever they are.
-_NETWORK_TIME = time(zero=15.0, warns=True, takes_negative=True)
+# A time of the network that names its unit is taken as it is.
+_NETWORK_TIME = time(zero=15.0, warns=True, takes_negative=True, least_bare=15.0)
+_REQUEST_LIMIT = time(zero=math.inf, takes_negative=True, least_bare=15.0)
 _IDLE_TIME = time(zero=0.001, takes_negative=True)
 _LIMIT = time(zero=math.inf, takes_negative=True)  # 0: none
 _ANY_SIZE = (-INT64_MAX - 1, INT64_MAX)
@@ -158,7 +160,7 @@ KEYS = (
         "takes longer to assemble an object, and sends no blanks meanwhile, needs more"),
     Key(_ENDPOINT, "hflush.s3.copy.timeout", _TIME,
         "the same of copies within the store, which many make in silence", default="10m"),
-    Key(_ENDPOINT, "fs.s3a.connection.request.timeout", _LIMIT,
+    Key(_ENDPOINT, "fs.s3a.connection.request.timeout", _REQUEST_LIMIT,
         "of an attempt in all, also while bytes come; 0: none. Not of what is downloaded, nor of "
         "parts and objects that are uploaded", native="client.request_timeout"),
     Key(_ENDPOINT, "fs.s3a.connection.part.upload.timeout", _LIMIT,
@@ -271,8 +273,8 @@ KEYS = (
         "or an eighth of what control groups, the address space and the machine leave the process; "
         "of several values the least holds"),
     Key(_WRITING, "fs.s3a.buffer.dir", local_directories(),
-        "of blocks on disk, by commas: the first that can be written to; else the system's for "
-        "temporary files"),
+        "of blocks on disk, by commas: for each block the first in which a file can be "
+        "made; else the system's for temporary files"),
     Key(_WRITING, "fs.s3a.threads.max", number(2, 10_000, (-INT32_MAX - 1, INT32_MAX)),
         "uploads of parts and objects at once, of all streams of a file system",
         native="client.max_uploads"),

@@ -504,7 +504,7 @@ class S3Names(FileSystem):
         self._no_files.add([*place.asked, path], place.moment)
 
     def _put_marker(self, path: str) -> None:
-        headers = [*self._settings_of_bucket.headers, _DIRECTORY_TYPE]
+        headers = [*self._settings_of_bucket.headers_of_helpers, _DIRECTORY_TYPE]
         response = self._bucket.upload(path[1:] + "/", path, headers).put_object(b"")
         check(response)
 

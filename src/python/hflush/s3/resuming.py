@@ -28,7 +28,6 @@ _log = logging.getLogger(__name__)
 _MAX_NAME_BYTES = 180
 _MAX_KEY_BYTES = 1024
 _SUFFIX = ".tail"
-_NO_TAILS = ("content-encoding", "x-amz-storage-class")
 _REST_BYTES = len(".." + 32 * "f" + "." + 19 * "9" + _SUFFIX)  # of a tail's name, at most
 
 
@@ -234,9 +233,7 @@ def put_tail(bucket: Bucket, key: str, token: str, length: int, tail: bytes) -> 
     """Store the bytes before `length` that are no part yet; return the key."""
     place = f"{tail_prefix(key, token)}{length}{_SUFFIX}"
     path = "/" + place
-    # It is read again, and removed soon: an archive would keep it from that.
-    headers = [header for header in bucket.settings.headers if header[0].lower() not in _NO_TAILS]
-    response = bucket.upload(place, path, headers).put_object(tail)
+    response = bucket.upload(place, path, bucket.settings.headers_of_helpers).put_object(tail)
     check(response)
     bucket.check_encryption(response, "PutObject", path, if_told=True)
     return place

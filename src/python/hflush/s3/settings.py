@@ -49,6 +49,7 @@ UPLOADS = "fs.s3a.multipart.uploads.enabled"
 ENCRYPTION_PREFIX = "x-amz-server-side-encryption"
 
 # Keys that decide where or how safely data go, and are not supported; what to do instead.
+_OF_CONTENT = ("content-encoding", "x-amz-storage-class")
 _ALIAS = "name the access point by its alias, s3://ALIAS/…"
 _SIGNER = "requests are signed by version 4 alone"
 _REFUSED = {
@@ -396,6 +397,11 @@ class Settings:
         )
 
     @cached_property
+    def headers_of_helpers(self) -> Headers:
+        """Those of objects that serve others and are small, or gone soon: in no archive."""
+        return [header for header in self.headers if header[0].lower() not in _OF_CONTENT]
+
+    @cached_property
     def encryption(self) -> Headers:
         """The headers that ask for encryption and are to be answered; none if that is not checked.
 
@@ -502,7 +508,7 @@ def _native(
         writing.block_bytes, writing.max_parts, writing.uniform_parts = MAX_PART, 1, True
     directories = keys.names("fs.s3a.buffer.dir")
     if directories and native.writing.buffering != "memory":
-        native.writing.buffer_directory = directories[0]
+        native.writing.buffer_directories = list(directories)
     return native
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
+from .commit.layout import is_hidden
 from .schemas import check_types, in_utf8
 
 if TYPE_CHECKING:
@@ -38,12 +39,24 @@ _SUPPORTED = (
     t.TimestampType,
     t.TimestampNTZType,
 )
+_ADVICE = "cast it to string, boolean, a whole number, decimal, date or timestamp"
 
 
 def check_partitions(schema: t.StructType, names: tuple[str, ...]) -> None:
-    """Refuse columns whose values have no exact name; TypeError names one."""
+    """Refuse columns whose directories readers would skip, or whose values have no exact name.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The message names the column.
+    """
     for name in names:
-        check_types(t.StructType([schema[name]]), _SUPPORTED, "partitionBy")
+        if not name or name.startswith("."):
+            raise ValueError(
+                f"partitionBy names the column {name!r}: readers skip directories whose names have "
+                "no column or begin with a dot; rename the column"
+            )
+        check_types(t.StructType([schema[name]]), _SUPPORTED, "partitionBy", advice=_ADVICE)
 
 
 def escaped(name: str) -> str:
@@ -71,11 +84,22 @@ def split(batch: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 def _directories(columns: list[pa.Array], names: tuple[str, ...]) -> pa.Array:
-    """Return the directory of each row."""
+    """Return the directory of each row.
+
+    Raises
+    ------
+    ValueError
+        Readers would skip one.
+    """
     segments = []
     for name, column in zip(names, columns, strict=True):
         coded = column.dictionary_encode(null_encoding="encode")
         values = [f"{escaped(name)}={text}" for text in _texts(name, coded.dictionary)]
+        if hidden := next(filter(is_hidden, values), ""):
+            raise ValueError(
+                f"partitionBy: column {name!r} has a value whose directory {hidden!r} readers "
+                "would skip: change the value, or leave the column out of partitionBy"
+            )
         segments.append(pa.array(values, pa.string()).take(coded.indices))
     return pc.binary_join_element_wise(*segments, "/") if len(segments) > 1 else segments[0]
 

@@ -109,7 +109,12 @@ def check_columns(schema: t.StructType, partition_by: tuple[str, ...]) -> tuple[
 
 
 def check_types(
-    data: t.DataType, supported: tuple[type[t.DataType], ...], what: str, path: str = ""
+    data: t.DataType,
+    supported: tuple[type[t.DataType], ...],
+    what: str,
+    path: str = "",
+    *,
+    advice: str = "cast it, or choose another encoding",
 ) -> None:
     """Refuse types that a file cannot hold.
 
@@ -123,6 +128,8 @@ def check_types(
         For the message: ``"the encoding csv"``.
     path : str
         The name of the column.
+    advice : str
+        For the message: what to do about a type that is not among them.
 
     Raises
     ------
@@ -130,12 +137,11 @@ def check_types(
         The message names the column and the type.
     """
     if isinstance(data, t.UserDefinedType):
-        check_types(data.sqlType(), supported, what, path)
+        check_types(data.sqlType(), supported, what, path, advice=advice)
         return
     if path and type(data) not in supported:
         raise TypeError(
-            f"{what} cannot hold column {path!r} of type {data.simpleString()}: "
-            "cast it, or choose another encoding"
+            f"{what} cannot hold column {path!r} of type {data.simpleString()}: {advice}"
         )
     if path and isinstance(data, t.TimeType) and getattr(data, "precision", 0) > _MICROS:
         raise TypeError(
@@ -148,7 +154,7 @@ def check_types(
             "field"
         )
     for inner, part in _parts(data, path):
-        check_types(part, supported, what, inner)
+        check_types(part, supported, what, inner, advice=advice)
 
 
 def map_keys(data: t.DataType, path: str = "") -> Iterator[tuple[str, t.DataType]]:

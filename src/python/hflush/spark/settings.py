@@ -117,14 +117,19 @@ class WriteSettings:
             if name not in known:
                 hint = did_you_mean(name, known)
                 raise ValueError(f"unknown option {name!r}{hint}; there are {', '.join(OPTIONS)}")
-        url = given.get("path", "").strip()
-        if not url:
+        url = given.get("path", "")
+        if not url.strip():
             raise ValueError("option 'path' is missing: say where to write, save('hdfs://…/table')")
         encoding = ENCODINGS[_one_of("encoding", given.get("encoding", "parquet"), ENCODINGS)]
         own = _own(encoding, given)
         if "header" in given and "header" not in own:
             raise ValueError(f"option 'header' is not for the encoding {encoding.name}")
-        partition_by = _names(given.get("partitionby", ""))
+        partition_by = _names(given["partitionby"]) if "partitionby" in given else ()
+        if "commitid" in given and not given["commitid"].strip():
+            raise ValueError(
+                "option 'commitId' is empty: without a name a repeated run would write again; "
+                "give one, or leave the option out"
+            )
         return cls(
             url,
             encoding.name,
@@ -274,14 +279,16 @@ def task_conf(options: Mapping[str, Any]) -> dict[str, Any]:
 def _names(text: str) -> tuple[str, ...]:
     """Return the columns of a list with commas, or of a JSON array for names that have some."""
     stripped = text.strip()
-    if not stripped.startswith("["):
-        return tuple(name.strip() for name in stripped.split(",") if name.strip())
-    try:
-        names = json.loads(stripped)
-    except ValueError as odd:
-        raise ValueError(f"option 'partitionBy' is no JSON array of names: {odd}") from None
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError(f"option 'partitionBy' has more than names: {stripped}")
+    names = [name.strip() for name in stripped.split(",") if name.strip()]
+    if stripped.startswith("["):
+        try:
+            names = json.loads(stripped)
+        except ValueError as odd:
+            raise ValueError(f"option 'partitionBy' is no JSON array of names: {odd}") from None
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"option 'partitionBy' has more than names: {stripped}")
+    if not names:
+        raise ValueError("option 'partitionBy' names no column: name one, or leave the option out")
     return tuple(names)
 
 
@@ -308,8 +315,8 @@ def _mode(given: Mapping[str, str], overwrite: bool, partition_by: tuple[str, ..
             raise ValueError("option 'ifExists' contradicts mode('overwrite'): use mode('append')")
         if partitions == "dynamic" and not partition_by:
             raise ValueError(
-                "option 'partitionOverwriteMode' is dynamic: option 'partitionBy' is missing, or "
-                "names no column; without one all files would be replaced"
+                "option 'partitionOverwriteMode' is dynamic, and option 'partitionBy' is missing: "
+                "without a column all files would be replaced"
             )
         return _OVERWRITES[partitions]
     if "partitionoverwritemode" in given:

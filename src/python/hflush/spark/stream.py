@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -25,8 +24,9 @@ from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatu
 from ..errors import ParentNotDirectoryError, attach, means_file_there
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
+from .commit.layout import are_same, columns_of, misfit
 from .commit.staging import Attempt, for_all
-from .commit.strays import EPOCHS, named_after, query_of, trace_of_jobs
+from .commit.strays import EPOCHS, Claim, claim_of, named_after, trace_of_jobs
 from .logs import logged
 from .task import TaskWriter
 from .writer import log_task
@@ -84,7 +84,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     Raises
     ------
     TypeError, ValueError
-        A column or an option that is not supported. Nothing was written.
+        A column or an option that is not supported, or the files that are there have other
+        partition columns. Nothing was written.
     FileExistsError
         A batch job has written here.
     NotADirectoryError
@@ -98,7 +99,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._schema = schema
         url = self._url()
         FileStreamSinkLog(f"{url}/{LOG}", settings.conf)  # which refuses what its options cannot be
-        Owner(url, settings.conf).begin()
+        self._owner().begin()
 
     # --- in a task ---
 
@@ -123,10 +124,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
             context.partitionId(),
             context.taskAttemptId(),
         )
+        # The first task of the query, so that readers find the columns.
+        needs_file = batch == context.partitionId() == 0 and not settings.partition_by
         try:
             for part in iterator:
                 if part.num_rows:
                     task.write(part)
+                    needs_file = False
+            if needs_file:
+                task.write_no_rows()
             staged = task.finish()
             statuses = tuple(attempt.status(file.path) for file in staged)
         except BaseException as failure:
@@ -171,7 +177,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         url = self._url()
         log = FileStreamSinkLog(f"{url}/{LOG}", written[0].session | self._settings.conf)
         latest = log.get_latest_batch_id()
-        Owner(url, self._settings.conf).claim(queries.pop(), batchId, latest)
+        self._owner().claim(queries.pop(), batchId, latest)
         files = [file for message in written for file in message.files]
         if (latest is not None and latest >= batchId) or not log.add(batchId, files):
             self._drop(files)
@@ -201,6 +207,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             except OSError as failure:  # noqa: PERF203 -- it is in no log
                 _log.warning("%s cannot be removed, and is in no log: %s", file.path, failure)
 
+    def _owner(self) -> Owner:
+        return Owner(self._url(), self._settings.conf, self._settings.partition_by)
+
     def _url(self) -> str:
         return self._filesystem().make_qualified(self._settings.url)
 
@@ -223,10 +232,14 @@ class Owner:
         The destination, qualified.
     conf : mapping
         As for :meth:`hflush.FileSystem.get`.
+    partition_by : tuple of str
+        The partition columns of a query that is to write there.
     """
 
-    def __init__(self, url: str, conf: dict[str, str]) -> None:
+    def __init__(self, url: str, conf: dict[str, str], partition_by: tuple[str, ...] = ()) -> None:
         self._url = url
+        self._conf = conf
+        self._partition_by = partition_by
         self._directory = f"{url}/{CONTROL}"
         self._path = f"{self._directory}/query"
         self._log = f"{url}/{LOG}"
@@ -244,18 +257,37 @@ class Owner:
             A batch job has written here.
         NotADirectoryError
             It is a file.
+        ValueError
+            The files that are there have other partition columns.
         """
+        claim = None
         with contextlib.suppress(NotADirectoryError, ParentNotDirectoryError):  # looked at below
-            if query_of(self._manager, self._path) is not None:
-                return
+            claim = claim_of(self._manager, self._path)
+        if claim is not None:
+            self._check_columns(claim)
+            return
         if self._manager.filesystem.is_file(self._url):
             raise NotADirectoryError(
                 errno.ENOTDIR, "writeStream: the path is a file. Write to another path", self._url
             )
         self._refuse_jobs()
+        self._check_columns(None)
         self._manager.mkdirs(self._log)
         with self._without_log_if_refused():
             self._refuse_jobs()  # once more, now that one would see the log
+
+    def _check_columns(self, claim: Claim | None) -> None:
+        """Refuse columns that are not those of the claim, or where it has none, of the log's files.
+
+        So it is after Spark's own sink, and after versions that did not write them down.
+        """
+        there = None if claim is None else claim.partition_by
+        if there is None:
+            log = FileStreamSinkLog(self._log, self._conf)
+            there = columns_of((file.path for file in log.all_files()), self._url)
+        if there is not None and not are_same(there, self._partition_by):
+            other_way = "write to another path, with a new checkpointLocation"
+            raise misfit(self._url, there, self._partition_by, other_way)
 
     @contextlib.contextmanager
     def _without_log_if_refused(self) -> Iterator[None]:
@@ -289,12 +321,14 @@ class Owner:
             A batch job has.
         FileNotFoundError
             Its earlier batches are not here.
+        ValueError
+            It has other partition columns than its files that are here.
         """
         with self._without_log_if_refused():
             self._claim(query, batch, latest)
 
     def _claim(self, query: str, batch: int, latest: int | None) -> None:
-        found = query_of(self._manager, self._path)
+        found = claim_of(self._manager, self._path)
         if found is None or latest is None:  # a job may have come since the claim
             self._refuse_jobs()
         if found is None:
@@ -318,15 +352,19 @@ class Owner:
                     self._url,
                 )
             found = self._write(query)
-            if found == query:
+            if found is not None and found.query == query:
                 self._confirm()
-        if found != query:
+        if found is None or found.query != query:
+            owner = None if found is None else found.query
             raise ForeignQueryError(
                 errno.EEXIST,
-                f"the query with the id {found} writes here, and this one has the id {query}: "
+                f"the query with the id {owner} writes here, and this one has the id {query}: "
                 "write to another path, or go on with its checkpoint",
                 self._url,
             )
+        self._check_columns(found)
+        if found.partition_by is None:
+            self._write(query, anew=True)
 
     def _confirm(self) -> None:
         """Look once more for a job, now that one would see the query."""
@@ -348,17 +386,18 @@ class Owner:
                 self._url,
             )
 
-    def _write(self, query: str) -> str | None:
+    def _write(self, query: str, *, anew: bool = False) -> Claim | None:
+        claim = Claim(query, self._partition_by)
         self._manager.mkdirs(self._directory)
         try:
-            with self._manager.create_atomic(self._path, overwrite_if_possible=False) as stream:
-                stream.write(json.dumps({"query": query}).encode("ascii"))
+            with self._manager.create_atomic(self._path, overwrite_if_possible=anew) as stream:
+                stream.write(claim.to_bytes())
         except FileExistsError as refusal:
             if not means_file_there(refusal):
                 raise
             # Of two that begin one was first.
-            return query_of(self._manager, self._path)
-        return query
+            return claim_of(self._manager, self._path)
+        return claim
 
 
 class _Unlisted(Attempt):

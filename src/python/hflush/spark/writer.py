@@ -48,7 +48,8 @@ class BatchWriter(DataSourceArrowWriter):
     Raises
     ------
     TypeError, ValueError
-        A column or an option that is not supported. Nothing was written.
+        A column or an option that is not supported, or it adds to files that have other partition
+        columns. Nothing was written.
     OSError
         The destination cannot be written.
     """
@@ -59,14 +60,17 @@ class BatchWriter(DataSourceArrowWriter):
         committer = self._committer()
         committer.check()
         # Before anything is staged: an append that waits may be an earlier run of this job.
-        waiting = committer.log.look().unfinished
+        seen = committer.log.look()
+        waiting = seen.unfinished
         is_append = waiting is not None and waiting.job.mode is Mode.APPEND
         self._job = Job(
             uuid.uuid4().hex,
             settings.mode,
             Identity(settings.commit_id, 0) if settings.commit_id else None,
             waiting.job.id if is_append and waiting is not None else "",
+            settings.partition_by,
         )
+        committer.check_columns(self._job, seen)
         self._start = committer.start(self._job)
         if self._start is Outcome.REFUSED:
             raise FileExistsError(f"{committer.url} has files, and ifExists=error")

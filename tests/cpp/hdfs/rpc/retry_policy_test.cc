@@ -335,6 +335,8 @@ TEST_CASE("a call that may do harm when it comes late is not repeated once it wa
     }
     CHECK(action(AttemptFailure::kConnectRefused, false) != Action::kFail);
     CHECK(action(AttemptFailure::kRemote, true, kRetriable) != Action::kFail);
+    const bool repeats = action(AttemptFailure::kRemote, true, kSafeMode) != Action::kFail;
+    CHECK(repeats == !several);  // as of any call
   }
 }
 

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -81,7 +83,7 @@ PartStoreOptions options_of(Buffering buffering, std::uint64_t memory_bytes = 1U
   return {.sizes = PartSizes(kBlock, 100, true),
           .buffering = buffering,
           .memory_bytes = memory_bytes,
-          .directory = "/tmp",
+          .directories = {"/tmp"},
           .chunk_bytes = kChunk,
           .packet_bytes = kPacket,
           .path = "s3://b/k"};
@@ -266,7 +268,7 @@ TEST_CASE("parts of which two do not fit in the budget go to disk; what lies the
   PartStoreOptions options = options_of(Buffering::kAdaptive, 2 * kBlock);
   options.sizes = growing;
   const Directory directory;
-  options.directory = directory.name();
+  options.directories = {directory.name()};
   REQUIRE(growing.size(5) == kBlock);
   REQUIRE(growing.size(6) > kBlock);
 
@@ -318,7 +320,7 @@ TEST_CASE("nothing is left in the directory, and no descriptor open") {
   const Directory directory;
   {
     PartStoreOptions options = options_of(Buffering::kDisk);
-    options.directory = directory.name();
+    options.directories = {directory.name()};
     Writer writer(options);
     REQUIRE(writer.write(pattern(3 * kBlock)).ok());
     CHECK(open_files_of(directory.name()) == 3);
@@ -333,15 +335,33 @@ TEST_CASE("nothing is left in the directory, and no descriptor open") {
   CHECK(entries_of(directory.name()).empty());
 }
 
-TEST_CASE("a directory that is not there is told with its errno") {
+TEST_CASE("files lie in the first directory where they can: made if need be, found for each part") {
+  const Directory first;
+  const Directory second;
   PartStoreOptions options = options_of(Buffering::kDisk);
-  options.directory = "/tmp/hflush-no-such-directory";
+  const std::string made = first.name() + "/made/there";
+  options.directories = {"/dev/null/no", made, second.name()};
+  Writer writer(options);
+  REQUIRE(writer.write(pattern(kBlock)).ok());
+  CHECK(open_files_of(made) == 1);
+  std::filesystem::remove_all(first.name() + "/made");
+  std::ofstream(first.name() + "/made") << "in the way";
+  REQUIRE(writer.write(pattern(kBlock)).ok());
+  CHECK(open_files_of(second.name()) == 1);
+  std::filesystem::remove(first.name() + "/made");
+}
+
+TEST_CASE("where no file can be made, the failure is not one of the object's name") {
+  PartStoreOptions options = options_of(Buffering::kDisk);
+  options.directories = {"/dev/null/a", "/dev/null"};
   Writer writer(options);
   const Status refused = writer.write(pattern(kPacket));
-  CHECK(refused.code() == StatusCode::kNotFound);
-  CHECK(refused.error_number() == ENOENT);
-  CHECK(refused.path() == "/tmp/hflush-no-such-directory");
-  CHECK(refused.message().find("s3://b/k") != std::string::npos);
+  CHECK(refused.code() == StatusCode::kIo);
+  CHECK(refused.error_number() == EIO);
+  CHECK(refused.path() == "/dev/null");
+  CHECK(refused.message() ==
+        "open a file for part 1 of s3://b/k in fs.s3a.buffer.dir: /dev/null/a: Not a directory; "
+        "/dev/null: Not a directory");
 }
 
 TEST_CASE("a disk that takes no more is told with its errno") {

@@ -109,8 +109,13 @@ constexpr Row kRows[] = {
      "not published"},
     {"precondition", "not published", "not published", "not published", "look at the key",
      "not published"},
-    {"conflict", "not published", "not published", "not published", "look at the key",
+    {"conflict", "not published", "look at the key", "not published", "look at the key",
      "not published"},
+    // The store has not decided: an object that another request has put, or removed.
+    {"conflict, another", "", "not published", "", "not published", ""},
+    {"conflict, nothing", "", "not published", "", "not published", ""},
+    {"conflict, key hidden", "", "not published", "", "unknown", ""},
+    {"conflict, key forbidden", "", "not published", "", "unknown", ""},
     // Another holder has published it, or nobody.
     {"gone, ours", "published", "published", "published", "published", ""},
     {"gone, nothing", "unknown", "ask", "look at the upload", "not published", ""},
@@ -324,6 +329,7 @@ TEST_CASE("publication: what the caller is told") {
       refused.status = refused.status.with_remote_class("PreconditionFailed");
       Publication absent(options(Of::kPutIfAbsent));
       absent.failed(refused);
+      if (kind == FailureKind::kConflict) absent.key_seen({What::kAnother, "\"x\"", {}});
       CHECK(absent.failure().code() == StatusCode::kAlreadyExists);
       CHECK(absent.failure().error_number() == EEXIST);
       CHECK(absent.failure().remote_class() == "PreconditionFailed");
@@ -339,6 +345,27 @@ TEST_CASE("publication: what the caller is told") {
       without.failed(refused);
       CHECK(without.failure().message() == to_string(kind));
     }
+  }
+  SUBCASE("a conflict without an object: undecided") {
+    const Publication put = after(Of::kPutIfAbsent, "conflict, nothing");
+    CHECK(put.failure().code() == StatusCode::kIo);
+    CHECK(put.failure().error_number() == EBUSY);
+    CHECK(put.failure().message() ==
+          "close: the store has not decided between this object and another request, and the key "
+          "holds no object. Write it again: conflict");
+    Publication::Options absent = options(Of::kStream);
+    absent.condition.if_absent = true;
+    Publication stream(absent);
+    stream.failed(failure(FailureKind::kAmbiguous));
+    stream.key_seen({What::kNothing, "", {}});
+    stream.upload_seen(UploadSeen::kThere);
+    stream.failed(failure(FailureKind::kConflict));
+    stream.key_seen({What::kNothing, "", {}});
+    stream.upload_seen(UploadSeen::kThere);
+    stream.fenced();
+    stream.key_seen({What::kNothing, "", {}});
+    CHECK(stream.step() == Step::kNotPublished);
+    CHECK(stream.failure().error_number() == EBUSY);
   }
   SUBCASE("a race that was lost: ours may have been there for a moment") {
     const Publication lost = after(Of::kPutIfAbsent, "lost, another, precondition, another");

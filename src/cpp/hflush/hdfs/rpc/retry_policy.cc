@@ -58,7 +58,9 @@ RetryDecision RetryPolicy::decide(const FailedAttempt& failed, double random,
   if (failed.repeat == Repeat::kAtMostOnce && failed.since_sent + decision.delay > kLongestRepeat) {
     return {};
   }
-  if (failed.repeat == Repeat::kNever && failed.was_sent && !is_refused(failed)) return {};
+  const bool is_done_perhaps =
+      failed.was_sent && !is_refused(failed) && !is_safe_mode(failed.remote_class);
+  if (failed.repeat == Repeat::kNever && is_done_perhaps) return {};
   if (planned.level == Level::kConnection) {
     attempts.connects_refused += failed.failure == AttemptFailure::kConnectRefused ? 1 : 0;
     attempts.connects_timed_out += failed.failure == AttemptFailure::kConnectTimedOut ? 1 : 0;

@@ -204,10 +204,10 @@ struct RenewLease {
   static Result<Response> decode(ByteView body);
 };
 
-// true: the file is closed already.
+// true: the file is closed already. A late repeat would take the file from its next writer.
 struct RecoverLease {
   static constexpr std::string_view kMethod = "recoverLease";
-  static constexpr Repeat kRepeat = Repeat::kIdempotent;
+  static constexpr Repeat kRepeat = Repeat::kNever;
   using Response = bool;
 
   std::string path;
@@ -342,10 +342,11 @@ struct Rename2 {
   static Result<Response> decode(ByteView body);
 };
 
-// false: the new last block is being recovered; done when the file is closed.
+// false: the new last block is being recovered; done when the file is closed. A late repeat would
+// cut off what another writer has appended: the retry cache does not know it.
 struct Truncate {
   static constexpr std::string_view kMethod = "truncate";
-  static constexpr Repeat kRepeat = Repeat::kIdempotent;
+  static constexpr Repeat kRepeat = Repeat::kNever;
   using Response = bool;
 
   std::string path;

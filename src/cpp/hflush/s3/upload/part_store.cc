@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -36,8 +38,7 @@ constexpr std::size_t wasteful_below(std::size_t packet_bytes) noexcept {
 // How far the system reads ahead of a reader: twice what is sent at a time.
 constexpr off_t kReadAhead = off_t{1} << 20U;
 
-std::string directory_or_default(const std::string& directory) {
-  if (!directory.empty()) return directory;
+std::string usual_directory() {
   const char* const usual = std::getenv("TMPDIR");
   return usual != nullptr && *usual != '\0' ? usual : "/tmp";
 }
@@ -58,6 +59,29 @@ int open_unlinked(const std::string& directory) {
   file = ::mkostemp(name.data(), O_CLOEXEC);
   if (file >= 0) ::unlink(name.c_str());
   return env::beside_standard_streams(file);
+}
+
+struct OpenFile {
+  int descriptor = -1;
+  std::string directory;
+};
+
+// In the first of the directories where that can be done; missing ones are made. A failure that is
+// about a name would read as the object's, so it has another number.
+Result<OpenFile> open_in(const std::vector<std::string>& directories, const std::string& what) {
+  std::string failed;
+  int error_number = 0;
+  for (const std::string& directory : directories) {
+    std::error_code ignored;  // opening says what is wrong
+    std::filesystem::create_directories(directory, ignored);
+    const int file = open_unlinked(directory);
+    if (file >= 0) return OpenFile{file, directory};
+    error_number = errno;
+    failed += (failed.empty() ? "" : "; ") + directory + ": " + std::strerror(error_number);
+  }
+  const bool is_name = error_number == ENOENT || error_number == EEXIST || error_number == ENOTDIR;
+  return Status(StatusCode::kIo, "open a file for " + what + " in fs.s3a.buffer.dir: " + failed,
+                directories.back(), is_name ? EIO : error_number);
 }
 
 // What crc::combine() multiplies by for a whole chunk.
@@ -314,14 +338,11 @@ Status PartStore::start_part(std::uint32_t number) {
                       " bytes, and buffering on disk is not enabled",
                   options_.path, EFBIG);
   } else {
-    std::string directory = directory_or_default(options_.directory);
-    const int file = open_unlinked(directory);
-    if (file < 0) {
-      return Status::from_errno(
-          errno, "open a file for part " + std::to_string(number) + " of " + options_.path,
-          std::move(directory));
-    }
-    part = std::make_shared<DiskPart>(begin, options_, file, std::move(directory));
+    HFLUSH_ASSIGN_OR_RETURN(OpenFile file,
+                            open_in(options_.directories.empty() ? std::vector{usual_directory()}
+                                                                 : options_.directories,
+                                    "part " + std::to_string(number) + " of " + options_.path));
+    part = std::make_shared<DiskPart>(begin, options_, file.descriptor, std::move(file.directory));
   }
   filling_ = part;
   filling_end_ = options_.sizes.end(number);

@@ -22,6 +22,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "hflush/base/mutex.h"
 #include "hflush/base/result.h"
@@ -41,7 +42,7 @@ struct PartStoreOptions {
   PartSizes sizes;
   Buffering buffering = Buffering::kAdaptive;
   std::uint64_t memory_bytes = std::uint64_t{32} << 20U;  // the budget of the stream
-  std::string directory;                                  // for files; empty: the system's
+  std::vector<std::string> directories;                   // for files; none: the system's
   std::size_t chunk_bytes = std::size_t{64} << 10U;       // that a packet's sums are of
   std::size_t packet_bytes = std::size_t{1} << 20U;       // that a packet's memory can hold
   bool sha256 = false;  // of each part, while its bytes come; load_digests() has succeeded

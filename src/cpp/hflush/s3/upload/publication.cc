@@ -52,6 +52,11 @@ bool Publication::is_condition_broken() const noexcept {
   return last_.kind == FailureKind::kConflict || last_.kind == FailureKind::kPrecondition;
 }
 
+// Another request for the key was under way, perhaps one that has removed an object.
+bool Publication::is_undecided() const noexcept {
+  return last_.kind == FailureKind::kConflict && options_.condition.if_absent;
+}
+
 // The last failure was of a kind that may pass.
 bool Publication::may_help() const noexcept {
   const bool is_refusal = last_.kind == FailureKind::kFinal || is_condition_broken();
@@ -65,8 +70,9 @@ void Publication::succeeded(std::string etag) {
 
 void Publication::failed(const CallFailure& failure) {
   const bool is_gone = failure.kind == FailureKind::kGone;
-  last_ = {failure.kind, failure.ambiguous || failure.kind == FailureKind::kAmbiguous,
-           refusal(failure)};
+  last_ = failure;
+  last_.ambiguous = failure.ambiguous || failure.kind == FailureKind::kAmbiguous;
+  key_ = Seen::What::kCannotTell;
   // The answer to a repetition after a success, also to one by libcurl or a proxy.
   if (is_gone && (options_.holders == Holders::kOne || in_doubt_)) last_.ambiguous = true;
   if (failure.status.code() == StatusCode::kTimedOut) ++silences_;
@@ -74,32 +80,40 @@ void Publication::failed(const CallFailure& failure) {
   if (in_doubt_) return look_at_key(Look::kInDoubt);
   const bool is_refusal = is_gone || is_condition_broken() || failure.kind == FailureKind::kFinal ||
                           failure.kind == FailureKind::kTransit;
-  if (options_.holders == Holders::kEqual && is_refusal) return look_at_key(Look::kAfterRefusal);
+  const bool may_be_another = options_.holders == Holders::kEqual && is_refusal;
+  if (may_be_another || is_undecided()) return look_at_key(Look::kAfterRefusal);
   step_ = Step::kNotPublished;
 }
 
-// The failure of the call as the caller gets it.
-Status Publication::refusal(const CallFailure& failure) const {
+// The failure of the last call as the caller gets it.
+Status Publication::refusal() const {
   const Condition& condition = options_.condition;
-  const bool is_condition =
-      failure.kind == FailureKind::kPrecondition || failure.kind == FailureKind::kConflict;
-  if (is_condition && condition.any()) {
-    return Status(
-               condition.if_absent ? StatusCode::kAlreadyExists : StatusCode::kPreconditionFailed,
-               options_.operation +
-                   (condition.if_absent ? ": an object exists: "
-                                        : ": the object is not " + condition.if_match + ": ") +
-                   failure.status.message(),
-               options_.path, condition.if_absent ? EEXIST : ESTALE)
-        .with_remote_class(failure.status.remote_class());
+  if (is_undecided() && key_ != Seen::What::kAnother) {
+    return refused_by(StatusCode::kIo, EBUSY,
+                      "the store has not decided between this object and another request, and the "
+                      "key holds " +
+                          std::string(to_string(key_)) + ". Write it again");
   }
-  if (failure.kind == FailureKind::kGone && options_.holders != Holders::kOne) {
+  if (is_condition_broken() && condition.if_absent) {
+    return refused_by(StatusCode::kAlreadyExists, EEXIST, "an object exists");
+  }
+  if (is_condition_broken() && condition.any()) {
+    return refused_by(StatusCode::kPreconditionFailed, ESTALE,
+                      "the object is not " + condition.if_match);
+  }
+  if (last_.kind == FailureKind::kGone && options_.holders != Holders::kOne) {
     return Status(StatusCode::kNotFound,
                   options_.operation + ": no such upload: " + options_.upload_id, options_.path,
                   ENOENT)
-        .with_cause(failure.status);
+        .with_cause(last_.status);
   }
-  return failure.status;
+  return last_.status;
+}
+
+Status Publication::refused_by(StatusCode code, int error_number, const std::string& why) const {
+  return Status(code, options_.operation + ": " + why + ": " + last_.status.message(),
+                options_.path, error_number)
+      .with_remote_class(last_.status.remote_class());
 }
 
 void Publication::look_at_key(Look why) noexcept {
@@ -112,7 +126,8 @@ void Publication::key_seen(const Seen& seen) {
   if (seen.what == Seen::What::kOurs) return succeeded(seen.etag);
   // These refusals may come of another holder's publication; any other one is final.
   const bool may_be_published =
-      look_ != Look::kAfterRefusal || last_.kind == FailureKind::kGone || is_condition_broken();
+      look_ != Look::kAfterRefusal || (options_.holders == Holders::kEqual &&
+                                       (last_.kind == FailureKind::kGone || is_condition_broken()));
   const bool is_hidden = seen.what == Seen::What::kHidden;
   const bool tells_more = is_hidden && look_ == Look::kInDoubt;  // the upload, or a repetition
   if ((is_hidden || seen.what == Seen::What::kCannotTell) && may_be_published && !tells_more) {
@@ -187,8 +202,8 @@ void Publication::unknown(std::string reason) {
 Status Publication::failure() const {
   const bool is_lost_race =
       is_put() && options_.condition.any() && is_condition_broken() && key_ == Seen::What::kAnother;
-  if (step_ == Step::kUnknown && !is_lost_race) return unknown_because(reason_, last_.status);
-  return last_.status;
+  if (step_ == Step::kUnknown && !is_lost_race) return unknown_because(reason_, refusal());
+  return refusal();
 }
 
 Status Publication::unknown_because(const std::string& reason, const Status& cause) const {

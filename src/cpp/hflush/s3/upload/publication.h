@@ -121,7 +121,7 @@ class Publication {
  private:
   // Why the key is looked at.
   enum class Look : std::uint8_t {
-    kAfterRefusal,  // perhaps because of another holder's publication
+    kAfterRefusal,  // perhaps because of another holder's publication; or what a conflict left
     kInDoubt,
     kAfterFence,  // what was under way at the store cannot succeed any more
     kAfterEnd,    // the upload ended while it was looked for
@@ -129,12 +129,14 @@ class Publication {
 
   bool is_put() const noexcept { return options_.upload_id.empty(); }
   bool is_condition_broken() const noexcept;
+  bool is_undecided() const noexcept;
   bool may_help() const noexcept;
   void look_at_key(Look why) noexcept;
   bool ask_again() noexcept;
   void put_not_found(const Seen& seen);
   void unknown(std::string reason);
-  Status refusal(const CallFailure& failure) const;
+  Status refusal() const;
+  Status refused_by(StatusCode code, int error_number, const std::string& why) const;
 
   const Options options_;
   Step step_ = Step::kAsk;
@@ -143,8 +145,8 @@ class Publication {
   bool in_doubt_ = false;  // an attempt may have been executed, or still be
   std::uint32_t asked_again_ = 0;
   std::uint32_t silences_ = 0;  // attempts whose time ran out
-  CallFailure last_;            // its status as the caller gets it
-  Seen::What key_ = Seen::What::kCannotTell;
+  CallFailure last_;
+  Seen::What key_ = Seen::What::kCannotTell;  // since the last call
   std::string etag_;
   std::string reason_;
 };

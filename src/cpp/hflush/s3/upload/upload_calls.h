@@ -48,9 +48,9 @@ struct ObjectOptions {
   std::uint32_t max_parts = PartSizes::kMaxParts;
   std::size_t active_blocks = 4;  // fs.s3a.fast.upload.active.blocks
   Buffering buffering = Buffering::kAdaptive;
-  std::string buffer_directory;
-  std::uint64_t memory_bytes = 0;  // 0: as active_blocks needs (upload_target.h)
-  bool references = true;          // a caller's memory that stays is sent from where it lies
+  std::vector<std::string> buffer_directories;  // the first in which a file can be made
+  std::uint64_t memory_bytes = 0;               // 0: as active_blocks needs (upload_target.h)
+  bool references = true;  // a caller's memory that stays is sent from where it lies
   Condition condition;
   bool delayed = false;
   bool verify_encryption = true;          // of what `headers` and `request_headers` ask for

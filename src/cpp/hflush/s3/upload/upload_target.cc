@@ -104,7 +104,7 @@ PartStoreOptions UploadTarget::store_options() const {
   return {.sizes = sizes,
           .buffering = options.buffering,
           .memory_bytes = window,
-          .directory = options.buffer_directory,
+          .directories = options.buffer_directories,
           .chunk_bytes = kChunkBytes,
           .packet_bytes = kPacketBytes,
           .sha256 = token.ok() && settings.signs_payload(),

@@ -9,12 +9,14 @@ import logging
 import re
 import time
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ... import paths
 from ...errors import note
 from ...filesystem import FileSystem
 from . import machine as m
+from .layout import columns_of, is_hidden, misfit
 from .log import CommitLog
 from .records import Found, Mode
 from .reports import NO_REPORT, Report
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ...namespace import Conf
+    from ...status import FileStatus
     from .records import Intent, Job, Record, StagedFile
     from .staging import Attempt
 
@@ -38,6 +41,7 @@ SPARKS_LOG = "_spark_metadata"
 # Summaries that other writers of Parquet leave: Spark takes the columns of all files from them.
 _SUMMARIES = ("_metadata", "_common_metadata")
 _STAGING = "staging"
+_PAGE = 1000  # entries of a listing that a store gives at once
 # With a random part: no two files ever get such a name, nor do those of Spark's own writers.
 _UNIQUE_NAME = re.compile(r"part-\d{5,}-.+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
 
@@ -138,6 +142,35 @@ class Committer:
         for name in (CONTROL, f"{CONTROL}/{_STAGING}", SPARKS_LOG):
             self._has_directory(name)
 
+    def check_columns(self, job: Job, seen: m.Seen) -> None:
+        """Refuse a job that adds to files which have other partition columns.
+
+        Where no commit has written these down a page of a listing shows them, and a file in the
+        first of the directories that name some. The commit of a job looks at what was written down
+        meanwhile.
+
+        Parameters
+        ----------
+        job : Job
+            Before anything of it is staged.
+        seen : Seen
+            What the log shows.
+
+        Raises
+        ------
+        ValueError
+            The message names both lists of columns.
+        OSError
+            The store refuses.
+        """
+        if job.partition_by is None or not job.mode.keeps:
+            return
+        there = seen.partition_by
+        if there is None:
+            there = columns_of(self._some_visible())
+        if there is not None and not job.fits(there):
+            raise self._misfit(job, there)
+
     def has_batches(self) -> bool:
         """Whether a streaming query has written here: its log is what readers go by."""
         return self._has_directory(SPARKS_LOG)
@@ -193,11 +226,16 @@ class Committer:
         LostFilesError
             Staged files are gone; nothing of the job was published, or the message says how to
             give it up.
+        ValueError
+            Another job has committed files with other partition columns meanwhile; or a streaming
+            query has begun here. Nothing of this one was published.
         OSError
             The store refuses. If an intent is written by then, the next commit or
             :func:`.vacuum` carries it out; else nothing was published.
         """
         end = self._run(m.JobCommit(job, tuple(files), report))
+        if end.outcome is m.Outcome.MISFIT:
+            raise self._misfit(job, end.columns)
         self._sweep_what_is_old()
         return end
 
@@ -438,22 +476,37 @@ class Committer:
     def _place(self, path: str) -> str:
         return paths.child(self.path, path) if path else self.path
 
-    def _visible_below(self, directory: str) -> Iterator[str]:
-        """Walk what Spark's readers walk: no hidden names, but summaries of Parquet."""
+    def _visible_below(self, directory: str, *, by_page: bool = False) -> Iterator[str]:
+        """Walk what Spark's readers walk."""
+        for path, status in self._entries(directory, by_page=by_page):
+            if status.is_directory:
+                yield from self._visible_below(path, by_page=by_page)
+            else:
+                yield path
+
+    def _some_visible(self) -> Iterator[str]:
+        """Return files of the destination, and one of each partition directory in it, by a page."""
+        for path, status in islice(self._entries("", by_page=True), _PAGE):
+            if status.is_file:
+                yield path
+            elif "=" in path:
+                yield from islice(self._visible_below(path, by_page=True), 1)
+
+    def _entries(self, directory: str, *, by_page: bool) -> Iterator[tuple[str, FileStatus]]:
+        """Return what Spark's readers see in a directory: no hidden names, but Parquet's summaries.
+
+        Their paths are relative to the destination.
+        """
+        fs = self.filesystem
+        listed = fs.list_status_iterator if by_page else fs.list_status
         try:
-            found = self.filesystem.list_status(self._place(directory))
+            found: Iterable[FileStatus] = listed(self._place(directory))
         except FileNotFoundError:
             return
         for status in found:
-            place = self.filesystem._store_path(status)
-            name = paths.basename(place)
-            if _is_hidden(name) and not (name in _SUMMARIES and status.is_file):
-                continue
-            path = f"{directory}/{name}" if directory else name
-            if status.is_directory:
-                yield from self._visible_below(path)
-            else:
-                yield path
+            name = paths.basename(fs._store_path(status))
+            if not is_hidden(name) or (name in _SUMMARIES and status.is_file):
+                yield f"{directory}/{name}" if directory else name, status
 
     def _mark(self, record: Record) -> None:
         """Write the marker, with what was counted. Readers need not see it: best effort."""
@@ -487,12 +540,9 @@ class Committer:
             )
         return LostFilesError(errno.ENOENT, reason, self.filesystem.make_qualified(first))
 
+    def _misfit(self, job: Job, there: tuple[str, ...]) -> ValueError:
+        other_way = "replace all files by mode('overwrite'), or write to another path"
+        return misfit(self.url, there, job.partition_by or (), other_way)
+
     def _giving_up(self, number: int) -> str:
         return f"To give it up, remove {self.log.path}/{number}.intent"
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether Spark's readers skip a name: partition columns may begin with an underscore."""
-    if name.startswith("_"):
-        return "=" not in name
-    return name.startswith(".") or name.endswith("._COPYING_")

@@ -64,6 +64,7 @@ class Outcome(str, enum.Enum):
     REPLAYED = "replayed"  # it had been committed by an earlier run: the new files are dropped
     IGNORED = "ignored"  # Mode.IGNORE, and there were files
     REFUSED = "refused"  # Mode.CREATE, and there were files
+    MISFIT = "misfit"  # the files that are there have other partition columns: see End.columns
     LOST = "lost"  # staged files are gone: see End.paths
     UNKNOWN = "unknown"  # the process was asleep while very many others committed
     CLEAN = "clean"  # of RollForward: nothing is unfinished; of JobStart: there is work to do
@@ -153,6 +154,7 @@ class End:
     outcome: Outcome
     number: int | None = None
     paths: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 Action: TypeAlias = (
@@ -173,6 +175,14 @@ class Seen:
     def next_number(self) -> int:
         """The number that is not finished yet."""
         return 0 if self.last is None else self.last.number + 1
+
+    @property
+    def partition_by(self) -> tuple[str, ...] | None:
+        """The partition columns of all files, once the intent is carried out; None: not known."""
+        last = self.last
+        if self.unfinished is not None:
+            last = Record.of(self.next_number, self.unfinished, last)
+        return None if last is None else last.partition_by
 
 
 @dataclass(frozen=True)
@@ -412,12 +422,14 @@ class JobCommit(_OfJob):
 
     def _idle(self, seen: Seen) -> Action:
         if self._is_repeated(seen.last):
-            return self._discard(Outcome.REPLAYED)
+            return self._discard(End(Outcome.REPLAYED))
+        if (there := seen.partition_by) is not None and not self._job.fits(there):
+            return self._discard(End(Outcome.MISFIT, columns=there))
         paths, number = self._missing
         if paths and number == seen.next_number:  # no other process has published them
             return End(Outcome.LOST, None, paths)
         if (stopped := self._stopped_at(seen)) is not None:
-            return self._discard(stopped)
+            return self._discard(End(stopped))
         return Verify(self._job, self._files)
 
     def _is_repeated(self, last: Record | None) -> bool:
@@ -457,8 +469,8 @@ class JobCommit(_OfJob):
         self._intent = replace(self._intent, removes=found)
         return Declare(self._seen.next_number, self._intent)
 
-    def _discard(self, outcome: Outcome) -> Action:
-        self._ends = End(outcome)
+    def _discard(self, end: End) -> Action:
+        self._ends = end
         return Discard(self._job, self._files)
 
 

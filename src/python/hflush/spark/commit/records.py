@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from .layout import are_same
 from .reports import NO_REPORT, Report
 
 __all__ = ["MAX_JOBS", "Identity", "Intent", "Job", "Mode", "Record", "StagedFile", "digest"]
@@ -27,6 +28,11 @@ class Mode(str, enum.Enum):
     OVERWRITE_PARTITIONS = "overwrite-partitions"  # those in directories that are written go
     CREATE = "create"  # there must be none
     IGNORE = "ignore"  # if there are any, nothing is written
+
+    @property
+    def keeps(self) -> bool:
+        """Whether readers find what is written beside files that were there."""
+        return self in (Mode.APPEND, Mode.OVERWRITE_PARTITIONS)
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,20 @@ class Job:
     follows : str
         The id of the append that was unfinished when this job began; empty if there was none. If it
         still is when this job commits, an append of the same content repeats it (:func:`digest`).
+    partition_by : tuple of str or None
+        The columns that the directories of its files name; None: not known, and not checked.
     """
 
     id: str
     mode: Mode = Mode.APPEND
     identity: Identity | None = None
     follows: str = ""
+    partition_by: tuple[str, ...] | None = None
+
+    def fits(self, there: tuple[str, ...]) -> bool:
+        """Whether it may commit where files have these partition columns."""
+        columns = self.partition_by
+        return columns is None or not self.mode.keeps or are_same(there, columns)
 
 
 class Found(NamedTuple):
@@ -153,6 +167,8 @@ class Record:
         The last batch of each named writer, this one's too; the latest writer last.
     report : Report
         What its tasks did.
+    partition_by : tuple of str or None
+        The partition columns of all files that are there now; None: not known, or no file is.
     """
 
     number: int
@@ -164,6 +180,7 @@ class Record:
     jobs: tuple[str, ...] = ()
     writers: tuple[tuple[str, int], ...] = ()
     report: Report = NO_REPORT
+    partition_by: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, number: int, intent: Intent, before: Record | None) -> Record:
@@ -183,6 +200,7 @@ class Record:
             (*(before.jobs if before is not None else ()), intent.job.id)[-MAX_JOBS:],
             tuple(writers.items())[-_MAX_WRITERS:],
             intent.report,
+            _columns_after(intent, before),
         )
 
     def has(self, identity: Identity) -> bool:
@@ -202,7 +220,15 @@ class Record:
             jobs = tuple(str(job) for job in document.pop("jobs"))
             job = _job(document.pop("job"))
             report = Report.of_document(document.pop("report", None))
-            return cls(job=job, jobs=jobs, writers=writers, report=report, **document)
+            columns = _columns(document.pop("partition_by", None))
+            return cls(
+                job=job,
+                jobs=jobs,
+                writers=writers,
+                report=report,
+                partition_by=columns,
+                **document,
+            )
         except (KeyError, TypeError, ValueError) as odd:
             raise ValueError(f"not a record of a commit: {odd}") from None
 
@@ -220,7 +246,18 @@ def _job(document: dict[str, Any]) -> Job:
         Mode(document["mode"]),
         None if identity is None else Identity(**identity),
         str(document["follows"]),
+        _columns(document.get("partition_by")),
     )
+
+
+def _columns(found: list[str] | None) -> tuple[str, ...] | None:
+    return None if found is None else tuple(map(str, found))
+
+
+def _columns_after(intent: Intent, before: Record | None) -> tuple[str, ...] | None:
+    if intent.files:
+        return intent.job.partition_by
+    return before.partition_by if before is not None and intent.job.mode.keeps else None
 
 
 def _dumped(document: dict[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ... import paths
 from ...checkpoint import CheckpointFileManager, FileStreamSinkLog
@@ -22,11 +22,36 @@ if TYPE_CHECKING:
     from ...namespace import Conf
     from .committer import Committer
 
-__all__ = ["EPOCHS", "named_after", "query_of", "sweep_strays", "trace_of_jobs"]
+__all__ = ["EPOCHS", "Claim", "claim_of", "named_after", "sweep_strays", "trace_of_jobs"]
 
 EPOCHS = "_epochs"  # the records of a ForeachWriter, beside its files
 
 _NAME = re.compile(r"part-\d{5,}-([0-9a-f]{32})-b(\d+)-+\d+-[0-9a-f]{12}-c\d{3,}\.[\w.]+")
+
+
+class Claim(NamedTuple):
+    """Which query writes to a destination: what ``_hflush/query`` says."""
+
+    query: str  # its id
+    partition_by: tuple[str, ...] | None = None  # of its files; None: not written down
+
+    def to_bytes(self) -> bytes:
+        """Return it as JSON."""
+        document = {"query": self.query, "partitionBy": self.partition_by}
+        return json.dumps(document).encode("ascii")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Claim:
+        """Return the inverse of :meth:`to_bytes`.
+
+        Raises
+        ------
+        ValueError, LookupError, TypeError
+            It is not that.
+        """
+        document = json.loads(data)
+        query, columns = str(document["query"]), document.get("partitionBy")
+        return cls(query, None if columns is None else tuple(map(str, columns)))
 
 
 def named_after(query: str, batch: int) -> str:
@@ -34,8 +59,8 @@ def named_after(query: str, batch: int) -> str:
     return f"{query.replace('-', '')}-b{batch}"
 
 
-def query_of(manager: CheckpointFileManager, path: str) -> str | None:
-    """Return the id of the query that a file names; None if there is no such file.
+def claim_of(manager: CheckpointFileManager, path: str) -> Claim | None:
+    """Return the claim in a file; None if there is no such file.
 
     Raises
     ------
@@ -57,7 +82,7 @@ def query_of(manager: CheckpointFileManager, path: str) -> str | None:
     except FileNotFoundError:
         return None
     try:
-        return str(json.loads(content)["query"])
+        return Claim.from_bytes(content)
     except (ValueError, LookupError, TypeError):
         raise ValueError(f"{path} does not name a query: {content[:100]!r}") from None
 
@@ -90,14 +115,14 @@ def sweep_strays(committer: Committer, conf: Conf, older_than: float) -> int:
     """
     control = committer.control
     manager = CheckpointFileManager.create(control, conf)
-    query = query_of(manager, f"{control}/query")
+    claim = claim_of(manager, f"{control}/query")
     log = FileStreamSinkLog(f"{committer.url}/_spark_metadata", conf)
     latest = log.get_latest_batch_id()
     if latest is None:  # without a log readers go by the listing: what is there are rows
         return 0
-    if query is None and not trace_of_jobs(manager, committer.url):
+    if claim is None and not trace_of_jobs(manager, committer.url):
         return 0  # one that goes on after Spark's own sink may own it a moment later
-    own = "" if query is None else query.replace("-", "")
+    own = "" if claim is None else claim.query.replace("-", "")
     listed = {paths.basename(file.path) for file in log.all_files()}
     swept = 0
     for path in committer.visible():

@@ -274,34 +274,36 @@ def test_an_answer_is_lost_in_a_failover(hdfs_ha: Hdfs, path: str, method: str) 
 
 @pytest.mark.rule("HDFS-26", "FAIL-10")
 @pytest.mark.parametrize("appends", [False, True], ids=["alone", "another-appends"])
-def test_the_answer_to_a_truncation_is_lost(hdfs_ha: Hdfs, path: str, appends: bool) -> None:
+def test_the_answer_to_a_truncation_is_lost(
+    hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str, appends: bool
+) -> None:
     """It is not repeated: the cache does not know it, and another's bytes would be cut off."""
-    hdfs_ha.java.write(path, b"keep, and cut")
+    kept = dataset(MIB)  # whole blocks: the truncation is done at once
+    with fs.create(path, block_size=MIB) as out:
+        out.write(kept + b"cut")
     first, _ = hdfs_ha.cluster.name_node_ports()
 
     def lose() -> None:
         hdfs_ha.cluster.fail_over(0, 1)
         if appends:
-            wait_until(lambda: hdfs_ha.fs.is_file_closed(path), "the truncation is done")
-            with hdfs_ha.fs.append(path) as out:
-                out.write(b", another's")
+            with fs.append(path) as out:
+                out.write(b"another's")
 
     with rude_servers.name_node_proxy(("127.0.0.1", first), "truncate", answer_lost=True) as proxy:
         proxy.when_lost = lose
         service = hdfs_ha.url.removeprefix("hdfs://")
         front = {f"dfs.namenode.rpc-address.{service}.nn0": proxy.server.authority}
         ordered = {"dfs.client.failover.random.order": False}
-        with hdfs_ha.file_system({**QUICK, **ordered, **front}) as fs:
+        with hdfs_ha.file_system({**QUICK, **ordered, **front}) as cutting:
             if appends:
                 with pytest.raises(OSError, match="truncate") as caught:
-                    fs.truncate(path, 4)
+                    cutting.truncate(path, MIB)
                 notes = getattr(caught.value, "__notes__", [])  # from Python 3.11 on
                 assert all("changed by another program" in note for note in notes)
             else:
-                fs.truncate(path, 4)
+                assert cutting.truncate(path, MIB)
         assert proxy.losses_left == 0
-    wait_until(lambda: hdfs_ha.fs.is_file_closed(path), "the truncation is done")
-    assert hdfs_ha.java.read(path) == (b"keep, another's" if appends else b"keep")
+    assert hdfs_ha.java.read(path) == kept + (b"another's" if appends else b"")
 
 
 @pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import functools
@@ -131,28 +132,6 @@ def test_an_interrupt_in_a_compressor(fs, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="have a hole"):
         out.close()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("compression", ["gzip", None])
-@pytest.mark.parametrize("mode", ["wb", "w"])
-def test_a_with_block_that_no_exception_has_left(fs, tmp_path, mode, compression):
-    """It completes the file of a transaction, also while an exception is handled around it."""
-    path = f"{tmp_path}/file"
-
-    def write():
-        with fs.open(path, mode, compression=compression) as out:
-            out.write(b"data" if mode == "wb" else "data")
-            yield
-
-    with fs.transaction:
-        steps = write()
-        next(steps)
-        try:
-            raise KeyError
-        except KeyError:
-            assert next(steps, None) is None
-    with fs.open(path, mode.replace("w", "r"), compression=compression) as file:
-        assert file.read() == (b"data" if mode == "wb" else "data")
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])
@@ -833,6 +812,18 @@ def test_a_forked_child_ends_no_transaction(fs, tmp_path):
     in_child(child)
     fs.end_transaction()
     assert (tmp_path / "x").read_bytes() == b"data"
+
+
+def test_put_in_a_transaction_lets_others_read(fs, tmp_path):
+    """Also where it replaces a file, and with options that say how."""
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"data")
+    usual = source.stat().st_mode
+    for options in ({}, {"atomic": False}):
+        target.write_bytes(b"old")
+        with contextlib.nullcontext() if options else fs.transaction:
+            fs.put_file(str(source), str(target), **options)
+        assert (target.read_bytes(), target.stat().st_mode) == (b"data", usual)
 
 
 def test_pandas(tmp_path):

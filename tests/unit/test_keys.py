@@ -213,7 +213,7 @@ class TestReader:
 # A value, and what it comes to, of keys of both stores with the same kind.
 SIZES = [("0x8000000", 128 << 20), ("128m", 128 << 20), ("128 M", 128 << 20), (" ", None)]
 NO_SIZES = ["1_0m", "1.5g", "128mb", "-1", "0x"]
-TIMES = [("0x10", 0.016), ("1500us", 0.0015), ("2 m", 120.0), ("", 60.0),
+TIMES = [("0x10000", 65.536), ("1500us", 0.0015), ("2 m", 120.0), ("", 60.0),
          ("9223372036854775807", 1e9)]  # fmt: skip
 NO_TIMES = ["1.5s", "-1s", "1_0", "s", "1w"]
 COUNTS = [("0x10", 16), ("+7", 7), (" ", None)]

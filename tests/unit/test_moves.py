@@ -422,16 +422,26 @@ class TestFilesThatAreReplaced:
             lambda out: out.with_name("b").hardlink_to(out),
             lambda out: os.setxattr(out, "user.hflush", b"kept"),
             lambda out: out.with_name("link").symlink_to(f"/proc/self/root{out}"),
+            None,
         ],
-        ids=["hard link", "attribute", "by /proc"],
+        ids=["hard link", "attribute", "by /proc", "no syncs"],
     )
     def test_it_is_written_over(
         self,
         copy: Callable[..., BaseException | None],
         tmp_path: Path,
-        change: Callable[[Path], object],
+        monkeypatch: pytest.MonkeyPatch,
+        change: Callable[[Path], object] | None,
     ):
-        """Where its other names, its attributes or its readers would keep to the earlier one."""
+        """Where its names, attributes or readers would keep to the earlier one; without syncs."""
+
+        def refuse(_: int) -> None:
+            raise OSError(errno.EINVAL, "fsync")
+
+        if change is None:
+            monkeypatch.setattr(transfer, "_SYNCING", set())
+            monkeypatch.setattr(os, "fsync", refuse)
+            change = Path.stat
         out = tree(tmp_path / "out", "file") / "file"
         try:
             change(out)

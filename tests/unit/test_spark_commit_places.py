@@ -349,9 +349,10 @@ def test_what_a_commit_has_written_down_counts(tmp_path: Path) -> None:
     begins(tmp_path, "hour")
     with pytest.raises(ValueError, match=r"\['hour'\], and this write has \['day'\]"):
         begins(tmp_path, "day")
-    writes(tmp_path, "", "f", overwrite=True)
+    writes(tmp_path, "", "f", overwrite=True, commitid="X")
     assert committer.visible() == ("f",)
     begins(tmp_path, "")
+    begins(tmp_path, "day", commitid="X")  # it is committed: nothing is added
 
 
 def test_of_two_first_writes_with_other_columns_one_is_refused(tmp_path: Path) -> None:

@@ -208,6 +208,12 @@ def means_file_there(failure: BaseException) -> bool:
     return isinstance(failure, FileExistsError) and not isinstance(failure, in_the_way)
 
 
+def is_undecided(failure: BaseException) -> bool:
+    """Whether an S3 store has not decided who makes an object, and there is none: try again."""
+    remote = getattr(failure, "remote_class", "")
+    return remote == "ConditionalRequestConflict" and not isinstance(failure, FileExistsError)
+
+
 def attach(error: BaseException, also: BaseException) -> None:
     """Add a note to `error`, which is about to propagate: `also` has failed, too."""
     note(error, f"also failed: {type(also).__name__}: {also}")

@@ -31,6 +31,7 @@ _MAX_NAMES = 20
 # Modes of what is moved, until all of it is there.
 _OWN_FILE = 0o600
 _OWN_DIRECTORY = 0o700
+_SYNCING: set[int] = set()  # devices
 
 
 def copy(
@@ -287,10 +288,10 @@ def whole(
 
     A file that is at the target stays then: where a store shows what is being written, the new one
     is written aside, like the earlier one in owner and mode, and is on disk when it takes its
-    place. That cannot be done where the earlier file has other names, or attributes that the new
-    one does not get, may not be written to, is one that a process has open (``/dev/stdout``), or
-    is in a directory where no other may be made: it is written over, and a note of a failure says
-    that it is gone.
+    place. That cannot be done where a local file has other names, or attributes that the new one
+    does not get, may not be written to, is one that a process has open (``/dev/stdout``) or a mount
+    by itself, or is in a directory where no other may be made, or its place not be taken, or on a
+    mount that does not sync: it is written over, and a note of a failure says that it is gone.
 
     Parameters
     ----------
@@ -353,37 +354,54 @@ def _aside(make: Callable[..., Any], earlier: _Earlier, keeps_mode: bool) -> Any
     try:
         if is_local and not _is_replaceable(earlier):
             return None
-        if not (is_local and keeps_mode):
-            return aside()
-        writer = _closed_to_others(aside, _OWN_FILE)
+        likens = is_local and keeps_mode
+        writer = _closed_to_others(aside, _OWN_FILE) if likens else aside()
     except (FileNotFoundError, PermissionError, ValueError):  # or it holds in place, too
         return None
-    if _liken(writer, earlier):
+    state = getattr(writer, "_aside", None)  # a file of a transaction has its own
+    if not is_local or state is None:
+        return writer
+    made = state.publication.temporary
+    if _syncs(made) and (not likens or _liken(made, earlier)):
         return writer
     writer.abort()
     return None
 
 
 def _is_replaceable(earlier: _Earlier) -> bool:
-    """Whether a local file may be written to, has one name, and is not meant as an open file."""
+    """Whether a local file may be written to, has one name, and another can take its place."""
     names = [earlier.name]
     if os.path.islink(earlier.name):
         names.append(os.readlink(earlier.name))
-    facts = os.lstat(earlier.path)
+    facts, above, user = os.lstat(earlier.path), os.stat(parent(earlier.path)), os.geteuid()
+    is_anothers = above.st_mode & stat.S_ISVTX and user not in (0, facts.st_uid, above.st_uid)
     return (
         stat.S_ISREG(facts.st_mode)
         and facts.st_nlink <= 1
+        and facts.st_dev == above.st_dev
+        and not is_anothers
         and os.access(earlier.path, os.W_OK)
         and not any(name.startswith(("/dev/", "/proc/")) for name in names)
     )
 
 
-def _liken(writer: Any, earlier: _Earlier) -> bool:
+def _syncs(path: str) -> bool:
+    """Whether the mount of a local file syncs; asked once for each."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        device = os.fstat(descriptor).st_dev
+        if device not in _SYNCING:
+            os.fsync(descriptor)
+            _SYNCING.add(device)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _liken(made: str, earlier: _Earlier) -> bool:
     """Give what is written aside the owner and mode of the earlier file; return if it is alike."""
-    aside = getattr(writer, "_aside", None)
-    if aside is None:  # of a transaction
-        return True
-    made = aside.publication.temporary
     with contextlib.suppress(OSError):
         earlier.store._set_owner(made, earlier.status.owner, earlier.status.group)
     with contextlib.suppress(OSError):
@@ -392,12 +410,12 @@ def _liken(writer: Any, earlier: _Earlier) -> bool:
 
 
 def _traits(path: str) -> tuple[object, ...]:
-    """Return what is set for a local file, and its device: it may be a mount by itself."""
+    """Return what is set for a local file."""
     facts = os.stat(path)
     attributes = {}
     with contextlib.suppress(OSError):  # there are none on this mount
         attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
-    return facts.st_dev, facts.st_uid, facts.st_gid, facts.st_mode, attributes
+    return facts.st_uid, facts.st_gid, facts.st_mode, attributes
 
 
 def _identity(writer: Any, target: Files, path: str) -> int | None:

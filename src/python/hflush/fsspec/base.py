@@ -450,7 +450,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             def create(**more: Any) -> Any:
                 return self.open(rpath, opened, **{**more, **options})
 
-            keeps_mode = "permission" not in options
+            is_deferred = not options.get("autocommit", not self._intrans)
+            keeps_mode = not is_deferred and {"permission", "atomic"}.isdisjoint(options)
             with transfer.whole(create, place.store, place.path, keeps_mode=keeps_mode) as out:
                 self._hand_on(source, out, callback)
 
@@ -504,7 +505,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             _check_apart_from(made, self._place(rpath))
             callback.set_size(getattr(source, "size", None))  # of compressed data it is not known
             local = self._place(rpath).store._local_files(raw=True)
-            path = local._resolve(made.absolute())
+            path = local._resolve(made.parent.resolve() / made.name)
             with transfer.whole(partial(local.create, path), local, path) as target:
                 self._hand_on(source, target, callback)
 

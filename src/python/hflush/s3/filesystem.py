@@ -15,6 +15,7 @@ from ..errors import (
     PathIsDirectoryError,
     attach,
     invalid_path,
+    is_undecided,
     means_file_there,
     unsupported,
 )
@@ -467,7 +468,7 @@ class S3FileSystem(S3Copies):
                     raise
                 return False
             except OSError as refusal:
-                if not left or code_of(refusal) != "ConditionalRequestConflict":
+                if not left or not is_undecided(refusal):
                     raise
             else:
                 break

@@ -21,10 +21,11 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from .. import paths
 from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatus
-from ..errors import ParentNotDirectoryError, attach, means_file_there
+from ..errors import ParentNotDirectoryError, attach
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
 from .commit.layout import are_same, columns_of, misfit
+from .commit.log import create_once
 from .commit.staging import Attempt, for_all
 from .commit.strays import EPOCHS, Claim, claim_of, named_after, trace_of_jobs
 from .logs import logged
@@ -389,15 +390,9 @@ class Owner:
     def _write(self, query: str, *, anew: bool = False) -> Claim | None:
         claim = Claim(query, self._partition_by)
         self._manager.mkdirs(self._directory)
-        try:
-            with self._manager.create_atomic(self._path, overwrite_if_possible=anew) as stream:
-                stream.write(claim.to_bytes())
-        except FileExistsError as refusal:
-            if not means_file_there(refusal):
-                raise
-            # Of two that begin one was first.
-            return claim_of(self._manager, self._path)
-        return claim
+        if create_once(self._manager, self._path, claim.to_bytes(), anew=anew):
+            return claim
+        return claim_of(self._manager, self._path)  # of two that begin one was first
 
 
 class _Unlisted(Attempt):

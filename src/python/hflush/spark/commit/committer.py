@@ -165,6 +165,8 @@ class Committer:
         """
         if job.partition_by is None or not job.mode.keeps:
             return
+        if job.identity is not None and seen.last is not None and seen.last.has(job.identity):
+            return  # it is committed, and adds nothing
         there = seen.partition_by
         if there is None:
             there = columns_of(self._some_visible())

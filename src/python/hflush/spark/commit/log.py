@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ... import paths
 from ...checkpoint import CheckpointFileManager
-from ...errors import means_file_there
+from ...errors import is_undecided, means_file_there
 from .access import share
 from .machine import Seen
 from .records import Intent, Job, Record
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from ...namespace import Conf
     from ...status import FileStatus
 
-__all__ = ["CommitLog"]
+__all__ = ["CommitLog", "create_once"]
 
 _INTENT, _RECORD = ".intent", ".record"
+
+_UNDECIDED = 3  # how often a file is written that the store decides against, and that is not there
 
 T = TypeVar("T")
 
@@ -191,17 +193,34 @@ class CommitLog:
 
     def _write(self, number: int, suffix: str, content: bytes) -> bool:
         self._manager.mkdirs(self.path)
-        try:
-            with self._manager.create_atomic(self._path(number, suffix), False) as stream:
-                stream.write(content)
-        except FileExistsError as refusal:
-            if not means_file_there(refusal):
-                raise
-            return False
-        return True
+        return create_once(self._manager, self._path(number, suffix), content)
 
     def _path(self, number: int, suffix: str) -> str:
         return paths.child(self.path, f"{number}{suffix}")
+
+
+def create_once(
+    manager: CheckpointFileManager, path: str, content: bytes, *, anew: bool = False
+) -> bool:
+    """Write a whole file, unless one is there; return whether it was written. `anew`: replace it.
+
+    Raises
+    ------
+    OSError
+        The store refuses; or there is a directory.
+    """
+    for left in reversed(range(_UNDECIDED)):
+        try:
+            with manager.create_atomic(path, overwrite_if_possible=anew) as stream:
+                stream.write(content)
+        except OSError as refusal:  # noqa: PERF203
+            if means_file_there(refusal):
+                return False
+            if not left or not is_undecided(refusal):
+                raise
+        else:
+            break
+    return True
 
 
 def _numbers(names: list[str], suffix: str) -> set[int]:

@@ -78,15 +78,17 @@ def test_the_disk_is_full(s3: ScriptedS3, tmp_path: Path) -> None:
 
 @pytest.mark.rule("FAIL-1")
 def test_the_directory_cannot_be(s3: ScriptedS3, tmp_path: Path) -> None:
-    """It is made where it is missing, and that may fail."""
+    """It is made where it is missing, and that may fail: not as if it were the object's."""
     with file_system(s3, on_disk(tmp_path / "missing")) as fs:
         write(fs)
     published(s3)
     s3.objects.clear()
     (tmp_path / "file").touch()
     below = on_disk(tmp_path / "file" / "below")
-    with file_system(s3, below) as fs, pytest.raises(NotADirectoryError):
-        write(fs)
+    with file_system(s3, below) as fs:
+        with pytest.raises(OSError, match=r"fs\.s3a\.buffer\.dir.*Not a directory") as failure:
+            write(fs)
+        assert failure.value.errno == errno.EIO
     unchanged(s3)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -279,6 +280,20 @@ def test_tail_follows(tmp_path: Path):
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
+
+
+def test_what_a_terminal_would_obey(tmp_path: Path):
+    """Names with control characters are shown without them: always where a failure is printed."""
+    name = "a\x1b]0;title\x07\x9b"
+    assert refused("cat", tmp_path / name).startswith(f"hflush: cat: {tmp_path}/a?]0;title??: ")
+    (tmp_path / name).touch()
+    assert name in fine("ls", tmp_path)
+    master, terminal = pty.openpty()
+    subprocess.run([*COMMAND, "ls", tmp_path], stdout=terminal, check=True)
+    os.close(terminal)
+    shown = os.read(master, 4096).decode()
+    os.close(master)
+    assert shown.rstrip("\r\n").endswith("a?]0;title??")
 
 
 def test_uploads(tmp_path: Path):

@@ -51,8 +51,8 @@ PYTHON_PARTS = {
     "values": {
         "_core", "_missing", "_on_demand", "_version", "capabilities", "claims", "configuration",
         "crc", "credentials", "deprecations", "errors", "general_keys", "globbing", "handles",
-        "handling", "keys", "leaving", "options", "paths", "permissions", "sidecars", "spelling",
-        "statistics", "status", "tokens", "warn",
+        "handling", "keys", "leaving", "options", "paths", "permissions", "pinning", "sidecars",
+        "spelling", "statistics", "status", "tokens", "warn",
     },
     "streams": {"input", "output", "output_kinds", "streams", "write_only"},
     "interfaces": {

@@ -319,6 +319,19 @@ def test_chunks_of_no_bytes_are_refused(store: Store, size: int):
 
 
 @pytest.mark.stores("crc")
+def test_a_link_that_waits_for_a_sidecar(store: Store):
+    """The sums of a new file replace it, and do not go where it leads."""
+    precious = Path(store.path("precious"))
+    precious.write_bytes(b"data")
+    Path(store.path(".new.crc")).symlink_to(precious)
+    with store.fs.create(store.path("new"), overwrite=False) as out:
+        out.write(b"data")
+    assert precious.read_bytes() == b"data"
+    assert store.fs.open(store.path("new")).read() == b"data"
+    assert not Path(store.path(".new.crc")).is_symlink()
+
+
+@pytest.mark.stores("crc")
 def test_the_sidecar_has_the_configured_chunk(store: Store):
     """file.bytes-per-checksum and the option are in the sidecar's header."""
     fs = FileSystem.new_instance(store.url(), {"file.bytes-per-checksum": 128})

@@ -7,6 +7,7 @@ import io
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hflush
@@ -435,6 +436,14 @@ def test_bad_arguments(call: Callable[[Any], object], error: type[Exception]):
     """They are refused without a word to a server: there is none."""
     with pytest.raises(error):
         call(hdfs())
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../a", "a/b"])
+def test_names_that_no_file_has(name: str):
+    """A server that lists them would lead a copy of the tree out of its target."""
+    with pytest.raises(OSError, match="no name of a file") as refusal:
+        list(hdfs()._following("/a", ([SimpleNamespace(name=name)], 0), False))  # type: ignore[list-item]
+    assert refusal.value.errno == errno.EBADMSG
 
 
 class TestNobodyThere:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import multiprocessing
+import multiprocessing.util
 import os
 import resource
 import signal
@@ -412,6 +414,20 @@ def test_a_handler_that_is_dropped_is_kept_while_it_is_open(
     del closed, failed
     gc.collect()
     assert [one() for one in gone] == [None, None]
+
+
+def test_many_handlers_leave_one_call_for_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(atexit, "register", calls.append)
+    monkeypatch.setattr(atexit, "unregister", lambda call: call in calls and calls.remove(call))
+    finalizers = multiprocessing.util._finalizer_registry
+    Handler(tmp_path / "log").close()
+    before = len(finalizers)
+    for _ in range(3):
+        Handler(tmp_path / "log").close()
+    assert (calls, len(finalizers)) == ([_close_all], before)
 
 
 def test_an_object_is_published_at_the_end() -> None:

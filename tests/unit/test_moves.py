@@ -283,7 +283,7 @@ class TestLocalFiles:
         moved.permission = mode
         moved.owner, moved.group = owner or moved.owner, group or moved.group
         monkeypatch.setattr(type(local), "_set_owner", refused)
-        local._take_after(moved, str(path))
+        local._take_after(moved, str(path), 0)
         assert stat.S_IMODE(path.stat().st_mode) == kept
 
     def test_an_acl_is_not_kept(self, local: hflush.FileSystem, tmp_path: Path):
@@ -326,7 +326,7 @@ class TestLocalFiles:
         moved = local.get_file_status(source / "a")
         os.mkfifo(out / "pipe")
         (out / "pipe").chmod(0o600)
-        local._take_after(moved, str(out / "pipe"))
+        local._take_after(moved, str(out / "pipe"), 0)
         assert stat.S_IMODE((out / "pipe").stat().st_mode) == 0o600
         local.copy_from_local_file(source, out, delete_source=True)
         assert stat.S_IMODE((out / "d").stat().st_mode) == 0o750
@@ -415,6 +415,30 @@ class TestFilesThatAreReplaced:
             before.st_gid,
         )
         assert (os.listdir(real.parent), link.is_symlink()) == (["real"], True)
+
+    def test_it_has_the_owner_of_no_other(
+        self,
+        copy: Callable[..., BaseException | None],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ):
+        """Who may write the directory puts another file where the new one was made aside."""
+        out, other = tree(tmp_path / "out", "file") / "file", tree(tmp_path, "other") / "other"
+        out.chmod(0o666)
+        other.chmod(0o600)
+
+        def swaps(place: Callable[[str], object]) -> None:
+            def syncs(made: str) -> bool:
+                Path(made).unlink()
+                place(made)
+                return True
+
+            monkeypatch.setattr(transfer, "_syncs", syncs)
+            copy(out)
+            assert stat.S_IMODE(other.stat().st_mode) == 0o600
+
+        swaps(lambda made: os.symlink(other, made))
+        swaps(lambda made: os.link(other, made))
 
     @pytest.mark.parametrize(
         "change",

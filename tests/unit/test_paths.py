@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+import random
+import re
 from pathlib import Path, PurePosixPath
 
 import hflush
 import pytest
-from hflush import paths
+from hflush import globbing, paths
 from support.stores import FILES, Store
 
 STORES = pytest.mark.stores("raw", "crc")
@@ -284,3 +286,27 @@ class TestLostSlashes:
                 door(lost)
         assert fs._resolve("hdfs:///ns2/x") == "/ns2/x"
         assert hflush.FileSystem.get("file:/a/b", self.CONF)._resolve("file:/a/b") == "/a/b"
+
+
+# What stands in a pattern, and what it is as a plain expression.
+GLOBS = {
+    "*": ".*", "?": ".", "a": "a", "ab": "ab", "[ab]": "[ab]", "[^a]": "[^a]", r"\*": r"\*",
+}  # fmt: skip
+
+
+def test_a_glob_matches_what_its_plain_expression_does():
+    chosen = random.Random(1)
+    for _ in range(2000):
+        pieces = chosen.choices(list(GLOBS), weights=[6, 1, 2, 1, 1, 1, 1], k=chosen.randrange(9))
+        pattern = "".join(pieces)
+        plain = "".join(GLOBS[piece] for piece in pieces)
+        for _ in range(10):
+            name = "".join(chosen.choices("ab*\n", k=chosen.randrange(9)))
+            expected = bool(re.fullmatch(plain, name, re.DOTALL))
+            found = bool(re.fullmatch(globbing.translate(pattern), name))
+            assert found == expected, (pattern, name)
+
+
+def test_a_glob_of_many_stars_ends():
+    """Whatever it is matched with: no star takes back what was found for an earlier one."""
+    assert not re.fullmatch(globbing.translate("*a" * 200 + "**b"), "a" * 1000)

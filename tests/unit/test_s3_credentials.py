@@ -6,16 +6,21 @@ import ctypes
 import datetime
 import gc
 import importlib.util
+import itertools
 import subprocess
 import sys
 import threading
 import time
+import types
 import weakref
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
 
 import hflush
 import pytest
-from hflush.s3 import credentials
+from hflush.s3 import S3FileSystem, credentials
+from hflush.s3.bucket import Bucket
 from hflush.s3.credentials import (
     BotocoreSource,
     Credentials,
@@ -437,6 +442,7 @@ class Scripted(Source):
 
 FIRST = Credentials("A", "a", "", None)
 SECOND = Credentials("B", "b", "t", None)
+THIRD = Credentials("C", "c", "t", None)
 
 
 @pytest.fixture(autouse=True)
@@ -444,9 +450,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "_PAUSE_AFTER_FAILURE_S", 0.01)
 
 
-def refresher(client: Client, source: Source, first: Credentials) -> Refresher:
+def refresher(
+    client: Client, source: Source, first: Credentials, origin: object = None
+) -> Refresher:
     fake: Any = client
-    return Refresher(fake, source, first)
+    return Refresher(fake, source, first, origin)
 
 
 class TestRefreshing:
@@ -458,7 +466,7 @@ class TestRefreshing:
         assert client.set == [("B", "b", "t")]
         assert source.asked[0] is True
         running.stop()
-        running.join(DEADLINE_S)
+        running.wait_ended(DEADLINE_S)
 
     def test_the_same_again_are_not_newer(self):
         """They were refused; the source is asked again until it has others."""
@@ -469,7 +477,7 @@ class TestRefreshing:
         assert client.set == [("B", "b", "t")]
         assert len(source.asked) == 4
         running.stop()
-        running.join(DEADLINE_S)
+        running.wait_ended(DEADLINE_S)
 
     def test_a_source_that_has_no_others(self, monkeypatch: pytest.MonkeyPatch):
         """It is asked ever less often, and the client can go meanwhile."""
@@ -480,10 +488,25 @@ class TestRefreshing:
         client.wanted.set()
         wait_until(lambda: len(source.asked) >= 3, "it was asked again")
         assert running._pause == 0.04
-        running._not_before = time.time() + 3600
+        running._not_before = time.monotonic() + 3600
         del client
         wait_until(lambda: bool(gc.collect() + 1) and gone() is None, "the client is gone")
-        assert running.join(DEADLINE_S)
+        assert running.wait_ended(DEADLINE_S)
+
+    def test_a_clock_that_is_set_back(self, monkeypatch: pytest.MonkeyPatch):
+        """By an hour each time that it is looked at: a failure holds nothing back for longer."""
+        clock = (2e9 - 3600 * hour for hour in itertools.count())
+        monkeypatch.setattr(
+            credentials,
+            "time",
+            types.SimpleNamespace(time=lambda: next(clock), monotonic=time.monotonic),
+        )
+        client, source = Client(), Scripted(OSError("down"), SECOND)
+        running = refresher(client, source, FIRST)
+        client.wanted.set()
+        wait_until(lambda: bool(client.set), "newer credentials are set")
+        running.stop()
+        running.wait_ended(DEADLINE_S)
 
     def test_in_time(self):
         """What ends soon is replaced without anybody asking."""
@@ -495,7 +518,7 @@ class TestRefreshing:
         assert source.asked == [False]
         assert running._due == pytest.approx(now + 3600 - 12 * 60, abs=60)
         running.stop()
-        running.join(DEADLINE_S)
+        running.wait_ended(DEADLINE_S)
 
     def test_when(self):
         """Twelve minutes before the end; every five minutes where nobody knows it."""
@@ -510,7 +533,73 @@ class TestRefreshing:
         running = refresher(client, Scripted(FIRST), FIRST)
         del client
         wait_until(lambda: bool(gc.collect() + 1) and gone() is None, "the client is gone")
-        assert running.join(DEADLINE_S)
+        assert running.wait_ended(DEADLINE_S)
+
+
+class TestSharing:
+    """One thread, and one source, for all buckets whose credentials come from the same place."""
+
+    def test_all_have_the_newest(self):
+        first, second, late = clients = [Client() for _ in range(3)]
+        now = time.time()
+        source = Scripted(SECOND._replace(expiry=now + 3600), THIRD)
+        running = refresher(first, source, FIRST, "origin")
+        assert credentials.joinable("origin") is running
+        assert running.join(cast("Any", second), FIRST)
+        running._due = now
+        wait_until(lambda: bool(first.set and second.set), "newer credentials are set")
+        assert running.join(cast("Any", late), FIRST)
+        first.wanted.set()
+        wait_until(lambda: all(len(client.set) == 2 for client in clients), "newer ones are set")
+        assert {tuple(client.set) for client in clients} == {(SECOND[:3], THIRD[:3])}
+        assert source.asked == [False, True]
+        for client in clients:
+            running.leave(cast("Any", client))
+        assert running.wait_ended(DEADLINE_S)
+
+    @pytest.mark.parametrize("given", [OSError("down"), SECOND])
+    def test_none_joins_after_a_failure(self, given: Credentials | Exception):
+        """Of the source, or of the credentials: it may be in a state of its own."""
+        client = Client()
+        running = refresher(client, Scripted(given), FIRST, "origin")
+        (client.wanted.set if given is SECOND else partial(setattr, running, "_due", 0.0))()
+        wait_until(lambda: credentials.joinable("origin") is None, "none joins")
+        assert not running.join(cast("Any", Client()), FIRST)
+        running.stop()
+        assert running.wait_ended(DEADLINE_S)
+
+    def test_which_buckets_share(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """Until the configuration, the environment or a file is another."""
+        pytest.importorskip("botocore")
+        file = tmp_path / "credentials"
+        file.write_text("[default]\naws_access_key_id=A\naws_secret_access_key=s\n")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+        for name in (*ENVIRONMENT, "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+            monkeypatch.delenv(name, raising=False)
+        own = {"fs.s3a.bucket.four.aws.credentials.provider": "ProfileCredentialsProvider"}
+        buckets = [bucket_of(name, own) for name in ("one", "two", "four")]
+        monkeypatch.setenv("AWS_ROLE_SESSION_NAME", "ann")
+        buckets.append(bucket_of("five", own))
+        with file.open("a") as opened:
+            opened.write("[other]\n")
+        buckets.append(bucket_of("six", own))
+        one, two, *others = (bucket._refresher for bucket in buckets)
+        assert one is two
+        assert buckets[0]._source is buckets[1]._source
+        assert len({one, *others}) == 4
+        buckets[0].close()
+        assert one is not None
+        assert one._living() == [buckets[1].client]
+        for bucket in buckets[1:]:
+            bucket.close()
+
+
+def bucket_of(name: str, conf: dict[str, str]) -> Bucket:
+    """A bucket that has its client."""
+    made = cast("S3FileSystem", hflush.FileSystem.new_instance(f"s3://{name}/", conf))
+    assert made._bucket.client is not None
+    return made._bucket
 
 
 DEEP = """

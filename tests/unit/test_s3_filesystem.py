@@ -14,12 +14,14 @@ import textwrap
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import hflush
 import pytest
+from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 from hflush import cli, paths
 from hflush import options as options_of
 from hflush.fsspec import HflushS3FileSystem
@@ -896,12 +898,14 @@ class TestPending:
             out.close()
             handles.append(fs._delayed_handle(out))
         assert "HeadObject" not in asked(server)
-        fs._publish_delayed(handles[0])
+        with pytest.raises(ValueError, match="is not s3://bucket/d/other"):
+            fs._publish_delayed(handles[0], "/d/other")
+        fs._publish_delayed(handles[0], "/d/kept")
         fs._drop_delayed(handles[1])
         assert server.objects.keys() == {"d/kept"}
         assert not server.uploads
         with pytest.raises(FileNotFoundError):
-            fs._publish_delayed(handles[1])
+            fs._publish_delayed(handles[1], "/d/dropped")
 
     def test_nobody_else_ends_it(self, server: ScriptedS3):
         """Neither its stream's end nor its file system's."""
@@ -1248,6 +1252,15 @@ class TestNames:
         assert sorted(server.objects) == ["d/full/x"]
         assert asked(server).count("DeleteObjects") == 1
 
+    def test_bulk_delete_looks_at_pages(self, server: ScriptedS3, fs: S3FileSystem):
+        """Of the directory, of which one request shows what its files are."""
+        for number in range(1200):
+            server.put(f"d/{number:04}", b"x")
+        files = [f"/d/{number:04}" for number in range(400)]
+        assert fs.bulk_delete("/d").delete([*files, "/d/00"]) == []
+        assert asked(server) == [*["ListObjectsV2"] * 2, "DeleteObjects", "ListObjectsV2"]
+        assert len(server.objects) == 800
+
     @pytest.mark.rule("DELETE-11")
     @pytest.mark.stores("s3")
     def test_what_is_not_deleted(self, server: ScriptedS3, fs: S3FileSystem):
@@ -1404,6 +1417,217 @@ class TestNames:
             fs.get_file_checksum("/b")
 
 
+@pytest.fixture
+def door(server: ScriptedS3) -> HflushS3FileSystem:
+    return through_fsspec(server)
+
+
+def through_fsspec(server: ScriptedS3, **conf: Any) -> HflushS3FileSystem:
+    given = {name.replace("_", "."): value for name, value in conf.items()}
+    options: Any = {"skip_instance_cache": True}
+    return HflushS3FileSystem(conf={**server.conf, **QUICK, **given}, **options)
+
+
+class TestTrees:
+    """Many files by one call of fsspec: no request, or turn of requests, for each."""
+
+    KEYS = (
+        *("d/a", "d/a/b", "d/a/b/c", "d/a-b", "d/e f+%/x", "d/empty/", "d/full/", "d/full/x"),
+        *("d/m_$folder$", "d/n/o_$folder$", "d/p_$folder$/x", "d/q/r/s/t/u", "d-e", "d.txt", "z"),
+        *("/d/x", "d//x", "d/./x", "d/f//x", "d/f/../x", "d/g/.", "d/h//", "d"),
+    )
+
+    @pytest.mark.parametrize("page", ["1000", "3"])
+    @pytest.mark.parametrize("withdirs", [False, True])
+    @pytest.mark.parametrize("maxdepth", [None, 1, 2, 3])
+    def test_what_pages_tell_is_what_a_walk_finds(
+        self, server: ScriptedS3, page: str, withdirs: bool, maxdepth: int | None
+    ):
+        """Name by name, with all that is known of each; a file and a directory may share a name."""
+        for key in self.KEYS:
+            server.put(key, b"" if key.endswith(("/", "$")) else key.encode())
+        door = through_fsspec(server, fs_s3a_paging_maximum=page)
+        names = ("", "/d", "/d/", "/d//", "/d/a", "/d/a-b", "/d/e f+%", "/d/empty", "/d/f", "/no")
+        for name in (f"bucket{name}" for name in names):
+            found = door.find(name, maxdepth, withdirs, True)
+            walked = AbstractFileSystem.find(door, name, maxdepth, withdirs, True)
+            assert list(found.items()) == list(walked.items()), name
+            assert door.find(name, maxdepth, withdirs) == list(walked), name
+            begin = name.rstrip("/") + "/e"
+            assert door.find(name, maxdepth, withdirs, prefix="e") == [
+                one for one in walked if one.startswith(begin)
+            ]
+
+    def test_a_page_at_a_time(self, server: ScriptedS3, door: HflushS3FileSystem):
+        """A listing tells of a thousand keys, in whatever directories; a HEAD of the directory."""
+        for number in range(1200):
+            server.put(f"d/{number % 40}/{number}", b"four")
+        assert len(door.find("bucket/d")) == 1200
+        assert asked(server) == ["ListObjectsV2"] * 2
+        assert len(door.find("bucket/d", withdirs=True)) == 1241
+        assert sorted(asked(server)) == ["HeadObject", *["ListObjectsV2"] * 2]
+        assert len(door.glob("bucket/d/**")) == 1241
+        assert sorted(asked(server)) == ["HeadObject", *["ListObjectsV2"] * 2]
+        assert door.du("bucket/d") == 4800
+        assert asked(server) == ["ListObjectsV2"] * 2
+        assert len(door.glob("bucket/d/7/*")) == 30
+        assert door.du("bucket/d/7", total=False)["bucket/d/7/7"] == 4
+
+    def test_levels_are_listed(self, server: ScriptedS3, door: HflushS3FileSystem):
+        """Where few are asked for, with more than a page below; where all may not be listed."""
+        for number in range(1200):
+            server.put(f"d/{number % 2}/{number}/deep", b"four")
+        server.put("d/1/file", b"four")
+        assert door.find("bucket/d", maxdepth=2) == ["bucket/d/1/file"]
+        assert asked(server) == ["ListObjectsV2"] * 4
+
+        def refuse_all(exchange: Exchange) -> None:
+            if "delimiter" in exchange.request.query:
+                exchange.send(exchange.execute())
+            else:
+                answer(403, "AccessDenied")(exchange)
+
+        server.fail("ListObjectsV2", refuse_all, times=None)
+        assert door.find("bucket/d/1/7") == ["bucket/d/1/7/deep"]
+
+    def test_what_a_find_fails_of(self, server: ScriptedS3, door: HflushS3FileSystem):
+        server.put("d/a", b"x")
+        server.fail("ListObjectsV2", answer(400, "InvalidArgument"), times=None)
+        with pytest.raises(OSError, match="InvalidArgument"):
+            door.find("bucket/d")
+        failures: list[OSError] = []
+        assert door.find("bucket/d", on_error=failures.append) == []
+        assert len(failures) == 1
+        assert door.find("bucket/d", on_error="omit", detail=True) == {}
+        with pytest.raises(OSError, match="InvalidArgument"):
+            door.find("bucket/d", on_error="raise")
+        server.heal()
+        assert door.find("nowhere/d") == []
+        with pytest.raises(FileNotFoundError):
+            door.find("nowhere/d", on_error="raise")
+
+    def test_rm_of_many(self, server: ScriptedS3, door: HflushS3FileSystem):
+        """Looks at once, and a request for a thousand; the directories stay."""
+        for number in range(40):
+            server.put(f"d/{number}", b"x")
+            server.put(f"d/{number}/below", b"x")
+            server.put(f"e/{number}/f", b"x")
+        before = set(server.objects)
+        names = [f"bucket/d/{number}" for number in range(20)]
+        door.rm([*names, *names])
+        assert asked(server) == ["ListObjectsV2", "DeleteObjects", "ListObjectsV2"]
+        assert before - set(server.objects) == {f"d/{number}" for number in range(20)}
+        door.rm(["bucket/d/20", "bucket/e/20/f"])
+        assert Counter(asked(server)) == {
+            "HeadObject": 2,
+            "DeleteObjects": 1,
+            "ListObjectsV2": 2 + 1,  # into both directories; again into the one that is empty
+            "PutObject": 1,
+        }
+        assert "e/20/" in server.objects
+        door.rm("bucket/e/*/f")
+        assert not {f"e/{number}/f" for number in range(40)} & set(server.objects)
+        assert {f"e/{number}/" for number in range(40)} <= set(server.objects)
+
+    @pytest.mark.parametrize("count", [2, 20], ids=["single looks", "a page"])
+    def test_rm_of_what_is_no_file(self, server: ScriptedS3, door: HflushS3FileSystem, count: int):
+        """Nothing goes then; a file is one, whatever is below its key."""
+        for key in ("d/empty/", "d/full/x", "d/both", "d/both/x", "other"):
+            server.put(key, b"")
+        names = [f"bucket/d/{number}" for number in range(count)]
+        door.pipe(dict.fromkeys(names, b"x"))
+        before = set(server.objects)
+        for name, refusal in (
+            ("empty", IsADirectoryError),
+            ("full", IsADirectoryError),
+            ("no", FileNotFoundError),
+        ):
+            with pytest.raises(refusal, match=name):
+                door.rm([*names, "bucket/other", f"bucket/d/{name}"])
+            assert set(server.objects) == before
+        with pytest.raises(IsADirectoryError):
+            door.rm([*names, "bucket/d/no", "bucket/d/full"])
+        door.rm([*names, "bucket/d/both"])
+        assert set(server.objects) == {"d/empty/", "d/full/x", "d/both/x", "other"}
+
+    def test_rm_without_permission_to_look(self, server: ScriptedS3, door: HflushS3FileSystem):
+        """HEAD alone says what there is, and so does a listing."""
+        for number in range(40):
+            server.put(f"d/{number}", b"x")
+        names = [f"bucket/d/{number}" for number in range(40)]
+        server.fail("ListObjectsV2", answer(403, "AccessDenied"), times=None)
+        door.rm(names[:20])
+        server.heal()
+        server.fail("HeadObject", answer(403), times=None)
+        door.rm(names[20:22])
+        assert set(server.objects) == {f"d/{number}" for number in range(22, 40)}
+
+    def test_rm_of_what_stays(self, server: ScriptedS3, door: HflushS3FileSystem):
+        for name in "ab":
+            server.put(f"d/{name}", b"x")
+        body = "<DeleteResult><Error><Key>d/a</Key><Code>AccessDenied</Code></Error></DeleteResult>"
+        server.fail("DeleteObjects", answer(200, body=body))
+        with pytest.raises(PermissionError) as refusal:
+            door.rm(["bucket/d/a", "bucket/d/b"])
+        assert refusal.value.filename == "s3://bucket/d/a"
+
+    def test_copies_of_trees(self, server: ScriptedS3, tmp_path: Path):
+        """What a listing or the first file has shown is not asked for again."""
+        door = through_fsspec(server, fs_s3a_executor_capacity="1")
+        (tmp_path / "up" / "d").mkdir(parents=True)
+        for number in range(20):
+            (tmp_path / "up" / "d" / f"{number}").write_bytes(b"data")
+        door.put(str(tmp_path / "up"), "bucket/", recursive=True)
+        found = Counter(asked(server))
+        assert found.pop("PutObject") == 20 + 2  # directories, which may be empty
+        assert found.total() <= 20 + 8
+        door.get("bucket/up", f"{tmp_path}/down", recursive=True)
+        assert len([*(tmp_path / "down" / "d").iterdir()]) == 20
+        found = Counter(asked(server))
+        assert found.pop("GetObject") == found.pop("HeadObject") - 5 == 20
+        assert found.total() <= 5
+        door.cp("bucket/up", "bucket/copy", recursive=True)
+        assert len(door.find("bucket/copy")) == 20
+        found = Counter(asked(server))
+        assert found.pop("CopyObject") == 20
+        assert found.total() <= 3 * 20 + 20
+
+    def test_copies_are_made_at_once(self, server: ScriptedS3, door: HflushS3FileSystem):
+        """But not where one may change what another means."""
+        for name in "ab":
+            server.put(f"d/{name}", name.encode())
+        both = threading.Barrier(2, timeout=DEADLINE_S)
+
+        def meet(exchange: Exchange) -> None:
+            both.wait()
+            exchange.send(exchange.execute())
+
+        server.fail("CopyObject", meet, times=2)
+        door.cp("bucket/d", "bucket/e", recursive=True)
+        assert server.objects["e/b"].data == b"b"
+        door.cp(["bucket/d/a", "bucket/d/b"], ["bucket/d/b", "bucket/d/c"])
+        assert server.objects["d/c"].data == b"a"
+
+    def test_copies_that_fail(self, server: ScriptedS3, door: HflushS3FileSystem):
+        for name in "ab":
+            server.put(f"d/{name}", b"x")
+        server.fail("CopyObject", answer(403, "AccessDenied"), times=None)
+        with pytest.raises(PermissionError):
+            door.cp("bucket/d", "bucket/e", recursive=True)
+        server.heal()
+        server.fail("CopyObject", answer(404, "NoSuchKey"))  # it is gone meanwhile
+        door.cp("bucket/d", "bucket/e", recursive=True)
+        assert len(door.find("bucket/e")) == 1
+
+    def test_a_directory_that_mkdirs_has_seen(self, server: ScriptedS3, fs: S3FileSystem):
+        """What is above the next object is known; a new instance has nothing else to know it by."""
+        server.put("a/b/c/x", b"x")
+        fs.mkdirs("/a/b/c")
+        asked(server)
+        write(fs, "/a/b/c/y")
+        assert asked(server) == ["ListObjectsV2", "PutObject"]
+
+
 class TestUploads:
     @pytest.mark.rule("OBJ-8")
     @pytest.mark.stores("s3")
@@ -1425,6 +1649,8 @@ class TestUploads:
         assert self.command(server, "uploads", "--abort", "--older-than", "1d", f"{ROOT}d") == 0
         assert capfd.readouterr().out == "2 aborted\n"
         assert [upload.key for upload in server.uploads.values()] == ["dd"]
+        # The list has shown them: no look before, and one after that says that they are gone.
+        assert Counter(asked(server)[-4:]) == {"AbortMultipartUpload": 2, "ListParts": 2}
         assert fs.abort_multipart_uploads("/") == 1
 
     @staticmethod
@@ -1476,14 +1702,16 @@ class TestUploads:
             with pytest.raises(ValueError, match="older_than"):
                 fs.abort_multipart_uploads("/", age)
 
-    def test_one_that_cannot_be_aborted(self, server: ScriptedS3, fs: S3FileSystem):
+    def test_some_that_cannot_be_aborted(self, server: ScriptedS3, fs: S3FileSystem):
+        """The others are; not each of many is said."""
         uploader = fs.create_multipart_uploader("/")
-        uploader.start_upload("/a")
-        uploader.start_upload("/b")
-        server.fail("AbortMultipartUpload", answer(403, "AccessDenied"))
-        with pytest.raises(PermissionError):
+        for number in range(26):
+            uploader.start_upload(f"/{number}")
+        server.fail("AbortMultipartUpload", answer(403, "AccessDenied"), times=25)
+        with pytest.raises(PermissionError) as caught:
             fs.abort_multipart_uploads("/")
-        assert len(server.uploads) == 1
+        assert len(caught.value.__notes__) == 19
+        assert len(server.uploads) == 25
 
     def test_below_directories_that_go(self, server: ScriptedS3):
         """By S3A's key; what fails of that fails nothing else."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hflush.spark.commit import machine as m
 from hflush.spark.commit.log import CommitLog
-from hflush.spark.commit.records import Identity, Intent, Job, Mode, Record, StagedFile
+from hflush.spark.commit.records import Found, Identity, Intent, Job, Mode, Record, StagedFile
 from support.commit_worlds import Process, World, expected, settle, step, walk
 
 FILES_OF_A_JOB = 2
@@ -21,9 +21,9 @@ Work = tuple[Job, tuple[StagedFile, ...]]
 def work(
     name: str, mode: Mode = Mode.APPEND, files: int = FILES_OF_A_JOB, **more: Any
 ) -> tuple[Job, tuple[StagedFile, ...]]:
-    """A job and what its tasks have staged, in two directories."""
+    """A job and what its tasks have staged, in two directories, under names with its id."""
     staged = (
-        StagedFile(f"k={i % 2}/{name}{i}", f"a/{name}{i}", 1, 10 + i, 7) for i in range(files)
+        StagedFile(f"k={i % 2}/{name}-{i}", f"a/{name}{i}", 1, 10 + i, 7) for i in range(files)
     )
     return Job(name, mode, **more), tuple(staged)
 
@@ -241,7 +241,7 @@ def test_a_job_that_files_stop_begins_with_what_was_declared(
             outcome = ended.ended[-1][1].outcome
             outcomes.add(outcome)
             if outcome is told:
-                assert world.visible == {"k=0/a0", "k=1/a1"}
+                assert world.visible == {"k=0/a-0", "k=1/a-1"}
                 assert world.record(0) is not None
         assert outcomes == {told, goes_on or m.Outcome.COMMITTED}
 
@@ -322,8 +322,8 @@ def test_a_declared_commit_with_a_lost_file_stops_everybody() -> None:
     machine = m.RollForward()
     machine.start()
     assert machine.on(m.Seen(None, intent)) == m.Publish(intent)
-    assert machine.on(m.Lost(("k=0/a0",))) == m.Look()
-    assert machine.on(m.Seen(None, intent)) == m.End(m.Outcome.LOST, 0, ("k=0/a0",))
+    assert machine.on(m.Lost(("k=0/a-0",))) == m.Look()
+    assert machine.on(m.Seen(None, intent)) == m.End(m.Outcome.LOST, 0, ("k=0/a-0",))
 
 
 # --- readers beside writers ---
@@ -331,6 +331,7 @@ def test_a_declared_commit_with_a_lost_file_stops_everybody() -> None:
 READ = [
     ((work("a", Mode.OVERWRITE),),),
     ((work("a", files=1), work("b", Mode.OVERWRITE_PARTITIONS, 1)),),
+    ((work("a"), work("b")),),
 ]
 
 
@@ -354,7 +355,7 @@ def mixture(jobs: tuple[tuple[Work, ...], ...], reader_of: Callable[[], Any]) ->
     return ""
 
 
-@pytest.mark.parametrize("jobs", READ, ids=["one", "in turn"])
+@pytest.mark.parametrize("jobs", READ, ids=["one", "in turn", "appends"])
 def test_a_reader_finds_one_result(jobs: tuple[tuple[Work, ...], ...]) -> None:
     """In every order of its steps and the writers', each killed anywhere: no mixture."""
     assert mixture(jobs, m.Reading) == ""
@@ -389,10 +390,117 @@ class LooksOnce(m.Reading):
         return super().on(event)
 
 
-@pytest.mark.parametrize("mutant", [Listing, TakesAPartForTheOld, LooksOnce])
-def test_a_reader_with_a_mistake_is_found(mutant: type[m.Reading]) -> None:
+class KeepsLaterFiles(m.Reading):
+    """Does not leave out what came while it listed."""
+
+    def _earlier(self, found: frozenset[str], *seen: m.Seen) -> frozenset[str] | None:
+        return None if super()._earlier(found, *seen) is None else found
+
+
+class ForgetsRemovals(m.Reading):
+    """Takes it that all that came meanwhile only added files."""
+
+    def _earlier(self, found: frozenset[str], before: m.Seen, now: m.Seen) -> frozenset[str] | None:
+        last = now.last and replace(now.last, adds_since=0)
+        return super()._earlier(found, before, replace(now, last=last))
+
+
+class ForgetsWhatIsBeingRemoved(m.Reading):
+    """The same of what is unfinished."""
+
+    def _earlier(self, found: frozenset[str], before: m.Seen, now: m.Seen) -> frozenset[str] | None:
+        intent = now.unfinished and replace(now.unfinished, removes=())
+        return super()._earlier(found, before, replace(now, unfinished=intent))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "jobs"),
+    [
+        (Listing, READ[0]),
+        (TakesAPartForTheOld, READ[0]),
+        (LooksOnce, READ[0]),
+        (KeepsLaterFiles, READ[2]),
+        (ForgetsRemovals, READ[1]),
+        (ForgetsWhatIsBeingRemoved, READ[1]),
+    ],
+)
+def test_a_reader_with_a_mistake_is_found(
+    mutant: type[m.Reading], jobs: tuple[tuple[Work, ...], ...]
+) -> None:
     """Each reads a mixture in some order."""
-    assert mixture(READ[0], mutant) != ""
+    assert mixture(jobs, mutant) != ""
+
+
+# --- others that commit without a pause ---
+
+
+MACHINES: list[Callable[[], Any]] = [
+    m.Reading,
+    lambda: m.JobStart(Job("x", Mode.CREATE)),
+    lambda: m.JobCommit(*work("x", Mode.CREATE)),
+    lambda: m.JobCommit(*work("x", Mode.OVERWRITE)),
+    lambda: m.JobCommit(*work("x", Mode.OVERWRITE_PARTITIONS)),
+]
+
+
+def beside_others(machine: Any, intent_of: Callable[[str], Intent]) -> tuple[m.End, int]:
+    """How one ends beside which a whole commit comes between any two steps; its listings."""
+    last = Record.of(0, intent_of("0"), None)
+    action, listings = machine.start(), 0
+    while not isinstance(action, m.End):
+        last = Record.of(last.number + 1, intent_of(str(last.number + 1)), last)
+        listings += isinstance(action, m.Survey)
+        answers = {m.Look: m.Seen(last, None), m.Survey: m.Surveyed(("k=0/old",))}
+        answers |= {m.Verify: m.Verified(), m.Declare: m.Taken(), m.Discard: m.Discarded()}
+        action = machine.on(answers[type(action)])
+    return action, listings
+
+
+def appends(name: str) -> Intent:
+    return Intent(*work(name, files=1))
+
+
+def removes(name: str) -> Intent:
+    return replace(appends(name), removes=("k=0/gone",))
+
+
+@pytest.mark.parametrize(
+    ("machine", "outcome", "listings"),
+    [
+        (MACHINES[0], m.Outcome.READ, 1),
+        (MACHINES[1], m.Outcome.REFUSED, 1),
+        (MACHINES[2], m.Outcome.REFUSED, 1),
+        (MACHINES[3], m.Outcome.OVERTAKEN, m.MAX_LISTINGS),
+        (MACHINES[4], m.Outcome.OVERTAKEN, m.MAX_LISTINGS),
+    ],
+)
+def test_appends_stop_only_who_has_to_remove_their_files(
+    machine: Callable[[], Any], outcome: m.Outcome, listings: int
+) -> None:
+    end, listed = beside_others(machine(), appends)
+    assert (end.outcome, listed) == (outcome, listings)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_nothing_is_listed_for_ever(machine: Callable[[], Any]) -> None:
+    end, listed = beside_others(machine(), removes)
+    assert (end.outcome, listed) == (m.Outcome.OVERTAKEN, m.MAX_LISTINGS)
+
+
+def test_what_came_while_a_reader_listed_is_left_out() -> None:
+    """Known by the ids of jobs: of commits that only added files which have them in their names."""
+    first = Record.of(0, appends("a"), None)
+    found = ("k=0/a-0", "k=0/b-0", "k=0/c-0", "k=0/old")
+    others = {"a": appends("b"), "removes": removes("b"), "names": appends("b")}
+    others["names"] = replace(others["names"], files=(StagedFile("k=0/bb", "h", 1, 1, 0),))
+    for name, intent in others.items():
+        reader = m.Reading()
+        assert reader.start() == m.Look()
+        assert reader.on(m.Seen(first, None)) == m.Survey(None)
+        assert reader.on(m.Surveyed(found)) == m.Look()
+        action = reader.on(m.Seen(Record.of(1, intent, first), appends("c")))
+        end = m.End(m.Outcome.READ, 0, ("k=0/a-0", "k=0/old"))
+        assert action == (end if name == "a" else m.Survey(None))
 
 
 # --- machines with a mistake: each is found ---
@@ -499,6 +607,34 @@ def test_anything_else_is_refused(text: bytes) -> None:
         Intent.from_bytes(text)
     with pytest.raises(ValueError, match="not a record of a commit"):
         Record.from_bytes(text)
+
+
+@pytest.mark.parametrize("path", ["../other/key", "/etc/key", "a//b", "a/../../b", ".", ""])
+def test_an_intent_leads_to_nothing_outside(path: str) -> None:
+    """Others may have written it than those whose rights carry it out."""
+    job, file = Job("a"), StagedFile("k=1/f", "a-1/f", 1, 1, 0)
+    for intent in (
+        Intent(Job(path), (file,)),
+        Intent(job, (replace(file, path=path),)),
+        Intent(job, (), (path,)),
+        Intent(job, (), (), found=(Found(path, 1, 1),)),
+    ):
+        with pytest.raises(ValueError, match="not an intent of a commit"):
+            Intent.from_bytes(intent.to_bytes())
+
+
+def test_a_record_tells_since_when_files_were_only_added() -> None:
+    """As far as it has the ids of the jobs. Without the number it is taken for one that has not."""
+    record = Record.of(0, removes("a"), None)
+    assert record.jobs_since(0) is None
+    assert record.jobs_since(1) == frozenset()
+    for number in range(1, 300):
+        record = Record.of(number, appends(f"j{number}"), record)
+    assert record.jobs_since(297) == {"j297", "j298", "j299"}
+    assert len(record.jobs_since(100) or ()) == 200
+    assert record.jobs_since(99) is None
+    older = record.to_bytes().replace(b',"adds_since":1', b"")
+    assert Record.from_bytes(older).adds_since == 300
 
 
 def test_the_last_batches_of_writers_are_remembered() -> None:

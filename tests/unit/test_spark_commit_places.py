@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 from collections.abc import Callable
@@ -270,6 +271,53 @@ def test_an_overwrite_removes_the_summaries_of_old_files(tmp_path: Path) -> None
     overwritten(tmp_path, "part-3")
     left = {"part-3", "part-2._COPYING_", "_other", "_SUCCESS", "_hflush"}
     assert set(os.listdir(tmp_path)) == left
+
+
+# --- what is visible, and how it is listed ---
+
+
+SEEN = ["day=1/_metadata", "day=1/hour=2/part-1", "day=2/part-2", "part-3"]
+HIDDEN = ["_hflush/x=1/part-4", "day=1/.part-5", "day=1/_temporary/x=1/part-6", "a._COPYING_"]
+
+
+@pytest.mark.parametrize("top", ["/out", "/"])
+def test_a_store_that_lists_trees_is_asked_once(tmp_path: Path, top: str) -> None:
+    """It shows what a walk shows elsewhere; a page costs a request, and no directory does."""
+    lay(tmp_path, SEEN + HIDDEN)
+    parts = ("day=1", "day=3")
+    with ScriptedS3() as server:
+        for place in SEEN + HIDDEN:
+            server.put(f"{top}/{place}".lstrip("/"), b"x")
+        s3 = Committer(f"s3://bucket{top}", server.conf)
+        server.log.clear()
+        assert s3.visible() == Committer(str(tmp_path)).visible() == tuple(SEEN)
+        assert [request.operation for request in server.log] == ["ListObjectsV2"]
+        assert s3.visible(parts) == Committer(str(tmp_path)).visible(parts) == tuple(SEEN[:2])
+
+
+@pytest.mark.parametrize("use", ["files", "overwrite"])
+def test_who_is_overtaken_again_and_again_is_told(
+    tmp_path: Path, use: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By commits whose files do not tell their jobs; the overwrite has done nothing."""
+    visible = Committer.visible
+    numbers = itertools.count()
+
+    def overtaken(committer: Committer, *directories: Any) -> tuple[str, ...]:
+        found, number = visible(committer, *directories), next(numbers)
+        job = Job(f"job{number}")
+        committer.commit(job, staged(committer, job, f"part-{number}"))
+        return found
+
+    committed(tmp_path, "old")
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "visible", overtaken)
+        with pytest.raises(OSError, match=r"each of 20 listings .*are at commit 21:") as busy:
+            overwritten(tmp_path, "new") if use == "overwrite" else hflush.spark.files(
+                str(tmp_path)
+            )
+    assert busy.value.errno == errno.EBUSY
+    assert set(Committer(str(tmp_path)).visible()) == {"old", *(f"part-{n}" for n in range(20))}
 
 
 # --- what other partition columns would hide ---

@@ -84,6 +84,20 @@ def test_options_that_would_change_nothing_are_refused(name: str) -> None:
     assert settings(**keys).keys == {"fs.s3a.bucket.b.endpoint": "h", "fs.s3a.access.key": "k"}
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("7d", 604800), ("12h", 43200), ("1500", 1.5)])
+def test_the_log_of_a_query_may_forget_files(text: str, seconds: float) -> None:
+    """After a time as Spark's sink reads it."""
+    assert WriteSettings.of_stream({"path": "/t", "retention": text}).retention == seconds
+
+
+@pytest.mark.parametrize(("text", "why"), [("a week", "not a time"), ("0", "more than 0")])
+def test_a_time_after_which_nothing_is_kept_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"option 'retention'.*{why}"):
+        WriteSettings.of_stream({"path": "/t", "retention": text})
+    with pytest.raises(ValueError, match="option 'retention' is for streaming queries"):
+        settings(retention="7d")
+
+
 def test_a_query_may_have_a_name() -> None:
     """Spark passes it on, as it does the checkpoint."""
     own = {"queryname": "clicks", "checkpointlocation": "/c"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import hflush.spark
@@ -110,6 +111,24 @@ def test_a_log_without_files_says_nothing_of_columns(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"columns \['hour'\], and this write has \['day'\]"):
         late._owner().claim("q", 1, 0)
     assert claim_of(first._owner()._manager, f"{tmp_path}/_hflush/query") == ("q", ("hour",))
+
+
+@pytest.mark.parametrize(("retention", "left"), [({}, 3), ({"retention": "7d"}, 2)])
+def test_entries_of_old_files_are_dropped_as_files_are_compacted(
+    tmp_path: Path, retention: dict[str, str], left: int
+) -> None:
+    """As by Spark's sink. The files stay."""
+    given = {"path": str(tmp_path), _INTERVAL: "3", **retention}
+    writer = StreamWriter(WriteSettings.of_stream(given), SCHEMA)
+    for batch in range(3):
+        with in_task(batch):
+            message = writer.write(iter([pa.RecordBatch.from_pydict({"a": [batch]})]))
+        if batch == 0:
+            week = replace(message.files[0], modification_time=1)
+            message = replace(message, files=(week,))
+        writer.commit([message], batch)
+    assert len(hflush.spark.files(str(tmp_path))) == left
+    assert len(list(tmp_path.glob("part-*"))) == 3
 
 
 @pytest.mark.parametrize("latest", [3, 4])

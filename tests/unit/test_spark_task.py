@@ -83,6 +83,16 @@ def test_a_task_that_is_aborted_drops_all_of_its_files(tmp_path: Path):
     assert not (tmp_path / "attempt").exists()
 
 
+def test_the_statistics_of_a_task_are_the_sum_of_its_files(tmp_path: Path):
+    writer = task(tmp_path, encoding="csv", maxRecordsPerFile="1")
+    writer.write(pa.RecordBatch.from_pydict({"n": [1, 2, 3], "text": ["a", "b", "c"]}, SCHEMA))
+    lengths = [file.length for file in writer.finish()]
+    report, statistics = writer.report()
+    assert (report.files, statistics.counters["op_close"]) == (3, 3)
+    assert statistics.counters["stream_write_bytes"] == sum(lengths)
+    assert statistics.means["op_close_duration_mean"].samples == 3
+
+
 @pytest.mark.parametrize("encoding", ["parquet", "orc", "arrow"])
 @pytest.mark.parametrize("split", [{"maxRecordsPerFile": "2"}, {"partitionBy": "day"}])
 def test_nulls_in_parts_of_a_batch_stay_where_they_are(

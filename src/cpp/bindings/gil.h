@@ -9,6 +9,7 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -37,7 +38,7 @@ inline bool has_no_interpreter() noexcept {
 #else
   const bool is_ending = _Py_IsFinalizing() != 0;
 #endif
-  return is_ending && gettid() != getpid();
+  return is_ending && ::syscall(SYS_gettid) != getpid();  // glibc has gettid() from 2.30 on
 }
 
 class ReleasedGil {

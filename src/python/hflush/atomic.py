@@ -55,7 +55,7 @@ _OF_PUBLICATION = frozenset((capabilities.ABORTABLE, capabilities.CREATE_IN_CLOS
 def temporary_name(path: str) -> str:
     """Return a new hidden name beside `path`."""
     name = paths.basename(path)
-    while len(os.fsencode(name)) > _MAX_NAME_BYTES:
+    while len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
         name = name[:-1]
     return paths.child(paths.parent(path), f".{name}.{os.urandom(16).hex()}.atomic.tmp")
 

@@ -731,8 +731,7 @@ class FileSystem(OptionalOperations):
         with self._lock:
             self._doomed.add(resolved)
             if self not in _with_doomed:
-                # The last to register runs first: before the store ends its connections.
-                atexit.register(_remove_all_doomed)
+                call_first_at_exit(_remove_all_doomed)  # before the store ends its connections
                 _with_doomed.add(self)
         return True
 
@@ -871,6 +870,16 @@ def instances() -> list[FileSystem]:
     """Return the file systems that are in use."""
     found = [instance() for instance in _instances.copy()]
     return [filesystem for filesystem in found if filesystem is not None]
+
+
+def call_first_at_exit(function: Callable[[], object]) -> None:
+    """Call a function at exit, before what has registered so far, and once: forget earlier calls.
+
+    Not while the process ends: what registers then is not called, and the earlier call is to come.
+    """
+    if threading.main_thread().is_alive():
+        atexit.unregister(function)
+    atexit.register(function)
 
 
 # Those that have something to remove at exit.

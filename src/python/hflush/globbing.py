@@ -144,14 +144,14 @@ def translate(element: str) -> str:
     InvalidPathError
         A bracket that is never closed, or a backslash at the end.
     """
-    expression = ["(?s:"]
+    pieces = [""]  # between the stars
     position = 0
     while position < len(element):
         character = element[position]
         if character == "*":
-            expression.append(".*")
+            pieces.append("")
         elif character == "?":
-            expression.append(".")
+            pieces[-1] += "."
         elif character == "[":
             is_negated = element.startswith(("^", "!"), position + 1)
             begin = position + 1 + is_negated
@@ -159,17 +159,33 @@ def translate(element: str) -> str:
             end = _find(element, "]", begin + element.startswith("]", begin))
             if end < 0:
                 raise invalid_path(element, "a bracket of the pattern is never closed")
-            expression.append(_bracket(element[begin:end], is_negated))
+            pieces[-1] += _bracket(element[begin:end], is_negated)
             position = end
         elif character == "\\":
             position += 1
             if position == len(element):
                 raise invalid_path(element, "nothing follows the backslash of the pattern")
-            expression.append(re.escape(element[position]))
+            pieces[-1] += re.escape(element[position])
         else:
-            expression.append(re.escape(character))
+            pieces[-1] += re.escape(character)
         position += 1
-    return "".join((*expression, ")"))
+    return f"(?s:{_joined(*pieces)})"
+
+
+def _joined(first: str, *others: str) -> str:
+    """Return the expression of pieces, each of a fixed length, with stars between them.
+
+    Those within stand where they come first, for good, as with atomic groups, which Python has from
+    3.11 on: each tried at all other places, too, would take polynomial time.
+    """
+    if not others:
+        return first
+    *within, last = others
+    firsts = [
+        f"(?=(?P<p{number}>.*?{piece}))(?P=p{number})"
+        for number, piece in enumerate(filter(None, within))
+    ]
+    return "".join((first, *firsts, ".*", last))
 
 
 def _compiled(element: str) -> re.Pattern[str]:

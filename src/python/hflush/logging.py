@@ -10,7 +10,6 @@ Source: ``logging.FileHandler``, whose arguments and messages these are; contrac
 
 from __future__ import annotations
 
-import atexit
 import errno
 import logging
 import os
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, cast
 from . import _core, opening
 from .capabilities import APPEND, CREATE_IN_CLOSE, HSYNC
 from .errors import StreamClosedError
-from .filesystem import FileSystem
+from .filesystem import FileSystem, call_first_at_exit
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -300,14 +299,18 @@ def _close_all() -> None:
 
 def _close_at_exit() -> None:
     """Be called before the store, which was loaded by now, ends what is open."""
-    atexit.register(_close_all)
+    global _finalizer  # noqa: PLW0603
+    call_first_at_exit(_close_all)
     if multiprocessing := sys.modules.get("multiprocessing.util"):
         # Its processes end without what atexit calls.
-        multiprocessing.Finalize(None, _close_all, exitpriority=0)
+        if _finalizer is not None and not multiprocessing.is_exiting():
+            _finalizer.cancel()
+        _finalizer = multiprocessing.Finalize(None, _close_all, exitpriority=0)
 
 
 _PAUSE_S = 10.0
 _WAIT_S = 60.0  # for a thread that opens the file: it may need a lock that the waiting one has
 _MOST_LATER = 9
+_finalizer: Any = None  # of multiprocessing
 _handlers: weakref.WeakSet[Handler] = weakref.WeakSet()
 _writing: set[Handler] = set()  # these have a stream; logging keeps none that a program drops

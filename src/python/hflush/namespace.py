@@ -343,8 +343,11 @@ class NameSpace(ABC):
         """Return what stands for the file of such a stream, which is closed."""
         raise unsupported("delayed completion", self.store_name, stream._error_path)
 
-    def _publish_delayed(self, handle: str) -> None:
-        """Publish the file, or see that it was; FileNotFoundError if it is lost."""
+    def _publish_delayed(self, handle: str, path: str) -> None:
+        """Publish the file, or see that it was; FileNotFoundError if it is lost.
+
+        ValueError if the handle is not of a file that is to be at the path.
+        """
         raise unsupported("delayed completion", self.store_name)
 
     def _drop_delayed(self, handle: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .capabilities import ABORTABLE
 from .errors import LeaseLostError, attach, note
 from .paths import basename, child, is_under, parent
+from .pinning import pinned
 from .status import identity
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class _Copy:
                 for entry in listed
             ]
             if is_new and self._keeping:
-                self._keeping._take_after(status, target_path)
+                self._keeping._take_after(status, target_path, 0)
             return _Copied(path, is_link, (), entries)
         if not status.is_file:
             message = f"copy: not a regular file but {status.kind}"
@@ -204,12 +205,12 @@ class _Copy:
         if is_within(self._target, target_path, self._source, status):
             raise OSError(errno.EINVAL, f"copy of {path} onto itself", target_path)
         self._check_distinct(target_path)
-        length = self._copy_bytes(path, target_path)
+        length, inode = self._copy_bytes(path, target_path)
         if self._target._store_at(target_path)._is_local:
             self._made[self._target._status(target_path).file_id] = target_path
         self._files += 1
         if self._keeping:
-            self._keeping._take_after(status, target_path)
+            self._keeping._take_after(status, target_path, inode)
         return _Copied(path, is_link, _version(status) if length == status.length else (), None)
 
     def leave(self, failure: BaseException, path: str) -> None:
@@ -244,7 +245,8 @@ class _Copy:
         )
         return writer
 
-    def _copy_bytes(self, path: str, target_path: str) -> int:
+    def _copy_bytes(self, path: str, target_path: str) -> tuple[int, int]:
+        """Return how many there were, and the store's own name of the file, 0 if it has none."""
         length = 0
         create = partial(self._create, target_path)
         with (
@@ -254,7 +256,8 @@ class _Copy:
             buffer = memoryview(bytearray(_BUFFER_BYTES))
             while count := reader.readinto(buffer):
                 length += writer.write(buffer[:count])
-        return length
+            own: int = getattr(writer, "_file_id", 0)
+        return length, own
 
     def _check_distinct(self, path: str) -> None:
         """Refuse to go on where two names are one file: by case, by a link."""
@@ -361,9 +364,10 @@ def _aside(make: Callable[..., Any], earlier: _Earlier, keeps_mode: bool) -> Any
     state = getattr(writer, "_aside", None)  # a file of a transaction has its own
     if not is_local or state is None:
         return writer
-    made = state.publication.temporary
-    if _syncs(made) and (not likens or _liken(made, earlier)):
-        return writer
+    made, own = state.publication.temporary, state.publication.own
+    with contextlib.suppress(OSError):  # another file has its name
+        if _syncs(made) and (not likens or _liken(made, own, earlier)):
+            return writer
     writer.abort()
     return None
 
@@ -387,7 +391,7 @@ def _is_replaceable(earlier: _Earlier) -> bool:
 
 def _syncs(path: str) -> bool:
     """Whether the mount of a local file syncs; asked once for each."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         device = os.fstat(descriptor).st_dev
         if device not in _SYNCING:
@@ -400,13 +404,22 @@ def _syncs(path: str) -> bool:
     return True
 
 
-def _liken(made: str, earlier: _Earlier) -> bool:
-    """Give what is written aside the owner and mode of the earlier file; return if it is alike."""
-    with contextlib.suppress(OSError):
-        earlier.store._set_owner(made, earlier.status.owner, earlier.status.group)
-    with contextlib.suppress(OSError):
-        earlier.store._set_permission(made, earlier.status.permission)
-    return _traits(made) == _traits(earlier.path)
+def _liken(made: str, inode: int, earlier: _Earlier) -> bool:
+    """Give what is written aside the owner and mode of the earlier file; whether it is alike."""
+    store, status = earlier.store, earlier.status
+
+    def give(name: str) -> None:
+        with contextlib.suppress(OSError):
+            store._set_owner(name, status.owner, status.group)
+        with contextlib.suppress(OSError):
+            store._set_permission(name, status.permission)
+
+    for beside in store._side_files(made):
+        with contextlib.suppress(OSError), pinned(beside, 0) as name:
+            give(name)
+    with pinned(made, inode) as name:
+        give(name)
+        return _traits(name) == _traits(earlier.path)
 
 
 def _traits(path: str) -> tuple[object, ...]:

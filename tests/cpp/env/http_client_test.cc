@@ -380,6 +380,22 @@ TEST_CASE("connections are reused, but for requests that want their own") {
   CHECK(server.connections() == 2);
 }
 
+TEST_CASE("idle connections are closed when they are too old, though nothing is asked for") {
+  HttpServer server(echo);
+  HttpSettings settings;
+  settings.idle_timeout = milliseconds(20);
+  Bench bench(small_way(), settings);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(bench.fetch(request("PUT", server.url("/k"), text_body("x"))).body == "x");
+    const TimePoint deadline = steady_clock().now() + kPatience;
+    while (bench.client->open_connections() > 0 && steady_clock().now() < deadline) {
+      drain(bench.loop);
+    }
+    CHECK(bench.client->open_connections() == 0);
+  }
+  CHECK(server.connections() == 2);
+}
+
 TEST_CASE("a connection that the server closes between two requests is not used again") {
   HttpServer server([](HttpServer::Exchange& exchange) {
     exchange.respond(200, "x");

@@ -39,8 +39,17 @@ const EVP_MD* find_digest(const env::SharedLibrary& library, const char* algorit
   return library.find(constant, known) ? known() : nullptr;
 }
 
+// Version 1.1 has all constants, and refuses to begin what FIPS mode forbids.
+bool can_begin(const Crypto& crypto, const EVP_MD* digest) {
+  EVP_MD_CTX* const context = crypto.context_new();
+  const bool good = context != nullptr && crypto.init(context, digest, nullptr) == 1;
+  crypto.context_free(context);
+  return good;
+}
+
 Result<Crypto> bind_all() {
   HFLUSH_ASSIGN_OR_RETURN(const env::SharedLibrary library, libcrypto());
+  const OwnErrors errors;
   Crypto crypto;
   HFLUSH_RETURN_IF_ERROR(library.bind("EVP_MD_CTX_new", crypto.context_new));
   HFLUSH_RETURN_IF_ERROR(library.bind("EVP_MD_CTX_free", crypto.context_free));
@@ -51,6 +60,7 @@ Result<Crypto> bind_all() {
   // For Content-MD5 and DIGEST-MD5, which ask for it: also where only FIPS is to be used, if there
   // is one at all.
   crypto.md5 = find_digest(library, "MD5", "EVP_md5", "-fips");
+  if (crypto.md5 != nullptr && !can_begin(crypto, crypto.md5)) crypto.md5 = nullptr;
   if (crypto.sha256 == nullptr) {
     return Status(StatusCode::kUnsupported, library.name() + " has no sha-256");
   }

@@ -20,7 +20,18 @@ Result<env::SharedLibrary> load() {
   return library;
 }
 
+using Marks = int();
+
+// ERR_set_mark or ERR_pop_to_mark.
+void call(const char* symbol) noexcept {
+  Marks* marks = nullptr;
+  if (libcrypto()->find(symbol, marks)) static_cast<void>(marks());
+}
+
 }  // namespace
+
+OwnErrors::OwnErrors() noexcept { call("ERR_set_mark"); }
+OwnErrors::~OwnErrors() { call("ERR_pop_to_mark"); }
 
 const Result<env::SharedLibrary>& libcrypto() {
   static const Result<env::SharedLibrary> once = load();

@@ -47,6 +47,7 @@ class Cipher final : public TripleDes {
   Cipher& operator=(const Cipher&) = delete;
 
   bool begin(Direction direction, const Key& key, const Iv& iv) {
+    const OwnErrors errors;
     return functions_.init(context_, functions_.algorithm(), nullptr, octets(key.data()),
                            octets(iv.data()), direction == Direction::kEncrypt ? 1 : 0) == 1 &&
            functions_.set_padding(context_, 0) == 1;

@@ -47,18 +47,40 @@ std::optional<Socket> DirectConnections::take_idle(const std::string& authority,
     const auto host = hosts_.find(authority);
     if (host == hosts_.end()) return std::nullopt;
     std::vector<Idle>& idle = host->second.idle;
-    const auto first_young = std::ranges::find_if(
-        idle, [&](const Idle& one) { return now - one.since < idle_timeout_; });
-    old.assign(std::move_iterator(idle.begin()), std::move_iterator(first_young));
-    idle.erase(idle.begin(), first_young);
+    old = take_old_locked(idle, now);
     if (!idle.empty()) {
       taken = std::move(idle.back().socket);
       idle.pop_back();
+      --count_;
     }
-    count_ -= old.size() + (taken ? 1 : 0);
   }
   for (const Idle& one : old) one.socket.shut_down();
   return taken;
+}
+
+std::vector<DirectConnections::Idle> DirectConnections::take_old_locked(std::vector<Idle>& idle,
+                                                                        TimePoint now) {
+  const auto first_young =
+      std::ranges::find_if(idle, [&](const Idle& one) { return now - one.since < idle_timeout_; });
+  std::vector<Idle> old(std::move_iterator(idle.begin()), std::move_iterator(first_young));
+  idle.erase(idle.begin(), first_young);
+  count_ -= old.size();
+  return old;
+}
+
+TimePoint DirectConnections::close_old(TimePoint now) {
+  std::vector<Idle> closing;  // without the lock
+  TimePoint next = TimePoint::max();
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [authority, host] : hosts_) {
+      std::ranges::move(take_old_locked(host.idle, now), std::back_inserter(closing));
+      if (host.idle.empty()) continue;
+      next = std::min(next, deadline_after(host.idle.front().since, idle_timeout_));
+    }
+  }
+  for (const Idle& one : closing) one.socket.shut_down();
+  return next;
 }
 
 std::optional<Endpoint> DirectConnections::address_of(const std::string& authority,

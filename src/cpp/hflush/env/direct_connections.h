@@ -42,6 +42,8 @@ class DirectConnections {
       HFLUSH_EXCLUDES(mutex_);
   void forget_address(const std::string& authority) HFLUSH_EXCLUDES(mutex_);
   bool knows(const std::string& authority, TimePoint now) const HFLUSH_EXCLUDES(mutex_);
+  // Closes those that are too old; when the next one will be: TimePoint::max() if there is none.
+  TimePoint close_old(TimePoint now) HFLUSH_EXCLUDES(mutex_);
   // Those that are here; what is given back later is closed.
   void close_all() noexcept HFLUSH_EXCLUDES(mutex_);
   std::size_t count() const HFLUSH_EXCLUDES(mutex_);
@@ -62,6 +64,8 @@ class DirectConnections {
   std::optional<Endpoint> address_of(const std::string& authority, TimePoint now) const
       HFLUSH_EXCLUDES(mutex_);
   std::optional<Taken> connect(const std::string& authority, TimePoint now) HFLUSH_EXCLUDES(mutex_);
+  // Those of a server, oldest first, that are too old.
+  std::vector<Idle> take_old_locked(std::vector<Idle>& idle, TimePoint now) HFLUSH_REQUIRES(mutex_);
   // Where there is room; else it is left.
   void keep(const std::string& authority, Idle& idle) HFLUSH_EXCLUDES(mutex_);
 

@@ -14,6 +14,8 @@
 namespace hflush::env {
 namespace {
 
+constexpr Duration kShortestWatch = std::chrono::milliseconds(10);
+
 bool lies_in_memory(const HttpBody& body) {
   ByteView first;
   return body.views_at(0, {&first, 1}) > 0;
@@ -50,9 +52,11 @@ DirectExchanges::DirectExchanges(EventLoop& loop, const HttpSettings& settings, 
     : loop_(loop),
       user_agent_(settings.user_agent),
       max_connections_(std::max<std::size_t>(settings.max_connections, 1)),
+      idle_timeout_(std::max<Duration>(settings.idle_timeout, kShortestWatch)),
       is_on_(is_on),
       other_(std::move(other)),
-      connections_(settings.idle_timeout, max_connections_) {}
+      connections_(settings.idle_timeout, max_connections_),
+      idle_timer_(loop) {}
 
 bool DirectExchanges::start(ExchangeId id, HttpRequest& request,
                             std::shared_ptr<HttpEvents>& events) {
@@ -126,6 +130,7 @@ void DirectExchanges::end() {
   {
     const MutexLock lock(mutex_);
     has_ended_ = true;
+    idle_timer_.cancel();
     exchanges.swap(exchanges_);  // who drives one keeps it
   }
   std::function<void()> nothing;
@@ -165,6 +170,22 @@ void DirectExchanges::direct_ended(ExchangeId id, const std::string& authority,
     if (!std::exchange(room_is_wanted_, false)) return;
   }
   if (const auto other = other_.lock()) other->room_came();
+}
+
+// Not where one is given back: a guest that asks the loop for something leaves its errands to it.
+void DirectExchanges::watch_idle() {
+  const TimePoint now = loop_.clock().now();
+  const TimePoint next = std::min(connections_.close_old(now), deadline_after(now, idle_timeout_));
+  const MutexLock lock(mutex_);
+  if (!has_ended_) idle_timer_.arm(next, *this, &DirectExchanges::watch_idle_again);
+}
+
+void DirectExchanges::watch_idle_again(Timer::Arming arming) {
+  {
+    const MutexLock lock(mutex_);
+    if (!idle_timer_.fired(arming)) return;
+  }
+  watch_idle();
 }
 
 // Under the lock from start to end: it is cancelled before, or as one of the other way's.

@@ -18,6 +18,7 @@
 #include "hflush/env/direct_exchange.h"
 #include "hflush/env/event_loop.h"
 #include "hflush/env/http_client.h"
+#include "hflush/env/timer.h"
 
 namespace hflush::env {
 
@@ -45,6 +46,8 @@ class DirectExchanges final : public DirectExchange::Owner,
   DirectExchanges(EventLoop& loop, const HttpSettings& settings, bool is_on,
                   std::weak_ptr<OtherWay> other);
 
+  // Closes idle connections that are too old, now and from time to time until the end.
+  void watch_idle() HFLUSH_EXCLUDES(mutex_);
   // For one of either way.
   ExchangeId new_id() noexcept { return ++last_id_; }
   // Sends what suits. False: nothing has happened.
@@ -69,10 +72,12 @@ class DirectExchanges final : public DirectExchange::Owner,
  private:
   // False: nothing was sent.
   bool begin(DirectExchange& exchange, bool by_guest, bool fresh, TimePoint now);
+  void watch_idle_again(Timer::Arming arming) HFLUSH_EXCLUDES(mutex_);
 
   EventLoop& loop_;
   const std::string user_agent_;
   const std::size_t max_connections_;
+  const Duration idle_timeout_;
   const bool is_on_;
   const std::weak_ptr<OtherWay> other_;
   DirectConnections connections_;
@@ -84,6 +89,7 @@ class DirectExchanges final : public DirectExchange::Owner,
       HFLUSH_GUARDED_BY(mutex_);  // not ended
   bool room_is_wanted_ HFLUSH_GUARDED_BY(mutex_) = false;
   bool has_ended_ HFLUSH_GUARDED_BY(mutex_) = false;
+  Timer idle_timer_ HFLUSH_GUARDED_BY(mutex_);
 };
 
 }  // namespace hflush::env

@@ -108,6 +108,8 @@ class Transfers final : public DirectExchanges::OtherWay,
   ExchangeRef take_out(HttpExchange& exchange, CURLcode code);
   void look_for_stalls(Timer::Arming arming);
   void look_at(TimePoint when);
+  CURLM* make_multi();
+  void close_idle(TimePoint now);
   void wake_after(std::chrono::milliseconds delay);
   void wake(Timer::Arming arming);
   void release() noexcept;
@@ -149,30 +151,39 @@ class Transfers final : public DirectExchanges::OtherWay,
   Timer timer_{loop_};              // libcurl's
   bool call_now_ = false;           // libcurl's timer has no time
   bool call_all_ = false;           // libcurl has to be called, and does not know it
-  Timer stall_timer_{loop_};
+  Timer stall_timer_{loop_};        // and for what is idle
+  TimePoint last_end_;              // of an exchange
 };
 
 Status Transfers::open() {
   HFLUSH_RETURN_IF_ERROR(loop_.start());
-  multi_ = curl_.multi_init();
+  multi_ = make_multi();
   share_ = curl_.share_init();
   if (multi_ == nullptr || share_ == nullptr) {
     return Status::from_errno(ENOMEM, "start of an http client", {});
   }
-  void* const self = this;
-  curl_.multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &Transfers::on_socket);
-  curl_.multi_setopt(multi_, CURLMOPT_SOCKETDATA, self);
-  curl_.multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &Transfers::on_timer);
-  curl_.multi_setopt(multi_, CURLMOPT_TIMERDATA, self);
-  curl_.multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
-  // Kept, idle ones and those in use together.
-  curl_.multi_setopt(
-      multi_, CURLMOPT_MAXCONNECTS,
-      static_cast<long>(std::clamp<std::size_t>(settings_.max_connections, 1, 4096)));
   // Only one thread at a time uses it, so it needs no locks.
   curl_.share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
   direct_ = std::make_shared<DirectExchanges>(loop_, settings_, settings_.direct, weak_from_this());
+  direct_->watch_idle();
   return {};
+}
+
+// nullptr without memory.
+CURLM* Transfers::make_multi() {
+  CURLM* const multi = curl_.multi_init();
+  if (multi == nullptr) return nullptr;
+  void* const self = this;
+  curl_.multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, &Transfers::on_socket);
+  curl_.multi_setopt(multi, CURLMOPT_SOCKETDATA, self);
+  curl_.multi_setopt(multi, CURLMOPT_TIMERFUNCTION, &Transfers::on_timer);
+  curl_.multi_setopt(multi, CURLMOPT_TIMERDATA, self);
+  curl_.multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+  // Kept, idle ones and those in use together.
+  curl_.multi_setopt(
+      multi, CURLMOPT_MAXCONNECTS,
+      static_cast<long>(std::clamp<std::size_t>(settings_.max_connections, 1, 4096)));
+  return multi;
 }
 
 ExchangeId Transfers::start(HttpRequest request, std::shared_ptr<HttpEvents> events) {
@@ -440,9 +451,25 @@ Transfers::ExchangeRef Transfers::take_out(HttpExchange& exchange, CURLcode code
     }
   }
   ended->let_go();
+  last_end_ = loop_.clock().now();
+  look_at(deadline_after(last_end_, settings_.idle_timeout));
   const MutexLock lock(mutex_);
   exchanges_.erase(ended->id());
   return ended;
+}
+
+// libcurl closes what is too old when it looks for a connection, and has no call for it. So where
+// it had nothing to do for that long, another one takes its place: the connections are its own.
+void Transfers::close_idle(TimePoint now) {
+  const TimePoint due = deadline_after(last_end_, settings_.idle_timeout);
+  if (now < due) return look_at(due);
+  CURLM* const another = make_multi();
+  if (another == nullptr) return;
+  CURLM* const multi = std::exchange(multi_, nullptr);  // its callbacks have nothing to do
+  curl_.multi_cleanup(multi);
+  timer_.cancel();
+  call_now_ = call_all_ = false;
+  multi_ = another;
 }
 
 void Transfers::look_at(TimePoint when) {
@@ -461,6 +488,7 @@ void Transfers::look_for_stalls(Timer::Arming arming) {
       look_at(next);
     }
   }
+  if (active_.empty() && waiting_.empty()) close_idle(now);
   settle();
 }
 

@@ -135,7 +135,7 @@ struct HttpSettings {
   std::string user_agent;
   // Exchanges at once but paused ones; those that start wait for room, those that resume do not.
   std::size_t max_connections = 64;
-  Duration idle_timeout = std::chrono::seconds(60);  // an older idle connection is not reused
+  Duration idle_timeout = std::chrono::seconds(60);  // an older idle connection is closed
   std::size_t upload_buffer_bytes = std::size_t{512} << 10U;
   // Over plain HTTP without a proxy, small requests by a guest of the loop that waits for them, and
   // bodies that lie in memory, go over connections of our own, without libcurl.

@@ -211,6 +211,11 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
   const std::string sidecar = sidecar_path(path);
   CreateOptions sidecar_options = options;
   sidecar_options.overwrite = true;  // the data file decides who wins
+  struct stat facts{};
+  // A link that waits there would lead the sums of a new file into another file.
+  if (file.is_new && ::lstat(sidecar.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode)) {
+    ::unlink(sidecar.c_str());
+  }
   Result<OpenedFile> sums = open_file(sidecar, sidecar_options);
   const auto withdraw = [&](Status failure) {  // nothing is left behind (CREATE-9)
     if (sums.ok() && sums->is_new) ::unlink(sidecar.c_str());

@@ -32,6 +32,10 @@ __all__ = [
 # The name in errors.
 STANDARD_OUTPUT = "standard output"
 
+# What a terminal would obey, as ls(1) shows it there.
+_CONTROLS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), "?")
+_CONTROLS_BUT_LINES = {code: to for code, to in _CONTROLS.items() if chr(code) not in "\t\n"}
+
 
 @contextmanager
 def naming_output() -> Iterator[None]:
@@ -54,8 +58,10 @@ def emit(data: bytes) -> None:
 
 
 def say(line: str) -> None:
-    """Write a line."""
-    emit(line.encode("utf-8", "surrogateescape") + b"\n")
+    """Write a line: to a terminal without control characters, which names may have."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    shown = line.translate(_CONTROLS) if is_terminal else line
+    emit(shown.encode("utf-8", "surrogateescape") + b"\n")
 
 
 def flush() -> None:
@@ -68,7 +74,7 @@ def flush() -> None:
 def complain(line: str) -> None:
     """Write a line to standard error, if there is one: print would take standard output."""
     if sys.stderr is not None:
-        print(line, file=sys.stderr)  # noqa: T201
+        print(line.translate(_CONTROLS_BUT_LINES), file=sys.stderr)  # noqa: T201
 
 
 def _keeps_permissions(fs: FileSystem, status: FileStatus) -> bool:

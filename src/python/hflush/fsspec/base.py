@@ -35,7 +35,7 @@ from .places import Place, check_apart, child
 from .transactions import HeldFile, TransactionFile, WriteTransaction, check_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -417,7 +417,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         **options: Any,
     ) -> None:
         """Copy local files, or a whole tree, as fsspec does; all of it, as :meth:`get`."""
-        names, targets = pairs(
+        names, targets, _ = pairs(
             HflushFileSystem(conf={"fs.file.checksum": "false"}),
             lpath if isinstance(lpath, list) else make_path_posix(lpath),
             self._names(rpath),
@@ -445,10 +445,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             place = self._place(rpath)
             _check_apart_from(local, place)
             callback.set_size(os.fstat(source.fileno()).st_size)
-            self.makedirs(self._parent(rpath), exist_ok=True)
 
             def create(**more: Any) -> Any:
-                return self.open(rpath, opened, **{**more, **options})
+                with _plain_refusal():
+                    return self.open(rpath, opened, **{"recursive": True, **more, **options})
 
             is_deferred = not options.get("autocommit", not self._intrans)
             keeps_mode = not is_deferred and {"permission", "atomic"}.isdisjoint(options)
@@ -474,7 +474,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             A directory cannot be listed, or a link leads to one that it is in (``ELOOP``).
         """
         local: Any = lpath if isinstance(lpath, list) else make_path_posix(lpath)
-        names, targets = pairs(
+        names, targets, files = pairs(
             self,
             rpath,
             local,
@@ -483,7 +483,11 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             maxdepth,
             **options,
         )
-        super().get(names, targets, callback=callback, **options)
+        callback.set_size(len(names))
+        for name, target in callback.wrap(zip(names, targets, strict=True)):
+            with callback.branched(name, target) as child:
+                get_file = self._get_known if name in files else self.get_file
+                get_file(name, target, callback=child, **options)
 
     def get_file(
         self,
@@ -497,7 +501,17 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
         fsspec's caches would take the part for the file.
         """
-        if outfile is not None or isfilelike(lpath) or self.isdir(rpath):
+        is_open = outfile is not None or isfilelike(lpath)
+        if not is_open and self.isdir(rpath):
+            super().get_file(rpath, lpath, callback, **options)
+        else:
+            self._get_known(rpath, lpath, callback, outfile, **options)
+
+    def _get_known(
+        self, rpath: str, lpath: Any, callback: Any, outfile: Any = None, **options: Any
+    ) -> None:
+        """Do so with what is known to be no directory."""
+        if outfile is not None or isfilelike(lpath):
             super().get_file(rpath, lpath, callback, outfile, **options)
             return
         made = Path(lpath)
@@ -525,7 +539,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         **options: Any,
     ) -> None:
         """Copy files, or a whole tree, as fsspec does; all of it, as :meth:`get`."""
-        names, targets = pairs(
+        names, targets, files = pairs(
             self,
             path1,
             self._names(path2),
@@ -534,7 +548,31 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             maxdepth,
             **options,
         )
-        super().copy(names, targets, recursive, None, on_error, **options)
+        words.check_hints("cp_file", options)
+        if on_error is None:
+            on_error = "ignore" if recursive else "raise"
+
+        def copy(name: str, target: str) -> None:
+            try:
+                if name in files:
+                    self._copy_file(self._place(name), self._place(target))
+                else:
+                    self.cp_file(name, target)
+            except FileNotFoundError:
+                if on_error == "raise":
+                    raise
+
+        self._copy_each(copy, list(zip(names, targets, strict=True)), files)
+
+    def _copy_each(
+        self,
+        copy: Callable[[str, str], None],
+        jobs: Sequence[tuple[str, str]],
+        files: Collection[str],  # noqa: ARG002
+    ) -> None:
+        """Make copies, of those that are known as `files` and of others."""
+        for name, target in jobs:
+            copy(name, target)
 
     def _names(self, given: Any) -> Any:
         """Return a name, or a list of them, without protocols."""
@@ -652,14 +690,60 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             A directory cannot be listed: what is in it would be missing. One that is not there is
             empty.
         """
-        options.setdefault("on_error", _unless_absent)
-        found = super().find(path, maxdepth, withdirs, detail, **options)
-        if not prefix:
-            return found
-        begin = f"{self._strip_protocol(path).rstrip('/')}/{prefix}"
-        if isinstance(found, dict):
-            return {name: entry for name, entry in found.items() if name.startswith(begin)}
-        return [name for name in found if name.startswith(begin)]
+        on_error = options.pop("on_error", _unless_absent)
+        words.check_hints("find", options)
+        try:
+            found = self._found_at_once(path, maxdepth, withdirs)
+        except OSError as failure:
+            if on_error == "raise":
+                raise
+            if callable(on_error):
+                on_error(failure)
+            return {} if detail else []
+        if found is None:
+            found = super().find(path, maxdepth, withdirs, True, on_error=on_error)
+        if prefix:
+            begin = f"{self._strip_protocol(path).rstrip('/')}/{prefix}"
+            found = {name: entry for name, entry in found.items() if name.startswith(begin)}
+        return found if detail else list(found)
+
+    def _found_at_once(
+        self,
+        path: str,  # noqa: ARG002
+        maxdepth: int | None,  # noqa: ARG002
+        withdirs: bool,  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        """Return what `find` does, where the store tells of a tree at once; None: walk in it."""
+        return None
+
+    def du(
+        self,
+        path: str,
+        total: bool = True,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Return the bytes of all files below a path; unless `total`, a dict of those of each.
+
+        Parameters
+        ----------
+        path : str
+            The directory, or a file.
+        total : bool
+            Return the sum.
+        maxdepth : int, optional
+            How many levels to descend.
+        withdirs : bool
+            Include directories, without what is in them.
+        **options
+            Those of :meth:`find`.
+        """
+        find = partial(self.find, path, maxdepth, detail=True, **options)
+        found = find(withdirs=True) if withdirs else {}
+        found |= find()  # a file counts where a directory has its name, too
+        sizes = {name: (entry or self.info(name))["size"] for name, entry in found.items()}
+        return sum(sizes.values()) if total else sizes
 
     def expand_path(
         self,
@@ -673,12 +757,23 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
         ``cat`` and ``get`` pass options of ``open``, which mean nothing here.
         """
+        return sorted(self._types(path, recursive, maxdepth, assume_literal, **options))
+
+    def _types(
+        self,
+        path: Any,
+        recursive: bool,
+        maxdepth: int | None,
+        assume_literal: bool,
+        **options: Any,
+    ) -> dict[str, str | None]:
+        """Return the names that `expand_path` does, and the type of each, where that is known."""
         named = {name: value for name, value in options.items() if not _is_for_reading(name)}
         words.check_hints("expand_path", named)
         found = self._expanded(path, recursive, maxdepth, assume_literal)
         if not found:
             raise FileNotFoundError(errno.ENOENT, "nothing there", str(path))
-        return sorted(found)
+        return found
 
     def _expanded(
         self,
@@ -803,23 +898,47 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 what = "removing the working directory"
                 raise unsupported(what, place.store.store_name, str(name))
         doomed: dict[Place, str] = {}
+        files: set[Place] = set()  # those that a listing has shown
         for name, place in places:
             if not self._is_pattern(name):
                 doomed[place] = name
                 continue
-            matches = self.glob(name)
+            matches = self.glob(name, detail=True)
             if not matches:
                 raise FileNotFoundError(errno.ENOENT, "rm: nothing there", name)
-            doomed.update((self._place(match), match) for match in matches)
-        for place, name in () if recursive else doomed.items():
-            if _is_real_directory(place):
-                message = "rm: path is a directory: use recursive=True, or rmdir"
-                raise IsADirectoryError(errno.EISDIR, message, name)
+            for match, entry in matches.items():
+                doomed[place := self._place(match)] = match
+                if entry["type"] == "file":
+                    files.add(place)
+        if not recursive:
+            self._check_files(doomed, files)
+            self._remove_files(doomed)
+            return
         removed: list[Place] = []
         for place in sorted(doomed, key=lambda one: one.path, reverse=True):  # from below
-            if self._delete(place, recursive):
+            if self._delete(place, True):
                 removed.append(place)
             elif not any(_is_below(one, place) for one in removed):
+                raise FileNotFoundError(errno.ENOENT, "rm: nothing there", doomed[place])
+
+    def _check_files(self, doomed: Mapping[Place, str], files: Collection[Place]) -> None:
+        """Refuse directories, and what is known to be missing."""
+        kinds = self._kinds([place for place in doomed if place not in files])
+        for place, kind in kinds.items():
+            if kind == "directory":
+                message = "rm: path is a directory: use recursive=True, or rmdir"
+                raise IsADirectoryError(errno.EISDIR, message, doomed[place])
+        for place, kind in kinds.items():
+            if kind is None:
+                raise FileNotFoundError(errno.ENOENT, "rm: nothing there", doomed[place])
+
+    def _kinds(self, places: Sequence[Place]) -> dict[Place, str | None]:
+        """Return what is there: a "directory", or None; a "file" also where that is not known."""
+        return {place: "directory" if _is_real_directory(place) else "file" for place in places}
+
+    def _remove_files(self, doomed: Mapping[Place, str]) -> None:
+        for place in sorted(doomed, key=lambda one: one.path, reverse=True):
+            if not self._delete(place, False):
                 raise FileNotFoundError(errno.ENOENT, "rm: nothing there", doomed[place])
 
     def _delete(self, place: Place, recursive: bool) -> bool:

@@ -26,8 +26,8 @@ def pairs(
     recursive: bool,
     maxdepth: int | None,
     **options: Any,
-) -> tuple[list[Any], list[Any]]:
-    """Return what is copied, and the name of each copy.
+) -> tuple[list[Any], list[Any], set[Any]]:
+    """Return what is copied, the name of each copy, and which are known to be no directories.
 
     Parameters
     ----------
@@ -49,18 +49,20 @@ def pairs(
     """
     is_one = isinstance(source, (str, os.PathLike))
     if not is_one and not isinstance(target, str):
-        return _as_many(list(source), list(target))
+        return *_as_many(list(source), list(target)), set()
     text = os.fspath(source) if is_one else ""
     is_pattern = is_one and fs._is_pattern(text)
-    names = fs.expand_path(
+    types = fs._types(
         text if is_one else source, recursive, maxdepth, is_one and not is_pattern, **options
     )
+    names, files = sorted(types), {name for name, kind in types.items() if kind == "file"}
     if is_one and (not recursive or maxdepth is not None):
-        names = [name for name in names if not fs.isdir(name)]
+        names = [name for name in names if name in files or not fs.isdir(name)]
+        files.update(names)
     if not names:
-        return [], []
+        return [], [], set()
     if not isinstance(target, str):
-        return _as_many(names, list(target))
+        return *_as_many(names, list(target)), files
     if is_pattern:
         is_into = len(names) == 1
     else:
@@ -71,7 +73,7 @@ def pairs(
         other = taken.setdefault(copy, name)
         if other != name and not fs.isdir(name):
             raise ValueError(f"{other} and {name} would both become {copy}; nothing was copied")
-    return names, targets
+    return names, targets, files
 
 
 def _as_many(names: list[Any], targets: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -539,8 +539,10 @@ class DistributedFileSystem(FileSystem):
         while True:
             entries, remaining = page
             for entry in entries:
-                # A file lists itself, without a name.
-                place = paths.child(path, entry.name) if entry.name else path
+                name = entry.name  # a file lists itself, without one
+                if name in (".", "..") or "/" in name:
+                    raise OSError(errno.EBADMSG, f"list: no name of a file: {name!r}", path)
+                place = paths.child(path, name) if name else path
                 status = self._converted(entry, place)
                 if located and status.block_locations is None:
                     status.block_locations = ()

@@ -26,6 +26,7 @@ from ..filesystem import FileSystem
 from ..keys import Reader
 from ..output_kinds import DowngradedOutputStream, UnbufferedOutputStream, stream_type
 from ..permissions import parse_umask, process_umask
+from ..pinning import pinned
 from ..sidecars import is_sidecar, sidecar_of
 from ..spelling import check_keys
 from ..status import FileChecksum, FileStatus, FsServerDefaults, FsStatus
@@ -261,11 +262,17 @@ class _LocalFiles(FileSystem):
     def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:
         self._namespace.set_owner(path, owner, group)
 
-    def _take_after(self, moved: FileStatus, path: str) -> None:
+    def _take_after(self, moved: FileStatus, path: str, inode: int) -> None:
         """Give the copy of local files that are moved their owner, mode and times.
 
         As far as the process may, and the mount can: its bytes are there. ACLs are not copied.
         """
+        there = path if moved.is_directory else self._write_target(path)  # links stay
+        for place, own in ((there, inode), *((beside, 0) for beside in self._side_files(there))):
+            with suppress(OSError), pinned(place, own) as made:
+                self._make_like(moved, made)
+
+    def _make_like(self, moved: FileStatus, path: str) -> None:
         if self._status(path).kind != moved.kind:  # a device
             return
         with suppress(OSError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 
-from .. import _core, paths
+from .. import _core
 from ..errors import LeaseHeldError, StaleTokenError, unsupported
 from ..tokens import Token
 from . import claims
@@ -76,7 +76,7 @@ def state_at(
             raise LeaseHeldError(errno.EBUSY, message, path)
         return {
             "inode": facts.st_ino,
-            "birth_ns": names.birth(_own_name(descriptor)),
+            "birth_ns": _birth(names, descriptor),
             "crc32c": _sum_before(descriptor, length),
         }
     finally:
@@ -102,7 +102,7 @@ def cut(names: _core.RawNamespace, token: Token, path: str) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         facts = os.fstat(descriptor)
-        birth_ns = names.birth(_own_name(descriptor))
+        birth_ns = _birth(names, descriptor)
         is_other_birth = birth_ns and state["birth_ns"] and birth_ns != state["birth_ns"]
         if facts.st_ino != state["inode"] or is_other_birth:
             raise token.stale("the path names another file")
@@ -127,5 +127,9 @@ def _sum_before(descriptor: int, length: int) -> int:
     return _core.crc32c(os.pread(descriptor, length - begin, begin))
 
 
-def _own_name(descriptor: int) -> str:
-    return paths.child("/proc/self/fd", str(descriptor))
+def _birth(names: _core.RawNamespace, descriptor: int) -> int:
+    """Return when a file was made, 0 if that is not known: without /proc it cannot be asked for."""
+    try:
+        return names.birth(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:
+        return 0

@@ -21,7 +21,7 @@ from .. import _core
 from ..errors import attach
 from . import documents
 from .answers import check, code_of, failure_of, is_gone, is_marked
-from .credentials import Refresher
+from .credentials import Refresher, joinable, origin_of
 from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, Uploads, bare_etag
 from .lacks import is_refused, lacks_of
 from .pages import SeenPages
@@ -97,6 +97,8 @@ class Bucket:
         # As messages name it.
         self.url = url or f"s3://{settings.bucket}"
         self._source = source
+        # Until the source is asked: later it may be in a state of its own, and is not shared.
+        self._is_new = True
         # Guards the fields below.
         self._lock = threading.RLock()
         self._client: _core.S3Client | None = None
@@ -129,7 +131,12 @@ class Bucket:
     def _connect(self) -> _core.S3Client:
         if self._client is not None:
             return self._client
-        credentials = self._source.get()
+        origin = origin_of(self.settings.keys) if self._is_new else None
+        self._is_new = False
+        shared = joinable(origin)
+        if shared is not None:
+            self._source = shared.source
+        credentials = self._source.get() if shared is None else shared.last
         if self._client is not None:  # a signal handler, which ran meanwhile, has made one
             return self._client
         if credentials is None:
@@ -147,7 +154,9 @@ class Bucket:
         else:
             client.set_credentials(*credentials[:3])
         if self._source.can_refresh:
-            self._refresher = Refresher(client, self._source, credentials)
+            if shared is not None and not shared.join(client, credentials):
+                shared, origin = None, None
+            self._refresher = shared or Refresher(client, self._source, credentials, origin)
         self._client, self._inherited = client, None
         return client
 
@@ -158,13 +167,13 @@ class Bucket:
         self._inherited, self._client = self._client or self._inherited, None
 
     def close(self) -> None:
-        """End connections, and the thread that looks for newer credentials."""
+        """End connections, and the thread that looks for newer credentials, if no other uses it."""
         with self._lock:
             client, self._client = self._client, None
             refresher, self._refresher = self._refresher, None
-        if refresher is not None:
-            refresher.stop()
         if client is not None:
+            if refresher is not None:
+                refresher.leave(client)
             client.close()
 
     def statistics(self) -> dict[str, int]:
@@ -328,20 +337,26 @@ class Bucket:
         return Sight(found, occupied)
 
     def glance(self, prefixes: Sequence[str], path: str, limit: int) -> SeenPages:
+        """Return what :meth:`first_pages` tell."""
+        return SeenPages(self.first_pages(prefixes, path, limit))
+
+    def first_pages(
+        self, prefixes: Sequence[str], path: str, limit: int
+    ) -> list[tuple[str, Listing]]:
         """Ask at once for the first keys, up to so many, that begin with prefixes: one round trip.
 
         Raises
         ------
         OSError
-            A request failed. Of what is only not answered plainly nothing is known.
+            A request failed. What is only not answered plainly is left out.
         """
         answers = self.client.ask(self._lists(prefixes, path, limit))
         pages = [self._glanced(response, path) for response in answers]
-        return SeenPages(
+        return [
             (prefix, page)
             for prefix, page in zip(prefixes, pages, strict=True)
             if isinstance(page, Listing) and not page.doubtful
-        )
+        ]
 
     def _heads(self, keys: Sequence[str], path: str) -> list[_core.S3Call]:
         sse_c = self.settings.sse_c
@@ -741,21 +756,15 @@ class Bucket:
         finally:
             self._drop_upload(key, upload_id, path)
 
-    def abort_upload(self, key: str, upload_id: str, path: str) -> bool:
+    def abort_upload(self, key: str, upload_id: str, path: str, *, is_listed: bool = False) -> bool:
         """End an upload and let its parts go; False if there was none.
 
         Again until the store says that it is gone: a part that was under way may land late. Looked
-        for first, since some stores abort what there never was.
+        for first unless a listing has just shown it, since some stores abort what there never was.
         """
-        can_look = True
-        try:
-            if not self.upload_exists(key, upload_id, path):
-                return False
-        except (
-            PermissionError,
-            UnsupportedOperation,
-        ):  # that parts can be dropped is another thing
-            can_look = False
+        seen = is_listed or self._sees_upload(key, upload_id, path)
+        if seen is False:
+            return False
         existed = False
         for _ in range(_ABORT_ATTEMPTS):
             response = self.upload(key, path).abort(upload_id)
@@ -763,9 +772,16 @@ class Bucket:
                 return existed or response.ambiguous
             check(response)
             existed = True
-            if not can_look or not self.upload_exists(key, upload_id, path):
+            if seen is None or not self._sees_upload(key, upload_id, path):
                 return True
         raise OSError(errno.EIO, f"AbortMultipartUpload: {upload_id} comes back", self.name(path))
+
+    def _sees_upload(self, key: str, upload_id: str, path: str) -> bool | None:
+        """Whether an upload has not ended; None: it may not be looked at, but perhaps dropped."""
+        try:
+            return self.upload_exists(key, upload_id, path)
+        except (PermissionError, UnsupportedOperation):
+            return None
 
     def uploads(self, prefix: str, path: str) -> Iterator[tuple[UploadEntry, float]]:
         """Return the uploads to keys that begin with a prefix, and the time at the store."""

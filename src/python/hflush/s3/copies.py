@@ -180,6 +180,7 @@ class S3Copies(S3Names):
         self._bucket.try_encryption(target[1:], target)
         if found is not None:
             self._copy_file(source, found, target)
+            self._published(target)
         else:
             self._copy_tree(source, target)
 

@@ -24,7 +24,7 @@ from .. import _core
 from ..configuration import user_name
 from ..leaving import LeftOutError
 from .keys import PROFILE_PROVIDERS
-from .profile import named_profile
+from .profile import _FILES, named_profile
 from .settings import way_to
 
 if TYPE_CHECKING:
@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 
     from .settings import BucketConfiguration
 
-__all__ = ["Credentials", "Refresher", "Source", "source_of"]
+__all__ = ["Credentials", "Refresher", "Source", "joinable", "origin_of", "source_of"]
 
 # Before botocore's own advisory refresh (15 minutes) has become a mandatory one (10).
 _REFRESH_BEFORE_S = 12 * 60
 # Where botocore does not say when credentials expire.
 _REFRESH_INTERVAL_S = 5 * 60
-# How long a refresher waits at a time: then it looks whether its client is still needed.
+# How long a refresher waits at a time: then it looks whether its client is still needed. Of several
+# it waits for one only.
 _SLICE_S = 0.5
+_SHORT_SLICE_S = 0.1
 # After a source had nothing newer it is asked again in so long, then in twice as long and so on:
 # at most the second, so that a request that waits (30 s) is never too early.
 _PAUSE_AFTER_FAILURE_S = 1.0
@@ -236,9 +238,8 @@ class BotocoreSource(Source):
 
     def region(self) -> str:
         """Return the region of the profile."""
-        with self._lock:
-            region = None if self._session is None else self._session.get_config_variable("region")
-        return region or ""
+        session = self._session  # the lock may be held for as long as a server is asked
+        return (session and session.get_config_variable("region")) or ""
 
     def _forget_parent(self) -> None:
         """In a forked child: our lock, or one of botocore's, may be held by who is not here."""
@@ -557,65 +558,135 @@ def _assumed_role(keys: BucketConfiguration, env: Mapping[str, str]) -> Source:
 
 
 class Refresher:
-    """Gives a client newer credentials: in time, and when a store refused the last as expired.
+    """Gives clients newer credentials: in time, and when a store refused the last as expired.
 
-    A daemon thread that knows its client weakly: where the client is not used any more, it ends.
-    Only sources that can refresh need one. It is one of the system's also where gevent or eventlet
+    A daemon thread that knows its clients weakly: where none is used any more, it ends. Only
+    sources that can refresh need one. It is one of the system's also where gevent or eventlet
     have replaced those of Python: a greenlet would stop all others while it waits in the core, and
-    would not run while a request waits there for what it brings.
+    would not run while a request waits there for what it brings. For the same reason it shares no
+    lock with those who start it.
+
+    Parameters
+    ----------
+    client : S3Client
+        The first one.
+    source : Source
+        Where the credentials come from.
+    first : Credentials
+        Those that the client has.
+    origin : object, optional
+        See :func:`origin_of`: others that have the same may join. The source has been asked once.
+
+    Attributes
+    ----------
+    source : Source
+        As given.
+    last : Credentials
+        The newest, for who joins.
     """
 
-    def __init__(self, client: _core.S3Client, source: Source, first: Credentials) -> None:
-        self._client = weakref.ref(client)
-        self._source = source
-        self._last = first
+    def __init__(
+        self, client: _core.S3Client, source: Source, first: Credentials, origin: object = None
+    ) -> None:
+        self.source = source
+        self.last = first
+        self._origin = origin
+        # Added to, removed from and copied in one step each.
+        self._clients = {weakref.ref(client)}
         self._due = _due(first, time.time())
         self._pause = _PAUSE_AFTER_FAILURE_S
-        self._not_before = 0.0
+        self._not_before = 0.0  # of time.monotonic(): the clock may be set back
         self._is_stopped = False
         self._thread = _core.BackgroundThread()
         _running.add(self)
         self._thread.start(self._run)
+        if origin is not None:
+            _joinable[origin] = self
+
+    def join(self, client: _core.S3Client, given: Credentials) -> bool:
+        """Serve another client, too, which has these credentials; return False if that is over."""
+        self._clients.add(weakref.ref(client))
+        if _joinable.get(self._origin) is not self:  # the thread may have ended
+            self.leave(client)
+            return False
+        while self.last is not given:  # newer ones have come, and may not have been set
+            given = self.last
+            client.set_credentials(*given[:3])
+        return True
+
+    def leave(self, client: _core.S3Client) -> None:
+        """Serve a client no more: after the last one the thread ends soon; it is not waited for."""
+        self._clients.discard(weakref.ref(client))
 
     def stop(self) -> None:
         """Let the thread end soon; it is not waited for."""
+        self._let_none_join()
         self._is_stopped = True
         self._thread.stop()
 
-    def join(self, timeout: float) -> bool:
+    def wait_ended(self, timeout: float) -> bool:
         """Wait for the end of the thread; return whether it has ended."""
         return self._thread.join(timeout)
 
     def _run(self) -> None:
         while not self._is_stopped:
-            client = self._client()
-            if client is None:
-                return
-            wanted = client.wait_credentials_wanted(_SLICE_S)
+            clients = self._living()
+            if not clients:
+                self._let_none_join()
+                if not self._living():
+                    return
+                continue
+            wanted = _wait_wanted(clients)
             now = time.time()
-            is_early = now < self._not_before
+            early_s = self._not_before - time.monotonic()
+            is_early = early_s > 0
             if (wanted or now >= self._due) and not is_early and not self._is_stopped:
-                self._refresh(client, wanted)
-            del client  # before the next look, or it would never be released
+                self._refresh(wanted)
+            del clients  # before the next look, or they would never be released
             if wanted and is_early:
-                self._thread.wait_stopped(min(_SLICE_S, self._not_before - now))
+                self._thread.wait_stopped(min(_SLICE_S, early_s))
 
-    def _refresh(self, client: _core.S3Client, wanted: bool) -> None:
+    def _living(self) -> list[_core.S3Client]:
+        found = [(known, known()) for known in self._clients.copy()]
+        self._clients.difference_update([known for known, client in found if client is None])
+        return [client for _, client in found if client is not None]
+
+    def _let_none_join(self) -> None:
+        """Let those who come from now on ask a source of their own."""
+        if _joinable.get(self._origin) is self:
+            _joinable.pop(self._origin, None)
+
+    def _refresh(self, wanted: bool) -> None:
+        if wanted:  # then all is read anew: other files, another environment
+            self._let_none_join()
         try:
-            found = self._source.get(newer=wanted)
-        except Exception as failure:  # this thread ends with its client, not before
+            found = self.source.get(newer=wanted)
+        except Exception as failure:  # this thread ends with its clients, not before
             _log.warning("newer credentials for S3: %s", failure)
             found = None
         now = time.time()
-        if found is None or (wanted and found[:3] == self._last[:3]):
+        if found is None or (wanted and found[:3] == self.last[:3]):
+            self._let_none_join()  # who comes now hears the reason from its own source
             self._due = now + _REFRESH_INTERVAL_S
-            self._not_before = now + self._pause
+            self._not_before = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _MAX_PAUSE_S)
             return
         self._pause = _PAUSE_AFTER_FAILURE_S
-        if found[:3] != self._last[:3]:
+        is_new = found[:3] != self.last[:3]
+        self.last, self._due = found, _due(found, now)
+        for client in self._living() if is_new else ():
             client.set_credentials(*found[:3])
-        self._last, self._due = found, _due(found, now)
+
+
+def _wait_wanted(clients: Sequence[_core.S3Client]) -> bool:
+    """Wait a little until a store refuses the newest credentials of a client.
+
+    One of several is waited for, and the others are looked at before.
+    """
+    *others, last = clients
+    if any(client.wait_credentials_wanted(0) for client in others):
+        return True
+    return last.wait_credentials_wanted(_SHORT_SLICE_S if others else _SLICE_S)
 
 
 def _due(credentials: Credentials, now: float) -> float:
@@ -627,6 +698,31 @@ def _due(credentials: Credentials, now: float) -> float:
     return max(credentials.expiry - _REFRESH_BEFORE_S, now + pause)
 
 
+def joinable(origin: object) -> Refresher | None:
+    """Return who renews the credentials that come from there."""
+    return _joinable.get(origin)
+
+
+def origin_of(keys: BucketConfiguration) -> object:
+    """Return all that the credentials of a bucket come from, to be compared: it has secrets.
+
+    Equal ones mean that botocore would be asked for the same: the configuration, the environment,
+    and AWS's files are what they were.
+    """
+    named = [os.environ.get(variable) or usual for variable, usual in _FILES]
+    stamps = [_stamp(file) for file in (keys.text("fs.s3a.auth.profile.file"), *named)]
+    return frozenset(keys._conf.raw_items()), frozenset(os.environ.items()), tuple(stamps)
+
+
+def _stamp(file: str) -> tuple[int, ...]:
+    try:
+        seen = os.stat(os.path.expanduser(file))  # noqa: PTH111, PTH116 -- as profiles are read
+    except (OSError, ValueError):
+        return ()
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
+_joinable: dict[object, Refresher] = {}
 _running: weakref.WeakSet[Refresher] = weakref.WeakSet()
 _botocore_sources: weakref.WeakSet[BotocoreSource] = weakref.WeakSet()
 
@@ -637,12 +733,13 @@ def _stop_all() -> None:
     for refresher in refreshers:
         refresher.stop()
     for refresher in refreshers:
-        refresher.join(2 * _SLICE_S)
+        refresher.wait_ended(2 * _SLICE_S)
 
 
 def _forget_after_fork() -> None:
     """In a child: the threads are the parent's; who connects here starts others."""
     _running.clear()
+    _joinable.clear()
     for source in list(_botocore_sources):
         source._forget_parent()
 

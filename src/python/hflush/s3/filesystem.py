@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,6 +75,7 @@ __all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
 
 _PACKET_BYTES = 1 << 20
 _LARGEST_ASKED = 64 << 20  # S3A's usual part: several lie in memory
+_MAX_NOTES = 20  # of other uploads that could not be aborted
 _UNDECIDED = 3  # how often put_if_absent begins, if the store decides between it and no object
 _CLEAN_UP_AT_EXIT_S = 2.0
 _SEQUENTIAL = frozenset(("sequential", "whole-file", "avro", "csv", "json"))
@@ -269,8 +271,11 @@ class S3FileSystem(S3Copies):
             raise InternalError(f"a stream that hands nothing over: {stream!r}")
         return pending.to_bytes().decode("ascii")
 
-    def _publish_delayed(self, handle: str) -> None:
-        self.complete_pending(PendingCommit.from_bytes(handle.encode("ascii")))
+    def _publish_delayed(self, handle: str, path: str) -> None:
+        commit = PendingCommit.from_bytes(handle.encode("ascii"))
+        if self._path_of(commit) != path:
+            raise ValueError(f"publish: {commit.path} is not {self._named(path)}")
+        self.complete_pending(commit)
 
     def _drop_delayed(self, handle: str) -> None:
         self.abort_pending(PendingCommit.from_bytes(handle.encode("ascii")))
@@ -665,21 +670,27 @@ class S3FileSystem(S3Copies):
         ]
 
     def _abort_multipart_uploads(self, path: str, older_than: float) -> int:
-        aborted = 0
-        first: OSError | None = None
-        for upload, now in self._uploads(path):
-            if max(0.0, now - upload.initiated) < older_than:
-                continue
+        def abort(upload: UploadEntry) -> bool | OSError:
+            key, upload_id = upload.key, upload.upload_id
             try:
-                aborted += self._bucket.abort_upload(upload.key, upload.upload_id, "/" + upload.key)
+                return self._bucket.abort_upload(key, upload_id, "/" + key, is_listed=True)
             except OSError as failure:
-                if first is None:
-                    first = failure
-                else:
-                    attach(first, failure)
-        if first is not None:
-            raise first
-        return aborted
+                return failure
+
+        old = [
+            upload
+            for upload, now in self._uploads(path)
+            if max(0.0, now - upload.initiated) >= older_than
+        ]
+        threads = self._settings_of_bucket.copy_threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+            ended = list(executor.map(abort, old))
+        failures = [failure for failure in ended if isinstance(failure, OSError)]
+        for also in failures[1:_MAX_NOTES]:
+            attach(failures[0], also)
+        if failures:
+            raise failures[0]
+        return ended.count(True)
 
 
 # --- small things ---------------------------------------------------------------------------------

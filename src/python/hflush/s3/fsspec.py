@@ -6,6 +6,7 @@ import errno
 import mimetypes
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from fsspec.core import has_magic  # type: ignore[import-untyped]
@@ -18,10 +19,10 @@ from ..fsspec.base import HflushFileSystem
 from ..fsspec.options import check_hints, flag, table
 from ..fsspec.places import Place
 from .keys import HADOOP_PREFIX, OWN_PREFIX
-from .names import holder
+from .names import holder, raise_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ..configuration import Configuration, Value
     from ..fsspec.transactions import Deferred
@@ -47,6 +48,8 @@ _CREDENTIALS = {
     "secret": "aws_secret_access_key",
     "token": "aws_session_token",
 }
+# Names that are looked at together: each may be a request, and an answer that is held.
+_LOOKS = 1000
 _PROVIDER = "fs.s3a.aws.credentials.provider"
 
 WORDS = _HINTS | {
@@ -233,6 +236,45 @@ class HflushS3FileSystem(HflushFileSystem):
             super()._delete(place, True)
         return removed
 
+    def _found_at_once(
+        self, path: str, maxdepth: int | None, withdirs: bool
+    ) -> dict[str, Any] | None:
+        """Return what pages of a flat listing tell, and a look whether the directory is a file."""
+        if maxdepth is not None and maxdepth < 2:  # one listing shows a level
+            return None
+        place = self._place(path)
+        store: Any = place.store
+        try:
+            tree = store._tree(store._resolve(place.path), maxdepth)
+        except PermissionError:  # levels may be listed all the same
+            return None
+        if tree is None:
+            return None
+        files: dict[str, Any] = {}
+        directories: dict[str, Any] = {}
+        for status in tree:
+            entry = self._described(status, place)
+            (files if status.is_file else directories)[entry["name"]] = entry
+        if not withdirs:
+            return dict(sorted(files.items()))
+        if place.path != "/" and store._is_file(place.path):
+            del directories[place.name_of(place.path)]
+        return dict(sorted((files | directories).items()))
+
+    def _kinds(self, places: Sequence[Place]) -> dict[Place, str | None]:
+        found: dict[Place, str | None] = {}
+        for store, held in _by_store(places).items():
+            for start in range(0, len(held), _LOOKS):
+                page = {store._resolve(one.path): one for one in held[start : start + _LOOKS]}
+                kinds = store._kinds(list(page))
+                found.update((page[path], kind) for path, kind in kinds.items())
+        return found
+
+    def _remove_files(self, doomed: Mapping[Place, str]) -> None:
+        """Remove objects by requests for many."""
+        for store, held in _by_store(doomed).items():
+            raise_first(store._remove_files([store._resolve_to_change(one.path) for one in held]))
+
     def _is_pattern(self, name: Any) -> bool:
         bucket = self._strip_protocol(name).partition("/")[0]
         return bool(has_magic(bucket)) or super()._is_pattern(name)
@@ -247,9 +289,40 @@ class HflushS3FileSystem(HflushFileSystem):
         else:
             super()._copy_file(source, target)
 
+    def _copy_each(
+        self,
+        copy: Callable[[str, str], None],
+        jobs: Sequence[tuple[str, str]],
+        files: Collection[str],
+    ) -> None:
+        """Make several copies at once, directories first, where the store makes them."""
+        places = [self._place(name) for job in jobs for name in job]
+        stores: set[Any] = {place.store for place in places}
+        if len(stores) != 1 or len(set(places)) < len(places):  # the order may matter
+            super()._copy_each(copy, jobs, files)
+            return
+        threads = stores.pop()._settings_of_bucket.copy_threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+            for is_file in (False, True):
+                now = [job for job in jobs if (job[0] in files) is is_file]
+                tasks = [executor.submit(copy, *job) for job in now]
+                try:
+                    for task in tasks:
+                        task.result()
+                finally:
+                    for task in tasks:
+                        task.cancel()
+
     def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
         described = super()._described(status, place)
         return {**described, "ETag": status.etag} if status.etag else described
+
+
+def _by_store(places: Iterable[Place]) -> dict[Any, list[Place]]:
+    found: dict[Any, list[Place]] = {}
+    for place in places:
+        found.setdefault(place.store, []).append(place)
+    return found
 
 
 def _has_bucket(store: FileSystem) -> bool:

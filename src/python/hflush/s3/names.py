@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from .documents import Listing
 
 
-__all__ = ["S3Names", "above", "exists_already", "holder", "prefix_of"]
+__all__ = ["S3Names", "above", "exists_already", "holder", "prefix_of", "raise_first"]
 
 _MAX_KEY = 1024
 _PACKET_BYTES = 1 << 20
@@ -56,6 +58,9 @@ _MAX_NAMES = 20
 _GLANCES = 3
 _GLANCE_KEYS = 32
 _UNSEEN = SeenPages()
+# So many files of a directory are looked at by a page of it. Fewer take no longer one by one, at
+# once, and cost less.
+_PAGE_FROM = 16
 # What needs uploads in parts.
 _OF_UPLOADS = frozenset(
     (capabilities.DELAYED_COMPLETION, capabilities.MULTIPART_UPLOADER, capabilities.PERSIST)
@@ -330,6 +335,33 @@ class S3Names(FileSystem):
             if paths.is_normal(place := "/" + entry.key) and not _is_foreign_marker(entry)
         )
 
+    def _tree(self, path: str, depth: int | None) -> list[FileStatus] | None:
+        """Return a directory and what is in it, so many levels deep, by pages of a flat listing.
+
+        One name may be that of a file and of a directory. None: nothing is below the path, or there
+        is more than a page, while a few levels may take fewer requests.
+        """
+        prefix, statuses = prefix_of(path), self._statuses()
+        pages = self._bucket.list_pages(prefix, path)
+        first = next(pages)
+        if not first.objects or (depth is not None and (first.next_token or first.next_marker)):
+            return None
+        directories, files = {path: statuses.directory(path)}, []
+        for entry in (entry for page in _chain(first, pages) for entry in page.objects):
+            *parents, name = entry.key[len(prefix) :].split("/")
+            place = path
+            for parent in parents[:depth]:
+                if not _is_name(parent):  # a listing of that level leaves it out
+                    break
+                place = paths.child(place, parent)
+                if place not in directories:
+                    directories[place] = statuses.directory(place)
+            else:
+                is_in = depth is None or len(parents) < depth
+                if is_in and _is_name(name) and not _is_foreign_marker(entry):
+                    files.append(statuses.file(paths.child(place, name), entry))
+        return [*directories.values(), *files]
+
     def _content_summary(self, path: str) -> ContentSummary:
         """Count by pages of a flat listing."""
         status = self._status(path)
@@ -483,15 +515,59 @@ class S3Names(FileSystem):
                 raise FileNotFoundError(errno.ENOENT, message, self._named(path))
             directory = holder(directory)
 
+    def _kinds(self, page: Sequence[str]) -> dict[str, str | None]:
+        """Return what is at each of some paths: a "file", a "directory", None.
+
+        That takes a few round trips for all.
+        """
+        seen = self._pages_around(page)
+        unseen = [path for path in page if not seen[path].exists(path[1:])]  # listings may lag
+        others: list[str] = []
+        if unseen:
+            heads = self._bucket.look([path[1:] for path in unseen], [], page[0]).exist
+            for path, found in zip(unseen, heads, strict=True):
+                if not (self._is_file(path) if isinstance(found, OSError) else found):
+                    others.append(path)
+        kinds: dict[str, str | None] = dict.fromkeys(page, "file")
+        for path, occupied in zip(others, self._occupied(others), strict=True):
+            is_directory = self._is_directory(path) if occupied is None else occupied
+            kinds[path] = "directory" if is_directory else None
+        return kinds
+
+    def _pages_around(self, page: Sequence[str]) -> dict[str, SeenPages]:
+        """Return for each of some paths the first page of its directory, where many are in it."""
+        held = Counter(map(holder, page))
+        prefixes = [prefix_of(one) for one, count in held.items() if count >= _PAGE_FROM]
+        limit = self._settings_of_bucket.page
+        listed = self._bucket.first_pages(prefixes, page[0], limit) if prefixes else []
+        seen = {prefix: SeenPages([(prefix, listing)]) for prefix, listing in listed}
+        return {path: seen.get(prefix_of(holder(path)), _UNSEEN) for path in page}
+
+    def _occupied(self, directories: Sequence[str]) -> list[bool | None]:
+        """Return whether there is an object below each of some paths: one round trip.
+
+        None: that is not answered.
+        """
+        if not directories:
+            return []
+        prefixes = [prefix_of(directory) for directory in directories]
+        try:
+            seen = self._bucket.look([], prefixes, directories[0]).occupied
+        except OSError:
+            return [None] * len(prefixes)
+        return [one if isinstance(one, bool) else None for one in seen]
+
     # --- changing ---
 
     def _mkdirs(self, path: str, permission: int | None, create_parent: bool) -> None:
         del permission  # stores have none
         if path == "/":
             return
-        self._no_files.forget(path)
+        moment = self._no_files.moment
         if self._sees_children(path):
+            self._no_files.add([*above(path), path], moment)
             return
+        self._no_files.forget(path)
         if "mkdir" in self._settings_of_bucket.performance:
             self._put_marker(path)
             return
@@ -520,6 +596,13 @@ class S3Names(FileSystem):
                 self._put_marker(path)
         except OSError as failure:
             _log.warning("%s may be gone with its last entry: %s", self._named(path), failure)
+
+    def _keep_directories(self, directories: Iterable[str]) -> None:
+        """Do the same for many, after a look at all of them."""
+        kept = [path for path in directories if path != "/"] if self._keeps_directories else []
+        for directory, occupied in zip(kept, self._occupied(kept), strict=True):
+            if not occupied:
+                self._keep_directory(directory)
 
     @property
     def _keeps_directories(self) -> bool:
@@ -595,8 +678,7 @@ class S3Names(FileSystem):
 
     def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]:
         refused = self._bucket.delete_many([path[1:] for path in files], files[0])
-        for directory in {holder(path) for path in files}:
-            self._keep_directory(directory)
+        self._keep_directories({holder(path) for path in files})
         return [("/" + key, failure) for key, failure in refused]
 
     def _remove_emptied(self, directory: str) -> list[str]:
@@ -615,13 +697,7 @@ class S3Names(FileSystem):
         return []
 
     def _delete_keys(self, keys: Sequence[str], path: str) -> None:
-        failures = self._bucket.delete_many(keys, path) if keys else []
-        if not failures:
-            return
-        first = failures[0][1]
-        for _, also in failures[1:_MAX_NOTES]:
-            attach(first, also)
-        raise first
+        raise_first(self._bucket.delete_many(keys, path) if keys else [])
 
     def _delete_page_size(self) -> int:
         return self._settings_of_bucket.delete_page
@@ -630,9 +706,15 @@ class S3Names(FileSystem):
         """Remove files by one request, after a look at once which are directories."""
         failures: list[tuple[str, OSError]] = []
         keys: list[str] = []
+        seen: Mapping[str, SeenPages] = {}
+        with suppress(OSError):  # each look is asked for by itself, and fails by itself
+            seen = self._pages_around(page)
         threads = self._settings_of_bucket.copy_threads
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
-            looks = [(path, executor.submit(self._goes_as_directory, path)) for path in page]
+            looks = [
+                (path, executor.submit(self._goes_as_directory, path, seen.get(path, _UNSEEN)))
+                for path in page
+            ]
         directories: list[str] = []
         for path, look in looks:
             try:
@@ -642,9 +724,9 @@ class S3Names(FileSystem):
                     keys.append(path[1:])
             except OSError as failure:  # noqa: PERF203
                 failures.append((path, failure))
-        parents: list[str] = []
+        parents: set[str] = set()
         if self._keeps_directories:  # not those that were missing
-            parents = list(filter(self._may_be_directory, {holder("/" + key) for key in keys}))
+            parents = self._directories_among({holder("/" + key) for key in keys})
         refused = self._bucket.delete_many(keys, page[0]) if keys else []
         failures += [("/" + key, failure) for key, failure in refused]
         # A directory after what is in it; without a marker it goes with the last of that.
@@ -654,21 +736,31 @@ class S3Names(FileSystem):
                     self._keep_directory(holder(path))
             except OSError as failure:  # noqa: PERF203
                 failures.append((path, failure))
-        for directory in set(parents).difference(directories):
-            self._keep_directory(directory)
+        self._keep_directories(parents.difference(directories))
         return failures
 
     def _is_directory(self, path: str) -> bool:
         return path == "/" or self._has_children(path)
 
-    def _goes_as_directory(self, path: str) -> bool:
+    def _goes_as_directory(self, path: str, seen: SeenPages) -> bool:
         """Whether what is to be deleted is a directory; a file is seen without listing, too."""
+        if (occupied := seen.occupied(prefix_of(path))) is not None:
+            return occupied
         try:
             return self._is_directory(path)
         except PermissionError:
             if self._is_file(path):
                 return False
             raise
+
+    def _directories_among(self, wanted: Iterable[str]) -> set[str]:
+        """Return those paths that are directories, or may be, but for the root."""
+        asked = [path for path in wanted if path != "/"]
+        return {
+            path
+            for path, occupied in zip(asked, self._occupied(asked), strict=True)
+            if (self._may_be_directory(path) if occupied is None else occupied)
+        }
 
     def _may_be_directory(self, path: str) -> bool:
         try:
@@ -711,6 +803,15 @@ def _limit_memory(total: int | None) -> None:
             total,
             holds,
         )
+
+
+def raise_first(failures: Sequence[tuple[str, OSError]]) -> None:
+    """Raise the first failure, if there is any, with notes of the others."""
+    if failures:
+        first = failures[0][1]
+        for _, also in failures[1:_MAX_NOTES]:
+            attach(first, also)
+        raise first
 
 
 def exists_already(path: str) -> FileExistsError:

@@ -35,6 +35,7 @@ from ..tokens import Token
 from .commit.committer import CONTROL, QUERY, SPARKS_LOG
 from .commit.strays import EPOCHS
 from .epochs import NO_EPOCH, EpochLog, Recorded
+from .pieces import spill_directory
 from .settings import parse_conf, task_conf
 from .urls import absolute
 
@@ -434,7 +435,8 @@ class _Repeated(_Appended):
 
     def __init__(self, part: _Part, epoch: int, log: EpochLog, seen: Recorded | None) -> None:
         super().__init__(part, epoch, log, seen)
-        self._kept = SpooledTemporaryFile(_KEPT_BYTES)  # noqa: SIM115 -- finish and drop end it
+        # finish and drop end it
+        self._kept = SpooledTemporaryFile(_KEPT_BYTES, dir=spill_directory())  # noqa: SIM115
 
     @property
     def out(self) -> Any:

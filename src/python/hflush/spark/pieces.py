@@ -12,13 +12,18 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Pieces", "Waiting"]
+__all__ = ["Pieces", "Waiting", "spill_directory"]
 
 # So many batches in a row become one, if they have no more bytes together.
 _TOGETHER = 16
 _SMALL_BYTES = 1 << 20
 # What a column of a batch takes beside its values.
 _COLUMN_BYTES = 512
+
+
+def spill_directory() -> str | None:
+    """Return where Spark has its temporary files, for rows that wait; None: the system says it."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
 
 
 class _Piece(NamedTuple):
@@ -105,7 +110,7 @@ class Waiting:
         OSError
             The file cannot be made, or has no room; the message says where it is.
         """
-        place = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir()
+        place = spill_directory() or tempfile.gettempdir()
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=place)  # noqa: SIM115 -- close() ends it

@@ -42,7 +42,7 @@ def files(url: str, conf: Conf = None) -> list[str]:
     ValueError
         An intent, a record or the log is damaged; the message names its file.
     OSError
-        The store refuses.
+        The store refuses. ``EBUSY``: while it listed, files were removed, 20 times.
 
     Notes
     -----

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import registry
-from ..configuration import parse_size, parse_whole
+from ..configuration import parse_size, parse_time, parse_whole
 from ..deprecations import RENAMED
 from ..spelling import did_you_mean
 from .commit import Mode
@@ -44,6 +44,7 @@ OPTIONS = (
     "secrets",
     "header",
     "logLevel",
+    "retention",
 )
 _DURABILITIES = ("close", "hflush", "hsync")
 _MAX_ROWS = "spark.sql.files.maxRecordsPerFile"
@@ -83,6 +84,8 @@ class WriteSettings:
         The file with secret keys that the session has handed out; empty: there is none.
     asks_session : bool
         Whether no option says if all files go, or those of the written partitions: the session may.
+    retention : float or None
+        Of a streaming query, in seconds: the log drops the entries of older files.
     """
 
     url: str
@@ -99,6 +102,7 @@ class WriteSettings:
     log_level: str = "warn"
     secrets: str = ""
     asks_session: bool = False
+    retention: float | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str], overwrite: bool) -> WriteSettings:
@@ -110,6 +114,8 @@ class WriteSettings:
             An option is missing, unknown or malformed; the message names it.
         """
         given = {name.lower(): value for name, value in options.items() if "." not in name}
+        if "retention" in given:
+            raise ValueError("option 'retention' is for streaming queries: leave it out")
         conf = parse_conf(given.get("conf", "{}"))
         conf |= _keys({name: options[name] for name in options if "." in name})
         known = {name.lower(): name for name in OPTIONS}
@@ -162,7 +168,8 @@ class WriteSettings:
                 raise ValueError(f"option {name!r} is not for streaming queries")
         for name in ("checkpointlocation", "queryname"):  # Spark's own
             given.pop(name, None)
-        return cls.of(given, overwrite=False)
+        retention = _retention(given.pop("retention", None))
+        return replace(cls.of(given, overwrite=False), retention=retention)
 
     def on_driver(self, schema: StructType) -> WriteSettings:
         """Return what the tasks are to have: columns as the schema spells them, an absolute URL.
@@ -303,6 +310,22 @@ def _limit(option: str, given: Mapping[str, str]) -> int:
     if number < 0:
         raise ValueError(f"option {option!r} is {number}; it must not be negative (0: no limit)")
     return number
+
+
+def _retention(text: str | None) -> float | None:
+    """Return seconds; a number without a unit has milliseconds, as Spark reads it."""
+    if text is None:
+        return None
+    try:
+        seconds = parse_time(text)
+    except ValueError as odd:
+        raise ValueError(f"option 'retention': {odd}") from None
+    if seconds <= 0:
+        raise ValueError(
+            f"option 'retention' is {text!r}: it must be more than 0, or the rows of a batch could "
+            "be dropped when they come; leave it out to keep all"
+        )
+    return seconds
 
 
 def _mode(given: Mapping[str, str], overwrite: bool, partition_by: tuple[str, ...]) -> Mode:

@@ -176,7 +176,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"and the batches {sorted({message.batch for message in written})}"
             )
         url = self._url()
-        log = FileStreamSinkLog(f"{url}/{LOG}", written[0].session | self._settings.conf)
+        log = FileStreamSinkLog(
+            f"{url}/{LOG}",
+            written[0].session | self._settings.conf,
+            retention=self._settings.retention,
+        )
         latest = log.get_latest_batch_id()
         self._owner().claim(queries.pop(), batchId, latest)
         files = [file for message in written for file in message.files]

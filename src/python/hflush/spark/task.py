@@ -103,7 +103,7 @@ class TaskWriter:
         self._partition = partition
         self._number = attempt
         self._began = time.monotonic()
-        self._statistics: list[IOStatistics] = []
+        self._statistics = aggregate(())  # of the closed streams
         # Spark counts attempts anew in every application: the random part makes the name unique.
         self._name = f"{partition:05d}-{attempt}-{uuid.uuid4().hex[:12]}"
         self._attempt = open_attempt(self._name)
@@ -146,8 +146,7 @@ class TaskWriter:
 
     def report(self) -> tuple[TaskReport, IOStatistics]:
         """Return what was done until now, and the statistics of the closed streams, merged."""
-        statistics = aggregate(self._statistics)
-        counters = statistics.counters
+        counters = self._statistics.counters
         report = TaskReport(
             self._partition,
             self._number,
@@ -158,7 +157,7 @@ class TaskWriter:
             counters.get("hdfs_stall", 0),
             round(time.monotonic() - self._began, 3),
         )
-        return report, statistics
+        return report, self._statistics
 
     def abort(self) -> None:
         """Drop everything, also if a stream fails once more; what stays is swept later."""
@@ -254,7 +253,7 @@ class TaskWriter:
             else:
                 file.stream.hflush()
         handle = self._attempt.close(file.stream)
-        self._statistics.append(file.stream.io_statistics().snapshot())
+        self._statistics = aggregate((self._statistics, file.stream.io_statistics()))
         del self._open[directory]
         self._staged.append(
             StagedFile(file.path, handle, file.rows, file.sink.length, file.sink.crc32c)

@@ -233,7 +233,9 @@ class Committer:
             query has begun here. Nothing of this one was published.
         OSError
             The store refuses. If an intent is written by then, the next commit or
-            :func:`.vacuum` carries it out; else nothing was published.
+            :func:`.vacuum` carries it out; else nothing was published. ``EBUSY``: the files that
+            are there have to be listed, and other commits came during each of 20 listings; nothing
+            was published, and the same files can be committed later.
         """
         end = self._run(m.JobCommit(job, tuple(files), report))
         if end.outcome is m.Outcome.MISFIT:
@@ -274,17 +276,22 @@ class Committer:
 
     def visible(self, directories: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return the paths of the files that readers see, relative to the destination."""
-        if directories is None:
-            return tuple(sorted(self._visible_below("")))
-        return tuple(
-            sorted({path for directory in directories for path in self._visible_below(directory)})
-        )
+        wanted = ("",) if directories is None else directories
+        # A store that lists whole trees has one way for all that is below; others would walk.
+        is_flat = type(self.filesystem)._list_files is not FileSystem._list_files
+        below = self._visible_in_tree if is_flat else self._visible_below
+        return tuple(sorted({path for directory in wanted for path in below(directory)}))
 
     def result(self) -> tuple[str, ...]:
         """Return the files of the last result, relative to the destination.
 
         That is of all commits up to one: never a part of one, nor old files beside new ones. It
         writes nothing: who may only read can call it.
+
+        Raises
+        ------
+        OSError
+            The store refuses. ``EBUSY``: commits that remove files came during each of 20 listings.
         """
         found = self._run(m.Reading()).paths
         return tuple(path for path in found if paths.basename(path) not in _SUMMARIES)
@@ -319,6 +326,15 @@ class Committer:
             action = machine.on(event)
         if action.outcome is m.Outcome.LOST:
             raise self._lost(action)
+        if action.outcome is m.Outcome.OVERTAKEN:
+            raise OSError(
+                errno.EBUSY,
+                f"commits: each of {m.MAX_LISTINGS} listings of the files was overtaken by others, "
+                f"who are at commit {action.number}: what is there was never seen whole. Try again "
+                "when fewer write here; what a killed driver has left is carried out by: "
+                f"hflush vacuum {self.url}",
+                self.url,
+            )
         if action.outcome is m.Outcome.UNKNOWN:
             raise OSError(
                 errno.ETIMEDOUT,
@@ -486,6 +502,19 @@ class Committer:
             else:
                 yield path
 
+    def _visible_in_tree(self, directory: str) -> Iterator[str]:
+        """Return the same of a listing of all that is below, which has what is hidden, too."""
+        top = self._place(directory)
+        try:
+            found = self.filesystem.list_files(top, recursive=True)
+        except FileNotFoundError:
+            return
+        for status in found:
+            path = self.filesystem._store_path(status)
+            *above, name = path[len(top) :].lstrip("/").split("/")
+            if _is_seen(name, status) and not any(map(is_hidden, above)):
+                yield path[len(self.path) :].lstrip("/")
+
     def _some_visible(self) -> Iterator[str]:
         """Return files of the destination, and one of each partition directory in it, by a page."""
         for path, status in islice(self._entries("", by_page=True), _PAGE):
@@ -495,10 +524,7 @@ class Committer:
                 yield from islice(self._visible_below(path, by_page=True), 1)
 
     def _entries(self, directory: str, *, by_page: bool) -> Iterator[tuple[str, FileStatus]]:
-        """Return what Spark's readers see in a directory: no hidden names, but Parquet's summaries.
-
-        Their paths are relative to the destination.
-        """
+        """Return what Spark's readers see in a directory; paths are relative to the destination."""
         fs = self.filesystem
         listed = fs.list_status_iterator if by_page else fs.list_status
         try:
@@ -507,7 +533,7 @@ class Committer:
             return
         for status in found:
             name = paths.basename(fs._store_path(status))
-            if not is_hidden(name) or (name in _SUMMARIES and status.is_file):
+            if _is_seen(name, status):
                 yield f"{directory}/{name}" if directory else name, status
 
     def _mark(self, record: Record) -> None:
@@ -548,3 +574,8 @@ class Committer:
 
     def _giving_up(self, number: int) -> str:
         return f"To give it up, remove {self.log.path}/{number}.intent"
+
+
+def _is_seen(name: str, status: FileStatus) -> bool:
+    """Whether Spark's readers see what has a name: no hidden ones, but Parquet's summaries."""
+    return not is_hidden(name) or (name in _SUMMARIES and status.is_file)

@@ -11,8 +11,9 @@ from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
-__all__ = ["are_same", "columns_of", "is_hidden", "misfit"]
+__all__ = ["are_same", "columns_of", "is_hidden", "is_named_after", "misfit"]
 
 
 def is_hidden(name: str) -> bool:
@@ -20,6 +21,11 @@ def is_hidden(name: str) -> bool:
     if name.startswith("_"):
         return "=" not in name
     return name.startswith(".") or name.endswith("._COPYING_")
+
+
+def is_named_after(path: str, jobs: AbstractSet[str]) -> bool:
+    """Whether a file's name has the id of one of these jobs, between dashes."""
+    return not jobs.isdisjoint(path.rpartition("/")[2].split("-"))
 
 
 def columns_of(files: Iterable[str], root: str = "") -> tuple[str, ...] | None:

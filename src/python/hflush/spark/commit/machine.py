@@ -20,10 +20,12 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from .layout import is_named_after
 from .records import MAX_JOBS, Found, Intent, Job, Mode, Record, StagedFile, digest
 from .reports import NO_REPORT, Report
 
 __all__ = [
+    "MAX_LISTINGS",
     "Action",
     "Clean",
     "Cleaned",
@@ -56,6 +58,9 @@ __all__ = [
     "Withdrawn",
 ]
 
+# How often files are listed for one action, where other commits change them meanwhile.
+MAX_LISTINGS = 20
+
 
 class Outcome(str, enum.Enum):
     """How a commit ended."""
@@ -66,6 +71,7 @@ class Outcome(str, enum.Enum):
     REFUSED = "refused"  # Mode.CREATE, and there were files
     MISFIT = "misfit"  # the files that are there have other partition columns: see End.columns
     LOST = "lost"  # staged files are gone: see End.paths
+    OVERTAKEN = "overtaken"  # others have committed during each of MAX_LISTINGS listings
     UNKNOWN = "unknown"  # the process was asleep while very many others committed
     CLEAN = "clean"  # of RollForward: nothing is unfinished; of JobStart: there is work to do
     READ = "read"  # of Reading: see End.paths
@@ -183,6 +189,10 @@ class Seen:
         if self.unfinished is not None:
             last = Record.of(self.next_number, self.unfinished, last)
         return None if last is None else last.partition_by
+
+    def jobs_since(self, number: int) -> frozenset[str] | None:
+        """Return the same as :meth:`Record.jobs_since`."""
+        return frozenset() if self.last is None else self.last.jobs_since(number)
 
 
 @dataclass(frozen=True)
@@ -312,6 +322,14 @@ class _OfJob(RollForward):
         self._job = job
         # How files have stopped the job, and the number that was next when they were listed.
         self._stopped: tuple[Outcome | None, int] = (None, -1)
+        self._listings = 0
+
+    def _list(self, directories: tuple[str, ...] | None = None) -> Action:
+        """List what is there, unless commits of others have overtaken too many listings."""
+        self._listings += 1
+        if self._listings > MAX_LISTINGS:
+            return End(Outcome.OVERTAKEN, self._seen.next_number)
+        return Survey(directories)
 
     def _stop(self, found: tuple[str, ...]) -> Look | None:
         """Look again if files stop the job: they may be of a commit that was declared meanwhile."""
@@ -324,9 +342,9 @@ class _OfJob(RollForward):
         return None if outcome is None else Look()
 
     def _stopped_at(self, seen: Seen) -> Outcome | None:
-        """Return how files have stopped the job, unless anything was declared since."""
+        """Return how files have stopped the job, unless commits since may have removed them."""
         outcome, number = self._stopped
-        return outcome if number == seen.next_number else None
+        return outcome if seen.jobs_since(number) is not None else None
 
 
 class JobStart(_OfJob):
@@ -353,7 +371,7 @@ class JobStart(_OfJob):
         if identity is not None and seen.last is not None and seen.last.has(identity):
             return End(Outcome.REPLAYED)
         stopped = self._stopped_at(seen)
-        return Survey(None) if stopped is None else End(stopped)
+        return self._list() if stopped is None else End(stopped)
 
 
 class JobCommit(_OfJob):
@@ -460,8 +478,8 @@ class JobCommit(_OfJob):
         if self._job.mode is Mode.APPEND:
             return Declare(self._seen.next_number, self._intent)
         if self._job.mode is Mode.OVERWRITE_PARTITIONS:
-            return Survey(tuple(sorted({file.directory for file in self._files})))
-        return Survey(None)
+            return self._list(tuple(sorted({file.directory for file in self._files})))
+        return self._list()
 
     def _on_surveyed(self, found: tuple[str, ...]) -> Action:
         if (again := self._stop(found)) is not None:
@@ -480,13 +498,16 @@ class Reading:
     A listing is not atomic, and an unfinished commit changes what is there meanwhile. It publishes
     all of its files before it removes any. A listing that has all that it publishes thus shows the
     new result, but for files that are going to be removed; one that has all that it removes shows
-    the old one, beside new files. One that has neither was overtaken; so was one before and after
-    which not the same commit was unfinished: then it is made again.
+    the old one, beside new files. One that has neither was overtaken, and is made again.
+
+    So is one during which commits came, unless they only added files that tell their jobs: without
+    these it shows what was there before them. Who only appends thus keeps no reader waiting.
     """
 
     def __init__(self) -> None:
         self._seen: Seen | None = None
         self._found: frozenset[str] | None = None
+        self._listings = 0
 
     def start(self) -> Action:
         """Return the first action."""
@@ -499,10 +520,16 @@ class Reading:
             return Look()
         assert isinstance(event, Seen), event
         before, self._seen = self._seen, event
-        if self._found is not None and event == before:
-            result = self._result(self._found, event.unfinished)
+        if self._found is not None and before is not None:
+            if event == before:
+                result = self._result(self._found, event.unfinished)
+            else:
+                result = self._earlier(self._found, before, event)
             if result is not None:
-                return End(Outcome.READ, event.next_number - 1, tuple(sorted(result)))
+                return End(Outcome.READ, before.next_number - 1, tuple(sorted(result)))
+        if self._listings == MAX_LISTINGS:
+            return End(Outcome.OVERTAKEN, event.next_number)
+        self._listings += 1
         return Survey(None)
 
     def _result(self, found: frozenset[str], intent: Intent | None) -> frozenset[str] | None:
@@ -513,6 +540,15 @@ class Reading:
         if new <= found:
             return found - old
         return found - new if old <= found else None
+
+    def _earlier(self, found: frozenset[str], before: Seen, now: Seen) -> frozenset[str] | None:
+        """Return what was there before commits that came meanwhile; None: more than files came."""
+        jobs, intent = now.jobs_since(before.next_number), now.unfinished
+        if jobs is None or (intent is not None and intent.removes):
+            return None
+        if intent is not None:
+            found -= {file.path for file in intent.files}
+        return frozenset(path for path in found if not is_named_after(path, jobs))
 
 
 def _is_of(intent: Intent | None, job: Job) -> bool:

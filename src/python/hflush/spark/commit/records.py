@@ -8,10 +8,21 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from .layout import are_same
+from ...paths import is_normal
+from .layout import are_same, is_named_after
 from .reports import NO_REPORT, Report
 
-__all__ = ["MAX_JOBS", "Identity", "Intent", "Job", "Mode", "Record", "StagedFile", "digest"]
+__all__ = [
+    "MAX_JOBS",
+    "Identity",
+    "Intent",
+    "Job",
+    "Mode",
+    "Record",
+    "StagedFile",
+    "check_below",
+    "digest",
+]
 
 _VERSION = 1
 # Of how many named writers a directory remembers the last batch.
@@ -133,16 +144,24 @@ class Intent:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Intent:
-        """Return the inverse of :meth:`to_bytes`; ValueError if it is not that."""
+        """Return the inverse of :meth:`to_bytes`; ValueError if it is not that.
+
+        Who carries it out may have other rights than its writer: it leads to nothing outside the
+        destination.
+        """
         document = _loaded(data, "an intent")
         try:
-            return cls(
+            intent = cls(
                 _job(document["job"]),
                 tuple(StagedFile(**file) for file in document["files"]),
                 tuple(document["removes"]),
                 Report.of_document(document.get("report")),
                 tuple(Found(*found) for found in document.get("found", ())),
             )
+            staged, found = (file.path for file in intent.files), (one.path for one in intent.found)
+            for path in (*intent.removes, *staged, *found):
+                check_below(path)
+            return intent
         except (KeyError, TypeError, ValueError) as odd:
             raise ValueError(f"not an intent of a commit: {odd}") from None
 
@@ -169,6 +188,9 @@ class Record:
         What its tasks did.
     partition_by : tuple of str or None
         The partition columns of all files that are there now; None: not known, or no file is.
+    adds_since : int
+        All commits from this number on have only added files, whose names have the id of their job
+        between dashes. One more than `number`: this one has not.
     """
 
     number: int
@@ -181,6 +203,7 @@ class Record:
     writers: tuple[tuple[str, int], ...] = ()
     report: Report = NO_REPORT
     partition_by: tuple[str, ...] | None = None
+    adds_since: int = 0
 
     @classmethod
     def of(cls, number: int, intent: Intent, before: Record | None) -> Record:
@@ -201,11 +224,22 @@ class Record:
             tuple(writers.items())[-_MAX_WRITERS:],
             intent.report,
             _columns_after(intent, before),
+            _adds_since(number, intent, before),
         )
 
     def has(self, identity: Identity) -> bool:
         """Whether a batch was committed by now."""
         return dict(self.writers).get(identity.writer, -1) >= identity.batch
+
+    def jobs_since(self, number: int) -> frozenset[str] | None:
+        """Return the ids of the jobs from a commit on, if these only added files named after them.
+
+        None: one has not, or there are more than are remembered.
+        """
+        count = self.number + 1 - number
+        if self.adds_since > number or count > len(self.jobs):
+            return None
+        return frozenset(self.jobs[len(self.jobs) - count :])
 
     def to_bytes(self) -> bytes:
         """Return it as JSON."""
@@ -221,6 +255,7 @@ class Record:
             job = _job(document.pop("job"))
             report = Report.of_document(document.pop("report", None))
             columns = _columns(document.pop("partition_by", None))
+            document.setdefault("adds_since", document["number"] + 1)
             return cls(
                 job=job,
                 jobs=jobs,
@@ -239,10 +274,26 @@ def digest(files: tuple[StagedFile, ...]) -> str:
     return hashlib.sha256(json.dumps(content).encode("ascii")).hexdigest()
 
 
+def check_below(path: str) -> None:
+    """Refuse a path that is not one below a directory.
+
+    Raises
+    ------
+    ValueError
+        It is absolute or empty, or has dots or empty elements.
+    """
+    if not path or not is_normal(f"/{path}"):
+        raise ValueError(f"{path!r} is no path below a directory")
+
+
 def _job(document: dict[str, Any]) -> Job:
     identity = document["identity"]
+    name = str(document["id"])
+    if "/" in name:
+        raise ValueError(f"{name!r} is no id of a job")
+    check_below(name)
     return Job(
-        str(document["id"]),
+        name,
         Mode(document["mode"]),
         None if identity is None else Identity(**identity),
         str(document["follows"]),
@@ -258,6 +309,13 @@ def _columns_after(intent: Intent, before: Record | None) -> tuple[str, ...] | N
     if intent.files:
         return intent.job.partition_by
     return before.partition_by if before is not None and intent.job.mode.keeps else None
+
+
+def _adds_since(number: int, intent: Intent, before: Record | None) -> int:
+    job = frozenset((intent.job.id,))
+    if intent.removes or not all(is_named_after(file.path, job) for file in intent.files):
+        return number + 1
+    return number if before is None else before.adds_since
 
 
 def _dumped(document: dict[str, Any]) -> bytes:

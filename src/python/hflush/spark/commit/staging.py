@@ -21,6 +21,7 @@ from ... import capabilities, paths
 from ...errors import attach
 from ...options import Rename
 from .access import share
+from .records import check_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -219,6 +220,7 @@ class RenamedStaging(Staging):
 
     def publish(self, job: Job, file: StagedFile) -> bool:
         """Rename it, which never replaces a file; copy it to a partition on another volume."""
+        check_below(file.handle)
         source = f"{self._of(job)}/{file.handle}"
         target = f"{self._destination}/{file.path}".replace("//", "/")
         for _ in range(_TRIES):
@@ -347,7 +349,7 @@ class PendingStaging(Staging):
         """
         for remaining in range(_TRIES, 0, -1):
             try:
-                self._fs._publish_delayed(file.handle)
+                self._fs._publish_delayed(file.handle, paths.child(self._destination, file.path))
                 return True
             except FileNotFoundError:  # noqa: PERF203
                 return False

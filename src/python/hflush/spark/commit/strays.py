@@ -1,4 +1,4 @@
-"""Files of a streaming query that are in no log: attempts that were killed have left them.
+"""Files of a streaming query that are in no log: killed attempts have left them, or it forgot them.
 
 The name of a file tells its query and batch. Once the log has a batch, what it lists of it is
 final: another file of that batch never gets into the log, even if it is still being written. Nor do

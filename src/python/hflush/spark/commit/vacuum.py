@@ -25,7 +25,8 @@ class Vacuumed:
     swept : int
         Staging directories that it removed, or uploads that it aborted.
     strays : int
-        Files of killed attempts of a streaming query that it removed.
+        Files of a streaming query that it removed: of killed attempts, and those that the log has
+        dropped by the option ``retention``.
     """
 
     rolled_forward: int | None

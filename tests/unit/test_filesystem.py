@@ -574,7 +574,7 @@ def test_files_that_are_published_later_are_refused(store: Store):
     for use in (
         lambda: store.fs._create_delayed(store.path("b")),
         lambda: store.fs._delayed_handle(out),
-        lambda: store.fs._publish_delayed("handle"),
+        lambda: store.fs._publish_delayed("handle", store.path("b")),
         lambda: store.fs._drop_delayed("handle"),
     ):
         with pytest.raises(io.UnsupportedOperation, match="delayed completion"):

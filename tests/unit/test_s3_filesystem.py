@@ -1433,6 +1433,7 @@ class TestTrees:
 
     KEYS = (
         *("d/a", "d/a/b", "d/a/b/c", "d/a-b", "d/e f+%/x", "d/empty/", "d/full/", "d/full/x"),
+        *("d/both", "d/both/"),
         *("d/m_$folder$", "d/n/o_$folder$", "d/p_$folder$/x", "d/q/r/s/t/u", "d-e", "d.txt", "z"),
         *("/d/x", "d//x", "d/./x", "d/f//x", "d/f/../x", "d/g/.", "d/h//", "d"),
     )
@@ -1447,7 +1448,19 @@ class TestTrees:
         for key in self.KEYS:
             server.put(key, b"" if key.endswith(("/", "$")) else key.encode())
         door = through_fsspec(server, fs_s3a_paging_maximum=page)
-        names = ("", "/d", "/d/", "/d//", "/d/a", "/d/a-b", "/d/e f+%", "/d/empty", "/d/f", "/no")
+        names = (
+            "",
+            "/d",
+            "/d/",
+            "/d//",
+            "/d/a",
+            "/d/a-b",
+            "/d/e f+%",
+            "/d/empty",
+            "/d/f",
+            "/no",
+            "/d/both",
+        )
         for name in (f"bucket{name}" for name in names):
             found = door.find(name, maxdepth, withdirs, True)
             walked = AbstractFileSystem.find(door, name, maxdepth, withdirs, True)

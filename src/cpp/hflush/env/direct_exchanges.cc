@@ -14,8 +14,6 @@
 namespace hflush::env {
 namespace {
 
-constexpr Duration kShortestWatch = std::chrono::milliseconds(10);
-
 bool lies_in_memory(const HttpBody& body) {
   ByteView first;
   return body.views_at(0, {&first, 1}) > 0;
@@ -52,7 +50,7 @@ DirectExchanges::DirectExchanges(EventLoop& loop, const HttpSettings& settings, 
     : loop_(loop),
       user_agent_(settings.user_agent),
       max_connections_(std::max<std::size_t>(settings.max_connections, 1)),
-      idle_timeout_(std::max<Duration>(settings.idle_timeout, kShortestWatch)),
+      watch_interval_(std::max<Duration>(settings.idle_timeout, std::chrono::seconds(1))),
       is_on_(is_on),
       other_(std::move(other)),
       connections_(settings.idle_timeout, max_connections_),
@@ -174,8 +172,10 @@ void DirectExchanges::direct_ended(ExchangeId id, const std::string& authority,
 
 // Not where one is given back: a guest that asks the loop for something leaves its errands to it.
 void DirectExchanges::watch_idle() {
+  if (!is_on_) return;
   const TimePoint now = loop_.clock().now();
-  const TimePoint next = std::min(connections_.close_old(now), deadline_after(now, idle_timeout_));
+  const TimePoint oldest = connections_.close_old(now);
+  const TimePoint next = oldest != TimePoint::max() ? oldest : deadline_after(now, watch_interval_);
   const MutexLock lock(mutex_);
   if (!has_ended_) idle_timer_.arm(next, *this, &DirectExchanges::watch_idle_again);
 }

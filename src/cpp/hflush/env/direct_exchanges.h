@@ -77,7 +77,7 @@ class DirectExchanges final : public DirectExchange::Owner,
   EventLoop& loop_;
   const std::string user_agent_;
   const std::size_t max_connections_;
-  const Duration idle_timeout_;
+  const Duration watch_interval_;  // while none is idle
   const bool is_on_;
   const std::weak_ptr<OtherWay> other_;
   DirectConnections connections_;

@@ -711,7 +711,11 @@ def origin_of(keys: BucketConfiguration) -> object:
     """
     named = [os.environ.get(variable) or usual for variable, usual in _FILES]
     stamps = [_stamp(file) for file in (keys.text("fs.s3a.auth.profile.file"), *named)]
-    return frozenset(keys._conf.raw_items()), frozenset(os.environ.items()), tuple(stamps)
+    try:
+        environment = frozenset(os.environ.items())
+    except (KeyError, RuntimeError):  # another thread changes it
+        return object()  # which nothing equals
+    return frozenset(keys._conf.raw_items()), environment, tuple(stamps)
 
 
 def _stamp(file: str) -> tuple[int, ...]:

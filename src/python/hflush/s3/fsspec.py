@@ -255,6 +255,8 @@ class HflushS3FileSystem(HflushFileSystem):
         for status in tree:
             entry = self._described(status, place)
             (files if status.is_file else directories)[entry["name"]] = entry
+        if not files and len(directories) == 1:  # its name may be that of a file
+            return None
         if not withdirs:
             return dict(sorted(files.items()))
         if place.path != "/" and store._is_file(place.path):

@@ -166,7 +166,7 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.connection.part.upload.timeout", _LIMIT,
         "the same of parts and objects that are uploaded", native="client.upload_timeout"),
     Key(_ENDPOINT, "fs.s3a.connection.idle.time", _IDLE_TIME,
-        "an older idle connection is not used again", native="client.idle_timeout"),
+        "an older idle connection is closed", native="client.idle_timeout"),
     Key(_ENDPOINT, "hflush.s3.direct.requests", BOOL,
         "over plain HTTP without a proxy, small requests that a thread waits for and bodies that "
         "lie in memory go over connections of hflush's own; false: all are libcurl's",

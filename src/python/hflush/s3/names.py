@@ -677,8 +677,13 @@ class S3Names(FileSystem):
         return self._settings_of_bucket.delete_page
 
     def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]:
-        refused = self._bucket.delete_many([path[1:] for path in files], files[0])
-        self._keep_directories({holder(path) for path in files})
+        refused: list[tuple[str, OSError]] = []
+        size = self._delete_page_size()
+        for page in (files[start : start + size] for start in range(0, len(files), size)):
+            try:
+                refused += self._bucket.delete_many([path[1:] for path in page], page[0])
+            finally:  # of a page that fails some may be gone
+                self._keep_directories({holder(path) for path in page})
         return [("/" + key, failure) for key, failure in refused]
 
     def _remove_emptied(self, directory: str) -> list[str]:

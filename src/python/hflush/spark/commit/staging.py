@@ -222,6 +222,9 @@ class RenamedStaging(Staging):
         """Rename it, which never replaces a file; copy it to a partition on another volume."""
         check_below(file.handle)
         source = f"{self._of(job)}/{file.handle}"
+        for directory in (self._of(job), paths.parent(source)):
+            if self._fs._is_link(directory):
+                raise ValueError(f"publish: {directory} is a link, which no job has made")
         target = f"{self._destination}/{file.path}".replace("//", "/")
         for _ in range(_TRIES):
             try:

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "hflush/env/clock.h"
 #include "text.h"
@@ -62,7 +63,7 @@ void attribute(Type& type, const char* name, Of of) {
   } else {
     type.def_property(
         name, [of](Owner& self) { return std::invoke(of, self); },
-        [of](Owner& self, Value value) { std::invoke(of, self) = value; });
+        [of](Owner& self, Value value) { std::invoke(of, self) = std::move(value); });
   }
 }
 

@@ -541,7 +541,7 @@ def parse_time(text: str, unit: str = "ms") -> float:
         Malformed text.
     """
     stripped = text.strip().lower()
-    found = "" if _is_hexadecimal(stripped) else _unit_of(stripped)
+    found = _unit_of(stripped)
     try:
         return parse_whole(stripped.removesuffix(found)) * _TIME_UNITS[found or unit]
     except (KeyError, ValueError):
@@ -550,7 +550,7 @@ def parse_time(text: str, unit: str = "ms") -> float:
 
 def has_unit(text: str) -> bool:
     """Whether a time names its unit."""
-    return not _is_hexadecimal(text) and _unit_of(text.strip().lower()) != ""
+    return _unit_of(text.strip().lower()) != ""
 
 
 def _as_long(number: int) -> int:
@@ -560,6 +560,9 @@ def _as_long(number: int) -> int:
 
 
 def _unit_of(text: str) -> str:
+    """Return the unit that a time in lower case ends with; empty if it names none."""
+    if _is_hexadecimal(text):
+        return ""
     return next((unit for unit in _TIME_UNITS if text.endswith(unit)), "")
 
 

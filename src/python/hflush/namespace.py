@@ -286,6 +286,9 @@ class NameSpace(ABC):
         """Whether a client is known to be writing a file."""
         return False
 
+    # Whether a recursive `_list_files` asks for all that is below, and does not walk there.
+    _lists_trees = False
+
     def _removed_at_once(self) -> int:
         """Return how many files :meth:`_remove_files` removes by one request."""
         return 1

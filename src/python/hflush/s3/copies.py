@@ -12,7 +12,7 @@ from ..errors import (
     PathIsDirectoryError,
     invalid_path,
 )
-from .names import S3Names, holder, prefix_of
+from .names import S3Names, holder, prefix_of, results_of
 from .object_copy import ObjectCopy
 
 if TYPE_CHECKING:
@@ -151,13 +151,7 @@ class S3Copies(S3Names):
         threads = self._settings_of_bucket.copy_threads
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
             for page in self._bucket.list_pages(old, source):
-                tasks = [executor.submit(copy, entry) for entry in page.objects]
-                try:
-                    for task in tasks:
-                        task.result()
-                finally:
-                    for task in tasks:
-                        task.cancel()
+                results_of([executor.submit(copy, entry) for entry in page.objects])
                 copied.update((entry.key, _version(entry)) for entry in page.objects)
         return copied
 

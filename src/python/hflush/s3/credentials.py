@@ -24,7 +24,7 @@ from .. import _core
 from ..configuration import user_name
 from ..leaving import LeftOutError
 from .keys import PROFILE_PROVIDERS
-from .profile import _FILES, named_profile
+from .profile import FILES, named_profile
 from .settings import way_to
 
 if TYPE_CHECKING:
@@ -709,7 +709,7 @@ def origin_of(keys: BucketConfiguration) -> object:
     Equal ones mean that botocore would be asked for the same: the configuration, the environment,
     and AWS's files are what they were.
     """
-    named = [os.environ.get(variable) or usual for variable, usual in _FILES]
+    named = [os.environ.get(variable) or usual for variable, usual in FILES]
     stamps = [_stamp(file) for file in (keys.text("fs.s3a.auth.profile.file"), *named)]
     try:
         environment = frozenset(os.environ.items())

@@ -38,7 +38,7 @@ from .conditional import conditions_of
 from .copies import S3Copies
 from .documents import Part
 from .keys import MAX_OBJECT, MIN_PART
-from .names import above, exists_already
+from .names import above, exists_already, raise_first
 from .options import (
     DELAYED,
     HEADER,
@@ -75,7 +75,6 @@ __all__ = ["MultipartUpload", "PendingCommit", "S3FileSystem"]
 
 _PACKET_BYTES = 1 << 20
 _LARGEST_ASKED = 64 << 20  # S3A's usual part: several lie in memory
-_MAX_NOTES = 20  # of other uploads that could not be aborted
 _UNDECIDED = 3  # how often put_if_absent begins, if the store decides between it and no object
 _CLEAN_UP_AT_EXIT_S = 2.0
 _SEQUENTIAL = frozenset(("sequential", "whole-file", "avro", "csv", "json"))
@@ -685,11 +684,7 @@ class S3FileSystem(S3Copies):
         threads = self._settings_of_bucket.copy_threads
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
             ended = list(executor.map(abort, old))
-        failures = [failure for failure in ended if isinstance(failure, OSError)]
-        for also in failures[1:_MAX_NOTES]:
-            attach(failures[0], also)
-        if failures:
-            raise failures[0]
+        raise_first([("", failure) for failure in ended if isinstance(failure, OSError)])
         return ended.count(True)
 
 

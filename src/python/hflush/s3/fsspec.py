@@ -19,7 +19,7 @@ from ..fsspec.base import HflushFileSystem
 from ..fsspec.options import check_hints, flag, table
 from ..fsspec.places import Place
 from .keys import HADOOP_PREFIX, OWN_PREFIX
-from .names import holder, raise_first
+from .names import holder, raise_first, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -307,13 +307,7 @@ class HflushS3FileSystem(HflushFileSystem):
         with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
             for is_file in (False, True):
                 now = [job for job in jobs if (job[0] in files) is is_file]
-                tasks = [executor.submit(copy, *job) for job in now]
-                try:
-                    for task in tasks:
-                        task.result()
-                finally:
-                    for task in tasks:
-                        task.cancel()
+                results_of([executor.submit(copy, *job) for job in now])
 
     def _described(self, status: FileStatus, place: Place) -> dict[str, Any]:
         described = super()._described(status, place)

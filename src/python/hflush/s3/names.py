@@ -39,6 +39,8 @@ from .statuses import Statuses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+    from typing import TypeVar
 
     from ..configuration import Configuration
     from ..namespace import NameSpace
@@ -46,8 +48,9 @@ if TYPE_CHECKING:
     from .bucket import Head
     from .documents import Listing
 
+    T = TypeVar("T")
 
-__all__ = ["S3Names", "above", "exists_already", "holder", "prefix_of", "raise_first"]
+__all__ = ["S3Names", "above", "exists_already", "holder", "prefix_of", "raise_first", "results_of"]
 
 _MAX_KEY = 1024
 _PACKET_BYTES = 1 << 20
@@ -58,8 +61,8 @@ _MAX_NAMES = 20
 _GLANCES = 3
 _GLANCE_KEYS = 32
 _UNSEEN = SeenPages()
-# So many files of a directory are looked at by a page of it. Fewer take no longer one by one, at
-# once, and cost less.
+# So many files of a directory are looked at by a page of it. Fewer are asked for one by one, all at
+# the same time: that takes no longer, and costs less.
 _PAGE_FROM = 16
 # What needs uploads in parts.
 _OF_UPLOADS = frozenset(
@@ -79,6 +82,7 @@ class S3Names(FileSystem):
     """The name space that keys are, and the operations that look, make directories and delete."""
 
     _takes_any_name = True
+    _lists_trees = True
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         check_keys(conf, (HADOOP_PREFIX, OWN_PREFIX), KNOWN_KEYS, authority)
@@ -808,6 +812,15 @@ def _limit_memory(total: int | None) -> None:
             total,
             holds,
         )
+
+
+def results_of(tasks: Sequence[Future[T]]) -> list[T]:
+    """Wait for tasks; after the first failure, which is raised, what has not begun is left out."""
+    try:
+        return [task.result() for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def raise_first(failures: Sequence[tuple[str, OSError]]) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Profile", "named_profile"]
+__all__ = ["FILES", "Profile", "named_profile"]
 
-_FILES = (  # the second overrides the first, as in botocore
+FILES = (  # the second overrides the first, as in botocore
     ("AWS_CONFIG_FILE", "~/.aws/config"),
     ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
 )
@@ -97,7 +97,7 @@ class Profile:
     def _sections(self) -> dict[str, dict[str, str]]:
         """The sections of both files, profiles by their names after ``profile``."""
         sections: dict[str, dict[str, str]] = {}
-        for variable, usual in _FILES:
+        for variable, usual in FILES:
             path = os.path.expanduser(self._environment.get(variable) or usual)  # noqa: PTH111
             if not os.path.isfile(path):  # noqa: PTH113 -- also where the directory is closed to us
                 continue

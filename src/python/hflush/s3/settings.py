@@ -48,8 +48,10 @@ USER = "hflush.s3.user"
 UPLOADS = "fs.s3a.multipart.uploads.enabled"
 ENCRYPTION_PREFIX = "x-amz-server-side-encryption"
 
-# Keys that decide where or how safely data go, and are not supported; what to do instead.
+# Headers that are about what users write, and not about what serves that.
 _OF_CONTENT = ("content-encoding", "x-amz-storage-class")
+
+# Keys that decide where or how safely data go, and are not supported; what to do instead.
 _ALIAS = "name the access point by its alias, s3://ALIAS/…"
 _SIGNER = "requests are signed by version 4 alone"
 _REFUSED = {

@@ -96,7 +96,7 @@ void PipelineDriver::tick(env::Timer::Arming arming) {
 // --- the NameNode
 
 template <Request T, typename Feed>
-RpcClient::CallId PipelineDriver::call(const T& request, Feed feed) {
+RpcClient::CallId PipelineDriver::call(const T& request, const Feed& feed) {
   return context_.name_node.start(
       request, machine.target().path,
       [shell = shell_.shared_from_this(), feed](Result<typename T::Response> answer) {

@@ -96,7 +96,7 @@ class PipelineDriver {
   };
 
   template <Request T, typename Feed>
-  RpcClient::CallId call(const T& request, Feed feed);
+  RpcClient::CallId call(const T& request, const Feed& feed);
   void ask_locations(const std::string& path, const action::GetBlockLocations& locate);
   void located(Result<std::optional<LocatedBlocks>> answer);
   void replica_answered(QuestionNumber question, std::size_t node,

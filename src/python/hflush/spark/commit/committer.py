@@ -277,9 +277,8 @@ class Committer:
     def visible(self, directories: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return the paths of the files that readers see, relative to the destination."""
         wanted = ("",) if directories is None else directories
-        # A store that lists whole trees has one way for all that is below; others would walk.
-        is_flat = type(self.filesystem)._list_files is not FileSystem._list_files
-        below = self._visible_in_tree if is_flat else self._visible_below
+        at_once = self.filesystem._lists_trees
+        below = self._visible_in_tree if at_once else self._visible_below
         return tuple(sorted({path for directory in wanted for path in below(directory)}))
 
     def result(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 TABLES = ("parquet", "csv")
 ENCODINGS = (*TABLES, "journal")
+LOCAL = ("local", "file")
 STARTED = {"hdfs": (cluster.hdfs, "an HDFS of 3 DataNodes"), "s3": (cluster.s3, "a MinIO")}
 
 
@@ -84,8 +85,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--fs",
         metavar="URL",
         default="local",
-        help="without --out: the file system for a temporary one, or hdfs or s3: servers that are "
-        "started for it (default: %(default)s)",
+        help="without --out: the file system for a temporary one; local or file; or hdfs or s3: "
+        "servers that are started for it (default: %(default)s)",
     )
     add("--master", default="local[*]", help="Spark master (default: %(default)s)")
     add("--rows", type=positive, help="flights to write (default: all)")
@@ -112,6 +113,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--verify-only", action="store_true", help="compare what an earlier run left in --out")
     options = parser.parse_args(arguments)
+    is_place = has_scheme(options.fs) or Path(options.fs).is_absolute()
+    if options.fs not in (*LOCAL, *STARTED) and not is_place:
+        known = ", ".join((*LOCAL, *STARTED))
+        parser.error(f"--fs {options.fs}: it can be {known}, or a URL such as hdfs://namenode:8020")
     if options.verify_only and not options.out:
         parser.error("--verify-only needs --out")
     if options.stream and (options.verify_only or options.rows):
@@ -236,14 +241,17 @@ def verify_all(spark: SparkSession, out: str) -> bool:
 
 def absolute(url: str) -> str:
     """Return the destination as a URL: Spark and hflush differ in what a bare path means."""
-    has_scheme = ":" in url.partition("/")[0]
-    return url.rstrip("/") if has_scheme else f"file://{Path(url).absolute()}"
+    return url.rstrip("/") if has_scheme(url) else f"file://{Path(url).absolute()}"
+
+
+def has_scheme(url: str) -> bool:
+    return ":" in url.partition("/")[0]
 
 
 @contextmanager
 def scratch_directory(fs: str) -> Iterator[str]:
     """Choose a new directory of that file system, and remove it at the end."""
-    parent = tempfile.gettempdir() if fs == "local" else f"{fs.rstrip('/')}/tmp"
+    parent = tempfile.gettempdir() if fs in LOCAL else f"{fs.rstrip('/')}/tmp"
     directory = absolute(f"{parent}/hflush-demo-{uuid.uuid4().hex[:8]}")
     try:
         yield directory

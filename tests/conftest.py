@@ -3,7 +3,8 @@
 support/conformance.py explains the markers `rule` and `stores`, support/marks.py those by which
 parts of the suite are chosen, support/leftovers.py what becomes of what a failed test leaves open,
 support/stores.py what `store` offers, support/peer.py second clients, support/minidfs.py clusters
-of HDFS, support/s3.py an S3 server. A test directory needs nothing else to take part.
+of HDFS, support/s3.py an S3 server, support/s3_ways.py how one is asked. A test directory needs
+nothing else to take part.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ pytest_plugins = [
     "support.below_shim",
     "support.minidfs",
     "support.s3",
+    "support.s3_ways",
     "support.door_outcomes",
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 import hflush
 import pytest
@@ -114,18 +115,48 @@ result = [log.commit([{"add": me}, {"number": number}]) for number in range(coun
 """
 
 
+def code_of_the_page() -> str:
+    """The class that the page shows."""
+    (page,) = (one for one in snippets() if one.page == PAGE.name)
+    return page.code.partition("\nlog = ")[0]
+
+
+def log_store(code: str, table: str, store: Store) -> Any:
+    names: dict[str, type] = {}
+    exec(code, names)
+    return names["LogStore"](table, store.conf)
+
+
 @pytest.mark.rule("CKPT-16")
 def test_the_log_of_the_page(store: Store, crew: Crew) -> None:
     """Delta's rule: eight writers have a version each, in their order, whole, without a gap."""
-    (page,) = (one for one in snippets() if one.page == PAGE.name)
-    code = page.code.partition("\nlog = ")[0]
-    table, count = store.url(store.path("table")), 25
+    code, table, count = code_of_the_page(), store.url(store.path("table")), 25
     won = crew.race(store, 8, code + RACE, table=table, conf=dict(store.conf), count=count)
-    names: dict[str, type] = {}
-    exec(code, names)
-    log = names["LogStore"](table, store.conf)
+    log = log_store(code, table, store)
     assert sorted(chain(*won)) == log.versions() == list(range(8 * count))
     for me, versions in enumerate(won):
         assert versions == sorted(versions)
         for number, version in enumerate(versions):
             assert log.read(version) == [{"add": me}, {"number": number}]
+
+
+@pytest.mark.rule("CKPT-16")
+@pytest.mark.stores("raw")
+def test_the_log_of_the_page_goes_on_where_old_versions_were_cleaned_up(store: Store) -> None:
+    """As a table does behind its checkpoint, whose files have names of versions, and more."""
+    log = log_store(code_of_the_page(), store.url(store.path("table")), store)
+    for version in range(3):
+        assert log.commit([{"version": version}]) == version
+    begin = f"{2:020d}"
+    for name in (
+        f"{begin}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json",
+        f"{begin}.checkpoint.0000000001.0000000002.parquet",
+        f"{0:020d}.{begin}.compacted.json",
+        f"{begin}.crc",
+        "_last_checkpoint",
+    ):
+        store.write(store.path("table", "_delta_log", name), b"{}")
+    for version in range(2):
+        store.fs.delete(log.path(version))
+    assert log.versions() == [2]
+    assert log.commit([{"version": 3}]) == 3

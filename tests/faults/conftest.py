@@ -9,15 +9,14 @@ import pytest
 
 if TYPE_CHECKING:
     import hflush
+    from support.s3_ways import Way
     from support.scripted_s3 import ScriptedS3
 
 
-@pytest.fixture(params=["true", "false"], ids=["direct", "libcurl"])
-def s3(request: pytest.FixtureRequest) -> Iterator[ScriptedS3]:
-    """A store of one bucket, asked in either of our ways."""
-    from support.scripted_s3 import ScriptedS3
-
-    with ScriptedS3(settings={"hflush.s3.direct.requests": request.param}) as server:
+@pytest.fixture
+def s3(s3_way: Way) -> Iterator[ScriptedS3]:
+    """A store of one bucket, asked in each of our ways."""
+    with s3_way.server() as server:
         yield server
 
 

@@ -105,7 +105,7 @@ def failed(hdfs: Hdfs, peer: Peer, directory: str) -> None:
 @pytest.mark.rule("LIM-3", "HDFS-10", "FAIL-13")
 @pytest.mark.parametrize("end", [recovered, failed])
 @pytest.mark.parametrize(
-    "batches", [2, pytest.param(10, marks=pytest.mark.exhaustive)], ids=["few", "many"]
+    "batches", [3, pytest.param(10, marks=pytest.mark.exhaustive)], ids=["few", "many"]
 )
 def test_nothing_is_left(
     hdfs_cluster: Hdfs, peer: Peer, batches: int, end: Callable[[Hdfs, Peer, str], None]

@@ -22,10 +22,9 @@ import pytest
 from minidfs import Jvm
 from support.data_node_proxies import COPY, CREATE, RECOVERY, Message
 from support.hdfs_writers import Cluster, Writer, running_behind_proxies
-from support.waiting import PATIENCE, Task, wait_until
+from support.waiting import DEADLINE_S, PATIENCE, Task, wait_until
 
 NODES = 5
-DEADLINE_S = 150.0 * PATIENCE  # of one that has to wait for three timeouts, on a busy machine
 # A DataNode finds that the next one hangs after its timeout and 5 s for each node behind it. The
 # client has 5 s for each node, too, and is to find it last.
 SERVER_TIMEOUT_MS = 4000
@@ -69,7 +68,7 @@ def while_held(
         port = victim(hold.wait())
         writer.check_acknowledged()
         strike(port)
-    working.result(DEADLINE_S)
+    working.result(3 * DEADLINE_S)  # it may have to wait for three timeouts
 
 
 def set_up(writer: Writer, place: int, strike: Strike) -> None:

@@ -28,9 +28,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def five_nodes(hdfs_jvm: Jvm) -> Iterator[Cluster]:
-    with running_behind_proxies(hdfs_jvm, 5, {**TIMEOUT}) as cluster:
+@pytest.fixture(scope="module", params=("false", "true"), ids=("", "block-tokens"))
+def five_nodes(request: pytest.FixtureRequest, hdfs_jvm: Jvm) -> Iterator[Cluster]:
+    settings = {**TIMEOUT, "dfs.block.access.token.enable": request.param}
+    with running_behind_proxies(hdfs_jvm, 5, settings) as cluster:
         yield cluster
 
 
@@ -74,7 +75,10 @@ def found(out: hflush.FSDataOutputStream) -> int:
 
 @pytest.mark.parametrize("place", [1, 2])
 def test_a_link_between_data_nodes_is_lost(five_nodes: Cluster, place: int) -> None:
-    """All of them answer; the one behind the link has not received the packet, and leaves."""
+    """All of them answer; the one behind the link has not received the packet, and leaves.
+
+    Where block tokens are on they answer to readers, as whom they are asked then.
+    """
     with five_nodes.proxies.client({**CLIENT, **DIRECTLY}) as client:
         path = f"{five_nodes.root}/link-{place}"
         writer = Writer(five_nodes, client.gate, path, five_nodes.create(client, path))

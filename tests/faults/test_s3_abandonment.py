@@ -26,6 +26,7 @@ from support.s3_writers import (
     UPLOAD,
     file_system,
     no_upload_left,
+    published,
     put_old,
     unchanged,
     write_pieces,
@@ -67,7 +68,7 @@ def test_a_stream_that_is_forgotten(
 
 @pytest.mark.rule("CLOSE-23", "OBJ-8")
 def test_the_end_of_a_process_whose_store_says_nothing(s3: ScriptedS3) -> None:
-    """Ends all the same."""
+    """Ends all the same, though a part refers to bytes of the program: 7 MiB are not copied."""
     put_old(s3)
     s3.fail(UPLOAD, hold(s3.ended), times=None)
     s3.fail(ABORT, hold(s3.ended), times=None)
@@ -102,6 +103,39 @@ def test_a_child_has_connections_of_its_own(s3: ScriptedS3, s3_fs: hflush.FileSy
     with s3_fs.create("/parent") as out:
         out.write(SMALL)
     assert sorted(s3.objects) == ["before", "child", "parent"]
+
+
+@pytest.mark.rule("CONC-12", "CLOSE-21")
+def test_a_child_drops_a_stream_that_refers_to_bytes(
+    s3: ScriptedS3, s3_fs: hflush.FileSystem
+) -> None:
+    """They are its parent's to send: in the child nothing happens to them, in the parent all."""
+    gate = threading.Event()
+    s3.fail(UPLOAD, hold(gate), times=None)
+    data = bytes(bytearray(DATA))  # nobody else refers to it
+    before = sys.getrefcount(data)
+    streams = [s3_fs.create(PATH)]
+    streams[0].write(data)
+    s3.wait_for(UPLOAD, 2)
+    held = sys.getrefcount(data)
+    assert held > before
+
+    def drop_and_write_one() -> None:
+        streams.clear()
+        gc.collect()
+        assert sys.getrefcount(data) == held
+        own = data[: 1 << 20]
+        alone = sys.getrefcount(own)
+        with s3_fs.create("/child") as out:
+            out.write(own)
+        assert sys.getrefcount(own) == alone
+
+    in_child(drop_and_write_one)
+    gate.set()
+    streams[0].close()
+    assert sys.getrefcount(data) == before
+    assert s3.objects["child"].data == data[: 1 << 20]
+    published(s3)
 
 
 @pytest.mark.rule("CLOSE-20", divergence="s3")

@@ -14,6 +14,7 @@ import pytest
 from support import limits
 from support.process import open_files
 from support.s3_front import Exchange, answer, corrupt_request, lose_answer, reset_in_body
+from support.s3_ways import Way
 from support.s3_writers import (
     COMPLETE,
     IMPATIENT,
@@ -93,7 +94,7 @@ def test_the_directory_cannot_be(s3: ScriptedS3, tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("WRITE-22")
-def test_memory_of_a_fast_writer(tmp_path: Path) -> None:
+def test_memory_of_a_fast_writer(s3_way: Way) -> None:
     """A store that is slow: no more than the blocks of the budget, and a little, is held."""
 
     def slowly(exchange: Exchange) -> None:
@@ -101,7 +102,7 @@ def test_memory_of_a_fast_writer(tmp_path: Path) -> None:
         time.sleep(0.02)
         exchange.send(exchange.execute())
 
-    with ScriptedS3(Rules(keeps_data=False)) as server:
+    with s3_way.server(Rules(keeps_data=False)) as server:
         server.fail(UPLOAD, slowly, times=None)
         conf = {
             **server.conf,

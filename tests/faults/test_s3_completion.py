@@ -21,6 +21,7 @@ from support.s3_front import (
     answer,
     close_before,
     cut_answer,
+    cut_unmeasured_answer,
     execute_and_answer,
     hold,
     lose_answer,
@@ -28,6 +29,7 @@ from support.s3_front import (
     never_answer,
     reset_after,
 )
+from support.s3_ways import Way
 from support.s3_writers import (
     ABORT,
     COMPLETE,
@@ -71,6 +73,7 @@ IN_DOUBT: list[Fault] = [
     execute_and_close,
     cut_answer(0),
     cut_answer(100),
+    cut_unmeasured_answer(100),
     execute_and_answer(500, "InternalError"),
     execute_and_answer(502, body="<html></html>"),
     execute_and_answer(503, body="<html></html>"),  # of something in between
@@ -81,9 +84,10 @@ IN_DOUBT: list[Fault] = [
 
 
 @pytest.fixture(params=[False, True], ids=["404 again", "200 again"])
-def repeating(request: pytest.FixtureRequest) -> Any:
+def repeating(request: pytest.FixtureRequest, s3_way: Way) -> Any:
     """Stores differ in what they say to a Complete that they have carried out before."""
-    with ScriptedS3(Rules(repeated_complete=request.param)) as server, file_system(server) as fs:
+    rules = Rules(repeated_complete=request.param)
+    with s3_way.server(rules) as server, file_system(server) as fs:
         yield server, fs
 
 

@@ -188,7 +188,7 @@ def test_a_writer_that_waits_for_memory_can_be_interrupted_and_dropped() -> None
         assert server.objects == {}
 
 
-def test_readers_share_it_too() -> None:
+def test_readers_share_it_too(s3: ScriptedS3) -> None:
     """What a reader is ahead is little where memory is short; all of it arrives."""
     body = """
         streams = [fs.open("/o") for _ in range(20)]
@@ -201,20 +201,19 @@ def test_readers_share_it_too() -> None:
         gc.collect()
         say(held=held())
     """
-    with ScriptedS3() as server:
-        server.put("o", bytes(range(256)) * (12 * MIB // 256))
-        shared = {"hflush_s3_memory_total": "16M", "hflush_s3_read_window": "8M"}
-        with running(server, body, **shared) as process:
-            numbers = told(process)
-            assert numbers["same"]
-            assert numbers["size"] == 12 * MIB
-            # 8 MiB each unless they share.
-            assert 10 * MIB <= numbers["ahead"] <= 16 * MIB + 20 * MIB // 2
-            assert told(process) == {"held": 0}
-            ends_well(process)
+    s3.put("o", bytes(range(256)) * (12 * MIB // 256))
+    shared = {"hflush_s3_memory_total": "16M", "hflush_s3_read_window": "8M"}
+    with running(s3, body, **shared) as process:
+        numbers = told(process)
+        assert numbers["same"]
+        assert numbers["size"] == 12 * MIB
+        # 8 MiB each unless they share.
+        assert 10 * MIB <= numbers["ahead"] <= 16 * MIB + 20 * MIB // 2
+        assert told(process) == {"held": 0}
+        ends_well(process)
 
 
-def test_the_least_that_was_asked_for_holds(s3: ScriptedS3) -> None:
+def test_the_least_that_was_asked_for_holds() -> None:
     """And who asked for more is told."""
     body = """
         import logging
@@ -229,7 +228,7 @@ def test_the_least_that_was_asked_for_holds(s3: ScriptedS3) -> None:
             totals.append(_core.s3_memory()[1])
         say(totals=totals, records=records)
     """
-    with running(s3, body) as process:
+    with ScriptedS3() as server, running(server, body) as process:
         numbers = told(process)
         ends_well(process)
     usual, *others = numbers["totals"]
@@ -239,4 +238,4 @@ def test_the_least_that_was_asked_for_holds(s3: ScriptedS3) -> None:
         f"hflush.s3.memory.total={200 * MIB}: another file system has limited this process "
         f"to {100 * MIB}"
     ]
-    assert s3.log == []
+    assert server.log == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import ssl
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,17 @@ import hflush
 import pytest
 from support import rude_servers
 from support.certificates import make_authority, make_certificate
+from support.relay import Relay
 from support.s3_front import (
     Exchange,
     answer,
     answer_at_once,
     error_document,
+    flip,
     make_answer,
     never_read,
 )
+from support.s3_ways import Way, over_plain_http
 from support.s3_writers import (
     ABORT,
     COMPLETE,
@@ -42,14 +47,14 @@ from support.s3_writers import (
     write_pieces,
 )
 from support.scripted_s3 import BUCKET, Rules, ScriptedS3
-from support.waiting import soon
+from support.waiting import Task, soon
 
 pytestmark = pytest.mark.stores("s3")
 
 UNSIGNED = "UNSIGNED-PAYLOAD"
 
 
-def at(endpoint: str, conf: dict[str, str] | None = None) -> hflush.FileSystem:
+def at(endpoint: str, conf: Mapping[str, str] | None = None) -> hflush.FileSystem:
     """A file system of a store that is not one."""
     with ScriptedS3() as nobody:
         keys = dict(nobody.conf)
@@ -66,16 +71,14 @@ def at(endpoint: str, conf: dict[str, str] | None = None) -> hflush.FileSystem:
 
 @pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-4", "FAIL-1")
 @pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
-@pytest.mark.parametrize(
-    ("endpoint", "what"),
-    [
-        ("http://no-such-host.invalid:9000", r"no-such-host\.invalid"),
-        ("https://no-such-host.invalid", r"no-such-host\.invalid"),
-    ],
-)
-def test_a_name_that_does_not_resolve(endpoint: str, what: str, data: bytes) -> None:
+@pytest.mark.parametrize("port", ["", ":9000"])
+def test_a_name_that_does_not_resolve(s3_way: Way, port: str, data: bytes) -> None:
     """An OSError that names the host."""
-    with at(endpoint) as fs, pytest.raises(OSError, match=what) as caught:
+    endpoint = f"{s3_way.scheme}://no-such-host.invalid{port}"
+    with (
+        at(endpoint, s3_way.settings) as fs,
+        pytest.raises(OSError, match=r"no-such-host\.invalid") as caught,
+    ):
         write(fs, data)
     assert caught.value.errno
     without_secrets(caught.value)
@@ -83,9 +86,12 @@ def test_a_name_that_does_not_resolve(endpoint: str, what: str, data: bytes) -> 
 
 @pytest.mark.rule("FAIL-2", "FAIL-3", "FAIL-4", "FAIL-1")
 @pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
-def test_nobody_listens(data: bytes) -> None:
+def test_nobody_listens(s3_way: Way, data: bytes) -> None:
     with rude_servers.refusing() as (host, port):
-        with at(f"http://{host}:{port}") as fs, pytest.raises(ConnectionRefusedError) as caught:
+        with (
+            at(f"{s3_way.scheme}://{host}:{port}", s3_way.settings) as fs,
+            pytest.raises(ConnectionRefusedError) as caught,
+        ):
             write(fs, data)
         assert f"{host}:{port}" in str(caught.value)
         assert caught.value.errno == errno.ECONNREFUSED
@@ -102,14 +108,13 @@ def test_nobody_listens(data: bytes) -> None:
         rude_servers.version_mismatch,
     ],
 )
-@pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
-def test_what_is_no_store(server: Any, scheme: str, data: bytes) -> None:
+def test_what_is_no_store(server: Any, s3_way: Way, data: bytes) -> None:
     """An OSError, soon, that names the server, whatever it answers."""
     with (
         soon(),
         server() as other,
-        at(f"{scheme}://{other.authority}") as fs,
+        at(f"{s3_way.scheme}://{other.authority}", s3_way.settings) as fs,
         pytest.raises(OSError, match=r"\[Errno \d+\] .*127\.0\.0\.1") as caught,
     ):
         write(fs, data)
@@ -193,6 +198,53 @@ def test_a_file_of_authorities_that_is_not_there(certificates: Path, tmp_path: P
         ):
             write(fs, SMALL)
         assert server.log == []
+
+
+@pytest.fixture
+def relayed(s3_over_tls: Way) -> Iterator[tuple[ScriptedS3, Relay]]:
+    """A store over TLS, and what passes its bytes on without knowing them."""
+    with s3_over_tls.server() as server, Relay(("127.0.0.1", server.port)) as relay:
+        yield server, relay
+
+
+class OneBit:
+    """Flips one in the middle of the next piece that passes."""
+
+    def __init__(self) -> None:
+        self.is_due = True
+
+    def __call__(self, data: bytes) -> bytes:
+        if not self.is_due:
+            return data
+        self.is_due = False
+        return flip(data, len(data) // 2)
+
+
+@pytest.mark.rule("FAIL-10", "FAIL-1", "FAIL-2")
+@pytest.mark.parametrize("of", ["handshake", "part", "answer"])
+def test_a_bit_that_flips_below_tls(relayed: tuple[ScriptedS3, Relay], of: str) -> None:
+    """Ends the connection, and what was on it is done once more."""
+    server, relay = relayed
+    bit = OneBit()
+
+    def flip_the_next(exchange: Exchange) -> None:
+        if of == "part":
+            relay.change = bit
+        else:
+            relay.change_answers = bit
+        exchange.send(exchange.execute())
+
+    if of == "handshake":
+        relay.change_answers = bit
+    else:
+        server.fail(CREATE if of == "part" else GET, flip_the_next)
+    endpoint = {"fs.s3a.endpoint": f"https://127.0.0.1:{relay.port}"}
+    with file_system(server, endpoint) as fs:
+        write(fs)
+        published(server)
+        with fs.open(PATH) as reader:
+            assert reader.read() == DATA
+    assert not bit.is_due
 
 
 # --- 100-continue
@@ -282,9 +334,9 @@ def test_a_store_that_assembles_for_long(s3: ScriptedS3) -> None:
 
 @pytest.mark.rule("FAIL-1")
 @pytest.mark.parametrize("data", [SMALL, DATA], ids=["small", "large"])
-def test_the_region_is_learnt(data: bytes) -> None:
+def test_the_region_is_learnt(s3_way: Way, data: bytes) -> None:
     """From the refusal, once; then it is known."""
-    with ScriptedS3(Rules(region="eu-west-9")) as server:
+    with s3_way.server(Rules(region="eu-west-9")) as server:
         with file_system(server, {"fs.s3a.endpoint.region": "us-east-1"}) as fs:
             write(fs, data)
             published(server, data)
@@ -309,9 +361,11 @@ def test_a_region_that_is_never_right(s3: ScriptedS3, s3_fs: hflush.FileSystem) 
 
 @pytest.mark.rule("FAIL-1")
 @pytest.mark.parametrize("operation", [PUT, CREATE, UPLOAD, COMPLETE])
-def test_a_redirect_is_followed_once_and_signed_anew(s3: ScriptedS3, operation: str) -> None:
+def test_a_redirect_is_followed_once_and_signed_anew(
+    s3: ScriptedS3, s3_way: Way, operation: str
+) -> None:
     """307 in S3's words: the request goes where Location says, for that call only."""
-    with ScriptedS3() as other:
+    with s3_way.server() as other:
         other.objects, other.uploads = s3.objects, s3.uploads
 
         def redirect(exchange: Exchange) -> None:
@@ -432,10 +486,10 @@ def test_a_login_page_is_no_object_that_is_in_the_way(s3: ScriptedS3, use: Any) 
 
 @pytest.mark.rule("FAIL-1", "FAIL-2")
 @pytest.mark.parametrize("code", ["TemporaryRedirect", "PermanentRedirect"])
-def test_a_redirect_to_another_domain_is_refused(s3: ScriptedS3, code: str) -> None:
+def test_a_redirect_to_another_domain_is_refused(s3: ScriptedS3, s3_way: Way, code: str) -> None:
     """Even in S3's words: no signature, no key of SSE-C and no byte goes there."""
-    with ScriptedS3() as other:
-        location = f"http://localhost:{other.port}/bucket/x"
+    with s3_way.server() as other:
+        location = f"{s3_way.scheme}://localhost:{other.port}/bucket/x"
         s3.fail(PUT, answer(307, code, location=location), times=None)
         with file_system(s3) as fs, pytest.raises(OSError, match="another domain"):
             write(fs, SMALL)
@@ -446,11 +500,19 @@ def test_a_redirect_to_another_domain_is_refused(s3: ScriptedS3, code: str) -> N
 
 
 @pytest.mark.rule("FAIL-1")
-def test_a_redirect_to_another_scheme_is_refused(s3: ScriptedS3, s3_fs: hflush.FileSystem) -> None:
+@pytest.mark.parametrize("where", ["to a file", "to the other of http and https"])
+def test_a_redirect_to_another_scheme_is_refused(
+    s3: ScriptedS3, s3_way: Way, s3_fs: hflush.FileSystem, where: str
+) -> None:
     """Nothing is sent in the clear that was to be sent over TLS, and nothing to a local file."""
-    s3.fail(PUT, answer(307, "TemporaryRedirect", location="file:///etc/passwd"), times=None)
-    with pytest.raises(OSError, match="another scheme"):
-        write(s3_fs, SMALL)
+    scheme = "http" if s3_way.scheme == "https" else "https"
+    with ScriptedS3() as other:
+        elsewhere = f"{scheme}://127.0.0.1:{other.port}/bucket/x"
+        location = "file:///etc/passwd" if where == "to a file" else elsewhere
+        s3.fail(PUT, answer(307, "TemporaryRedirect", location=location), times=None)
+        with pytest.raises(OSError, match="another scheme"):
+            write(s3_fs, SMALL)
+        assert other.connections == 0
     assert s3.objects == {}
 
 
@@ -468,12 +530,27 @@ def until_blank_line(connection: socket.socket) -> bytes:
     return got
 
 
+def pass_on(source: socket.socket, target: socket.socket) -> None:
+    """All that comes, and its end, however it comes."""
+    with contextlib.suppress(OSError):
+        while piece := source.recv(65536):
+            target.sendall(piece)
+    rude_servers.shut_down(target)
+
+
 def through(s3: ScriptedS3, connection: socket.socket, passed: list[str]) -> None:
-    """What a proxy of HTTP does with one request: it gets the whole URL."""
+    """What a proxy of HTTP does with one request: it gets the whole URL, or makes a tunnel."""
     head = until_blank_line(connection)
     line, _, rest = head.partition(b"\r\n")
     method, url, version = line.split(b" ")
     passed.append(url.decode())
+    if method == b"CONNECT":
+        with socket.create_connection(("127.0.0.1", s3.port)) as store:
+            connection.sendall(version + b" 200 OK\r\n\r\n")
+            back = Task(pass_on, store, connection)
+            pass_on(connection, store)
+            back.result()
+        return
     path = url.removeprefix(s3.endpoint.encode())
     with socket.create_connection(("127.0.0.1", s3.port)) as store:
         store.sendall(b" ".join([method, path, version]) + b"\r\n" + rest)
@@ -487,6 +564,7 @@ def through(s3: ScriptedS3, connection: socket.socket, passed: list[str]) -> Non
 
 
 @pytest.mark.rule("FAIL-4")
+@over_plain_http
 @pytest.mark.parametrize("exceptions", ["", "127.0.0.1"], ids=["through it", "not through it"])
 def test_what_leaves_the_loopback_is_signed(
     s3: ScriptedS3, monkeypatch: pytest.MonkeyPatch, exceptions: str
@@ -506,6 +584,7 @@ def test_what_leaves_the_loopback_is_signed(
 
 
 @pytest.mark.rule("FAIL-2")
+@over_plain_http
 @pytest.mark.parametrize("authority", ["ours", "theirs"])
 def test_a_proxy_with_a_certificate_of_its_own(
     s3: ScriptedS3, certificates: Path, authority: str
@@ -539,7 +618,7 @@ def test_a_proxy_with_a_certificate_of_its_own(
 
 @pytest.mark.rule("FAIL-2")
 def test_through_a_proxy(s3: ScriptedS3) -> None:
-    """A proxy of HTTP gets the whole URL; the store answers through it."""
+    """A proxy of HTTP gets the whole URL, or, for TLS, makes a tunnel; the store answers."""
     passed: list[str] = []
 
     with rude_servers.serving(lambda connection: through(s3, connection, passed)) as proxy:
@@ -547,4 +626,5 @@ def test_through_a_proxy(s3: ScriptedS3) -> None:
         with file_system(s3, conf) as fs:
             write(fs, SMALL)
     published(s3, SMALL)
-    assert [url for url in passed if url.startswith(s3.endpoint)]
+    named = s3.endpoint.removeprefix("https://")  # to a tunnel
+    assert [url for url in passed if url.startswith(named)]

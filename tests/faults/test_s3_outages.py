@@ -17,6 +17,7 @@ import pytest
 from support.fault_proxy import FaultProxy
 from support.s3 import S3
 from support.s3_front import Fault, S3Front, answer, reset_before
+from support.s3_ways import Way
 from support.s3_writers import (
     ABORT,
     COMPLETE,
@@ -67,15 +68,16 @@ OUTAGES: dict[str, tuple[Outage, float]] = {
 }
 
 
-def lives_through(server: S3, name: str) -> dict[str, bytes]:
+def lives_through(server: S3, way: Way, name: str) -> dict[str, bytes]:
     """Write through an outage; what was written, by key. Raises what a writer did."""
     outage, lasts_s = OUTAGES[name]
-    contents = {f"outages/{name}/small{n}": SMALL for n in range(SMALL_WRITERS)}
-    contents |= {f"outages/{name}/large{n}": DATA for n in range(LARGE_WRITERS)}
+    where = f"outages/{way.scheme}/{name}"
+    contents = {f"{where}/small{n}": SMALL for n in range(SMALL_WRITERS)}
+    contents |= {f"{where}/large{n}": DATA for n in range(LARGE_WRITERS)}
     under_way = threading.Barrier(len(contents) + 1)
     over = threading.Event()
-    with FaultProxy(("127.0.0.1", server.server.port)) as proxy:
-        conf = {**server.conf, **LARGE_PARTS, "fs.s3a.endpoint": proxy.endpoint}
+    with FaultProxy(("127.0.0.1", server.server.port), tls=way.tls) as proxy:
+        conf = {**server.conf, **way.settings, **LARGE_PARTS, "fs.s3a.endpoint": proxy.endpoint}
         with hflush.FileSystem.new_instance(server.url + "/", conf) as fs:
 
             def write_through(key: str, data: bytes) -> None:
@@ -97,9 +99,13 @@ def lives_through(server: S3, name: str) -> dict[str, bytes]:
 
 
 @pytest.mark.rule("FAIL-10", "FAIL-1")
-def test_nothing_is_lost_in_an_outage(s3_server: S3) -> None:
-    """Ten seconds of 502, resets or refused connections, thirty of SlowDown, at the same time."""
-    outages = [Task(lives_through, s3_server, name) for name in OUTAGES]
+def test_nothing_is_lost_in_an_outage(s3_server: S3, s3_over_tls: Way) -> None:
+    """Ten seconds of 502, resets or refused connections, thirty of SlowDown, at the same time.
+
+    Over plain HTTP by our own code, and over TLS.
+    """
+    ways = (Way(), s3_over_tls)
+    outages = [Task(lives_through, s3_server, way, name) for way in ways for name in OUTAGES]
     for outage in outages:
         for key, data in outage.result(3 * DEADLINE_S).items():
             assert s3_server.get(key) == data

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hflush.s3 import S3FileSystem
 from support.s3_front import Exchange, answer, execute_and_answer, lose_answer
+from support.s3_ways import Way
 from support.s3_writers import (
     ABORT,
     COMPLETE,
@@ -57,9 +58,9 @@ def write_and_close(stream: Any, data: bytes) -> None:
 
 
 @pytest.fixture(params=[True, False], ids=["told at Create", "told by parts"])
-def encrypting(request: pytest.FixtureRequest) -> Iterator[ScriptedS3]:
+def encrypting(request: pytest.FixtureRequest, s3_way: Way) -> Iterator[ScriptedS3]:
     """Stores differ in which answers of an upload tell of encryption."""
-    with ScriptedS3(Rules(encrypts=True, tells_at_create=request.param)) as server:
+    with s3_way.server(Rules(encrypts=True, tells_at_create=request.param)) as server:
         yield server
 
 

@@ -15,6 +15,7 @@ from support.s3_front import (
     close_before,
     corrupt_answer,
     cut_answer,
+    cut_unmeasured_answer,
     make_answer,
     never_answer,
     reset_after,
@@ -45,6 +46,8 @@ PASSING: list[Fault] = [
     cut_answer(1),
     cut_answer(MIB),
     cut_answer(MIB + 7),
+    cut_unmeasured_answer(0),
+    cut_unmeasured_answer(MIB + 7),
 ]
 
 

@@ -227,8 +227,8 @@ def test_a_part_is_refused(
     unchanged(s3, old=old)
     assert s3.count(COMPLETE) == 0
     assert s3.count(ABORT) >= 1
-    # Another part may have been on its way: it is cut off.
-    later = [call for call in s3.log[before:] if (call.operation, call.status) != (UPLOAD, 0)]
+    # Another part may have been on its way: it is cut off, or the server comes to it late.
+    later = [call for call in s3.log[before:] if call.part in {None, part}]
     assert all(call.operation in {ABORT, "ListParts"} for call in later)
     assert s3.count(UPLOAD, part=part) == 1
     assert stream.outcome == "failed"
@@ -256,7 +256,7 @@ def attempt(call: Callable[[], Any]) -> OSError | None:
 
 def refused_once(s3: ScriptedS3, error: OSError, number: int | None) -> None:
     text = str(error)
-    assert s3.endpoint.removeprefix("http://") in text
+    assert s3.endpoint.partition("://")[2] in text
     assert "TESTREQUEST" in text
     assert error.errno == number if number is not None else error.errno
     without_secrets(error)

@@ -21,6 +21,12 @@ from support.scripted_s3 import BUCKET, KEY_ID, MIB, REGION, SECRET, ScriptedS3
 
 
 @pytest.fixture
+def s3() -> Iterator[ScriptedS3]:
+    with ScriptedS3() as server:
+        yield server
+
+
+@pytest.fixture
 def client(s3: ScriptedS3) -> Iterator[Any]:
     made = client_of(s3)
     yield made

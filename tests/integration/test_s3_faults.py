@@ -25,6 +25,7 @@ from support.s3_front import (
     reset_in_body,
     stall_answer,
 )
+from support.s3_ways import Way
 from support.s3_writers import (
     ABORT,
     COMPLETE,
@@ -48,12 +49,17 @@ pytestmark = pytest.mark.stores("s3")
 class Place:
     """A file system behind the proxy, and a name in it."""
 
-    def __init__(self, server: S3, proxy: FaultProxy) -> None:
+    def __init__(self, server: S3, proxy: FaultProxy, way: Way) -> None:
         self.server = server
         self.proxy = proxy
         self.path = f"{server.root()}/a key+é"
-        conf = {**server.conf, **IMPATIENT, "fs.s3a.endpoint": proxy.endpoint}
-        self.fs = hflush.FileSystem.new_instance(server.url, conf)
+        self.conf = {
+            **server.conf,
+            **way.settings,
+            **IMPATIENT,
+            "fs.s3a.endpoint": proxy.endpoint,
+        }
+        self.fs = hflush.FileSystem.new_instance(server.url, self.conf)
 
     @property
     def key(self) -> str:
@@ -73,10 +79,12 @@ class Place:
 
 
 @pytest.fixture
-def place(s3_server: S3, s3_proxy: FaultProxy) -> Iterator[Place]:
-    place = Place(s3_server, s3_proxy)
-    with place.fs:
-        yield place
+def place(s3_server: S3, s3_way: Way) -> Iterator[Place]:
+    """One that is asked in each of our ways."""
+    with FaultProxy(("127.0.0.1", s3_server.server.port), tls=s3_way.tls) as proxy:
+        place = Place(s3_server, proxy, s3_way)
+        with place.fs:
+            yield place
 
 
 def name_of(value: object) -> str | None:
@@ -197,14 +205,11 @@ def test_a_read(place: Place, fault: Fault) -> None:
 
 
 @pytest.mark.rule("FAIL-8", "FAIL-7")
-def test_a_server_that_stands_still(s3_server: S3, s3_proxy: FaultProxy) -> None:
+def test_a_server_that_stands_still(s3_server: S3, place: Place) -> None:
     """Writes and reads that have a server again in time go on; meanwhile nothing is claimed."""
-    place = Place(s3_server, s3_proxy)
     place.proxy.fail(GET, stall_answer(100_000))
     conf = {
-        **s3_server.conf,
-        **IMPATIENT,
-        "fs.s3a.endpoint": s3_proxy.endpoint,
+        **place.conf,
         "fs.s3a.connection.timeout": "500ms",
         "fs.s3a.retry.interval": "100ms",
     }

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -122,6 +123,22 @@ def demo(spark: Spark) -> Iterator[InSession]:
 def size_options() -> Iterator[str]:
     yield from ("--rows", str(ROWS), "--partitions", str(PARTITIONS))
     yield from ("--journal-every", str(JOURNAL_EVERY))
+
+
+@pytest.mark.parametrize("name", ["local", "file"])
+def test_local_files_have_two_names(demo: InSession, name: str) -> None:
+    """Neither is a directory where the demo runs."""
+    flights = demo._flights
+    with flights.scratch_directory(flights.parse(["--fs", name]).fs) as out:
+        assert out.startswith(f"file://{tempfile.gettempdir()}/hflush-demo-")
+
+
+def test_what_is_no_file_system_is_refused(
+    demo: InSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        demo._flights.parse(["--fs", "hfds"])
+    assert "--fs hfds: it can be local, file, hdfs, s3, or a URL such" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -140,20 +140,21 @@ builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fa
 spark = builder.getOrCreate()
 spark.dataSource.register(FailingSource)
 with stages(Spark(spark)) as seen:
-    save(spark.range(0, {rows}, 1, 4).repartition(8), {out!r}, losesShuffle=True)
+    save(spark.range(0, {rows}, 1, 4).repartition(8), {out!r}, losesShuffle=True, **{conf!r})
 print(max(stage.currentAttemptId for stage in seen))
 spark.stop()
 """
 
 
-@pytest.mark.stores("raw")
+@pytest.mark.stores("raw", "hdfs", "s3")
 def test_a_stage_that_is_repeated(spark: Spark, store: Store) -> None:
     """The shuffle's files go when the first task has ended: Spark runs both stages again.
 
     In a Spark of its own: one that has lost files takes its only executor's blocks for lost.
     """
     url = store.url(store.path("out"))
-    done = run_program(STAGES.format(tests=str(TESTS), rows=ROWS, out=url))
+    conf = dict(store.conf)
+    done = run_program(STAGES.format(tests=str(TESTS), rows=ROWS, out=url, conf=conf))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
     assert visible(spark, url, store) == list(range(ROWS))

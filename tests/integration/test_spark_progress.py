@@ -95,6 +95,28 @@ def test_a_bar_counts_the_tasks_of_the_block(spark: Spark, tmp_path: Path) -> No
     assert not list(spark.session.sparkContext.getJobTags())
 
 
+def test_what_was_committed_is_asked_for_as_the_session_does(
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its keys, the secret ones, too; that it cannot be asked fails no block."""
+    url, asked = str(tmp_path / "out"), []
+
+    def refuse(url: str, conf: dict[str, str]) -> None:
+        asked.append((url, conf))
+        if len(asked) == 2:
+            raise PermissionError(url)
+
+    monkeypatch.setattr("hflush.spark.watching.last_commit", refuse)
+    keys = {"fs.s3a.endpoint": "http://s3", "fs.s3a.secret.key": "secret"}
+    with spark.settings(keys), progress(spark.session, url) as done:
+        write(spark, url)
+    assert done.record is None
+    assert [(place, conf.items() >= keys.items()) for place, conf in asked] == 2 * [(url, True)]
+    with progress(spark.session, url, conf={"fs.s3a.endpoint": "http://other"}):
+        pass
+    assert asked[-1] == (url, {"fs.s3a.endpoint": "http://other"})
+
+
 def test_nothing_is_shown_without_a_terminal(spark: Spark, tmp_path: Path) -> None:
     """What was committed is known all the same."""
     url, file = str(tmp_path / "out"), io.StringIO()

@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from support.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -193,11 +195,108 @@ def _map() -> Any:
     return f.create_map(f.lit("a"), f.col("id"))
 
 
-def test_intervals_in_parquet(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's own schema is in the footer, so that types without one in Parquet come back."""
-    frame = spark.sql("SELECT id, make_dt_interval(id, 1) AS iv FROM range(9)")
-    save(frame, tmp_path / "out")
-    assert same_rows(frame, spark.read.parquet(str(tmp_path / "out")))
+FIELDS = ("day", "hour", "minute", "second")
+INTERVALS = {
+    f"{first}_{last}": f"CAST(iv AS INTERVAL {first} TO {last})".replace(f"{last} TO {last}", last)
+    for number, first in enumerate(FIELDS)
+    for last in FIELDS[number:]
+}
+# What Spark's own writer of text keeps, too: times with milliseconds. And no nulls of strings in
+# CSV, where an empty one is as good.
+FLAT = {
+    "bool": "if(id % 3 = 0, NULL, id % 2 = 0)",
+    "i8": "if(id = 3, NULL, cast(id * 6 - 120 AS tinyint))",
+    "i16": "cast(id * 1600 - 32000 AS smallint)",
+    "i32": "cast(id * 100000000 - 2000000000 AS int)",
+    "i64": "(id - 20) * 400000000000000000",
+    "f32": "cast(if(id = 4, 'NaN', id / 7) AS float)",
+    "f64": "CASE id WHEN 1 THEN -0D WHEN 2 THEN double('-inf') ELSE 1e9 / (id * id + 9) END",
+    "small": "if(id = 5, NULL, cast(id / 8 AS decimal(9, 4)))",
+    "large": "-1234567890123456789012345678.0123456789 + id",
+    "chars": "cast(concat('c', id) AS char(5))",
+    "varchars": "if(id = 2, NULL, cast(concat('v', id) AS varchar(9)))",
+    "text": """concat('a"\\\\, é\\t', id)""",
+    "date": "date_add(DATE'1999-12-20', cast(id AS int))",
+    "moment": "timestamp_millis(1577836800000 + id * 100001)",
+    "local": "if(id = 6, NULL, cast(timestamp_millis(id * 777) AS timestamp_ntz))",
+}
+BINARY = {"bytes": "if(id = 7, NULL, unhex(concat('00ff', lpad(hex(id), 2, '0'))))"}
+DEEP = {
+    "struct": "if(id = 8, NULL, named_struct('x', tinyint(id), 'y', named_struct('z', id / 3)))",
+    "list": "if(id = 9, NULL, array(cast(id AS smallint), NULL))",
+    "empty": "array_remove(array(id), id)",
+    "structs": "array(named_struct('q', concat('r', id), 'd', DATE'2020-02-29'), NULL)",
+    "map": "map(concat('k', id), cast(id AS float), 'none', NULL)",
+    "maps": "map('k', array(named_struct('b', unhex('00ff'))))",
+    "spans": "array(named_struct('iv', iv, 'm', map('k', CAST(iv AS INTERVAL HOUR TO MINUTE))))",
+}
+HELD = {
+    "parquet": FLAT | BINARY | INTERVALS | DEEP,
+    "orc": FLAT | BINARY | {name: sql for name, sql in DEEP.items() if name != "spans"},
+    "csv": FLAT | INTERVALS,
+    "json": FLAT | BINARY | INTERVALS | DEEP,
+}
+
+
+@pytest.fixture
+def char_types(spark: SparkSession) -> Iterator[None]:
+    """Let the types char(n) and varchar(n) be more than strings."""
+    spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+    yield
+    spark.conf.unset("spark.sql.preserveCharVarcharTypeInfo")
+
+
+@pytest.mark.usefixtures("char_types")
+@pytest.mark.parametrize("encoding", HELD)
+def test_each_type_is_written_as_sparks_own_writer_does(
+    spark: SparkSession, tmp_path: Path, encoding: str
+) -> None:
+    """Its readers find the same types, also where they infer them, and the same rows."""
+    seconds = "element_at(array(0D, -93784.05D, 0.5D, 1e9D, 7D, NULL), cast(id % 6 AS int) + 1)"
+    rows = spark.sql(f"SELECT id, make_dt_interval(id, 0, 0, {seconds}) AS iv FROM range(40)")
+    frame = rows.selectExpr("id", *(f"{sql} AS {name}" for name, sql in HELD[encoding].items()))
+    options = {"escape": '"', "ignoreTrailingWhiteSpace": False} if encoding == "csv" else {}
+    save(frame.coalesce(1), tmp_path / "ours", encoding=encoding)
+    writer = frame.coalesce(1).write.format(encoding).options(**options)
+    writer.save(str(tmp_path / "theirs"))
+    # No reader is told of char(n).
+    read_as = frame.withColumns(
+        {name: frame[name].cast("string") for name in ("chars", "varchars")}
+    )
+
+    def found(name: str) -> DataFrame:
+        reading = reader(spark, read_as, encoding).options(**options)
+        return reading.load(str(tmp_path / name))
+
+    def values(found: DataFrame) -> list[str]:
+        return sorted(map(repr, found.select(frame.columns).collect()))
+
+    def inferred(name: str) -> StructType:
+        reading = spark.read.format(encoding).options(**options, inferSchema=True)
+        return reading.load(str(tmp_path / name)).schema
+
+    assert values(found("ours")) == values(found("theirs")) == values(frame)
+    assert found("ours").schema == found("theirs").schema
+    assert inferred("ours") == inferred("theirs")
+
+
+@pytest.mark.parametrize("encoding", ["csv", "json"])
+def test_intervals_are_spelt_as_spark_spells_them(
+    spark: SparkSession, tmp_path: Path, encoding: str
+) -> None:
+    """Of all fields, negative ones, with fractions and the least and the greatest one."""
+    micros = (-93784050000, 0, 500000, 1, -1, 9999999, 10000000, -(1 << 63), (1 << 63) - 1)
+    rows = [(timedelta(microseconds=count),) for count in micros]
+    whole = spark.createDataFrame(rows, "iv INTERVAL DAY TO SECOND")
+    frame = whole.selectExpr(*(f"{sql} AS {name}" for name, sql in INTERVALS.items()))
+    save(frame.coalesce(1), tmp_path / "ours", encoding=encoding)
+    frame.coalesce(1).write.format(encoding).save(str(tmp_path / "theirs"))
+
+    def lines(name: str) -> list[str]:
+        return [line for file in files(tmp_path / name) for line in file.read_text().split("\n")]
+
+    quote = '"' if encoding == "csv" else ""  # as they like
+    assert [line.replace(quote, "") for line in lines("ours")] == lines("theirs")
 
 
 @pytest.mark.parametrize("encoding", ["parquet", "csv", "json"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import random
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -76,9 +78,17 @@ class LoneDataNode:
 
 
 def _free_ports(count: int) -> list[int]:
+    """Choose ports that the system gives to no connection while the DataNode is down."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports: list[int] = []
     with ExitStack() as held:
-        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-        return [int(held.enter_context(server).getsockname()[1]) for server in servers]
+        for port in random.sample(range(first // 2, first), 1000):
+            with suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise OSError(errno.EADDRINUSE, f"fewer than {count} of 1,000 ports are free")
 
 
 @contextmanager

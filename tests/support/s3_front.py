@@ -264,7 +264,14 @@ class Exchange:
         raise Gone
 
     def close(self) -> None:
-        """End it in good order."""
+        """End it in good order, but for TLS: that says nothing."""
+        raise Gone
+
+    def say_goodbye(self) -> None:
+        """End it in good order, also for TLS."""
+        if isinstance(self._client.socket, ssl.SSLSocket):
+            with contextlib.suppress(OSError):
+                self._client.socket.unwrap()
         raise Gone
 
     def wait_for_client(self) -> None:
@@ -360,6 +367,19 @@ def cut_answer(after: int) -> Fault:
         exchange.close()
 
     return named(fault, f"answer cut after {after} B")
+
+
+def cut_unmeasured_answer(after: int) -> Fault:
+    """The same, but no length was told, and the connection ends as if that were all."""
+
+    def fault(exchange: Exchange) -> None:
+        full = exchange.execute()
+        headers = [pair for pair in full.head.headers if pair[0].lower() != "content-length"]
+        head = Head(full.head.first, [*headers, ("connection", "close")])
+        exchange.send(Answer(head, full.body[:after]))
+        exchange.say_goodbye()
+
+    return named(fault, f"answer without a length, cut after {after} B")
 
 
 def stall_answer(after: int) -> Fault:

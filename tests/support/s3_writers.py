@@ -54,10 +54,12 @@ def write(fs: hflush.FileSystem, data: bytes = DATA, path: str = PATH, **options
 
 
 def write_pieces(stream: Any, data: bytes) -> None:
+    """In writes of odd sizes: of what is copied, and of what is sent from where it lies."""
     view = memoryview(data)
     step = 1_000_003
-    for start in range(0, len(data), step):
-        stream.write(view[start : start + step])
+    for number, start in enumerate(range(0, len(data), step)):
+        piece = view[start : start + step]
+        stream.write(bytes(piece) if number % 2 else piece)
 
 
 def published(server: ScriptedS3, data: bytes = DATA, key: str = KEY) -> None:

@@ -13,13 +13,14 @@ from typing import TypeVar
 import hflush
 import pytest
 from hflush import aio
+from support.waiting import DEADLINE_S
 
 T = TypeVar("T")
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
     async def main() -> T:
-        return await asyncio.wait_for(work(), 60)
+        return await asyncio.wait_for(work(), DEADLINE_S)
 
     return asyncio.run(main())
 
@@ -144,13 +145,13 @@ class Held:
 
     def __call__(self, *args: object, **options: object) -> object:
         self.begun.set()
-        assert self.let_go.wait(60)
+        assert self.let_go.wait(DEADLINE_S)
         result = self._call(*args, **options)
         self.returned.append(True)
         return result
 
     async def is_begun(self) -> None:
-        assert await asyncio.to_thread(self.begun.wait, 60)
+        assert await asyncio.to_thread(self.begun.wait, DEADLINE_S)
 
 
 @pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
@@ -165,7 +166,7 @@ def test_a_call_that_is_cancelled_aborts(tmp_path: Path) -> None:
         while not held.begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
-        await asyncio.wait([task], timeout=30)
+        await asyncio.wait([task], timeout=DEADLINE_S)
         assert task.cancelled()
         held.let_go.set()
         assert out.closed

@@ -78,6 +78,7 @@ PYTHON_MAY_IMPORT = {
     "fsspec": PYTHON_BELOW | {"above"},
     "hdfs for fsspec": PYTHON_BELOW | {"above", "fsspec", "hdfs"},
     "s3 for fsspec": PYTHON_BELOW | {"above", "fsspec", "s3"},
+    "viewfs for fsspec": PYTHON_BELOW | {"above", "fsspec", "viewfs"},
     "spark": PYTHON_BELOW | {"above", "checkpoint"},
     "list of stores": {
         "values",
@@ -93,7 +94,7 @@ PYTHON_MAY_IMPORT = {
         "s3",
         "viewfs",
     }
-    | {"hdfs for fsspec", "s3 for fsspec"},
+    | {"hdfs for fsspec", "s3 for fsspec", "viewfs for fsspec"},
 }
 HEAVY = {
     "numpy", "pandas", "pyarrow", "pyspark", "fsspec", "dataclasses", "inspect", "asyncio",
@@ -101,6 +102,7 @@ HEAVY = {
 }  # fmt: skip
 LONGEST = 70
 TYPE_OR_SPACE = re.compile(r"(class|struct|enum|union|namespace)\b")
+TIMEOUT = re.compile(r"\btimeout[=(]([1-9]\d*)( \* \w+)?")  # of a mark, a process, a wait
 MARKERS = re.compile(
     r"\b(FIXME|XXX|HACK)\b|\bTODO\b(?!\(\w+\): )|^(<{7}|>{7}|={7})( |$)|breakpoint\(\)", re.M
 )
@@ -269,6 +271,22 @@ def test_no_left_over_markers() -> None:
         if match
     ]
     assert found == []
+
+
+def test_timeouts_of_tests_are_long_and_scaled() -> None:
+    """A minute at least, times HFLUSH_TEST_PATIENCE: tests/support/waiting.py."""
+    found = {
+        (name(path), match[0]): (int(match[1]), match[2])
+        for path in (ROOT / "tests").rglob("*.py")
+        for match in TIMEOUT.finditer(path.read_text())
+    }
+    assert found
+    in_one_place = {" * DEADLINE_S", " * TIMEOUT_S"}  # they are multiples of it
+    assert [
+        where
+        for where, (seconds, unit) in found.items()
+        if unit not in in_one_place and not (unit == " * PATIENCE" and seconds >= 60)
+    ] == []
 
 
 def test_no_definition_hides_another() -> None:

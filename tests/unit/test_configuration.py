@@ -18,6 +18,14 @@ import pytest
 from hflush import Configuration, deprecations, warn
 from hflush.configuration import parse_size, parse_time, user_name
 
+# What leads to Hadoop's files, and to which directory of what it names.
+VARIABLES = {
+    "HADOOP_CONF_DIR": "conf",
+    "YARN_CONF_DIR": "conf",
+    "HADOOP_HOME": "etc/hadoop",
+    "HADOOP_PREFIX": "etc/hadoop",
+}
+
 
 class CopyStep(enum.IntEnum):
     """A number with a name."""
@@ -89,18 +97,22 @@ def test_more_files(conf_dir: Path, tmp_path: Path):
         (lambda path: path.mkdir(), "has none of core-site"),
     ],
 )
+@pytest.mark.parametrize("variable", ["HADOOP_CONF_DIR", "YARN_CONF_DIR"])
 def test_a_directory_that_does_not_help(
     make: Callable[[Path], object],
     why: str,
+    variable: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ):
-    """HADOOP_CONF_DIR may lead to no file, as in Hadoop; that is said once."""
-    make(tmp_path / "conf")
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
+    """A variable may lead to no file, as in Hadoop; that is said once."""
+    place = tmp_path / "conf"
+    make(place)
+    monkeypatch.setenv(variable, str(place))
     assert Configuration()["fs.defaultFS"] == Configuration()["fs.defaultFS"] == "file:///"
-    assert [why in text and str(tmp_path / "conf") in text for text in caplog.messages] == [True]
+    (text,) = caplog.messages
+    assert text.startswith(f"{variable} leads to {place}, which {why}")
 
 
 def test_several_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -133,6 +145,28 @@ def test_a_directory_that_may_not_be_read(conf_dir: Path, monkeypatch: pytest.Mo
         Configuration()
     site(conf_dir / "core-site.xml", "a=by its name")  # as of who may pass, but not list
     assert Configuration()["a"] == "by its name"
+
+
+def test_which_variable_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The first of them, as Spark and Hadoop have it."""
+    for variable, place in VARIABLES.items():
+        (tmp_path / variable / place).mkdir(parents=True)
+        site(tmp_path / variable / place / "core-site.xml", f"a={variable}")
+        within = tmp_path / variable / ("conf" if place == "conf" else "")
+        monkeypatch.setenv(variable, str(within))
+    for variable in VARIABLES:
+        assert Configuration()["a"] == variable
+        monkeypatch.delenv(variable)
+
+
+def test_a_directory_of_yarn_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It may have YARN's file only: then that of the installation counts."""
+    (tmp_path / "etc" / "hadoop").mkdir(parents=True)
+    site(tmp_path / "etc" / "hadoop" / "core-site.xml", "a=home")
+    (tmp_path / "yarn-site.xml").touch()
+    monkeypatch.setenv("YARN_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("HADOOP_HOME", str(tmp_path))
+    assert Configuration()["a"] == "home"
 
 
 def test_the_directory_of_an_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from devkit import benching, changes, native, parts, sources, testing
+from devkit import benching, native, parts, sources, testing
 from devkit.outcome import FLAKY_MOST, Row, add_junit, summarize, timed
 from support.waiting import DEADLINE_S, wait_until
 
@@ -104,41 +104,6 @@ def test_every_test_is_in_a_part_of_the_full_run():
     in_parts = {place for name in parts.OF_FULL for place in parts.PYTEST[name].places}
     assert places - in_parts == {"installed", "radosgw"}  # by hand
     assert set(testing.OF_GATE) < set(testing.OF_FULL)
-
-
-class TestChanges:
-    @pytest.fixture(autouse=True)
-    def _kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(changes, "GREEN", tmp_path / "green.json")
-
-    def test_green_is_of_content(self, monkeypatch: pytest.MonkeyPatch):
-        """A part is green until something changes that it looks at."""
-        tree = {"tests/faults/test_a.py": "one", "src/cpp/a.cc": "one"}
-        monkeypatch.setattr(changes.sources, "files", lambda: tree.items())
-        assert not changes.is_green("faults")
-        changes.keep_green(changes.digests(["faults", "cpp", "unit"]))
-        assert changes.is_green("faults")
-        tree["tests/faults/test_a.py"] = "two"
-        green = [name for name in ("faults", "cpp", "unit") if changes.is_green(name)]
-        assert green == ["cpp"]
-        began = changes.digests(["cpp"])
-        tree["src/cpp/a.cc"] = "two"
-        assert not changes.is_green("cpp")
-        changes.keep_green(began)  # what changed while it ran
-        assert not changes.is_green("cpp")
-
-    def test_without_git_nothing_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(sources, "ROOT", tmp_path)
-        monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-        changes.keep_green(changes.digests(["unit"]))
-        assert not changes.is_green("unit")
-
-    @pytest.mark.parametrize("name", [*testing.OF_FULL, *testing.SLOW])
-    def test_each_part_looks_at_its_own_tests(self, name: str):
-        places = parts.PYTEST[name].places if name in parts.PYTEST else ()
-        assert all(changes.concerns(name, f"tests/{place}/test_x.py") for place in places)
-        assert changes.concerns(name, "src/cpp/hflush/base/status.h")
-        assert not places or changes.concerns(name, "src/python/hflush/output.py")
 
 
 class TestFlaky:

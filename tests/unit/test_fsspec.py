@@ -30,13 +30,19 @@ from hflush.fsspec import (  # noqa: E402
     HflushFileSystem,
     HflushHdfsFileSystem,
     HflushS3FileSystem,
+    HflushViewFileSystem,
     register,
 )
 from hflush.fsspec.options import GENERIC  # noqa: E402
 from hflush.hdfs.keys import USER  # noqa: E402
 from support.forks import in_child  # noqa: E402
 
-CLASSES = {"file": HflushFileSystem, "hdfs": HflushHdfsFileSystem, "s3": HflushS3FileSystem}
+CLASSES = {
+    "file": HflushFileSystem,
+    "hdfs": HflushHdfsFileSystem,
+    "s3": HflushS3FileSystem,
+    "viewfs": HflushViewFileSystem,
+}
 
 
 @pytest.fixture
@@ -1038,6 +1044,22 @@ class TestHdfs:
         second = fsspec.filesystem("hflush+hdfs", host="nn")
         assert [first.filesystem._user, second.filesystem._user] == ["ann", "bob"]
 
+    def test_a_cached_instance_is_for_one_environment(self, tmp_path, monkeypatch):
+        """As what FileSystem.get returns."""
+        found = []
+        for host in ("one", "two"):
+            (tmp_path / host).mkdir()
+            setting = f"<name>fs.defaultFS</name><value>hdfs://{host}:1</value>"
+            site = f"<configuration><property>{setting}</property></configuration>"
+            (tmp_path / host / "core-site.xml").write_text(site)
+            monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / host))
+            found.append(fsspec.filesystem("hflush+hdfs").filesystem.uri)
+        assert found == ["hdfs://one:1/", "hdfs://two:1/"]
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        before = fsspec.filesystem("hflush+s3")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:2")
+        assert fsspec.filesystem("hflush+s3") is not before
+
 
 class TestS3:
     """hflush+s3: names are bucket/key, before anything is connected."""
@@ -1158,6 +1180,29 @@ class TestS3:
             server.put("a", b"data")
             fs.rm("bucket/a", recursive=True)
             assert set(server.objects) == {"ab", "b"}
+
+    def test_who_may_only_write(self, tmp_path):
+        """What may not be looked at is free, and no directory unless its name says so."""
+        from support.s3_front import answer
+        from support.scripted_s3 import ScriptedS3
+
+        (tmp_path / "x").write_bytes(b"data")
+        with ScriptedS3() as server:
+            for operation in ("HeadObject", "ListObjectsV2"):
+                server.fail(operation, answer(403, "AccessDenied"), times=None)
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            fs.mkdir("bucket/a")
+            fs.makedirs("bucket/b", exist_ok=False)
+            fs.put(str(tmp_path / "x"), "bucket/c")
+            fs.put(str(tmp_path / "x"), "bucket/d/")
+            assert [*server.objects] == ["a/", "b/", "c", "d/x"]
+
+    def test_buckets_do_not_add_up(self):
+        fs = HflushS3FileSystem(key="a", secret="b", endpoint_url="http://127.0.0.1:1")
+        kept = fs.filesystem_of("b99/x")
+        for number in range(100):
+            fs.filesystem_of(f"b{number}/x")
+        assert (len(fs._stores), fs.filesystem_of("b99/y") is kept) == (64, True)
 
     def test_a_file_takes_a_files_place(self):
         from support.scripted_s3 import ScriptedS3

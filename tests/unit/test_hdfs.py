@@ -158,7 +158,6 @@ class TestConfiguration:
         [
             ("dfs.blocksize", "big"),
             ("dfs.replication", "-1"),
-            ("dfs.checksum.type", "MD5"),
             ("dfs.checksum.combine.mode", "SHA"),
             ("fs.permissions.umask-mode", "999"),
             ("dfs.support.append", "perhaps"),

@@ -87,9 +87,11 @@ class TestValues:
             f"not {value!r}"
         )
 
-    def test_checksums(self):
+    def test_checksums(self, caplog: pytest.LogCaptureFixture):
         assert read({"dfs.checksum.type": "crc32"}).write.checksum == "CRC32"
-        assert refusal({"dfs.checksum.type": "NULL"}).endswith("CRC32C or CRC32, not 'NULL'")
+        assert read({"dfs.checksum.type": "NULL"}).write.checksum == "NULL"
+        assert read({"dfs.checksum.type": "MD5"}).write.checksum == "CRC32C"  # as in Hadoop
+        assert caplog.messages == ["dfs.checksum.type is MD5: CRC32C is used"]
 
     def test_authentication(self):
         """Another than simple is refused, not replaced by it."""

@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import multiprocessing.util
 import os
+import pathlib
 import resource
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hflush
 import pytest
 from hflush import opening, registry
 from hflush.local import LocalFileSystem
@@ -87,6 +89,11 @@ def test_modes_and_delay(log: logging.Logger, tmp_path: Path) -> None:
         Handler(path, "r")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="LOUD"):
         Handler(path, hsync_level="LOUD")
+
+
+def test_urls_that_are_none_any_more() -> None:
+    with pytest.raises(hflush.InvalidPathError, match="has lost a slash"):
+        Handler(pathlib.PurePosixPath("viewfs://t/logs/x"), delay=True)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "locale", None])
@@ -182,7 +189,7 @@ def test_a_closed_handler_opens_the_file_again(tmp_path: Path) -> None:
         "    logging.config.dictConfig({'version': 1, 'disable_existing_loggers': False})\n"
         "log.info('end')\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE_S)
     assert (tmp_path / "log").read_bytes() == b"0\n1\nend\n"
 
 
@@ -390,7 +397,7 @@ def test_what_is_open_at_the_end_is_published(tmp_path: Path) -> None:
         "logging.getLogger().addHandler(handler)\n"
         "logging.error('last words')\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE_S)
     assert (tmp_path / "log").read_bytes() == b"last words\n"
 
 
@@ -440,7 +447,7 @@ def test_an_object_is_published_at_the_end() -> None:
             "logging.getLogger().addHandler(handler)\n"
             "logging.error('last words')\n"
         )
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE_S)
         assert server.objects["log"].data == b"last words\n"
 
 
@@ -454,6 +461,10 @@ def test_a_failure_at_the_end_is_printed(tmp_path: Path) -> None:
         f"shutil.rmtree({str(tmp_path / 'd')!r})\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        check=True,
+        timeout=DEADLINE_S,
+        capture_output=True,
+        text=True,
     )
     assert "FileNotFoundError" in done.stderr

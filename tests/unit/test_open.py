@@ -87,7 +87,6 @@ def test_append_modes_add_to_the_end_of_a_new_file(store: Store, mode: str):
 
 
 @pytest.mark.stores("raw")
-@pytest.mark.timeout(20)
 def test_append_modes_below_a_file_and_through_a_link(store: Store):
     """Where no file can be, ab fails as wb does; a link that leads nowhere gets its target."""
     store.write(store.path("file"), b"")
@@ -383,7 +382,6 @@ def test_write_takes_its_bounds_by_name(store: Store, buffering: int):
 
 @pytest.mark.stores("raw", "crc")
 @pytest.mark.parametrize("kind", [fcntl.F_RDLCK, fcntl.F_WRLCK], ids=["read", "write"])
-@pytest.mark.timeout(20)  # the system takes a lease away after 45 s
 def test_a_lease_of_a_file_is_waited_for(store: Store, kind: int):
     """As open() does: the system asks its holder, such as a file server, to give it back."""
     path = store.write(store.path("a"), b"old")

@@ -259,13 +259,24 @@ class TestLostSlashes:
 
     CONF = {"fs.defaultFS": "hdfs://nn1:8020"}  # noqa: RUF012
 
-    @pytest.mark.parametrize("text", ["hdfs://ns2/data/x", "s3://bucket/k", "file:///a", "x://y"])
+    @pytest.mark.parametrize(
+        "text", ["hdfs://ns2/data/x", "s3://bucket/k", "file:///a", "x://y", "s3://"]
+    )
     def test_objects(self, text: str):
         """Whatever they mean, it is not what was written."""
         lost = PurePosixPath(text)
         for door in (hflush.FileSystem.get, hflush.FileSystem.get("/x", self.CONF).create):
             with pytest.raises(hflush.InvalidPathError, match="has lost a slash"):
                 door(lost)
+
+    @pytest.mark.parametrize("name", ["a:b", "s3:x", "1:", "a:"])
+    def test_an_object_that_is_a_name(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """As for the built-in open()."""
+        monkeypatch.chdir(tmp_path)
+        hflush.open(Path(name), "w").close()
+        assert [made.name for made in tmp_path.iterdir()] == [name]
 
     def test_an_object_that_has_them(self, tmp_path: Path):
         """It is not pathlib's."""

@@ -9,7 +9,7 @@ from weakref import ref
 
 import hflush
 import pytest
-from hflush import options, paths, registry, spelling
+from hflush import filesystem, options, paths, registry, spelling
 from hflush.keys import Key as ConfKey
 from hflush.keys import number
 from hflush.local import LocalFileSystem
@@ -196,6 +196,21 @@ class TestSharing:
                 assert f"Credential={user}/" in server.log[-1].head.get("authorization")
             assert (sorted(one.objects), sorted(two.objects)) == (["0", "2"], ["1"])
             assert found[0] is found[2] is not found[1]
+
+    def test_equal_ones_are_two(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """Each keeps what is its own; those of another user, or other settings, are not equal."""
+        one, two = (hflush.FileSystem.new_instance("file:///") for _ in range(2))
+        assert one == two == hflush.FileSystem.get("file:///")
+        assert sum(found is one or found is two for found in filesystem.instances()) == 2
+        for which, fs in enumerate((one, two)):
+            (tmp_path / str(which)).touch()
+            fs.delete_on_exit(tmp_path / str(which))
+        filesystem._remove_all_doomed()
+        assert list(tmp_path.iterdir()) == []
+        one.set_working_directory("/tmp")
+        assert one != two
+        monkeypatch.setenv("HADOOP_USER_NAME", "another")
+        assert two != hflush.FileSystem.new_instance("file:///")
 
     def test_each_store_has_its_variables(self, shelf: Store, monkeypatch: pytest.MonkeyPatch):
         """Another factory keeps them; a view may lead there, and other stores do not."""

@@ -614,14 +614,14 @@ for _ in range(900):
     nested = [nested]
 thread = _core.BackgroundThread()
 thread.start(lambda: sys.stdout.write(repr(nested)))
-assert thread.join(60)
+assert thread.join(float(sys.argv[1]))
 """
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "pthread_setattr_default_np"), reason="of glibc")
 def test_the_stack_of_the_thread():
     """It runs botocore where threads have little by default, as those of musl: 128 KiB."""
-    command = [sys.executable, "-c", DEEP]
+    command = [sys.executable, "-c", DEEP, str(DEADLINE_S)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
     assert done.stdout == "[" * 901 + "]" * 901
 

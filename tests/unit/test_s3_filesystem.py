@@ -1116,8 +1116,18 @@ class TestNames:
         assert fs.delete("/d", recursive=True)
         assert server.objects == {}
 
+    def test_an_object_that_is_a_directory_too(self, server: ScriptedS3, fs: S3FileSystem):
+        """A recursive delete takes both, another the object alone."""
+        for key in ("up/d", "up/d/x", "up/d/y/z"):
+            server.put(key, b"x")
+        assert fs.delete("/up/d")
+        assert set(server.objects) == {"up/d/x", "up/d/y/z"}
+        server.put("up/d", b"x")
+        assert fs.delete("/up/d", recursive=True)
+        assert (fs.exists("/up/d"), set(server.objects)) == (False, {"up/"})
+
     def test_the_markers_of_emr(self, server: ScriptedS3, fs: S3FileSystem, tmp_path: Path):
-        """Listings leave them out, as those of S3A; where a directory goes they go with it."""
+        """Listings leave them out, as those of S3A; where what they mark goes they go with it."""
         for name in ("_$folder$", "a", "b/x", "b_$folder$", "full_$folder$", "c/_$folder$"):
             server.put(f"d/{name}", b"" if name[0] in "_bc" and "/x" not in name else b"x")
         assert [s.name for s in fs.list_status("/d")] == ["a", "b", "c", "full_$folder$"]
@@ -1128,8 +1138,10 @@ class TestNames:
         assert fs.rename("/d", "/e")
         assert fs.exists("/e/c")
         assert not fs.exists("/d")
-        fs.copy_to_local_file("/e", str(tmp_path / "out"), delete_source=True)
-        assert server.objects == {}
+        server.put("e/none_$folder$", b"")  # which no copy has
+        with pytest.raises(OSError, match=r"stayed: s3://bucket/e/none_\$folder\$ \(not copied\)"):
+            fs.copy_to_local_file("/e", str(tmp_path / "out"), delete_source=True)
+        assert set(server.objects) == {"e/none_$folder$"}
         assert (tmp_path / "out" / "full_$folder$").read_bytes() == b"x"
 
     def test_a_copy_to_the_root(self, server: ScriptedS3, fs: S3FileSystem):
@@ -1190,20 +1202,24 @@ class TestNames:
             assert fs.delete("/d", recursive=True)
             assert not server.objects
 
-    def test_empty_elements(self, server: ScriptedS3, fs: S3FileSystem, caplog):
-        """They vanish, as in Hadoop; but no other object is read than one of that very key."""
-        write(fs, f"{ROOT}z//k")
-        assert "s3://bucket/z//k is taken for /z/k" in caplog.text
-        assert server.objects["z/k"].data == fs.open(f"{ROOT}z//k").read() == b"data"
-        server.put("z//k", b"another program's")
-        with pytest.raises(hflush.InvalidPathError, match=r"both 'z//k' and 'z/k'"):
-            fs.open(f"{ROOT}z//k")
-        with pytest.raises(hflush.InvalidPathError, match=r"an object 'z//k', and to change 'z/k'"):
-            fs.delete(f"{ROOT}z//k")
+    @pytest.mark.parametrize("key", ["z//k", "z/./k", "a/../z/k", "./z/k"])
+    def test_keys_that_are_not_normal(
+        self, server: ScriptedS3, fs: S3FileSystem, key: str, caplog: pytest.LogCaptureFixture
+    ):
+        """They are normalised as in Hadoop; but no other object is read than one of that key."""
+        url = ROOT + key
+        write(fs, url)
+        assert f"s3://bucket/{key} is taken for /z/k" in caplog.text
+        assert server.objects["z/k"].data == fs.open(url).read() == b"data"
+        server.put(key, b"another program's")
+        with pytest.raises(hflush.InvalidPathError, match=rf"both '{key}' and 'z/k'"):
+            fs.open(url)
+        with pytest.raises(hflush.InvalidPathError, match=rf"an object '{key}', and to change"):
+            fs.delete(url)
         fs.delete("/z/k")
-        assert fs.open(f"{ROOT}z//k").read() == b"another program's"
+        assert fs.open(url).read() == b"another program's"
         with pytest.raises(FileNotFoundError):
-            fs.open(f"{ROOT}z//other")
+            fs.open(f"{url}other")
 
     def test_tokens_of_keys_that_are_no_paths(self, server: ScriptedS3, fs: S3FileSystem):
         """They stand for the very key."""

@@ -488,6 +488,18 @@ class TestHeaders:
             ("x-amz-storage-class", "GLACIER_IR")
         ]
 
+    def test_a_storage_class_that_aws_has_not(self, caplog: pytest.LogCaptureFixture):
+        """S3A warns of it, too; to another store it may mean something."""
+        assert settings(fs_s3a_create_storage_class="cold").headers == []
+        assert "cold: AWS has no such class" in caplog.text
+        there = settings(fs_s3a_create_storage_class="cold", fs_s3a_endpoint="obs.example.com")
+        assert there.headers == [("x-amz-storage-class", "COLD")]
+
+    @pytest.mark.parametrize("value", ["0", "-1", "3", "2"])
+    def test_versions_of_listings(self, value: str, caplog: pytest.LogCaptureFixture):
+        assert not settings(fs_s3a_list_version=value).lists_as_before
+        assert ("2 is used" in caplog.text) == (value != "2")
+
     def test_requester_pays(self):
         read = settings(fs_s3a_requester_pays_enabled=True)
         assert read.extra_headers == [("x-amz-request-payer", "requester")]

@@ -20,6 +20,11 @@ from upath import UPath
 KEYS = {"fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hidden"}
 OPTIONS = {"key": "AKID", "secret": "hidden", "endpoint_url": "http://127.0.0.1:1"}
 TOKEN = Token(b"olga", b"hidden", "HDFS_DELEGATION_TOKEN", "nn:8020")
+PROVIDERS = [
+    f"SimpleAWSCredentialsProvider,{name}"
+    for name in ("EnvironmentVariableCredentialsProvider", "ProfileCredentialsProvider")
+]
+PROFILE = "[default]\naws_access_key_id = AKIDANOTHER\naws_secret_access_key = another\n"
 # What another process makes of it: the user, then the file system again.
 THERE = (
     "import pickle, sys; fs = pickle.load(sys.stdin.buffer);"
@@ -63,6 +68,10 @@ class TestS3:
     def test_with_secrets_it_is_the_same(self, key: str):
         fs = hflush.FileSystem.get("s3://b/", {**KEYS, key: "true"})
         assert pickle.loads(pickle.dumps(fs)) is fs
+        new = hflush.FileSystem.new_instance("s3://b/", {**KEYS, key: "true"})
+        back = pickle.loads(pickle.dumps(new))
+        assert (back == new, hash(back) == hash(new), back is new) == (True, True, False)
+        assert new != hflush.FileSystem.new_instance("s3://b/", KEYS)
         used, back = elsewhere(fs, "fs._bucket._source.get().access_key")
         assert (used, back) == ("AKID", fs)
 
@@ -78,6 +87,32 @@ class TestS3:
         there = again(fs)
         assert (there == fs, hash(there) == hash(fs), key_of(there)) == (True, True, "AKID")
         assert "hidden" not in fs.to_json(include_password=False)
+
+    @pytest.mark.parametrize("provider", ["", *PROVIDERS])
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_those_of_its_environment_and_profiles(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, wrapped: bool
+    ):
+        if "Profile" in provider:
+            monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+            (tmp_path / "file").write_text(PROFILE)
+            monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "file"))
+        conf: dict[str, Any] = {"hflush.pickle.secrets": True}
+        conf |= {"fs.s3a.aws.credentials.provider": provider} if provider else {}
+        get = hflush.FileSystem.get
+        fs: Any = HflushS3FileSystem(conf=conf) if wrapped else get("s3://b", conf)
+        path = "fs.filesystem_of('b')" if wrapped else "fs"
+        there = {"AWS_ACCESS_KEY_ID": "", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+        used, back = elsewhere(fs, f"{path}._bucket._source.get()[:3]", **there)
+        assert used == ("AKIDANOTHER", "another", "")
+        assert back is fs
+        sent = pickle.dumps(fs)
+        for name, text in there.items():
+            monkeypatch.setenv(name, text)
+        for _ in range(2):  # which sends it on
+            again = pickle.loads(sent)
+            assert key_of(again) == "AKIDANOTHER"
+            sent = pickle.dumps(again)
 
     def test_relative_paths_are_the_senders(self, monkeypatch: pytest.MonkeyPatch):
         """They begin in its home directory, whoever the worker is."""
@@ -179,14 +214,14 @@ class TestHdfs:
         there: Any = HflushHdfsFileSystem.from_json(text)
         assert there.filesystem._user == "olga"
 
+    @pytest.mark.parametrize("key", ["hflush.pickle.secrets", "hflush.s3.pickle.secrets"])
     @pytest.mark.parametrize("wrapped", [False, True])
-    def test_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: bool):
+    def test_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: bool, key: str):
         """They travel where that is asked for; else a worker without any refuses."""
         Credentials({"nn:8020": TOKEN}).write(tmp_path / "tokens")
         monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "tokens"))
 
-        def made(**conf: str) -> Any:
-            keys = {name.replace("_", "."): text for name, text in conf.items()}
+        def made(keys: dict[str, str]) -> Any:
             return (
                 HflushHdfsFileSystem(host="nn", conf=keys)
                 if wrapped
@@ -194,7 +229,7 @@ class TestHdfs:
             )
 
         native = "fs.filesystem" if wrapped else "fs"
-        with_them, without = made(hflush_pickle_secrets="true"), made()
+        with_them, without = made({key: "true"}), made({})
         assert b"hidden" not in pickle.dumps(without)
         tokens, back = elsewhere(
             with_them,
@@ -202,6 +237,8 @@ class TestHdfs:
             HADOOP_TOKEN_FILE_LOCATION="",
         )
         assert (tokens, back is with_them) == ([tuple(TOKEN)], True)
+        new = with_them if wrapped else hflush.FileSystem.new_instance(with_them.uri, {key: "true"})
+        assert pickle.loads(pickle.dumps(new)) == new
         assert pickle.loads(pickle.dumps(without)) is without
         sent = pickle.dumps(without)
         monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")

@@ -22,6 +22,7 @@ from hflush.spark.commit import Committer, Identity, Job, Mode, Outcome, StagedF
 from hflush.spark.commit.log import CommitLog
 from hflush.spark.commit.machine import Seen
 from hflush.spark.commit.records import Intent, Record
+from hflush.spark.commit.staging import RenamedStaging
 from hflush.spark.commit.strays import claim_of
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import Owner
@@ -194,8 +195,120 @@ def test_an_intent_that_cannot_be_carried_out_is_named(
     committer.log.declare(0, Intent(job, staged(committer, job, "p=1/part-0")))
     (tmp_path / "p=1").touch()
     assert main(["vacuum", str(tmp_path)]) == 1
-    said = f"commit 0 is declared: .* To give it up, remove {tmp_path}/_hflush/commits/0.intent\n"
-    assert re.search(said, capsys.readouterr().err)
+    said = "commit 0 is declared: .* To give it up: (hflush vacuum --give-up 0 file:.*)\n"
+    found = re.search(said, capsys.readouterr().err)
+    assert found is not None
+    assert main(found[1].split()[1:]) == 0
+    assert capsys.readouterr().out.startswith("commit 0 given up: ")
+    assert committer.visible() == ("p=1",)
+    assert committer.log.look() == Seen(None, None)
+
+
+# --- a commit that is given up ---
+
+
+def lost(url: Path, mode: Mode = Mode.APPEND) -> Committer:
+    """Leave commit 1: of its files one is visible, one is staged, and one is lost."""
+    committed(url, "p=1/old")
+    committer, job = Committer(str(url)), Job("dead", mode)
+    files = staged(committer, job, "p=1/new", "p=2/staged", "p=2/q=1/lost", content=b"new")
+    removes = ("p=1/old",) if mode is Mode.OVERWRITE else ()
+    committer.staging.make_directories(files)
+    committer.log.declare(1, Intent(job, files, removes))
+    committer.staging.publish(job, files[0])
+    (url / "_hflush" / "staging" / "dead" / files[2].handle).unlink()
+    return committer
+
+
+@pytest.mark.parametrize("mode", [Mode.APPEND, Mode.OVERWRITE])
+def test_a_commit_that_has_lost_files_is_given_up(tmp_path: Path, mode: Mode) -> None:
+    """What it has published goes, as a run that repeats it would add these rows again."""
+    committer = lost(tmp_path, mode)
+    with pytest.raises(FileNotFoundError, match=r"1 of its files .* vacuum --give-up 1 file:"):
+        vacuum(str(tmp_path))
+    assert committer.visible() == ("p=1/new", "p=1/old", "p=2/staged")
+    done = vacuum(str(tmp_path), give_up=1)
+    assert (done.rolled_forward, done.given_up) == (None, 1)
+    assert committer.visible() == ("p=1/old",)
+    assert not (tmp_path / "_hflush" / "staging" / "dead").exists()
+    again = Job("again")
+    committer.commit(again, staged(committer, again, "p=2/again"))
+    assert committer.visible() == ("p=1/old", "p=2/again")
+
+
+def test_files_of_others_stay_where_a_commit_is_given_up(tmp_path: Path) -> None:
+    """Also one that has the name of one of its files."""
+    committer = lost(tmp_path)
+    (tmp_path / "p=2" / "staged").write_bytes(b"of another program")
+    (tmp_path / "p=2" / "other").write_bytes(b"new")
+    vacuum(str(tmp_path), give_up=1)
+    assert committer.visible() == ("p=1/old", "p=2/other", "p=2/staged")
+
+
+def test_giving_up_goes_on_where_it_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The intent is there until all of its files have gone."""
+    committer = lost(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "withdraw", refuse_to_write)
+        with pytest.raises(PermissionError):
+            vacuum(str(tmp_path), give_up=1)
+    assert vacuum(str(tmp_path), give_up=1).given_up == 1
+    assert committer.visible() == ("p=1/old",)
+
+
+def refuse_to_write(*_: object) -> None:
+    raise PermissionError(errno.EACCES, "not yours", "path")
+
+
+def test_a_commit_that_can_be_completed_is_not_given_up(tmp_path: Path) -> None:
+    committer = half_published(tmp_path)
+    for number in (-1, 1):
+        with pytest.raises(ValueError, match=rf"commit {number} does not wait .* commit 0 does"):
+            vacuum(str(tmp_path), give_up=number)
+    done = vacuum(str(tmp_path), give_up=0)
+    assert (done.rolled_forward, done.given_up) == (0, None)
+    assert is_whole(committer)
+    with pytest.raises(ValueError, match=r"commit 0 does not wait .* none does"):
+        vacuum(str(tmp_path), give_up=0)
+
+
+def test_a_commit_is_not_given_up_for_a_failure_that_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def time_out(*_: object) -> None:
+        raise TimeoutError(errno.ETIMEDOUT, "no answer", "path")
+
+    committer = half_published(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(RenamedStaging, "publish", time_out)
+        with pytest.raises(TimeoutError):
+            vacuum(str(tmp_path), give_up=0)
+    assert vacuum(str(tmp_path)).rolled_forward == 0
+    assert is_whole(committer)
+
+
+def test_a_commit_whose_files_are_all_there_is_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have begun to remove what it replaces."""
+    committer = half_published(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "finish", refuse_to_write)
+        with pytest.raises(ValueError, match=r"cannot be given up, as all of its files are there"):
+            vacuum(str(tmp_path), give_up=0)
+    assert vacuum(str(tmp_path)).rolled_forward == 0
+    assert is_whole(committer)
+
+
+def test_a_commit_that_has_removed_files_is_not_given_up(tmp_path: Path) -> None:
+    """Neither the old result nor the new one would be there."""
+    committer = lost(tmp_path, Mode.OVERWRITE)
+    (tmp_path / "p=1" / "old").unlink()
+    with pytest.raises(ValueError, match=r"a file that it replaces is gone: .*/p=1/old"):
+        vacuum(str(tmp_path), give_up=1)
+    assert committer.visible() == ("p=1/new", "p=2/staged")
 
 
 # --- what is replaced, and where ---

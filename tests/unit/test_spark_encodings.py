@@ -162,3 +162,36 @@ def test_bytes_that_are_no_text_stop_no_task():
     assert written("csv", batch) == '1,"pap\ufffd"\n2,\n'
     names = [directory for directory, _ in split(batch, ("s",))]
     assert names == ["s=pap\ufffd", "s=__HIVE_DEFAULT_PARTITION__"]
+
+
+DAY, HOUR, MINUTE, SECOND = range(4)
+SPANS = [  # as test_spark_source sees Spark write them
+    (DAY, DAY, 187_200_000_001, "INTERVAL '2' DAY"),
+    (DAY, HOUR, -187_200_000_001, "INTERVAL '-2 04' DAY TO HOUR"),
+    (DAY, MINUTE, 0, "INTERVAL '0 00:00' DAY TO MINUTE"),
+    (DAY, SECOND, 93_784_050_000, "INTERVAL '1 02:03:04.05' DAY TO SECOND"),
+    (DAY, SECOND, -(1 << 63), "INTERVAL '-106751991 04:00:54.775808' DAY TO SECOND"),
+    (HOUR, HOUR, 93_784_000_000, "INTERVAL '26' HOUR"),
+    (HOUR, MINUTE, -1, "INTERVAL '-00:00' HOUR TO MINUTE"),
+    (HOUR, SECOND, 1, "INTERVAL '00:00:00.000001' HOUR TO SECOND"),
+    (MINUTE, MINUTE, 6_000_000_000, "INTERVAL '100' MINUTE"),
+    (MINUTE, SECOND, 10_000_000, "INTERVAL '00:10' MINUTE TO SECOND"),
+    (SECOND, SECOND, 9_500_000, "INTERVAL '09.5' SECOND"),
+]
+
+
+@pytest.mark.parametrize(("first", "last", "micros", "text"), SPANS)
+def test_intervals_are_spelt_with_their_fields(first: int, last: int, micros: int, text: str):
+    """Which Arrow's type does not have; also in what is nested."""
+    span = t.DayTimeIntervalType(first, last)
+    flat, value = columns(n=LONG, iv=span), pa.array([micros, None], pa.int64())
+    batch = pa.record_batch({"n": [1, 2], "iv": value.cast(pa.duration("us"))})
+    assert written("csv", batch.cast(ENCODINGS["csv"].schema(flat, ()))) == f'1,"{text}"\n2,\n'
+    deep = columns(p=LONG, a=t.ArrayType(columns(m=t.MapType(span, span))))
+    ENCODINGS["json"].check(deep)
+    one = value.cast(pa.duration("us"))[0]
+    rows = [[{"m": [(one, one), (one, None)]}]]
+    data = pa.list_(pa.struct([("m", pa.map_(pa.duration("us"), pa.duration("us")))]))
+    nested = pa.record_batch({"a": pa.array(rows, data)})
+    found = written("json", nested.cast(ENCODINGS["json"].schema(deep, ("p",))))
+    assert found == f'{{"a":[{{"m":{{"{text}":"{text}","{text}":null}}}}]}}\n'

@@ -6,12 +6,13 @@ import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from hflush.spark.commit import Job, Record, Report, StagedFile, TaskReport
+from hflush.spark.commit import Committer, Job, Record, Report, StagedFile, TaskReport
 from hflush.spark.commit.records import Intent
 from hflush.spark.logs import logged
-from hflush.spark.watching import _bar
+from hflush.spark.watching import _bar, _last_now
 from hflush.statistics import IOStatistics
 
 SLOW = TaskReport(1, 7, 2, 10, 300, 4, 1, 0.5)
@@ -33,6 +34,24 @@ def test_a_report_goes_from_the_intent_into_the_record() -> None:
     record = Record.from_bytes(Record.of(0, intent, None).to_bytes())
     assert record.report == report
     assert record.report.io_statistics().counters == {"op_close": 3}
+
+
+def test_the_marker_has_the_counts_of_each_task(tmp_path: Path) -> None:
+    """A list of each count, on one line: there may be thousands of tasks."""
+    report = Report.of([(SLOW, statistics(2)), (QUICK, statistics(1))])
+    Committer(str(tmp_path)).commit(JOB, (), report)
+    text = (tmp_path / "_SUCCESS").read_text()
+    found = json.loads(text)
+    assert (found["tasks"], found["syncs"], found["stalls"]) == (2, 4, 1)
+    assert found["byTask"] == {
+        "partition": [0, 1],
+        "rows": [5, 10],
+        "bytes": [100, 300],
+        "files": [1, 2],
+        "syncs": [0, 4],
+        "stalls": [0, 1],
+    }
+    assert len(text.splitlines()) == 2 + len(found)
 
 
 def test_files_of_older_versions_are_read() -> None:
@@ -82,3 +101,15 @@ def test_a_bar_needs_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     with _bar()(None) as bar:
         assert bar.disable
+
+
+def test_a_block_that_has_succeeded_stays_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where nobody can tell what it has committed."""
+    record = tmp_path / "_hflush" / "commits" / "0.record"
+    record.parent.mkdir(parents=True)
+    record.write_bytes(b"half")
+    assert _last_now(str(tmp_path), None) is None
+    assert "what was committed cannot be looked up: file:" in caplog.text
+    assert "not a record" in caplog.text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 import timeit
@@ -15,22 +14,9 @@ from pathlib import Path
 import hflush
 import pytest
 from hflush.handling import marks
+from support.c_library import c_library
 from support.stores import Store
 from support.waiting import DEADLINE_S
-
-# A library in C that goes on after a callback failed, as HDF5 does.
-LIBRARY = """
-typedef void object;
-extern object *PyExc_KeyError;
-void PyErr_SetString(object *, const char *);
-object *PyObject_GetAttrString(object *, const char *);
-object *PyObject_CallObject(object *, object *);
-object *call_with_an_exception_pending(object *stream, const char *method) {
-  object *bound = PyObject_GetAttrString(stream, method);
-  PyErr_SetString(PyExc_KeyError, "of an earlier call");
-  return PyObject_CallObject(bound, 0);
-}
-"""
 
 CALLER = """
 import ctypes, hflush, io, sys
@@ -50,12 +36,10 @@ for method in ("flush", "seek", "truncate", "flush", "close", "flush", "close"):
 
 def test_an_exception_that_is_pending(tmp_path: Path):
     """A call made with one pending does its work and ends with that exception, no SystemError."""
-    compiler = shutil.which("cc")
-    if compiler is None:
+    try:
+        library = c_library(Path(__file__).with_name("pending_exception.c"))
+    except FileNotFoundError:
         pytest.skip("no C compiler")
-    source, library = tmp_path / "library.c", tmp_path / "library.so"
-    source.write_text(LIBRARY)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
     run = subprocess.run(
         [sys.executable, "-c", CALLER, library, tmp_path / "file"],
         capture_output=True,

@@ -140,7 +140,6 @@ def test_only_what_has_expired_is_removed(
     assert set(os.listdir(trash.root)) == left - {stamps[1], stamps[23]}
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("is_a_file", [False, True])
 def test_current_vanishes_in_between(
     trash: Trash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_a_file: bool

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import hflush
 import pytest
 from hflush import Configuration, Rename, cli, transfer
@@ -15,6 +16,7 @@ from hflush.credentials import Token
 from hflush.viewfs import ViewFileSystem
 from hflush.viewfs.mounts import MountTable
 from support.scripted_s3 import ScriptedS3
+from upath import UPath
 
 TABLE = "fs.viewfs.mounttable.c."
 
@@ -528,3 +530,54 @@ def test_a_view_under_another_scheme(conf, name: str):
     with pytest.raises(hflush.UnsupportedFileSystemError, match=r"mounttable\.path say where"):
         hflush.FileSystem.new_instance("hdfs://d/", {**elsewhere, **impl})
     hflush.FileSystem.new_instance("hdfs://d/", {**conf, **impl})
+
+
+class TestFsspec:
+    """hflush+viewfs: one view, whose names are those of its table."""
+
+    def test_urls(self, both: dict[str, str], server: ScriptedS3, tmp_path: Path):
+        fs, name = fsspec.core.url_to_fs("hflush+viewfs://c/data/a", conf=both)
+        assert (fs.filesystem.uri, name) == ("viewfs://c/", "hflush+viewfs://c/data/a")
+        assert type(fs) is type(fsspec.filesystem("hflushviewfs", conf=both))  # by fs.defaultFS
+        for one in (fs, fsspec.filesystem("hflush+viewfs", host="viewfs://c/", conf=both)):
+            one.pipe("/data/a", b"bytes")
+            assert one.cat("viewfs://c/data/a") == b"bytes"
+        assert fs.ls("/data", detail=False) == ["/data/a"]
+        fs.mv("/data/a", "/s3/d/")
+        assert (server.objects["d/a"].data, [*(tmp_path / "one").iterdir()]) == (b"bytes", [])
+        with fs.transaction, fs.open("/s3/held", "wb") as out:
+            out.write(b"x")
+        assert fs.find("/s3") == ["/s3/d/a", "/s3/held"]
+        for other in ("viewfs://ann:secret@other/data/a", "hdfs://nn/data/a"):
+            with pytest.raises(ValueError, match="wrong file system") as refusal:
+                fs.exists(other)
+            assert "secret" not in str(refusal.value)
+
+    def test_paths(self, both: dict[str, str], tmp_path: Path):
+        path = UPath("hflushviewfs://c/data", conf=both) / "d" / "x"
+        path.parent.mkdir()
+        path.write_text("data")
+        assert [str(one) for one in path.parent.iterdir()] == ["hflushviewfs://c/data/d/x"]
+        assert (tmp_path / "one" / "d" / "x").read_text() == "data"
+
+    @pytest.mark.parametrize("sends", [False, True])
+    def test_what_is_sent(self, both: dict[str, str], monkeypatch: pytest.MonkeyPatch, sends: bool):
+        """It stays who it was, and is the same here."""
+        monkeypatch.setenv("HADOOP_USER_NAME", "olga")
+        secrets = {key: both.pop(key) for key in list(both) if key.endswith(".key")}
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", secrets["fs.s3a.access.key"])
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secrets["fs.s3a.secret.key"])
+        fs = fsspec.filesystem("hflush+viewfs", conf=both, pickle_secrets=sends)
+        fs.exists("/s3/x")
+        sent = pickle.dumps(fs)
+        assert pickle.loads(sent) is type(fs).from_json(fs.to_json()) is fs
+        monkeypatch.setenv("HADOOP_USER_NAME", "yarn")
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        there = pickle.loads(sent)
+        assert there.filesystem._store(there.filesystem._table.links["/s3"])._acts_as() == "olga"
+        if sends:
+            assert not there.exists("/s3/x")
+
+    def test_hdfs_says_where_to_go(self):
+        with pytest.raises(ValueError, match="it is one of viewfs:"):
+            fsspec.core.url_to_fs("hflush+hdfs:///x", conf={"fs.defaultFS": "viewfs://t/"})

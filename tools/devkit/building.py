@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from devkit import environment
@@ -14,12 +15,15 @@ from devkit.paths import BUILD, CACHE, PYTHON, ROOT
 _TARGETS = {"tidy": ("checkheaders",)}
 
 
-def build(preset: str, *targets: str) -> Path:
-    """Bring a preset's targets up to date, those it is for unless named; return its directory."""
+def build(preset: str, *targets: str, settings: Sequence[str] = ()) -> Path:
+    """Bring a preset's targets up to date, those it is for unless named; return its directory.
+
+    Settings are beside those of the preset, and the same each time.
+    """
     directory = BUILD / preset
     targets = targets or _TARGETS.get(preset, ())
     if not _configured(directory):
-        _configure(preset, directory)
+        _configure(preset, directory, settings)
     names = ["--target", *targets] if targets else []
     step(
         f"building {' '.join(targets) or 'everything'} ({preset})",
@@ -47,7 +51,7 @@ def _configured(directory: Path) -> bool:
     return ready and stamp.read_text() == _digest()
 
 
-def _configure(preset: str, directory: Path) -> None:
+def _configure(preset: str, directory: Path, settings: Sequence[str]) -> None:
     (directory / "CMakeCache.txt").unlink(missing_ok=True)
     pybind11 = subprocess.run(
         [PYTHON, "-m", "pybind11", "--cmakedir"], capture_output=True, text=True, check=True
@@ -61,6 +65,7 @@ def _configure(preset: str, directory: Path) -> None:
             f"-DPython_EXECUTABLE={PYTHON}",
             f"-Dpybind11_DIR={pybind11.stdout.strip()}",
             "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache",
+            *settings,
         ],
         log=f"configure-{preset}",
         env=environment.variables(),

@@ -29,6 +29,7 @@ _OF_EVERYTHING = {
 }
 _CONTRACT = {"contract-hdfs", "contract-local", "contract-s3", "radosgw", "versitygw"}
 _INTEGRATION = {"demo", "hdfs", "s3", "spark", "doors", "radosgw", "versitygw", "spark-kills"}
+_SPARK = {"spark", "radosgw", "versitygw", "spark-kills"}
 _FAULTS = {"faults", "hdfs-places", "resume-kills", "spark-kills"}
 _NATIVE = {
     "cpp",
@@ -49,20 +50,34 @@ _PYTHON = {
     "sanitizers",
     "spark-installed",
 }
-# The parts that look at a directory, beside those that look at everything; the first that fits.
+# The parts that look at a place, beside those that look at everything; the first that fits. Tests
+# compare it with what is imported, and with the pages that tests name.
 _LOOK_AT = (
     ("tests/contract/", _CONTRACT),
     ("tests/integration/", _INTEGRATION),
-    ("tests/faults/", {*_FAULTS, "clang-tidy"}),
+    ("tests/faults/shim/", _PYTHON),  # is below tests of other directories, too
+    ("tests/faults/test_hdfs_", {*_FAULTS, "sanitizers"}),
+    ("tests/faults/test_s3_abandonment.py", {*_FAULTS, "sanitizers"}),
+    ("tests/faults/test_", _FAULTS),
+    ("tests/faults/", {*_FAULTS, *_SPARK, "sanitizers"}),
     ("tests/threads/", {"threads", "sanitizers"}),
     ("tests/ecosystem/", {"ecosystem"}),
     ("tests/unit/", {"contract-hdfs", "contract-s3"}),
     ("tests/radosgw/", {"radosgw"}),
+    ("tests/cpp/sim/", {*_NATIVE, "sanitizers", "hdfs"}),
     ("tests/cpp/", {*_NATIVE, "sanitizers"}),
     ("src/python/", _PYTHON),
-    ("demo/", {"demo", "spark"}),
+    ("demo/", {"demo", *_SPARK}),
     ("bench/", {"newest-compilers"}),
-    ("docs/", {"cpp", "sanitizers", "sim", "sim-transitions"}),  # they read its tables
+    ("docs/hdfs-client.md", {"cpp", "sanitizers", "sim", "sim-transitions", "faults"}),
+    ("docs/s3-client.md", {*_CONTRACT, "cpp", "sanitizers"}),
+    ("docs/semantics.md", _CONTRACT),
+    ("docs/checkpoints.md", {*_CONTRACT, *_SPARK, "s3"}),
+    ("docs/questions/", {*_CONTRACT, *_SPARK, "s3"}),
+    ("docs/spark.md", _SPARK),
+    ("docs/doors.json", {"doors"}),
+    ("docs/reliability", {"doors"}),
+    ("docs/", set[str]()),
     ("README.md", set[str]()),
     ("CHANGELOG.md", set[str]()),
     ("CONTRIBUTING.md", set[str]()),

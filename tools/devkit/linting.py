@@ -16,7 +16,7 @@ from devkit.paths import BUILD, CACHE, CPP, PYTHON, ROOT
 TIDY_TIMEOUT_S = 300
 _PYTHON_PLACES = ("dev", "src/python", "tests", "bench", "demo", "tools")
 _TESTS = ROOT / "tests"
-_CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults", "tests/stores", "bench/cpp")
+_CPP_PLACES = ("src/cpp", "tests/cpp", "tests/faults", "tests/stores", "tests/unit", "bench/cpp")
 
 
 def lint(names: Sequence[str] = ()) -> int:

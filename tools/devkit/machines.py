@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 
 from devkit import debian, machine
+from devkit.building import build
 from devkit.console import StepFailed, step, stream
 from devkit.outcome import Row, add_doctest
 from devkit.paths import BUILD, ROOT
@@ -24,17 +25,9 @@ _CARRIED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GOPROXY", "GOFLAGS
 def aarch64(row: Row) -> None:
     """Run the C++ tests of the checksums under an emulator: they try that machine's kernel."""
     machine.require(machine.FOR_AARCH64)
-    directory = BUILD / "aarch64"
     headers = _portable_headers(BUILD / "aarch64-headers")
     places = [f"-D{name}_INCLUDE_DIR={headers}" for name in _PORTABLE]
-    step(
-        "configuring (aarch64)", ["cmake", "--preset", "aarch64", *places], log="configure-aarch64"
-    )
-    step(
-        "building hflush_crc_tests (aarch64)",
-        ["cmake", "--build", directory, "--target", "hflush_crc_tests"],
-        log="build-aarch64",
-    )
+    directory = build("aarch64", "hflush_crc_tests", settings=places)
     command = ["qemu-aarch64", directory / "hflush_crc_tests"]
     try:
         said = step(

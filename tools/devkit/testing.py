@@ -78,6 +78,7 @@ def test(names: Sequence[str], pytest_args: Sequence[str], *, only_changed: bool
     if set(chosen) & {*parts.PYTEST, "conformance"}:
         environment.require_cluster()
         environment.require_store()
+        _build_c_libraries()
     run = _Run(directory, pytest_args, shows_itself=len(chosen) == 1, records=names == [FULL])
     together = [name for name in chosen if name not in (*_AFTER_TESTS, "conformance", *ELSEWHERE)]
     rows = side_by_side(run.part, together, at_a_time=_AT_A_TIME)
@@ -190,6 +191,12 @@ class _Run:
             code = 0
             row.skips.append("the arguments for pytest choose no test of this part")
         add_junit(row, report, code)
+
+
+def _build_c_libraries() -> None:
+    """Build what tests load beside the extension."""
+    tool = ROOT / "tests" / "support" / "c_library.py"
+    step("libraries in C for tests", [PYTHON, tool], log="c-libraries", env=environment.variables())
 
 
 def _conformance(*words: str, title: str) -> None:

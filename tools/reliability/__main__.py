@@ -9,13 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-from s3_clients import CLIENTS  # noqa: E402
-
 from reliability import doors, report  # noqa: E402
 from reliability.cases import CASES  # noqa: E402
 from reliability.load import measuring as load  # noqa: E402
 from reliability.load.running import CLIENTS as CLIENTS_OF_HDFS  # noqa: E402
-from reliability.measuring import measure  # noqa: E402
+from reliability.measuring import COLUMNS, measure  # noqa: E402
 from reliability.spark import measuring as spark_kills  # noqa: E402
 
 ROUNDS = range(12)  # each load with each replication
@@ -28,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="reliability", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="measure, into docs/reliability.json, and render")
-    run.add_argument("--client", action="append", choices=CLIENTS, help="this one only")
+    run.add_argument("--client", action="append", choices=COLUMNS, help="this one only")
     run.add_argument("--case", action="append", choices=[case.id for case in CASES])
     run.add_argument("--doors", action="store_true", help="the doors only")
     hdfs = commands.add_parser("hdfs", help="clusters under load, into docs/reliability-hdfs.json")
@@ -43,9 +41,9 @@ def main() -> None:
     if options.command == "run" and not options.client and not options.case:
         doors.measure()
     if options.command == "run" and not options.doors:
-        clients = options.client or list(CLIENTS)
+        columns = options.client or COLUMNS
         cases = [case for case in CASES if not options.case or case.id in options.case]
-        for measured in measure(clients, cases):
+        for measured in measure(columns, cases):
             report.publish(measured)
     is_right = True
     if options.command == "hdfs":

@@ -24,6 +24,7 @@ from s3_clients import CLIENTS, MIB, Boto3, Endpoint
 from support.fault_proxy import FaultProxy
 from support.rude_servers import refusing
 from support.s3_front import S3Front
+from support.s3_ways import Way, over_tls
 from support.scripted_s3 import KEY_ID, SECRET, ScriptedS3
 
 from reliability.cases import NOT_WRONG, PUBLISHED, READ, Case, nothing_wrong
@@ -35,6 +36,9 @@ PART_BYTES = 5 * MIB
 EXIT_S = 15.0  # that a process may take to end when it has done everything
 AHEAD_S = 20 * 60
 PUBLISHING = ("UploadPart", "CompleteMultipartUpload", "PutObject")
+# hflush once more: what breaks its connections there is met by libcurl, not by code of its own.
+OVER_TLS = "hflush over TLS"
+COLUMNS = ("hflush", OVER_TLS, *(name for name in CLIENTS if name != "hflush"))
 
 Seen = dict[str, Any]
 
@@ -73,28 +77,29 @@ class Place:
 
 
 @contextmanager
-def place_of(case: Case, server: MinioServer) -> Iterator[Place]:
-    """The server that a case asks for."""
+def place_of(case: Case, server: MinioServer, way: Way) -> Iterator[Place]:
+    """The server that a case asks for, and how it is asked."""
     keys = (server.access_key, server.secret_key)
-    direct = Boto3(_endpoint(server.url, keys))
+    direct = Boto3(_endpoint(server.url, keys, Way()))
     with ExitStack() as stack:
         if case.server == "nowhere":
-            yield Place(_endpoint("http://no-such-host.invalid", keys), None, direct)
+            url = f"{way.scheme}://no-such-host.invalid"
+            yield Place(_endpoint(url, keys, way), None, direct)
         elif case.server == "deaf":
             host, port = stack.enter_context(refusing())
-            yield Place(_endpoint(f"http://{host}:{port}", keys), None, direct)
+            yield Place(_endpoint(f"{way.scheme}://{host}:{port}", keys, way), None, direct)
         elif case.server == "ahead":
-            scripted = stack.enter_context(ScriptedS3())
+            scripted = stack.enter_context(way.server())
             scripted.clock_ahead_s = AHEAD_S
-            yield Place(_endpoint(scripted.endpoint, (KEY_ID, SECRET)), scripted, None)
+            yield Place(_endpoint(scripted.endpoint, (KEY_ID, SECRET), way), scripted, None)
         else:
-            tls = _untrusted() if case.server == "untrusted" else None
+            tls = _untrusted() if case.server == "untrusted" else way.tls
             proxy = stack.enter_context(FaultProxy(("127.0.0.1", server.port), tls=tls))
-            yield Place(_endpoint(proxy.endpoint, keys), proxy, direct)
+            yield Place(_endpoint(proxy.endpoint, keys, way), proxy, direct)
 
 
-def _endpoint(url: str, keys: tuple[str, str]) -> Endpoint:
-    return Endpoint(url, BUCKET, *keys, part_bytes=PART_BYTES)
+def _endpoint(url: str, keys: tuple[str, str], way: Way) -> Endpoint:
+    return Endpoint(url, BUCKET, *keys, part_bytes=PART_BYTES, settings=way.settings)
 
 
 def _untrusted() -> ssl.SSLContext:
@@ -110,26 +115,32 @@ def _untrusted() -> ssl.SSLContext:
         return context
 
 
-def measure(clients: Sequence[str], cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
+def measure(columns: Sequence[str], cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
     """Every client in every case; what was seen, case by case."""
     names = count()
-    with MinioServer.start() as server:
+    with MinioServer.start() as server, tempfile.TemporaryDirectory() as directory:
         server.make_bucket(BUCKET)
+        ways = {OVER_TLS: over_tls(Path(directory))}
         for case in cases:
             seen: dict[str, Seen] = {}
-            for client in clients:
+            for column in columns:
+                client = _client_of(column)
                 if case.needs_stream and not CLIENTS[client].streams:
                     continue
-                with place_of(case, server) as place:
+                with place_of(case, server, ways.get(column, Way())) as place:
                     key = f"case/{next(names)}/{case.id}"
-                    seen[client] = one = _observe(case, client, place, key)
-                print(f"{case.id:20} {client:10} {one['seconds']:7.2f} s  {verdict(case, one)}")
+                    seen[column] = one = _observe(case, client, place, key)
+                print(f"{case.id:20} {column:15} {one['seconds']:7.2f} s  {verdict(case, one)}")
             yield {
                 "date": time.strftime("%Y-%m-%d"),
                 "python": sys.version.split()[0],
-                "versions": {name: _version(name) for name in clients},
+                "versions": {column: _version(_client_of(column)) for column in columns},
                 "seen": {case.id: seen},
             }
+
+
+def _client_of(column: str) -> str:
+    return "hflush" if column == OVER_TLS else column
 
 
 def _version(client: str) -> str:

@@ -7,12 +7,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from s3_clients import CLIENTS
-
 from reliability import doors
 from reliability.cases import CASES, Case
 from reliability.load import page as load
-from reliability.measuring import verdict, was_asked
+from reliability.measuring import COLUMNS, OVER_TLS, verdict, was_asked
 from reliability.spark import page as spark
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +34,7 @@ def publish(measured: dict[str, Any]) -> None:
 def render() -> None:
     """Write docs/reliability.md."""
     measured = json.loads(MEASURED.read_text())
-    clients = [name for name in CLIENTS if name in measured["versions"]]
+    clients = [name for name in COLUMNS if name in measured["versions"]]
     counts = {name: [0, 0] for name in clients}
     sections = []
     for section, cases in groupby(CASES, key=lambda case: case.section):
@@ -75,7 +73,9 @@ def _row(
 def _introduction(
     measured: dict[str, Any], clients: list[str], counts: dict[str, list[int]]
 ) -> str:
-    versions = ", ".join(f"{name} {measured['versions'][name]}" for name in clients)
+    versions = ", ".join(
+        f"{name} {measured['versions'][name]}" for name in clients if name != OVER_TLS
+    )
     head = _line(["", *clients])
     right = _line(["right / asked", *(f"{counts[n][0]} / {counts[n][1]}" for n in clients)])
     return f"""# What goes wrong, and how it ends

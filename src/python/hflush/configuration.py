@@ -72,6 +72,9 @@ _KEPT_BY_THE_STORE = frozenset(("SSE-KMS", "DSSE-KMS"))
 # What Hadoop's clients of HDFS and S3 load, in their order.
 _SITE_FILES = ("core-site.xml", "hdfs-site.xml", "hdfs-rbf-site.xml")
 MORE_FILES = "hflush.conf.files"
+# The variables that lead to them: to their directory, else to that of an installation.
+_CONF_DIRECTORIES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_HOMES = ("HADOOP_HOME", "HADOOP_PREFIX")
 # The variables that name the files of a process' tokens, and that have tokens by value.
 TOKEN_FILE = "HADOOP_TOKEN_FILE_LOCATION"
 TOKEN_BY_VALUE = "HADOOP_TOKEN"
@@ -94,11 +97,13 @@ class Configuration(MutableMapping[str, str]):
     ----------
     load_defaults : bool
         Read the built-in defaults, then ``core-site.xml``, ``hdfs-site.xml`` and
-        ``hdfs-rbf-site.xml`` of ``HADOOP_CONF_DIR`` (of several directories, by colons, each from
-        the first that has it), or else of ``$HADOOP_HOME/etc/hadoop`` (of ``$HADOOP_HOME/conf``
-        if there is a ``hadoop-env.sh``), then the files that
-        ``hflush.conf.files`` names in them. Later files override earlier ones, except for keys
-        marked ``final``. A HADOOP_CONF_DIR that has none of these files is warned of.
+        ``hdfs-rbf-site.xml`` of ``HADOOP_CONF_DIR`` or else ``YARN_CONF_DIR`` (of several
+        directories, by colons, each from the first that has it), or else of
+        ``$HADOOP_HOME/etc/hadoop`` (of ``$HADOOP_HOME/conf`` if there is a ``hadoop-env.sh``;
+        ``HADOOP_PREFIX`` is its older name), then the files that ``hflush.conf.files`` names in
+        them. Later files override earlier ones, except for keys marked ``final``. A
+        HADOOP_CONF_DIR that has none of these files is warned of; so is such a YARN_CONF_DIR, if
+        HADOOP_HOME leads to none either, which counts then.
 
     Raises
     ------
@@ -702,15 +707,38 @@ _parsed: dict[str, tuple[tuple[int, int, int], Resource]] = {}
 
 def _configured_directories(environment: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the directories of Hadoop's files, after what names them; both empty without one."""
-    if text := environment.get("HADOOP_CONF_DIR"):
-        # A part of the class path: some tools name several, as Cloudera's Spark does.
-        is_one = os.pathsep not in text or os.path.isdir(text)
-        return "HADOOP_CONF_DIR", [text] if is_one else list(filter(None, text.split(os.pathsep)))
-    if home := environment.get("HADOOP_HOME"):  # as Hadoop's own scripts do
-        older = os.path.join(home, "conf")
-        is_older = os.path.exists(os.path.join(older, "hadoop-env.sh"))
-        return "HADOOP_HOME", [older if is_older else os.path.join(home, "etc", "hadoop")]
-    return "", []
+    unhelpful: tuple[str, list[str]] = ("", [])
+    for variable in _CONF_DIRECTORIES:
+        if text := environment.get(variable):
+            # A part of the class path: some tools name several, as Cloudera's Spark does.
+            is_one = os.pathsep not in text or os.path.isdir(text)
+            named = [text] if is_one else list(filter(None, text.split(os.pathsep)))
+            if variable == _CONF_DIRECTORIES[0] or _may_have_site_files(named):
+                return variable, named
+            unhelpful = variable, named
+    for variable in _HOMES:
+        if home := environment.get(variable):  # as Hadoop's own scripts do
+            older = os.path.join(home, "conf")
+            is_older = os.path.exists(os.path.join(older, "hadoop-env.sh"))
+            return variable, [older if is_older else os.path.join(home, "etc", "hadoop")]
+    return unhelpful
+
+
+def _may_have_site_files(directories: list[str]) -> bool:
+    """Whether directories of YARN's have Hadoop's files, too, or may not be looked into."""
+    return any(map(_has_site_files, directories))
+
+
+def _has_site_files(directory: str) -> bool:
+    try:
+        return not set(_SITE_FILES).isdisjoint(os.listdir(directory))
+    except OSError as refusal:
+        return isinstance(refusal, PermissionError)
+
+
+def sources() -> tuple[str, ...]:
+    """Return what the environment says of where Hadoop's files are."""
+    return tuple(os.environ.get(name, "") for name in (*_CONF_DIRECTORIES, *_HOMES))
 
 
 def _site_files(environment: Mapping[str, str]) -> list[str]:
@@ -735,9 +763,9 @@ def _site_files(environment: Mapping[str, str]) -> list[str]:
             present.setdefault(name, os.path.join(directory, name))
     if found := [present[name] for name in _SITE_FILES if name in present]:
         return found
-    if variable == "HADOOP_CONF_DIR":
+    if variable in _CONF_DIRECTORIES:
         warn_once(
-            f"{variable} names {os.pathsep.join(directories)}, which {why}: Hadoop's "
+            f"{variable} leads to {os.pathsep.join(directories)}, which {why}: Hadoop's "
             "configuration is not read, and a path without a scheme is one of "
             f"{DEFAULTS['fs.defaultFS']}",
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from typing_extensions import Self
 
@@ -87,4 +87,6 @@ class Files(Protocol):
 
     def _remove_files(self, files: Sequence[str]) -> list[tuple[str, OSError]]: ...
 
-    def _remove_emptied(self, directory: str) -> list[str]: ...
+    def _remove_emptied(self, directory: str, copied: Collection[str]) -> list[str]: ...
+
+    def _also_at(self, path: str) -> list[str]: ...

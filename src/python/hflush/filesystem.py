@@ -15,7 +15,7 @@ from .builders import FileBuilder, OpenFileBuilder
 from .bulk_delete import BulkDelete
 from .configuration import Configuration
 from .errors import ParentNotDirectoryError, PathIsDirectoryError, attach, unsupported
-from .general_keys import KEYS, PICKLE_SECRETS
+from .general_keys import KEYS, PICKLE_SECRETS, S3_PICKLE_SECRETS
 from .handling import marks
 from .keys import Reader
 from .leaving import add_lost, lost_keys
@@ -79,7 +79,9 @@ class FileSystem(OptionalOperations):
         self._lock = threading.RLock()
         self._finished = _core.StatisticsSum()
         self._doomed: set[str] = set()
-        _instances.add(ref(self, _instances.discard))
+        self._made_for = registry.identity(scheme, authority, self._conf)
+        self._hash = hash((type(self), self._made_for))
+        _instances.add(_ById(self, _instances.discard))
 
     # --- instances ---
 
@@ -207,6 +209,21 @@ class FileSystem(OptionalOperations):
             setattr(filesystem, name, value)
         return filesystem
 
+    def __eq__(self, other: object) -> bool:
+        """Whether :meth:`get` would take one for the other: of one place, user, conf, environment.
+
+        And what was set on them is equal, too. A class that has more to tell them apart says so in
+        an ``__eq__`` and ``__hash__`` of its own.
+        """
+        if self is other:
+            return True
+        if not isinstance(other, FileSystem) or type(self) is not type(other):
+            return NotImplemented
+        return (self._made_for, self._settings()) == (other._made_for, other._settings())
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def __copy__(self) -> Self:
         """Return the same: instances are shared, and a pickle would lose its secrets."""
         return self
@@ -219,7 +236,7 @@ class FileSystem(OptionalOperations):
 
     def _pickles_secrets(self) -> bool:
         """Whether pickles carry secrets."""
-        return Reader(self._conf, KEYS).flag(PICKLE_SECRETS)
+        return any(self._conf.get_bool(key) for key in (PICKLE_SECRETS, S3_PICKLE_SECRETS))
 
     def _callers(self, with_secrets: bool) -> list[Caller]:
         """Return what :meth:`_caller` says of each file system that this one consists of."""
@@ -730,9 +747,9 @@ class FileSystem(OptionalOperations):
             return False
         with self._lock:
             self._doomed.add(resolved)
-            if self not in _with_doomed:
+            if id(self) not in _with_doomed:
                 call_first_at_exit(_remove_all_doomed)  # before the store ends its connections
-                _with_doomed.add(self)
+                _with_doomed[id(self)] = self
         return True
 
     def cancel_delete_on_exit(self, path: StrPath) -> bool:
@@ -742,14 +759,14 @@ class FileSystem(OptionalOperations):
             was_noted = resolved in self._doomed
             self._doomed.discard(resolved)
             if not self._doomed:
-                _with_doomed.discard(self)
+                _with_doomed.pop(id(self), None)
         return was_noted
 
     def _remove_doomed(self) -> None:
         """Remove what was noted, deepest first; a failure is only logged."""
         with self._lock:
             doomed, self._doomed = sorted(self._doomed, key=paths.depth, reverse=True), set()
-            _with_doomed.discard(self)
+            _with_doomed.pop(id(self), None)
         for path in doomed:
             try:
                 self.delete(path, recursive=True)
@@ -859,7 +876,16 @@ _CREATE_ARGUMENTS = (
     "create_parent",
 )
 
-_instances: set[ref[FileSystem]] = set()
+
+class _ById(ref[FileSystem]):
+    """A weak reference to one instance: others may be equal to that."""
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+_instances: set[_ById] = set()
 
 
 def _go_on() -> None:
@@ -882,12 +908,12 @@ def call_first_at_exit(function: Callable[[], object]) -> None:
     atexit.register(function)
 
 
-# Those that have something to remove at exit.
-_with_doomed: set[FileSystem] = set()
+# Those that have something to remove at exit, by id: others may be equal.
+_with_doomed: dict[int, FileSystem] = {}
 
 
 def _remove_all_doomed() -> None:
-    for filesystem in list(_with_doomed):
+    for filesystem in list(_with_doomed.values()):
         filesystem._remove_doomed()
 
 

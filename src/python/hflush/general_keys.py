@@ -5,9 +5,11 @@ from __future__ import annotations
 from .configuration import DEFAULTS, MORE_FILES
 from .keys import BOOL, Key, choice, names, number, number_of, size, text, time
 
-__all__ = ["KEYS", "LEFT_OUT", "PICKLE_SECRETS"]
+__all__ = ["KEYS", "LEFT_OUT", "PICKLE_SECRETS", "S3_PICKLE_SECRETS"]
 
 PICKLE_SECRETS = "hflush.pickle.secrets"
+# Its older name, among the keys of S3, where it may be that of one bucket: it means every store.
+S3_PICKLE_SECRETS = "hflush.s3.pickle.secrets"
 LEFT_OUT = "hflush.pickle.left-out"
 
 _ALL = "All stores"
@@ -55,7 +57,8 @@ KEYS = (
         default="false"),
     Key(_ALL, PICKLE_SECRETS, BOOL,
         "a file system that is sent to another process takes its secrets along, so that it works "
-        "there: keys that are secret, and tokens of HDFS. For people that may read what they send",
+        "there: keys that are secret, tokens of HDFS, credentials of S3. For people that may read "
+        "what they send",
         default="false"),
     Key(_ALL, LEFT_OUT, text("names"),
         "set by hflush: keys that a file system has lost on its way, as they are secret; what "

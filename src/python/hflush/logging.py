@@ -20,7 +20,7 @@ import weakref
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from . import _core, opening
+from . import _core, opening, paths
 from .capabilities import APPEND, CREATE_IN_CLOSE, HSYNC
 from .errors import StreamClosedError
 from .filesystem import FileSystem, call_first_at_exit
@@ -101,7 +101,7 @@ class Handler(logging.Handler):
             raise ValueError(f"mode must be 'a', 'w' or 'x', not {mode!r}")
         encoding = opening.resolved(encoding)
         opening.check_text(encoding, errors)
-        self.url = os.fspath(url)
+        self.url = paths.as_text(url)
         self._mode = mode
         self._mark = "".encode(encoding)  # of byte order: at the start of a file only
         self._encoding = opening.without_mark(encoding)

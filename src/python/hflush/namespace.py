@@ -15,7 +15,7 @@ from .status import BlockLocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from typing_extensions import Self
@@ -303,15 +303,24 @@ class NameSpace(ABC):
                 failures.append((path, failure))
         return failures
 
-    def _remove_emptied(self, directory: str) -> list[str]:
+    def _remove_emptied(
+        self,
+        directory: str,
+        copied: Collection[str],
+    ) -> list[str]:
         """Remove a directory in which there is nothing, not even what listings leave out.
 
-        Return what there is; some of it, if it is much.
+        Return what there is; some of it, if it is much. `copied` are the names of the directories
+        in it that are at the target: what a store keeps of such a one goes, too.
         """
         left = [self._store_path(status) for status in self._list(directory)]
         if not left:
             self._delete(directory, False)
         return left
+
+    def _also_at(self, path: str) -> list[str]:
+        """Return what is below a path at which a file is, as there may be on S3; some of it."""
+        return []
 
     # --- streams that can be resumed: see hflush.tokens ---
 

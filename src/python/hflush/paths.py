@@ -112,16 +112,21 @@ def as_text(path: StrPath) -> str:
         For file descriptors and everything else that is not a path.
     InvalidPathError
         For an object such as ``Path("hdfs://nn/data")``, which is ``hdfs:/nn/data``: pathlib takes
-        a slash of a URL away.
+        a slash of a URL away. ``Path("a:b")`` is a name.
     """
     text = os.fspath(path)
     text = text if isinstance(text, str) else os.fsdecode(text)
     if not isinstance(path, (str, bytes)):
         scheme, colon, rest = text.partition(":")
-        if colon and _is_scheme(scheme.lower()) and not rest.startswith("//"):
+        is_url = rest.startswith("/") or (not rest and scheme.lower() in _likely_schemes)
+        if colon and is_url and not rest.startswith("//") and _is_scheme(scheme.lower()):
             raise invalid_path(
-                text, f"a URL in a {type(path).__name__} has lost a slash: pass URLs as str"
+                text,
+                f"a URL in a {type(path).__name__} has lost a slash: pass URLs as str, and a "
+                "name with such a colon as an absolute path",
             )
+        if colon and "/" not in scheme and not is_url:
+            return f"./{text}"
     return text
 
 

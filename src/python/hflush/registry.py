@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     # Takes scheme, authority and configuration; returns a FileSystem, a class above this module.
     Factory: TypeAlias = "Callable[[str, str, Configuration], Any]"
 
-__all__ = ["Store", "known_keys", "load", "register", "replace", "stores"]
+__all__ = ["Store", "identity", "known_keys", "load", "register", "replace", "stores"]
 
 
 class Store:
@@ -153,8 +153,7 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
     names = paths.spellings(location.scheme)
     if any(conf.get_bool(f"fs.{name}.impl.disable.cache") for name in names):
         return _make(location, conf)
-    configured = (conf.identity(), _environment(location.scheme))
-    key = (location.scheme, location.authority, caller(), configured)
+    key = identity(location.scheme, location.authority, conf)
     found = _found(key)
     if found is not None:
         return found
@@ -171,14 +170,26 @@ def shared(url: StrPath | None, conf: Configuration) -> Any:
     return found
 
 
+def identity(scheme: str | None, authority: str, conf: Configuration) -> tuple[object, ...]:
+    """Return what two file systems have in common that are one to who asks: secrets are in it."""
+    configured = (conf.identity(), _environment(scheme))
+    return scheme, authority, caller(), configured
+
+
 def _environment(scheme: str | None) -> tuple[bytes | None, ...]:
     """Return what the environment says to the store of a scheme: secrets are among it."""
     store = _stores.get(scheme or "")
     if store is None or store.environment == ():
         return ()
-    names = store.environment
-    if names is None:
-        names = tuple(name for other in stores() for name in other.environment or ())
+    return environment() if store.environment is None else _values(store.environment)
+
+
+def environment() -> tuple[bytes | None, ...]:
+    """Return what the environment says to all stores: secrets are among it."""
+    return _values(tuple(name for store in stores() for name in store.environment or ()))
+
+
+def _values(names: Iterable[bytes]) -> tuple[bytes | None, ...]:
     # What os.environ has them in: it takes a microsecond for each that is missing.
     variables: Any = getattr(os.environ, "_data", os.environb)
     return tuple(map(variables.get, names))

@@ -43,6 +43,7 @@ def copy(
     *,
     delete_source: bool,
     overwrite: bool,
+    is_alone: bool = False,
 ) -> None:
     """Copy or move a file or a tree; into `target_path` under its own name if that is a directory.
 
@@ -51,6 +52,8 @@ def copy(
     directory by itself: what was not copied stays (a name that listings leave out, what is new),
     and so does what has changed since. Between local files owner, mode and times are kept as far as
     the process may and the mount can, as by a rename; no copy is open to others before its mode is.
+    A file that is moved may be a directory, too, on S3: that stays, and unless the file is meant
+    alone, it is an error that names it.
 
     Raises
     ------
@@ -94,6 +97,8 @@ def copy(
     if delete_source:
         removal = _Removal(source)
         removal.remove(copied)
+        if copied.entries is None and not is_alone:
+            removal.look_below(source_path)
         removal.report(source._named(source_path), target._public_name(target_path))
 
 
@@ -503,12 +508,8 @@ class _Removal:
             files = {entry.path: entry for entry in entries if not entry.is_directory}
             if files:
                 self._remove_from(path, files)
-            left = self._source._remove_emptied(path)
-            for name in left:
-                if name not in self._kept:
-                    self._stays(name, "not copied")
-            if left:
-                self._kept.add(path)
+            copied = [basename(entry.path) for entry in entries if entry.is_directory]
+            self._keep(path, self._source._remove_emptied(path, copied))
 
     def _remove_from(self, directory: str, files: dict[str, _Copied]) -> None:
         """Look at each file right before it goes: what is removed before it may take hours."""
@@ -528,6 +529,19 @@ class _Removal:
     def _remove_files(self, files: list[str]) -> None:
         for path, failure in self._source._remove_files(files) if files else ():
             self._failures.append(failure)
+            self._kept.add(path)
+
+    def look_below(self, path: str) -> None:
+        """Note what is below the path of a file that was moved: nothing of it was copied."""
+        with self._noting(path):
+            self._keep(path, self._source._also_at(path))
+
+    def _keep(self, path: str, left: list[str]) -> None:
+        """Note what is left below a path."""
+        for name in left:
+            if name not in self._kept:
+                self._stays(name, "not copied")
+        if left:
             self._kept.add(path)
 
     def _stays(self, path: str, why: str) -> None:

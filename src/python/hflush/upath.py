@@ -1,4 +1,4 @@
-"""hflush for universal_pathlib: paths of ``hflushfile``, ``hflushhdfs`` and ``hflushs3`` URLs.
+"""hflush for universal_pathlib: paths of ``hflushfile``, ``hflushhdfs``, ``hflushs3``, … URLs.
 
 The classes are registered by entry point; nothing needs to be imported. The names have no plus,
 which universal_pathlib takes for the end of a protocol.
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["HflushFilePath", "HflushHdfsPath", "HflushS3Path"]
+__all__ = ["HflushFilePath", "HflushHdfsPath", "HflushS3Path", "HflushViewPath"]
 
-_WITH_ANCHOR = ("hflushhdfs", "hflushs3", "hflushs3a")
+_WITH_ANCHOR = ("hflushhdfs", "hflushs3", "hflushs3a", "hflushviewfs")
 # A host or bucket stays where it is when a path that begins with a slash is joined to it.
 WrappedFileSystemFlavour.protocol_config["netloc_is_anchor"].update(_WITH_ANCHOR)
 for _name in ("hflushfile", *_WITH_ANCHOR):
@@ -49,7 +49,8 @@ _UNSET = getattr(core, "UNSET_DEFAULT", None)
 def _made_here(make: Any, cls: type[UPath], args: Any, options: dict[str, Any]) -> Any:
     """Make a path of what was sent: it equals those made here, where who we are is the same."""
     if sent := options.get("conf"):
-        options["conf"] = get_filesystem_class(options["protocol"])._as_here(sent)
+        others = {key: options[key] for key in options if key not in ("conf", "protocol")}
+        options["conf"] = get_filesystem_class(options["protocol"])._as_here(sent, others)
         if not options["conf"] and type(sent) is dict:
             del options["conf"]  # it was added
     return make(cls, args, options)
@@ -327,6 +328,12 @@ class HflushHdfsPath(_Sendable):
     def is_absolute(self) -> bool:
         """Whether it begins at the root: a URL does."""
         return getattr(self, "_relative_base", None) is None  # before 0.3 there was none
+
+
+class HflushViewPath(HflushHdfsPath):
+    """A path of a view, through :class:`hflush.fsspec.HflushViewFileSystem`, with its table."""
+
+    __slots__ = ()
 
 
 class HflushS3Path(_Sendable, CloudPath):

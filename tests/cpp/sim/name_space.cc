@@ -440,6 +440,9 @@ NameSpace::Answer NameSpace::add_block(const Call& call) {
     return Exception{kIoException, "File " + file.path + " could only be written to 0 nodes"};
   }
   if (previous) {
+    // It was meant for a file that its caller has closed and opened again since: a hazard of
+    // Hadoop's, as is that of complete().
+    if (call.is_late && file.sessions > 1) return Exception{kIoException, "of a file before"};
     if (auto refused = commit(file, *previous)) return *refused;
   }
   block.id = ++last_block_;

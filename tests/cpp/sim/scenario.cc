@@ -314,12 +314,16 @@ class Run final : public DataNode::Cluster {
     if (file.recoveries > 0) return "it was recovered, and may be shorter";
     for (const NameSpace::Block& block : file.blocks) {
       const bool is_complete = block.state == NameSpace::Block::State::kComplete;
-      const auto& holders = is_complete ? block.reported : block.pipeline;
-      const bool is_there = std::ranges::any_of(
-          holders, [this](const DataNode* node) { return faults_.is_good(*node); });
-      if (!is_there) return "no good DataNode has a block";
+      if (!any_good(is_complete ? block.reported : block.pipeline)) {
+        return "no good DataNode has a block";
+      }
     }
     return {};
+  }
+
+  bool any_good(const std::vector<DataNode*>& some) const {
+    return std::ranges::any_of(some,
+                               [this](const DataNode* node) { return faults_.is_good(*node); });
   }
 
   // Takes the files of a client that has died.
@@ -376,6 +380,7 @@ class Run final : public DataNode::Cluster {
     const NameSpace::File* const before = space_.find(path);
     if (before == nullptr) return;
     const std::uint64_t seizures = before->seizures;  // another may come before the answer
+    const bool was_closed = before->holder.empty();
     env::Uninterrupted interrupt(world_.clock());
     hdfs::AppendOptions options;
     options.new_block = process.chance.one_in(4);
@@ -383,8 +388,8 @@ class Run final : public DataNode::Cluster {
     auto opened = hdfs::append(client, path, options, interrupt);
     if (!opened.ok()) {
       world_.note(path, " is not appended to: ", opened.status().to_string());
-      const bool is_closed = space_.find(path)->holder.empty();
-      world_.require(faults_.any() || !is_closed, path,
+      const bool is_closed = was_closed && space_.find(path)->holder.empty();
+      world_.require(!is_closed || !append_excuse(process, client, path).empty(), path,
                      " is not appended to: ", opened.status().to_string());
       return;
     }
@@ -416,7 +421,7 @@ class Run final : public DataNode::Cluster {
     options.update_length = process.chance.one_in(8);
     auto created = hdfs::create(client, journal.path, options, interrupt);
     if (!created.ok()) {
-      world_.require(faults_.any(), journal.path,
+      world_.require(!open_excuse(process).empty(), journal.path,
                      " is not created: ", created.status().to_string());
       return failed(journal, created.status());
     }
@@ -501,17 +506,44 @@ class Run final : public DataNode::Cluster {
                    " fails although it could go on: ", status.to_string());
   }
 
-  // Why a stream may fail; empty: it may not.
-  std::string_view excuse(const Process& process, const Journal& journal) const {
+  // Why a call of the NameNode may fail; empty: it may not.
+  std::string_view call_excuse(const Process& process) const {
     if (faults_.is_dead(process.host)) return "its client is dead";
     if (faults_.partition(process.host) > 20s) return "its client was cut off";
+    if (name_nodes_.bad_luck() > 2) return "a call was lost again and again";
+    if (name_nodes_.outage() > 90s) return "there was no NameNode for too long";
+    return {};
+  }
+
+  // Why a call that opens a file may fail: to the only NameNode it is not repeated.
+  std::string_view open_excuse(const Process& process) const {
+    if (!name_nodes_.are_two() && name_nodes_.hits() > 0) return "the NameNode did not answer";
+    return call_excuse(process);
+  }
+
+  // Why a closed file may not be appended to. Sums go on as those of its last block, which a
+  // DataNode says; without a block they are this client's.
+  std::string_view append_excuse(const Process& process, const hdfs::Client& client,
+                                 const std::string& path) const {
+    const std::string_view of_calls = open_excuse(process);
+    if (!of_calls.empty()) return of_calls;
+    const NameSpace::File& file = *space_.find(path);
+    const bool has_good_sums = file.block_size % client.settings().write.bytes_per_checksum == 0;
+    if (file.blocks.empty()) return has_good_sums ? "" : "its blocks are no multiple of a chunk";
+    // The others may not have reported it when the append was answered.
+    const bool is_known = any_good(file.blocks.back().pipeline);
+    return is_known ? "" : "no good DataNode was known to have its last block";
+  }
+
+  // Why a stream may fail; empty: it may not.
+  std::string_view excuse(const Process& process, const Journal& journal) const {
+    const std::string_view of_calls = call_excuse(process);
+    if (!of_calls.empty()) return of_calls;
     // It waits 5 s longer for each DataNode behind the one that waits, but not for when that began.
     if (faults_.partition(process.host) > 4s && faults_.hit_nodes() > 0) {
       return "its client was cut off, and then blames a good DataNode for another's silence";
     }
     if (faults_.any_damage()) return "damage, for which others are blamed";
-    if (name_nodes_.bad_luck() > 2) return "a call was lost again and again";
-    if (name_nodes_.outage() > 90s) return "there was no NameNode for too long";
     const NameSpace::File* const file = space_.find(journal.path);
     if (file == nullptr || file->sessions != journal.session) return "the file is another's";
     if (file->seizures != journal.seizures) return "another client has taken the file";

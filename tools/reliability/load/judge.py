@@ -208,3 +208,10 @@ def stalls(events: Iterable[int], streams: Iterable[Sequence[Ack]]) -> list[floa
 
 def median(values: Collection[float]) -> float:
     return statistics.median(values) if values else 0.0
+
+
+def percentile(values: Collection[float], percent: int) -> float:
+    """Return what so many percent of the values are not above."""
+    if len(values) < 2:
+        return median(values)
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

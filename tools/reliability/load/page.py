@@ -152,7 +152,8 @@ def _rows(
             *(_total(of, "taken_over") for of in by_client.values()),
         ],
         ["longest stall", *(_longest(of) for of in by_client.values())],
-        ["median stall after an event", *(_median(of) for of in by_client.values())],
+        ["median stall after an event", *(_stall(of, 50) for of in by_client.values())],
+        ["its 90th percentile", *(_stall(of, 90) for of in by_client.values())],
     ]
 
 
@@ -182,5 +183,6 @@ def _longest(rounds: Sequence[dict[str, Any]]) -> str:
     return f"{max((one['longest_stall'] for one in rounds), default=0.0):.1f} s"
 
 
-def _median(rounds: Sequence[dict[str, Any]]) -> str:
-    return f"{judge.median([stall for one in rounds for stall in one['stalls']]):.2f} s"
+def _stall(rounds: Sequence[dict[str, Any]], percent: int) -> str:
+    stalls = [stall for one in rounds for stall in one["stalls"]]
+    return f"{judge.percentile(stalls, percent):.2f} s"

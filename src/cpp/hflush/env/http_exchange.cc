@@ -495,7 +495,8 @@ Status HttpExchange::failure_of(CURLcode code) const {
     case CURLE_SEND_ERROR:
       return Status::from_errno(of_connection, "send request to " + authority_ + through, {});
     case CURLE_RECV_ERROR:
-      return Status::from_errno(of_connection, receive, {});
+      // After a reset libcurl still tries to say goodbye over TLS: nothing is received with EPIPE.
+      return Status::from_errno(of_connection == EPIPE ? ECONNRESET : of_connection, receive, {});
     case CURLE_OK:  // and yet no whole head
     case CURLE_GOT_NOTHING:
       return because(receive, "the connection was closed instead", ECONNRESET);

@@ -200,6 +200,12 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
         default="7d",
         help="remove what jobs have left that did nothing for so long (7d, 12h; %(default)s)",
     )
+    vacuum.add_argument(
+        "--give-up",
+        type=int,
+        metavar="number",
+        help="take back this commit, which an error has named, if it cannot be carried out",
+    )
     times = operation("times", _times, "Measure the times that a store gives to files.")
     times.add_argument("path")
     checkpoints.add_operations(
@@ -477,9 +483,11 @@ def _dated_uploads(fs: FileSystem, arguments: argparse.Namespace, age: float | N
 def _vacuum(arguments: argparse.Namespace, conf: Configuration) -> None:
     from ..spark.commit import vacuum
 
-    done = vacuum(arguments.path, conf, older_than=arguments.older_than)
+    done = vacuum(arguments.path, conf, older_than=arguments.older_than, give_up=arguments.give_up)
     if done.rolled_forward is not None:
         say(f"commit {done.rolled_forward} carried out")
+    if done.given_up is not None:
+        say(f"commit {done.given_up} given up: its files are removed")
     say(f"{done.swept} leftovers of jobs removed")
     if done.strays:
         say(f"{done.strays} files of killed batches removed")

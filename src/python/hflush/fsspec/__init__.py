@@ -1,10 +1,10 @@
-"""hflush for fsspec: files, HDFS and S3 in pandas, pyarrow, dask, zarr, ….
+"""hflush for fsspec: files, HDFS, S3 and views in pandas, pyarrow, dask, zarr, ….
 
-Three names are registered by entry point, nothing needs to be imported: ``hflushfile``,
-``hflushhdfs`` and ``hflushs3`` (``hflushs3a``), each also with a plus, as in ``hflush+s3``, which
-xarray and universal_pathlib do not take for a protocol. :func:`register` puts the classes in the
-place of fsspec's own implementations of a protocol. docs/fsspec.md says what names, options and
-transactions mean.
+Four names are registered by entry point, nothing needs to be imported: ``hflushfile``,
+``hflushhdfs``, ``hflushs3`` (``hflushs3a``) and ``hflushviewfs``, each also with a plus, as in
+``hflush+s3``, which xarray and universal_pathlib do not take for a protocol. :func:`register` puts
+the classes in the place of fsspec's own implementations of a protocol. docs/fsspec.md says what
+names, options and transactions mean.
 
     pandas.DataFrame(...).to_parquet("hflushhdfs://nn:8020/data/table.parquet")
 """
@@ -28,8 +28,15 @@ from .base import HflushFileSystem
 if TYPE_CHECKING:
     from ..hdfs.fsspec import HflushHdfsFileSystem
     from ..s3.fsspec import HflushS3FileSystem
+    from ..viewfs.fsspec import HflushViewFileSystem
 
-__all__ = ["HflushFileSystem", "HflushHdfsFileSystem", "HflushS3FileSystem", "register"]
+__all__ = [
+    "HflushFileSystem",
+    "HflushHdfsFileSystem",
+    "HflushS3FileSystem",
+    "HflushViewFileSystem",
+    "register",
+]
 
 
 if not TYPE_CHECKING:  # each store brings its own
@@ -47,7 +54,7 @@ def register(*protocols: str) -> None:
     Parameters
     ----------
     *protocols : str
-        ``file``, ``hdfs``, ``s3``, ``s3a``. Without any: all of these but ``file``.
+        ``file``, ``hdfs``, ``s3``, ``s3a``, ``viewfs``. Without any: ``hdfs``, ``s3`` and ``s3a``.
 
     Raises
     ------

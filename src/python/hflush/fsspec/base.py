@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import errno
+import logging
 import os
 import re
 import stat
@@ -20,11 +21,11 @@ from fsspec.implementations.local import make_path_posix  # type: ignore[import-
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 from fsspec.utils import isfilelike  # type: ignore[import-untyped]
 
-from .. import paths, transfer
-from ..configuration import Configuration, caller
+from .. import paths, registry, transfer
+from ..configuration import Configuration, caller, sources
 from ..errors import ParentNotDirectoryError, means_file_there, means_nothing_there, unsupported
 from ..filesystem import FileSystem
-from ..general_keys import LEFT_OUT, PICKLE_SECRETS
+from ..general_keys import LEFT_OUT, PICKLE_SECRETS, S3_PICKLE_SECRETS
 from ..leaving import add_lost, lost_keys
 from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from .transactions import Deferred
 
 __all__ = ["URL", "HflushFileSystem"]
+
+_log = logging.getLogger(__name__)
 
 _FLAGS = {
     "wb": CreateFlag.CREATE | CreateFlag.OVERWRITE,
@@ -72,15 +75,15 @@ class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
     """Keeps instances apart that fsspec, which compares the repr of options, would take for one."""
 
     @property
-    def process_user(cls) -> tuple[str, ...]:
-        """Who the process is to a store: a cached instance is for one user."""
-        return caller()
+    def process_state(cls) -> tuple[object, ...]:
+        """Who the process is to a store, and what its environment says: of a cached instance."""
+        return caller(), sources(), registry.environment()
 
     def __call__(cls, conf: Conf = None, **storage_options: Any) -> Any:
         if isinstance(conf, Configuration):
             conf = words.ExactConf(conf.raw_items())
         if conf is not None:
-            conf = cls._as_here(conf)
+            conf = cls._as_here(conf, storage_options)
         if conf or isinstance(conf, words.ExactConf):
             storage_options["conf"] = conf
         made = super().__call__(**storage_options)
@@ -130,7 +133,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     _root = "the root"
     # The storage options besides fsspec's own.
     _words = frozenset(("auto_mkdir",))
-    _extra_tokenize_attributes = ("process_user",)
+    _extra_tokenize_attributes = ("process_state",)
 
     def __init__(
         self, conf: Conf = None, *, auto_mkdir: bool = True, **storage_options: Any
@@ -215,14 +218,14 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         )
 
     def _sends_secrets(self) -> bool:
-        return self._conf.get_bool(PICKLE_SECRETS)
+        return any(map(self._conf.get_bool, (PICKLE_SECRETS, S3_PICKLE_SECRETS)))
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
         """Return the keys that say who we are to the store, where the options do not."""
         return {}
 
     @classmethod
-    def _as_here(cls, conf: Any) -> Any:
+    def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:  # noqa: ARG003
         """Return a ``conf`` that was sent without what this process is by itself."""
         return conf
 
@@ -580,8 +583,14 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         return self._strip_protocol(given if is_one else list(given))
 
     def _is_directory(self, target: Any) -> bool:
-        """Whether a target is a directory, or one is meant."""
-        return os.fspath(target).endswith("/") or self.isdir(target)
+        """Whether a target is a directory, as far as one may look, or one is meant."""
+        if os.fspath(target).endswith("/"):
+            return True
+        try:
+            return self.isdir(target)
+        except PermissionError as refusal:  # who may only write names what is to be written
+            _log.warning("%s is taken for a file: %s", os.fspath(target), refusal)
+            return False
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copy a file; make a directory, without its contents."""
@@ -838,7 +847,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         """Make a directory that does not exist; `mode` is its permission, before the umask."""
         words.check_hints("mkdir", options)
         place = self._place(path)
-        if place.store.exists(place.path):
+        if _is_taken(place):
             raise FileExistsError(errno.EEXIST, "mkdir: path exists", path)
         asked = None if mode == _ANY_MODE else mode  # as universal_pathlib does where none is given
         with _plain_refusal():
@@ -847,7 +856,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and its missing parents."""
         place = self._place(path)
-        if not exist_ok and place.store.exists(place.path):
+        if not exist_ok and _is_taken(place):
             raise FileExistsError(errno.EEXIST, "makedirs: path exists", path)
         with _plain_refusal():
             place.store.mkdirs(place.path)
@@ -1061,6 +1070,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             target.path,
             delete_source=True,
             overwrite=True,
+            is_alone=True,
         )
 
     def modified(self, path: str) -> datetime.datetime:
@@ -1123,6 +1133,14 @@ def _check_apart_from(local: Path, place: Place) -> None:
     with suppress(FileNotFoundError):
         if place.store._is_local and local.samefile(place.path):
             raise OSError(errno.EINVAL, "copy of a file onto itself", str(local))
+
+
+def _is_taken(place: Place) -> bool:
+    """Whether there is anything, as far as one may look; what follows fails by itself."""
+    try:
+        return place.store.exists(place.path)
+    except PermissionError:
+        return False
 
 
 def _is_below(place: Place, directory: Place) -> bool:

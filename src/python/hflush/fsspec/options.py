@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..configuration import Configuration
-from ..general_keys import PICKLE_SECRETS
+from ..general_keys import PICKLE_SECRETS, S3_PICKLE_SECRETS
 from ..spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 # Whether what is sent takes its secrets along: one option, and the keys that it stands for.
-PICKLE_WORDS = ("pickle_secrets", PICKLE_SECRETS, "hflush.s3.pickle.secrets")
+PICKLE_WORDS = ("pickle_secrets", PICKLE_SECRETS, S3_PICKLE_SECRETS)
 # Options of AbstractFileSystem itself and of its cache of instances.
 GENERIC = frozenset(
     (

@@ -118,9 +118,10 @@ class DistributedFileSystem(FileSystem):
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         if not authority:
+            default = paths.parse(conf.default_file_system()).scheme or "no scheme"
             raise ValueError(
                 f"a {scheme} URL must name a host or a name service, as {scheme}://host:port/path "
-                f"does, or fs.defaultFS must be one that does"
+                f"does, or fs.defaultFS must be one that does; it is one of {default}:"
             )
         user, place = split_user(authority)
         super().__init__(scheme, authority, conf)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import paths
 from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..fsspec import options as words
-from ..fsspec.base import URL, HflushFileSystem
-from ..fsspec.places import Place
+from ..fsspec.base import URL
+from ..fsspec.hosts import HostedFileSystem
 from . import identity
 from .keys import USER
 from .settings import split_user
@@ -26,7 +25,7 @@ __all__ = ["WORDS", "HflushHdfsFileSystem"]
 WORDS = frozenset(("extra_conf", "host", "kerb_ticket", "port", "replication", "user"))
 
 
-class HflushHdfsFileSystem(HflushFileSystem):
+class HflushHdfsFileSystem(HostedFileSystem):
     """One HDFS, as fsspec sees file systems.
 
     Parameters
@@ -90,7 +89,7 @@ class HflushHdfsFileSystem(HflushFileSystem):
         return identity.caller(self._conf, with_secrets)
 
     @classmethod
-    def _as_here(cls, conf: Any) -> Any:
+    def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:  # noqa: ARG003
         sent = {name: str(conf[name]) for name in identity.KEYS if name in conf}
         if not sent:
             return conf
@@ -108,79 +107,12 @@ class HflushHdfsFileSystem(HflushFileSystem):
             options["port"] = int(port)
         return {**options, "user": user} if user else options
 
-    @property
-    def fsid(self) -> str:
-        """The same for all that see the same files."""
-        return f"hflush+{self.filesystem.uri}"
+    def _is_own(self, authority: str) -> bool:
+        user, place = split_user(authority)
+        return super()._is_own(place) and user in ("", self._user)
 
-    @classmethod
-    def _strip_protocol(cls, path: Any) -> Any:
-        if isinstance(path, list):
-            return [cls._strip_protocol(one) for one in path]
-        return cls._join(*cls._split(paths.as_text(path)))
-
-    @classmethod
-    def _split(cls, text: str) -> tuple[str, str]:
-        """Return the part of a URL in front of its path, empty if it names no host, and the path.
-
-        The host stays in the name: it is not compared before the instance does.
-        """
-        url = cls._as_url(text)
-        if url is not None and url[2] is None:
-            paths.check_slashes(url[1], url[4])
-        prefix = f"{url[1]}://{url[3]}" if url is not None and url[3] else ""
-        plain = text if url is None else url[4]
-        return prefix, paths.normalize(f"/{plain}", any_name=True)
-
-    @classmethod
-    def _parent(cls, path: str) -> str:
-        prefix, plain = cls._split(paths.as_text(path))
-        return cls._join(prefix, paths.parent(plain))
-
-    @staticmethod
-    def _join(prefix: str, plain: str) -> str:
-        return prefix if prefix and plain == "/" else prefix + plain
-
-    def _place(self, path: Any) -> Place:
-        prefix, plain = self._split(paths.as_text(path))
-        if prefix:
-            user, authority = split_user(prefix.partition("://")[2])
-            own = paths.parse(f"hdfs://{authority}/")
-            if not self.filesystem._accepts(own) or user not in ("", self._user):
-                raise ValueError(
-                    f"wrong file system: {path!r} is not in {self.filesystem.uri}"
-                    + (f" of user {self._user}" if user else "")
-                )
-        return Place(self.filesystem, plain, prefix)
-
-    def unstrip_protocol(self, name: str) -> str:
-        """Return the URL of a path, with the host."""
-        prefix, plain = self._split(name)
-        if prefix:
-            return self._join(prefix, plain)
-        return f"{self.protocol[0]}://{paths.parse(self.filesystem.uri).authority}{plain}"
-
-    def _expanded(self, path: Any, *args: Any, **options: Any) -> dict[str, str | None]:
-        """Return what names and patterns stand for; one of another host refuses all."""
-        for one in [path] if isinstance(path, (str, os.PathLike)) else path:
-            self._place(one)
-        return super()._expanded(path, *args, **options)
-
-    def glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:
-        """Return the names that match a pattern: as fsspec's."""
-        prefix, plain = self._split(paths.as_text(path))
-        self._place(path)
-        found = super().glob(
-            plain + "/" * (path.endswith("/") and plain != "/"), maxdepth, **options
-        )
-        if not prefix:
-            return found
-        if isinstance(found, dict):
-            return {
-                prefix + name: {**info, "name": prefix + name} if info else info
-                for name, info in found.items()
-            }
-        return [prefix + name for name in found]
+    def _shown(self) -> str:
+        return f"{self.filesystem.uri} of user {self._user}"
 
 
 def _keys(options: Mapping[str, Any]) -> dict[str, Value]:

@@ -55,7 +55,13 @@ _COUNT = number(0)
 _TIME = time()
 _ANY = (-INT32_MAX - 1, INT32_MAX)
 _TIMEOUT = time(zero=LONGEST_S)  # 0: none
-_CHECKSUM = mapped({"CRC32C": "CRC32C", "CRC32": "CRC32"})
+_CHECKSUMS = ("CRC32C", "CRC32", "NULL")
+_CHECKSUM = Kind(
+    ", ".join(_CHECKSUMS),
+    f"one of {', '.join(_CHECKSUMS)}",
+    lambda text: text.upper() if text.upper() in _CHECKSUMS else _CHECKSUMS[0],
+    remark=lambda text: "" if text.upper() in _CHECKSUMS else f"{_CHECKSUMS[0]} is used",
+)
 _REPLACEMENT = mapped({"DEFAULT": "DEFAULT", "NEVER": "NEVER", "ALWAYS": "ALWAYS"})
 _PROTECTIONS = Kind(
     "names", "of authentication, integrity and privacy, by commas", _protections, ",".join
@@ -186,7 +192,8 @@ KEYS = (
     Key(_WRITING, "dfs.replication", number(1, UINT32_MAX),
         "replicas of new files", native="write.replication"),
     Key(_WRITING, "dfs.checksum.type", _CHECKSUM,
-        "checksum of new files", native="write.checksum"),
+        "checksum of new files, NULL: none; another word means CRC32C, with a warning",
+        native="write.checksum"),
     Key(_WRITING, "dfs.bytes-per-checksum", size(1, UINT32_MAX),
         "data bytes of one checksum; divides the block size", native="write.bytes_per_checksum"),
     Key(_WRITING, "dfs.client-write-packet-size", size(1, UINT32_MAX),

@@ -36,7 +36,7 @@ from .keys import FAMILIES, KEYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from ..claims import Claim
@@ -240,7 +240,11 @@ class _LocalFiles(FileSystem):
     def _is_link(self, path: str) -> bool:
         return os.path.islink(path)
 
-    def _remove_emptied(self, directory: str) -> list[str]:
+    def _remove_emptied(
+        self,
+        directory: str,
+        copied: Collection[str],  # noqa: ARG002
+    ) -> list[str]:
         """Remove an empty directory: a sidecar without its file may be somebody's file."""
         try:
             os.rmdir(directory)

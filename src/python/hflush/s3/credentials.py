@@ -17,6 +17,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -32,7 +33,16 @@ if TYPE_CHECKING:
 
     from .settings import BucketConfiguration
 
-__all__ = ["Credentials", "Refresher", "Source", "joinable", "origin_of", "source_of"]
+__all__ = [
+    "SENT_CREDENTIALS",
+    "Credentials",
+    "Refresher",
+    "Source",
+    "joinable",
+    "origin_of",
+    "sent_keys",
+    "source_of",
+]
 
 # Before botocore's own advisory refresh (15 minutes) has become a mandatory one (10).
 _REFRESH_BEFORE_S = 12 * 60
@@ -47,6 +57,7 @@ _SHORT_SLICE_S = 0.1
 _PAUSE_AFTER_FAILURE_S = 1.0
 _MAX_PAUSE_S = 15.0
 
+SENT_CREDENTIALS = "hflush.s3.credentials"
 _KEYS = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
 _VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 # The older name of the last.
@@ -96,6 +107,13 @@ class Source(ABC):
         newer : bool
             A store refused those that this returned before as expired.
         """
+
+    def own(self) -> Credentials | None:
+        """Return what only this process has: of its environment, or kept in a profile.
+
+        None where all that is configured leads to the same elsewhere, or a server is asked.
+        """
+        return None
 
     def region(self) -> str:
         """Return the region that belongs to them, empty if none does."""
@@ -183,6 +201,27 @@ class EnvironmentSource(Source):
         self._last = found
         return found
 
+    def own(self) -> Credentials | None:
+        """Return those that :meth:`get` would."""
+        return self._last or EnvironmentSource(self._environment).get()
+
+
+class SentSource(Source):
+    """What the process had by itself that sent this configuration here."""
+
+    def __init__(self, text: str) -> None:
+        parts = text.split()
+        if len(parts) not in (2, 3):
+            raise ValueError(f"{SENT_CREDENTIALS} must be two or three words, of AWS's credentials")
+        access, secret, *token = parts
+        self._credentials = Credentials(access, secret, "".join(token))
+
+    def get(self, newer: bool = False) -> Credentials:  # noqa: ARG002
+        """Return them."""
+        return self._credentials
+
+    own = get
+
 
 class BotocoreSource(Source):
     """What botocore finds.
@@ -230,6 +269,14 @@ class BotocoreSource(Source):
             expiry = getattr(self._found, "_expiry_time", None)
         ends = None if expiry is None else expiry.timestamp()
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token or "", ends)
+
+    def own(self) -> Credentials | None:
+        """Return what a profile keeps."""
+        if self._methods != _PROFILE:
+            return None
+        with self._lock:
+            self._found = self._found or self._load()
+        return None if self.renews else self.get()  # those of a server are not asked for
 
     @property
     def renews(self) -> bool:  # type: ignore[override]
@@ -297,6 +344,10 @@ class AssumedRoleSource(BotocoreSource):
         self._way = way
         self._role = role
 
+    def own(self) -> Credentials | None:
+        """Return what assumes it."""
+        return self._base.own()
+
     def _find(self, session: Any) -> Any:
         from botocore.credentials import DeferredRefreshableCredentials
 
@@ -336,6 +387,20 @@ class _FirstOf(Source):
 
     _chosen: Source | None = None
 
+    @abstractmethod
+    def _local(self) -> Sequence[Source]:
+        """Return those that may have what is here alone, in order."""
+
+    def own(self) -> Credentials | None:
+        """Return the first there are, unless configured ones, which travel, come before."""
+        for source in self._local():
+            with suppress(OSError, ValueError):
+                if isinstance(source, (AnonymousSource, ConfiguredSource)) and source.get():
+                    return None
+                if found := source.own():
+                    return found
+        return None
+
     @property
     def can_refresh(self) -> bool:  # type: ignore[override]
         """Whether what was found last can."""
@@ -364,6 +429,9 @@ class DefaultSource(_FirstOf):
         self._first = tuple(first)
         self._environment = environment
         self._botocore = BotocoreSource()
+
+    def _local(self) -> Sequence[Source]:
+        return *self._first, BotocoreSource(_PROFILE, named_profile(self._environment))
 
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are."""
@@ -406,6 +474,9 @@ class ListedSource(_FirstOf):
 
     def __init__(self, sources: Sequence[tuple[str, Source]]) -> None:
         self._sources = tuple(sources)
+
+    def _local(self) -> Sequence[Source]:
+        return [source for _, source in self._sources]
 
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are.
@@ -487,8 +558,25 @@ def source_of(keys: BucketConfiguration, environment: Mapping[str, str] | None =
             f"not name {_ASSUMED_ROLE}: unset one, or name the other"
         )
     if not names:
-        return DefaultSource((ConfiguredSource(keys), EnvironmentSource(env)), env)
+        return DefaultSource((ConfiguredSource(keys), _or_sent(keys, EnvironmentSource(env))), env)
     return ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
+
+
+def _or_sent(keys: BucketConfiguration, source: Source) -> Source:
+    """Return what is of this process, or in its place what was sent here."""
+    sent = keys.text(SENT_CREDENTIALS)
+    return SentSource(sent) if sent else source
+
+
+def sent_keys(keys: BucketConfiguration, source: Source | None = None) -> dict[str, str]:
+    """Return the key for what a configuration takes from this process, to be sent: a secret.
+
+    `source` is what it comes from, if that is known.
+    """
+    with suppress(ValueError):  # it has no source: an error where it is used
+        own = (source or source_of(keys)).own()
+        return {SENT_CREDENTIALS: " ".join(own[:3]).rstrip()} if own else {}
+    return {}
 
 
 def _simple(name: str) -> str:
@@ -503,7 +591,7 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
         "TemporaryAWSCredentialsProvider": lambda: ConfiguredSource(keys, token=True),
         "AnonymousAWSCredentialsProvider": AnonymousSource,
         "AnonymousCredentialsProvider": AnonymousSource,
-        "EnvironmentVariableCredentialsProvider": lambda: EnvironmentSource(env),
+        "EnvironmentVariableCredentialsProvider": lambda: _or_sent(keys, EnvironmentSource(env)),
         # Of a JVM, which is not here: there are none.
         "SystemPropertiesCredentialsProvider": lambda: EnvironmentSource({}),
         "SystemPropertyCredentialsProvider": lambda: EnvironmentSource({}),
@@ -512,14 +600,15 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
     if simple in known:
         return known[simple]()
     if simple in _DEFAULT_PROVIDERS:
-        return DefaultSource((EnvironmentSource(env),), env)
+        return DefaultSource((_or_sent(keys, EnvironmentSource(env)),), env)
     if simple in _BOTOCORE_PROVIDERS:
         methods = _BOTOCORE_PROVIDERS[simple]
         if methods is not _PROFILE:
             return BotocoreSource(methods)
         name, file = keys.profile()
         # By its name always: without one botocore heeds variables beside the profile.
-        return BotocoreSource(methods, name or named_profile(env) or "default", file)
+        profile = BotocoreSource(methods, name or named_profile(env) or "default", file)
+        return _or_sent(keys, profile)
     served = sorted({*known, *_BOTOCORE_PROVIDERS, *_DEFAULT_PROVIDERS})
     raise ValueError(
         f"fs.s3a.aws.credentials.provider: {name} is not known here; there are {', '.join(served)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import errno
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,6 +37,7 @@ from .answers import code_of
 from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
+from .credentials import SENT_CREDENTIALS, sent_keys
 from .documents import Part
 from .keys import MAX_OBJECT, MIN_PART
 from .names import above, exists_already, raise_first
@@ -49,7 +51,15 @@ from .options import (
     READAHEAD,
     STORAGE_CLASS,
 )
-from .settings import UPLOADS, USER, Settings, check_metadata, storage_class, user_header
+from .settings import (
+    UPLOADS,
+    USER,
+    BucketConfiguration,
+    Settings,
+    check_metadata,
+    storage_class,
+    user_header,
+)
 from .streams import (
     S3InputStream,
     S3OutputStream,
@@ -178,24 +188,29 @@ class S3FileSystem(S3Copies):
     def _acts_as(self) -> str:
         return self._settings_of_bucket.user or user_name()
 
-    def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
-        found = self._settings_of_bucket.found
-        server = {key: text for key, text in found.items() if key not in self._conf}
-        return {**server, USER: self._acts_as()}
+    def _caller(self, with_secrets: bool) -> dict[str, str]:
+        settings = self._settings_of_bucket
+        server = {key: text for key, text in settings.found.items() if key not in self._conf}
+        sent = sent_keys(settings.keys, self._bucket._source) if with_secrets else {}
+        return {**server, **sent, USER: self._acts_as()}
 
     @classmethod
     def _foreign(cls, caller: dict[str, str], conf: Configuration, uri: str) -> dict[str, str]:
-        """Return the sender's user, and the server that its environment named.
+        """Return the sender's user, its credentials, and the server that its environment named.
 
-        Neither where it is the one here, too.
+        None of them where it is the one here, too.
         """
-        server = {key: text for key, text in caller.items() if key != USER}
-        user = {} if caller[USER] == user_name() else {USER: caller[USER]}
-        try:
-            here = Settings.read(conf, paths.parse(uri).authority).found if server else {}
-        except ValueError:
-            here = {}
-        return user if server.items() <= here.items() else server | user
+        who = {key: caller[key] for key in (USER, SENT_CREDENTIALS) if key in caller}
+        server = {key: text for key, text in caller.items() if key not in who}
+        bucket = paths.parse(uri).authority
+        here = {USER: user_name()}
+        if SENT_CREDENTIALS in who:
+            here |= sent_keys(BucketConfiguration(conf, bucket))
+        found = {key: text for key, text in who.items() if here.get(key) != text}
+        with suppress(ValueError):
+            if not server or server.items() <= Settings.read(conf, bucket).found.items():
+                return found
+        return server | found
 
     # --- creating ---
 

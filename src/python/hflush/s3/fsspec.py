@@ -16,10 +16,12 @@ from ..deprecations import RENAMED
 from ..errors import unsupported
 from ..filesystem import FileSystem
 from ..fsspec.base import HflushFileSystem
-from ..fsspec.options import check_hints, flag, table
+from ..fsspec.options import check_hints, flag, table, without_keys
 from ..fsspec.places import Place
+from .credentials import SENT_CREDENTIALS, sent_keys
 from .keys import HADOOP_PREFIX, OWN_PREFIX
 from .names import holder, raise_first, results_of
+from .settings import BucketConfiguration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -51,6 +53,8 @@ _CREDENTIALS = {
 # Names that are looked at together: each may be a request, and an answer that is held.
 _LOOKS = 1000
 _PROVIDER = "fs.s3a.aws.credentials.provider"
+# How many file systems an instance keeps, each of a bucket, with its connections.
+_KEPT = 64
 
 WORDS = _HINTS | {
     "anon",
@@ -127,8 +131,16 @@ class HflushS3FileSystem(HflushFileSystem):
     def _connect(self, options: dict[str, Any]) -> None:  # noqa: ARG002
         self._stores: dict[str, FileSystem] = {}
 
-    def _sends_secrets(self) -> bool:
-        return self._conf.get_bool("hflush.s3.pickle.secrets") or super()._sends_secrets()
+    def _caller(self, with_secrets: bool) -> dict[str, str]:
+        return sent_keys(BucketConfiguration(self._conf, "")) if with_secrets else {}
+
+    @classmethod
+    def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:
+        if SENT_CREDENTIALS not in conf:
+            return conf
+        kept = without_keys(conf, (SENT_CREDENTIALS,))
+        here = sent_keys(BucketConfiguration(cls._configured(kept, options), ""))
+        return kept if here.get(SENT_CREDENTIALS) == conf[SENT_CREDENTIALS] else conf
 
     @property
     def fsid(self) -> str:
@@ -158,7 +170,10 @@ class HflushS3FileSystem(HflushFileSystem):
             raise unsupported("an operation on all buckets", "s3: name one, as in bucket/key")
         store = self._stores.get(bucket)
         if store is None:
-            store = self._stores[bucket] = FileSystem.get(f"s3://{bucket}/", self._conf)
+            made = FileSystem.get(f"s3://{bucket}/", self._conf)
+            store = self._stores.setdefault(bucket, made)
+            for oldest in list(self._stores)[:-_KEPT]:
+                self._stores.pop(oldest, None)
         name = f"/{key}"
         return Place(store, name if paths.is_normal(name) else paths.Exact(name), bucket)
 
@@ -199,7 +214,7 @@ class HflushS3FileSystem(HflushFileSystem):
         targets = [path2] if isinstance(path2, (str, os.PathLike)) else path2
         buckets = {self._strip_protocol(target).partition("/")[0] for target in targets}
         for bucket in buckets if recursive else ():
-            if not self.exists(bucket):
+            if not _may_have_bucket(self._place(bucket).store):
                 raise FileNotFoundError(errno.ENOENT, "copy: no such bucket", bucket)
         super().copy(path1, path2, recursive, *args, **options)
 
@@ -228,13 +243,6 @@ class HflushS3FileSystem(HflushFileSystem):
         if store._sees_children(source.path) and store._is_file(source.path):
             message = "mv: an object, and others below its key: without recursive it alone is moved"
             raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
-
-    def _delete(self, place: Place, recursive: bool) -> bool:
-        store: Any = place.store
-        removed = super()._delete(place, recursive)
-        if removed and recursive and store._sees_children(place.path):  # it was an object
-            super()._delete(place, True)
-        return removed
 
     def _found_at_once(
         self, path: str, maxdepth: int | None, withdirs: bool
@@ -327,6 +335,13 @@ def _has_bucket(store: FileSystem) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _may_have_bucket(store: FileSystem) -> bool:
+    try:
+        return _has_bucket(store)
+    except PermissionError:  # who may only write there
+        return True
 
 
 class PendingFile:

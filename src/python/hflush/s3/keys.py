@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 from .. import _core
+from ..configuration import parse_whole
 from ..deprecations import RENAMED
 from ..keys import (
     BOOL,
@@ -83,6 +84,12 @@ _BUFFERING = mapped(
      "adaptive": "adaptive"}
 )  # fmt: skip
 
+_LIST_VERSION = Kind(
+    "1, 2",
+    "a whole number",
+    lambda text: 1 if parse_whole(text) == 1 else 2,
+    remark=lambda text: "" if parse_whole(text) in (1, 2) else "2 is used",
+)
 _CHECKSUM = Kind(
     "CRC32C, NONE",
     "CRC32C, NONE or another of S3A's: CRC32, CRC64NVME, SHA1, SHA256",
@@ -224,7 +231,11 @@ KEYS = (
         "how long a request waits for newer credentials where its own have expired",
         native="client.credentials_wait"),
     Key(_CREDENTIALS, "hflush.s3.pickle.secrets", BOOL,
-        "the same as `hflush.pickle.secrets`, for S3 alone", default="false"),
+        "the same as `hflush.pickle.secrets`, also of other stores' secrets", default="false"),
+    Key(_CREDENTIALS, "hflush.s3.credentials", text("secret"),
+        "access key, secret key and session token by blanks, in place of those of "
+        "`AWS_ACCESS_KEY_ID` and its kin and of profiles; set by hflush in what is sent with "
+        "`hflush.pickle.secrets`"),
     Key(_RETRIES, "fs.s3a.retry.limit", number(0, 1000, (0, INT32_MAX)),
         "retries after the first attempt", native="client.retry_limit"),
     Key(_RETRIES, "fs.s3a.attempts.maximum", number(1, 1001, (0, INT32_MAX)),
@@ -314,7 +325,8 @@ KEYS = (
     Key(_OBJECTS, "fs.s3a.acl.default", text(),
         "a canned ACL: `BucketOwnerFullControl`, `public-read`, …"),
     Key(_OBJECTS, "fs.s3a.create.storage.class", text(),
-        "`standard_ia`, `glacier_ir`, …"),
+        "`standard_ia`, `glacier_ir`, …; a word that AWS does not have is left out there, with a "
+        "warning, and sent to other stores, which have their own"),
     Key(_OBJECTS, "fs.s3a.object.content.encoding", text(),
         "`Content-Encoding`"),
     Key(_OBJECTS, "fs.s3a.requester.pays.enabled", BOOL,
@@ -328,7 +340,7 @@ KEYS = (
         "how files are read unless open says so: `sequential`, `random`, …", default="default"),
     Key(_READING, "fs.s3a.paging.maximum", number(1),
         "entries of a page of a listing", default="1000"),
-    Key(_READING, "fs.s3a.list.version", number(1, 2, (1, INT32_MAX)),
+    Key(_READING, "fs.s3a.list.version", _LIST_VERSION,
         "1: ListObjects, for stores that take ListObjectsV2 for it; of those that refuse the newer "
         "one it is found out", default="2"),
     Key(_NAMES, "hflush.s3.user", text(),

@@ -28,17 +28,20 @@ class Lacks:
         It answers nothing to a DeleteObjects that asks for failures alone: it is asked for all.
     extras : S3RefusedExtras
         What it refuses of headers and parameters; the core finds out (``s3/call/extras.h``).
+    part_copies : bool
+        It has no UploadPartCopy: objects of up to 5 GiB are copied by one request.
     plus : str
         What a plus sign is in a key that it has encoded: ``"blank"``, ``"itself"``; empty: unknown.
     """
 
-    __slots__ = ("bulk_delete", "extras", "listing_v2", "plus", "quiet_delete")
+    __slots__ = ("bulk_delete", "extras", "listing_v2", "part_copies", "plus", "quiet_delete")
 
     def __init__(self) -> None:
         self.extras = _core.S3RefusedExtras()
         self.listing_v2 = False
         self.bulk_delete = False
         self.quiet_delete = False
+        self.part_copies = False
         self.plus = ""
 
 

@@ -38,7 +38,7 @@ from .settings import Settings, check_bucket
 from .statuses import Statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from typing import TypeVar
 
@@ -236,18 +236,20 @@ class S3Names(FileSystem):
     def _seen(self, path: str) -> tuple[int, str] | None:
         """Return the size and etag of an object, None if there is none that can be seen."""
         try:
-            head = self._bucket.head(path[1:], path)
+            head = self._bucket.head(path[1:], path) if path != "/" else None
         except OSError:  # not all stores can be asked for such a key
             return None
         return None if head is None else (head.size, head.etag)
 
     def _as_written(self, path: StrPath) -> paths.Exact | None:
-        """Return the key that a path with empty elements is to other programs; else None."""
+        """Return the key that a path that is not normal is to other programs; else None."""
         text = paths.as_text(path)
-        if isinstance(path, paths.Exact) or "//" not in (text.partition("://")[2] or text):
+        named = text.partition("://")[2] or text
+        if isinstance(path, paths.Exact) or not ("//" in named or "/." in named):
             return None
         written = paths.parse(text).path.rstrip("/")
-        return paths.Exact(written) if written.startswith("/") and "//" in written else None
+        is_key = written.startswith("/") and not paths.is_normal(written)
+        return paths.Exact(written) if is_key else None
 
     # --- looking ---
 
@@ -614,12 +616,21 @@ class S3Names(FileSystem):
 
     def _delete(self, path: str, recursive: bool) -> bool:
         self._no_files.forget(path)
-        key = path[1:]
         if self._is_file(path):
-            self._bucket.delete(key, path)
-            self._keep_directory(holder(path))
+            self._bucket.delete(path[1:], path)
+            try:
+                if recursive and self._sees_children(path):  # a directory has the same name
+                    self._delete_directory(path, True)
+            finally:
+                self._keep_directory(holder(path))
             return True
-        marker = key + "/"
+        is_deleted = self._delete_directory(path, recursive)
+        if is_deleted:
+            self._keep_directory(holder(path))
+        return is_deleted
+
+    def _delete_directory(self, path: str, recursive: bool) -> bool:
+        marker = prefix_of(path)
         first = self._bucket.first_objects(marker, path, 2)
         if not first:
             return False
@@ -632,7 +643,6 @@ class S3Names(FileSystem):
             self._expect_nothing_in(path, "delete")
         else:
             self._bucket.delete(marker, path)
-        self._keep_directory(holder(path))
         return True
 
     def _purge_uploads(self, path: str) -> None:
@@ -677,6 +687,13 @@ class S3Names(FileSystem):
         except OSError:
             return True
 
+    def _also_at(self, path: str) -> list[str]:
+        try:
+            return ["/" + entry.key for entry in self._still_in(path)]
+        except OSError as failure:
+            _log.warning("%s: what is below it is not known: %s", self._named(path), failure)
+            return []
+
     def _removed_at_once(self) -> int:
         return self._settings_of_bucket.delete_page
 
@@ -690,14 +707,16 @@ class S3Names(FileSystem):
                 self._keep_directories({holder(path) for path in page})
         return [("/" + key, failure) for key, failure in refused]
 
-    def _remove_emptied(self, directory: str) -> list[str]:
+    def _remove_emptied(self, directory: str, copied: Collection[str]) -> list[str]:
         marker = prefix_of(directory)
+        marks = {marker, *(f"{marker}{name}{_FOREIGN_MARK}" for name in ("", *copied))}
         while True:
             still = self._still_in(directory)
-            left = [e for e in still if not (_is_marker(e, marker) or _is_foreign_marker(e))]
+            left = [entry for entry in still if entry.size or entry.key not in marks]
+            gone = [e.key for e in still if e not in left and e.key != marker]
+            self._delete_keys(gone, directory)
             if left:
                 return ["/" + entry.key for entry in left]
-            self._delete_keys([e.key for e in still if e.key != marker], directory)
             if len(still) < _MAX_NAMES:
                 break
         self._no_files.forget(directory)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from .. import _core
-from ..errors import attach
+from ..errors import attach, unsupported
 from . import completion
+from .answers import check
 from .bucket import tells_encryption
 from .documents import Part
+from .keys import MAX_COPY
+from .lacks import is_refused, lacks_of
 from .settings import ENCRYPTION_PREFIX, copy_source_key
 
 if TYPE_CHECKING:
@@ -54,13 +57,33 @@ class ObjectCopy(NamedTuple):
         PreconditionFailedError
             It has changed since.
         """
-        settings = self.bucket.settings
-        if settings.has_uploads and self.source.size > settings.copy_threshold:
-            self._in_parts()
-        else:
-            self._whole()
+        settings, lacks = self.bucket.settings, lacks_of(self.bucket.endpoint)
+        is_large = settings.has_uploads and self.source.size > settings.copy_threshold
+        if is_large and not lacks.part_copies:
+            try:
+                self._in_parts()
+            except OSError:
+                if not lacks.part_copies:
+                    raise
+            else:
+                return
+        if is_large and self.source.size > MAX_COPY:
+            what = "copy of more than 5 GiB, which takes UploadPartCopy,"
+            raise unsupported(what, "this store", self.bucket.name(self.path))
+        self._whole()
 
     def _request(
+        self,
+        operation: str,
+        headers: Headers,
+        query: Sequence[tuple[str, str]] = (),
+        **expected: str,
+    ) -> _core.S3Response:
+        response = self._call(operation, headers, query, **expected)
+        check(response)
+        return response
+
+    def _call(
         self,
         operation: str,
         headers: Headers,
@@ -72,7 +95,7 @@ class ObjectCopy(NamedTuple):
         source = [("x-amz-copy-source", f"/{settings.bucket}/{encoded}")]
         if self.source.etag:
             source.append(("x-amz-copy-source-if-match", f'"{self.source.etag}"'))
-        return self.bucket.request(
+        return self.bucket.call(
             operation,
             "PUT",
             self.target,
@@ -147,7 +170,10 @@ class ObjectCopy(NamedTuple):
         operation, root = "UploadPartCopy", "CopyPartResult"
         query = [("partNumber", str(number)), ("uploadId", upload_id)]
         source_range = ("x-amz-copy-source-range", f"bytes={start}-{end - 1}")
-        response = self._request(operation, [source_range], query, expect_root=root)
+        response = self._call(operation, [source_range], query, expect_root=root)
+        if is_refused(response):
+            lacks_of(self.bucket.endpoint).part_copies = True
+        check(response)
         self.bucket.check_encryption(response, operation, self.path, if_told=True)
         etag = self.bucket.read(
             lambda body: _core.s3_parse_etag(body, root), response, operation, self.path

@@ -107,6 +107,24 @@ _WANTS_EQUAL_PARTS = (".r2.cloudflarestorage.com",)
 # Of stores that take 1,000 parts, as OpenStack Swift does: Scaleway's.
 _WANTS_FEW_PARTS = (".scw.cloud",)
 _FEW_PARTS = 1000
+# Those of AWS; other stores have others.
+_STORAGE_CLASSES = frozenset(
+    (
+        "DEEP_ARCHIVE",
+        "EXPRESS_ONEZONE",
+        "FSX_ONTAP",
+        "FSX_OPENZFS",
+        "GLACIER",
+        "GLACIER_IR",
+        "INTELLIGENT_TIERING",
+        "ONEZONE_IA",
+        "OUTPOSTS",
+        "REDUCED_REDUNDANCY",
+        "SNOW",
+        "STANDARD",
+        "STANDARD_IA",
+    )
+)
 _ACLS = {
     name.replace("-", ""): name
     for name in (
@@ -371,7 +389,7 @@ class Settings:
             uses_fips=uses_fips,
             uses_dualstack=asks_profile and profile.uses_dualstack,
             path_style=path_style,
-            headers=object_headers(keys),
+            headers=object_headers(keys, is_aws=endpoint.is_aws),
             sse_c=customer_key_headers(keys, endpoint.scheme),
             extra_headers=request_headers(keys),
             page=min(keys.number("fs.s3a.paging.maximum"), MAX_PAGE),
@@ -596,7 +614,7 @@ def check_header(key: str, name: str, value: str) -> None:
         raise ValueError(f"{key}: a header holds visible ASCII characters and blanks only")
 
 
-def object_headers(keys: BucketConfiguration) -> Headers:
+def object_headers(keys: BucketConfiguration, *, is_aws: bool) -> Headers:
     """Return the headers of every object that is written, all but those of SSE-C."""
     headers = encryption_headers(keys)
     if name := keys.text("fs.s3a.acl.default"):
@@ -607,7 +625,13 @@ def object_headers(keys: BucketConfiguration) -> Headers:
             )
         headers.append(("x-amz-acl", acl))
     if name := keys.text("fs.s3a.create.storage.class"):
-        headers.append(storage_class("fs.s3a.create.storage.class", name))
+        header = storage_class("fs.s3a.create.storage.class", name)
+        if is_aws and header[1] not in _STORAGE_CLASSES:
+            warn_once(
+                f"fs.s3a.create.storage.class is {name}: AWS has no such class, and none is sent"
+            )
+        else:
+            headers.append(header)
     if name := keys.text("fs.s3a.object.content.encoding"):
         check_header("fs.s3a.object.content.encoding", "Content-Encoding", name)
         headers.append(("Content-Encoding", name))

@@ -101,6 +101,14 @@ def hadoop_conf(spark: SparkSession) -> dict[str, str]:
     return _conf_of(spark)[0]
 
 
+def driver_conf(spark: SparkSession) -> dict[str, str]:
+    """Return all that :func:`options` hands to the tasks, for use in the memory of the driver."""
+    ordinary, secret = _conf_of(spark)
+    if tokens := tokens_of(spark._jvm):
+        secret[TOKENS] = tokens
+    return ordinary | secret
+
+
 def _conf_of(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:
     """Return the keys that may be seen, and those that are secret."""
     session: Any = getattr(spark, "_jsparkSession", None)

@@ -6,6 +6,7 @@ when they are committed.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import uuid
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .commit import Committer
-from .session import activate
+from .session import activate, driver_conf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "last_commit", "progress"]
 
 _INTERVAL_S = 0.2
+
+_log = logging.getLogger(__name__)
 
 
 def last_commit(url: str, conf: Conf = None) -> Record | None:
@@ -65,7 +68,13 @@ class Progress:
     Attributes
     ----------
     record : Record or None
-        What was committed to its `url`: set at the end of the block.
+        What was committed to its `url` last, during the block: set at its end. None if nothing
+        was, or if it cannot be found out: then there is a line in the log.
+
+    Notes
+    -----
+    No record says which block it is of: where others write to the path, too, it may be theirs. A
+    job's own has its ``commitId`` in ``record.job.identity``.
     """
 
     def __init__(self) -> None:
@@ -90,7 +99,8 @@ def progress(
         Where they write: then the bar ends with rows, files, bytes, syncs and stalls of what was
         committed there.
     conf : mapping, optional
-        As for :meth:`hflush.FileSystem.get`.
+        As for :meth:`hflush.FileSystem.get`, to look there; what the session has, its secrets
+        included, unless given.
     file : text stream, optional
         Where the bar is; standard error unless given. Nothing is shown if it is no terminal,
         except in a notebook, which shows a bar of its own.
@@ -101,6 +111,8 @@ def progress(
         tqdm is missing: ``pip install "hflush[progress]"``.
     TypeError
         It is a session of Spark Connect, whose client has ``registerProgressHandler``.
+    ValueError, OSError
+        Before the block: as :func:`last_commit`. After it that is a line in the log.
 
     Notes
     -----
@@ -124,6 +136,8 @@ def progress(
         )
     activate(spark)
     done = Progress()
+    if conf is None and url is not None:
+        conf = driver_conf(spark)
     before = None if url is None else last_commit(url, conf)
     with bar_of(file) as bar, _tagged(spark) as tag:
         watch = _Watch(spark, tag, bar)
@@ -133,11 +147,19 @@ def progress(
             yield done
         finally:
             watch.stop()
-        if url is not None:
-            found = last_commit(url, conf)
-            if found is not None and (before is None or found.number != before.number):
-                done.record = found
-                bar.set_postfix_str(_counts(found), refresh=True)
+        found = None if url is None else _last_now(url, conf)
+        if found is not None and (before is None or found.number != before.number):
+            done.record = found
+            bar.set_postfix_str(_counts(found), refresh=True)
+
+
+def _last_now(url: str, conf: Conf) -> Record | None:
+    """Return the last commit, if the store tells it: the block has succeeded all the same."""
+    try:
+        return last_commit(url, conf)
+    except Exception as failure:  # the writes are done
+        _log.warning("%s: what was committed cannot be looked up: %s", url, failure)
+        return None
 
 
 def _bar() -> Any:

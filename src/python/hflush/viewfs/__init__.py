@@ -20,6 +20,7 @@ register(
         factory="hflush.viewfs.filesystem:ViewFileSystem",
         key_families=("fs.viewfs.",),
         keys="hflush.viewfs.keys:KEYS",
+        fsspec="hflush.viewfs.fsspec:HflushViewFileSystem",
         environment=None,
     )
 )

@@ -19,7 +19,7 @@ from .keys import DEFAULT_TABLE, KEYS, STRATEGY
 from .mounts import MountTable, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ..configuration import Configuration
     from ..filesystem import Caller
@@ -414,10 +414,14 @@ class ViewFileSystem(FileSystem):
         place = self._at(path)
         return place.store._is_being_written(place.path)
 
-    def _remove_emptied(self, directory: str) -> list[str]:
+    def _remove_emptied(self, directory: str, copied: Collection[str]) -> list[str]:
         place = self._below_link(directory)
-        left = place.store._remove_emptied(place.path)
+        left = place.store._remove_emptied(place.path, copied)
         return [place.link.outward(path) for path in left]
+
+    def _also_at(self, path: str) -> list[str]:
+        place = self._at(path)
+        return [place.link.outward(one) for one in place.store._also_at(place.path)]
 
     def _side_files(self, path: str) -> tuple[str, ...]:
         place = self._at(path)

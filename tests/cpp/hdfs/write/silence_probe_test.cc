@@ -103,6 +103,14 @@ const ProbeEvents& probe_events() {
          h.all_answer(7);
          return h.tick(1500ms);
        }},
+      {"the round is over: all have answered and one refused where there are block tokens",
+       [](ProbeHarness& h) {
+         if (h.probe.state() != State::kAskingAgain) return Verdict();
+         h.block.token.encoded = "of a writer";
+         h.all_answer(7);
+         h.answer(1, kRefused);
+         return h.tick(1500ms);
+       }},
       {"the round was over long ago",
        [](ProbeHarness& h) {
          if (h.probe.state() == State::kResting) return Verdict();
@@ -252,6 +260,55 @@ TEST_CASE("what was received is asked only where that can tell who is to blame")
   CHECK(asks_more({true, kAwaited}, std::int64_t{10}));
   CHECK_FALSE(asks_more({true, {}}, std::int64_t{10}));
   CHECK_FALSE(asks_more({true, kAwaited}, kRefused));
+}
+
+TEST_CASE("where block tokens are on they are asked as a writer, and then as a reader") {
+  ProbeHarness h;
+  h.block.token.encoded = "of a writer";
+  for (const env::Duration later : {3000ms, 1500ms}) {
+    CHECK_FALSE(h.tick(later));
+    CHECK_FALSE(h.asked().as_reader);
+  }
+  for (std::size_t node = 0; node < 3; ++node) h.answer(node, kRefused);
+  SUBCASE("a packet on its way is followed with the token, too") {
+    CHECK_FALSE(h.tick(1500ms));
+    CHECK(h.asked().as_reader);
+    CHECK_FALSE(h.tick(1500ms));
+    CHECK(h.asked().as_reader);
+    h.all_answer(10);
+    CHECK_FALSE(h.tick(1500ms));
+    const action::AskReplicas detailed = h.asked();
+    CHECK(detailed.as_reader);
+    CHECK(detailed.block.generation_stamp == kNewerStamp);
+    CHECK_FALSE(h.tick(1500ms));
+    h.answer(0, described(kAwaited, 10));
+    h.answer(1, described(10, 10));
+    h.answer(2, described(10, 10));
+    CHECK(h.tick(1500ms)->node == 1);
+  }
+  SUBCASE("so is a set-up") {
+    h.expected = {.set_up = 77};
+    CHECK_FALSE(h.tick(1500ms));
+    CHECK(h.asked().as_reader);
+    CHECK_FALSE(h.tick(1500ms));
+    h.answer(0, std::int64_t{7});
+    h.answer(1, kRefused);
+    h.answer(2, kRefused);
+    CHECK(h.tick(1500ms)->node == 1);
+  }
+  SUBCASE("the token may come late, or not at all: silence is no fault then") {
+    CHECK_FALSE(h.tick(1500ms));
+    CHECK_FALSE(h.tick(1500ms));
+    h.answer(0, std::int64_t{10});
+    h.answer(2, std::int64_t{10});
+    CHECK_FALSE(h.tick(1500ms));
+    CHECK(h.probe.state() == State::kResting);
+  }
+  SUBCASE("nothing is looked for: there is nothing to ask") {
+    h.expected = {true, {}};
+    CHECK_FALSE(h.tick(1500ms));
+    CHECK(h.probe.state() == State::kResting);
+  }
 }
 
 // What a node said that answers twice in the same way, while another one does that is well.

@@ -20,7 +20,8 @@ using AskVisibleLength = std::function<std::shared_ptr<void>(
     const DatanodeInfo& node, const ExtendedBlock& block, const Token& token,
     std::function<void(Result<std::int64_t>)> answered)>;
 
-// Asks over a connection that is made for the one call: no retries, the others are asked already.
+// Asks once: the others are asked already. With a token over a connection that is made for the one
+// call; without, over one that the questions share that come at about the same time.
 AskVisibleLength ask_datanode(const Settings& settings, const env::Host& host);
 
 }  // namespace hflush::hdfs

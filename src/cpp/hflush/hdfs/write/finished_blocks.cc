@@ -72,23 +72,17 @@ void FinishedBlocks::located(const Result<LocatedBlocks>& answer) {
   }
 }
 
-bool FinishedBlocks::is_in(const LocatedBlocks& answer, const ExtendedBlock& block) {
+const LocatedBlock* FinishedBlocks::find(const LocatedBlocks& answer, const ExtendedBlock& block) {
   const auto is_it = [&block](const LocatedBlock& one) { return is_same(one, block); };
-  return std::ranges::any_of(answer.blocks, is_it) ||
-         (answer.last_block && is_it(*answer.last_block));
+  const auto found = std::ranges::find_if(answer.blocks, is_it);
+  if (found != answer.blocks.end()) return &*found;
+  return answer.last_block && is_it(*answer.last_block) ? &*answer.last_block : nullptr;
 }
 
 // Those that are listed, then those where the block was written. None if it is not the file's.
 std::vector<FinishedBlocks::Candidate> FinishedBlocks::candidates(
     const LocatedBlocks& answer) const {
-  const auto is_due = [this](const LocatedBlock& one) { return is_same(one, block().block); };
-  const auto found = std::ranges::find_if(answer.blocks, is_due);
-  const LocatedBlock* now = nullptr;
-  if (found != answer.blocks.end()) {
-    now = &*found;
-  } else if (answer.last_block && is_due(*answer.last_block)) {
-    now = &*answer.last_block;
-  }
+  const LocatedBlock* const now = find(answer, block().block);
   std::vector<Candidate> candidates;
   if (now == nullptr) return candidates;
   for (const Replica& listed : now->replicas) candidates.push_back({listed, true});

@@ -74,8 +74,8 @@ class FinishedBlocks {
   Step next();
 
   void located(const Result<LocatedBlocks>& answer);
-  // Whether the answer is of the block's file.
-  static bool is_in(const LocatedBlocks& answer, const ExtendedBlock& block);
+  // The block in an answer about its file; null: the answer is of another one.
+  static const LocatedBlock* find(const LocatedBlocks& answer, const ExtendedBlock& block);
   // The node answered with a reply and one ack: whether the latter says that the replica is
   // durable.
   static bool is_durable(const PipelineAck& ack) noexcept;

@@ -21,7 +21,7 @@ bool complains(const PipelineAck& ack) noexcept {
 // Whether a question by the file's id led elsewhere: a router knows no ids, and may ask another
 // namespace for one.
 bool is_of_another(const Result<std::optional<LocatedBlocks>>& answer, const ExtendedBlock& block) {
-  if (answer.ok()) return !*answer || !FinishedBlocks::is_in(**answer, block);
+  if (answer.ok()) return !*answer || FinishedBlocks::find(**answer, block) == nullptr;
   const Status& refusal = answer.status();
   return refusal.code() == StatusCode::kNotFound ||
          is_class(refusal.remote_class(), "NoLocationException") ||
@@ -67,7 +67,7 @@ void PipelineDriver::release() noexcept {
   context_.name_node.cancel(call_);
   context_.name_node.cancel(locating_);
   timer_.cancel();
-  questions_.clear();
+  drop_questions();
   for (Open& open : links_) {
     if (open.link) open.link->close();
     open = {};
@@ -179,23 +179,23 @@ void PipelineDriver::perform(const action::Complete& complete) {
 }
 
 void PipelineDriver::perform(const action::GetBlockLocations& locate) {
-  ask_locations(location_path_, locate);
+  this->locate(location_path_, locate, &PipelineDriver::locating_, &PipelineDriver::located);
 }
 
-void PipelineDriver::ask_locations(const std::string& path,
-                                   const action::GetBlockLocations& locate) {
-  const bool is_last = path == machine.target().path || !locate.block;
-  locating_ =
-      call(GetBlockLocations{path, locate.offset, locate.length},
-           [locate, is_last](PipelineDriver& driver, Result<std::optional<LocatedBlocks>> answer) {
-             if (is_last || !is_of_another(answer, *locate.block)) {
-               return driver.located(std::move(answer));
-             }
-             driver.ask_locations(driver.machine.target().path, locate);
-           });
+void PipelineDriver::locate(const std::string& path, const action::GetBlockLocations& what,
+                            RpcClient::CallId PipelineDriver::* under_way,
+                            void (PipelineDriver::*answered)(Locations)) {
+  const bool is_last = path == machine.target().path || !what.block;
+  this->*under_way = call(GetBlockLocations{path, what.offset, what.length},
+                          [=](PipelineDriver& driver, Locations answer) {
+                            if (is_last || !is_of_another(answer, *what.block)) {
+                              return (driver.*answered)(std::move(answer));
+                            }
+                            driver.locate(driver.machine.target().path, what, under_way, answered);
+                          });
 }
 
-void PipelineDriver::located(Result<std::optional<LocatedBlocks>> answer) {
+void PipelineDriver::located(Locations answer) {
   if (!answer.ok()) return machine.located(answer.status(), now(), actions);
   if (*answer) return machine.located(**std::move(answer), now(), actions);
   machine.located(Status(StatusCode::kNotFound, "the file is deleted"), now(), actions);
@@ -208,14 +208,33 @@ void PipelineDriver::perform(const action::RecoverLease& /*recover*/) {
 
 // --- DataNodes beside their pipeline
 
-// Answers of those that are dropped meanwhile, or of a stream that has ended, mean nothing. The
-// token of a writer does not allow to ask.
 void PipelineDriver::perform(const action::AskReplicas& ask) {
   HistoryLine line;
   line << "asking DataNodes about ";
   if (const ExtendedBlock* const block = machine.failures().block()) line << *block;
   line << ", as their pipeline is silent";
   shell_.note(line.text());
+  asking_ = ask;
+  if (!ask.as_reader) return ask_nodes({});
+  if (reader_token_) return ask_nodes(*reader_token_);
+  if (finding_token_ != RpcClient::kNoCall) return;
+  locate(location_path_, {0, 1, ask.block}, &PipelineDriver::finding_token_,
+         &PipelineDriver::found_token);
+}
+
+// The token of a writer does not allow to ask.
+void PipelineDriver::found_token(Locations answer) {
+  finding_token_ = RpcClient::kNoCall;
+  if (!asking_ || !asking_->as_reader || !answer.ok() || !*answer) return;
+  const LocatedBlock* const found = FinishedBlocks::find(**answer, asking_->block);
+  if (found == nullptr) return;
+  reader_token_ = found->token;
+  ask_nodes(*reader_token_);
+}
+
+// Answers of those that are dropped meanwhile, or of a stream that has ended, mean nothing.
+void PipelineDriver::ask_nodes(const Token& token) {
+  const action::AskReplicas& ask = *asking_;
   for (std::size_t node = 0; node < ask.nodes.size(); ++node) {
     const auto answered = [weak = shell_.weak_from_this(), question = ask.question,
                            node](Result<std::int64_t> length) {
@@ -225,8 +244,9 @@ void PipelineDriver::perform(const action::AskReplicas& ask) {
         driver.replica_answered(question, node, length);
       });
     };
-    questions_.push_back({ask.question, node,
-                          context_.ask_visible_length(ask.nodes[node], ask.block, {}, answered)});
+    questions_.push_back(
+        {ask.question, node,
+         context_.ask_visible_length(ask.nodes[node], ask.block, token, answered)});
   }
 }
 
@@ -237,7 +257,14 @@ void PipelineDriver::replica_answered(QuestionNumber question, std::size_t node,
                 [&](const Question& one) { return one.number == question && one.node == node; });
 }
 
-void PipelineDriver::perform(const action::DropQuestions& /*drop*/) { questions_.clear(); }
+void PipelineDriver::perform(const action::DropQuestions& /*drop*/) { drop_questions(); }
+
+void PipelineDriver::drop_questions() noexcept {
+  context_.name_node.cancel(std::exchange(finding_token_, RpcClient::kNoCall));
+  asking_.reset();
+  reader_token_.reset();
+  questions_.clear();
+}
 
 // --- the stream
 

@@ -97,8 +97,14 @@ class PipelineDriver {
 
   template <Request T, typename Feed>
   RpcClient::CallId call(const T& request, const Feed& feed);
-  void ask_locations(const std::string& path, const action::GetBlockLocations& locate);
-  void located(Result<std::optional<LocatedBlocks>> answer);
+  using Locations = Result<std::optional<LocatedBlocks>>;
+  void locate(const std::string& path, const action::GetBlockLocations& what,
+              RpcClient::CallId PipelineDriver::* under_way,
+              void (PipelineDriver::*answered)(Locations));
+  void located(Locations answer);
+  void found_token(Locations answer);
+  void ask_nodes(const Token& token);
+  void drop_questions() noexcept;
   void replica_answered(QuestionNumber question, std::size_t node,
                         const Result<std::int64_t>& length);
   void note_state();
@@ -123,6 +129,9 @@ class PipelineDriver {
   std::optional<std::uint64_t> acknowledged_;  // to be reported
   RpcClient::CallId call_ = RpcClient::kNoCall;
   RpcClient::CallId locating_ = RpcClient::kNoCall;
+  std::optional<action::AskReplicas> asking_;  // what is asked now
+  std::optional<Token> reader_token_;          // for it
+  RpcClient::CallId finding_token_ = RpcClient::kNoCall;
   std::vector<Question> questions_;  // without an answer yet
   env::Timer timer_;
   bool has_lease_ = true;

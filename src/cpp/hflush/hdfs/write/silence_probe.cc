@@ -57,14 +57,15 @@ void SilenceProbe::answered(QuestionNumber question, std::size_t node,
 // node.
 SilenceProbe::Answer SilenceProbe::answer_of(const Result<std::int64_t>& length) const {
   if (length.ok() && *length >= 0) {
-    if (in_detail_) return {Said::kOther};
+    if (asking_ == Asking::kReceived) return {Said::kOther};
     return {Said::kLengths, {.acknowledged = static_cast<std::uint64_t>(*length)}};
   }
   // -1: it restarted, and its replica waits to be recovered.
   if (length.ok()) return {Said::kNoReplica};
   const Status& failure = length.status();
   if (is_class(failure.remote_class(), "ReplicaNotFoundException")) return {Said::kNoReplica};
-  if (const auto lengths = replica_lengths(failure.message()); lengths && in_detail_) {
+  const auto lengths = replica_lengths(failure.message());
+  if (lengths && asking_ == Asking::kReceived) {
     return {Said::kLengths, *lengths};
   }
   const bool has_answered = !failure.remote_class().empty();
@@ -81,7 +82,7 @@ std::optional<SilenceProbe::Verdict> SilenceProbe::tick(std::optional<env::TimeP
   const bool is_late = !is_resting() && now - until_ >= patience_;
   if (!is_late && is_resting()) {
     ++stream_.counters.silence_probes;
-    begin(block, expected, false, now, actions);
+    begin(block, expected, Asking::kLength, now, actions);
     return std::nullopt;
   }
   if (!is_late && state_ == State::kAsking) {
@@ -92,10 +93,8 @@ std::optional<SilenceProbe::Verdict> SilenceProbe::tick(std::optional<env::TimeP
   std::optional<Verdict> found;
   if (!is_late && silent_since) {
     found = verdict(expected, now - *silent_since);
-    const bool all_have_lengths = std::ranges::all_of(
-        answers_, [](const Answers& node) { return says(node, Said::kLengths); });
-    if (!found && !in_detail_ && expected.length && all_have_lengths) {
-      begin(block, expected, true, now, actions);
+    if (const auto more = found ? std::nullopt : next(block, expected)) {
+      begin(block, expected, *more, now, actions);
       return std::nullopt;
     }
     pause_ *= 2;
@@ -105,9 +104,23 @@ std::optional<SilenceProbe::Verdict> SilenceProbe::tick(std::optional<env::TimeP
   return found;
 }
 
-void SilenceProbe::begin(const LocatedBlock& block, const Expected& expected, bool in_detail,
+// What may tell more than what was asked, if anything may.
+std::optional<SilenceProbe::Asking> SilenceProbe::next(const LocatedBlock& block,
+                                                       const Expected& expected) const {
+  if (asking_ == Asking::kReceived) return std::nullopt;
+  if (all_say(Said::kLengths)) {
+    return expected.length ? std::optional(Asking::kReceived) : std::nullopt;
+  }
+  const bool looks_for_something = expected.length || expected.set_up;
+  const bool all_are_there = std::ranges::all_of(answers_, &answers);
+  const bool may_ask_as_reader = asking_ == Asking::kLength && block.token != Token();
+  if (!looks_for_something || !all_are_there || !may_ask_as_reader) return std::nullopt;
+  return Asking::kLengthAsReader;
+}
+
+void SilenceProbe::begin(const LocatedBlock& block, const Expected& expected, Asking asking,
                          env::TimePoint now, Actions& actions) {
-  in_detail_ = in_detail;
+  asking_ = asking;
   first_ = stream_.last_question + 1;
   answers_.assign(block.replicas.size(), {});
   state_ = State::kAsking;
@@ -117,8 +130,9 @@ void SilenceProbe::begin(const LocatedBlock& block, const Expected& expected, bo
 void SilenceProbe::ask(const LocatedBlock& block, const Expected& expected, env::TimePoint now,
                        Actions& actions) {
   action::AskReplicas question{++stream_.last_question, block.block, {}};
+  question.as_reader = asking_ != Asking::kLength && block.token != Token();
   if (expected.set_up) question.block.generation_stamp = *expected.set_up;
-  if (in_detail_) question.block.generation_stamp = kNewerStamp;
+  if (asking_ == Asking::kReceived) question.block.generation_stamp = kNewerStamp;
   for (const Replica& replica : block.replicas) question.nodes.push_back(replica.node);
   actions.emplace_back(std::move(question));
   until_ = now + patience_ / 2;
@@ -130,6 +144,10 @@ bool SilenceProbe::says(const Answers& node, Said what) {
   return std::ranges::all_of(node, [what](const Answer& one) { return one.said == what; });
 }
 
+bool SilenceProbe::all_say(Said what) const {
+  return std::ranges::all_of(answers_, [what](const Answers& node) { return says(node, what); });
+}
+
 bool SilenceProbe::answers(const Answers& node) {
   return std::ranges::none_of(node, [](const Answer& one) { return one.said == Said::kNothing; });
 }
@@ -137,7 +155,9 @@ bool SilenceProbe::answers(const Answers& node) {
 std::optional<SilenceProbe::Verdict> SilenceProbe::verdict(const Expected& expected,
                                                            env::Duration silence) const {
   if (std::ranges::none_of(answers_, &answers)) return std::nullopt;
-  for (std::size_t i = 0; i < answers_.size(); ++i) {
+  // Of a reader's token there is no telling when it came: they have all answered just before.
+  const bool may_be_silent = asking_ != Asking::kLengthAsReader;
+  for (std::size_t i = 0; may_be_silent && i < answers_.size(); ++i) {
     if (!says(answers_[i], Said::kNothing)) continue;
     return Verdict{i, no_answer("did not answer getReplicaVisibleLength, twice, while others did; "
                                 "the pipeline was silent",
@@ -173,7 +193,7 @@ std::optional<bool> SilenceProbe::reaches(const Answers& node, std::uint64_t len
 
 std::optional<bool> SilenceProbe::has_received(std::size_t node, std::uint64_t length) const {
   if (has_acknowledged(node, length) == true) return true;
-  if (!in_detail_) return std::nullopt;
+  if (asking_ != Asking::kReceived) return std::nullopt;
   return reaches(answers_[node], length, &ReplicaLengths::received);
 }
 

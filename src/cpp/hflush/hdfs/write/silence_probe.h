@@ -21,6 +21,10 @@
 // none has acknowledged the packet. A set-up is looked for likewise, by the stamp that it brings to
 // each node in turn. One verdict names one node; the next pipeline shows whether there is another.
 //
+// Where block tokens are on, a writer may not ask: a DataNode that refuses is there, which is all
+// that is to be known of one that is stopped. Where that names none, and bytes or a stamp are
+// looked for, they are asked once more as a reader would.
+//
 // Thread-compatible.
 #pragma once
 
@@ -80,6 +84,8 @@ class SilenceProbe {
 
  private:
   static constexpr std::size_t kRounds = 2;
+  // What both rounds ask. Each begins where the ones before it could not tell who is to blame.
+  enum class Asking : std::uint8_t { kLength, kLengthAsReader, kReceived };
   // What a DataNode said in a round; kNothing may be on its way.
   enum class Said : std::uint8_t { kNothing, kNoReplica, kOther, kLengths };
   struct Answer {
@@ -95,10 +101,12 @@ class SilenceProbe {
   Answer answer_of(const Result<std::int64_t>& length) const;
   bool is_resting() const noexcept { return state_ == State::kResting; }
   void rest(Actions& actions);
-  void begin(const LocatedBlock& block, const Expected& expected, bool in_detail,
-             env::TimePoint now, Actions& actions);
+  void begin(const LocatedBlock& block, const Expected& expected, Asking asking, env::TimePoint now,
+             Actions& actions);
   void ask(const LocatedBlock& block, const Expected& expected, env::TimePoint now,
            Actions& actions);
+  bool all_say(Said what) const;
+  std::optional<Asking> next(const LocatedBlock& block, const Expected& expected) const;
   std::optional<Verdict> verdict(const Expected& expected, env::Duration silence) const;
   std::optional<bool> has_received(std::size_t node, std::uint64_t length) const;
   std::optional<bool> has_acknowledged(std::size_t node, std::uint64_t length) const;
@@ -110,10 +118,10 @@ class SilenceProbe {
   env::Duration pause_;         // before the next probe
   env::TimePoint rested_at_{};  // the last one's end
   State state_ = State::kResting;
-  env::TimePoint until_;            // of a round
-  bool in_detail_ = false;          // what they have received is asked
-  QuestionNumber first_ = 0;        // of the first round; the second one's is the next
-  std::vector<Answers> answers_{};  // by node
+  env::TimePoint until_;             // of a round
+  Asking asking_ = Asking::kLength;  // in this round and the other one
+  QuestionNumber first_ = 0;         // of the first round; the second one's is the next
+  std::vector<Answers> answers_{};   // by node
 };
 
 std::string_view to_string(SilenceProbe::State state) noexcept;

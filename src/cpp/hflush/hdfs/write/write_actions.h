@@ -54,13 +54,15 @@ struct GetBlockLocations {
 struct RecoverLease {};
 
 // How many bytes of the block each of these DataNodes shows to readers, answered one by one by
-// replica_answered().
+// replica_answered(), as far as they answer.
 struct AskReplicas {
   QuestionNumber question;
   ExtendedBlock block;
   std::vector<DatanodeInfo> nodes;
+  // With a reader's token, which the NameNode gives: without its answer none is asked.
+  bool as_reader = false;
 };
-// No answer of a DataNode is waited for any more.
+// No answer of a DataNode is waited for any more; a reader's token is not to be kept.
 struct DropQuestions {};
 
 // Answered by connected() or connection_lost(). What the connection then has to send is output().

@@ -267,6 +267,50 @@ class Committer:
         """Carry out the intent that a writer left, if there is one."""
         return self._run(m.RollForward())
 
+    def waiting(self, number: int) -> Intent:
+        """Return the intent of a commit that waits to be completed; ValueError: it does not."""
+        seen = self.log.look()
+        if seen.unfinished is None or number != seen.next_number:
+            others = "none does" if seen.unfinished is None else f"commit {seen.next_number} does"
+            raise ValueError(f"{self.url}: commit {number} does not wait to be completed: {others}")
+        return seen.unfinished
+
+    def give_up(self, number: int) -> None:
+        """Take back a commit that is declared and cannot be completed.
+
+        What it has staged goes first. A file that is not at its place by then never comes there:
+        no process can complete the commit any more, nor remove what it replaces. Then those files
+        go that it has published, and its intent. Whatever fails, it can be done again.
+
+        Raises
+        ------
+        ValueError
+            It does not wait to be completed; or files that it replaces are gone; or all of its own
+            are there. Nothing was taken back.
+        OSError
+            The store refuses.
+        """
+        intent = self.waiting(number)
+        refusal = f"{self.url}: commit {number} cannot be given up"
+        is_there = for_all(self._is_there, intent.removes)
+        gone = [path for path, there in zip(intent.removes, is_there, strict=True) if not there]
+        if gone:
+            raise ValueError(
+                f"{refusal}, as a file that it replaces is gone: {self._place(gone[0])}. Put it "
+                f"back; or choose which files stay, and remove {self.log.path}/{number}.intent"
+            )
+        self.staging.discard(intent.job, intent.files)
+        there = self._lengths([file.path for file in intent.files])
+        if len(there) == len(intent.files):
+            raise ValueError(
+                f"{refusal}, as all of its files are there: mend what stops it, and complete it "
+                f"by: hflush vacuum {self.url}"
+            )
+        # One of another length is not its own, nor is one that was there before.
+        own = {file.path for file in intent.files if there.get(file.path) == file.length}
+        self._remove(tuple(own - set(intent.removes)), {})
+        self.log.withdraw(number)
+
     def sweep(self, older_than: float) -> int:
         """Drop what jobs have staged that did nothing for so many seconds; return how much."""
         self.log.sweep(older_than)
@@ -549,11 +593,14 @@ class Committer:
             "tasks": len(record.report.tasks),
             "syncs": record.report.syncs,
             "stalls": record.report.stalls,
+            "byTask": record.report.by_task(),
         }
+        lines = (f"{json.dumps(name)}: {_compact(value)}" for name, value in document.items())
+        text = "{\n " + ",\n ".join(lines) + "\n}\n"
         place = paths.child(self.path, SUCCESS)
         try:
             with self.filesystem.create(place, atomic=True) as stream:
-                stream.write(json.dumps(document, indent=1).encode("ascii") + b"\n")
+                stream.write(text.encode("ascii"))
         except OSError as failure:  # the files are published all the same
             _log.warning("%s: the files are published, but not %s: %s", self.url, SUCCESS, failure)
 
@@ -572,7 +619,28 @@ class Committer:
         return misfit(self.url, there, job.partition_by or (), other_way)
 
     def _giving_up(self, number: int) -> str:
-        return f"To give it up, remove {self.log.path}/{number}.intent"
+        return f"To give it up: hflush vacuum --give-up {number} {self.url}"
+
+    def _lengths(self, files: Sequence[str]) -> dict[str, int]:
+        """Return which of these files are there, and how long they are."""
+        lengths = zip(files, for_all(self._length, files), strict=True)
+        return {path: length for path, length in lengths if length is not None}
+
+    def _length(self, path: str) -> int | None:
+        try:
+            status = self.filesystem.get_file_status(self._place(path))
+        except FileNotFoundError:
+            return None
+        return None if status.is_directory else status.length
+
+    def _is_there(self, path: str) -> bool:
+        """Whether something has this name, if only a link that leads to nothing."""
+        place = self._place(path)
+        return self.filesystem._is_link(place) or self.filesystem.exists(place)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _is_seen(name: str, status: FileStatus) -> bool:

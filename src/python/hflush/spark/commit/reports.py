@@ -96,6 +96,20 @@ class Report:
         """Waits of a second or longer, of all tasks."""
         return sum(task.stalls for task in self.tasks)
 
+    def by_task(self) -> dict[str, list[int]]:
+        """Return the counts of all tasks, a list of each: what a task has is at one place in all.
+
+        Thus 10,000 tasks take some 250 kB of JSON, and not four times as many.
+        """
+        return {
+            "partition": [task.partition for task in self.tasks],
+            "rows": [task.rows for task in self.tasks],
+            "bytes": [task.length for task in self.tasks],
+            "files": [task.files for task in self.tasks],
+            "syncs": [task.syncs for task in self.tasks],
+            "stalls": [task.stalls for task in self.tasks],
+        }
+
     def io_statistics(self) -> IOStatistics:
         """Return the statistics of all streams of all tasks, merged as :func:`.aggregate` does."""
         return IOStatistics.from_dict(self.statistics)

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from ...output import FSDataOutputStream
     from .records import Job, StagedFile
 
-__all__ = ["Attempt", "PendingStaging", "RenamedStaging", "Staging", "for_all"]
+__all__ = ["FINAL", "Attempt", "PendingStaging", "RenamedStaging", "Staging", "for_all"]
 
 _TRIES = 10
 _PAUSE_S = 0.05
 _THREADS = 16
-# What does not go away by asking again.
-_FINAL = (PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError)
+# What does not go away by asking again, and was not done.
+FINAL = (PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -359,7 +359,7 @@ class PendingStaging(Staging):
             except OSError as refused:
                 if remaining == 1 and getattr(refused, "remote_class", "") == "InvalidPart":
                     return False
-                if remaining == 1 or isinstance(refused, _FINAL):
+                if remaining == 1 or isinstance(refused, FINAL):
                     raise
                 time.sleep(_PAUSE_S * (_TRIES + 1 - remaining))
         raise AssertionError("unreachable")

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import types as t
 
 from ..schemas import arrow_schema, check_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from pyspark.sql import types as t
 
     from .sink import Sink
 
@@ -25,6 +24,8 @@ __all__ = [
     "check_dates",
     "copied",
     "float_text",
+    "interval_text",
+    "schema_of_text",
     "timestamp_text",
 ]
 
@@ -165,3 +166,60 @@ def float_text(column: pa.Array) -> pa.Array:
     if not pc.any(is_whole).as_py():
         return text
     return pc.if_else(is_whole, pc.binary_join_element_wise(text, ".0", ""), text)
+
+
+# Which fields an interval has, in the metadata of its column: Arrow's type does not say.
+_FIELDS = b"interval"
+_UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000)  # µs of a day, an hour, …
+_BEFORE = ("", " ", ":", ":")  # what stands before days, hours, …, unless they are the first
+
+
+def schema_of_text(schema: t.StructType, without: tuple[str, ...]) -> pa.Schema:
+    """Return Arrow's schema of columns, whose intervals say which fields they have."""
+    columns = [field for field in schema.fields if field.name not in without]
+    plain = arrow_schema(schema, without)
+    return pa.schema([_marked(to, of.dataType) for to, of in zip(plain, columns, strict=True)])
+
+
+def _marked(field: pa.Field, data: t.DataType) -> pa.Field:
+    if isinstance(data, t.UserDefinedType):
+        return _marked(field, data.sqlType())
+    if isinstance(data, t.DayTimeIntervalType):
+        return field.with_metadata({_FIELDS: f"{data.startField}{data.endField}"})
+    if isinstance(data, t.StructType):
+        parts = zip(field.type, data.fields, strict=True)
+        return field.with_type(pa.struct([_marked(part, of.dataType) for part, of in parts]))
+    if isinstance(data, t.ArrayType):
+        return field.with_type(pa.list_(_marked(field.type.value_field, data.elementType)))
+    if isinstance(data, t.MapType):
+        key, item = field.type.key_field, field.type.item_field
+        return field.with_type(pa.map_(_marked(key, data.keyType), _marked(item, data.valueType)))
+    return field
+
+
+def interval_text(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Return day-time intervals as Spark spells them: ``INTERVAL '1 02:03:04.5' DAY TO SECOND``.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        Of microseconds.
+    field : pyarrow.Field
+        Of :func:`schema_of_text`.
+    """
+    first, last = map(int, field.metadata[_FIELDS].decode())
+    rest = column.cast(pa.int64())
+    parts = [pc.if_else(pc.less(rest, 0), "-", "")]
+    for number in range(first, last + 1):
+        # Both have the sign of the interval: the least number has no absolute value.
+        count = pc.divide(rest, _UNITS[number])
+        rest = pc.subtract(rest, pc.multiply(count, _UNITS[number]))
+        text = pc.utf8_ltrim(count.cast(pa.string()), "-")
+        parts.append("" if number == first else _BEFORE[number])
+        parts.append(text if number == 0 else pc.utf8_lpad(text, 2, "0"))
+    if last == len(_UNITS) - 1:
+        digits = pc.utf8_lpad(pc.abs(rest).cast(pa.string()), 6, "0")
+        fraction = pc.binary_join_element_wise(".", digits, "")
+        parts.append(pc.utf8_rtrim(pc.utf8_rtrim(fraction, "0"), "."))
+    kind = t.DayTimeIntervalType(first, last).simpleString().removeprefix("interval ").upper()
+    return pc.binary_join_element_wise("INTERVAL '", *parts, f"' {kind}", "")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
+from pyspark.sql import types as t
 
 from ...configuration import parse_bool
 from ..schemas import ATOMIC, in_utf8
@@ -17,6 +18,8 @@ from .base import (
     Encoding,
     check_dates,
     float_text,
+    interval_text,
+    schema_of_text,
     timestamp_text,
 )
 
@@ -42,7 +45,8 @@ class _CsvEncoder(CompressedEncoder):
                 f"the encoding csv cannot hold a null in {self._lone!r}, the only column: "
                 "readers skip empty lines"
             )
-        columns = [_spelt(column) for column in batch.columns]
+        fields = zip(batch.columns, batch.schema, strict=True)
+        columns = [_spelt(column, field) for column, field in fields]
         written = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
         options = csv.WriteOptions(include_header=False)
         buffer = pa.BufferOutputStream()
@@ -50,8 +54,10 @@ class _CsvEncoder(CompressedEncoder):
         self._out.write(buffer.getvalue())
 
 
-def _spelt(column: pa.Array) -> pa.Array:
+def _spelt(column: pa.Array, field: pa.Field) -> pa.Array:
     """Return a column as Spark spells it, where Arrow does otherwise."""
+    if pa.types.is_duration(column.type):
+        return interval_text(column, field)
     if pa.types.is_timestamp(column.type):
         return timestamp_text(column)
     if pa.types.is_date(column.type):
@@ -72,8 +78,11 @@ def _is_fraction(column: pa.Array) -> pa.Array:
 class _Csv(Encoding):
     name = "csv"
     compressions = OF_TEXT
-    supported = ATOMIC
+    supported = (*ATOMIC, t.DayTimeIntervalType)
     options = {"header": parse_bool}  # noqa: RUF012
+
+    def schema(self, schema: t.StructType, without: tuple[str, ...]) -> pa.Schema:
+        return schema_of_text(schema, without)
 
     def encoder(
         self, sink: Sink, schema: pa.Schema, compression: str, options: Mapping[str, str]

@@ -20,6 +20,8 @@ from .base import (
     check_dates,
     copied,
     float_text,
+    interval_text,
+    schema_of_text,
     timestamp_text,
 )
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from .sink import Sink
 
-__all__ = ["JSON", "fragments"]
+__all__ = ["JSON"]
 
 # The JSON of each value of a column; None for a null.
 Fragments: TypeAlias = "list[str | None]"
@@ -39,33 +41,35 @@ _NOT_FINITE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 class _JsonEncoder(CompressedEncoder):
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a line for each row."""
-        columns = [fragments(column) for column in copied(batch).columns]
+        whole = zip(copied(batch).columns, batch.schema, strict=True)
+        columns = [_fragments(column, field) for column, field in whole]
         if batch.num_rows:
             lines = _objects(batch.schema.names, columns, batch.num_rows)
             self._out.write(("\n".join(lines) + "\n").encode())
 
 
-def fragments(column: pa.Array) -> Fragments:
+def _fragments(column: pa.Array, field: pa.Field) -> Fragments:
     """Return the JSON of each value."""
     data = column.type
     if pa.types.is_struct(data):
-        names = [field.name for field in data]
-        inner = [fragments(child) for child in column.flatten()]
+        names = [part.name for part in data]
+        parts = zip(column.flatten(), data, strict=True)
+        inner = [_fragments(child, part) for child, part in parts]
         return _where_valid(column, _objects(names, inner, len(column)))
     if pa.types.is_map(data):
         return _maps(column)
     if pa.types.is_list(data):
-        values = fragments(column.values)
+        values = _fragments(column.values, data.value_field)
         starts = column.offsets.to_pylist()
         texts = [
             "[" + ",".join(value or "null" for value in values[start:end]) + "]"
             for start, end in pairwise(starts)
         ]
         return _where_valid(column, texts)
-    return _atoms(column)
+    return _atoms(column, field)
 
 
-def _atoms(column: pa.Array) -> Fragments:
+def _atoms(column: pa.Array, field: pa.Field) -> Fragments:
     data = column.type
     if pa.types.is_string(data):
         values = in_utf8(column).to_pylist()
@@ -81,17 +85,19 @@ def _atoms(column: pa.Array) -> Fragments:
     if pa.types.is_floating(data):
         floats: list[str | None] = float_text(column).to_pylist()
         return [None if v is None else _NOT_FINITE.get(v, v) for v in floats]
+    if pa.types.is_duration(data):
+        column = interval_text(column, field)
     if pa.types.is_date(data):
         check_dates(column)
     text: list[str | None] = column.cast(pa.string()).to_pylist()
-    if pa.types.is_date(data) or pa.types.is_time(data):
+    if pa.types.is_temporal(data):
         return [None if v is None else f'"{v}"' for v in text]
     return text
 
 
 def _maps(column: pa.Array) -> Fragments:
     keys = [key if key is not None and key[:1] == '"' else f'"{key}"' for key in _keys(column)]
-    items = fragments(column.items)
+    items = _fragments(column.items, column.type.item_field)
     pairs = [f"{key}:{item or 'null'}" for key, item in zip(keys, items, strict=True)]
     starts = column.offsets.to_pylist()
     texts = ["{" + ",".join(pairs[start:end]) + "}" for start, end in pairwise(starts)]
@@ -99,7 +105,7 @@ def _maps(column: pa.Array) -> Fragments:
 
 
 def _keys(column: pa.Array) -> Fragments:
-    return fragments(column.keys)
+    return _fragments(column.keys, column.type.key_field)
 
 
 def _objects(names: list[str], columns: list[Fragments], count: int) -> list[str]:
@@ -122,7 +128,7 @@ def _where_valid(column: pa.Array, texts: list[str]) -> Fragments:
 class _Json(Encoding):
     name = "json"
     compressions = OF_TEXT
-    supported = (*ATOMIC, *NESTED, t.BinaryType, t.NullType)
+    supported = (*ATOMIC, *NESTED, t.BinaryType, t.NullType, t.DayTimeIntervalType)
 
     def check(self, schema: t.StructType) -> None:
         """Refuse columns that a file cannot hold: a key of an object is a string, never nested."""
@@ -133,6 +139,9 @@ class _Json(Encoding):
                     f"the encoding json cannot hold column {path!r} of type {key.simpleString()}: "
                     "keys of maps are strings in JSON; cast it, or choose another encoding"
                 )
+
+    def schema(self, schema: t.StructType, without: tuple[str, ...]) -> pa.Schema:
+        return schema_of_text(schema, without)
 
     def encoder(
         self,

@@ -154,7 +154,6 @@ def test_the_port_of_a_data_node(hdfs_cluster: Hdfs) -> None:
         ),
         ({"dfs.replication": "many"}, r"dfs\.replication.*many"),
         ({"dfs.blocksize": "-1"}, r"dfs\.blocksize.*-1"),
-        ({"dfs.checksum.type": "SHA"}, r"dfs\.checksum\.type.*SHA"),
         ({"ipc.client.rpc-timeout.ms": "soon"}, r"ipc\.client\.rpc-timeout\.ms.*soon"),
         ({"dfs.client.retry.policy.spec": "1"}, r"dfs\.client\.retry\.policy\.spec"),
     ],

@@ -15,7 +15,7 @@ from .builders import FileBuilder, OpenFileBuilder
 from .bulk_delete import BulkDelete
 from .configuration import Configuration
 from .errors import ParentNotDirectoryError, PathIsDirectoryError, attach, unsupported
-from .general_keys import KEYS, PICKLE_SECRETS, S3_PICKLE_SECRETS
+from .general_keys import KEYS, pickles_secrets
 from .handling import marks
 from .keys import Reader
 from .leaving import add_lost, lost_keys
@@ -236,7 +236,7 @@ class FileSystem(OptionalOperations):
 
     def _pickles_secrets(self) -> bool:
         """Whether pickles carry secrets."""
-        return any(self._conf.get_bool(key) for key in (PICKLE_SECRETS, S3_PICKLE_SECRETS))
+        return pickles_secrets(self._conf)
 
     def _callers(self, with_secrets: bool) -> list[Caller]:
         """Return what :meth:`_caller` says of each file system that this one consists of."""

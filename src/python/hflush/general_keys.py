@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from .configuration import DEFAULTS, MORE_FILES
+from .configuration import DEFAULTS, MORE_FILES, Configuration
 from .keys import BOOL, Key, choice, names, number, number_of, size, text, time
 
-__all__ = ["KEYS", "LEFT_OUT", "PICKLE_SECRETS", "S3_PICKLE_SECRETS"]
+__all__ = ["KEYS", "LEFT_OUT", "PICKLE_SECRETS", "S3_PICKLE_SECRETS", "pickles_secrets"]
 
 PICKLE_SECRETS = "hflush.pickle.secrets"
 # Its older name, among the keys of S3, where it may be that of one bucket: it means every store.
 S3_PICKLE_SECRETS = "hflush.s3.pickle.secrets"
 LEFT_OUT = "hflush.pickle.left-out"
+
+
+def pickles_secrets(conf: Configuration) -> bool:
+    """Whether a configuration has what is sent take its secrets along, by either name."""
+    return any(map(conf.get_bool, (PICKLE_SECRETS, S3_PICKLE_SECRETS)))
+
 
 _ALL = "All stores"
 _CHECKPOINTS = "Checkpoints"

@@ -25,7 +25,7 @@ from .. import paths, registry, transfer
 from ..configuration import Configuration, caller, sources
 from ..errors import ParentNotDirectoryError, means_file_there, means_nothing_there, unsupported
 from ..filesystem import FileSystem
-from ..general_keys import LEFT_OUT, PICKLE_SECRETS, S3_PICKLE_SECRETS
+from ..general_keys import LEFT_OUT, PICKLE_SECRETS, pickles_secrets
 from ..leaving import add_lost, lost_keys
 from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
@@ -218,7 +218,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         )
 
     def _sends_secrets(self) -> bool:
-        return any(map(self._conf.get_bool, (PICKLE_SECRETS, S3_PICKLE_SECRETS)))
+        return pickles_secrets(self._conf)
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
         """Return the keys that say who we are to the store, where the options do not."""

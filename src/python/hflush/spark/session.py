@@ -61,10 +61,8 @@ def options(spark: SparkSession, *, secrets: bool = True) -> dict[str, str]:
         "conf": json.dumps(ordinary, sort_keys=True),
         "logLevel": _log_level(spark._jvm),
     }
-    if secrets and (tokens := tokens_of(spark._jvm)):
-        secret[TOKENS] = tokens
-    if secrets and secret:
-        found["secrets"] = hand_out(spark, secret)
+    if secrets and (whole := _with_tokens(spark, secret)):
+        found["secrets"] = hand_out(spark, whole)
     return found
 
 
@@ -104,9 +102,13 @@ def hadoop_conf(spark: SparkSession) -> dict[str, str]:
 def driver_conf(spark: SparkSession) -> dict[str, str]:
     """Return all that :func:`options` hands to the tasks, for use in the memory of the driver."""
     ordinary, secret = _conf_of(spark)
-    if tokens := tokens_of(spark._jvm):
-        secret[TOKENS] = tokens
-    return ordinary | secret
+    return ordinary | _with_tokens(spark, secret)
+
+
+def _with_tokens(spark: SparkSession, secret: dict[str, str]) -> dict[str, str]:
+    """Return secret keys, and the tokens that the driver has."""
+    tokens = tokens_of(spark._jvm)
+    return {**secret, TOKENS: tokens} if tokens else secret
 
 
 def _conf_of(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import random
-import socket
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from minidfs import Jvm
+from minidfs.ports import lasting_ports
 
 from support.minidfs import Hdfs
 from support.process import connections
@@ -25,7 +23,7 @@ class LoneDataNode:
         self._hdfs = hdfs
         self._directory = directory
         self._settings = dict(settings or {})
-        self.port, self._rpc_port = _free_ports(2)
+        self.port, self._rpc_port = lasting_ports(2)
         self._jvm = self._started()
 
     def _started(self) -> Jvm:
@@ -75,20 +73,6 @@ class LoneDataNode:
     def is_connected(self) -> bool:
         """Whether this process has a connection to its data transfer."""
         return bool(connections([self.port]))
-
-
-def _free_ports(count: int) -> list[int]:
-    """Choose ports that the system gives to no connection while the DataNode is down."""
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    ports: list[int] = []
-    with ExitStack() as held:
-        for port in random.sample(range(first // 2, first), 1000):
-            with suppress(OSError):
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-                ports.append(port)
-            if len(ports) == count:
-                return ports
-    raise OSError(errno.EADDRINUSE, f"fewer than {count} of 1,000 ports are free")
 
 
 @contextmanager

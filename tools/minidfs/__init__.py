@@ -7,6 +7,7 @@
 
 jars      Maven's part: the jars of pom.xml, copied once per machine
 jvm       a JVM with those jars, reached through py4j; it ends with the Python process
+ports     ports that a daemon finds free when it starts again
 cluster   NameNodes and DataNodes in it, and how single ones are stopped and started again
 
 A JVM may have several clusters, one after another or side by side. All ports are free ones of

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from py4j.protocol import Py4JJavaError
 
 from minidfs.jvm import Jvm
+from minidfs.ports import lasting_ports
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -179,8 +180,11 @@ def _build(
     base = jvm.directory / f"cluster{time.monotonic_ns()}"
     configuration = jvm.configuration({**FAST, **given, "hdfs.minidfs.basedir": str(base)})
     builder = hdfs.MiniDFSCluster.Builder(configuration).numDataNodes(datanodes)
-    if name_nodes > 1:
-        builder = builder.nnTopology(hdfs.MiniDFSNNTopology.simpleHATopology(name_nodes))
+    builder = builder.nnTopology(_topology(hdfs, name_nodes)).checkDataNodeAddrConfig(True)
+    addresses = [_addresses_of_data_node(jvm) for _ in range(datanodes)]
+    builder = builder.dataNodeConfOverlays(
+        jvm.array(jvm.java.org.apache.hadoop.conf.Configuration, *addresses)
+    )
     for method, argument in extra.items():
         builder = getattr(builder, method)(argument)
     cluster = builder.build()
@@ -188,6 +192,24 @@ def _build(
     if name_nodes > 1:
         cluster.transitionToActive(0)
     return cluster
+
+
+def _topology(hdfs: Any, name_nodes: int) -> Any:
+    """One nameservice; each NameNode has ports that it finds free whenever it starts again."""
+    service = hdfs.MiniDFSNNTopology.NSConf(NAMESERVICE if name_nodes > 1 else None)
+    for index in range(name_nodes):
+        rpc, http = lasting_ports(2)
+        name_node = hdfs.MiniDFSNNTopology.NNConf(f"nn{index}" if name_nodes > 1 else None)
+        service.addNN(name_node.setIpcPort(rpc).setHttpPort(http))
+    return hdfs.MiniDFSNNTopology().addNameservice(service)
+
+
+def _addresses_of_data_node(jvm: Jvm) -> Any:
+    configuration = jvm.java.org.apache.hadoop.conf.Configuration(False)
+    services = ("address", "ipc.address", "http.address")
+    for service, port in zip(services, lasting_ports(3), strict=True):
+        configuration.set(f"dfs.datanode.{service}", f"127.0.0.1:{port}")
+    return configuration
 
 
 def _wait_until(predicate: Callable[[], bool], otherwise: str) -> None:

@@ -100,11 +100,12 @@ def test_an_unknown_mandatory_option_is_refused(store: Store, path: str, value: 
 
 @pytest.mark.rule("BUILDER-5")
 @pytest.mark.stores("raw", "hdfs")
-def test_an_unknown_mandatory_option_of_append_is_refused(store: Store, path: str):
-    """The append builder checks its mandatory options, too."""
+@pytest.mark.parametrize("key", [UNKNOWN, "fs.option.create.permission"])
+def test_an_unknown_mandatory_option_of_append_is_refused(store: Store, path: str, key: str):
+    """The append builder checks its mandatory options, too: what a file has, it has."""
     store.write(path, DATA)
-    with pytest.raises(ValueError, match=re.escape(UNKNOWN)):
-        store.fs.append_file(path).must(UNKNOWN, True).build()
+    with pytest.raises(ValueError, match=re.escape(key)):
+        store.fs.append_file(path).must(key, "600").build()
     assert store.read(path) == DATA
 
 

@@ -56,6 +56,30 @@ def test_published_at_the_end(place: Place):
     assert place.read("later") == b"at once"
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_file_that_is_dropped_beneath(place: Place, is_closed: bool):
+    """As by who closes the shared file system: not left out without a word."""
+    fs = place.fs
+
+    def transaction() -> None:
+        with fs.transaction:
+            out = fs.open(place.name("file"), "wb")
+            out.write(b"data")
+            if is_closed:
+                out.close()
+            out._stream.abort()
+            out.close()
+
+    if is_closed and place.kind == "s3":  # all of it is stored: there is no stream any more
+        transaction()
+        assert place.read("file") == b"data"
+        return
+    with pytest.raises(OSError, match=r"dropped|aborted"):
+        transaction()
+    assert place.names() == []
+    assert left_behind(place) == []
+
+
 def test_an_exception_leaves_nothing(place: Place):
     fs = place.fs
     place.write("old", b"before")

@@ -49,12 +49,12 @@ class Tally:
 
     def __init__(self) -> None:
         self.killed: list[str] = []  # names of files, one for each kill
-        self.resumable: list[str] = []  # those of them that left a token
+        self.resumable: list[str] = []  # those of them that left a token, and more to write
         self.whole: list[str] = []
         self.lost: list[str] = []
 
     def is_enough(self, kills: int) -> bool:
-        """Whether so many were killed, and not all of them before their first token."""
+        """Whether so many were killed, and one of them is resumed by the next."""
         return len(self.killed) >= kills and bool(self.resumable)
 
 
@@ -97,7 +97,8 @@ def kill_and_resume(store: Store, tokens: Path, name: str, kills: int, tally: Ta
             began = time.monotonic()
             while (end := say(f"{file} {run} {plan.size} {span}")) == "killed":
                 tally.killed.append(file)
-                if load(tokens, file) is not None:
+                left = load(tokens, file)
+                if left is not None and not left.done:
                     tally.resumable.append(file)
                 run += 1
                 if tally.is_enough(kills):

@@ -559,6 +559,23 @@ class TestIdentity:
             hdfs(hadoop__security__authentication=method)
         assert hdfs(hadoop__security__authentication="SIMPLE").uri == hdfs().uri
 
+    @pytest.mark.parametrize(
+        ("key", "usual", "other"),
+        [
+            (
+                "hadoop__rpc__socket__factory__class__default",
+                "org.apache.hadoop.net.StandardSocketFactory",
+                "org.apache.hadoop.net.SocksSocketFactory",
+            ),
+            ("dfs__client__local__interfaces", "", "eth1"),
+        ],
+    )
+    def test_other_ways_to_servers(self, key: str, usual: str, other: str):
+        """What is to go by another way does not go straight."""
+        assert hdfs(**{key: usual}).uri == hdfs().uri
+        with pytest.raises(io.UnsupportedOperation, match=rf"{key.replace('__', '.')} is {other}"):
+            hdfs(**{key: other})
+
     def test_proxy_user(self, monkeypatch: pytest.MonkeyPatch):
         """HADOOP_PROXY_USER is who we act as; instances are shared by it, too."""
         monkeypatch.setenv("HADOOP_USER_NAME", "gateway")

@@ -161,9 +161,11 @@ def test_names_that_lead_nowhere(found, tmp_path: Path):
     with pytest.raises(ValueError, match=r"\[services nosuch\] is not in"):
         found("lost")
     broken = tmp_path / "broken"
-    broken.write_text("endpoint_url = x")
-    with pytest.raises(ValueError, match=r"broken: not a file of AWS's profiles"):
-        found("", {"AWS_CONFIG_FILE": str(broken)})
+    for text in ("aws_secret_access_key = hush", "[default]\naws_secret_access_key hush"):
+        broken.write_text(text)
+        with pytest.raises(ValueError, match=r"broken: not a file of AWS's.*line \d") as refusal:
+            found("", {"AWS_CONFIG_FILE": str(broken)})
+        assert "hush" not in str(refusal.value)
     assert found("nosuch", endpoint="http://mine:7").server == "http://mine:7"
     nowhere = {"AWS_CONFIG_FILE": "/nosuch", "AWS_SHARED_CREDENTIALS_FILE": "/nosuch"}
     assert found("", nowhere).server == "https://s3.us-east-1.amazonaws.com"

@@ -609,9 +609,20 @@ class TestSecrets:
         pickled = pickle.dumps(hflush.FileSystem.new_instance("s3://b/", conf))
         assert KEY.encode() not in pickled
         with pytest.raises(
-            ValueError, match=r"encryption\.key must.*not set here.*hflush\.pickle\.secrets"
+            PermissionError, match=r"encryption\.key of .* secret.*hflush\.pickle\.secrets"
         ):
             pickle.loads(pickled)
+
+    @pytest.mark.parametrize("name", ["fs.s3a.endpoint", "fs.s3a.bucket.b.endpoint"])
+    def test_without_what_says_where_data_are_nothing_is_written(self, name: str):
+        """Not at Amazon instead: where the configuration calls it a secret, it does not travel."""
+        conf = {"hadoop.security.sensitive-config-keys": "endpoint$", name: "minio.example"}
+        pickled = pickle.dumps(hflush.FileSystem.new_instance("s3://b/", conf))
+        with pytest.raises(PermissionError, match=rf"{re.escape(name)} of the process"):
+            pickle.loads(pickled)
+        elsewhere = pickle.dumps(hflush.FileSystem.new_instance("s3://c/", conf))
+        if "bucket.b" in name:
+            assert pickle.loads(elsewhere).uri == "s3://c/"
 
     def test_reprs_show_none(self):
         conf = {"fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hushhush"}
@@ -670,6 +681,40 @@ class TestWhatIsRefused:
         del conf["fs.s3a.custom.signers"]
         assert Settings.read(conf, "b", {}).bucket == "b"
 
+    @pytest.mark.parametrize(
+        ("key", "value", "instead"),
+        [
+            ("fs.s3.cse.enabled", "true", {}),
+            ("fs.s3.enableServerSideEncryption", "TRUE", {"fs.s3a.encryption.algorithm": "AES256"}),
+            ("fs.s3.canned.acl", "Private", {"fs.s3a.bucket.b.acl.default": "Private"}),
+            ("fs.s3.endpoint", "minio.example", {"fs.s3a.endpoint": "minio.example"}),
+        ],
+    )
+    def test_keys_of_emrfs(self, key: str, value: str, instead: dict[str, str]):
+        """Where its class is configured, unless ours say as much."""
+        conf = hflush.Configuration(load_defaults=False)
+        conf[key] = value
+        Settings.read(conf, "b", {})
+        conf["fs.s3.impl"] = "com.amazon.ws.emr.hadoop.fs.EmrFileSystem"
+        with pytest.raises(ValueError, match=re.escape(key)):
+            Settings.read(conf, "b", {})
+        conf.update(instead or {key: "false"})
+        assert Settings.read(conf, "b", {}).bucket == "b"
+
+    def test_a_key_of_kms_in_a_key_store(self):
+        """S3A would find it there; without it data would be encrypted under another."""
+        conf = hflush.Configuration(load_defaults=False)
+        conf["hadoop.security.credential.provider.path"] = "jceks://file/x.jceks"
+        conf["fs.s3a.encryption.algorithm"] = "SSE-KMS"
+        with pytest.raises(
+            ValueError, match=r"provider\.path names .* set fs\.s3a\.encryption\.key"
+        ):
+            Settings.read(conf, "b", {})
+        conf["fs.s3a.encryption.key"] = "alias/aws/s3"
+        assert ("x-amz-server-side-encryption-aws-kms-key-id", "alias/aws/s3") in Settings.read(
+            conf, "b", {}
+        ).headers
+
     def test_an_alias_is_an_access_point(self):
         alias = "name-hrzrlukc5m36ft7okagglf3gmwluquse1b-s3alias"
         assert settings(alias, fs_s3a_accesspoint_required="true").bucket == alias
@@ -700,4 +745,5 @@ class TestTable:
         )
         read = set(re.findall(r'"((?:fs\.s3a|hflush\.s3)\.[a-z0-9.-]+[a-z0-9])"', text))
         by_name = {key.name for key in KEYS if not key.native}
-        assert by_name - read == {"fs.s3a.security.credential.provider.path"}
+        constants = {"fs.s3a.security.credential.provider.path", "hflush.s3.credentials"}
+        assert by_name - read == constants

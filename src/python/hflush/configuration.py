@@ -62,6 +62,8 @@ SENSITIVE_KEYS = "hadoop.security.sensitive-config-keys"
 _NEVER_SECRET = frozenset(
     (SENSITIVE_KEYS, "fs.s3a.encryption.algorithm", "fs.s3a.server-side-encryption-algorithm")
 )
+# Where data are is no secret, whatever its name: a link may be called /data/secret.
+_NEVER_SECRET_FAMILY = "fs.viewfs."
 # An encryption key is a secret. The name of a key that the store keeps is not: without it another
 # host would write under another key, unnoticed.
 _S3A = "fs.s3a."
@@ -272,8 +274,10 @@ class Configuration(MutableMapping[str, str]):
         this configuration says (regular expressions, which may match anywhere in a name).
         ``fs.s3a.encryption.key`` is not secret where the algorithm says that it names a KMS key.
         """
+        key = key.strip()
         return (
             key not in _NEVER_SECRET
+            and not key.startswith(_NEVER_SECRET_FAMILY)
             and any(pattern.search(key) is not None for pattern in self._secret_names())
             and not self._names_key_of_store(key)
         )
@@ -333,13 +337,23 @@ class Configuration(MutableMapping[str, str]):
         return copied
 
     def secret_keys(self) -> set[str]:
-        """Return the keys that are secret, and those that their values refer to by ``${key}``."""
-        found = {key for key in self._values if self.is_secret(key)}
-        used: set[str] = set()
-        for key in found:
+        """Return the keys that are secret, and those that refer to them or that they refer to.
+
+        By ``${key}``, in one step or several.
+        """
+        secret = {key for key in self._values if self.is_secret(key)}
+        found = set(secret)
+        for key, text in self._values.items():
+            if "${" not in text:
+                continue
+            used: set[str] = set()
             with contextlib.suppress(ValueError):  # it has no value
                 self._expand(key, used)
-        return found | used
+            if key in secret:
+                found |= used
+            elif not secret.isdisjoint(used):
+                found.add(key)
+        return found
 
     def identity(self) -> frozenset[tuple[str, str]]:
         """Return a value that is equal for configurations of equal content.

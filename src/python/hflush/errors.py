@@ -189,7 +189,22 @@ def unsupported(operation: str, store: str, path: str | None = None) -> io.Unsup
 
 def invalid_path(path: str, reason: str) -> InvalidPathError:
     """Return the refusal of a name, with the reason."""
-    return InvalidPathError(errno.EINVAL, f"invalid path: {reason}", path)
+    reason, shown = without_passwords(reason), without_passwords(path)
+    return InvalidPathError(errno.EINVAL, f"invalid path: {reason}", shown)
+
+
+# A URL of S3 may have lost a colon or slashes. Of another store a port may be meant, and an @ of
+# the path. A password goes to the last @ before a slash, or has a slash.
+_PASSWORD = r"(?i)(\bs3[an]?(?::/{0,2}|//)|://(?![^\s/@:]*:\d+/))[^\s/@:]*:(?:[^\s/]*@|[^\s@]*@)"
+
+
+def without_passwords(text: str) -> str:
+    """Return a message in which no URL has a user with a password."""
+    if "@" not in text:
+        return text
+    import re
+
+    return re.sub(_PASSWORD, r"\1…@", text)
 
 
 def means_nothing_there(failure: OSError) -> bool:

@@ -461,7 +461,9 @@ class FileSystem(OptionalOperations):
     ) -> FSDataOutputStream:
         if not options and create_parent and flags == _REPLACE:
             return self._create_at(self._resolve_to_change(path), True, _USUAL)
-        options_of.check_known(options, self.create_options)
+        appends_only = CreateFlag.APPEND in flags and CreateFlag.CREATE not in flags
+        known = self.append_options if appends_only else self.create_options
+        options_of.check_known(options, known)
         resolved = self._resolve_to_change(path)
         wanted = CreateOptions(options, create_parent, flags)
         self._check_create(wanted)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 from . import _core, opening, paths
 from .capabilities import APPEND, CREATE_IN_CLOSE, HSYNC
-from .errors import StreamClosedError
+from .errors import StreamClosedError, without_passwords
 from .filesystem import FileSystem, call_first_at_exit
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class Handler(logging.Handler):
 
     def __repr__(self) -> str:
         level = logging.getLevelName(self.level)
-        return f"<hflush.logging.Handler {self.url!r} ({level})>"
+        return f"<hflush.logging.Handler {without_passwords(str(self.url))!r} ({level})>"
 
 
 class _Inside(threading.local):

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from . import capabilities, options, paths
 from .claims import Claim
 from .configuration import Configuration, user_name
-from .errors import unsupported
+from .errors import unsupported, without_passwords
 from .spelling import check_keys
 from .status import BlockLocation
 
@@ -29,17 +29,7 @@ if TYPE_CHECKING:
 
     Conf: TypeAlias = "Mapping[str, Value] | None"
 
-__all__ = ["NameSpace", "without_passwords"]
-
-# A secret of S3 may have a slash. Of another store a port may be meant, and an @ in the path.
-_PASSWORD = r"(?i)(\bs3[an]?://|://(?![^\s/@:]*:\d+/))[^\s/@:]*:[^\s@]*@"
-
-
-def without_passwords(text: str) -> str:
-    """Return a message in which no URL has a user with a password."""
-    import re
-
-    return re.sub(_PASSWORD, r"\1…@", text)
+__all__ = ["NameSpace"]
 
 
 class NameSpace(ABC):
@@ -51,8 +41,9 @@ class NameSpace(ABC):
 
     # The store's name in messages.
     store_name: str
-    # Keys that create and open_file understand here (contract BUILDER-5, READ-19).
+    # Keys that create, append and open_file understand here (contract BUILDER-5, READ-19).
     create_options: frozenset[str] = options.CREATE_KEYS
+    append_options: frozenset[str] = options.APPEND_KEYS
     open_options: frozenset[str] = options.OPEN_KEYS
     path_capabilities: frozenset[str] = frozenset()
     # Whether it takes every name that it can have, also those that Hadoop's paths have not.

@@ -51,6 +51,8 @@ CREATE_KEYS = frozenset(
         ON_EXCEPTION,
     )
 )
+# Those that mean something for a file that is there already.
+APPEND_KEYS = frozenset((BUFFER_SIZE, PROGRESS, SYNC_ON_CLOSE, ATOMIC, ON_EXCEPTION))
 
 READ_POLICY = "fs.option.openfile.read.policy"
 LENGTH = "fs.option.openfile.length"

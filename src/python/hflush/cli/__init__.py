@@ -21,10 +21,9 @@ from .. import paths, transfer
 from .._version import __version__
 from ..capabilities import ABORTABLE
 from ..configuration import Configuration
-from ..errors import InvalidPathError, unsupported
+from ..errors import InvalidPathError, unsupported, without_passwords
 from ..filesystem import FileSystem
 from ..globbing import expand_braces
-from ..namespace import without_passwords
 from ..options import Rename
 from . import checkpoints
 from .arguments import key_value, seconds

@@ -13,7 +13,7 @@ def key_value(text: str) -> tuple[str, str]:
     """Return the two sides of ``key=value``."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"key=value is expected, not {text!r}")
+        raise argparse.ArgumentTypeError("key=value is expected")  # the text may be a secret
     return key, value
 
 

@@ -23,7 +23,13 @@ from fsspec.utils import isfilelike  # type: ignore[import-untyped]
 
 from .. import paths, registry, transfer
 from ..configuration import Configuration, caller, sources
-from ..errors import ParentNotDirectoryError, means_file_there, means_nothing_there, unsupported
+from ..errors import (
+    ParentNotDirectoryError,
+    means_file_there,
+    means_nothing_there,
+    unsupported,
+    without_passwords,
+)
 from ..filesystem import FileSystem
 from ..general_keys import LEFT_OUT, PICKLE_SECRETS, pickles_secrets
 from ..leaving import add_lost, lost_keys
@@ -261,7 +267,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if url is None:
             return None
         if url[1].lower() not in cls._written_schemes:
-            raise ValueError(f"wrong file system: {text!r} is not a URL of {cls.protocol[0]}")
+            shown = without_passwords(text)
+            raise ValueError(f"wrong file system: {shown!r} is not a URL of {cls.protocol[0]}")
         return url
 
     def _place(self, path: Any) -> Place:

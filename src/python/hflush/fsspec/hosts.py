@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .. import paths
-from ..namespace import without_passwords
+from ..errors import without_passwords
 from .base import URL, HflushFileSystem
 from .places import Place
 

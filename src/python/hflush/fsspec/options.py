@@ -134,7 +134,7 @@ def without_secrets(options: Mapping[str, Any], configuration: Configuration) ->
             kept[word] = (ExactConf if isinstance(conf, ExactConf) else dict)(
                 (key, value)
                 for key, value in dict(conf).items()
-                if key not in hidden and not configuration.is_secret(key)
+                if key.strip() not in hidden and not configuration.is_secret(key)
             )
     return kept
 

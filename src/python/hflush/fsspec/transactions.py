@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
 
-__all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction", "check_none"]
+__all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction", "check_none", "dropped"]
 
 _THREADS = 16
 
@@ -50,6 +50,11 @@ class Deferred(Protocol):
         """Remove everything; return the failure, if any."""
 
 
+def dropped(path: str) -> OSError:
+    """Return the refusal to publish what is not there: aborted, also by who closed its store."""
+    return OSError(errno.ECANCELED, "commit: the file was dropped", path)
+
+
 class HeldFile:
     """An atomic stream that stays open: its bytes are on disk when it is sealed."""
 
@@ -66,6 +71,8 @@ class HeldFile:
     def publish(self) -> None:
         """Rename."""
         self.stream._publish()
+        if self.stream._state != "closed":
+            raise dropped(self.stream.path)
 
     def discard(self) -> OSError | None:
         """Remove the temporary file."""
@@ -157,7 +164,7 @@ class TransactionFile(FsspecFile, OutputOver):
             if self._state is State.OPEN:
                 raise ValueError(f"commit: {self.path} is still open: close it first")
             if self._state is State.DISCARDED:
-                raise OSError(errno.ECANCELED, "commit: the file was dropped", self.path)
+                raise dropped(self.path)
             try:
                 self._deferred.publish()
             except BaseException as failure:

@@ -115,6 +115,7 @@ class DistributedFileSystem(FileSystem):
 
     store_name = "hdfs"
     create_options = own.KEYS
+    append_options = options_of.APPEND_KEYS | {own.UPDATE_LENGTH}
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         if not authority:

@@ -28,6 +28,13 @@ _PREFETCHED_BLOCKS = 10
 _DELEGATION_TOKEN = "HDFS_DELEGATION_TOKEN"
 _PROVIDER = "dfs.client.failover.proxy.provider."
 _MOVING_ADDRESS = ".IPFailoverProxyProvider"
+# Ways to servers that are not taken here, and the values that ask for none.
+_FACTORY = "hadoop.rpc.socket.factory.class"
+_OTHER_WAYS = {
+    f"{_FACTORY}.default": ("", "org.apache.hadoop.net.StandardSocketFactory"),
+    f"{_FACTORY}.ClientProtocol": ("", "org.apache.hadoop.net.StandardSocketFactory"),
+    "dfs.client.local.interfaces": ("",),
+}
 _CHUNK_OVERHEAD = 4 + 33  # one sum, and the largest header of a packet
 
 
@@ -50,7 +57,7 @@ def read_native(
     ValueError
         A value is malformed or missing; the message names the key.
     io.UnsupportedOperation
-        Servers are to authenticate us as they cannot.
+        Servers are to authenticate us as they cannot, or to be reached in another way.
     LeftOutError
         The tokens were not sent here, and there are none.
     OSError
@@ -58,6 +65,11 @@ def read_native(
         resolved.
     """
     keys = Reader(conf, KEYS)
+    for key, usual in _OTHER_WAYS.items():
+        if keys.given(key) not in usual:
+            raise UnsupportedOperation(
+                errno.ENOTSUP, f"{key} is {keys.given(key)}: connections here go the system's way"
+            )
     native = _core.HdfsSettings()
     _take_tokens(keys, native)
     if not native.tokens and {CREDENTIALS, "hadoop.tokens"} & {*lost_keys(conf)}:

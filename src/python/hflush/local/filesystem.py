@@ -74,7 +74,8 @@ class _LocalFiles(FileSystem):
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         if authority:
-            raise ValueError(f"a {scheme} URL names no host, but this one names {authority!r}")
+            host = authority.rpartition("@")[2]  # what stands before may be a secret
+            raise ValueError(f"a {scheme} URL names no host, but this one names {host!r}")
         super().__init__(scheme, authority, conf)
         check_keys(self._conf, FAMILIES, {key.name for key in KEYS})
         keys = Reader(self._conf, (*general_keys.KEYS, *KEYS))

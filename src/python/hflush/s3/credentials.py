@@ -24,7 +24,8 @@ from urllib.parse import urlsplit
 from .. import _core
 from ..configuration import user_name
 from ..leaving import LeftOutError
-from .keys import PROFILE_PROVIDERS
+from .keys import PARTS_OF_CREDENTIAL as _KEYS
+from .keys import PROFILE_PROVIDERS, SENT_CREDENTIALS
 from .profile import FILES, named_profile
 from .settings import way_to
 
@@ -57,8 +58,6 @@ _SHORT_SLICE_S = 0.1
 _PAUSE_AFTER_FAILURE_S = 1.0
 _MAX_PAUSE_S = 15.0
 
-SENT_CREDENTIALS = "hflush.s3.credentials"
-_KEYS = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
 _VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 # The older name of the last.
 _SECURITY_TOKEN = "AWS_SECURITY_TOKEN"
@@ -510,6 +509,7 @@ def _has_botocore() -> bool:
     return importlib.util.find_spec("botocore") is not None
 
 
+_STS = "fs.s3a.assumed.role.sts.endpoint"
 _ASSUMED_ROLE = "AssumedRoleCredentialProvider"
 _INSTANCE = ("container-role", "iam-role")
 _PROFILE = (
@@ -635,9 +635,12 @@ def _assumed_role(keys: BucketConfiguration, env: Mapping[str, str]) -> Source:
     region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or "us-east-1"
     server: dict[str, Any] = {"region_name": region}
     host = f"sts.{region}{_core.s3_aws_suffix(region)}"
-    if endpoint := keys.text("fs.s3a.assumed.role.sts.endpoint"):
+    if endpoint := keys.text(_STS):
         server["endpoint_url"] = endpoint if "://" in endpoint else f"https://{endpoint}"
-        host = urlsplit(server["endpoint_url"]).hostname or ""
+        place = urlsplit(server["endpoint_url"])
+        if place.username is not None:
+            raise ValueError(f"{_STS} must be a host or a URL without a user")
+        host = place.hostname or ""
     way, server["verify"] = way_to(host, keys)
     base = ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
     return AssumedRoleSource(base, server, way, role)

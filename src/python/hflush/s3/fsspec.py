@@ -13,11 +13,12 @@ from fsspec.core import has_magic  # type: ignore[import-untyped]
 
 from .. import paths
 from ..deprecations import RENAMED
-from ..errors import unsupported
+from ..errors import unsupported, without_passwords
 from ..filesystem import FileSystem
 from ..fsspec.base import HflushFileSystem
 from ..fsspec.options import check_hints, flag, table, without_keys
 from ..fsspec.places import Place
+from ..fsspec.transactions import dropped
 from .credentials import SENT_CREDENTIALS, sent_keys
 from .keys import HADOOP_PREFIX, OWN_PREFIX
 from .names import holder, raise_first, results_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..fsspec.transactions import Deferred
     from ..output import FSDataOutputStream
     from ..status import FileStatus
+    from .commit import PendingCommit
     from .filesystem import S3FileSystem
     from .streams import S3OutputStream
 
@@ -156,7 +158,8 @@ class HflushS3FileSystem(HflushFileSystem):
         if url is None:
             return text.strip("/")
         if not url[3] and url[4].strip("/"):
-            raise ValueError(f"a URL of s3 must name a bucket, as s3://bucket/key does: {text!r}")
+            shown = without_passwords(text)
+            raise ValueError(f"a URL of s3 must name a bucket, as s3://bucket/key does: {shown!r}")
         return ((url[3] or "") + url[4]).rstrip("/")
 
     @classmethod
@@ -355,12 +358,17 @@ class PendingFile:
     def seal(self) -> None:
         """Upload what is left."""
         self._output._publish()
+        self._pending()
 
     def publish(self) -> None:
         """Complete the upload."""
+        self._store.complete_pending(self._pending())
+
+    def _pending(self) -> PendingCommit:
         commit = self._output.pending_commit
-        if commit is not None:
-            self._store.complete_pending(commit)
+        if commit is None:
+            raise dropped(self._output.path)
+        return commit
 
     def discard(self) -> OSError | None:
         """Abort the upload."""

@@ -43,6 +43,9 @@ HADOOP_PREFIX = "fs.s3a."
 OWN_PREFIX = "hflush.s3."
 # Java's classes that take credentials from a profile, by the last part of their names.
 PROFILE_PROVIDERS = ("ProfileCredentialsProvider", "ProfileAWSCredentialsProvider")
+# What a credential is made of, and all of one that was sent here.
+PARTS_OF_CREDENTIAL = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
+SENT_CREDENTIALS = "hflush.s3.credentials"
 KEY_STORES = (
     "fs.s3a.security.credential.provider.path",
     "hadoop.security.credential.provider.path",
@@ -232,7 +235,7 @@ KEYS = (
         native="client.credentials_wait"),
     Key(_CREDENTIALS, "hflush.s3.pickle.secrets", BOOL,
         "the same as `hflush.pickle.secrets`, also of other stores' secrets", default="false"),
-    Key(_CREDENTIALS, "hflush.s3.credentials", text("secret"),
+    Key(_CREDENTIALS, SENT_CREDENTIALS, text("secret"),
         "access key, secret key and session token by blanks, in place of those of "
         "`AWS_ACCESS_KEY_ID` and its kin and of profiles; set by hflush in what is sent with "
         "`hflush.pickle.secrets`"),

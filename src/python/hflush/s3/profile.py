@@ -106,7 +106,8 @@ class Profile:
             try:
                 parser.read(path, encoding="utf-8")
             except (configparser.Error, UnicodeDecodeError) as malformed:
-                raise ValueError(f"{path}: not a file of AWS's profiles: {malformed}") from None
+                fault = f"{path}: not a file of AWS's profiles: {_fault(malformed)}"
+                raise ValueError(fault) from None
             for section in parser.sections():
                 name = " ".join(section.replace('"', " ").split())
                 if variable != "AWS_CONFIG_FILE" or name == "default":
@@ -134,6 +135,13 @@ class Profile:
     @property
     def _shown(self) -> str:
         return " or ".join(self._files) or "any file: there is none"
+
+
+def _fault(malformed: Exception) -> str:
+    """Return what is wrong, without the line itself: it may be a secret."""
+    lines = [number for number, _ in getattr(malformed, "errors", ())]
+    lines = lines or [getattr(malformed, "lineno", 0)]
+    return f"{type(malformed).__name__}, line {lines[0]}" if lines[0] else type(malformed).__name__
 
 
 def _nested(text: str) -> dict[str, str]:

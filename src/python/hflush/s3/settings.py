@@ -20,17 +20,20 @@ from ..configuration import Configuration
 from ..deprecations import RENAMED, names_of_today
 from ..errors import unsupported
 from ..keys import Reader
-from ..leaving import ADVICE, lost_keys
+from ..leaving import LeftOutError, lost_keys
 from ..warn import warn_once
 from .documents import crc_text
 from .keys import (
     HADOOP_PREFIX,
     KEY_STORES,
     KEYS,
+    KNOWN_KEYS,
     MAX_PAGE,
     MAX_PART,
     OWN_PREFIX,
+    PARTS_OF_CREDENTIAL,
     PROFILE_PROVIDERS,
+    SENT_CREDENTIALS,
     Native,
 )
 from .profile import Profile
@@ -77,6 +80,15 @@ _HARMLESS = {
     "fs.s3a.s3.signing-algorithm": ("awss3v4signertype",),
     "fs.s3a.s3accessgrants.enabled": ("false",),
     "fs.s3a.signing-algorithm": ("awss3v4signertype",),
+}
+# Keys of EMRFS that say where or how safely data go, and the key that says so here, if one does.
+_EMRFS_CLASS = ".EmrFileSystem"
+_EMRFS = {
+    "fs.s3.cse.enabled": "",
+    "fs.s3.canned.acl": "fs.s3a.acl.default",
+    "fs.s3.enableServerSideEncryption": "fs.s3a.encryption.algorithm",
+    "fs.s3.endpoint": "fs.s3a.endpoint",
+    "fs.s3.serverSideEncryption.kms.keyId": "fs.s3a.encryption.key",
 }
 # Headers that each request has anyway.
 _OURS = frozenset(
@@ -168,6 +180,21 @@ class BucketConfiguration(Reader):
         lost = lost_keys(self._conf)
         suffix = name.removeprefix(HADOOP_PREFIX)
         return name in lost or f"{HADOOP_PREFIX}bucket.{self._bucket}.{suffix}" in lost
+
+    def refuse_lost(self) -> None:
+        """Refuse to go without a key that is no credential: data would land otherwise.
+
+        Raises
+        ------
+        LeftOutError
+            A key was not sent here, as it is secret or belongs to one that is.
+        """
+        own = f"{HADOOP_PREFIX}bucket.{self._bucket}."
+        for key in lost_keys(self._conf):
+            name = HADOOP_PREFIX + key.removeprefix(own) if key.startswith(own) else key
+            is_credential = name in (*PARTS_OF_CREDENTIAL, SENT_CREDENTIALS)
+            if name in KNOWN_KEYS and not is_credential and not self.given(name):
+                raise LeftOutError(key)
 
     def providers(self, listed: str = "fs.s3a.aws.credentials.provider") -> list[str]:
         """Return the classes of Java that a key lists for credentials, each as it is mapped.
@@ -345,11 +372,14 @@ class Settings:
             A name or a value is malformed.
         io.UnsupportedOperation
             It is a directory bucket of AWS.
+        LeftOutError
+            A key was not sent here.
         """
         check_bucket(bucket)
         refuse_unsupported(conf, bucket)
         env = os.environ if environment is None else environment
         keys = BucketConfiguration(conf, bucket)
+        keys.refuse_lost()
         profile = profile_of(keys, env)
         endpoint = endpoint_of(keys, profile)
         endpoint.check_bucket(bucket)
@@ -456,6 +486,8 @@ def refuse_unsupported(conf: Configuration, bucket: str) -> None:
     """
     own = f"{HADOOP_PREFIX}bucket.{bucket}."
     given = {key: value.strip() for key, value in conf.raw_items() if value.strip()}
+    if given.get("fs.s3.impl", "").endswith(_EMRFS_CLASS):
+        _refuse_emrfs(given, own)
     overridden = {HADOOP_PREFIX + key[len(own) :] for key in given if key.startswith(own)}
     for key, value in given.items():
         name = HADOOP_PREFIX + key[len(own) :] if key.startswith(own) else key
@@ -467,6 +499,19 @@ def refuse_unsupported(conf: Configuration, bucket: str) -> None:
         if name == "fs.s3a.accesspoint.required" and bucket.endswith("-s3alias"):
             continue
         raise ValueError(f"{key} is not supported: {advice}")
+
+
+def _refuse_emrfs(given: Mapping[str, str], own: str) -> None:
+    for key, ours in _EMRFS.items():
+        if given.get(key, "false").lower() == "false":
+            continue
+        if not ours:
+            raise ValueError(
+                f"{key} is not supported: without client-side encryption data would be sent "
+                "unencrypted"
+            )
+        if ours not in given and own + ours.removeprefix(HADOOP_PREFIX) not in given:
+            raise ValueError(f"{key} is a key of EMRFS, which is not heard here: set {ours}")
 
 
 def _advice(name: str, value: str) -> str | None:
@@ -687,6 +732,11 @@ def encryption_headers(keys: BucketConfiguration) -> Headers:
         raise ValueError(
             f"{key} must be AES256, SSE-KMS, DSSE-KMS or SSE-C, not {keys.text(key)!r}"
         )
+    if not secret and (store := keys.key_store()):
+        raise ValueError(
+            f"{store} names a key store of Java, which is not read, and which may have the key of "
+            f"{key}={keys.text(key)}: set fs.s3a.encryption.key, alias/aws/s3 for AWS's own"
+        )
     headers = [(prefix, "aws:kms" if algorithm == "SSE-KMS" else "aws:kms:dsse")]
     if secret:
         check_header("fs.s3a.encryption.key", prefix, secret)
@@ -704,16 +754,12 @@ def customer_key_headers(keys: BucketConfiguration, scheme: str) -> Headers:
     """Return the headers of SSE-C, which go with every request that touches content."""
     if keys.text("fs.s3a.encryption.algorithm").upper() != "SSE-C":
         return []
-    given = keys.text("fs.s3a.encryption.key")
     try:
-        secret = base64.b64decode(given, validate=True)
+        secret = base64.b64decode(keys.text("fs.s3a.encryption.key"), validate=True)
     except (ValueError, binascii.Error):
         secret = b""
     if len(secret) != 32:
-        lost = f"; it is not set here, as it is secret: {ADVICE}"
-        raise ValueError(
-            "fs.s3a.encryption.key must be the base64 of 32 bytes for SSE-C" + lost * (not given)
-        )
+        raise ValueError("fs.s3a.encryption.key must be the base64 of 32 bytes for SSE-C")
     if scheme != "https":
         raise ValueError("SSE-C needs TLS: the key is in every request")
     prefix = f"{ENCRYPTION_PREFIX}-customer"

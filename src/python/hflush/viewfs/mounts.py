@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from .. import paths
+from ..errors import without_passwords
 from .keys import DEFAULT_TABLE, PREFIX
 
 TYPE_CHECKING = False
@@ -80,7 +81,8 @@ class RegexLink:
         groups = {*range(self._expression.groups + 1), *self._expression.groupindex}
         for variable in _VARIABLE.finditer(value):
             if _group(variable) not in groups:
-                raise ValueError(f"{key}: {variable[0]} of {value!r} is no group of the expression")
+                shown = without_passwords(value)
+                raise ValueError(f"{key}: {variable[0]} of {shown!r} is no group of the expression")
         self._replacements = [
             _replacement(key, one) for one in interceptors.split(";") if one.strip()
         ]
@@ -223,7 +225,8 @@ def _is_of_another(entry: str) -> bool:
 def _link(key: str, path: str, value: str) -> Link:
     location = paths.parse(value) if value else None
     if location is None or location.scheme is None:
-        raise ValueError(f"{key} must be a URL such as hdfs://service/path, not {value!r}")
+        shown = without_passwords(value)
+        raise ValueError(f"{key} must be a URL such as hdfs://service/path, not {shown!r}")
     root = f"{location.written_scheme}://{location.authority}/"
     return Link(path, root, paths.normalize(location.path))
 

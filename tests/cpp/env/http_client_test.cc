@@ -594,6 +594,19 @@ TEST_CASE("success before the end of the body is none") {
   CHECK_FALSE(end.may_be_executed);
 }
 
+TEST_CASE("success before the end of the body is none where the connection is to be closed") {
+  HttpServer server([](HttpServer::Exchange& exchange) {
+    CHECK(exchange.read_body(kMiB));
+    exchange.respond(200, "done", {{"Connection", "close"}});
+    CHECK(exchange.wait_until_gone());
+  });
+  Bench bench(large_way());
+  const HttpEnd end =
+      bench.fetch(request("PUT", server.url("/"), text_body(pattern(0, 40 * kMiB)))).end;
+  check_failure(end, server.endpoint(), EPROTO, false);
+  CHECK(has(end.failure.message(), "it came before all of the request was sent"));
+}
+
 TEST_CASE("a body that cannot be read fails the request, which is not whole then") {
   HttpServer server(echo);
   Bench bench(small_way());

@@ -431,7 +431,7 @@ Status HttpExchange::stalled(TimePoint now) const {
 }
 
 HttpEnd HttpExchange::outcome(CURLcode code) const {
-  if (failure_.ok() && code == CURLE_OK && head_.has_head()) return {};
+  if (failure_.ok() && code == CURLE_OK && head_.has_head() && !is_too_early()) return {};
   if (easy_ == nullptr) return {failure_, requests_begun_ > 1};
   return {failure_.ok() ? failure_of(code) : failure_, may_be_executed()};
 }
@@ -448,8 +448,18 @@ bool HttpExchange::may_be_executed() const {
   if (requests_begun_ > 1) return true;    // the connection before may have delivered it
   if (info<long>(CURLINFO_REQUEST_SIZE) == 0) return false;
   if (!request_.body || requests_begun_ < 0) return true;
+  return has_sent_body();
+}
+
+bool HttpExchange::has_sent_body() const {
   return static_cast<std::uint64_t>(info<curl_off_t>(CURLINFO_SIZE_UPLOAD_T)) >=
-         request_.body->size();
+         body_size(request_);
+}
+
+// libcurl stops sending where the connection is to be closed behind the response, and finds nothing
+// wrong with that. What a server has not got it cannot have taken.
+bool HttpExchange::is_too_early() const {
+  return info<long>(CURLINFO_RESPONSE_CODE) / 100 == 2 && !has_sent_body();
 }
 
 Status HttpExchange::failure_of(CURLcode code) const {
@@ -497,7 +507,11 @@ Status HttpExchange::failure_of(CURLcode code) const {
     case CURLE_RECV_ERROR:
       // After a reset libcurl still tries to say goodbye over TLS: nothing is received with EPIPE.
       return Status::from_errno(of_connection == EPIPE ? ECONNRESET : of_connection, receive, {});
-    case CURLE_OK:  // and yet no whole head
+    case CURLE_OK:
+      if (head_.has_head()) {
+        return because(receive, "it came before all of the request was sent", EPROTO);
+      }
+      [[fallthrough]];
     case CURLE_GOT_NOTHING:
       return because(receive, "the connection was closed instead", ECONNRESET);
     case CURLE_PARTIAL_FILE:

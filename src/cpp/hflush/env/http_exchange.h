@@ -109,6 +109,8 @@ class HttpExchange {
   Number info(CURLINFO what) const noexcept;
   Status failure_of(CURLcode code) const;
   bool may_be_executed() const;
+  bool has_sent_body() const;
+  bool is_too_early() const;
 
   std::size_t read_body(MutableByteView out);
   bool seek_body(curl_off_t offset);

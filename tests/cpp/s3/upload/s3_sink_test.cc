@@ -328,6 +328,34 @@ TEST_CASE("an upload with checksums that are not repeated goes on if it cannot b
   CHECK(bucket.store.uploads() == 0);
 }
 
+TEST_CASE("blanks around the id of an upload are not part of it") {
+  Bucket bucket;
+  bucket.lose("Create", {.headers = {{"x-amz-checksum-algorithm", "CRC32C"},
+                                     {"x-amz-checksum-type", "FULL_OBJECT"}},
+                         .body = "<InitiateMultipartUploadResult>\n  <UploadId>\n    "
+                                 "2~up/load+1==\n  </UploadId></InitiateMultipartUploadResult>"});
+  const auto data = pattern(kBlock);
+  const Opened opened = bucket.open();
+  REQUIRE(opened.write(data).ok());
+  CHECK(opened.close().to_string() == "ok");
+  CHECK(bucket.holds(data));
+  CHECK(opened.upload->outcome().upload_id == "2~up/load+1==");
+}
+
+TEST_CASE("an upload without an id fails the stream, and is reported") {
+  Bucket bucket;
+  bucket.lose("Create", {.body = "<InitiateMultipartUploadResult/>"});
+  const Opened opened = bucket.open();
+  Status failure = opened.write(pattern(kBlock));
+  if (failure.ok()) failure = opened.close();
+  CHECK(failure.code() == StatusCode::kIo);
+  CHECK(failure.message().find("<InitiateMultipartUploadResult> without <UploadId>") !=
+        std::string::npos);
+  CHECK(opened.upload->outcome().state == UploadState::kFailed);
+  CHECK_FALSE(opened.upload->cleanup().ok());
+  CHECK(bucket.count("Abort") == 0);
+}
+
 TEST_CASE("what the first of two Creates may have left is reported") {
   std::atomic<bool> is_first{true};
   Bucket bucket(Knows::kNoChecksums);

@@ -1,11 +1,12 @@
 #include "hflush/s3/upload/upload_shell.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <string_view>
 
 #include "hflush/env/process.h"
-#include "hflush/s3/call/xml.h"
+#include "hflush/s3/call/documents.h"
 
 namespace hflush::s3 {
 
@@ -219,10 +220,11 @@ void UploadDriver::created(const CallResult& result) {
     failure.ambiguous = maybe_another_;
     return machine_.create_failed(std::move(failure), actions);
   }
-  const Result<XmlElement> document = parse_xml(result.body);
-  if (!document.ok()) {
-    return machine_.create_failed(
-        {FailureKind::kAmbiguous, true, document.status().with_path(target_.path)}, actions);
+  Result<std::string> id = parse_upload_id(result.body);
+  if (!id.ok()) {
+    const Status failure(StatusCode::kIo, "create multipart upload: " + id.status().message(),
+                         target_.path, EBADMSG);
+    return machine_.create_failed({FailureKind::kAmbiguous, true, failure}, actions);
   }
   checksums_ = asking_.checksums(result.head);
   compares_parts_ = !tells_encryption(result.head);
@@ -232,7 +234,7 @@ void UploadDriver::created(const CallResult& result) {
       machine_.broke(refusal, actions);  // before a byte of it is sent
     }
   }
-  machine_.created(std::string(document->value("UploadId")), actions, maybe_another_);
+  machine_.created(*std::move(id), actions, maybe_another_);
 }
 
 void UploadDriver::perform(const upload_action::UploadPart& part) {

@@ -546,6 +546,19 @@ TEST_CASE("an append whose pipeline cannot be built names the node; the block is
   CHECK(failed->failure.message().find("blk_5_50, 100 bytes") != std::string::npos);
 }
 
+TEST_CASE("what this process or machine has run out of is no fault of a DataNode") {
+  for (const int error : {EMFILE, ENFILE, ENOMEM, ENOBUFS, EADDRNOTAVAIL}) {
+    CAPTURE(error);
+    const std::unique_ptr<BlockHarness> h = block_in("connecting, new");
+    const BlockWriter::Outcome outcome = h->writer->connection_lost(
+        Status::from_errno(error, "connect to 10.0.0.1:9866", {}), h->actions);
+    const auto* const refused = std::get_if<BlockWriter::Refused>(&outcome);
+    REQUIRE(refused != nullptr);
+    CHECK(refused->why.error_number() == error);
+    CHECK(refused->why.message().find("ports of this machine") != std::string::npos);
+  }
+}
+
 TEST_CASE("an append to a block that no DataNode has") {
   WriteTarget target = append_target();
   target.partial_block->replicas.clear();

@@ -48,14 +48,15 @@ std::string reason(const Status& fault) {
 }
 
 bool is_own_shortage(const Status& failure) noexcept {
-  constexpr auto kErrors = std::to_array({EMFILE, ENFILE, ENOMEM, ENOBUFS});
+  constexpr auto kErrors = std::to_array({EMFILE, ENFILE, ENOMEM, ENOBUFS, EADDRNOTAVAIL});
   return std::ranges::find(kErrors, failure.error_number()) != kErrors.end();
 }
 
 Status no_connection(std::string_view operation, const Status& failure, const std::string& path) {
   return Status(StatusCode::kIo,
                 std::string(operation) +
-                    ": no connection can be made, for want of descriptors (ulimit -n) or memory: " +
+                    ": no connection can be made, for want of descriptors (ulimit -n), memory or "
+                    "ports of this machine: " +
                     failure.message(),
                 path, failure.error_number());
 }

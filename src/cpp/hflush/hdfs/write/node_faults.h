@@ -26,8 +26,8 @@ Status lost(const Status& failure);
 // "is lost: connect: Connection refused": the message, and its cause's.
 std::string reason(const Status& fault);
 
-// Whether it is this process or machine that has run out of something (descriptors, memory), where
-// a connection was to be made: no fault of a node.
+// Whether it is this process or machine that has run out of something (descriptors, memory, its own
+// ports), where a connection was to be made: no fault of a node.
 bool is_own_shortage(const Status& failure) noexcept;
 // Why an operation fails by that.
 Status no_connection(std::string_view operation, const Status& failure, const std::string& path);

@@ -614,6 +614,22 @@ TEST_CASE("silence begins with what was sent last, not with an idle time before 
   CHECK(h.has<action::GetAdditionalDatanode>());
 }
 
+TEST_CASE("a process that was stopped asks an idle pipeline by a heartbeat before it is silent") {
+  Harness h;
+  h.open_block(10, located(1, 10, 3));
+  h.now += 10min;
+  h.machine.tick(h.now, h.actions);
+  CHECK(h.send_all().size() == 31);  // a heartbeat
+  CHECK(h.block_is(BlockWriter::State::kStreaming));
+  h.now += 75s - 1ms;
+  h.machine.tick(h.now, h.actions);
+  static_cast<void>(h.send_all());
+  CHECK(h.block_is(BlockWriter::State::kStreaming));
+  h.now += 1ms;
+  h.machine.tick(h.now, h.actions);
+  CHECK(h.has<action::GetAdditionalDatanode>());
+}
+
 TEST_CASE("silence of a pipeline that was repaired begins with what is sent on it") {
   WriteSettings settings = patient();
   settings.replacement_policy = ReplacementPolicy::kNever;

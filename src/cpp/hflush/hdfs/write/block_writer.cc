@@ -275,6 +275,7 @@ BlockWriter::Outcome BlockWriter::ended_without_last_packet() {
 
 void BlockWriter::begin_streaming(TransferChannel channel, env::TimePoint now) {
   channel.restart(now);
+  channel.rest();
   state_ = Streaming{{.channel = std::move(channel), .acked_at = now}};
   ++stream_.counters.pipelines;
 }

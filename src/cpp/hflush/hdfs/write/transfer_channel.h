@@ -33,14 +33,13 @@ class TransferChannel {
   // silence of the next one so too, and for less long: it can say which node is silent.
   void rest() noexcept { is_resting_ = true; }
   // Nothing was sent yet that matters from now on: both times begin anew.
-  void restart(env::TimePoint now) noexcept {
-    last_sent_ = silent_since_ = now;
-    rest();
-  }
+  void restart(env::TimePoint now) noexcept { last_sent_ = silent_since_ = now; }
   env::TimePoint last_sent() const noexcept { return last_sent_; }
   env::TimePoint silent_since() const noexcept { return silent_since_; }
-  // When a pipeline of `nodes` has been silent for too long.
+  // When a pipeline of `nodes` has been silent for too long. Never while it rests: this process may
+  // have been stopped, and its heartbeat is what asks.
   env::TimePoint silent_until(env::Duration timeout, std::size_t nodes) const noexcept {
+    if (is_resting_) return env::TimePoint::max();
     return env::deadline_after(silent_since_, for_nodes(timeout, nodes));
   }
   static env::Duration for_nodes(env::Duration timeout, std::size_t nodes) noexcept {

@@ -91,6 +91,18 @@ TEST_CASE(
   CHECK(in_path.this_call() == "s3.eu-west-1.amazonaws.com eu-west-1 in path");
 }
 
+TEST_CASE("addresses: a bucket that is called as the server is stays in the path") {
+  Settings its_settings;
+  its_settings.scheme = "http";
+  its_settings.host = "b.local";
+  its_settings.path_style = true;
+  Bench bench(its_settings);
+  bench.learn(moved("", "http://b.local:9001/b/k"));
+  CHECK(bench.this_call() == "b.local:9001 us-east-1 in path");
+  bench.learn(moved("", "http://b.b.local:9001/k"));
+  CHECK(bench.this_call() == "b.b.local:9001 us-east-1");
+}
+
 TEST_CASE("addresses: the call's own redirect comes before the bucket's") {
   Bench bench;
   bench.learn(moved("eu-west-1", ""));

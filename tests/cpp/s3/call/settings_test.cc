@@ -126,5 +126,24 @@ TEST_CASE("where a redirect may lead to") {
   }
 }
 
+TEST_CASE("whether a host that a redirect leads to names the bucket") {
+  const auto in_path = [](const char* bucket, const char* host, const char* authority) {
+    Settings settings;
+    settings.host = host;
+    return settings.names_in_path(bucket, authority);
+  };
+  CHECK_FALSE(in_path("b", "minio.example", "b.minio.example:9000"));
+  CHECK_FALSE(in_path("b", "minio.example", "B.Zone.MinIO.example"));
+  CHECK_FALSE(in_path("b", "s3.us-east-1.amazonaws.com", "b.s3-eu-west-1.amazonaws.com"));
+  CHECK(in_path("b", "minio.example", "minio.example:9000"));
+  CHECK(in_path("b", "minio.example", "zone.minio.example"));
+  CHECK(in_path("b", "s3.us-east-1.amazonaws.com", "s3.eu-west-1.amazonaws.com"));
+  // A bucket that is called as the server is.
+  CHECK(in_path("minio", "minio.example", "minio.example:9000"));
+  CHECK(in_path("s3-fips", "s3-fips.us-east-1.amazonaws.com", "s3-fips.us-west-2.amazonaws.com"));
+  CHECK_FALSE(in_path("minio", "minio.example", "minio.minio.example"));
+  CHECK(in_path("b", "::1", "[::1]:9000"));
+}
+
 }  // namespace
 }  // namespace hflush::s3

@@ -21,7 +21,7 @@ void Addresses::correct(const std::string& bucket, const Correction& correction,
   }
   if (!correction.authority.empty()) {
     target.authority = correction.authority;
-    target.names_bucket = !correction.authority.starts_with(bucket + ".");
+    target.names_bucket = settings_.names_in_path(bucket, correction.authority);
   }
 }
 

@@ -99,6 +99,37 @@ std::string authority_of(std::string_view location, std::string_view scheme) {
   return is_plain ? std::string(authority) : std::string();
 }
 
+// The host of "host:port", in lower case.
+std::string host_of(std::string_view authority) {
+  const std::size_t bracket = authority.find(']');
+  return to_lower(
+      authority.substr(0, bracket == std::string_view::npos ? authority.find(':') : bracket + 1));
+}
+
+// That of an endpoint, likewise.
+std::string host_of(const Settings& settings) {
+  const std::string& host = settings.host;
+  const bool is_bare = host.find(':') != std::string::npos && !host.starts_with('[');
+  return to_lower(is_bare ? "[" + host + "]" : host);
+}
+
+// Whether it is a server of the store whose endpoint is `own`.
+bool is_server(std::string_view name, const std::string& own) {
+  if (name == own) return true;
+  const std::string_view suffix = aws_suffix_of("." + own);
+  if (suffix.empty()) return !is_address(own) && name.ends_with("." + own);
+  // Below AWS's domain are hosts of its customers, too.
+  if (!name.ends_with(suffix)) return false;
+  const std::string_view text = name.substr(0, name.size() - suffix.size());
+  return names_s3(text) && (!names_fips(own) || names_fips(text));
+}
+
+// Whether what follows the bucket in a host's name is such a server.
+bool is_server_of_bucket(std::string_view name, std::string_view bucket, const std::string& own) {
+  const std::string of_bucket = std::string(bucket) + ".";
+  return name.starts_with(of_bucket) && is_server(name.substr(of_bucket.size()), own);
+}
+
 }  // namespace
 
 bool is_region(std::string_view text) noexcept {
@@ -128,6 +159,10 @@ bool Settings::names_in_path(std::string_view bucket) const noexcept {
   return scheme == "https" && bucket.find('.') != std::string_view::npos;
 }
 
+bool Settings::names_in_path(std::string_view bucket, std::string_view authority) const {
+  return !is_server_of_bucket(host_of(authority), bucket, host_of(*this));
+}
+
 std::string Settings::authority(const std::string& bucket) const {
   return host_and_port(*this, names_in_path(bucket) ? host : bucket + "." + host);
 }
@@ -147,23 +182,10 @@ std::string Settings::authority(const std::string& bucket, const std::string& it
 std::string Settings::redirect_authority(std::string_view bucket, std::string_view location) const {
   std::string authority = authority_of(location, scheme);
   if (authority.empty()) return {};
-  const std::size_t bracket = authority.find(']');
-  const std::string name = to_lower(std::string_view(authority).substr(
-      0, bracket == std::string::npos ? authority.find(':') : bracket + 1));
-  const std::string own = to_lower(
-      host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host);
-  const std::string of_bucket = std::string(bucket) + ".";
-  if (name == own || name == of_bucket + own) return authority;
-  const std::string_view suffix = aws_suffix_of("." + own);
-  if (suffix.empty()) {
-    return !is_address(own) && name.ends_with("." + own) ? authority : std::string();
-  }
-  // Below AWS's domain are hosts of its customers, too.
-  if (!name.ends_with(suffix)) return {};
-  std::string_view text = std::string_view(name).substr(0, name.size() - suffix.size());
-  if (text.starts_with(of_bucket)) text.remove_prefix(of_bucket.size());
-  if (!names_s3(text) || (names_fips(own) && !names_fips(text))) return {};
-  return authority;
+  const std::string name = host_of(authority);
+  const std::string own = host_of(*this);
+  const bool is_known = is_server(name, own) || is_server_of_bucket(name, bucket, own);
+  return is_known ? authority : std::string();
 }
 
 bool Settings::is_aws() const noexcept { return !aws_suffix_of(host).empty(); }

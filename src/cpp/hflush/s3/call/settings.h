@@ -52,6 +52,8 @@ struct Settings {
 
   // Whether requests for the bucket name it in their path rather than in their host.
   bool names_in_path(std::string_view bucket) const noexcept;
+  // The same of those to "host:port", where a redirect has led: redirect_authority().
+  bool names_in_path(std::string_view bucket, std::string_view authority) const;
   // "host:port" as the Host header has it: no port where it is the scheme's own.
   std::string authority(const std::string& bucket) const;
   // The same of the endpoint for `region`, where the host is one of AWS's, which has one for each.

@@ -3,11 +3,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -18,6 +17,7 @@
 #include "buffers.h"
 #include "errors.h"
 #include "hflush/env/clock.h"
+#include "hflush/env/http_client.h"
 #include "hflush/env/own_process.h"
 #include "hflush/s3/call/client.h"
 #include "hflush/s3/upload/completion.h"
@@ -219,15 +219,12 @@ py::object keep(const UploadHandle& self, std::uint64_t offset) {
   if (kept.status().code() == StatusCode::kNotFound) return py::none();
   check(kept.status());
   std::string tail(kept->tail.size, '\0');
-  std::ptrdiff_t count = 0;
+  int error_number = 0;
   if (!tail.empty()) {
     const ReleasedGil released;
-    count = kept->tail.bytes->read_at(0, {reinterpret_cast<std::byte*>(tail.data()), tail.size()});
+    error_number = env::read_fully(*kept->tail.bytes, 0, std::as_writable_bytes(std::span(tail)));
   }
-  if (std::cmp_not_equal(count, tail.size())) {
-    check(
-        Status::from_errno(count < 0 ? static_cast<int>(-count) : EIO, "persist: read a part", {}));
-  }
+  if (error_number != 0) check(Status::from_errno(error_number, "persist: read a part", {}));
   const s3::BegunObject& object = kept->object;
   return py::make_tuple(from_utf8(object.upload.upload_id), tuples_of(object.upload.parts),
                         object.token, object.checksums.of_parts, object.checksums.of_full_object,

@@ -623,6 +623,16 @@ TEST_CASE("a body that cannot be read fails the request, which is not whole then
   }
 }
 
+TEST_CASE("a body is read as a whole, however little comes at a time") {
+  std::string bytes(5000, 'a');
+  const MutableByteView all = std::as_writable_bytes(std::span(bytes));
+  CHECK(read_fully(BrokenBody(6000, 6000, 0), 1000, all) == 0);
+  CHECK((bytes == std::string(5000, 'b')));
+  CHECK(read_fully(BrokenBody(5000, 4000, 0), 0, all) == EIO);
+  CHECK(read_fully(BrokenBody(5000, 4000, -ENOSPC), 0, all) == ENOSPC);
+  CHECK(read_fully(BrokenBody(0, 0, 0), 0, {}) == 0);
+}
+
 // --- what breaks
 
 TEST_CASE("a connection that is reset: whether the request may be executed") {

@@ -25,12 +25,7 @@ bool bring_into_memory(HttpRequest& request) {
   if (size == 0 || lies_in_memory(*request.body)) return true;
   if (size > kSmallBodyBytes) return false;
   std::string bytes(static_cast<std::size_t>(size), '\0');
-  for (std::size_t offset = 0; offset < bytes.size();) {
-    const std::ptrdiff_t count =
-        request.body->read_at(offset, std::as_writable_bytes(std::span(bytes)).subspan(offset));
-    if (count <= 0) return false;
-    offset += static_cast<std::size_t>(count);
-  }
+  if (read_fully(*request.body, 0, std::as_writable_bytes(std::span(bytes))) != 0) return false;
   request.body = text_body(std::move(bytes));
   return true;
 }

@@ -702,6 +702,16 @@ std::shared_ptr<const HttpBody> text_body(std::string text) {
   return std::make_shared<TextBody>(std::move(text));
 }
 
+int read_fully(const HttpBody& body, std::uint64_t offset, MutableByteView out) noexcept {
+  while (!out.empty()) {
+    const std::ptrdiff_t count = body.read_at(offset, out);
+    if (count <= 0) return count == 0 ? EIO : static_cast<int>(-count);
+    offset += static_cast<std::uint64_t>(count);
+    out = out.subspan(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
 Result<std::shared_ptr<HttpClient>> HttpClient::make(EventLoop& loop, HttpSettings settings) {
   HFLUSH_ASSIGN_OR_RETURN(const CurlLibrary* curl, CurlLibrary::load());
   const auto transfers = std::make_shared<Transfers>(loop, *curl, std::move(settings));

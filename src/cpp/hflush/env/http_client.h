@@ -63,6 +63,9 @@ class HttpBody {
 
 // A small one, in memory.
 std::shared_ptr<const HttpBody> text_body(std::string text);
+// Fills `out` with the bytes from `offset` on, however many come at a time: a system call moves no
+// more than 2 GiB. 0, or an errno; EIO where the body ends before.
+int read_fully(const HttpBody& body, std::uint64_t offset, MutableByteView out) noexcept;
 
 struct HttpRequest {
   std::string method;

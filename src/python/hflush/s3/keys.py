@@ -290,7 +290,8 @@ KEYS = (
         "of blocks on disk, by commas: for each block the first in which a file can be "
         "made; else the system's for temporary files"),
     Key(_WRITING, "fs.s3a.threads.max", number(2, 10_000, (-INT32_MAX - 1, INT32_MAX)),
-        "uploads of parts and objects at once, of all streams of a file system",
+        "uploads of parts and objects at once, of all streams of a file system; no more than "
+        "`fs.s3a.connection.maximum`",
         native="client.max_uploads"),
     Key(_WRITING, "fs.s3a.request.md5.header", BOOL,
         "`Content-MD5` with each part and object", native="client.content_md5"),

@@ -495,6 +495,20 @@ TEST_CASE("calls: uploads are sent as there is room, and others do not wait for 
   CHECK(t.did() == "send 6.1, end 2 and 12");
 }
 
+TEST_CASE("calls: no upload is sent that would wait for a connection") {
+  Settings with = settings();
+  with.max_uploads = 5;
+  with.http.max_connections = 2;
+  Table t(with);
+  t.start_upload();
+  t.start_upload();
+  CHECK(t.did() == "send 2.1");
+  t.start_upload();
+  CHECK(t.did().empty());
+  t.succeed(1);
+  CHECK(t.did() == "send 3.1, answer 1 after 1");
+}
+
 TEST_CASE("calls: an upload that is tried again comes before others of its stream") {
   Table t;
   t.start_upload();

@@ -35,7 +35,8 @@ CallTable::CallTable(const Settings& settings, std::uint64_t seed)
     : settings_(settings),
       addresses_(settings),
       random_(seed),
-      rate_(std::max<std::size_t>(settings.max_uploads, 1)) {}
+      // One that waits for a connection is signed already, and a store takes that for 15 minutes.
+      rate_(std::min(settings.max_uploads, settings.http.max_connections)) {}
 
 // --- calls ---------------------------------------------------------------------------------------
 

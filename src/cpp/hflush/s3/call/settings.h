@@ -37,7 +37,8 @@ struct Settings {
   bool checksums = true;              // x-amz-checksum-crc32c where the store knows it
   bool insists_on_checksums = false;  // a store that refuses to take them is not written without
   bool expect_continue = true;
-  std::size_t max_uploads = 16;  // parts and objects under way at once, of all streams
+  std::size_t max_uploads = 16;  // parts and objects under way at once, of all streams; no more
+                                 // than connections
   env::Duration connect_timeout = std::chrono::seconds(10);
   env::Duration stall_timeout = std::chrono::seconds(60);
   env::Duration complete_timeout = std::chrono::seconds(60);  // the same of Complete

@@ -139,10 +139,13 @@ TEST_CASE("what can be left out is left out at once, whatever the limit of retri
 }
 
 TEST_CASE("which refusals may come after the request was executed") {
-  const auto ambiguous = [](FailureKind kind, int status, std::string_view code = {}) {
-    Call call(Repeat::kConditional);
-    static_cast<void>(call.failed(answered(kind, status, code)));
+  const auto is_after = [](Repeat repeat, const Failure& what) {
+    Call call(repeat);
+    static_cast<void>(call.failed(what));
     return call.attempts.ambiguous();
+  };
+  const auto ambiguous = [&](FailureKind kind, int status, std::string_view code = {}) {
+    return is_after(Repeat::kConditional, answered(kind, status, code));
   };
   CHECK(ambiguous(FailureKind::kThrottled, 503));
   CHECK_FALSE(ambiguous(FailureKind::kThrottled, 503, "SlowDown"));
@@ -156,6 +159,18 @@ TEST_CASE("which refusals may come after the request was executed") {
   CHECK(ambiguous(FailureKind::kFinal, 200, "SomethingNew"));
   CHECK_FALSE(ambiguous(FailureKind::kFinal, 400, "InvalidPart"));
   CHECK_FALSE(ambiguous(FailureKind::kPrecondition, 200, "PreconditionFailed"));
+  // What publishes: unless the store says that it has too many requests.
+  for (const char* const code : {"SlowDown", "SlowDownRead", "Throttling", "RequestThrottled",
+                                 "RequestLimitExceeded", "TooManyRequestsException"}) {
+    CHECK_FALSE_MESSAGE(ambiguous(FailureKind::kThrottled, 503, code), code);
+  }
+  for (const char* const code : {"ServiceUnavailable", "SomethingNew"}) {
+    const Failure unclear = answered(FailureKind::kThrottled, 503, code);
+    for (const Repeat repeat : {Repeat::kUntilDone, Repeat::kNotTwice, Repeat::kConditional}) {
+      CHECK_MESSAGE(is_after(repeat, unclear), code);
+    }
+    CHECK_FALSE_MESSAGE(is_after(Repeat::kFreely, unclear), code);
+  }
 }
 
 TEST_CASE("without retry_5xx they are final, throttling and lost answers are not") {

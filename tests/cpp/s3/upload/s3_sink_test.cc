@@ -537,8 +537,8 @@ TEST_CASE("a publication without an answer is looked for") {
   }
 }
 
-TEST_CASE("what MinIO has published before it refuses is no object of others") {
-  for (const char* const code : {"SlowDownWrite", "RequestTimeout"}) {
+TEST_CASE("what a store has published before it refuses is no object of others") {
+  for (const char* const code : {"SlowDownWrite", "RequestTimeout", "ServiceUnavailable"}) {
     CAPTURE(code);
     std::atomic<bool> is_first{true};
     Bucket bucket;

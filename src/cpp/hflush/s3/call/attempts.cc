@@ -1,6 +1,7 @@
 #include "hflush/s3/call/attempts.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace hflush::s3 {
 namespace {
@@ -15,7 +16,16 @@ constexpr Decision kGiveUp = {Decision::What::kGiveUp, {}, 0};
 
 Decision retry_at(env::TimePoint when) noexcept { return {Decision::What::kRetry, when, 0}; }
 
-bool may_be_executed(const Failure& failure) noexcept {
+// The codes that say that there are too many requests; others of a 503 do not say how far it got.
+bool is_about_rate(std::string_view code) noexcept {
+  const auto has = [code](std::string_view part) {
+    return code.find(part) != std::string_view::npos;
+  };
+  return code == "SlowDown" || code == "SlowDownRead" || has("Throttl") || has("Exceeded") ||
+         has("TooManyRequests");
+}
+
+bool may_be_executed(const Failure& failure, Repeat repeat) noexcept {
   // An error within a 200 comes from a server that had begun.
   const bool had_begun = failure.http_status / 100 == 2;
   switch (failure.kind) {
@@ -27,10 +37,11 @@ bool may_be_executed(const Failure& failure) noexcept {
       // AWS says so of what it has not received; MinIO when its drives are too slow.
       return had_begun || failure.http_status >= 500;
     case FailureKind::kThrottled:
-      // A 503 without S3's code comes from something in between, which may have passed the request
-      // on; MinIO's from the drives that could not do it, while others had.
-      return had_begun || (failure.http_status == 503 &&
-                           (failure.code.empty() || failure.code == "SlowDownWrite"));
+      if (failure.http_status != 503) return had_begun;
+      // Without S3's code it comes from something in between, which may have passed the request on;
+      // MinIO's from the drives that could not do it, while others had.
+      if (failure.code.empty() || failure.code == "SlowDownWrite") return true;
+      return repeat != Repeat::kFreely && !is_about_rate(failure.code);
     default:
       return false;
   }
@@ -108,7 +119,7 @@ CallAttempts::CallAttempts(const RetrySettings& settings, Repeat repeat) noexcep
 Decision CallAttempts::failed(const Failure& failure, Random& random, env::TimePoint now) {
   if (++made_ == 1) deadline_ = env::deadline_after(now, settings_.deadline);
   if (failure.kind == FailureKind::kThrottled) ++throttled_;
-  if (may_be_executed(failure)) ambiguous_ = true;
+  if (may_be_executed(failure, repeat_)) ambiguous_ = true;
   const Decision decision = plan(failure, random, now);
   if (decision.what == Decision::What::kGiveUp) return decision;
   if (now >= deadline_ || decision.when > deadline_) return kGiveUp;

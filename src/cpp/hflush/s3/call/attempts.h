@@ -119,7 +119,8 @@ class CallAttempts {
   env::TimePoint deadline() const noexcept { return deadline_; }  // after the first failure
   // An attempt that failed may have been executed by the server; a later 404 or 412 may be the
   // echo of its success. True also after a 503 that is not S3's own: who sent it does not say; of
-  // MinIO's that say so; and of errors within a 200 but those that are about the request.
+  // MinIO's that say so; of all that are not about too many requests, where the call publishes (not
+  // kFreely); and of errors within a 200 but those that are about the request.
   bool ambiguous() const noexcept { return ambiguous_; }
 
  private:

@@ -30,6 +30,7 @@ using State = BlockRecovery::State;
 constexpr auto kFault = BlockWriter::Failure::kFault;
 constexpr auto kRestart = BlockWriter::Failure::kRestart;
 constexpr auto kSilence = BlockWriter::Failure::kSilence;
+constexpr auto kSlow = BlockWriter::Failure::kSlow;
 
 bool is_at_home(const std::string& ip) { return ip == "10.0.0.3"; }
 
@@ -203,6 +204,12 @@ const RecoveryEvents& recovery_events() {
          static_cast<void>(h.begin(broken, true));
          return h.finds_none();
        }},
+      {"getAdditionalDatanode: none in place of a slow one",
+       [](RecoveryHarness& h) -> BlockRecovery::Outcome {
+         if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
+         static_cast<void>(h.begin(RecoveryHarness::broken(3, 1, kSlow), true));
+         return h.finds_none();
+       }},
       {"getAdditionalDatanode: none after one was waited for",
        [](RecoveryHarness& h) -> BlockRecovery::Outcome {
          if (h.recovery->state() != State::kFinding) return BlockRecovery::Continues{};
@@ -249,6 +256,11 @@ const RecoveryEvents& recovery_events() {
       {"the third copy fails while one can be waited for",
        [third_copy_fails](RecoveryHarness& h) {
          h.shared.recoveries.silent = {replica(9), h.now + 1min};
+         return third_copy_fails(h);
+       }},
+      {"the third copy fails in place of a slow one",
+       [third_copy_fails](RecoveryHarness& h) {
+         h.shared.recoveries.slow = replica(9);
          return third_copy_fails(h);
        }},
       {"the time is over",
@@ -481,6 +493,23 @@ TEST_CASE("of several that are found silent each is waited for, all in one time"
   }
   CHECK(h.now - found_at >= 75s);
   CHECK(h.now - found_at < 95s);
+}
+
+TEST_CASE("a slow node keeps its place where the stream would fail, and may be slow from then on") {
+  WriteSettings settings;
+  bool keeps = true;
+  SUBCASE("there is no other one") {}
+  SUBCASE("the stream can go on without") {
+    settings.replacement_best_effort = true;
+    keeps = false;
+  }
+  RecoveryHarness h(small_target(), settings);
+  static_cast<void>(h.begin(RecoveryHarness::broken(3, 1, kSlow), true));
+  std::vector<std::string> left{"10.0.0.1", "10.0.0.3"};
+  if (keeps) left.emplace_back("10.0.0.2");
+  CHECK(addresses(h.finds_none()) == left);
+  CHECK(h.shared.recoveries.tolerates(replica(2).node) == keeps);
+  CHECK(h.shared.recoveries.failed.empty() == keeps);
 }
 
 TEST_CASE("golden: another node gets a copy from one that is left, with the token for it") {

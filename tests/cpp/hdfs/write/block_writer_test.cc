@@ -442,6 +442,13 @@ TEST_CASE("a node that says so in ten acks running is slow, and leaves a pipelin
   CHECK(broken->node == 2);
   CHECK(broken->block.located.block.length == 300);
   CHECK(broken->fault.message() == "is slow, as it said in 10 acks running");
+  CHECK(broken->failure == BlockWriter::Failure::kSlow);
+
+  const std::unique_ptr<BlockHarness> tolerant = block_in("streaming");
+  tolerant->shared.recoveries.tolerated = {"10.0.0.3:9866"};
+  for (int i = 0; i < 30; ++i) {
+    CHECK(std::holds_alternative<BlockWriter::Continues>(ack(*tolerant, 4, all)));
+  }
 
   BlockHarness alone;
   BlockWriter::Block block = BlockHarness::block(false);

@@ -162,6 +162,7 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
   }
   Replica gone = std::move(replicas[node]);
   if (restarts()) known.restarting = gone;
+  if (was_slow()) known.slow = gone;
   replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(node));
   has_lost_node_ = true;
   if (!known.replacement || std::erase(known.replacement->targets, left.transfer_address()) == 0) {
@@ -180,18 +181,20 @@ std::optional<BlockRecovery::Outcome> BlockRecovery::leave(std::size_t node, env
   return not_copied(broken_.fault, now);
 }
 
-// --- who is waited for
+// --- who comes back
 
 // As the last of the pipeline: all others get each new stamp, and can copy their replicas to it if
 // its own, from before that, is refused.
-void BlockRecovery::wait_for(Replica absent, env::TimePoint until) {
-  Recoveries& known = stream_.recoveries;
-  const std::string address = absent.node.transfer_address();
-  std::erase_if(known.failed, [&](const Recoveries::FailedNode& failed) {
-    return failed.node.transfer_address() == address;
+void BlockRecovery::rejoin(Replica node) {
+  std::erase_if(stream_.recoveries.failed, [&](const Recoveries::FailedNode& failed) {
+    return failed.node.transfer_address() == node.node.transfer_address();
   });
-  known.awaited = {address, until, kFirstPause};
-  broken_.block.located.replicas.push_back(std::move(absent));
+  broken_.block.located.replicas.push_back(std::move(node));
+}
+
+void BlockRecovery::wait_for(Replica absent, env::TimePoint until) {
+  stream_.recoveries.awaited = {absent.node.transfer_address(), until, kFirstPause};
+  rejoin(std::move(absent));
 }
 
 void BlockRecovery::wait_for_restart(Replica restarting, env::TimePoint now) {
@@ -200,11 +203,18 @@ void BlockRecovery::wait_for_restart(Replica restarting, env::TimePoint now) {
            env::deadline_after(now, stream_.settings.datanode_restart_timeout));
 }
 
-// Where the stream would fail without another DataNode: the one that has left because it restarts,
-// wherever it is, or because it was found silent, may have its place back.
-std::optional<BlockRecovery::Outcome> BlockRecovery::wait_instead(env::TimePoint now) {
+// Where the stream would fail without another DataNode: the one that has left because it is slow
+// has its place back at once, and may be slow from then on; the one that has left because it
+// restarts, wherever it is, or because it was found silent, may have it back.
+std::optional<BlockRecovery::Outcome> BlockRecovery::take_back(env::TimePoint now) {
   Recoveries& known = stream_.recoveries;
   if (!needs_another()) return std::nullopt;
+  if (known.slow) {
+    known.tolerated.push_back(known.slow->node.transfer_address());
+    rejoin(*std::exchange(known.slow, std::nullopt));
+    if (known.replacement) known.replacement = begun_anew(*std::move(known.replacement));
+    return ready();
+  }
   bool is_the_lost_one = false;  // and no other one has left
   if (known.restarting) {
     is_the_lost_one = restarts();
@@ -314,12 +324,13 @@ BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, env::Ti
   return Continues{};
 }
 
-// Where the policy insists on another one, one that restarts is waited for, wherever it is, or one
-// that was found silent, and one that was waited for and refused the pipeline gets a copy. If there
-// is none of these either, the NameNode is asked again, as for a new block: it may have just
-// started, its DataNodes may be busy for now, and one that has failed may be back.
+// Where the policy insists on another one, one that was slow is taken back, one that restarts is
+// waited for, wherever it is, or one that was found silent, and one that was waited for and refused
+// the pipeline gets a copy. If there is none of these either, the NameNode is asked again, as for a
+// new block: it may have just started, its DataNodes may be busy for now, and one that has failed
+// may be back.
 BlockRecovery::Outcome BlockRecovery::none_found(env::TimePoint now, Actions& actions) {
-  if (std::optional<Outcome> waits = wait_instead(now)) return *std::move(waits);
+  if (std::optional<Outcome> returned = take_back(now)) return *std::move(returned);
   const Recoveries& known = stream_.recoveries;
   if (!has_tries_left() && now - known.replacement->uncopied.front().failed_at >= delays_.total()) {
     return not_copied(broken_.fault, now);
@@ -420,7 +431,7 @@ BlockRecovery::Outcome BlockRecovery::try_again(const Status& fault, env::TimePo
 }
 
 BlockRecovery::Outcome BlockRecovery::not_copied(const Status& fault, env::TimePoint now) {
-  if (std::optional<Outcome> waits = wait_instead(now)) return *std::move(waits);
+  if (std::optional<Outcome> returned = take_back(now)) return *std::move(returned);
   return not_replaced(failure("no other DataNode could get a copy of the block", fault));
 }
 
@@ -440,6 +451,7 @@ BlockRecovery::Outcome BlockRecovery::discard() {
   stream_.recoveries.silent.reset();
   stream_.recoveries.replacement.reset();
   stream_.recoveries.restarting.reset();
+  stream_.recoveries.slow.reset();
   return Discarded{std::move(broken_.block.located.block),
                    std::move(broken_.block.located.replicas)};
 }

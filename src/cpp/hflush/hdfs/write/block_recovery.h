@@ -144,14 +144,16 @@ class BlockRecovery {
   bool has_fault() const noexcept { return !broken_.fault.ok(); }
   bool restarts() const noexcept { return broken_.failure == BlockWriter::Failure::kRestart; }
   bool was_silent() const noexcept { return broken_.failure == BlockWriter::Failure::kSilence; }
+  bool was_slow() const noexcept { return broken_.failure == BlockWriter::Failure::kSlow; }
   bool is_in_pipeline(const Replica& replica) const;
 
   std::optional<std::size_t> node_that_leaves(env::TimePoint now);
   std::optional<Outcome> leave(std::size_t node, env::TimePoint now);
+  void rejoin(Replica node);
   void wait_for(Replica absent, env::TimePoint until);
   void wait_for_restart(Replica restarting, env::TimePoint now);
   void note_silent(Replica node, env::TimePoint now);
-  std::optional<Outcome> wait_instead(env::TimePoint now);
+  std::optional<Outcome> take_back(env::TimePoint now);
   Outcome pause(env::TimePoint now);
   Outcome replace_or_go_on(env::TimePoint now, Actions& actions);
   bool needs_another() const noexcept;

@@ -375,7 +375,8 @@ std::optional<BlockWriter::Fault> BlockWriter::fault_of(const PipelineAck& ack) 
   return Fault{*node, bad_answer(ack, expected), failure};
 }
 
-// The node that says in ack after ack that it is slow. The last one that is left may be.
+// The node that says in ack after ack that it is slow. The last one that is left may be, and one
+// that no other one could replace.
 std::optional<BlockWriter::Fault> BlockWriter::slow_node(Pipeline& pipeline,
                                                          const PipelineAck& ack) const {
   std::vector<int>& acks = pipeline.slow_acks;
@@ -387,9 +388,9 @@ std::optional<BlockWriter::Fault> BlockWriter::slow_node(Pipeline& pipeline,
   std::optional<Fault> fault;
   for (std::size_t i = 0; i < acks.size(); ++i) {
     acks[i] = (ack.slow >> i & 1U) != 0 ? acks[i] + 1 : 0;
-    if (acks[i] > 0 && acks[i] >= stream_.settings.slow_node_threshold && nodes() > 1) {
-      fault = Fault{i, slow(acks[i])};
-    }
+    if (acks[i] == 0 || acks[i] < stream_.settings.slow_node_threshold || nodes() == 1) continue;
+    if (stream_.recoveries.tolerates(block_.located.replicas[i].node)) continue;
+    fault = Fault{i, slow(acks[i]), Failure::kSlow};
   }
   return fault;
 }

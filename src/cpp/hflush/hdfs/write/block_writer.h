@@ -84,8 +84,8 @@ class BlockWriter {
   };
 
   // How a node failed: with an answer or with none; it says that it restarts; its connection is
-  // lost, which a node survives; or it was found silent, and may be there again.
-  enum class Failure : std::uint8_t { kFault, kRestart, kLostConnection, kSilence };
+  // lost, which a node survives; it was found silent, and may be there again; or it is slow.
+  enum class Failure : std::uint8_t { kFault, kRestart, kLostConnection, kSilence, kSlow };
 
   // Outcome is what an event means to the file.
   //

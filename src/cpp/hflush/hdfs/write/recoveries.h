@@ -79,12 +79,17 @@ struct Recoveries {
       *known = {node, now, may_return};
     }
   }
+  // Whether it is slow and stays all the same, for the life of the stream.
+  bool tolerates(const DatanodeInfo& node) const {
+    return std::ranges::find(tolerated, node.transfer_address()) != tolerated.end();
+  }
   // How many DataNodes came in that are not proven yet.
   std::size_t unproven() const noexcept { return replacement ? replacement->targets.size() : 0; }
   // Every DataNode of a pipeline has accepted it.
   void pipeline_is_set_up() {
     std::erase_if(failed, [](const FailedNode& node) { return node.may_return; });
     restarting.reset();
+    slow.reset();
     awaited.reset();
     silent.reset();
     replacement.reset();
@@ -92,7 +97,9 @@ struct Recoveries {
 
   int since_ack = 0;  // recoveries without an acknowledgement between them
   std::vector<FailedNode> failed;
-  std::optional<Replica> restarting;  // has left; is waited for where no other one can come in
+  std::optional<Replica> restarting;   // has left; is waited for where no other one can come in
+  std::optional<Replica> slow;         // has left; is taken back where no other one can come in
+  std::vector<std::string> tolerated;  // the addresses of such that were taken back
   std::optional<Awaited> awaited;
   std::optional<Silent> silent;
   std::optional<Replacement> replacement;

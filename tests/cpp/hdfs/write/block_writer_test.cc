@@ -700,6 +700,44 @@ TEST_CASE("what was found by asking is a node that may be there again, or only a
   CHECK(std::get<BlockWriter::Broken>(cut).failure == BlockWriter::Failure::kLostConnection);
 }
 
+TEST_CASE("bytes that an earlier pipeline may have brought prove nothing against a DataNode") {
+  BlockHarness h(small_target(), WriteSettings());
+  h.put(300);
+  BlockWriter::Block block = BlockHarness::block(true);
+  block.stage = WriteStage::kSetupStreamingRecovery;
+  block.located.block.length = 0;
+  block.released_length = 300;
+  h.begin(block);
+  static_cast<void>(h.writer->reserved(located(5, 51, 0), h.actions));
+  h.writer->connected(h.now);
+  static_cast<void>(h.send_all());
+  static_cast<void>(h.writer->replied({}, h.now, h.actions));
+  static_cast<void>(h.writer->registered({}, h.now, h.actions));
+  h.release();
+  static_cast<void>(h.send_all());
+  const auto last_one_has = [&h](std::int64_t length) {
+    BlockWriter::Outcome outcome = BlockWriter::Continues{};
+    for (const env::Duration later : {3000ms, 1500ms, 1500ms}) {
+      h.now += later;
+      outcome = h.writer->tick(h.now, h.actions);
+      h.writer->replica_answered(h.shared.last_question, 0, std::int64_t{0});
+      h.writer->replica_answered(h.shared.last_question, 1, std::int64_t{0});
+      h.writer->replica_answered(h.shared.last_question, 2, length);
+    }
+    return outcome;
+  };
+  CHECK(std::holds_alternative<BlockWriter::Continues>(last_one_has(300)));
+  CHECK(h.shared.counters.silence_probes == 1);
+
+  static_cast<void>(h.ack(0, {kGood, kGood, kGood}));
+  h.put(100);
+  static_cast<void>(h.send_all());
+  const BlockWriter::Outcome outcome = last_one_has(400);
+  const auto* const broken = std::get_if<BlockWriter::Broken>(&outcome);
+  REQUIRE(broken != nullptr);
+  CHECK(broken->node == 1);
+}
+
 TEST_CASE("DataNodes are asked of packets that are out, and no more once the pipeline answers") {
   const auto asks = [](BlockHarness& h) {
     static_cast<void>(h.writer->tick(h.now, h.actions));

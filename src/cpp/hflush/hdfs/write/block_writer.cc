@@ -40,6 +40,7 @@ BlockWriter::BlockWriter(WriteStream& stream, ConnectionNumber number, Block blo
     : stream_(stream),
       number_(number),
       block_(std::move(block)),
+      released_before_(block_.released_length),
       probe_(stream, stream.settings.silence_probe) {
   stream_.counters.bytes_sent_again += static_cast<std::int64_t>(stream_.packets.rewind());
   if (block_.stage == WriteStage::kSetupCreate) {
@@ -123,8 +124,9 @@ SilenceProbe::Expected BlockWriter::expected() const noexcept {
   }
   if (!stream_.packets.has_unacknowledged()) return {};
   const PacketQueue::Entry& oldest = stream_.packets.oldest();
-  const bool shows =
-      oldest.kind == PacketQueue::Kind::kData && !oldest.sync && stream_.packets.oldest_is_sent();
+  const bool is_sent_again = oldest.end_in_block() <= released_before_;
+  const bool shows = oldest.kind == PacketQueue::Kind::kData && !oldest.sync && !is_sent_again &&
+                     stream_.packets.oldest_is_sent();
   return {.has_replicas = true,
           .length = shows ? std::optional(oldest.end_in_block()) : std::nullopt};
 }

@@ -227,6 +227,7 @@ class BlockWriter {
   WriteStream& stream_;
   ConnectionNumber number_;
   Block block_;
+  const std::uint64_t released_before_;  // to earlier pipelines of the block
   SilenceProbe probe_;
   std::variant<Reserving, Connecting, SettingUp, Syncing, Registering, Streaming, Draining, Ending>
       state_;

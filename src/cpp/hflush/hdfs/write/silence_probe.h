@@ -52,7 +52,8 @@ class SilenceProbe {
   struct Expected {
     bool has_replicas = false;  // every node has one; not before a new block's pipeline stands
     // How long a replica is that has the oldest packet. None where that has no bytes, is not all
-    // sent, or waits for a disk: a long sync is no fault.
+    // sent, or waits for a disk: a long sync is no fault. Nor where it is sent again: replicas may
+    // have it from an earlier pipeline.
     std::optional<std::uint64_t> length = {};
     // The stamp of who has been reached by the set-up, which is on its way; none: it stands.
     std::optional<std::uint64_t> set_up = {};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from io import BytesIO
@@ -143,6 +144,21 @@ def test_parquet_has_the_ids_of_fields():
     column = pq.read_schema(BytesIO(out.getvalue())).field("s")
     found = [column.metadata, column.type[0].metadata]
     assert [one[b"PARQUET:field_id"] for one in found] == [b"7", b"8"]
+
+
+def test_parquet_lets_no_filter_pass_over_nan():
+    """The greatest number to Spark, which Arrow leaves out of the greatest value of a column."""
+    floats = t.ArrayType(t.FloatType())
+    spark = columns(n=LONG, x=t.DoubleType(), s=t.StructType([t.StructField("y", floats)]))
+    schema = ENCODINGS["parquet"].schema(spark, ())
+    batch = pa.record_batch({"n": [1], "x": [math.nan], "s": [{"y": [math.nan]}]}).cast(schema)
+    out: Any = Stream()
+    encoder = ENCODINGS["parquet"].encoder(Sink(out), schema, "none", {})
+    encoder.write(batch)
+    encoder.finish()
+    group = pq.read_metadata(BytesIO(out.getvalue())).row_group(0)
+    found = [group.column(index) for index in range(group.num_columns)]
+    assert [one.path_in_schema for one in found if one.is_stats_set] == ["n"]
 
 
 def test_columns_without_a_type_have_no_values():

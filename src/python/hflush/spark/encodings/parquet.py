@@ -33,7 +33,9 @@ class _ParquetEncoder(Encoder):
 
     def __init__(self, sink: Sink, schema: pa.Schema, compression: str) -> None:
         self._schema = schema
-        self._writer = pq.ParquetWriter(sink, schema, compression=compression)
+        self._writer = pq.ParquetWriter(
+            sink, schema, compression=compression, write_statistics=_with_statistics(schema)
+        )
         self._pieces = Pieces()
 
     @property
@@ -104,10 +106,26 @@ class _Parquet(Encoding):
 @cache
 def _marks_times_as_local() -> bool:
     """Whether Arrow writes a time of day as Spark reads it: as none of UTC. Older ones do not."""
-    file = pa.BufferOutputStream()
-    pq.write_table(pa.schema([("t", pa.time64("us"))]).empty_table(), file)
-    (column,) = pq.ParquetFile(pa.BufferReader(file.getvalue())).schema
+    (column,) = _leaves(pa.schema([("t", pa.time64("us"))]))
     return "isAdjustedToUTC=false" in str(column.logical_type)
+
+
+def _with_statistics(schema: pa.Schema) -> list[str] | bool:
+    """Return the columns whose least and greatest values are written: those that have no NaN.
+
+    Arrow leaves NaN out, and Spark takes it for greater than all numbers: its filters would pass
+    over rows that they look for.
+    """
+    leaves = _leaves(schema)
+    paths = [leaf.path for leaf in leaves if leaf.physical_type not in ("FLOAT", "DOUBLE")]
+    return paths or not leaves
+
+
+def _leaves(schema: pa.Schema) -> list[pq.ColumnSchema]:
+    """Return the columns of a file of this schema."""
+    file = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), file)
+    return list(pq.ParquetFile(pa.BufferReader(file.getvalue())).schema)
 
 
 def _stored(field: pa.Field) -> pa.Field:

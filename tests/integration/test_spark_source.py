@@ -99,6 +99,31 @@ def test_spark_reads_back_what_it_wrote(
     assert [f for f in (out / "_hflush" / "staging").rglob("*")] == []
 
 
+@pytest.mark.parametrize("encoding", ["parquet", "orc"])
+def test_filters_lose_no_rows(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
+    """Readers skip by statistics: Arrow's have no NaN, and Java shifts times of ORC by its zone."""
+    frame = spark.sql(
+        """SELECT id, if(id % 2 = 0, double('NaN'), id) AS x,
+        timestamp_seconds(1704067200 + id) AS t FROM range(0, 100, 1, 1)"""
+    )
+    for column in "xt":
+        save(frame.select("id", column), tmp_path / column, encoding=encoding)
+    jvm: Any = spark._jvm
+    zones = jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone("America/Los_Angeles"))
+    try:
+        for condition, count in (
+            ("x > 1000", 50),
+            ("x = double('NaN')", 50),
+            ("t = timestamp_seconds(1704067200)", 1),
+        ):
+            found = spark.read.format(encoding).load(str(tmp_path / condition[0]))
+            assert found.where(condition).count() == count, condition
+    finally:
+        zones.setDefault(before)
+
+
 def test_text_and_arrow(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     """A line for each string; Arrow's files as pyarrow reads them."""
     import pyarrow as pa

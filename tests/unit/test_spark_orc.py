@@ -25,9 +25,9 @@ class Stream(BytesIO):
     """As far as a Sink needs one."""
 
 
-def encoder(schema: pa.Schema) -> tuple[Stream, Encoder]:
+def encoder(schema: pa.Schema, compression: str = "zstd") -> tuple[Stream, Encoder]:
     stream: Any = Stream()
-    return stream, ENCODINGS["orc"].encoder(Sink(stream), schema, "zstd", {})
+    return stream, ENCODINGS["orc"].encoder(Sink(stream), schema, compression, {})
 
 
 def rows(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
@@ -78,6 +78,38 @@ def test_times_without_a_zone_are_marked_wherever_they_are() -> None:
     for field in (read.key_field, read.item_type.value_field):
         assert field.type == pa.int64()
         assert field.metadata == {b"spark.sql.catalyst.type": b"timestamp_ntz"}
+
+
+TIMES, NEW_YEAR = pa.timestamp("us", "UTC"), dt.datetime(2024, 1, 1, tzinfo=UTC)
+INDEXED = {
+    "times": (TIMES, NEW_YEAR, 0),
+    "structs": (pa.list_(pa.struct([("t", TIMES)])), [{"t": NEW_YEAR}], 0),
+    "maps": (pa.map_(pa.string(), TIMES), [("k", NEW_YEAR)], 0),
+    "numbers": (pa.int64(), 3, 10_000),
+}
+
+
+@pytest.mark.parametrize("compression", ENCODINGS["orc"].compressions)
+@pytest.mark.parametrize(("data", "value", "stride"), INDEXED.values(), ids=INDEXED)
+def test_files_with_times_have_no_row_index(
+    compression: str, data: pa.DataType, value: object, stride: int
+) -> None:
+    """By which Java's readers would skip rows: they take the times in it for those of their zone.
+
+    Files of many rows and of none; one with a footer of several pieces, as its statistics are long.
+    """
+    schema = pa.schema([("s", pa.string()), ("c", data)])
+    long = "".join(random.Random(1).choices("0123456789abcdef", k=300_000))
+    for text, count in (("", 11_000), ("", 0), (long, 1)):
+        stream, writer = encoder(schema, compression)
+        rows = pa.record_batch([[text] * count, pa.array([value] * count, data)], schema)
+        writer.write(rows)
+        writer.finish()
+        file = orc.ORCFile(BytesIO(stream.getvalue()))
+        assert file.row_index_stride == stride
+        assert (file.nrows, file.file_length) == (count, len(stream.getvalue()))
+        assert file.file_footer_length > len(text) / 2
+        assert file.read().cast(schema).equals(pa.Table.from_batches([rows]))
 
 
 FAILING = """

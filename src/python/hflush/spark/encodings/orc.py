@@ -2,7 +2,9 @@
 
 Times without a zone are stored as Spark stores them: microseconds, and the type's name as an
 attribute of the column. Arrow's writer marks no calendar, so that Spark's reader moves old dates;
-of old times it writes fractions that the reader refuses. Both are errors here.
+of old times it writes fractions that the reader refuses. Both are errors here. What its row index
+says of times Java's readers take for times of their own zone: files with times have none
+(:class:`_WithoutIndex`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as t
 
+from ...errors import InternalError
 from ..pieces import Pieces
 from ..schemas import ATOMIC, NESTED, arrow_schema
 from .base import Encoder, Encoding, copied
@@ -35,6 +38,10 @@ _FIRST_DATE = datetime.date(1582, 10, 15)
 _STRIPE_BYTES = 64 << 20
 _COLUMN_BYTES = 7 << 19
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+# Fields of ORC's footer and postscript, as Protocol Buffers write them.
+_STRIDE_0 = b"\x40\x00"  # rowIndexStride = 0: there is no index
+_LENGTH_OF_FOOTER = b"\x08"
+_LONGEST_END = 256  # a postscript, and the byte with its length
 
 
 def _arrows_orc() -> Any:
@@ -58,7 +65,7 @@ class _Guard:
 
     closed = False
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink | _WithoutIndex) -> None:
         self._sink = sink
         self._failure: BaseException | None = None
 
@@ -83,13 +90,63 @@ class _Guard:
         """Do nothing."""
 
 
+class _WithoutIndex:
+    """Passes a file on, and tells readers at its end that it has no row index.
+
+    Arrow's writer cannot leave it out, and Java's readers would skip rows by it: with a filter on
+    times, where their zone is not UTC. Behind the footer comes one more of its fields, which counts
+    instead of the earlier one.
+    """
+
+    def __init__(self, sink: Sink, compression: str) -> None:
+        self._sink = sink
+        # A piece of a compressed footer begins with its length, and here with the bit for "as is".
+        is_plain = compression == "none"
+        self._field = _STRIDE_0 if is_plain else bytes([len(_STRIDE_0) << 1 | 1, 0, 0]) + _STRIDE_0
+        self._held = bytearray()
+
+    def write(self, data: Buffer) -> None:
+        """Write all but the last bytes, which may be the end of the file."""
+        self._held += memoryview(data)
+        self._sink.write(bytes(self._held[:-_LONGEST_END]))
+        del self._held[:-_LONGEST_END]
+
+    def finish(self) -> None:
+        """Write the end, now that it is there."""
+        begin = len(self._held) - 1 - self._held[-1]
+        postscript = bytes(self._held[begin:-1])
+        if not postscript.startswith(_LENGTH_OF_FOOTER):
+            raise InternalError(f"Arrow's writer of ORC has made an odd postscript: {postscript!r}")
+        length, rest = _split_number(postscript[len(_LENGTH_OF_FOOTER) :])
+        postscript = _LENGTH_OF_FOOTER + _number(length + len(self._field)) + rest
+        end = self._held[:begin] + self._field + postscript + bytes([len(postscript)])
+        self._sink.write(bytes(end))
+
+
+def _split_number(data: bytes) -> tuple[int, bytes]:
+    """Return the number that bytes of Protocol Buffers begin with, and what follows."""
+    count = next(place for place, byte in enumerate(data, 1) if byte < 0x80)
+    number = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(data[:count]))
+    return number, data[count:]
+
+
+def _number(number: int) -> bytes:
+    """Return the inverse, of a number alone."""
+    if number < 0x80:
+        return bytes([number])
+    return bytes([number & 0x7F | 0x80]) + _number(number >> 7)
+
+
 class _OrcEncoder(Encoder):
     """Collects batches to a stripe before it makes Arrow's writer: of many files few have one."""
 
     def __init__(self, sink: Sink, compression: str, schema: pa.Schema) -> None:
         self._stripe = min(sink.limit or _STRIPE_BYTES, _STRIPE_BYTES)
         self._compression = "uncompressed" if compression == "none" else compression
-        self._sink = _Guard(sink)
+        self._end = None
+        if any(_has_times(field.type) for field in schema):
+            self._end = _WithoutIndex(sink, compression)
+        self._sink = _Guard(self._end or sink)
         self._schema = schema
         self._file = sink
         self._writer: Any = None
@@ -127,6 +184,15 @@ class _OrcEncoder(Encoder):
             self._encode()
         self._writer.close()
         self._sink.check()
+        if self._end is not None:
+            self._end.finish()
+
+
+def _has_times(data: pa.DataType) -> bool:
+    """Whether a column has times with a zone, or something in it has."""
+    if pa.types.is_timestamp(data):
+        return True
+    return any(_has_times(data.field(index).type) for index in range(data.num_fields))
 
 
 def _count(data: pa.DataType) -> int:
